@@ -1,0 +1,29 @@
+"""Bayesian fair clustering with uncertainty.
+
+Everything public hangs off this module and is imported on first use, so that `import bayesfair` stays light.
+"""
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+
+try:
+    __version__ = version("bayesfair")
+except PackageNotFoundError:  # a source tree that was never installed
+    __version__ = "unknown"
+
+_ROOMS = ("datasets", "fairness", "fairlets", "gibbs", "posterior", "plots", "cli")
+_HOMES = {"GibbsFairClustering": "bayesfair.posterior"}
+
+__all__ = ["__version__", *_HOMES, *_ROOMS]
+
+
+def __getattr__(name):
+    if name in _ROOMS:
+        return import_module(f"bayesfair.{name}")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'bayesfair' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(__all__)
