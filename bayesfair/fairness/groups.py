@@ -1,0 +1,142 @@
+"""Groups: one integer code per observation from one or several sensitive columns of any kind."""
+
+from collections import Counter
+from numbers import Real
+from typing import NamedTuple
+
+import narwhals as nw
+import numpy as np
+
+from bayesfair._check import message
+
+__all__ = ["Groups", "encode_groups", "encode_values", "target_proportions"]
+
+
+class Groups(NamedTuple):
+    """The group of every observation. `code`: int32 (N,) in [J]; `names`: the J groups in sorted order."""
+
+    code: np.ndarray
+    names: tuple[str, ...]
+
+    @property
+    def sizes(self):
+        """Number of observations in each group, int (J,)."""
+        return np.bincount(self.code, minlength=len(self.names))
+
+
+def encode_groups(sensitive_features, *, argument="sensitive_features"):
+    """`Groups` of the observations: several columns are crossed, so that each combination that occurs is a group.
+
+    Takes a pandas or polars Series or DataFrame, a NumPy array (N,) or (N, q), a list of hashable values or of rows;
+    `Groups` pass through untouched. Row order counts and an index does not. Groups are sorted by value (numbers before
+    text, column by column), named by `str`, crossed ones joined by ", ", and by `repr` where two would share a name.
+    Values that Python calls equal (1, 1.0 and True) are one group.
+
+    Raises
+    ------
+    TypeError: nothing that holds one value per observation, or values that cannot be hashed.
+    ValueError: no observations, more than two dimensions, a missing value (None, NaN, NaT, pandas.NA).
+    """
+    if isinstance(sensitive_features, Groups):
+        return sensitive_features
+    code, levels = encode_values(_rows(sensitive_features, argument), argument)
+    return Groups(code, _names(levels))
+
+
+def target_proportions(sensitive):
+    """Share of every group among all observations, float (J,), summing to one: U of VFC eq. (2) unless told otherwise.
+
+    >>> target_proportions(["F", "M", "M", "M"])
+    array([0.25, 0.75])
+    """
+    sizes = encode_groups(sensitive, argument="sensitive").sizes
+    return sizes / sizes.sum()
+
+
+def encode_values(values, argument):
+    """Code (N,) int32 of each value among the sorted distinct `values`, and those; missing or unhashable: refused."""
+    if not values:
+        rule, remedy = "hold at least one observation", "Check the filter that made it."
+        raise ValueError(message(argument, rule, "none", remedy))
+    try:
+        distinct = dict.fromkeys(values)
+    except TypeError as error:
+        rule, remedy = "hold hashable values", "Use text, numbers or tuples as group values."
+        raise TypeError(message(argument, rule, f"an entry that is not ({error})", remedy)) from error
+    if any(map(_is_missing, distinct)):
+        _refuse_missing(values, argument)
+    levels = sorted(distinct, key=_sort_key)
+    index = {level: position for position, level in enumerate(levels)}
+    return np.fromiter(map(index.__getitem__, values), np.int32, len(values)), levels
+
+
+def _rows(table, argument):
+    """One hashable value per row of `table`: the value itself for one column, a tuple for several."""
+    native = nw.from_native(table, allow_series=True, pass_through=True)
+    if isinstance(native, nw.Series):
+        return native.to_list()
+    if isinstance(native, nw.DataFrame):
+        return _cross([column.to_list() for column in native.iter_columns()], argument)
+    if isinstance(table, (list, tuple, range)):
+        return _cross(list(zip(*table)), argument) if _is_nested(table) else list(table)
+    return _array_rows(np.ma.asanyarray(table) if np.ma.isMaskedArray(table) else np.asarray(table), argument)
+
+
+def _array_rows(array, argument):
+    rule = "be a column or a table with one row per observation"
+    if array.ndim == 0:
+        remedy = "Pass the columns themselves, e.g. table['sex'], not their name; collect a lazy table first."
+        raise TypeError(message(argument, rule, repr(array.item()), remedy))
+    if array.ndim > 2:
+        remedy = "Flatten the further axes into columns."
+        raise ValueError(message(argument, rule, f"an array of shape {array.shape}", remedy))
+    columns = array[:, None] if array.ndim == 1 else array
+    return _cross([_column_values(columns[:, position]) for position in range(columns.shape[1])], argument)
+
+
+def _column_values(column):
+    """Python values of an array; dates stay NumPy's, because `tolist` turns nanoseconds into bare integers."""
+    return list(column) if column.dtype.kind in "mM" else column.tolist()
+
+
+def _cross(columns, argument):
+    if not columns:
+        rule, remedy = "have at least one row and one column", "Check the filter that made it."
+        raise ValueError(message(argument, rule, "none", remedy))
+    return list(columns[0]) if len(columns) == 1 else list(zip(*columns))
+
+
+def _is_nested(rows):
+    """Whether a list is a table written as equally long lists; tuples are values already."""
+    return len(rows) > 0 and all(isinstance(row, list) for row in rows) and len(set(map(len, rows))) == 1
+
+
+def _is_missing(value):
+    """None, NaN, NaT or pandas.NA, also inside a tuple. pandas.NA is known by its type's name: `NA != NA` is NA."""
+    if isinstance(value, tuple):
+        return any(map(_is_missing, value))
+    return value is None or type(value).__name__ == "NAType" or bool(value != value)
+
+
+def _refuse_missing(values, argument):
+    missing = [row for row, value in enumerate(values) if _is_missing(value)]
+    got = f"{values[missing[0]]!r} at row {missing[0]} (rows with a missing value: {len(missing)})"
+    remedy = "Give missing values a group of their own, e.g. .fillna('unknown'), or drop those rows everywhere."
+    raise ValueError(message(argument, "name a group for every observation", got, remedy))
+
+
+def _sort_key(value):
+    """A total order over any hashable values: numbers by size, then all else as text, tuples element by element."""
+    if isinstance(value, tuple):
+        return 2, tuple(map(_sort_key, value))
+    return (0, value) if isinstance(value, Real) else (1, str(value), type(value).__name__)
+
+
+def _names(levels):
+    names = [_joined(level, str) for level in levels]
+    shared = {name for name, count in Counter(names).items() if count > 1}
+    return tuple(_joined(level, repr) if name in shared else name for name, level in zip(names, levels))
+
+
+def _joined(level, text):
+    return ", ".join(map(text, level)) if isinstance(level, tuple) else text(level)

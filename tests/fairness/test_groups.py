@@ -1,0 +1,165 @@
+"""`encode_groups`: the same groups from every container, missing values refused, names that tell groups apart."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from bayesfair.fairness import Groups, encode_groups, target_proportions
+
+SEX, RACE = ["M", "F", "M", "F", "M"], ["b", "a", "a", "a", "b"]
+ONE_COLUMN = {
+    "list": SEX,
+    "tuple": tuple(SEX),
+    "numpy": np.array(SEX),
+    "numpy object": np.array(SEX, dtype=object),
+    "numpy column": np.array(SEX)[:, None],
+    "pandas": pd.Series(SEX),
+    "pandas odd index": pd.Series(SEX, index=[7, 7, -1, 0, 3]),
+    "pandas string": pd.Series(SEX, dtype="string"),
+    "pandas categorical": pd.Series(pd.Categorical(SEX, categories=["M", "unused", "F"], ordered=True)),
+    "pandas index": pd.Index(SEX),
+    "pandas frame": pd.DataFrame({"sex": SEX}),
+    "bare categorical": pd.Categorical(SEX),
+    "polars": pl.Series(SEX),
+    "polars categorical": pl.Series(SEX, dtype=pl.Categorical),
+    "polars frame": pl.DataFrame({"sex": SEX}),
+}
+TWO_COLUMNS = {
+    "nested list": [list(pair) for pair in zip(SEX, RACE)],
+    "list of tuples": list(zip(SEX, RACE)),
+    "numpy": np.array([SEX, RACE]).T,
+    "numpy object": np.array([SEX, RACE], dtype=object).T,
+    "pandas": pd.DataFrame({"sex": SEX, "race": RACE}, index=[5, 5, 5, 1, 0]),
+    "pandas categorical": pd.DataFrame({"sex": SEX, "race": RACE}).astype("category"),
+    "polars": pl.DataFrame({"sex": SEX, "race": RACE}),
+}
+
+
+@pytest.mark.parametrize("sensitive", ONE_COLUMN.values(), ids=ONE_COLUMN)
+def test_one_column_gives_the_same_groups_from_every_container(sensitive):
+    groups = encode_groups(sensitive)
+    assert groups.names == ("F", "M")
+    assert groups.code.tolist() == [1, 0, 1, 0, 1]
+    assert groups.code.dtype == np.int32
+    assert groups.sizes.tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("sensitive", TWO_COLUMNS.values(), ids=TWO_COLUMNS)
+def test_several_columns_are_crossed_and_only_combinations_that_occur_are_groups(sensitive):
+    groups = encode_groups(sensitive)
+    assert groups.names == ("F, a", "M, a", "M, b")
+    assert groups.code.tolist() == [2, 0, 1, 0, 2]
+
+
+def test_three_columns_are_crossed():
+    groups = encode_groups(pl.DataFrame({"a": [1, 1, 2], "b": [True, False, True], "c": ["x", "x", "x"]}))
+    assert groups.names == ("1, False, x", "1, True, x", "2, True, x")
+    assert groups.code.tolist() == [1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ([10, 9, 10], ("9", "10")),
+        (pd.Series([2, 1, 2], dtype="Int64"), ("1", "2")),
+        (pl.Series([2, 1, 2]), ("1", "2")),
+        (np.array([2.5, 1.0, 2.5]), ("1.0", "2.5")),
+        ([True, False, True], ("False", "True")),
+        (pd.Series([True, False, True], dtype="boolean"), ("False", "True")),
+        ([(2, "a"), (1, "b"), (2, "a")], ("1, b", "2, a")),
+        ([frozenset("b"), "a", frozenset("b")], ("a", "frozenset({'b'})")),
+        (np.array(["2020-02-01", "2019-01-01", "2020-02-01"], "datetime64[D]"), ("2019-01-01", "2020-02-01")),
+    ],
+)
+def test_groups_are_sorted_by_value_and_any_hashable_will_do(values, names):
+    groups = encode_groups(values)
+    assert groups.names == names
+    assert groups.code.tolist() == [1, 0, 1]
+
+
+def test_a_table_of_integers_counts_ten_after_nine():
+    assert encode_groups(np.array([[10, 1], [9, 1]])).names == ("9, 1", "10, 1")
+
+
+def test_nanosecond_dates_keep_their_name():
+    assert encode_groups(np.array(["2020-02-01"], "datetime64[ns]")).names[0].startswith("2020-02-01")
+
+
+def test_groups_do_not_depend_on_the_order_of_rows():
+    rows = [(1, "b"), (1, "a"), ("x", "a"), (0.5, "z")]
+    assert {encode_groups(list(order)).names for order in itertools.permutations(rows)} == {
+        ("0.5, z", "1, a", "1, b", "x, a")
+    }
+
+
+def test_values_that_print_alike_keep_different_names():
+    assert encode_groups([1, "1", 2]).names == ("1", "2", "'1'")
+    assert encode_groups([("a, b", "c"), ("a", "b, c")]).names == ("'a', 'b, c'", "'a, b', 'c'")
+
+
+def test_groups_pass_through_and_one_group_is_accepted():
+    groups = encode_groups(["F", "F"])
+    assert encode_groups(groups) is groups
+    assert groups == Groups(groups.code, ("F",))
+    assert groups.sizes.tolist() == [2]
+
+
+def test_target_proportions_are_the_shares():
+    np.testing.assert_allclose(target_proportions(["b", "a", "b", "c", "b"]), [0.2, 0.6, 0.2], rtol=1e-15)
+
+
+MISSING = {
+    "None": ["a", None],
+    "NaN": [1.0, float("nan")],
+    "NaN in an array": np.array([1.0, np.nan]),
+    "NaN among objects": np.array(["a", np.nan], dtype=object),
+    "masked": np.ma.array([1, 2], mask=[False, True]),
+    "pandas text": pd.Series(["a", None]),
+    "pandas nullable": pd.Series([1, None], dtype="Int64"),
+    "pandas string": pd.Series(["a", None], dtype="string"),
+    "pandas categorical": pd.Series(["a", None], dtype="category"),
+    "pandas NaT": pd.Series(pd.to_datetime(["2020-01-01", None])),
+    "NumPy NaT": np.array(["2020-01-01", "NaT"], "datetime64[s]"),
+    "polars null": pl.Series([1, None]),
+    "polars NaN": pl.Series([1.0, float("nan")]),
+    "one column of a table": pd.DataFrame({"sex": ["F", "M"], "race": ["a", None]}),
+    "inside a tuple": [("F", "a"), ("F", None)],
+}
+
+
+@pytest.mark.parametrize("sensitive", MISSING.values(), ids=MISSING)
+def test_missing_group_values_are_refused_and_the_row_is_named(sensitive):
+    with pytest.raises(ValueError, match=r"`sensitive_features` must name a group for every .* at row 1 .*: 1\)"):
+        encode_groups(sensitive)
+
+
+@pytest.mark.parametrize(
+    ("sensitive", "error", "text"),
+    [
+        ([], ValueError, "hold at least one observation"),
+        (np.zeros(0), ValueError, "hold at least one observation"),
+        (pd.DataFrame({"sex": []}), ValueError, "hold at least one observation"),
+        (pd.DataFrame(index=[1, 2]), ValueError, "at least one row and one column"),
+        (np.zeros((2, 0)), ValueError, "at least one row and one column"),
+        (np.zeros((2, 2, 2)), ValueError, r"an array of shape \(2, 2, 2\)"),
+        (np.zeros((0, 2, 2)), ValueError, r"an array of shape \(0, 2, 2\)"),
+        ("sex", TypeError, r"got 'sex'\. Pass the columns themselves"),
+        (None, TypeError, "got None"),
+        ({"sex": ["F"]}, TypeError, "one row per observation"),
+        (pl.LazyFrame({"sex": ["F"]}), TypeError, "collect a lazy table"),
+        ([{"F"}, {"M"}], TypeError, "hold hashable values.*set"),
+        ([["F"], ["M", "a"]], TypeError, "hold hashable values.*list"),
+        (pd.DataFrame([["F", "a"]], columns=["x", "x"]), ValueError, "unique column names"),
+    ],
+)
+def test_input_that_names_no_groups_is_refused(sensitive, error, text):
+    with pytest.raises(error, match=text):
+        encode_groups(sensitive)
+
+
+def test_the_error_names_the_argument_of_the_caller():
+    with pytest.raises(ValueError, match=r"^`sensitive` must"):
+        target_proportions([])
