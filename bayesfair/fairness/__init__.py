@@ -1,5 +1,29 @@
 """Groups of observations and the fairness of a clustering, each measure defined once."""
 
 from bayesfair.fairness.groups import Groups, encode_groups, target_proportions
+from bayesfair.fairness.metrics import (
+    additive_gap,
+    balance,
+    cluster_balance,
+    cluster_gap,
+    cluster_kl,
+    gap,
+    group_masses,
+    kl_error,
+)
+from bayesfair.fairness.report import report
 
-__all__ = ["Groups", "encode_groups", "target_proportions"]
+__all__ = [
+    "Groups",
+    "additive_gap",
+    "balance",
+    "cluster_balance",
+    "cluster_gap",
+    "cluster_kl",
+    "encode_groups",
+    "gap",
+    "group_masses",
+    "kl_error",
+    "report",
+    "target_proportions",
+]

@@ -121,8 +121,8 @@ def _is_missing(value):
 def _refuse_missing(values, argument):
     missing = [row for row, value in enumerate(values) if _is_missing(value)]
     got = f"{values[missing[0]]!r} at row {missing[0]} (rows with a missing value: {len(missing)})"
-    remedy = "Give missing values a group of their own, e.g. .fillna('unknown'), or drop those rows everywhere."
-    raise ValueError(message(argument, "name a group for every observation", got, remedy))
+    remedy = "Give missing values a name of their own, e.g. .fillna('unknown'), or drop those rows everywhere."
+    raise ValueError(message(argument, "have a value for every observation", got, remedy))
 
 
 def _sort_key(value):

@@ -132,7 +132,7 @@ MISSING = {
 
 @pytest.mark.parametrize("sensitive", MISSING.values(), ids=MISSING)
 def test_missing_group_values_are_refused_and_the_row_is_named(sensitive):
-    with pytest.raises(ValueError, match=r"`sensitive_features` must name a group for every .* at row 1 .*: 1\)"):
+    with pytest.raises(ValueError, match=r"`sensitive_features` must have a value for every .* at row 1 .*: 1\)"):
         encode_groups(sensitive)
 
 

@@ -1,0 +1,170 @@
+"""Every fairness measure, defined once on the masses of the groups in the clusters.
+
+The base table is `group_masses`: entry (k, j) counts the members of group j in cluster k, or sums their soft
+assignments. The `cluster_*` functions map masses (..., K, J) to one value per cluster (..., K), for any leading axes
+(chains, draws); the measure of a whole clustering is their minimum, maximum or sum over clusters.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from scipy.special import rel_entr
+
+from bayesfair._check import check_same_length, message
+from bayesfair.fairness.groups import encode_groups, encode_values, target_proportions
+
+__all__ = [
+    "additive_gap",
+    "balance",
+    "check_target",
+    "cluster_balance",
+    "cluster_gap",
+    "cluster_kl",
+    "encode_assignment",
+    "gap",
+    "group_masses",
+    "kl_error",
+]
+
+_ROW_SUM_TOLERANCE = 1e-5  # a softmax over a thousand clusters in float32 stays within it
+
+
+def balance(labels_or_soft, sensitive):
+    """The smallest ratio of two groups' sizes within a cluster, in [0, 1]; the larger the fairer. FMC eq. (3).
+
+    The minimum over clusters and over pairs of groups (VFC eq. (1) for more than two). A cluster that lacks a group
+    gives 0. An empty cluster holds nobody who could be treated unfairly, so it is left out. One group alone gives 1.
+
+    >>> balance([0, 0, 0, 1, 1], ["F", "M", "M", "F", "M"])
+    0.5
+    """
+    return float(np.nanmin(cluster_balance(group_masses(labels_or_soft, sensitive))))
+
+
+def gap(labels_or_soft, sensitive):
+    """The largest difference between groups in the share of them that a cluster holds, in [0, 1]. 0 is fair.
+
+    Delta of FMC: eq. (4) for labels, eq. (6) for soft assignments (N, K), eq. (14) for more than two groups, which is
+    the mean over the J (J - 1) / 2 pairs; read over ordered pairs, (14) would be twice (6) at J = 2.
+
+    >>> gap([0, 0, 0, 1, 1], ["F", "M", "M", "F", "M"])
+    0.1666...
+    """
+    return float(cluster_gap(group_masses(labels_or_soft, sensitive)).max())
+
+
+def additive_gap(labels_or_soft, sensitive):
+    """The sum over clusters of the differences whose maximum is `gap`, in [0, 2]. FMC eq. (5), after Kim et al. (2025).
+
+    For more than two groups the differences are averaged over pairs as in `gap`. The bound of FMC on |balance - best
+    balance| by this number fails for a small cluster that lacks a group: its balance is 0, its share negligible.
+    """
+    return float(cluster_gap(group_masses(labels_or_soft, sensitive)).sum())
+
+
+def kl_error(labels_or_soft, sensitive, target=None):
+    """Sum over clusters of KL(U || P_k), U the target and P_k the groups' proportions in cluster k. VFC eq. (2), (3).
+
+    0 where every cluster has the target proportions; infinite where a cluster lacks a group that U asks for. `target`:
+    J proportions in the order of the groups' names, or {name: proportion}; None is `target_proportions(sensitive)`.
+    Empty clusters add nothing.
+    """
+    groups = encode_groups(sensitive, argument="sensitive")
+    return float(cluster_kl(group_masses(labels_or_soft, groups), check_target(target, groups)).sum())
+
+
+def group_masses(labels_or_soft, sensitive):
+    """How much of each group each cluster holds, float (K, J): counts for labels, sums for soft assignments.
+
+    Rows are the distinct labels in sorted order, or the columns of an (N, K) array whose rows sum to one.
+
+    Raises
+    ------
+    ValueError: lengths differ, missing labels, soft assignments that are negative, not finite or do not sum to one.
+    """
+    groups = encode_groups(sensitive, argument="sensitive")
+    assignment, levels = encode_assignment(labels_or_soft)
+    check_same_length("labels", len(assignment), "sensitive", len(groups.code))
+    if assignment.ndim == 2:
+        return np.stack([assignment[groups.code == j].sum(axis=0) for j in range(len(groups.names))], axis=1)
+    shape = len(levels), len(groups.names)
+    cells = np.ravel_multi_index((assignment, groups.code), shape)
+    return np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+
+
+def cluster_balance(masses):
+    """Smallest over largest group in each cluster, (..., K); NaN where a cluster is empty."""
+    smallest, largest = masses.min(axis=-1), masses.max(axis=-1)
+    return np.divide(smallest, largest, out=np.full(largest.shape, np.nan), where=largest > 0)
+
+
+def cluster_gap(masses):
+    """Mean over pairs of groups of the difference in the share of the group in each cluster, (..., K). FMC eq. (14)."""
+    share = masses / masses.sum(axis=-2, keepdims=True)
+    first, second = np.triu_indices(masses.shape[-1], k=1)
+    if len(first) == 0:
+        return np.zeros(masses.shape[:-1])
+    return np.abs(share[..., first] - share[..., second]).mean(axis=-1)
+
+
+def cluster_kl(masses, target):
+    """KL(target || proportions) of each cluster, (..., K); 0 where a cluster is empty. `target`: (J,)."""
+    size = masses.sum(axis=-1, keepdims=True)
+    proportion = np.divide(masses, size, out=np.broadcast_to(target, masses.shape).copy(), where=size > 0)
+    return rel_entr(target, proportion).sum(axis=-1)
+
+
+def encode_assignment(labels_or_soft):
+    """Cluster codes (N,) and the K labels in sorted order; or soft assignments (N, K) as float64 and 0 to K - 1."""
+    array = np.asarray(labels_or_soft)
+    if array.ndim == 2:
+        return _check_soft(array), list(range(array.shape[1]))
+    if array.ndim != 1:
+        rule = "be one label per observation, or soft assignments (N, K)"
+        raise ValueError(message("labels", rule, f"{array.ndim} dimensions", "Pass est.labels_ or predict_proba(X)."))
+    if array.dtype.kind in "iu" and array.size:
+        levels, code = np.unique(array, return_inverse=True)
+        return code, levels.tolist()
+    return encode_values(array.tolist(), "labels")
+
+
+def check_target(target, groups):
+    """`target` as J proportions that sum to one, (J,), in the order of `groups.names`; None is the groups' own."""
+    if target is None:
+        return target_proportions(groups)
+    if isinstance(target, Mapping):
+        target = _by_name(target, groups.names)
+    proportions = np.asarray(target, dtype=np.float64)
+    rule = f"hold one proportion for each of the groups {groups.names}, at least 0 and summing to 1"
+    remedy = "Pass {name: proportion}, or None for the proportions of the data."
+    if proportions.shape != (len(groups.names),):
+        raise ValueError(message("target", rule, f"shape {proportions.shape}", remedy))
+    if not (proportions >= 0).all() or abs(proportions.sum() - 1) > _ROW_SUM_TOLERANCE:
+        raise ValueError(message("target", rule, proportions.tolist(), remedy))
+    return proportions
+
+
+def _by_name(target, names):
+    if set(target) != set(names):
+        rule, remedy = f"name exactly the groups {names}", "See encode_groups(sensitive).names."
+        raise ValueError(message("target", rule, tuple(target), remedy))
+    return [target[name] for name in names]
+
+
+def _check_soft(array):
+    rule, remedy = (
+        "be soft assignments (N, K): rows of finite shares, none negative, summing to 1",
+        "Normalise each row.",
+    )
+    try:
+        soft = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(message("labels", rule, f"entries that are not numbers ({error})", remedy)) from error
+    if 0 in soft.shape:
+        raise ValueError(message("labels", rule, f"shape {soft.shape}", "Check the filter that made it."))
+    wrong = ~(soft >= 0).all(axis=1) | ~(np.abs(soft.sum(axis=1) - 1) <= _ROW_SUM_TOLERANCE)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        got = f"a row {row} that sums to {soft[row].sum():.6g} with smallest entry {soft[row].min():.6g}"
+        raise ValueError(message("labels", rule, got, remedy))
+    return soft

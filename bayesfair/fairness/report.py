@@ -1,0 +1,100 @@
+"""The table people look at first: every cluster with its size, its groups and how fair it is."""
+
+import numpy as np
+
+from bayesfair._check import check_features, check_same_length
+from bayesfair.fairness.groups import encode_groups
+from bayesfair.fairness.metrics import (
+    check_target,
+    cluster_balance,
+    cluster_gap,
+    cluster_kl,
+    encode_assignment,
+    group_masses,
+)
+
+__all__ = ["report"]
+
+
+def report(labels, sensitive, X=None, *, target=None, overall=False):
+    """One row per cluster as a pandas DataFrame: how large it is, whom it holds, how fair and how tight it is.
+
+    Columns: `size`; `share` of all observations; `count[g]` and `proportion[g]` for every group g; `balance`; `gap`,
+    its term under the maximum of FMC eq. (14); `kl`, its term of VFC eq. (2) against `target` (default: the
+    proportions of the data). With `X` (N, d) also `within_ss`, the sum of squared distances to the cluster's mean, `rms_distance`, the
+    root of their mean, and `max_distance`. Soft assignments (N, K) give expected sizes and weighted sums.
+
+    `attrs` holds the figures of the whole clustering: `balance`, `best_balance` (that of the data, which no clustering
+    into non-empty clusters can exceed), `gap`, `additive_gap`, `kl_error` and, with `X`, `within_ss`. `overall=True`
+    also shows them as a last row named "overall", where balance is the minimum, gap the maximum, the rest sums.
+    """
+    import pandas as pd
+
+    groups = encode_groups(sensitive, argument="sensitive")
+    masses = group_masses(labels, groups)
+    assignment, clusters = encode_assignment(labels)
+    counts = masses.astype(np.int64) if assignment.ndim == 1 else masses
+    columns = _fairness_columns(masses, counts, groups.names, check_target(target, groups))
+    if X is not None:
+        X = check_features(X)
+        check_same_length("X", len(X), "labels", len(assignment))
+        columns |= _dispersion_columns(X, assignment, masses.sum(axis=1))
+    table = pd.DataFrame(columns, index=pd.Index(clusters, name="cluster"))
+    table.attrs.update(_overall(table, masses))
+    return pd.concat([table, _overall_row(table, masses)]) if overall else table
+
+
+def _fairness_columns(masses, counts, names, target):
+    size = masses.sum(axis=1)
+    proportion = np.divide(masses, size[:, None], out=np.full_like(masses, np.nan), where=size[:, None] > 0)
+    return (
+        {"size": counts.sum(axis=1), "share": size / size.sum()}
+        | {f"count[{name}]": counts[:, j] for j, name in enumerate(names)}
+        | {f"proportion[{name}]": proportion[:, j] for j, name in enumerate(names)}
+        | {"balance": cluster_balance(masses), "gap": cluster_gap(masses), "kl": cluster_kl(masses, target)}
+    )
+
+
+def _dispersion_columns(X, assignment, size):
+    weights = assignment.T if assignment.ndim == 2 else (assignment == k for k in range(len(size)))
+    within, farthest = np.array([_dispersion(X, weight) for weight in weights]).T
+    rms = np.sqrt(np.divide(within, size, out=np.full_like(within, np.nan), where=size > 0))
+    return {"within_ss": within, "rms_distance": rms, "max_distance": farthest}
+
+
+def _dispersion(X, weight):
+    """Weighted sum of squared distances to the weighted mean, and the largest distance; 0 and NaN with no weight."""
+    member = weight > 0
+    if not member.any():
+        return 0.0, np.nan
+    members, weight = X[member], weight[member]
+    squared = ((members - np.average(members, axis=0, weights=weight)) ** 2).sum(axis=1)
+    return weight @ squared, np.sqrt(squared.max())
+
+
+def _overall(table, masses):
+    sums = {"additive_gap": "gap", "kl_error": "kl"} | ({"within_ss": "within_ss"} if "within_ss" in table else {})
+    return {
+        "balance": float(table["balance"].min()),
+        "best_balance": float(cluster_balance(masses.sum(axis=0, keepdims=True))[0]),
+        "gap": float(table["gap"].max()),
+    } | {name: float(table[column].sum()) for name, column in sums.items()}
+
+
+def _overall_row(table, masses):
+    """The whole clustering as one more row; columns that are neither sums, proportions nor extremes stay empty."""
+    import pandas as pd
+
+    counts = [column for column in table if column == "size" or column.startswith("count[")]
+    row = {column: table[column].sum() for column in [*counts, "kl"]} | {"share": 1.0}
+    share = masses.sum(axis=0) / masses.sum()
+    row |= dict(zip((column for column in table if column.startswith("proportion[")), share))
+    row |= {"balance": table["balance"].min(), "gap": table["gap"].max()}
+    if "within_ss" in table:
+        total = table["within_ss"].sum()
+        row |= {
+            "within_ss": total,
+            "rms_distance": np.sqrt(total / row["size"]),
+            "max_distance": table["max_distance"].max(),
+        }
+    return pd.DataFrame([row], index=pd.Index(["overall"], name="cluster"), columns=table.columns)
