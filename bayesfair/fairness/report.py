@@ -21,8 +21,9 @@ def report(labels, sensitive, X=None, *, target=None, overall=False):
 
     Columns: `size`; `share` of all observations; `count[g]` and `proportion[g]` for every group g; `balance`; `gap`,
     its term under the maximum of FMC eq. (14); `kl`, its term of VFC eq. (2) against `target` (default: the
-    proportions of the data). With `X` (N, d) also `within_ss`, the sum of squared distances to the cluster's mean, `rms_distance`, the
-    root of their mean, and `max_distance`. Soft assignments (N, K) give expected sizes and weighted sums.
+    proportions of the data). With `X` (N, d) also `within_ss`, the sum of squared distances to the cluster's mean,
+    `rms_distance`, the root of their mean, and `max_distance`. Soft assignments (N, K) give expected sizes and weighted
+    sums.
 
     `attrs` holds the figures of the whole clustering: `balance`, `best_balance` (that of the data, which no clustering
     into non-empty clusters can exceed), `gap`, `additive_gap`, `kl_error` and, with `X`, `within_ss`. `overall=True`
@@ -40,8 +41,11 @@ def report(labels, sensitive, X=None, *, target=None, overall=False):
         check_same_length("X", len(X), "labels", len(assignment))
         columns |= _dispersion_columns(X, assignment, masses.sum(axis=1))
     table = pd.DataFrame(columns, index=pd.Index(clusters, name="cluster"))
-    table.attrs.update(_overall(table, masses))
-    return pd.concat([table, _overall_row(table, masses)]) if overall else table
+    attrs = _overall(table, masses)
+    if overall:
+        table = pd.concat([table, _overall_row(table, masses)])
+    table.attrs.update(attrs)
+    return table
 
 
 def _fairness_columns(masses, counts, names, target):
