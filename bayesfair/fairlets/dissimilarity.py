@@ -1,0 +1,210 @@
+"""Fairlet dissimilarities D: what a member pays for its anchor, and what a fairlet pays for its own centre.
+
+All are small hashable objects that compare by value and compute with NumPy and JAX arrays alike. The Bregman family
+(Banerjee et al. 2005) measures members to the fairlet's mean by d_phi, and a member x to its anchor a by twice the
+Jensen gap, 2 (phi(x) + phi(a) - 2 phi((x + a) / 2)): symmetric, finite on the boundary of the domain, and ||x - a||^2
+for phi = ||.||^2. It equals 2 (d_phi(x, c) + d_phi(a, c)), c = (x + a) / 2: both forms are sums of d_phi to a mean.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesfair._check import check_number, message
+
+__all__ = [
+    "Bernoulli",
+    "Bregman",
+    "Dissimilarity",
+    "ItakuraSaito",
+    "KullbackLeibler",
+    "Minkowski",
+    "SquaredEuclidean",
+    "resolve_dissimilarity",
+]
+
+NEAR = 1e-2  # |x/y - 1| below which divergences are summed as a series: the closed forms cancel there
+
+
+class Dissimilarity(ABC):
+    """A fairlet dissimilarity; subclass it (as a frozen dataclass) and write `between` and `to_center`."""
+
+    name = "custom"
+
+    @abstractmethod
+    def between(self, x, y):
+        """D(x, y) over the last axis of two arrays (..., d) that broadcast: what a member x pays for an anchor y."""
+
+    @abstractmethod
+    def to_center(self, x, center):
+        """What a member x (..., d) pays for the mean `center` (..., d) of its fairlet."""
+
+    def hub(self, x, mask):
+        """Loss of fairlets to their own means, (...), from members (..., S, d); slots outside `mask` (..., S) are free."""
+        xp = _namespace(x, mask)
+        held = mask[..., None]
+        count = xp.maximum(mask.sum(-1), 1)[..., None, None]
+        center = xp.where(held, x, 0.0).sum(-2, keepdims=True) / count
+        # An empty slot is measured at the centre: what stands there may lie outside the domain of D.
+        return xp.where(mask, self.to_center(xp.where(held, x, center), center), 0.0).sum(-1)
+
+    def pairwise(self, x, y):
+        """D of every row of x (n, d) to every row of y (k, d), float64 (n, k). Makes no (n, k, d) array at once."""
+        table = np.empty((len(x), len(y)))
+        step = max(1, 2**20 // max(y.size, 1))
+        for start in range(0, len(x), step):
+            table[start : start + step] = self.between(x[start : start + step, None], y[None])
+        return table
+
+    def check(self, X):
+        """ValueError where rows of X (N, d) lie outside the domain of D; by default there is no outside."""
+        return None
+
+
+@dataclass(frozen=True)
+class Bregman(Dissimilarity):
+    """D from the divergence d_phi(x, y) = phi(x) - phi(y) - <grad phi(y), x - y> of a convex phi."""
+
+    def divergence(self, x, y):
+        """d_phi over the last axis."""
+        raise NotImplementedError
+
+    def between(self, x, y):
+        middle = (x + y) / 2
+        return 2 * (self.divergence(x, middle) + self.divergence(y, middle))
+
+    def to_center(self, x, center):
+        return self.divergence(x, center)
+
+
+@dataclass(frozen=True)
+class SquaredEuclidean(Bregman):
+    """phi = ||x||^2, so D(x, a) = ||x - a||^2 and a hub pays its within-fairlet sum of squares."""
+
+    name = "kmeans"
+
+    def divergence(self, x, y):
+        return ((x - y) ** 2).sum(-1)
+
+    def between(self, x, y):
+        return self.divergence(x, y)
+
+    def pairwise(self, x, y):
+        from scipy.spatial.distance import cdist
+
+        return cdist(x, y, "sqeuclidean")
+
+
+@dataclass(frozen=True)
+class KullbackLeibler(Bregman):
+    """phi = sum x log x - x on x >= 0: the generalised Kullback-Leibler divergence of counts (Poisson)."""
+
+    name = "kl"
+
+    def divergence(self, x, y):
+        return _kl(x, y).sum(-1)
+
+    def check(self, X):
+        _check_domain(self.name, "be at least 0", X, X >= 0)
+
+
+@dataclass(frozen=True)
+class ItakuraSaito(Bregman):
+    """phi = -sum log x on x > 0: scale-free, x/y - log(x/y) - 1."""
+
+    name = "itakura-saito"
+
+    def divergence(self, x, y):
+        xp = _namespace(x, y)
+        ratio = x / xp.where(y > 0, y, 1.0)
+        r = ratio - 1
+        series = r**2 * (1 / 2 - r / 3 + r**2 / 4 - r**3 / 5)
+        return xp.where(abs(r) < NEAR, series, r - xp.log(ratio)).sum(-1)
+
+    def check(self, X):
+        _check_domain(self.name, "be above 0", X, X > 0)
+
+
+@dataclass(frozen=True)
+class Bernoulli(Bregman):
+    """phi = sum x log x + (1 - x) log(1 - x) on [0, 1]: the logistic divergence of zeros, ones and shares."""
+
+    name = "binary"
+
+    def divergence(self, x, y):
+        return (_kl(x, y) + _kl(1 - x, 1 - y)).sum(-1)
+
+    def check(self, X):
+        _check_domain(self.name, "lie in [0, 1]", X, (X >= 0) & (X <= 1))
+
+
+@dataclass(frozen=True)
+class Minkowski(Dissimilarity):
+    """The norm ||x - y||_power itself, not its power-th power; power 1 is Manhattan."""
+
+    power: float = 1.0
+
+    @property
+    def name(self):
+        return "manhattan" if self.power == 1 else "minkowski"
+
+    def between(self, x, y):
+        difference = abs(x - y)
+        if self.power == 1:
+            return difference.sum(-1)
+        xp = _namespace(difference)
+        largest = difference.max(-1, keepdims=True)
+        share = difference / xp.where(largest > 0, largest, 1.0)  # large powers of large numbers overflow
+        return largest[..., 0] * (share**self.power).sum(-1) ** (1 / self.power)
+
+    def to_center(self, x, center):
+        return self.between(x, center)
+
+    def pairwise(self, x, y):
+        from scipy.spatial.distance import cdist
+
+        return cdist(x, y, "cityblock") if self.power == 1 else super().pairwise(x, y)
+
+
+def resolve_dissimilarity(dissimilarity, power=1.0):
+    """The dissimilarity of that name, or the `Dissimilarity` itself.
+
+    "kmeans", "manhattan", "minkowski" (the norm of that `power`), "kl", "itakura-saito", "binary".
+    """
+    if isinstance(dissimilarity, Dissimilarity):
+        return dissimilarity
+    if dissimilarity in _BREGMAN:
+        return _BREGMAN[dissimilarity]()
+    if dissimilarity in ("manhattan", "minkowski"):
+        return Minkowski(1.0 if dissimilarity == "manhattan" else check_number("power", power))
+    names = ", ".join(repr(name) for name in (*_BREGMAN, "manhattan", "minkowski"))
+    remedy = "Subclass bayesfair.fairlets.Dissimilarity for one of your own."
+    raise ValueError(message("dissimilarity", f"be one of {names}, or a Dissimilarity", repr(dissimilarity), remedy))
+
+
+_BREGMAN = {kind.name: kind for kind in (SquaredEuclidean, KullbackLeibler, ItakuraSaito, Bernoulli)}
+
+
+def _kl(x, y):
+    """x log(x/y) - x + y elementwise, with 0 log 0 = 0 and 0 where both are 0."""
+    xp = _namespace(x, y)
+    ratio = x / xp.where(y > 0, y, 1.0)
+    r = xp.where(y > 0, ratio - 1, 0.0)
+    series = r**2 * (1 / 2 - r / 6 + r**2 / 12 - r**3 / 20)
+    closed = ratio * xp.log(xp.where(ratio > 0, ratio, 1.0)) - r
+    return y * xp.where(abs(r) < NEAR, series, closed)
+
+
+def _check_domain(name, rule, X, inside):
+    if not inside.all():
+        row, column = np.argwhere(~inside)[0]
+        bad = f"{X[row, column]} at row {row}, column {column} ({np.count_nonzero(~inside)} such entries in all)"
+        remedy = "Rescale that column, or use 'kmeans' or 'manhattan', which take any number."
+        raise ValueError(message("X", f"{rule} for '{name}'", bad, remedy))
+
+
+def _namespace(*arrays):
+    """NumPy, or the array library of the first array that is not NumPy's."""
+    foreign = [array for array in arrays if not isinstance(array, (np.ndarray, np.generic))]
+    return foreign[0].__array_namespace__() if foreign else np
