@@ -117,7 +117,7 @@ class ItakuraSaito(Bregman):
 
     def divergence(self, x, y):
         xp = _namespace(x, y)
-        ratio = x / xp.where(y > 0, y, 1.0)
+        ratio = xp.where(y > 0, x / xp.where(y > 0, y, 1.0), 1.0)
         r = ratio - 1
         series = r**2 * (1 / 2 - r / 3 + r**2 / 4 - r**3 / 5)
         return xp.where(abs(r) < NEAR, series, r - xp.log(ratio)).sum(-1)
