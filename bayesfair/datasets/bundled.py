@@ -1,0 +1,25 @@
+"""Data that comes with scikit-learn and needs no network."""
+
+from bayesfair.datasets.base import Dataset
+
+__all__ = ["load_diabetes"]
+
+
+def load_diabetes():
+    """Diabetes: 442 patients, 9 measurements, sensitive sex (235 and 207), target disease progression after a year.
+
+    From scikit-learn, unscaled (Efron, Hastie, Johnstone and Tibshirani 2004, Least Angle Regression). The source codes
+    sex as 1 and 2 and does not say which is which, so the groups are named "sex 1" and "sex 2".
+    """
+    from sklearn.datasets import load_diabetes as load
+
+    table = load(as_frame=True, scaled=False).frame
+    return Dataset(
+        name="diabetes",
+        features=table.drop(columns=["sex", "target"]),
+        sensitive="sex " + table["sex"].astype(int).astype(str),
+        target=table["target"].rename("progression"),
+        description="Diabetes, Efron, Hastie, Johnstone and Tibshirani 2004, Least Angle Regression, Annals of "
+        "Statistics 32. Bundled with scikit-learn (BSD licence), unscaled.\nsex is coded 1 and 2 at the source, which "
+        "does not say which is which. target: a measure of disease progression one year after baseline.",
+    )

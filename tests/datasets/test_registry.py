@@ -1,0 +1,134 @@
+"""Getting a file: the own copy first, then a download that is checked, and a clear way out where neither works."""
+
+import hashlib
+import re
+import zipfile
+from dataclasses import replace
+
+import pytest
+
+from bayesfair.datasets import SOURCES, load_adult
+from bayesfair.datasets.registry import fetch
+
+ROW = "39, Private, 77516, Bachelors, 13, Divorced, Sales, Unmarried, White, Male, 2174, 0, 40, Cuba, <=50K\n"
+
+
+def source_at(address, text=ROW, **changes):
+    sha256 = hashlib.sha256(text.encode()).hexdigest()
+    return replace(SOURCES["adult"], url=f"{address}/adult.data", **({"sha256": sha256} | changes))
+
+
+@pytest.fixture
+def no_own_copy(monkeypatch):
+    monkeypatch.delenv("BAYESFAIR_DATA", raising=False)
+
+
+def test_every_source_says_where_it_is_from():
+    for name, source in SOURCES.items():
+        assert source.name == name
+        assert source.url.startswith("https://archive.ics.uci.edu/")
+        assert source.page.startswith("https://archive.ics.uci.edu/dataset/")
+        assert source.licence == "CC BY 4.0"
+        assert (source.member is None) == (not source.url.endswith(".zip"))
+        assert source.sha256 is None or re.fullmatch("[0-9a-f]{64}", source.sha256)
+
+
+@pytest.mark.parametrize("name", ["adult", "bank"])
+def test_the_checksums_are_those_of_the_files_at_hand(name, real_data):
+    real_data(SOURCES[name].file_name)
+    assert hashlib.sha256(fetch(SOURCES[name]).read_bytes()).hexdigest() == SOURCES[name].sha256
+
+
+def test_an_own_copy_comes_first_and_is_not_checked(own_copy, cache):
+    own_copy("adult.data", "an altered copy")
+    assert fetch(SOURCES["adult"]).read_text() == "an altered copy"
+    assert not cache.exists()
+
+
+def test_a_download_is_kept(published, cache, no_own_copy, capsys):
+    folder, address = published
+    (folder / "adult.data").write_text(ROW)
+    source = source_at(address)
+    path = fetch(source)
+    assert path.read_text() == ROW
+    assert path.parent == cache
+    assert "100%" in capsys.readouterr().err  # the progress bar
+    (folder / "adult.data").unlink()
+    assert fetch(source, progress_bar=False) == path
+
+
+def test_the_progress_bar_can_be_switched_off(published, cache, no_own_copy, capsys):
+    folder, address = published
+    (folder / "adult.data").write_text(ROW)
+    fetch(source_at(address), progress_bar=False)
+    assert "100%" not in capsys.readouterr().err
+
+
+def test_a_folder_without_the_file_falls_back_to_the_download(published, cache, monkeypatch, tmp_path):
+    folder, address = published
+    (folder / "adult.data").write_text(ROW)
+    monkeypatch.setenv("BAYESFAIR_DATA", str(tmp_path))
+    assert fetch(source_at(address), progress_bar=False).parent == cache
+
+
+def test_a_member_is_taken_out_of_its_archive(published, cache, no_own_copy):
+    folder, address = published
+    with zipfile.ZipFile(folder / "bank.zip", "w") as archive:
+        archive.writestr("inner/bank.csv", ROW)
+        archive.writestr("bank-names.txt", "not this")
+    sha256 = hashlib.sha256(ROW.encode()).hexdigest()
+    source = replace(SOURCES["bank"], url=f"{address}/bank.zip", member="inner/bank.csv", sha256=sha256)
+    assert fetch(source, progress_bar=False).read_text() == ROW
+    assert fetch(source, progress_bar=False).name == "bank.csv"
+
+
+def test_a_bad_checksum_is_refused_and_the_file_is_fetched_again(published, cache, no_own_copy):
+    folder, address = published
+    (folder / "adult.data").write_text("something else")
+    with pytest.raises(ValueError, match=r"be the published adult\.data with sha256 .* got sha256 .*please report"):
+        fetch(source_at(address), progress_bar=False)
+    (folder / "adult.data").write_text(ROW)
+    assert fetch(source_at(address), progress_bar=False).read_text() == ROW
+
+
+@pytest.mark.parametrize("content", ["<html>log in first</html>", None], ids=["not an archive", "member missing"])
+def test_an_archive_that_is_not_the_published_one_is_refused(content, published, cache, no_own_copy):
+    folder, address = published
+    if content is None:
+        with zipfile.ZipFile(folder / "bank.zip", "w") as archive:
+            archive.writestr("other.csv", ROW)
+    else:
+        (folder / "bank.zip").write_text(content)
+    with pytest.raises(ValueError, match=r"an archive without 'bank\.csv'"):
+        fetch(replace(SOURCES["bank"], url=f"{address}/bank.zip"), progress_bar=False)
+    assert list(cache.iterdir()) == []
+
+
+@pytest.mark.parametrize("folder", [None, "empty"])
+def test_when_neither_way_works_the_error_names_both(folder, cache, monkeypatch, tmp_path):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    if folder is None:
+        monkeypatch.delenv("BAYESFAIR_DATA", raising=False)
+        tried = "the variable is not set"
+    else:
+        monkeypatch.setenv("BAYESFAIR_DATA", str(tmp_path))
+        tried = f"{str(tmp_path)!r} has no such file"
+    with pytest.raises(OSError, match="refused") as error:
+        fetch(source_at("http://127.0.0.1:9"), progress_bar=False)
+    text = str(error.value)
+    assert tried in text
+    assert "connect to the internet" in text
+    assert "set BAYESFAIR_DATA to the folder" in text
+    assert "https://archive.ics.uci.edu/dataset/2/adult" in text
+
+
+def test_an_address_that_pooch_cannot_read_is_the_same_error(cache, no_own_copy):
+    with pytest.raises(OSError, match=r"failed .*nonsense.* BAYESFAIR_DATA"):
+        fetch(replace(SOURCES["adult"], url="nonsense://x/adult.data"), progress_bar=False)
+
+
+def test_a_loader_downloads_what_it_lacks(published, cache, no_own_copy, monkeypatch):
+    folder, address = published
+    (folder / "adult.data").write_text(ROW)
+    monkeypatch.setitem(SOURCES, "adult", source_at(address))
+    assert load_adult(progress_bar=False).features.iloc[0].tolist() == [39, 77516, 13, 2174, 40]
