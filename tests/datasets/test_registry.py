@@ -91,6 +91,19 @@ def test_a_bad_checksum_is_refused_and_the_file_is_fetched_again(published, cach
     assert fetch(source_at(address), progress_bar=False).read_text() == ROW
 
 
+def test_a_bad_checksum_inside_an_archive_is_refused_and_the_archive_is_fetched_again(published, cache, no_own_copy):
+    folder, address = published
+    sha256 = hashlib.sha256(ROW.encode()).hexdigest()
+    source = replace(SOURCES["bank"], url=f"{address}/bank.zip", sha256=sha256)
+    with zipfile.ZipFile(folder / "bank.zip", "w") as archive:
+        archive.writestr("bank.csv", "something else")
+    with pytest.raises(ValueError, match=r"be the published bank\.csv"):
+        fetch(source, progress_bar=False)
+    with zipfile.ZipFile(folder / "bank.zip", "w") as archive:
+        archive.writestr("bank.csv", ROW)
+    assert fetch(source, progress_bar=False).read_text() == ROW
+
+
 @pytest.mark.parametrize("content", ["<html>log in first</html>", None], ids=["not an archive", "member missing"])
 def test_an_archive_that_is_not_the_published_one_is_refused(content, published, cache, no_own_copy):
     folder, address = published

@@ -18,7 +18,7 @@ from bayesfair.datasets import (
     load_diabetes130,
 )
 
-ADULT = """39, State-gov, 77516, Bachelors, 13, Never-married, Sales, Not-in-family, White, Male, 2174, 0, 40, Cuba, <=50K
+ADULT = """39, State-gov, 77516, Bachelors, 13, Never-married, Sales, Unmarried, White, Male, 2174, 0, 40, Cuba, <=50K
 28, ?, 338409, Bachelors, 13, Divorced, Sales, Wife, Black, Female, 0, 0, 41, United-States, >50K
 
 """

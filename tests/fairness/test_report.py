@@ -36,14 +36,15 @@ def test_dispersion_by_hand():
 
 
 def test_attrs_are_the_measures_of_the_whole_clustering():
-    labels = [0, 0, 0, 1, 1, 1]
-    attrs = report(labels, SEX, X).attrs
-    assert attrs["balance"] == balance(labels, SEX) == 0.5
-    assert attrs["best_balance"] == 0.5
-    assert attrs["gap"] == gap(labels, SEX)
-    assert attrs["additive_gap"] == additive_gap(labels, SEX)
-    assert attrs["kl_error"] == kl_error(labels, SEX)
-    assert attrs["within_ss"] == pytest.approx(32)
+    sex, labels = list("FMMFMMMM"), [0, 0, 0, 1, 1, 1, 1, 1]
+    attrs = report(labels, sex, np.arange(16.0).reshape(8, 2)).attrs
+    assert attrs["balance"] == balance(labels, sex) == 0.25
+    assert attrs["best_balance"] == pytest.approx(2 / 6)
+    assert attrs["gap"] == gap(labels, sex) == pytest.approx(1 / 6)
+    assert attrs["additive_gap"] == additive_gap(labels, sex) == pytest.approx(1 / 3)
+    assert attrs["kl_error"] == kl_error(labels, sex)
+    assert 0 < attrs["kl_error"] < 0.1
+    assert attrs["within_ss"] == pytest.approx(16 + 80)
 
 
 def test_the_last_row_is_the_whole_clustering():
