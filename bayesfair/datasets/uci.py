@@ -93,10 +93,11 @@ def load_diabetes130(features=("age", "time_in_hospital"), sensitive="gender", *
 
 
 def load_census1990(features=_CENSUS_FEATURES, sensitive="iSex", *, progress_bar=True):
-    """US Census 1990: 2,458,285 people, all columns coded as small integers. Sensitive: iSex, 0 male and 1 female.
+    """US Census 1990: 2,458,285 people, all columns coded as small integers. Sensitive: iSex; male and female.
 
     VFC and FMC use 25 of the 68 columns without naming them; the default is the 25 that follow dAge in the file.
-    (VFC, and not FMC, has the two sexes' counts exchanged: 1,191,601 are coded 0.) Only the columns asked for are read.
+    iSex is 0 for male and 1 for female, as in the census's code book; the two papers print the same two counts
+    (1,191,601 and 1,266,684) and disagree on which sex is the larger. Only the columns asked for are read.
     """
     header = _read("census1990", progress_bar, nrows=0)
     used = {*_columns(header, features, "features"), *_columns(header, sensitive, "sensitive")}
@@ -118,15 +119,7 @@ def _read(name, progress_bar, **options):
         ) from error
 
 
-def _dataset(
-    name,
-    table,
-    features,
-    sensitive,
-    *,
-    target=None,
-    recoded=None,
-):
+def _dataset(name, table, features, sensitive, *, target=None, recoded=None):
     """`recoded`: {name: function of the table} for sensitive attributes that are not columns as they stand."""
     source = SOURCES[name]
     return Dataset(
@@ -172,9 +165,9 @@ def _married(table):
 
 
 def _midpoint(intervals):
-    """[70-80) as 75.0."""
+    """[70-80) as 75.0; NaN for anything but such an interval."""
     ends = intervals.str.extract(r"^\[(\d+)-(\d+)\)$").astype(float)
-    return ends.mean(axis=1, skipna=False)
+    return ends.mean(axis=1)
 
 
 def _listed(names):

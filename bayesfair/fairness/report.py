@@ -43,7 +43,7 @@ def report(labels, sensitive, X=None, *, target=None, overall=False):
     table = pd.DataFrame(columns, index=pd.Index(clusters, name="cluster"))
     attrs = _overall(table, masses)
     if overall:
-        table = pd.concat([table, _overall_row(table, masses)])
+        table = pd.concat([table, _overall_row(table, groups.names, attrs)])
     table.attrs.update(attrs)
     return table
 
@@ -85,20 +85,15 @@ def _overall(table, masses):
     } | {name: float(table[column].sum()) for name, column in sums.items()}
 
 
-def _overall_row(table, masses):
-    """The whole clustering as one more row; columns that are neither sums, proportions nor extremes stay empty."""
+def _overall_row(table, names, attrs):
+    """The whole clustering as one more row with the same columns."""
     import pandas as pd
 
-    counts = [column for column in table if column == "size" or column.startswith("count[")]
-    row = {column: table[column].sum() for column in [*counts, "kl"]} | {"share": 1.0}
-    share = masses.sum(axis=0) / masses.sum()
-    row |= dict(zip((column for column in table if column.startswith("proportion[")), share))
-    row |= {"balance": table["balance"].min(), "gap": table["gap"].max()}
-    if "within_ss" in table:
-        total = table["within_ss"].sum()
-        row |= {
-            "within_ss": total,
-            "rms_distance": np.sqrt(total / row["size"]),
-            "max_distance": table["max_distance"].max(),
-        }
+    size = table["size"].sum()
+    row = {"size": size, "share": 1.0, "balance": attrs["balance"], "gap": attrs["gap"], "kl": attrs["kl_error"]}
+    row |= {f"count[{name}]": table[f"count[{name}]"].sum() for name in names}
+    row |= {f"proportion[{name}]": row[f"count[{name}]"] / size for name in names}
+    if "within_ss" in attrs:
+        rms, farthest = np.sqrt(attrs["within_ss"] / size), table["max_distance"].max()
+        row |= {"within_ss": attrs["within_ss"], "rms_distance": rms, "max_distance": farthest}
     return pd.DataFrame([row], index=pd.Index(["overall"], name="cluster"), columns=table.columns)
