@@ -1,0 +1,45 @@
+"""Collapsed Gibbs reallocation, one unit at a time (paper, eq. 12; Rigon, Herring and Dunson 2023).
+
+Works for every loss: takes a unit out, asks the loss what joining each cluster would cost, draws, puts it back.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from bayesfair.gibbs.losses import Units
+from bayesfair.gibbs.target import Target
+
+__all__ = ["conditional", "reallocate"]
+
+
+def conditional(target: Target, stats, i, center, weight, inverse_temperature) -> Float[Array, " clusters"]:
+    """Log of the full conditional of a unit that has been taken out of `stats`, unnormalised."""
+    return -inverse_temperature * target.loss.insertion(stats, i, center, weight, target.n_clusters)
+
+
+def draw_cluster(uniform, logits):
+    """A category by inverse CDF from one uniform number (last axis)."""
+    cumulative = jnp.cumsum(jnp.exp(logits - logits.max(-1, keepdims=True)), -1)
+    below = cumulative < uniform[..., None] * cumulative[..., -1:]
+    return jnp.minimum(below.sum(-1), logits.shape[-1] - 1)
+
+
+def reallocate(key, target: Target, units: Units, inverse_temperature):
+    """One sweep over the units; a lone unit may not leave its cluster. Returns the clusters."""
+    n_units = units.center.shape[0]
+    uniforms = jax.random.uniform(key, (n_units,), units.center.dtype)
+    stats = target.loss.start(units, target.n_clusters)
+    count = jnp.zeros(target.n_clusters, jnp.int32).at[units.cluster].add(1)
+
+    def step(carry, inputs):
+        stats, count = carry
+        i, center, weight, old, uniform = inputs
+        stats = target.loss.remove(stats, i, center, weight, old)
+        drawn = draw_cluster(uniform, conditional(target, stats, i, center, weight, inverse_temperature))
+        new = jnp.where(count[old] == 1, old, drawn).astype(old.dtype)
+        stats = target.loss.insert(stats, i, center, weight, new)
+        return (stats, count.at[old].add(-1).at[new].add(1)), new
+
+    inputs = (jnp.arange(n_units), units.center, units.weight, units.cluster, uniforms)
+    return jax.lax.scan(step, (stats, count), inputs)[1]

@@ -1,0 +1,332 @@
+"""Clustering losses L_c(C | u): what kernels ask of a loss, and the families that ship.
+
+A loss is a sum over clusters of a function of the weighted units (fairlet centres) in the cluster. Kernels never know
+which: they take units out of clusters (`remove`), ask what joining each cluster would cost (`insertion`), and put them
+back (`insert`) on statistics that only the loss reads. Losses whose clusters have a conjugate centre
+(`augmentation`, the Bregman family) can also move all units at once.
+
+Every loss is hashable and compares by value, so that compiled samplers are shared between equal losses.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import gammaln, xlogy
+from jaxtyping import Array, Float, Int
+
+from bayesfair._check import check_number, message
+from bayesfair.fairlets.dissimilarity import resolve_dissimilarity
+
+__all__ = [
+    "BinaryLoss",
+    "BregmanLoss",
+    "DissimilarityLoss",
+    "ItakuraSaitoLoss",
+    "KMeansLoss",
+    "Loss",
+    "PoissonLoss",
+    "resolve_loss",
+]
+
+
+class Units(NamedTuple):
+    """The units of a clustering: their centres, weights and clusters. A weight of zero means "not there"."""
+
+    center: Float[Array, "units dim"]
+    weight: Float[Array, " units"]
+    cluster: Int[Array, " units"]
+
+    def put(self, i, center, weight, cluster):
+        return Units(self.center.at[i].set(center), self.weight.at[i].set(weight), self.cluster.at[i].set(cluster))
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A clustering loss that factorises over clusters; subclass it and write `cluster_losses` for one of your own.
+
+    Attributes
+    ----------
+    dissimilarity: the D that fairlets pay (`bayesfair.fairlets.dissimilarity`); its domain is the loss's domain.
+    degree: h with L(s X) = s^h L(X), which sets the conjugate step of the inverse temperature
+        (2 for squared distances, 1 for norms); None where the loss is not homogeneous, and then temperatures are fixed.
+    """
+
+    dissimilarity: Any = field(default_factory=lambda: resolve_dissimilarity("kmeans"))
+    degree: float | None = None
+    translation_invariant: bool = False
+    augmentation = None
+
+    def cluster_losses(self, units: Units, n_clusters: int) -> Float[Array, " clusters"]:
+        """The loss of every cluster; units of weight zero must count for nothing, and an empty cluster costs 0."""
+        raise NotImplementedError(f"{type(self).__name__} must define cluster_losses(units, n_clusters).")
+
+    def start(self, units: Units, n_clusters: int):
+        """Statistics of a clustering, from scratch."""
+        return units
+
+    def remove(self, stats, i, center, weight, cluster):
+        """Statistics after unit i, which is in `cluster`, has left."""
+        return stats._replace(weight=stats.weight.at[i].set(0.0))
+
+    def insert(self, stats, i, center, weight, cluster):
+        """Statistics after unit i, which is nowhere, has joined `cluster`."""
+        return stats.put(i, center, weight, cluster)
+
+    def insertion(self, stats, i, center, weight, n_clusters: int) -> Float[Array, " clusters"]:
+        """What the loss would gain if unit i, which is nowhere, joined each of the clusters."""
+
+        def joined(k):
+            return self.cluster_losses(self.insert(stats, i, center, weight, k), n_clusters)[k]
+
+        return jax.vmap(joined)(jnp.arange(n_clusters)) - self.cluster_losses(stats, n_clusters)
+
+
+class ClusterMeans(NamedTuple):
+    """Sufficient statistics of the Bregman family: units, total weight and weighted sum of each cluster."""
+
+    count: Int[Array, " clusters"]
+    mass: Float[Array, " clusters"]
+    sum: Float[Array, "clusters dim"]
+
+    @property
+    def mean(self):
+        return self.sum / jnp.where(self.count > 0, self.mass, 1.0)[:, None]
+
+    def add(self, cluster, center, weight, sign):
+        return ClusterMeans(
+            self.count.at[cluster].add(sign),
+            self.mass.at[cluster].add(sign * weight),
+            self.sum.at[cluster].add(sign * weight * center),
+        )
+
+
+def cluster_means(units: Units, n_clusters: int) -> ClusterMeans:
+    """Counts, weights and sums as products with the indicator matrix: scatters are slow on CPUs."""
+    member = units.cluster[None, :] == jnp.arange(n_clusters, dtype=units.cluster.dtype)[:, None]
+    weight = jnp.where(member, units.weight, 0.0)
+    return ClusterMeans(member.sum(1), weight.sum(1), weight @ units.center)
+
+
+@dataclass(frozen=True)
+class BregmanLoss(Loss):
+    """L_k = sum_i w_i d_phi(u_i, ubar_k): a Bregman divergence to the weighted mean (Banerjee et al. 2005).
+
+    The mean minimises it for every phi, and with conjugate centres m_k (see `augmentation`) the units of a clustering
+    are independent given m: that is what the blocked kernels use.
+    """
+
+    degree: float | None = 2.0
+
+    def divergence(self, x, y):
+        """d_phi(x, y) over the last axis."""
+        return self.dissimilarity.divergence(x, y)
+
+    def curvature(self, y):
+        """The diagonal of phi''(y), entrywise; 0 at the edge of the domain, where every observation equals y."""
+        raise NotImplementedError
+
+    @property
+    def augmentation(self):
+        return self
+
+    normalizer_reads_mean = True
+
+    def draw_centers(self, key, inverse_temperature, means: ClusterMeans) -> Float[Array, "clusters dim"]:
+        """m_k ~ p(m) proportional to exp(-lambda W_k d_phi(ubar_k, m)) mu(m), mu a measure of the loss's choosing."""
+        raise NotImplementedError
+
+    def log_normalizer(self, inverse_temperature, means: ClusterMeans) -> Float[Array, " clusters"]:
+        """log g_k = log of the integral of exp(-lambda W_k d_phi(ubar_k, m)) mu(dm), so that
+        integral prod_i exp(-lambda w_i d_phi(u_i, m)) mu(dm) = g_k exp(-lambda L_k)."""
+        raise NotImplementedError
+
+    def cluster_losses(self, units, n_clusters):
+        mean = cluster_means(units, n_clusters).mean
+        each = units.weight * self.divergence(units.center, mean[units.cluster])
+        return jnp.where(units.cluster[None, :] == jnp.arange(n_clusters)[:, None], each, 0.0).sum(1)
+
+    def start(self, units, n_clusters):
+        return cluster_means(units, n_clusters)
+
+    def remove(self, stats, i, center, weight, cluster):
+        return stats.add(cluster, center, weight, -1)
+
+    def insert(self, stats, i, center, weight, cluster):
+        return stats.add(cluster, center, weight, +1)
+
+    def insertion(self, stats, i, center, weight, n_clusters):
+        """w d(u, new mean) + W d(old mean, new mean): two terms above zero instead of a difference of large ones."""
+        empty = stats.count == 0  # what rounding leaves in the sum of an empty cluster is not a mean
+        mass = jnp.where(empty, 0.0, stats.mass)
+        new_mean = jnp.where(empty[:, None], center, (stats.sum + weight * center) / (stats.mass + weight)[:, None])
+        old_mean = jnp.where(empty[:, None], center, stats.mean)
+        return weight * self.divergence(center, new_mean) + mass * self.divergence(old_mean, new_mean)
+
+
+@dataclass(frozen=True)
+class KMeansLoss(BregmanLoss):
+    """Squared Euclidean distance to the cluster's mean; conjugate centres are normal."""
+
+    translation_invariant: bool = True
+    normalizer_reads_mean = False
+
+    def curvature(self, y):
+        return jnp.full_like(y, 2.0)
+
+    def draw_centers(self, key, inverse_temperature, means):
+        noise = jax.random.normal(key, means.sum.shape, means.sum.dtype)
+        return means.mean + noise / jnp.sqrt(2 * inverse_temperature * means.mass)[:, None]
+
+    def log_normalizer(self, inverse_temperature, means):
+        return 0.5 * means.sum.shape[1] * jnp.log(math.pi / (inverse_temperature * means.mass))
+
+
+@dataclass(frozen=True)
+class PoissonLoss(BregmanLoss):
+    """Generalised Kullback-Leibler divergence of counts, x log(x/y) - x + y; conjugate centres are gamma.
+
+    The measure mu(dm) = m^{-1/2} dm keeps the gamma proper where a cluster's mean is zero.
+    """
+
+    dissimilarity: Any = field(default_factory=lambda: resolve_dissimilarity("kl"))
+
+    def curvature(self, y):
+        return jnp.where(y > 0, 1 / jnp.where(y > 0, y, 1.0), 0.0)
+
+    def draw_centers(self, key, inverse_temperature, means):
+        rate = (inverse_temperature * means.mass)[:, None]
+        shape = rate * means.mean + 0.5
+        return jnp.exp(jax.random.loggamma(key, shape)) / rate
+
+    def log_normalizer(self, inverse_temperature, means):
+        rate, mean = (inverse_temperature * means.mass)[:, None], means.mean
+        shape = rate * mean + 0.5
+        entropy = xlogy(mean, mean) - mean
+        return (gammaln(shape) - shape * jnp.log(rate) - rate * entropy).sum(1)
+
+
+@dataclass(frozen=True)
+class ItakuraSaitoLoss(BregmanLoss):
+    """Itakura-Saito divergence x/y - log(x/y) - 1 of positive data; conjugate centres are inverse gamma, mu = dm/m."""
+
+    dissimilarity: Any = field(default_factory=lambda: resolve_dissimilarity("itakura-saito"))
+    normalizer_reads_mean = False
+
+    def curvature(self, y):
+        return 1 / jnp.square(y)
+
+    def draw_centers(self, key, inverse_temperature, means):
+        shape = jnp.broadcast_to((inverse_temperature * means.mass)[:, None], means.sum.shape)
+        return shape * means.mean * jnp.exp(-jax.random.loggamma(key, shape))
+
+    def log_normalizer(self, inverse_temperature, means):
+        shape = inverse_temperature * means.mass
+        return means.sum.shape[1] * (shape + gammaln(shape) - shape * jnp.log(shape))
+
+
+@dataclass(frozen=True)
+class BinaryLoss(BregmanLoss):
+    """Logistic (Bernoulli) divergence of shares in [0, 1]; conjugate centres are beta, mu = (m (1 - m))^{-1/2} dm."""
+
+    dissimilarity: Any = field(default_factory=lambda: resolve_dissimilarity("binary"))
+
+    def curvature(self, y):
+        variance = y * (1 - y)
+        return jnp.where(variance > 0, 1 / jnp.where(variance > 0, variance, 1.0), 0.0)
+
+    def _beta(self, inverse_temperature, means):
+        mass, mean = (inverse_temperature * means.mass)[:, None], jnp.clip(means.mean, 0.0, 1.0)
+        return mass, mean, mass * mean + 0.5, mass * (1 - mean) + 0.5
+
+    def draw_centers(self, key, inverse_temperature, means):
+        _, _, a, b = self._beta(inverse_temperature, means)
+        edge = jnp.finfo(means.sum.dtype).epsneg  # a beta draw may round to 0 or 1, where the divergence is infinite
+        return jnp.clip(jax.random.beta(key, a, b), edge, 1 - edge)
+
+    def log_normalizer(self, inverse_temperature, means):
+        mass, mean, a, b = self._beta(inverse_temperature, means)
+        entropy = xlogy(mean, mean) + xlogy(1 - mean, 1 - mean)
+        return (gammaln(a) + gammaln(b) - gammaln(a + b) - mass * entropy).sum(1)
+
+
+class PairSums(NamedTuple):
+    """Statistics of the k-dissimilarities: the units, and each cluster's total weight and sum of w w' D over pairs."""
+
+    units: Units
+    count: Int[Array, " clusters"]
+    mass: Float[Array, " clusters"]
+    pairs: Float[Array, " clusters"]
+
+
+@dataclass(frozen=True)
+class DissimilarityLoss(Loss):
+    """L_k = sum over pairs in the cluster of w_i w_j D(u_i, u_j) / (2 W_k) (Rigon, Herring and Dunson 2023).
+
+    Costs O(units) a move where the Bregman family costs O(1): the centre of a cluster never enters.
+    """
+
+    degree: float | None = 1.0
+    translation_invariant: bool = True
+
+    def _reach(self, units, center, n_clusters):
+        """sum_i w_i D(center, u_i) over the units of every cluster."""
+        each = units.weight * self.dissimilarity.between(center, units.center)
+        return jnp.where(units.cluster[None, :] == jnp.arange(n_clusters)[:, None], each, 0.0).sum(1)
+
+    def start(self, units, n_clusters):
+        member = (units.cluster[None, :] == jnp.arange(n_clusters)[:, None]) & (units.weight > 0)
+        reach = jax.lax.map(lambda center: self._reach(units, center, n_clusters), units.center)  # no N x N matrix
+        weight = jnp.where(member, units.weight, 0.0)
+        return PairSums(units, member.sum(1), weight.sum(1), (weight * reach.T).sum(1))
+
+    def cluster_losses(self, units, n_clusters):
+        stats = self.start(units, n_clusters)
+        return self._value(stats.count, stats.mass, stats.pairs)
+
+    @staticmethod
+    def _value(count, mass, pairs):
+        return jnp.where(count > 0, pairs / (2 * jnp.where(count > 0, mass, 1.0)), 0.0)
+
+    def remove(self, stats, i, center, weight, cluster):
+        units = stats.units._replace(weight=stats.units.weight.at[i].set(0.0))
+        return self._shift(stats, units, units, center, weight, cluster, -1)
+
+    def insert(self, stats, i, center, weight, cluster):
+        return self._shift(stats, stats.units.put(i, center, weight, cluster), stats.units, center, weight, cluster, +1)
+
+    def _shift(self, stats, units, others, center, weight, cluster, sign):
+        reach = self._reach(others, center, stats.mass.shape[0])[cluster]
+        return PairSums(
+            units,
+            stats.count.at[cluster].add(sign),
+            stats.mass.at[cluster].add(sign * weight),
+            stats.pairs.at[cluster].add(sign * 2 * weight * reach),
+        )
+
+    def insertion(self, stats, i, center, weight, n_clusters):
+        reach = self._reach(stats.units, center, n_clusters)
+        joined = (stats.pairs + 2 * weight * reach) / (2 * (stats.mass + weight))
+        return jnp.where(stats.count > 0, joined, 0.0) - self._value(stats.count, stats.mass, stats.pairs)
+
+
+_BREGMAN = {"kmeans": KMeansLoss, "kl": PoissonLoss, "itakura-saito": ItakuraSaitoLoss, "binary": BinaryLoss}
+
+
+def resolve_loss(loss, power=1.0) -> Loss:
+    """The loss of that name, or the `Loss` itself.
+
+    "kmeans", "manhattan", "minkowski" (the norm ||x - y||_power), "kl", "itakura-saito", "binary".
+    """
+    if isinstance(loss, Loss):
+        return loss
+    if loss in _BREGMAN:
+        return _BREGMAN[loss]()
+    if loss in ("manhattan", "minkowski"):
+        power = 1.0 if loss == "manhattan" else check_number("power", power)
+        return DissimilarityLoss(dissimilarity=resolve_dissimilarity("minkowski", power))
+    names = ", ".join(repr(name) for name in (*_BREGMAN, "manhattan", "minkowski"))
+    remedy = "Subclass bayesfair.gibbs.Loss for a loss of your own."
+    raise ValueError(message("loss", f"be one of {names}, or a Loss", repr(loss), remedy))

@@ -1,0 +1,100 @@
+"""Swaps of two same-group observations between two fairlets, all pairs of a matching at once (DESIGN 2.2).
+
+A pairing names for every fairlet a partner and the slot it offers. It is drawn without looking at who would gain, from a
+law that is the same before and after the swap, so the proposal is symmetric. Given cluster centres m (the augmentation
+of DESIGN 2.3) the log ratio is a sum of one term per fairlet, and the pairs accept or refuse independently.
+
+Sources: the rectangular loop of G. Wang (2020) with the weights of Chakraborty, Bhattacharya and Pati
+(arXiv 2305.17557) is one such swap at a time; conditional independence given m is DESIGN 2.3.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from bayesfair.gibbs.target import InverseTemperatures, Rows, Target
+
+__all__ = ["Pairing", "Proposal", "accept", "propose"]
+
+
+class Pairing(NamedTuple):
+    """A matching of the fairlets (a fairlet without a partner is its own) and the slot each one offers."""
+
+    partner: Int[Array, " fairlets"]
+    slot: Int[Array, " fairlets"]
+
+
+class Proposal(NamedTuple):
+    """Every pair's swap, carried out: the rows as they would be, and the log acceptance ratio of each pair."""
+
+    rows: Rows
+    log_ratio: Float[Array, " fairlets"]  # the same number at both ends of a pair; -inf where a pair cannot swap
+    moves: Bool[Array, " fairlets"]  # would the swap change anything?
+
+
+def draw_group(key, target: Target) -> Int[Array, ""]:
+    """A group to swap, in proportion to the slots it owns."""
+    slots = jnp.asarray(target.swap_slots)
+    slot_group = jnp.asarray(target.slot_group)
+    return slot_group[slots[jax.random.randint(key, (), 0, len(target.swap_slots))]]
+
+
+def draw_slots(key, target: Target, group, shape) -> Int[Array, " fairlets"]:
+    """A slot of `group` for every fairlet, uniformly."""
+    slot_group = jnp.asarray(target.slot_group)
+    width, start = (slot_group == group).sum(), jnp.argmax(slot_group == group)
+    offset = jnp.floor(jax.random.uniform(key, shape) * width).astype(jnp.int32)
+    return start + jnp.minimum(offset, width - 1)
+
+
+def phantom_slots(target: Target, group, rows: Rows, otherwise) -> Int[Array, " fairlets"]:
+    """The empty slot of `group` where a fairlet has one, else the slot in `otherwise`.
+
+    Offering the empty slot to a full partner moves an extra member across. Reversed, the partner has the empty slot and
+    this fairlet is the full one: both offer with the same probability, because free capacities are alike in all fairlets.
+    """
+    empty = ~rows.present & (jnp.asarray(target.slot_group) == group)
+    return jnp.where(empty.any(1), jnp.argmax(empty, 1), otherwise)
+
+
+def energies(target: Target, rows: Rows, cluster, temperatures: InverseTemperatures, centers):
+    """Each fairlet's part of -log p(B, C | m); without `centers`, of -log p(B) = lambda_f L_f alone."""
+    energy = temperatures.fairlet * target.fairlet_losses(rows)
+    if centers is None:
+        return energy
+    units = target.units(rows, cluster)
+    return energy + temperatures.clustering * units.weight * target.loss.divergence(units.center, centers[cluster])
+
+
+def propose(target: Target, rows: Rows, energy, cluster, temperatures, centers, pairing: Pairing):
+    """Carry out every swap of the pairing; returns the `Proposal` and the energies of its rows."""
+    own = jnp.arange(rows.members.shape[0])
+    offered = jnp.take_along_axis(rows.members, pairing.slot[:, None], 1)[:, 0]
+    incoming = offered[pairing.partner]
+    swapped = target.replace_slot(rows, pairing.slot, incoming)
+    group = jnp.asarray(target.slot_group)[pairing.slot]
+    held = (swapped.present & (jnp.asarray(target.slot_group) == group[:, None])).sum(1)
+    fits = (held >= rows.lower[own, group]) & (held <= rows.upper[own, group])
+    new_energy = energies(target, swapped, cluster, temperatures, centers)
+    change = jnp.where(fits, energy - new_energy, -jnp.inf)
+    # a + b == b + a exactly, so both ends of a pair see the same ratio and decide alike.
+    log_ratio = change + change[pairing.partner]
+    moves = (pairing.partner != own) & (incoming != offered)
+    return Proposal(swapped, jnp.where(moves, log_ratio, 0.0), moves), new_energy
+
+
+def accept(key, pairing: Pairing, proposal: Proposal) -> Bool[Array, " fairlets"]:
+    """Metropolis: every pair draws one uniform number and both ends compare with it."""
+    own = jnp.arange(pairing.partner.shape[0])
+    uniform = jax.random.uniform(key, own.shape, proposal.log_ratio.dtype)
+    shared = uniform[jnp.minimum(own, pairing.partner)]
+    return proposal.moves & (jnp.log(shared) < proposal.log_ratio)
+
+
+def keep(accepted, proposed, current):
+    """The proposed value of every fairlet that accepted, the current one elsewhere."""
+    return jax.tree.map(
+        lambda new, old: jnp.where(accepted.reshape(-1, *[1] * (new.ndim - 1)), new, old), proposed, current
+    )

@@ -1,0 +1,172 @@
+"""The Gibbs posterior over fairlet decompositions and clusterings: data, state and log density.
+
+Paper, eq. (9): log p(B, C) = -lambda_f L_f(B) - lambda_c L_c(C | u(B)) + const, every cluster used.
+
+The state is O(N). Fairlets are rows of a table of members with one column per *slot*; every group owns as many columns
+as its largest count in a fairlet. Where a fairlet holds fewer, a *phantom* (index N, weight nothing) fills the slot, so
+that "swap two members" and "hand over the extra member" are one and the same move. The order of members within a row
+means nothing, and every decomposition is written in equally many ways, so the law of the table is the law of B.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from bayesfair.fairlets import Capacities, anchor_group
+from bayesfair.gibbs.losses import Loss, Units
+
+__all__ = ["Allocation", "InverseTemperatures", "Rows", "Target", "make_target", "member_table"]
+
+
+class Allocation(NamedTuple):
+    """A fair clustering: each observation has a fairlet, each fairlet a cluster, so balance holds by construction."""
+
+    members: Int[Array, "fairlets slots"]
+    cluster: Int[Array, " fairlets"]
+
+
+class InverseTemperatures(NamedTuple):
+    """lambda_f of the fairlet loss and lambda_c of the clustering loss, both above zero."""
+
+    fairlet: Float[Array, ""]
+    clustering: Float[Array, ""]
+
+
+class Rows(NamedTuple):
+    """Some fairlets, opened: who is in which slot, their features (zeros where a slot is empty), what may be held."""
+
+    members: Int[Array, "fairlets slots"]
+    x: Float[Array, "fairlets slots dim"]
+    present: Bool[Array, "fairlets slots"]
+    lower: Int[Array, "fairlets groups"]
+    upper: Int[Array, "fairlets groups"]
+
+    @property
+    def size(self):
+        return self.present.sum(1)
+
+
+def _static():
+    return field(metadata={"static": True})
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Target:
+    """What the kernels read and never change. Static fields decide what is compiled, the others are data."""
+
+    x: Float[Array, "obs_and_phantom dim"]  # the last row, all zeros, is the phantom's
+    lower: Int[Array, "fairlets groups"]
+    upper: Int[Array, "fairlets groups"]
+    matchings: Int[Array, "pool points"]  # involutions that pair near neighbours, see `matchings.py`
+    loss: Loss = _static()
+    n_clusters: int = _static()
+    slot_group: tuple[int, ...] = _static()
+    anchor: int | None = _static()  # the group that supplies one anchor per fairlet; None in the hub form
+    name: str = _static()  # "joint", "cut" or "optimal"
+    free_sizes: bool = _static()  # may fairlets hand over an extra member?
+
+    @property
+    def n_obs(self):
+        return self.x.shape[0] - 1
+
+    @property
+    def n_fairlets(self):
+        return self.lower.shape[0]
+
+    @property
+    def mean_size(self):
+        return self.n_obs / self.n_fairlets
+
+    @property
+    def swap_slots(self):
+        """Slots whose members may change fairlet: all but the anchors'."""
+        return tuple(slot for slot, group in enumerate(self.slot_group) if group != self.anchor)
+
+    @property
+    def clustering_moves_fairlets(self):
+        """Does the clustering loss enter the law of B (the joint target), or not (cut, optimal)?"""
+        return self.name == "joint"
+
+    def rows(self, members) -> Rows:
+        return Rows(members, self.x[members], members < self.n_obs, self.lower, self.upper)
+
+    def replace_slot(self, rows: Rows, slot, incoming) -> Rows:
+        """The rows after member `incoming[i]` has taken place `slot[i]` of row i."""
+        here = slot[:, None] == jnp.arange(len(self.slot_group))
+        return rows._replace(
+            members=jnp.where(here, incoming[:, None], rows.members),
+            x=jnp.where(here[:, :, None], self.x[incoming][:, None, :], rows.x),
+            present=jnp.where(here, (incoming < self.n_obs)[:, None], rows.present),
+        )
+
+    def units(self, rows: Rows, cluster) -> Units:
+        """Fairlet centres u_i (means of the members) with weights n_i / mean size."""
+        size = rows.size.astype(rows.x.dtype)
+        return Units(rows.x.sum(1) / size[:, None], size / self.mean_size, cluster)
+
+    def fairlet_losses(self, rows: Rows) -> Float[Array, " fairlets"]:
+        """What each fairlet pays: D to its anchor summed over the others (anchored), or D to its own centre (hub)."""
+        if self.anchor is None:
+            return self.loss.dissimilarity.hub(rows.x, rows.present)
+        slot = self.slot_group.index(self.anchor)
+        others = rows.present.at[:, slot].set(False)
+        anchor = rows.x[:, slot, None]
+        # An empty slot is measured at the anchor itself: its own zeros may lie outside the domain of D.
+        distance = self.loss.dissimilarity.between(jnp.where(others[:, :, None], rows.x, anchor), anchor)
+        return jnp.where(others, distance, 0.0).sum(1)
+
+    def losses(self, allocation: Allocation):
+        """(L_f, L_c), each from scratch."""
+        rows = self.rows(allocation.members)
+        units = self.units(rows, allocation.cluster)
+        return self.fairlet_losses(rows).sum(), self.loss.cluster_losses(units, self.n_clusters).sum()
+
+    def labels(self, allocation: Allocation) -> Int[Array, " obs"]:
+        """cluster[fairlet] of every observation."""
+        cluster = jnp.broadcast_to(allocation.cluster[:, None], allocation.members.shape)
+        return jnp.zeros(self.x.shape[0], cluster.dtype).at[allocation.members].set(cluster)[:-1]
+
+
+def log_density(target: Target, allocation: Allocation, inverse_temperatures: InverseTemperatures):
+    """-lambda_f L_f(B) - lambda_c L_c(C | u(B)): eq. (9) up to a constant."""
+    fairlet_loss, clustering_loss = target.losses(allocation)
+    return -inverse_temperatures.fairlet * fairlet_loss - inverse_temperatures.clustering * clustering_loss
+
+
+def member_table(fairlet, code, upper) -> Int[np.ndarray, "fairlets slots"]:
+    """Members of every fairlet, one column per slot, phantoms (index N) where a fairlet holds fewer than `upper`."""
+    fairlet, code = np.asarray(fairlet), np.asarray(code)
+    n_obs, n_fairlets = len(fairlet), len(upper)
+    width = upper.max(0)
+    start = np.concatenate([[0], np.cumsum(width)[:-1]])
+    order = np.lexsort((fairlet, code))  # by group, then fairlet, then row
+    run = code[order].astype(np.int64) * n_fairlets + fairlet[order]
+    rank = np.arange(n_obs) - np.searchsorted(run, run)
+    table = np.full((n_fairlets, int(width.sum())), n_obs, dtype=np.int32)
+    table[fairlet[order], start[code[order]] + rank] = order
+    return table
+
+
+def make_target(
+    X, capacities: Capacities, loss: Loss, n_clusters: int, matchings, *, name="joint", dtype=jnp.float32
+) -> Target:
+    """The target for data `X` (N, d), centred first where the loss allows, so that float32 loses nothing."""
+    x = X - X.mean(0) if loss.translation_invariant else X
+    width = capacities.upper.max(0)
+    return Target(
+        x=jnp.asarray(np.vstack([x, np.zeros((1, x.shape[1]))]), dtype),
+        lower=jnp.asarray(capacities.lower, jnp.int32),
+        upper=jnp.asarray(capacities.upper, jnp.int32),
+        matchings=jnp.asarray(matchings, jnp.int32),
+        loss=loss,
+        n_clusters=n_clusters,
+        slot_group=tuple(np.repeat(np.arange(len(width)), width).tolist()),
+        anchor=anchor_group(capacities),
+        name=name,
+        free_sizes=bool((capacities.lower != capacities.upper).any()),
+    )
