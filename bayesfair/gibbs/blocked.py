@@ -1,8 +1,12 @@
-"""Blocked reallocation: many units change cluster at once, exactly (DESIGN 2.3).
+"""Blocked reallocation: many units change cluster at once, exactly.
 
-Bregman losses are augmented with conjugate centres, p(C, B, m) = p(C, B) prod_k exp(-lambda W_k d(ubar_k, m_k)) mu(m_k) / g_k,
-which makes the units independent given m but for 1 / prod_k g_k: propose from softmax_k(-lambda w_i d(u_i, m_k)), accept a
-block with probability min(1, prod_k g_k / g'_k). For k-means g_k is proportional to W_k^{-d/2}: DESIGN's (n'_k / n_k)^{d/2}.
+Bregman losses are augmented with conjugate centres,
+
+    p(C, B, m) = p(C, B) prod_k exp(-lambda W_k d(ubar_k, m_k)) mu(m_k) / g_k,
+
+which makes the units independent given m but for 1 / prod_k g_k: propose from softmax_k(-lambda w_i d(u_i, m_k)),
+accept a block with probability min(1, prod_k g_k / g'_k). For k-means g_k is proportional to W_k^{-d/2}, which gives
+(n'_k / n_k)^{d/2} where all weights are one.
 
 Other losses have no such centres. There a block is taken out, every unit in it is proposed from its conditional given
 the units that stayed, and the block is accepted with the exact ratio: an independence sampler within the block.
@@ -48,7 +52,7 @@ def log_block_ratio(target: Target, old: Units, new: Units, inverse_temperature)
 
 
 def reallocate(key, target: Target, units: Units, centers, inverse_temperature, n_blocks: int = 1):
-    """Propose all clusters at once and accept block by block (one block: all or nothing); (clusters, accepted share)."""
+    """Propose all clusters at once, accept block by block (one block: all or nothing); (clusters, accepted share)."""
     key_proposal, key_accept = jax.random.split(key)
     n_units = units.cluster.shape[0]
     uniforms = jax.random.uniform(key_proposal, (n_units,), units.center.dtype)

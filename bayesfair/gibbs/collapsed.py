@@ -10,12 +10,19 @@ from jaxtyping import Array, Float
 from bayesfair.gibbs.losses import Units
 from bayesfair.gibbs.target import Target
 
-__all__ = ["conditional", "reallocate"]
+__all__ = ["conditional", "draw_cluster", "reallocate", "unit_law"]
 
 
 def conditional(target: Target, stats, i, center, weight, inverse_temperature) -> Float[Array, " clusters"]:
-    """Log of the full conditional of a unit that has been taken out of `stats`, unnormalised."""
+    """Log of the full conditional of unit i, which has been taken out of `stats`, unnormalised."""
     return -inverse_temperature * target.loss.insertion(stats, i, center, weight, target.n_clusters)
+
+
+def unit_law(target: Target, stats, count, i, center, weight, old, inverse_temperature) -> Float[Array, " clusters"]:
+    """`conditional`, but that a lone unit may not leave its cluster."""
+    logits = conditional(target, stats, i, center, weight, inverse_temperature)
+    stay = jnp.where(jnp.arange(target.n_clusters) == old, 0.0, -jnp.inf).astype(logits.dtype)
+    return jnp.where(count[old] == 1, stay, logits)
 
 
 def draw_cluster(uniform, logits):
@@ -36,8 +43,8 @@ def reallocate(key, target: Target, units: Units, inverse_temperature):
         stats, count = carry
         i, center, weight, old, uniform = inputs
         stats = target.loss.remove(stats, i, center, weight, old)
-        drawn = draw_cluster(uniform, conditional(target, stats, i, center, weight, inverse_temperature))
-        new = jnp.where(count[old] == 1, old, drawn).astype(old.dtype)
+        logits = unit_law(target, stats, count, i, center, weight, old, inverse_temperature)
+        new = draw_cluster(uniform, logits).astype(old.dtype)
         stats = target.loss.insert(stats, i, center, weight, new)
         return (stats, count.at[old].add(-1).at[new].add(1)), new
 

@@ -1,9 +1,9 @@
-"""Who might swap with whom: matchings drawn without looking at the state, so that swaps stay symmetric (DESIGN 2.2).
+"""Who might swap with whom: matchings drawn without looking at the state, so that swaps stay symmetric.
 
-Two families. *Random*: the reflection i <-> c - i (mod m) with c uniform pairs any two fairlets with probability 1/m, and
-needs neither a sort nor memory. *Near*: a pool of matchings of a k-nearest-neighbour graph, made once: of the anchors
-(anchored form, one per fairlet), or of the observations within each group (hub form, where fairlets have no place of
-their own). Random matchings travel far, near ones are accepted often.
+Two families. *Random*: the reflection i <-> c - i (mod m) with c uniform pairs any two fairlets with probability 1/m,
+and needs neither a sort nor memory. *Near*: a pool of matchings of a k-nearest-neighbour graph, made once: of the
+anchors (anchored form, one per fairlet), or of the observations within each group (hub form, where fairlets have no
+place of their own). Random matchings travel far, near ones are accepted often.
 """
 
 import jax
@@ -89,7 +89,7 @@ def _nearest(points) -> Int[np.ndarray, "points neighbours"]:
 
 
 def _random_matching(neighbours, rng, rounds=8) -> Int[np.ndarray, " points"]:
-    """A random matching of the graph: in each round half of the free points propose to a neighbour in the other half."""
+    """A random matching of the graph: each round, half of the free points propose to a neighbour in the other half."""
     n_points, degree = neighbours.shape
     mate, everyone = np.arange(n_points), np.arange(n_points)
     free = np.ones(n_points, dtype=bool)

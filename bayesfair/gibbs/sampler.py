@@ -1,7 +1,7 @@
 """One sweep of the sampler as an assembly of kernels, and a compiled chunk of sweeps over all chains.
 
-A sweep is: centres m | B, C (augmentation), swaps | m, C, reallocation, inverse temperature | B, C. Each step leaves the
-target invariant (tests build their transition matrices), so the sweep does.
+A sweep is: centres m | B, C (augmentation), swaps | m, C, reallocation, inverse temperature | B, C. Each step leaves
+the target invariant (tests build their transition matrices), so the sweep does.
 """
 
 from functools import partial
@@ -125,19 +125,24 @@ def move_fairlets(key, target: Target, rows: Rows, cluster, temperatures, schedu
 
 
 def swap_round(key, target: Target, rows: Rows, cluster, temperatures, centers, pairing):
-    """One matching's swaps at once; where the augmentation's normaliser can change, the round is accepted as a block."""
+    """One matching's swaps at once; (rows, share of possible swaps accepted)."""
     key_pairs, key_block = jax.random.split(key)
     energy = swaps.energies(target, rows, cluster, temperatures, centers)
     proposal, _ = swaps.propose(target, rows, energy, cluster, temperatures, centers, pairing)
     accepted = swaps.accept(key_pairs, pairing, proposal)
-    if centers is not None and (target.free_sizes or target.loss.normalizer_reads_mean):
-        after = swaps.keep(accepted, proposal.rows, rows)
-        log_ratio = blocked.log_block_ratio(
-            target, target.units(rows, cluster), target.units(after, cluster), temperatures.clustering
-        )
-        accepted &= jnp.log(jax.random.uniform(key_block, dtype=rows.x.dtype)) < log_ratio
+    after = swaps.keep(accepted, proposal.rows, rows)
+    uniform = jax.random.uniform(key_block, dtype=rows.x.dtype)
+    accepted &= jnp.log(uniform) < log_round_ratio(target, rows, after, cluster, temperatures, centers)
     share = accepted.sum(dtype=rows.x.dtype) / jnp.maximum(proposal.moves.sum(), 1)
     return swaps.keep(accepted, proposal.rows, rows), share
+
+
+def log_round_ratio(target: Target, rows: Rows, after: Rows, cluster, temperatures, centers):
+    """What the pairs' own ratios leave out: the change in the augmentation's normaliser, where there can be one."""
+    if centers is None or not (target.free_sizes or target.loss.normalizer_reads_mean):
+        return jnp.zeros((), rows.x.dtype)
+    before, afterwards = target.units(rows, cluster), target.units(after, cluster)
+    return blocked.log_block_ratio(target, before, afterwards, temperatures.clustering)
 
 
 def reallocate(key, target: Target, rows: Rows, cluster, temperatures, schedule: Schedule):

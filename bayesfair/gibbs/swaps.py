@@ -1,11 +1,11 @@
-"""Swaps of two same-group observations between two fairlets, all pairs of a matching at once (DESIGN 2.2).
+"""Swaps of two same-group observations between two fairlets, all pairs of a matching at once.
 
-A pairing names for every fairlet a partner and the slot it offers. It is drawn without looking at who would gain, from a
-law that is the same before and after the swap, so the proposal is symmetric. Given cluster centres m (the augmentation
-of DESIGN 2.3) the log ratio is a sum of one term per fairlet, and the pairs accept or refuse independently.
+A pairing names for every fairlet a partner and the slot it offers. It is drawn without looking at who would gain, from
+a law that is the same before and after the swap, so the proposal is symmetric. Given cluster centres m (the
+augmentation of `blocked.py`) the log ratio is a sum of one term per fairlet, and the pairs decide independently.
 
 Sources: the rectangular loop of G. Wang (2020) with the weights of Chakraborty, Bhattacharya and Pati
-(arXiv 2305.17557) is one such swap at a time; conditional independence given m is DESIGN 2.3.
+(arXiv 2305.17557) is one such swap at a time.
 """
 
 from typing import NamedTuple
@@ -53,7 +53,7 @@ def phantom_slots(target: Target, group, rows: Rows, otherwise) -> Int[Array, " 
     """The empty slot of `group` where a fairlet has one, else the slot in `otherwise`.
 
     Offering the empty slot to a full partner moves an extra member across. Reversed, the partner has the empty slot and
-    this fairlet is the full one: both offer with the same probability, because free capacities are alike in all fairlets.
+    this fairlet is the full one: both offer with the same probability, as free capacities are alike in all fairlets.
     """
     empty = ~rows.present & (jnp.asarray(target.slot_group) == group)
     return jnp.where(empty.any(1), jnp.argmax(empty, 1), otherwise)

@@ -50,8 +50,7 @@ class Rows(NamedTuple):
         return self.present.sum(1)
 
 
-def _static():
-    return field(metadata={"static": True})
+STATIC = {"static": True}
 
 
 @jax.tree_util.register_dataclass
@@ -63,12 +62,12 @@ class Target:
     lower: Int[Array, "fairlets groups"]
     upper: Int[Array, "fairlets groups"]
     matchings: Int[Array, "pool points"]  # involutions that pair near neighbours, see `matchings.py`
-    loss: Loss = _static()
-    n_clusters: int = _static()
-    slot_group: tuple[int, ...] = _static()
-    anchor: int | None = _static()  # the group that supplies one anchor per fairlet; None in the hub form
-    name: str = _static()  # "joint", "cut" or "optimal"
-    free_sizes: bool = _static()  # may fairlets hand over an extra member?
+    loss: Loss = field(metadata=STATIC)
+    n_clusters: int = field(metadata=STATIC)
+    slot_group: tuple[int, ...] = field(metadata=STATIC)
+    anchor: int | None = field(metadata=STATIC)  # the group that supplies one anchor per fairlet; None in the hub form
+    name: str = field(metadata=STATIC)  # "joint", "cut" or "optimal"
+    free_sizes: bool = field(metadata=STATIC)  # may fairlets hand over an extra member?
 
     @property
     def n_obs(self):

@@ -1,8 +1,9 @@
-"""Inverse temperatures: one lambda on the scale of the observations, and what it means for the two losses (DESIGN 2.4).
+"""Inverse temperatures: one lambda on the scale of the observations, and what it means for the two losses.
 
-The within-cluster loss of the observations splits into a fairlet part and a clustering part. With hubs it does so exactly,
-SSE = L_f + (mean size) L_c, so lambda_f = lambda and lambda_c = (mean size) lambda. Anchored fairlets measure D to a member
-instead of to the mean, which is twice as far (exactly for 1:1, on average for 1:t): lambda_f = lambda / 2.
+The within-cluster loss of the observations splits into a fairlet part and a clustering part. With hubs it does so
+exactly, SSE = L_f + (mean size) L_c, so lambda_f = lambda and lambda_c = (mean size) lambda. Anchored fairlets measure
+D to a member instead of to the mean, twice as far (exactly for 1:1, on average for 1:t): lambda_f = lambda / 2. Two
+lambdas, each with its own conjugate step, would degenerate: fairlets of distant members have centres in one place.
 """
 
 from typing import NamedTuple
@@ -61,11 +62,12 @@ def log_prior(target: Target, prior: Dispersion, temperatures: InverseTemperatur
 def holmes_walker(loss, X, labels) -> float:
     """The lambda of Holmes and Walker (2017, Biometrika 104, eq. 5) for residuals around given clusters.
 
-    They choose the power w of a likelihood f so that an experiment informs about theta, in Fisher's distance, as much as
-    if f were true: w^2 = E_f |grad log f|^2 / E_data |grad log f|^2. Here f(x) is proportional to exp(-lambda_0 D(x, theta)),
-    theta the cluster's mean, with the scale lambda_0 from the *median* of D (under f, lambda_0 D ~ Gamma(d / h, 1): exact
-    for homogeneous D, to second order for a Bregman divergence), and lambda = w lambda_0. It assumes that the bulk of the
-    residuals follows f; tails heavier than f's then lower lambda. For norms the score is bounded, so w = 1.
+    They choose the power w of a likelihood f so that an experiment informs about theta, in Fisher's distance, as much
+    as if f were true: w^2 = E_f |grad log f|^2 / E_data |grad log f|^2. Here f(x) is proportional to
+    exp(-lambda_0 D(x, theta)), theta the cluster's mean, with the scale lambda_0 from the *median* of D (under f,
+    lambda_0 D ~ Gamma(d / h, 1): exact for homogeneous D, to second order for a Bregman divergence), and
+    lambda = w lambda_0. It assumes that the bulk of the residuals follows f; tails heavier than f's then lower lambda.
+    For norms the score is bounded, so w = 1.
 
     Shapes: X (N, d), labels (N,). Returns a float above zero.
     """

@@ -1,0 +1,196 @@
+"""Tiny posteriors, enumerated with naive losses, and transition matrices built from the laws that kernels publish."""
+
+from itertools import product
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesfair.fairlets import anchor_group, capacities
+from bayesfair.gibbs import resolve_loss
+from bayesfair.gibbs.target import Allocation, InverseTemperatures, make_target, member_table
+
+CASES = {  # group sizes, composition, clusters
+    "1:1": ((3, 3), "auto", 2),
+    "1:1, four fairlets": ((4, 4), "auto", 2),
+    "1:2": ((3, 6), "auto", 2),
+    "2:3 hubs": ((4, 6), "auto", 1),
+    "two-member hubs": ((6,), 3, 2),
+    "floor/ceil": ((3, 4), 3, 2),
+    "floor/ceil hubs": ((4, 5), 2, 1),
+    "three groups": ((3, 3, 3), "auto", 2),
+    "singletons": ((4,), "auto", 2),
+}
+LOSSES = ("kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary")
+TEMPERATURES = InverseTemperatures(0.7, 1.9)
+
+
+class Tiny(NamedTuple):
+    """A target with all of its states: which fairlet each observation is in, which cluster each fairlet is in."""
+
+    target: object
+    X: np.ndarray
+    code: np.ndarray
+    capacities: object
+    fairlets: np.ndarray  # (states, obs)
+    clusters: np.ndarray  # (states, fairlets)
+    members: np.ndarray  # (states, fairlets, slots)
+    index: dict
+
+    def allocation(self, s):
+        return Allocation(jnp.asarray(self.members[s]), jnp.asarray(self.clusters[s]))
+
+    def state_of(self, members, cluster):
+        fairlet = np.empty(len(self.X) + 1, int)
+        fairlet[np.asarray(members)] = np.arange(len(members))[:, None]
+        return self.index[(*fairlet[:-1].tolist(), *np.asarray(cluster).tolist())]
+
+
+def tiny(case, loss="kmeans", name="joint", dtype=np.float64):
+    sizes, composition, n_clusters = CASES[case]
+    rng = np.random.default_rng(len(case))
+    X = rng.uniform(0.05, 0.95, (sum(sizes), 2))
+    if loss in ("kmeans", "manhattan", "minkowski"):
+        X = 2 * X
+    elif loss in ("kl", "itakura-saito"):
+        X = 3 * X
+    code = np.repeat(np.arange(len(sizes)), sizes)
+    held = capacities(np.array(sizes), composition)
+    m = len(held.lower)
+    pool = np.array([_mates(code if anchor_group(held) is None else np.zeros(m, int))])
+    target = make_target(X, held, resolve_loss(loss, 3.0), n_clusters, pool, name=name, dtype=dtype)
+    decompositions = _decompositions(code, held)
+    clusterings = [c for c in product(range(n_clusters), repeat=m) if len(set(c)) == n_clusters]
+    states = [(f, c) for f in decompositions for c in clusterings]
+    fairlets = np.array([f for f, _ in states])
+    clusters = np.array([c for _, c in states], dtype=np.int32)
+    tables = {f: member_table(np.array(f), code, held.upper) for f in decompositions}
+    members = np.stack([tables[f] for f, _ in states])
+    index = {(*f, *c): s for s, (f, c) in enumerate(states)}
+    return Tiny(target, X, code, held, fairlets, clusters, members, index)
+
+
+def _mates(group):
+    """A fixed matching: neighbours in row order within each group."""
+    mate = np.arange(len(group))
+    for value in np.unique(group):
+        rows = np.flatnonzero(group == value)
+        for a, b in zip(rows[::2], rows[1::2]):
+            mate[a], mate[b] = b, a
+    return mate
+
+
+def _decompositions(code, held):
+    """All ways to fill fairlets within the capacities; with anchors, fairlet i keeps the i-th of them."""
+    m = len(held.lower)
+    anchor = anchor_group(held)
+    per_group = []
+    for group in range(held.lower.shape[1]):
+        size = int((code == group).sum())
+        choices = [tuple(range(size))] if group == anchor else product(range(m), repeat=size)
+        bounds = held.lower[:, group], held.upper[:, group]
+        per_group.append([c for c in choices if _fits(np.bincount(c, minlength=m), *bounds)])
+    return [sum(parts, ()) for parts in product(*per_group)]
+
+
+def _fits(count, lower, upper):
+    return (count >= lower).all() and (count <= upper).all()
+
+
+# The oracle: losses by double loops over points, from the formulas of the papers.
+
+
+def divergence(loss, x, y):
+    if loss == "kmeans":
+        return ((x - y) ** 2).sum()
+    if loss == "kl":
+        return (x * np.log(x / y) - x + y).sum()
+    if loss == "itakura-saito":
+        return (x / y - np.log(x / y) - 1).sum()
+    if loss == "binary":
+        return (x * np.log(x / y) + (1 - x) * np.log((1 - x) / (1 - y))).sum()
+    power = 1.0 if loss == "manhattan" else 3.0
+    return (np.abs(x - y) ** power).sum() ** (1 / power)
+
+
+def is_norm(loss):
+    return loss in ("manhattan", "minkowski")
+
+
+def naive_fairlet_loss(t: Tiny, loss, fairlet):
+    anchor, total = t.target.anchor, 0.0
+    for i in range(fairlet.max() + 1):
+        rows = np.flatnonzero(fairlet == i)
+        if anchor is None:
+            center = t.X[rows].mean(0)
+            total += sum(divergence(loss, t.X[j], center) for j in rows)
+            continue
+        (a,) = [j for j in rows if t.code[j] == anchor]
+        for j in rows:
+            if j == a:
+                continue
+            if is_norm(loss):
+                total += divergence(loss, t.X[j], t.X[a])
+            else:
+                middle = (t.X[j] + t.X[a]) / 2
+                total += 2 * (divergence(loss, t.X[j], middle) + divergence(loss, t.X[a], middle))
+    return total
+
+
+def naive_units(t: Tiny, fairlet):
+    m = fairlet.max() + 1
+    centers = np.array([t.X[fairlet == i].mean(0) for i in range(m)])
+    weights = np.bincount(fairlet) * m / len(fairlet)
+    return centers, weights
+
+
+def naive_clustering_loss(t: Tiny, loss, fairlet, cluster):
+    centers, weights = naive_units(t, fairlet)
+    total = 0.0
+    for k in range(cluster.max() + 1):
+        rows = np.flatnonzero(cluster == k)
+        if is_norm(loss):
+            pairs = sum(weights[i] * weights[j] * divergence(loss, centers[i], centers[j]) for i in rows for j in rows)
+            total += pairs / (2 * weights[rows].sum())
+        else:
+            mean = (weights[rows, None] * centers[rows]).sum(0) / weights[rows].sum()
+            total += sum(weights[i] * divergence(loss, centers[i], mean) for i in rows)
+    return total
+
+
+def naive_losses(t: Tiny, loss):
+    """(L_f, L_c) of every state."""
+    fairlet = np.array([naive_fairlet_loss(t, loss, f) for f in t.fairlets])
+    clustering = np.array([naive_clustering_loss(t, loss, f, c) for f, c in zip(t.fairlets, t.clusters)])
+    return fairlet, clustering
+
+
+def normalise(log_weights):
+    weights = np.exp(log_weights - log_weights.max())
+    return weights / weights.sum()
+
+
+def joint(t: Tiny, loss, temperatures=TEMPERATURES):
+    fairlet, clustering = naive_losses(t, loss)
+    return normalise(-temperatures.fairlet * fairlet - temperatures.clustering * clustering)
+
+
+def invariance_error(pi, P):
+    """How far pi P is from pi, after checking that P is a transition matrix."""
+    np.testing.assert_allclose(P.sum(1), 1, atol=1e-9)
+    assert P.min() >= -1e-12
+    return np.abs(pi @ P - pi).max()
+
+
+def with_rest(P):
+    """The matrix with whatever the rows lack on the diagonal."""
+    P = P.copy()
+    P[np.diag_indices(len(P))] += 1 - P.sum(1)
+    return P
+
+
+def all_states(t: Tiny, function):
+    """`function(allocation)` of every state, stacked, in one compiled call."""
+    allocations = Allocation(jnp.asarray(t.members), jnp.asarray(t.clusters))
+    return jax.tree.map(np.asarray, jax.jit(jax.vmap(function))(allocations))

@@ -1,0 +1,474 @@
+"""Every kernel leaves its target invariant: transition matrices on enumerated posteriors, no Monte Carlo.
+
+Each family of tests comes with planted bugs that the same check must catch.
+"""
+
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from exact import (
+    CASES,
+    LOSSES,
+    TEMPERATURES,
+    all_states,
+    divergence,
+    invariance_error,
+    is_norm,
+    joint,
+    naive_losses,
+    naive_units,
+    normalise,
+    tiny,
+    with_rest,
+)
+
+from bayesfair.gibbs import blocked, collapsed, loop, swaps
+from bayesfair.gibbs.losses import cluster_means
+from bayesfair.gibbs.matchings import near_pairing, reflection
+from bayesfair.gibbs.sampler import log_round_ratio
+from bayesfair.gibbs.swaps import Pairing
+from bayesfair.gibbs.target import InverseTemperatures
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+TOLERANCE = 1e-10
+CAUGHT = 1e-4
+SMALL = ("1:1", "2:3 hubs", "two-member hubs", "floor/ceil", "three groups")
+BREGMAN = tuple(loss for loss in LOSSES if not is_norm(loss))
+EXCHANGED = InverseTemperatures(TEMPERATURES.clustering, TEMPERATURES.fairlet)
+PAIRS = [(case, "kmeans") for case in CASES] + [("floor/ceil", loss) for loss in LOSSES[1:]]
+PAIRS += [("two-member hubs", loss) for loss in LOSSES[1:]]
+
+
+def units_of(t, s):
+    target, (members, cluster) = t.target, t.allocation(s)
+    return target.units(target.rows(members), cluster)
+
+
+# The target itself
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("case", CASES)
+def test_losses_agree_with_the_double_loop(case, loss):
+    t = tiny(case, loss)
+    fairlet, clustering = all_states(t, t.target.losses)
+    expected = naive_losses(t, loss)
+    # Centring changes no loss: the oracle sees the data as they came.
+    np.testing.assert_allclose(fairlet, expected[0], atol=1e-10)
+    np.testing.assert_allclose(clustering, expected[1], atol=1e-10)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_labels_are_the_clusters_of_the_fairlets(case):
+    t = tiny(case)
+    labels = all_states(t, t.target.labels)
+    np.testing.assert_array_equal(labels, np.take_along_axis(t.clusters, t.fairlets, 1))
+
+
+# Collapsed reallocation
+
+
+def collapsed_matrix(t, temperature, unit_law=collapsed.unit_law):
+    """Product over the units of their one-unit transition matrices."""
+    target, n_states = t.target, len(t.fairlets)
+    P = np.eye(n_states)
+    for i in range(target.n_fairlets):
+
+        def law(allocation, i=i):
+            units = target.units(target.rows(allocation.members), allocation.cluster)
+            unit = i, units.center[i], units.weight[i]
+            stats = target.loss.remove(target.loss.start(units, target.n_clusters), *unit, units.cluster[i])
+            count = jnp.zeros(target.n_clusters, int).at[units.cluster].add(1)
+            return jax.nn.softmax(unit_law(target, stats, count, *unit, units.cluster[i], temperature))
+
+        one = np.zeros((n_states, n_states))
+        for s, probabilities in enumerate(all_states(t, law)):
+            for k, probability in enumerate(probabilities):
+                if probability > 0:
+                    cluster = t.clusters[s].copy()
+                    cluster[i] = k
+                    one[s, t.state_of(t.members[s], cluster)] += probability
+        P = P @ one
+    return P
+
+
+@pytest.mark.parametrize(("case", "loss"), PAIRS)
+def test_collapsed_reallocation_is_exact(case, loss):
+    t = tiny(case, loss)
+    assert invariance_error(joint(t, loss), collapsed_matrix(t, TEMPERATURES.clustering)) < TOLERANCE
+
+
+def test_collapsed_check_catches_planted_bugs():
+    t = tiny("floor/ceil")
+    pi = joint(t, "kmeans")
+    assert invariance_error(pi, collapsed_matrix(t, EXCHANGED.clustering)) > CAUGHT
+
+    def without_weights(target, stats, count, i, center, weight, old, temperature):
+        return collapsed.unit_law(target, stats, count, i, center, jnp.ones_like(weight), old, temperature)
+
+    assert invariance_error(pi, collapsed_matrix(t, TEMPERATURES.clustering, without_weights)) > CAUGHT
+
+
+# The augmentation: conjugate centres
+
+
+def naive_augmented(t, loss, centers, temperatures=TEMPERATURES):
+    """p(state | m) for fixed centres: exp(-lambda_f L_f - lambda_c sum_i w_i d(u_i, m)) / prod_k g_k, by hand."""
+    fairlet_losses, _ = naive_losses(t, loss)
+    log = -temperatures.fairlet * fairlet_losses
+    for s, (fairlet, cluster) in enumerate(zip(t.fairlets, t.clusters)):
+        units, weights = naive_units(t, fairlet)
+        if t.target.loss.translation_invariant:
+            units = units - t.X.mean(0)
+        log[s] -= temperatures.clustering * sum(
+            weights[i] * divergence(loss, units[i], centers[k]) for i, k in enumerate(cluster)
+        )
+        means = cluster_means(units_of(t, s), t.target.n_clusters)
+        log[s] -= float(t.target.loss.log_normalizer(temperatures.clustering, means).sum())
+    return normalise(log)
+
+
+def some_centers(t, loss, seed=0):
+    rng = np.random.default_rng(seed)
+    X = t.X - t.X.mean(0) if t.target.loss.translation_invariant else t.X
+    return jnp.asarray(X[rng.choice(len(X), t.target.n_clusters, replace=False)] * 0.9 + 0.02)
+
+
+@pytest.mark.parametrize("loss", BREGMAN)
+def test_normaliser_is_the_integral_it_claims_to_be(loss):
+    """integral of exp(-lambda sum_i w_i d(u_i, m)) mu(dm) = g exp(-lambda L), one dimension, by quadrature."""
+    from scipy.integrate import quad
+
+    rng = np.random.default_rng(3)
+    kind = tiny("1:1", loss).target.loss
+    u, w, temperature = rng.uniform(0.2, 0.8, (5, 1)), rng.uniform(0.5, 2, 5), 1.3
+    units = blocked.Units(jnp.asarray(u), jnp.asarray(w), jnp.zeros(5, int))
+    value = float(kind.cluster_losses(units, 1)[0])
+    log_g = float(kind.log_normalizer(temperature, cluster_means(units, 1))[0])
+    measure = {
+        "kmeans": lambda m: 1.0,
+        "kl": lambda m: m**-0.5,
+        "itakura-saito": lambda m: 1 / m,
+        "binary": lambda m: (m * (1 - m)) ** -0.5,
+    }[loss]
+
+    def density(m):
+        return measure(m) * np.exp(-temperature * sum(wi * divergence(loss, ui, np.array([m])) for ui, wi in zip(u, w)))
+
+    ends = {"kmeans": (-20, 20), "binary": (0, 1)}.get(loss, (0, np.inf))
+    integral = quad(density, *ends, epsabs=1e-13, epsrel=1e-11, limit=500)[0]
+    np.testing.assert_allclose(np.exp(log_g - temperature * value), integral, rtol=1e-8)
+
+
+@pytest.mark.parametrize("loss", BREGMAN)
+def test_centers_are_drawn_from_the_law_of_the_augmentation(loss):
+    """Kolmogorov-Smirnov against the quadrature of exp(-lambda W d(ubar, m)) mu(m); fails once in 10,000 by chance."""
+    from scipy.stats import kstest
+
+    kind = tiny("1:1", loss).target.loss
+    means = blocked.cluster_means(blocked.Units(jnp.full((1, 1), 0.4), jnp.full(1, 2.5), jnp.zeros(1, int)), 1)
+    keys = jax.random.split(jax.random.PRNGKey(1), 4000)
+    drawn = np.asarray(jax.vmap(lambda key: kind.draw_centers(key, 1.3, means))(keys))[:, 0, 0]
+    power = {"kmeans": 0.0, "kl": -0.5, "itakura-saito": -1.0, "binary": -0.5}[loss]
+    grid = np.linspace(
+        *((-4, 5) if loss == "kmeans" else (1e-6, 1 - 1e-6) if loss == "binary" else (1e-6, 60)), 400_001
+    )
+    log = -1.3 * 2.5 * np.asarray(kind.divergence(jnp.full((1, 1), 0.4), jnp.asarray(grid[:, None])))
+    if loss != "kmeans":
+        log += power * np.log(grid)
+    if loss == "binary":
+        log += power * np.log1p(-grid)
+    cdf = np.cumsum(np.exp(log))
+    assert kstest(drawn, lambda m: np.interp(m, grid, cdf / cdf[-1])).pvalue > 1e-4
+
+
+# Blocked reallocation
+
+
+def blocked_matrix(t, temperature, centers, block, log_block_ratio=blocked.log_block_ratio):
+    """One block of the augmented kernel given the centres."""
+    target = t.target
+    choices = list(product(range(target.n_clusters), repeat=len(block)))
+
+    def law(allocation):
+        units = target.units(target.rows(allocation.members), allocation.cluster)
+        log_proposal = jax.nn.log_softmax(blocked.proposal_logits(target, units, centers, temperature))
+
+        def one(choice):
+            new = units._replace(cluster=units.cluster.at[jnp.array(block)].set(choice))
+            ratio = log_block_ratio(target, units, new, temperature)
+            return log_proposal[jnp.array(block), choice].sum() + jnp.minimum(ratio, 0.0)
+
+        return jnp.exp(jax.vmap(one)(jnp.array(choices, dtype=units.cluster.dtype)))
+
+    return _moves_of_block(t, block, choices, all_states(t, law))
+
+
+def _moves_of_block(t, block, choices, probabilities):
+    P = np.zeros((len(t.fairlets),) * 2)
+    for s, row in enumerate(probabilities):
+        for choice, probability in zip(choices, row):
+            cluster = t.clusters[s].copy()
+            cluster[list(block)] = choice
+            if len(set(cluster.tolist())) == t.target.n_clusters:
+                P[s, t.state_of(t.members[s], cluster)] += probability
+            else:
+                assert probability == 0
+    return with_rest(P)
+
+
+def blocks_of(t):
+    m = t.target.n_fairlets
+    return [tuple(range(m)), tuple(range(0, m, 2))]
+
+
+@pytest.mark.parametrize(("case", "loss"), [pair for pair in PAIRS if not is_norm(pair[1])])
+def test_blocked_reallocation_is_exact_given_the_centers(case, loss):
+    t = tiny(case, loss)
+    centers = some_centers(t, loss)
+    pi = naive_augmented(t, loss, centers)
+    for block in blocks_of(t):
+        assert invariance_error(pi, blocked_matrix(t, TEMPERATURES.clustering, centers, block)) < TOLERANCE
+
+
+def test_blocked_check_catches_planted_bugs():
+    t = tiny("floor/ceil")
+    centers = some_centers(t, "kmeans")
+    pi, block = naive_augmented(t, "kmeans", centers), blocks_of(t)[0]
+    assert invariance_error(pi, blocked_matrix(t, EXCHANGED.clustering, centers, block)) > CAUGHT
+
+    def without_normaliser(target, old, new, temperature):  # the factor (W' / W)^{d/2} forgotten
+        occupied = (cluster_means(new, target.n_clusters).count > 0).all()
+        return jnp.where(occupied, 0.0, -jnp.inf)
+
+    bug = blocked_matrix(t, TEMPERATURES.clustering, centers, block, without_normaliser)
+    assert invariance_error(pi, bug) > CAUGHT
+
+
+def independence_matrix(t, temperature, block, log_ratio=blocked.log_independence_ratio):
+    target = t.target
+    choices = list(product(range(target.n_clusters), repeat=len(block)))
+    block_ = jnp.array(block)
+
+    def law(allocation):
+        units = target.units(target.rows(allocation.members), allocation.cluster)
+        rest = blocked.take_out(target, target.loss.start(units, target.n_clusters), units, block_)
+        logits = blocked.independent_logits(target, rest, units, block_, temperature)
+
+        def one(choice):
+            ratio = log_ratio(target, rest, units, block_, choice, logits, temperature)
+            return logits[jnp.arange(len(block)), choice].sum() + jnp.minimum(ratio, 0.0)
+
+        return jnp.exp(jax.vmap(one)(jnp.array(choices, dtype=units.cluster.dtype)))
+
+    return _moves_of_block(t, block, choices, all_states(t, law))
+
+
+@pytest.mark.parametrize(("case", "loss"), PAIRS)
+def test_independent_blocks_are_exact_for_every_loss(case, loss):
+    t = tiny(case, loss)
+    for block in [blocks_of(t)[1], (0, 1)]:
+        P = independence_matrix(t, TEMPERATURES.clustering, block)
+        assert invariance_error(joint(t, loss), P) < TOLERANCE
+
+
+def test_independent_blocks_check_catches_a_missing_proposal_ratio():
+    t = tiny("floor/ceil", "manhattan")
+
+    def target_ratio_only(target, rest, units, block, proposed, logits, temperature):
+        return blocked.log_independence_ratio(target, rest, units, block, proposed, jnp.zeros_like(logits), temperature)
+
+    P = independence_matrix(t, TEMPERATURES.clustering, (0, 1), target_ratio_only)
+    assert invariance_error(joint(t, "manhattan"), P) > CAUGHT
+
+
+# Swaps
+
+
+def swap_matrix(t, temperatures, centers, pairings, round_ratio=log_round_ratio):
+    """Mixture over equally likely pairings; `pairings(rows)` gives (choices, fairlets) arrays of partners and slots."""
+    target, own = t.target, np.arange(t.target.n_fairlets)
+
+    def law(allocation):
+        rows = target.rows(allocation.members)
+        energy = swaps.energies(target, rows, allocation.cluster, temperatures, centers)
+
+        def one(pairing):
+            proposal, _ = swaps.propose(target, rows, energy, allocation.cluster, temperatures, centers, pairing)
+
+            def outcome(accepts):  # a bit for every fairlet; the pair listens to its first one
+                accepted = proposal.moves & accepts[jnp.minimum(own, pairing.partner)]
+                after = swaps.keep(accepted, proposal.rows, rows)
+                chance = jnp.exp(jnp.minimum(proposal.log_ratio, 0.0))
+                each = jnp.where(accepts, chance, 1 - chance)
+                first = proposal.moves & (own < pairing.partner)
+                probability = jnp.where(first, each, 1.0).prod()
+                heard = (first | ~accepts).all()  # bits that nobody listens to are False: every outcome counts once
+                ratio = round_ratio(target, rows, after, allocation.cluster, temperatures, centers)
+                return after.members, jnp.where(heard, probability, 0.0) * jnp.exp(jnp.minimum(ratio, 0.0))
+
+            return jax.vmap(outcome)(jnp.array(list(product([False, True], repeat=len(own)))))
+
+        choices = pairings(rows)
+        members, probabilities = jax.vmap(one)(choices)
+        return members, probabilities / choices.partner.shape[0]
+
+    members, probabilities = all_states(t, law)
+    P = np.zeros((len(t.fairlets),) * 2)
+    for s in range(len(P)):
+        for table, probability in zip(members[s].reshape(-1, *t.members.shape[1:]), probabilities[s].ravel()):
+            if probability > 0:
+                P[s, t.state_of(table, t.clusters[s])] += probability
+    return with_rest(P)
+
+
+def uniform_slots(t, partners, exchange=False):
+    """All choices of a slot per fairlet within each group that swaps, for each of the partners."""
+    group_of = np.array(t.target.slot_group)
+    groups = sorted({int(group_of[slot]) for slot in t.target.swap_slots})
+    choices = [
+        (p, slots, group)
+        for group in groups  # any fixed law of the group will do: each group's swaps are a kernel of their own
+        for p in partners
+        for slots in product(np.flatnonzero(group_of == group), repeat=t.target.n_fairlets)
+    ]
+    partner, slot, group_index = (jnp.asarray(np.array(column)) for column in zip(*choices))
+
+    def pairings(rows):
+        if not exchange:
+            return Pairing(partner, slot)
+        offered = jax.vmap(lambda g, s: swaps.phantom_slots(t.target, g, rows, s))(group_index, slot)
+        return Pairing(partner, offered)
+
+    return pairings
+
+
+def reflections(t):
+    m = t.target.n_fairlets
+    return [np.asarray(reflection(m, shift)) for shift in range(m)]
+
+
+@pytest.mark.parametrize(("case", "loss"), [p for p in PAIRS if not is_norm(p[1]) and p[0] != "singletons"])
+def test_parallel_swaps_are_exact_given_the_centers(case, loss):
+    t = tiny(case, loss)
+    centers = some_centers(t, loss)
+    P = swap_matrix(t, TEMPERATURES, centers, uniform_slots(t, reflections(t)))
+    assert invariance_error(naive_augmented(t, loss, centers), P) < TOLERANCE
+    assert np.count_nonzero(P) > len(P)  # and it does move
+
+
+@pytest.mark.parametrize("case", ["floor/ceil", "floor/ceil hubs"])
+def test_exchange_of_extras_is_exact_given_the_centers(case):
+    t = tiny(case)
+    centers = some_centers(t, "kmeans")
+    P = swap_matrix(t, TEMPERATURES, centers, uniform_slots(t, reflections(t), exchange=True))
+    assert invariance_error(naive_augmented(t, "kmeans", centers), P) < TOLERANCE
+
+
+@pytest.mark.parametrize("case", ["1:1, four fairlets", "three groups", "floor/ceil"])
+def test_near_swaps_of_anchors_are_exact(case):
+    t = tiny(case)
+    centers = some_centers(t, "kmeans")
+    P = swap_matrix(t, TEMPERATURES, centers, uniform_slots(t, [np.asarray(t.target.matchings[0])]))
+    assert invariance_error(naive_augmented(t, "kmeans", centers), P) < TOLERANCE
+
+
+@pytest.mark.parametrize("case", ["2:3 hubs", "floor/ceil hubs"])
+def test_near_swaps_of_observations_are_exact(case):
+    """Each draw of the priorities is a kernel of its own that leaves the target invariant."""
+    t = tiny(case)
+    centers = some_centers(t, "kmeans")
+    pi = naive_augmented(t, "kmeans", centers)
+    moved = 0
+    for seed in range(6):
+        priority = jnp.asarray(np.random.default_rng(seed).random(len(t.X)))
+
+        def pairings(rows, priority=priority):
+            pairing = near_pairing(priority, t.target, rows, t.target.matchings[0])
+            return Pairing(pairing.partner[None], pairing.slot[None])
+
+        P = swap_matrix(t, TEMPERATURES, centers, pairings)
+        assert invariance_error(pi, P) < TOLERANCE
+        moved += np.count_nonzero(P) - len(P)
+    assert moved > 0
+
+
+@pytest.mark.parametrize(("case", "loss"), [("1:1", "kmeans"), ("floor/ceil", "manhattan"), ("2:3 hubs", "kl")])
+def test_swaps_under_the_cut_see_the_fairlet_loss_alone(case, loss):
+    t = tiny(case, loss, name="cut")
+    P = swap_matrix(t, TEMPERATURES, None, uniform_slots(t, reflections(t)))
+    pi = normalise(-TEMPERATURES.fairlet * naive_losses(t, loss)[0])
+    assert invariance_error(pi, P) < TOLERANCE
+    assert invariance_error(joint(t, loss), P) > CAUGHT
+
+
+def test_swap_check_catches_planted_bugs():
+    t = tiny("floor/ceil")
+    centers = some_centers(t, "kmeans")
+    pi, pairings = naive_augmented(t, "kmeans", centers), uniform_slots(t, reflections(t))
+    assert invariance_error(pi, swap_matrix(t, EXCHANGED, centers, pairings)) > CAUGHT
+    bug = swap_matrix(t, TEMPERATURES, centers, pairings, lambda *_: jnp.zeros(()))  # normaliser of W forgotten
+    assert invariance_error(pi, bug) > CAUGHT
+
+
+def loop_matrix(t, temperatures, ratio=loop.log_swap_ratio):
+    """The sequential kernel: a random pair of fairlets, random slots of a random group."""
+    target = t.target
+    group_of = np.array(target.slot_group)
+    m = target.n_fairlets
+    choices = [
+        (pair, (p, q))
+        for pair in product(range(m), repeat=2)
+        if pair[0] < pair[1]
+        for p, q in product(target.swap_slots, repeat=2)
+        if group_of[p] == group_of[q]
+    ]
+    fairlets = jnp.array([pair for pair, _ in choices])
+    slots = jnp.array([pair for _, pair in choices])
+
+    def law(allocation):
+        rows, cluster = target.rows(allocation.members), allocation.cluster
+        stats = target.loss.start(target.units(rows, cluster), target.n_clusters)
+
+        def one(pair_fairlets, pair_slots):
+            pair = loop.Pair(pair_fairlets, pair_slots)
+            two, clusters = jax.tree.map(lambda part: part[pair_fairlets], rows), cluster[pair_fairlets]
+            rest = loop._without(target, stats, two, clusters, pair_fairlets)
+            log_ratio, swapped = ratio(target, rest, two, clusters, temperatures, pair)
+            after = jax.tree.map(lambda all_, part: all_.at[pair_fairlets].set(part), rows, swapped)
+            return after.members, jnp.exp(jnp.minimum(log_ratio, 0.0)) / len(choices)
+
+        return jax.vmap(one)(fairlets, slots)
+
+    members, probabilities = all_states(t, law)
+    P = np.zeros((len(t.fairlets),) * 2)
+    for s in range(len(P)):
+        for table, probability in zip(members[s], probabilities[s]):
+            if probability > 0:
+                P[s, t.state_of(table, t.clusters[s])] += probability
+    return with_rest(P)
+
+
+@pytest.mark.parametrize(("case", "loss"), [p for p in PAIRS if p[0] != "singletons"])
+def test_one_swap_at_a_time_is_exact_for_every_loss(case, loss):
+    t = tiny(case, loss)
+    assert invariance_error(joint(t, loss), loop_matrix(t, TEMPERATURES)) < TOLERANCE
+
+
+def test_loop_check_catches_planted_bugs():
+    t = tiny("floor/ceil", "manhattan")
+    pi = joint(t, "manhattan")
+    assert invariance_error(pi, loop_matrix(t, EXCHANGED)) > CAUGHT
+    # The paper's own weights exp(-lambda_f l_ij): the clustering loss is left out of the ratio.
+    assert invariance_error(pi, loop_matrix(tiny("floor/ceil", "manhattan", name="cut"), TEMPERATURES)) > CAUGHT
+
+
+@pytest.mark.parametrize("case", SMALL)
+def test_swaps_and_reallocation_together_reach_every_state(case):
+    t = tiny(case)
+    P = 0.5 * loop_matrix(t, TEMPERATURES) + 0.5 * collapsed_matrix(t, TEMPERATURES.clustering)
+    assert (np.linalg.matrix_power(P, 64) > 0).all()
