@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesfair.fairlets import anchor_group, capacities
+from bayesfair.fairlets import anchor_group, capacities, member_table
 from bayesfair.gibbs import resolve_loss
-from bayesfair.gibbs.target import Allocation, InverseTemperatures, make_target, member_table
+from bayesfair.gibbs.target import Allocation, InverseTemperatures, make_target
 
 CASES = {  # group sizes, composition, clusters
     "1:1": ((3, 3), "auto", 2),

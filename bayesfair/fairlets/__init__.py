@@ -1,13 +1,20 @@
 """Fairlets: compositions, optimal decomposition, and the rectangular loop on matrices with fixed margins."""
 
 from bayesfair.fairlets.capacities import Capacities, anchor_group, capacities, singleton_capacities
+from bayesfair.fairlets.decompose import Decomposition, decompose
 from bayesfair.fairlets.dissimilarity import Dissimilarity, resolve_dissimilarity
+from bayesfair.fairlets.hub import member_table
+from bayesfair.fairlets.rectangular_loop import rectangular_loop
 
 __all__ = [
     "Capacities",
+    "Decomposition",
     "Dissimilarity",
     "anchor_group",
     "capacities",
+    "decompose",
+    "member_table",
+    "rectangular_loop",
     "resolve_dissimilarity",
     "singleton_capacities",
 ]

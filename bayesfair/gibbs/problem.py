@@ -7,14 +7,14 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bayesfair._check import check_integer, message
-from bayesfair.fairlets import Capacities, anchor_group, capacities
+from bayesfair.fairlets import Capacities, anchor_group, capacities, decompose, member_table
 from bayesfair.gibbs import temperature
 from bayesfair.gibbs.losses import Loss
 from bayesfair.gibbs.matchings import neighbour_matchings
 from bayesfair.gibbs.run import Run, chain_keys
 from bayesfair.gibbs.sampler import choose_schedule
 from bayesfair.gibbs.start import start_clusterings, start_states
-from bayesfair.gibbs.target import Allocation, Target, make_target, member_table
+from bayesfair.gibbs.target import Allocation, Target, make_target
 
 __all__ = ["TARGETS", "Problem", "make_problem", "start_run"]
 
@@ -78,8 +78,6 @@ def start_run(problem: Problem, *, inverse_temperature, num_chains, seed, reallo
 def _decomposition(problem: Problem, seed):
     if problem.capacities.lower.sum(1).max() == 1:
         return np.arange(len(problem.X))
-    from bayesfair.fairlets import decompose
-
     return decompose(
         problem.X,
         problem.code,

@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int
 from bayesfair.fairlets import Capacities, anchor_group
 from bayesfair.gibbs.losses import Loss, Units
 
-__all__ = ["Allocation", "InverseTemperatures", "Rows", "Target", "make_target", "member_table"]
+__all__ = ["Allocation", "InverseTemperatures", "Rows", "Target", "make_target"]
 
 
 class Allocation(NamedTuple):
@@ -135,20 +135,6 @@ def log_density(target: Target, allocation: Allocation, inverse_temperatures: In
     """-lambda_f L_f(B) - lambda_c L_c(C | u(B)): eq. (9) up to a constant."""
     fairlet_loss, clustering_loss = target.losses(allocation)
     return -inverse_temperatures.fairlet * fairlet_loss - inverse_temperatures.clustering * clustering_loss
-
-
-def member_table(fairlet, code, upper) -> Int[np.ndarray, "fairlets slots"]:
-    """Members of every fairlet, one column per slot, phantoms (index N) where a fairlet holds fewer than `upper`."""
-    fairlet, code = np.asarray(fairlet), np.asarray(code)
-    n_obs, n_fairlets = len(fairlet), len(upper)
-    width = upper.max(0)
-    start = np.concatenate([[0], np.cumsum(width)[:-1]])
-    order = np.lexsort((fairlet, code))  # by group, then fairlet, then row
-    run = code[order].astype(np.int64) * n_fairlets + fairlet[order]
-    rank = np.arange(n_obs) - np.searchsorted(run, run)
-    table = np.full((n_fairlets, int(width.sum())), n_obs, dtype=np.int32)
-    table[fairlet[order], start[code[order]] + rank] = order
-    return table
 
 
 def make_target(

@@ -1,0 +1,160 @@
+"""Decompositions in the hub form, where every fairlet pays D to its own centre: a local optimum and a lower bound.
+
+The problem is NP-hard (two members of every group in a fairlet already hold three-dimensional matching). Transport of
+every group to the hubs alternates with moving the hubs to their members' mean, then same-group swaps between near
+fairlets are accepted at a falling temperature.
+"""
+
+import numpy as np
+
+from bayesfair.fairlets.dissimilarity import Dissimilarity, SquaredEuclidean
+from bayesfair.fairlets.transport import transport
+
+__all__ = ["decompose_hubs", "lower_bound", "member_table"]
+
+RESTARTS = 3
+ALTERNATIONS = 15
+SWAP_ROUNDS = 600
+
+
+class _ToCenter(Dissimilarity):
+    """The cost of joining a hub, as a transport cost: the first argument is the hub."""
+
+    def __init__(self, dissimilarity):
+        self.dissimilarity = dissimilarity
+
+    def between(self, x, y):
+        return self.dissimilarity.to_center(y, x)
+
+    def to_center(self, x, center):
+        return self.dissimilarity.to_center(x, center)
+
+
+def decompose_hubs(X, code, capacities, dissimilarity, rng):
+    """The best of several alternations, improved by annealed swaps: fairlet (N,) in [m]."""
+    m = len(capacities.lower)
+    best = None
+    for _ in range(RESTARTS):
+        fairlet, cost = _alternate(X, code, capacities, dissimilarity, X[rng.choice(len(X), m, replace=False)])
+        if best is None or cost < best[1]:
+            best = fairlet, cost
+    return _anneal(X, code, capacities, dissimilarity, best[0], rng)
+
+
+def _alternate(X, code, capacities, dissimilarity, hubs):
+    """Transport to the hubs, hubs to the means, while the cost falls."""
+    m, best, best_cost = len(hubs), None, np.inf
+    for _ in range(ALTERNATIONS):
+        fairlet = np.empty(len(X), np.int64)
+        for group in range(capacities.lower.shape[1]):
+            rows = np.flatnonzero(code == group)
+            limits = capacities.lower[:, group], capacities.upper[:, group]
+            fairlet[rows] = transport(hubs, X[rows], *limits, _ToCenter(dissimilarity), random_state=0).anchor
+        hubs = np.stack([np.bincount(fairlet, column, minlength=m) for column in X.T], 1)
+        hubs /= np.bincount(fairlet, minlength=m)[:, None]
+        cost = float(dissimilarity.to_center(X, hubs[fairlet]).sum())
+        if cost >= best_cost * (1 - 1e-9):
+            break
+        best, best_cost = fairlet, cost
+    return best, best_cost
+
+
+def member_table(fairlet, code, upper):
+    """Members of every fairlet (m, slots), `upper[:, j].max()` slots for group j; index N where a slot is empty."""
+    fairlet, code = np.asarray(fairlet), np.asarray(code)
+    n_obs, n_fairlets = len(fairlet), len(upper)
+    width = upper.max(0)
+    start = np.concatenate([[0], np.cumsum(width)[:-1]])
+    order = np.lexsort((fairlet, code))  # by group, then fairlet, then row
+    run = code[order].astype(np.int64) * n_fairlets + fairlet[order]
+    rank = np.arange(n_obs) - np.searchsorted(run, run)
+    table = np.full((n_fairlets, int(width.sum())), n_obs, dtype=np.int32)
+    table[fairlet[order], start[code[order]] + rank] = order
+    return table
+
+
+def _anneal(X, code, capacities, dissimilarity, fairlet, rng):
+    """Metropolis swaps between fairlets that are neighbours along a random direction, then without uphill moves."""
+    table, padded = member_table(fairlet, code, capacities.upper), np.vstack([X, np.zeros(X.shape[1])])
+    slot_group = np.repeat(np.arange(capacities.upper.shape[1]), capacities.upper.max(0))
+    energy = _energies(dissimilarity, padded, table)
+    best, best_cost = table.copy(), energy.sum()
+    hot = 0.5 * energy.mean()
+    for round_ in range(SWAP_ROUNDS):
+        temperature = hot * max(0.0, 1 - round_ / (0.8 * SWAP_ROUNDS)) ** 2
+        pairs = _neighbours_along_a_direction(padded, table, rng)
+        swapped = _swap(table[pairs], slot_group, rng)
+        if swapped is None:
+            break
+        fits = _fits(swapped, slot_group, capacities, pairs, len(X))
+        after = _energies(dissimilarity, padded, swapped.reshape(-1, table.shape[1])).reshape(pairs.shape)
+        gain = energy[pairs].sum(1) - after.sum(1)
+        chance = np.exp(np.minimum(gain / temperature, 0)) if temperature > 0 else gain > 0
+        accepted = fits & (rng.random(len(pairs)) < chance)
+        table[pairs[accepted]], energy[pairs[accepted]] = swapped[accepted], after[accepted]
+        if energy.sum() < best_cost:
+            best, best_cost = table.copy(), energy.sum()
+    improved = np.empty(len(X) + 1, np.int64)
+    improved[best] = np.arange(len(best))[:, None]
+    return improved[:-1]
+
+
+def _energies(dissimilarity, padded, table):
+    return np.asarray(dissimilarity.hub(padded[table], table < len(padded) - 1))
+
+
+def _neighbours_along_a_direction(padded, table, rng):
+    """Disjoint pairs of fairlets (pairs, 2), each with the next one in a random projection of the centres."""
+    present = (table < len(padded) - 1).sum(1)
+    place = (padded[table].sum(1) / present[:, None]) @ rng.normal(size=padded.shape[1])
+    order = np.argsort(place)[rng.integers(2) if len(table) > 2 else 0 :]
+    return order[: len(order) // 2 * 2].reshape(-1, 2)
+
+
+def _swap(rows, slot_group, rng):
+    """Rows (pairs, 2, slots) with a slot of one random group exchanged within every pair."""
+    if len(rows) == 0:
+        return None
+    columns = np.flatnonzero(slot_group == slot_group[rng.integers(len(slot_group))])
+    slots = rng.choice(columns, size=rows.shape[:2])
+    pair, swapped = np.arange(len(rows)), rows.copy()
+    swapped[pair, 0, slots[:, 0]], swapped[pair, 1, slots[:, 1]] = (
+        rows[pair, 1, slots[:, 1]],
+        rows[pair, 0, slots[:, 0]],
+    )
+    return swapped
+
+
+def _fits(rows, slot_group, capacities, pairs, n_obs):
+    """Does every fairlet of every pair keep within its capacities?"""
+    inside = np.ones(len(rows), bool)
+    for group in range(capacities.lower.shape[1]):
+        held = (rows[:, :, slot_group == group] < n_obs).sum(2)
+        limits = capacities.lower[pairs, group], capacities.upper[pairs, group]
+        inside &= ((held >= limits[0]) & (held <= limits[1])).all(1)
+    return inside
+
+
+def lower_bound(X, code, capacities, dissimilarity):
+    """A number that no hub decomposition can beat; 0, which says nothing, for all but squared distances.
+
+    The sum of squares of a fairlet is the sum over its pairs of ||x - y||^2 / n_i. A member of group g has at least
+    min_i lower[i, h] companions from group h, which cannot be nearer than its nearest ones there; the pairs of two
+    groups are counted from the side that gives more, and n_i is at most the largest fairlet.
+    """
+    if not isinstance(dissimilarity, SquaredEuclidean):
+        return 0.0
+    from sklearn.neighbors import NearestNeighbors
+
+    least, total = capacities.lower.min(0), 0.0
+    groups = [X[code == group] for group in range(len(least))]
+    for h, others in enumerate(groups):
+        index = NearestNeighbors().fit(others)
+        for g, own in enumerate(groups[: h + 1]):
+            if g == h and least[h] > 1:
+                total += (index.kneighbors(None, least[h] - 1)[0] ** 2).sum() / 2
+            elif g < h and min(least[g], least[h]) > 0:
+                there = (index.kneighbors(own, least[h])[0] ** 2).sum()
+                back = (NearestNeighbors().fit(own).kneighbors(others, least[g])[0] ** 2).sum()
+                total += max(there, back)
+    return float(total / capacities.upper.sum(1).max())

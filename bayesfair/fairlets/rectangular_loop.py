@@ -1,0 +1,169 @@
+"""The weighted rectangular loop on binary matrices with fixed margins, structural zeros included.
+
+G. Wang (2020, Electronic Journal of Statistics 14) for uniform weights; Fout, Fosdick and Koslovsky (2020) and
+Chakraborty, Bhattacharya and Pati (2023, arXiv 2305.17557) for weights; Algorithm 1 of the Gibbs paper.
+
+A step draws a cell (i1, j1). If H[i1, j1] = 1: j2 among the zeros of row i1, then i2 among the ones of column j2. If it
+is 0: i2 among the *ones of column j1*, then j2 among the *zeros of row i2*. A checkerboard is swapped with the heat-bath
+or Metropolis probability of w' / w. The proposal is symmetric: the four starting cells of a checkerboard propose it with
+(1/z_i1 + 1/z_i2)(1/o_j1 + 1/o_j2) over the number of cells, z the zeros of a row, o the ones of a column, the same
+before and after.
+
+Structural zeros (weight 0) can part the matrices into classes that 2 x 2 swaps do not connect: the two derangements
+of three are one. Where there are any, half of the steps are *alternating cycles*: from a random row walk to a one of
+the row, to an admissible zero of its column, and so on until the walk is back in its first row; a walk that meets a
+row or column twice proposes nothing. A row has r_i ones and a column its admissible cells less c_j zeros, whatever the
+matrix, so the reversed cycle is as probable as the cycle: symmetric again. Two matrices with the same margins differ by
+such cycles, each of at most min(shape) rows, so every matrix can be reached.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesfair._check import check_integer, message
+
+__all__ = ["Info", "cycle", "log_acceptance", "rectangle", "rectangular_loop"]
+
+
+class Info(NamedTuple):
+    """How a run went: shares of the steps that proposed a change and that made one."""
+
+    proposal_rate: float
+    acceptance_rate: float
+
+
+def rectangular_loop(key, H, weights, num_steps, *, acceptance="heat-bath"):
+    """The matrix after `num_steps` steps, and how often they changed it.
+
+    The law of the steps is reversible for p(H) proportional to the product of `weights` under the ones of H, over all
+    binary matrices with the margins of H and no one where the weight is zero.
+
+    Parameters
+    ----------
+    key: a JAX random key. H: binary (R, C). weights: (R, C), finite and at least 0; 0 is a structural zero.
+    num_steps: at least 0. acceptance: "heat-bath", w' / (w + w') as published, or "metropolis", min(1, w' / w).
+
+    Returns
+    -------
+    The matrix, int8 (R, C), and an `Info`.
+
+    Raises
+    ------
+    TypeError, ValueError: entries other than 0 and 1, weights of another shape, negative or not finite, a one on a
+    structural zero, an unknown acceptance.
+
+    >>> H, info = rectangular_loop(jax.random.PRNGKey(0), np.eye(3), np.ones((3, 3)), 100)
+    >>> np.asarray(H).sum(0).tolist()
+    [1, 1, 1]
+    """
+    H, log_weights = _check_input(H, weights)
+    num_steps = check_integer("num_steps", num_steps, minimum=0)
+    if acceptance not in ("heat-bath", "metropolis"):
+        remedy = "The two have the same target; 'metropolis' moves more often."
+        raise ValueError(message("acceptance", "be 'heat-bath' or 'metropolis'", repr(acceptance), remedy))
+    cycles = bool(np.isneginf(log_weights).any())
+    H, proposed, accepted = _run(key, H, jnp.asarray(log_weights), num_steps, acceptance, cycles)
+    return H, Info(float(proposed) / max(num_steps, 1), float(accepted) / max(num_steps, 1))
+
+
+def _check_input(H, weights):
+    H, weights = np.asarray(H), np.asarray(weights, dtype=float)
+    if H.ndim != 2 or 0 in H.shape or not np.isin(H, (0, 1)).all():
+        rule, remedy = "be a matrix of zeros and ones", "Use the indicator of the cells."
+        raise ValueError(message("H", rule, f"{H.dtype} of shape {H.shape}", remedy))
+    if weights.shape != H.shape:
+        remedy = "Give every cell its weight."
+        raise ValueError(message("weights", f"have the shape of H, {H.shape}", weights.shape, remedy))
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        bad = weights[~(np.isfinite(weights) & (weights >= 0))][0]
+        remedy = "Use 0 for a cell that must stay 0."
+        raise ValueError(message("weights", "be finite and at least 0", bad, remedy))
+    if (H * (weights == 0)).any():
+        row, column = np.argwhere(H * (weights == 0))[0]
+        remedy = "Start from a matrix that the weights allow."
+        raise ValueError(message("H", "be 0 where the weight is 0", f"a one in cell ({row}, {column})", remedy))
+    with np.errstate(divide="ignore"):
+        return H.astype(np.int8), np.log(weights)
+
+
+def pick(mask, uniform):
+    """The index of one of the True entries, each as likely, from a uniform number; and whether there is one."""
+    count = mask.sum()
+    rank = jnp.minimum((uniform * count).astype(jnp.int32), count - 1)
+    return jnp.argmax(jnp.cumsum(mask) > rank), count > 0
+
+
+def rectangle(H, cell, uniforms):
+    """The matrix with the checkerboard swapped that (cell, two uniform numbers) lead to, or H where there is none."""
+    i1, j1 = cell
+    one = H[i1, j1] == 1
+    j2_first, row_open = pick(H[i1] == 0, uniforms[0])
+    i2_second, column_open = pick(H[:, j2_first] == 1, uniforms[1])
+    i2_first, other_open = pick(H[:, j1] == 1, uniforms[0])
+    j2_second, zeros_open = pick(H[i2_first] == 0, uniforms[1])
+    i2, j2 = jnp.where(one, i2_second, i2_first), jnp.where(one, j2_first, j2_second)
+    possible = jnp.where(one, row_open & column_open, other_open & zeros_open)
+    diagonal, other = (H[i1, j1] == 1) & (H[i2, j2] == 1), (H[i1, j2] == 1) & (H[i2, j1] == 1)
+    board = (diagonal & (H[i1, j2] == 0) & (H[i2, j1] == 0)) | (other & (H[i1, j1] == 0) & (H[i2, j2] == 0))
+    rows, columns = jnp.stack([i1, i2, i1, i2]), jnp.stack([j1, j2, j2, j1])
+    return jnp.where(possible & board, H.at[rows, columns].set(1 - H[rows, columns]), H)
+
+
+def cycle(H, allowed, first_row, uniforms):
+    """The matrix with the alternating cycle swapped that (first row, uniforms (length, 2)) lead to, or H."""
+    n_rows, n_columns = H.shape
+
+    def step(walk, pair):
+        new, row, rows_met, columns_met, state = walk  # state: 0 walking, 1 closed, 2 failed
+        column, has_one = pick(H[row] == 1, pair[0])
+        following, has_zero = pick((H[:, column] == 0) & allowed[:, column], pair[1])
+        closed = following == first_row
+        fails = ~has_one | ~has_zero | columns_met[column] | (rows_met[following] & ~closed)
+        stepped = new.at[row, column].set(0).at[following, column].set(1)
+        walking = state == 0
+        state = jnp.where(walking, jnp.where(fails, 2, jnp.where(closed, 1, 0)), state)
+        new = jnp.where(walking & ~fails, stepped, new)
+        return (new, following, rows_met.at[following].set(True), columns_met.at[column].set(True), state), None
+
+    met = jnp.zeros(n_rows, bool).at[first_row].set(True)
+    start = H, jnp.asarray(first_row), met, jnp.zeros(n_columns, bool), jnp.asarray(0)
+    (new, _, _, _, state), _ = jax.lax.scan(step, start, uniforms)
+    return jnp.where(state == 1, new, H)
+
+
+def log_acceptance(H, new, log_weights, acceptance):
+    """Log probability that a proposed matrix is taken; -inf where it has a one on a structural zero."""
+    gained, lost = (new == 1) & (H == 0), (new == 0) & (H == 1)
+    log_ratio = jnp.where(gained, log_weights, 0.0).sum() - jnp.where(lost, log_weights, 0.0).sum()
+    return jax.nn.log_sigmoid(log_ratio) if acceptance == "heat-bath" else jnp.minimum(log_ratio, 0.0)
+
+
+@partial(jax.jit, static_argnames=("acceptance", "cycles"))
+def _run(key, H, log_weights, num_steps, acceptance, cycles):
+    n_rows, n_columns = H.shape
+    allowed = log_weights > -jnp.inf
+
+    def propose(key, H):
+        key_kind, key_row, key_column, key_walk = jax.random.split(key, 4)
+        row = jax.random.randint(key_row, (), 0, n_rows)
+        column = jax.random.randint(key_column, (), 0, n_columns)
+        uniforms = jax.random.uniform(key_walk, (min(n_rows, n_columns) if cycles else 1, 2))
+        board = partial(rectangle, H, (row, column), uniforms[0])
+        if not cycles:
+            return board()
+        return jax.lax.cond(jax.random.bernoulli(key_kind), board, lambda: cycle(H, allowed, row, uniforms))
+
+    def step(t, carry):
+        H, proposed, accepted = carry
+        key_propose, key_accept = jax.random.split(jax.random.fold_in(key, t))
+        new = propose(key_propose, H)
+        changes = (new != H).any()
+        log_chance = log_acceptance(H, new, log_weights, acceptance)
+        taken = changes & (jnp.log(jax.random.uniform(key_accept)) < log_chance)
+        return jnp.where(taken, new, H), proposed + changes, accepted + taken
+
+    return jax.lax.fori_loop(0, num_steps, step, (jnp.asarray(H), 0, 0))
