@@ -1,1 +1,49 @@
+"""The posterior over clusterings: the tree that holds it, and every summary of it."""
 
+from bayesfair.posterior.co_clustering_probability import (
+    co_clustering,
+    co_clustering_columns,
+    medoids,
+    misclassification_probability,
+)
+from bayesfair.posterior.diagnostics import diagnostic_vars, summary
+from bayesfair.posterior.partitions import (
+    CredibleBall,
+    binder_partition,
+    credible_ball,
+    dahl_partition,
+    map_partition,
+    partition_distance,
+    vi_partition,
+)
+from bayesfair.posterior.relabelling import relabel
+from bayesfair.posterior.tree import build_tree, read_tree, write_tree
+
+__all__ = [
+    "CredibleBall",
+    "GibbsFairClustering",
+    "binder_partition",
+    "build_tree",
+    "co_clustering",
+    "co_clustering_columns",
+    "credible_ball",
+    "dahl_partition",
+    "diagnostic_vars",
+    "map_partition",
+    "medoids",
+    "misclassification_probability",
+    "partition_distance",
+    "read_tree",
+    "relabel",
+    "summary",
+    "vi_partition",
+    "write_tree",
+]
+
+
+def __getattr__(name):
+    if name == "GibbsFairClustering":  # loads JAX, which no summary needs
+        from bayesfair.posterior.gibbs_fair_clustering import GibbsFairClustering
+
+        return GibbsFairClustering
+    raise AttributeError(f"module 'bayesfair.posterior' has no attribute {name!r}")

@@ -1,0 +1,67 @@
+"""What the summaries read from a tree, and what they say where it is not there."""
+
+import json
+
+import numpy as np
+
+from bayesfair._check import message
+
+__all__ = ["check_partition", "count_clusters", "flat_labels", "group_names", "observed_features", "variable"]
+
+
+def variable(tree, group, name):
+    """The variable `name` of `group` as an xarray DataArray, or None where the tree has none."""
+    if group not in getattr(tree, "children", {}) or name not in tree[group].data_vars:
+        return None
+    return tree[group][name]
+
+
+def flat_labels(tree):
+    """Labels of all draws, chain after chain: (chains * draws, obs), the tree's own memory."""
+    labels = variable(tree, "posterior", "labels")
+    if labels is None or labels.dims != ("chain", "draw", "obs"):
+        rule = "hold `labels` (chain, draw, obs) in its group 'posterior'"
+        raise ValueError(message("tree", rule, _outline(tree), "Pass est.posterior_ or the result of read_tree."))
+    return labels.values.reshape(-1, labels.sizes["obs"])
+
+
+def count_clusters(tree):
+    """K: the size of the dimension `cluster`, or the largest label plus one where no variable has it."""
+    labels = flat_labels(tree)
+    return tree["posterior"].sizes.get("cluster", int(labels.max()) + 1)
+
+
+def observed_features(tree):
+    """X of the observed data (obs, feature)."""
+    observed = variable(tree, "observed_data", "X")
+    if observed is None:
+        raise ValueError(message("tree", "hold `X` in its group 'observed_data'", _outline(tree), "Pass X yourself."))
+    return observed.values
+
+
+def group_names(tree):
+    """Names of the groups in the order of their codes, or None where the tree has no groups."""
+    group = variable(tree, "constant_data", "group")
+    if group is None:
+        return None
+    if "group_names" in group.attrs:
+        return tuple(json.loads(group.attrs["group_names"]))
+    return tuple(str(code) for code in range(int(group.max()) + 1))
+
+
+def check_partition(argument, partition, num_obs):
+    """`partition` as integer labels (obs,), numbered from zero."""
+    labels = np.asarray(partition)
+    if labels.shape != (num_obs,) or labels.dtype.kind not in "iu" or labels.min() < 0:
+        rule = f"be {num_obs} integer labels from 0 on, one per observation"
+        remedy = "Take it from dahl_partition, map_partition, binder_partition or vi_partition."
+        raise ValueError(message(argument, rule, f"{labels.dtype} of shape {labels.shape}", remedy))
+    return labels
+
+
+def _outline(tree):
+    if not hasattr(tree, "children"):
+        return type(tree).__name__
+    return "groups " + (
+        ", ".join(f"{name} ({', '.join(node.data_vars)})" for name, node in tree.children.items()) or "none"
+    )

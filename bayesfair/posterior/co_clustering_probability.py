@@ -1,0 +1,120 @@
+"""Who is together with whom, and how sure that is: co-clustering probabilities and what follows from them."""
+
+import numpy as np
+
+from bayesfair._check import message
+from bayesfair.posterior.access import check_partition, flat_labels, observed_features
+from bayesfair.posterior.contingency import distinct_observations, draw_blocks, one_hot
+from bayesfair.posterior.partitions import map_partition
+
+__all__ = ["co_clustering", "co_clustering_columns", "medoids", "misclassification_probability"]
+
+MAX_OBS = 5_000
+
+
+def co_clustering(tree, *, indices=None, max_obs=MAX_OBS):
+    """etabar: the share of draws in which two observations are together, float32 (N, N); section 3.2 of the paper.
+
+    `indices` restricts it to some observations. ValueError above `max_obs` observations (5,000 take 100 MB): no
+    summary needs the matrix; `co_clustering_columns` makes a few of its columns at any size.
+    """
+    labels = flat_labels(tree)
+    if indices is not None:
+        labels = labels[:, np.asarray(indices)]
+    _check_size(labels.shape[1], max_obs)
+    columns, _, inverse = distinct_observations(labels)
+    compact = labels[:, columns]
+    n_clusters = int(labels.max()) + 1
+    together = np.zeros((len(columns),) * 2, dtype=np.float32)
+    for draws in draw_blocks(len(labels), n_clusters, len(columns)):
+        indicators = one_hot(compact[draws], n_clusters)
+        together += indicators.T @ indicators
+    together /= len(labels)
+    return together[np.ix_(inverse, inverse)]
+
+
+def co_clustering_columns(tree, columns):
+    """Columns of the co-clustering matrix, float64 (N, len(columns)), in O(draws N) time each and O(N) memory."""
+    labels = flat_labels(tree)
+    return np.stack([_share_with(labels, labels[:, column]) for column in np.atleast_1d(columns)], axis=1)
+
+
+def misclassification_probability(tree, *, reference=None, medoid=None, metric="sqeuclidean"):
+    """Probability that an observation is not in the cluster of its medoid: 1 - etabar_{i i*}, float (N,).
+
+    i* is the medoid of i's cluster in the maximum a posteriori partition (section 3.2 of the paper), or in `reference`
+    (obs,). `medoid` (K,) gives the K observations oneself, otherwise they are `medoids(X, reference, metric=)` of the
+    observed data. O(draws N) time.
+    """
+    labels = flat_labels(tree)
+    num_obs = labels.shape[1]
+    partition = map_partition(tree) if reference is None else check_partition("reference", reference, num_obs)
+    centers = medoids(observed_features(tree), partition, metric=metric) if medoid is None else np.asarray(medoid)
+    used = np.unique(partition)
+    _check_medoids(centers, used, num_obs)
+    probability = np.empty(num_obs)
+    for cluster in used:
+        members = np.flatnonzero(partition == cluster)
+        probability[members] = 1 - _share_with(labels[:, members], labels[:, centers[cluster]])
+    return probability
+
+
+def medoids(X, partition, *, metric="sqeuclidean"):
+    """The member of each cluster with the least total distance to the others: positions (K,), -1 for empty clusters.
+
+    "sqeuclidean" (k-means) and "manhattan" (k-medians) have exact medoids without distances between pairs:
+    the member nearest to the mean, and sums over sorted coordinates. Ties go to the first row.
+    """
+    totals = {"sqeuclidean": _total_sqeuclidean, "manhattan": _total_manhattan}
+    if metric not in totals:
+        rule, remedy = f"be one of {', '.join(map(repr, totals))}", "For another metric pass medoid= yourself."
+        raise ValueError(message("metric", rule, repr(metric), remedy))
+    X, positions = np.asarray(X, dtype=np.float64), np.full(partition.max() + 1, -1)
+    for cluster in np.unique(partition):
+        members = np.flatnonzero(partition == cluster)
+        positions[cluster] = members[np.argmin(totals[metric](X[members]))]
+    return positions
+
+
+def _total_sqeuclidean(X):
+    """Sum of squared distances to all rows, up to what is the same for all: n times that to the mean."""
+    return ((X - X.mean(axis=0)) ** 2).sum(axis=1)
+
+
+def _total_manhattan(X):
+    """Sum of Manhattan distances to all rows: in each sorted column, x_(r) has r values below it and n - 1 - r above."""
+    order = np.argsort(X, axis=0)
+    ascending = np.take_along_axis(X, order, axis=0)
+    below = np.cumsum(ascending, axis=0) - ascending
+    above = ascending.sum(axis=0) - below - ascending
+    rank = np.arange(len(X))[:, None]
+    total = np.empty_like(X)
+    np.put_along_axis(total, order, rank * ascending - below + above - (len(X) - 1 - rank) * ascending, axis=0)
+    return total.sum(axis=1)
+
+
+def _share_with(labels, column):
+    """Share of draws in which each observation of `labels` (draws, obs) has the label of `column` (draws,)."""
+    together = np.zeros(labels.shape[1], dtype=np.int64)
+    for draw, label in zip(labels, column):
+        together += draw == label
+    return together / len(labels)
+
+
+def _check_medoids(centers, used, num_obs):
+    enough = centers.ndim == 1 and centers.dtype.kind in "iu" and len(centers) > used.max()
+    if not enough or not ((centers[used] >= 0) & (centers[used] < num_obs)).all():
+        rule = f"be a row number in [0, {num_obs}) for each of the {used.max() + 1} clusters"
+        raise ValueError(
+            message("medoid", rule, centers.tolist(), "Leave it out to have medoids of the observed data.")
+        )
+
+
+def _check_size(num_obs, max_obs):
+    if num_obs > max_obs:
+        raise ValueError(
+            f"`co_clustering` makes an N x N matrix only up to `max_obs` observations ({max_obs}), got {num_obs} "
+            f"({4e-9 * num_obs**2:.1f} GB). Pass indices= for a sample, e.g. "
+            f"np.random.default_rng(0).choice({num_obs}, {min(2000, max_obs)}, replace=False), "
+            "or raise max_obs= if that much memory is there."
+        )

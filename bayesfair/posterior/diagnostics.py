@@ -1,0 +1,100 @@
+"""Scalars of the posterior on which convergence can be read: labels are never averaged."""
+
+import numpy as np
+
+from bayesfair.posterior.access import count_clusters, flat_labels, variable
+from bayesfair.posterior.partitions import dahl_partition, partition_distance
+
+__all__ = ["diagnostic_vars", "summary"]
+
+_SCALARS = (
+    ("sample_stats", "lp"),
+    ("sample_stats", "fairlet_loss"),
+    ("sample_stats", "clustering_loss"),
+    ("posterior", "lambda_f"),
+    ("posterior", "lambda_c"),
+    ("sample_stats", "balance"),
+)
+_PAIRS_SHOWN, _PAIRS_TRIED = 3, 200
+
+
+def diagnostic_vars(tree, *, constant=False):
+    """An xarray.Dataset of scalars (chain, draw) for R-hat, ESS and traces, in float64.
+
+    `lp`, the losses, the inverse temperatures, `balance`; `cluster_size_1`, ... from the largest down;
+    `distance_to_reference`, the variation of information in bits from the partition that gives clusters their numbers;
+    `together_i_j`, whether observations i and j share a cluster, for the most undecided of a fixed sample of pairs.
+    None depends on the numbers of the clusters. Variables that never change are dropped, as they
+    break ArviZ's plots, unless `constant`.
+    """
+    import xarray as xr
+
+    labels = variable(tree, "posterior", "labels")
+    flat = flat_labels(tree)
+    derived = {**_sorted_sizes(flat, count_clusters(tree)), **_distance(tree, flat), **_pairs(flat)}
+    shape = labels.shape[:2]
+    values = {name: variable(tree, group, name) for group, name in _SCALARS}
+    columns = {
+        name: (("chain", "draw"), array.values.astype(float)) for name, array in values.items() if array is not None
+    }
+    columns |= {name: (("chain", "draw"), array.reshape(shape).astype(float)) for name, array in derived.items()}
+    kept = {name: column for name, column in columns.items() if constant or np.ptp(column[1]) > 0}
+    return xr.Dataset(kept, coords={"chain": labels["chain"], "draw": labels["draw"]})
+
+
+def summary(tree):
+    """A pandas DataFrame of the scalars of `diagnostic_vars`, constant ones included, and of `lp` for each chain.
+
+    Columns: mean, sd, eti89_lb and eti89_ub (equal-tailed interval), ess_bulk, ess_tail, r_hat (rank-normalised, split;
+    Vehtari et al. 2021). R-hat is NaN for a single chain; R-hat and ESS are NaN for constant variables and for
+    fewer than four draws a chain.
+    """
+    import pandas as pd
+
+    scalars = diagnostic_vars(tree, constant=True)
+    rows = {name: _row(values.values) for name, values in scalars.data_vars.items()}
+    if "lp" in scalars and scalars.sizes["chain"] > 1:
+        of_chains = zip(scalars["chain"].values, scalars["lp"].values)
+        rows |= {f"lp, chain {chain}": _row(values[None]) for chain, values in of_chains}
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def _row(values):
+    """The summary of one scalar (chain, draw)."""
+    lower, upper = np.quantile(values, [0.055, 0.945])
+    sd = values.std(ddof=1) if values.size > 1 else np.nan
+    return {"mean": values.mean(), "sd": sd, "eti89_lb": lower, "eti89_ub": upper, **_convergence(values)}
+
+
+def _convergence(values):
+    if values.shape[1] < 4 or np.ptp(values) == 0:
+        return {"ess_bulk": np.nan, "ess_tail": np.nan, "r_hat": np.nan}
+    from arviz_stats.base import array_stats
+
+    with np.errstate(invalid="ignore", divide="ignore"):  # one chain may be constant where another is not
+        return {
+            "ess_bulk": float(array_stats.ess(values, method="bulk")),
+            "ess_tail": float(array_stats.ess(values, method="tail", prob=(0.05, 0.95))),
+            "r_hat": float(array_stats.rhat(values)) if len(values) > 1 else np.nan,
+        }
+
+
+def _sorted_sizes(flat, n_clusters):
+    sizes = np.stack([np.bincount(draw, minlength=n_clusters) for draw in flat])
+    descending = -np.sort(-sizes, axis=1)
+    return {f"cluster_size_{rank + 1}": descending[:, rank] for rank in range(n_clusters)}
+
+
+def _distance(tree, flat):
+    reference = variable(tree, "constant_data", "reference_labels")
+    partition = dahl_partition(tree) if reference is None else reference.values
+    return {"distance_to_reference": partition_distance(flat, partition)}
+
+
+def _pairs(flat):
+    """Indicators (draws,) of a few pairs of observations: those nearest to together half of the time, of 200 pairs."""
+    pairs = np.random.default_rng(0).integers(flat.shape[1], size=(_PAIRS_TRIED, 2))
+    pairs = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
+    together = flat[:, pairs[:, 0]] == flat[:, pairs[:, 1]]
+    undecided = np.argsort(np.abs(together.mean(axis=0) - 0.5), kind="stable")[:_PAIRS_SHOWN]
+    return {f"together_{pairs[at, 0]}_{pairs[at, 1]}": together[:, at] for at in undecided}

@@ -1,0 +1,304 @@
+"""`GibbsFairClustering`: the sampler behind scikit-learn's interface, its posterior as an ArviZ tree."""
+
+import json
+import os
+import warnings
+
+import jax.numpy as jnp
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayesfair import gibbs
+from bayesfair._check import check_integer, check_same_length, message
+from bayesfair.fairness import Groups, encode_groups
+from bayesfair.gibbs.run import Run
+from bayesfair.gibbs.sampler import ChainState, Schedule
+from bayesfair.gibbs.target import Allocation, InverseTemperatures
+from bayesfair.posterior.co_clustering_probability import misclassification_probability
+from bayesfair.posterior.partitions import dahl_partition, map_partition
+from bayesfair.posterior.tree import build_tree, read_tree, write_tree
+
+__all__ = ["GibbsFairClustering"]
+
+STATE = "sampler_state"
+
+
+class GibbsFairClustering(ClusterMixin, BaseEstimator):
+    """Draws fair clusterings from the Gibbs posterior over fairlet decompositions and clusterings.
+
+    Paper, eq. (9): log p(B, C) = -lambda_f L_f(B) - lambda_c L_c(C | u(B)) + const. A cluster is a union of whole
+    fairlets, so that every draw keeps the balance of the least balanced fairlet.
+
+    Parameters
+    ----------
+    n_clusters: K; every cluster is used.
+    loss: "kmeans", "manhattan", "minkowski" (with `power`), "kl", "itakura-saito", "binary", or a `gibbs.Loss`.
+    target: "joint", exactly eq. (9). "cut": B ~ exp(-lambda_f L_f), then C | B ~ exp(-lambda_c L_c), approached by
+        `inner_steps` reallocations per sweep (one would not be exact; Plummer 2015). "optimal": B fixed at the
+        optimal decomposition.
+    composition: members of each group per fairlet, see `bayesfair.fairlets.capacities`; "singletons" is clustering
+        without fairness.
+    inverse_temperature: "dispersion", lambda = 1 / (2 sigma^2) sampled from its conjugate law, from which lambda_f and
+        lambda_c follow (a `bayesfair.gibbs.Dispersion` sets its gamma prior; under the cut lambda_f stays where it
+        starts); "holmes-walker", fixed by Holmes and Walker (2017); a pair (lambda_f, lambda_c), fixed.
+    reallocation: "collapsed", "blocked", or "auto": collapsed up to 2,000 fairlets.
+    num_chains, num_warmup, num_draws, thinning: chains start at the best decomposition and a k-means++ restart each.
+    random_state: an int makes runs repeatable on one machine and version. progress_bar: show one.
+
+    Attributes
+    ----------
+    posterior_: xarray.DataTree by ArviZ's conventions. labels_: Dahl's partition (N,). map_labels_: the draw of highest
+    density. misclassification_probability_: (N,). inverse_temperature_: posterior means (lambda_f, lambda_c).
+    cluster_centers_: means of `labels_` (K, d). n_iter_: sweeps done. n_features_in_, feature_names_in_.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.make_well_specified()
+    >>> est = bf.GibbsFairClustering(2, num_chains=2, num_warmup=50, num_draws=50, random_state=0, progress_bar=False)
+    >>> est.fit(data.features, sensitive_features=data.sensitive).labels_.shape
+    (100,)
+    """
+
+    __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        n_clusters=3,
+        *,
+        loss="kmeans",
+        power=1.0,
+        target="joint",
+        composition="auto",
+        inverse_temperature="dispersion",
+        reallocation="auto",
+        inner_steps=10,
+        num_chains=4,
+        num_warmup=1000,
+        num_draws=1000,
+        thinning=1,
+        random_state=None,
+        progress_bar=True,
+    ):
+        self.n_clusters = n_clusters
+        self.loss = loss
+        self.power = power
+        self.target = target
+        self.composition = composition
+        self.inverse_temperature = inverse_temperature
+        self.reallocation = reallocation
+        self.inner_steps = inner_steps
+        self.num_chains = num_chains
+        self.num_warmup = num_warmup
+        self.num_draws = num_draws
+        self.thinning = thinning
+        self.random_state = random_state
+        self.progress_bar = progress_bar
+
+    def fit(self, X, y=None, *, sensitive_features=None):
+        """Sample the posterior of a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q).
+
+        Without groups it warns and clusters without fairness. Ctrl-C during the draws keeps those already made.
+
+        Raises
+        ------
+        TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
+        """
+        for name in ("num_chains", "num_draws", "thinning", "inner_steps"):
+            check_integer(name, getattr(self, name))
+        check_integer("num_warmup", self.num_warmup, minimum=0)
+        temperature = gibbs.resolve_temperature(self.inverse_temperature)
+        names = getattr(X, "columns", None)
+        X = validate_data(self, X, dtype=np.float64)
+        groups = _groups(sensitive_features, len(X))
+        self._names = {
+            "feature_names": None if names is None else [str(name) for name in names],
+            "group_names": list(groups.names),
+        }
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        problem = self._problem(X, groups)
+        run = gibbs.start_run(
+            problem,
+            inverse_temperature=temperature,
+            num_chains=self.num_chains,
+            seed=self._seed,
+            reallocation=self.reallocation,
+            inner_steps=self.inner_steps,
+        )
+        run = gibbs.warm_up(run, problem.target, self.num_warmup, self.progress_bar)
+        run, draws = gibbs.draw(run, problem.target, self.num_draws, self.thinning, self.progress_bar)
+        return self._finish(X, groups, run, draws)
+
+    def resume(self, num_draws=None, X=None, *, sensitive_features=None):
+        """Go on from the last draw, `num_draws` more per chain; the same draws as one longer run, bit for bit.
+
+        The data are those of the fit; X or sensitive_features may be given to check that they are.
+        """
+        check_is_fitted(self, "posterior_")
+        num_draws = check_integer("num_draws", self.num_draws if num_draws is None else num_draws)
+        known, groups = self.posterior_["observed_data"]["X"].values, self._known_groups()
+        _check_same_data(known, groups, X, sensitive_features)
+        target = self._problem(known, groups).target
+        run, draws = gibbs.draw(self._run, target, num_draws, self.thinning, self.progress_bar)
+        return self._finish(known, groups, run, gibbs.concatenate([_draws_of(self.posterior_), draws]))
+
+    def predict(self, X):
+        """The cluster of `labels_` whose centre is nearest by the loss's dissimilarity, row by row: int (N,).
+
+        Row-wise, so balance is not promised for new rows.
+        """
+        check_is_fitted(self, "posterior_")
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        loss = gibbs.resolve_loss(self.loss, self.power)
+        return np.stack([loss.dissimilarity.to_center(X, c) for c in self.cluster_centers_], 1).argmin(1)
+
+    def save(self, path):
+        """Write posterior, data, settings and the chains' state to a netCDF file; whole or not at all."""
+        check_is_fitted(self, "posterior_")
+        write_tree(self.posterior_, path)
+
+    @classmethod
+    def load(cls, path, *, loss=None):
+        """The estimator that `save` wrote to `path`. A loss of your own is not stored: pass it again.
+
+        Raises
+        ------
+        FileNotFoundError: no such file. ValueError: a damaged file, or one that holds something else.
+        """
+        tree = read_tree(path)
+        settings = json.loads(tree.attrs.get("settings", "{}"))
+        if STATE not in tree.children or settings.get("estimator") != cls.__name__:
+            raise ValueError(
+                f"{os.fspath(path)!r} holds a posterior but not a run of {cls.__name__}. "
+                "Read it with bayesfair.posterior.read_tree, or fit and save again."
+            )
+        parameters = settings["parameters"]
+        if parameters["loss"] is None and loss is None:
+            rule = "be given for a run whose loss was not one of the named ones"
+            raise ValueError(message("loss", rule, "none", "Pass the Loss object that the run was fitted with."))
+        estimator = cls(**{**parameters, "loss": parameters["loss"] if loss is None else loss})
+        estimator._seed, estimator._names = settings["seed"], settings["names"]
+        return estimator._adopt(tree, settings)
+
+    def _problem(self, X, groups):
+        return gibbs.make_problem(
+            X,
+            groups,
+            n_clusters=self.n_clusters,
+            loss=gibbs.resolve_loss(self.loss, self.power),
+            target=self.target,
+            composition=self.composition,
+            seed=self._seed,
+        )
+
+    def _finish(self, X, groups, run, draws):
+        settings = {
+            "estimator": type(self).__name__,
+            "parameters": _plain_parameters(self),
+            "seed": self._seed,
+            "names": self._names,
+            "sweep": run.sweep,
+            "schedule": run.schedule._asdict(),
+        }
+        tree = build_tree(
+            draws,
+            X,
+            groups,
+            settings=settings,
+            feature_names=self._names["feature_names"],
+            n_clusters=self.n_clusters,
+        )
+        tree[STATE] = _state_dataset(run)
+        return self._adopt(tree, settings)
+
+    def _adopt(self, tree, settings):
+        """Take the tree as this estimator's posterior; everything that ends in an underscore is read from it."""
+        X, posterior = tree["observed_data"]["X"].values, tree["posterior"]
+        self.posterior_ = tree
+        self._run = _run_of(tree[STATE], settings)
+        self.labels_ = dahl_partition(tree)
+        self.map_labels_ = map_partition(tree)
+        self.misclassification_probability_ = misclassification_probability(tree)
+        self.inverse_temperature_ = tuple(float(posterior[name].mean()) for name in ("lambda_f", "lambda_c"))
+        self.cluster_centers_ = np.stack([X[self.labels_ == k].mean(0) for k in range(self.n_clusters)])
+        self.n_iter_ = self._run.sweep
+        self.n_features_in_ = X.shape[1]
+        if self._names["feature_names"] is not None:
+            self.feature_names_in_ = np.array(self._names["feature_names"], dtype=object)
+        return self
+
+    def _known_groups(self):
+        return Groups(self.posterior_["constant_data"]["group"].values, tuple(self._names["group_names"]))
+
+
+def _groups(sensitive_features, n_obs):
+    if sensitive_features is None:
+        warnings.warn(
+            "No sensitive features given: plain clustering, without any fairness. "
+            "Pass fit(X, sensitive_features=...) for fair clusters.",
+            UserWarning,
+            stacklevel=3,
+        )
+        return Groups(np.zeros(n_obs, np.int32), ("everyone",))
+    groups = encode_groups(sensitive_features)
+    check_same_length("sensitive_features", len(groups.code), "X", n_obs)
+    if len(groups.names) == 1:
+        remedy = "Check the column, or pass sensitive_features=None for plain clustering."
+        raise ValueError(message("sensitive_features", "have at least two groups", repr(groups.names[0]), remedy))
+    return groups
+
+
+def _check_same_data(known, groups, X, sensitive_features):
+    remedy = "resume() goes on with the data of the fit: leave them out, or fit anew."
+    if X is not None and not np.array_equal(np.asarray(X, dtype=float), known):
+        raise ValueError(message("X", "be the table of the fit", "other data", remedy))
+    if sensitive_features is not None:
+        given = encode_groups(sensitive_features)
+        if given.names != groups.names or not np.array_equal(given.code, groups.code):
+            raise ValueError(message("sensitive_features", "be the groups of the fit", "other groups", remedy))
+
+
+def _plain_parameters(estimator):
+    """Constructor parameters as JSON holds them; a loss of the user's own becomes None."""
+    parameters = estimator.get_params(deep=False)
+    if isinstance(parameters["loss"], gibbs.Loss):
+        parameters["loss"] = None
+    if isinstance(parameters["random_state"], np.random.RandomState):
+        parameters["random_state"] = None
+    for name in ("composition", "inverse_temperature"):
+        if not isinstance(parameters[name], (str, int)):
+            parameters[name] = np.asarray(parameters[name]).tolist()
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
+
+
+def _draws_of(tree):
+    """The draws a tree was built from, clusters renumbered: `build_tree` gives the same tree for any numbering."""
+    values = {**tree["posterior"].data_vars, **tree["sample_stats"].data_vars}
+    return gibbs.Draws(**{name: values[name].values for name in gibbs.Draws._fields})
+
+
+def _state_dataset(run):
+    import xarray as xr
+
+    allocation, temperatures = run.states
+    return xr.Dataset(
+        {
+            "members": (("chain", "fairlet", "slot"), np.asarray(allocation.members)),
+            "cluster": (("chain", "fairlet"), np.asarray(allocation.cluster)),
+            "lambda_f": (("chain",), np.asarray(temperatures.fairlet)),
+            "lambda_c": (("chain",), np.asarray(temperatures.clustering)),
+            "key": (("chain", "word"), np.asarray(run.keys)),
+        }
+    )
+
+
+def _run_of(state, settings):
+    array = {name: jnp.asarray(values.values) for name, values in state.data_vars.items()}
+    allocation = Allocation(array["members"], array["cluster"])
+    temperatures = InverseTemperatures(array["lambda_f"], array["lambda_c"])
+    schedule = settings["schedule"]
+    prior = None if schedule["prior"] is None else gibbs.Dispersion(*schedule["prior"])
+    schedule = Schedule(**{**schedule, "prior": prior})
+    return Run(array["key"], settings["sweep"], ChainState(allocation, temperatures), schedule)

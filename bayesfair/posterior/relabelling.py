@@ -1,0 +1,77 @@
+"""Undoing label switching: every draw gets the cluster numbers of one reference partition."""
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from bayesfair.posterior.access import check_partition, count_clusters, flat_labels
+from bayesfair.posterior.contingency import tables_with
+from bayesfair.posterior.partitions import dahl_partition
+
+__all__ = ["align", "apply_permutations", "order_by_size", "relabel"]
+
+
+def relabel(tree, reference=None):
+    """A new tree in which cluster k of every draw is the one that overlaps most with cluster k of `reference`.
+
+    The overlap of all clusters together is the largest that a one-to-one assignment allows (Hungarian algorithm on the
+    contingency table). `reference` (obs,) is `dahl_partition(tree)` unless given. Every posterior variable
+    with a dimension `cluster` follows its cluster; partitions, and thus co-clustering, do not change. The result does
+    not depend on the numbers that clusters had before.
+    """
+    labels = flat_labels(tree)
+    reference = dahl_partition(tree) if reference is None else check_partition("reference", reference, labels.shape[1])
+    n_clusters = max(count_clusters(tree), int(reference.max()) + 1)
+    permutations = align(labels, reference, n_clusters)
+    posterior = tree["posterior"].to_dataset()
+    shape = posterior["labels"].shape
+    moved = {"labels": (posterior["labels"].dims, apply_permutations(permutations, labels).reshape(shape))}
+    for name, values in posterior.data_vars.items():
+        if {"chain", "draw", "cluster"} <= set(values.dims):
+            moved[name] = _move_clusters(values, permutations)
+    relabelled = tree.copy()
+    relabelled["posterior"] = type(tree)(posterior.assign(moved), children=relabelled["posterior"].children)
+    return relabelled
+
+
+def align(labels, reference, n_clusters):
+    """Permutations (draws, n_clusters): the number that each label of each draw has in terms of `reference` (obs,).
+
+    A function of the partitions alone: ties between assignments go by the order in which clusters first appear.
+    """
+    tables = tables_with(labels, reference, n_clusters, n_clusters)
+    permutations = np.empty((len(labels), n_clusters), dtype=labels.dtype)
+    for permutation, draw, table in zip(permutations, labels, tables):
+        order = np.argsort(_first_appearance(draw, n_clusters), kind="stable")
+        permutation[order] = linear_sum_assignment(table.T[order], maximize=True)[1]
+    return permutations
+
+
+def apply_permutations(permutations, labels):
+    """`labels` (draws, obs) renumbered by `permutations` (draws, n_clusters), in a new array of the same type."""
+    return np.stack([permutation[draw] for permutation, draw in zip(permutations, labels)])
+
+
+def order_by_size(partition, n_clusters):
+    """The same partition with clusters numbered from the largest to the smallest, ties by first appearance."""
+    sizes = np.bincount(partition, minlength=n_clusters)
+    order = np.lexsort((_first_appearance(partition, n_clusters), -sizes))
+    return np.argsort(order)[partition]
+
+
+def _first_appearance(draw, n_clusters):
+    first = np.full(n_clusters, len(draw))
+    first[draw[::-1]] = np.arange(len(draw))[::-1]  # of repeated positions, the last assignment stays: the first row
+    return first
+
+
+def _move_clusters(values, permutations):
+    """`values` with the entry of old cluster k at its new number."""
+    front = values.transpose("chain", "draw", "cluster", ...)
+    if front.sizes["cluster"] != permutations.shape[1]:
+        raise ValueError(
+            f"`reference` has more clusters than {values.name!r} has entries along `cluster`. "
+            "Use a reference among the draws."
+        )
+    source = np.argsort(permutations, axis=1).reshape(front.shape[:3] + (1,) * (front.ndim - 3))
+    moved = front.copy(data=np.take_along_axis(front.values, source, axis=2))
+    return moved.transpose(*values.dims)

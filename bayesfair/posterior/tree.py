@@ -1,0 +1,206 @@
+"""The posterior as an xarray.DataTree by ArviZ's conventions: made here, written to and read from netCDF here."""
+
+import json
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csc_array
+
+from bayesfair import __version__
+from bayesfair._check import check_features, check_integer, check_same_length, message
+from bayesfair.fairness import cluster_balance, encode_groups
+from bayesfair.posterior.access import variable
+from bayesfair.posterior.contingency import agreement, tables_with
+from bayesfair.posterior.relabelling import align, apply_permutations, order_by_size
+
+__all__ = ["build_tree", "read_tree", "write_tree"]
+
+_POSTERIOR = ("lambda_f", "lambda_c")
+_SAMPLE_STATS = ("lp", "fairlet_loss", "clustering_loss", "swap_rate", "reallocation_rate")
+
+
+def build_tree(draws, X, groups, *, settings, feature_names=None, obs_names=None, n_clusters):
+    """An xarray.DataTree of `draws`, relabelled to Dahl's partition of them.
+
+    posterior: `labels` (chain, draw, obs) in the smallest integer type, `lambda_f`, `lambda_c` (chain, draw),
+    `centers` (chain, draw, cluster, feature), the mean of the observations with that label (NaN for an empty cluster).
+    sample_stats: `lp`, `fairlet_loss`, `clustering_loss`, `balance`, `swap_rate`, `reallocation_rate` (chain, draw).
+    observed_data: `X` (obs, feature). constant_data: `group` (obs) and `reference_labels` (obs), the partition that
+    gives clusters their numbers, largest first. Attributes of the root: `settings` (JSON), `n_clusters`, versions.
+
+    `draws` has those names as attributes; all but `labels` may be None. `groups` is anything that `encode_groups`
+    takes, or None.
+    """
+    import arviz_base
+
+    X, n_clusters = check_features(X), check_integer("n_clusters", n_clusters)
+    labels = _check_labels(draws.labels, n_clusters)
+    check_same_length("draws.labels", labels.shape[2], "X", len(X))
+    flat = labels.reshape(-1, len(X))
+    reference = _reference(flat, n_clusters)
+    flat = apply_permutations(align(flat, reference, n_clusters), flat)
+    shape = labels.shape[:2]
+    constant = {"reference_labels": reference}
+    stats = _present(draws, _SAMPLE_STATS)
+    if groups is not None:
+        groups = encode_groups(groups, argument="groups")
+        check_same_length("groups", len(groups.code), "X", len(X))
+        constant["group"] = groups.code
+        stats["balance"] = _balance(flat, groups, n_clusters).reshape(shape)
+    tree = arviz_base.from_dict(
+        {
+            "posterior": {
+                "labels": flat.reshape(labels.shape),
+                "centers": _centers(flat, X, n_clusters).reshape(*shape, n_clusters, -1),
+                **_present(draws, _POSTERIOR),
+            },
+            "sample_stats": stats,
+            "observed_data": {"X": X},
+            "constant_data": constant,
+        },
+        dims={
+            "labels": ["obs"],
+            "centers": ["cluster", "feature"],
+            "X": ["obs", "feature"],
+            "group": ["obs"],
+            "reference_labels": ["obs"],
+        },
+        coords={
+            "obs": _names(obs_names, len(X)),
+            "feature": _names(feature_names, X.shape[1]),
+            "cluster": np.arange(n_clusters),
+        },
+        attrs={"/": _root_attributes(settings, n_clusters)},
+        check_conventions=False,  # `lp` is ArviZ's own name, which its check does not know
+    )
+    if groups is not None:
+        tree["constant_data"]["group"].attrs["group_names"] = json.dumps(groups.names)
+    return tree
+
+
+def _check_labels(labels, n_clusters):
+    labels = np.asarray(labels)
+    if labels.ndim != 3 or labels.dtype.kind not in "iu" or 0 in labels.shape:
+        rule, remedy = "be integers (chain, draw, obs), at least one of each", "Sample at least one draw."
+        raise ValueError(message("draws.labels", rule, f"{labels.dtype} of shape {labels.shape}", remedy))
+    if labels.min() < 0 or labels.max() >= n_clusters:
+        rule, remedy = f"lie in [0, {n_clusters})", "Pass the n_clusters that the sampler used."
+        raise ValueError(message("draws.labels", rule, f"{labels.min()} to {labels.max()}", remedy))
+    return labels.astype(np.min_scalar_type(-n_clusters))
+
+
+def _reference(flat, n_clusters):
+    """Dahl's partition of the draws (draws, obs), clusters numbered by size so that runs can be compared."""
+    candidates = agreement(flat, n_clusters)
+    best = flat[candidates.draw[np.argmin(candidates.least_squares)]]
+    return order_by_size(best, n_clusters).astype(flat.dtype)
+
+
+def _balance(flat, groups, n_clusters):
+    """`bayesfair.fairness.balance` of every draw (draws,), from one pass over their tables with the groups."""
+    masses = tables_with(flat, groups.code, len(groups.names), n_clusters).transpose(0, 2, 1)
+    return np.nanmin(cluster_balance(masses), axis=-1)
+
+
+def _centers(flat, X, n_clusters):
+    """Means (draws, n_clusters, dim) of the observations of each cluster, summed after centring against cancellation."""
+    mean = X.mean(axis=0)
+    sums = np.stack([_membership(draw, n_clusters) @ (X - mean) for draw in flat])
+    sizes = np.stack([np.bincount(draw, minlength=n_clusters) for draw in flat])[:, :, None]
+    return mean + np.divide(sums, sizes, where=sizes > 0, out=np.full(sums.shape, np.nan))
+
+
+def _membership(draw, n_clusters):
+    """The sparse indicator matrix (n_clusters, obs) of one draw."""
+    starts = np.arange(len(draw) + 1)
+    return csc_array((np.ones(len(draw)), draw.astype(np.int64), starts), shape=(n_clusters, len(draw)))
+
+
+def _present(draws, names):
+    values = {name: getattr(draws, name, None) for name in names}
+    return {name: np.asarray(value) for name, value in values.items() if value is not None}
+
+
+def _names(names, length):
+    """Coordinate values that netCDF can hold: numbers as they are, anything else as text."""
+    if names is None:
+        return np.arange(length)
+    values = np.asarray(names)
+    return values if values.dtype.kind in "iuf" and values.ndim == 1 else np.array([str(name) for name in names])
+
+
+def _root_attributes(settings, n_clusters):
+    return {
+        "settings": json.dumps(settings, default=str),
+        "n_clusters": n_clusters,
+        "bayesfair_version": __version__,
+    }
+
+
+def write_tree(tree, path):
+    """Write `tree` to the netCDF file `path`, all groups, compressed and with checksums; the file is whole or not there.
+
+    The old file stays until the new one is complete. The name of the tree is not stored.
+    """
+    path = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    os.close(handle)
+    try:
+        tree.to_netcdf(temporary, engine="h5netcdf", encoding=_encoding(tree))
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _encoding(tree):
+    """Checksums for every array, because a damaged draw looks like any other; compression where it pays."""
+    return {
+        node.path: {name: _array_encoding(values) for name, values in node.data_vars.items() if values.size > 1}
+        for node in tree.subtree
+    }
+
+
+def _array_encoding(values):
+    if values.ndim == 0 or values.dtype.kind not in "biuf":
+        return {}
+    compression = {"zlib": True, "complevel": 4} if values.dtype.kind in "iu" else {}
+    return {"fletcher32": True, **compression}
+
+
+def read_tree(path):
+    """The tree that `write_tree` wrote to `path`, in memory.
+
+    Raises
+    ------
+    FileNotFoundError: no such file. ValueError: a file that is damaged, or that holds something else.
+    """
+    import xarray as xr
+
+    if not Path(path).exists():
+        raise FileNotFoundError(f"There is no file {os.fspath(path)!r}. Check the name, or fit and save a model first.")
+    try:
+        with xr.open_datatree(path, engine="h5netcdf") as file:
+            tree = file.load()
+    except Exception as error:  # HDF5, h5netcdf and xarray each raise types of their own for a damaged file
+        raise ValueError(
+            f"{os.fspath(path)!r} cannot be read as a saved posterior: it is damaged, incomplete or no netCDF file "
+            f"({type(error).__name__}: {error}). Restore it from a copy or fit and save again."
+        ) from error
+    labels = variable(tree, "posterior", "labels")
+    if labels is None or labels.dims != ("chain", "draw", "obs"):
+        raise ValueError(
+            f"{os.fspath(path)!r} is a netCDF file but not a saved posterior of bayesfair: it has no `labels` "
+            "(chain, draw, obs) in a group 'posterior'. Pass a file that save or write_tree made."
+        )
+    return tree
