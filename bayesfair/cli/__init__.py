@@ -1,1 +1,5 @@
+"""The command line: `bayesfair demo | fit | summary | plot`. Everything it does is one or two calls of the package."""
 
+from bayesfair.cli.main import main
+
+__all__ = ["main"]

@@ -25,7 +25,7 @@ def reflection(n: int, shift) -> Int[Array, " n"]:
     return (shift - jnp.arange(n)) % n
 
 
-NEAR_SHARE = 0.75
+NEAR_SHARE = 0.5
 EXCHANGE_SHARE = 0.25
 
 

@@ -103,6 +103,7 @@ def _temperatures(problem: Problem, inverse_temperature, labels, losses):
     if total <= 1e-10 * scale:
         rule = "not be 'dispersion' where clusters fit the data without any loss"
         remedy = "Ask for fewer clusters than there are distinct rows, or pass a pair (lambda_f, lambda_c)."
-        raise ValueError(message("inverse_temperature", rule, f"a loss of {total:.3g} at the start", remedy))
+        bad = f"a loss of {total:.3g} at the start (n_samples = {len(problem.X)})"
+        raise ValueError(message("inverse_temperature", rule, bad, remedy))
     start = (inverse_temperature.shape + temperature.degrees(target)) / total
     return temperature.from_dispersion(target, start), inverse_temperature

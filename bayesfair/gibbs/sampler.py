@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from bayesfair._check import message
 from bayesfair.gibbs import blocked, collapsed, loop, swaps
 from bayesfair.gibbs.matchings import draw_pairing
 from bayesfair.gibbs.target import Allocation, InverseTemperatures, Rows, Target
@@ -20,7 +21,7 @@ __all__ = ["ChainState", "Info", "Schedule", "choose_schedule", "run_chunk", "sw
 
 COLLAPSED_LIMIT = 2_000  # fairlets: above it a sequential sweep costs more than its better mixing is worth
 SWAP_ROUND_FAIRLETS = 40_000  # rounds of swaps in a sweep: about this many fairlets are asked, at most MAX_ROUNDS times
-MAX_ROUNDS = 8
+MAX_ROUNDS = 16
 
 
 class Schedule(NamedTuple):
@@ -54,6 +55,9 @@ class Info(NamedTuple):
 
 def choose_schedule(target: Target, reallocation="auto", swaps="auto", prior=None, inner_steps=10) -> Schedule:
     """The schedule for this target: collapsed kernels where fairlets are few, blocked ones where they are many."""
+    if reallocation not in ("auto", "collapsed", "blocked"):
+        remedy = "Both are exact; 'auto' takes the one that suits the number of fairlets."
+        raise ValueError(message("reallocation", "be 'auto', 'collapsed' or 'blocked'", repr(reallocation), remedy))
     augmented = target.loss.augmentation is not None
     if reallocation == "auto":
         reallocation = "collapsed" if target.n_fairlets <= COLLAPSED_LIMIT or not augmented else "blocked"

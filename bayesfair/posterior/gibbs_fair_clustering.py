@@ -111,7 +111,7 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
         check_integer("num_warmup", self.num_warmup, minimum=0)
         temperature = gibbs.resolve_temperature(self.inverse_temperature)
         names = getattr(X, "columns", None)
-        X = validate_data(self, X, dtype=np.float64)
+        X = validate_data(self, X, dtype=np.float64, order="C")
         groups = _groups(sensitive_features, len(X))
         self._names = {
             "feature_names": None if names is None else [str(name) for name in names],

@@ -1,0 +1,3 @@
+from bayesfair.cli.main import main
+
+raise SystemExit(main())

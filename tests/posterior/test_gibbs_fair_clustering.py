@@ -1,0 +1,246 @@
+"""The estimator: what scikit-learn expects, what a file keeps, and what bad input is told."""
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import bayesfair as bf
+from bayesfair.gibbs import DissimilarityLoss
+from bayesfair.posterior import GibbsFairClustering
+
+SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 10, "random_state": 0, "progress_bar": False}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return bf.datasets.make_well_specified(seed=0)
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return GibbsFairClustering(2, **SHORT).fit(data.features, sensitive_features=data.sensitive)
+
+
+@pytest.mark.filterwarnings("ignore:No sensitive features given")
+@parametrize_with_checks([GibbsFairClustering(2, **SHORT)])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def same_draws(a, b):
+    for group in ("posterior", "sample_stats", "sampler_state"):
+        for name, values in a.posterior_[group].data_vars.items():
+            np.testing.assert_array_equal(values.values, b.posterior_[group][name].values, err_msg=name)
+
+
+def test_every_draw_is_balanced(data, fitted):
+    assert (fitted.posterior_["sample_stats"]["balance"] == 1).all()  # 50 : 50, fairlets of one and one
+    assert bf.fairness.balance(fitted.labels_, data.sensitive) == 1
+    assert set(fitted.labels_) == set(fitted.map_labels_) == {0, 1}
+    assert fitted.misclassification_probability_.shape == (100,)
+    assert (fitted.posterior_["posterior"]["labels"].dtype, fitted.n_iter_) == (np.int8, 15)
+
+
+def test_resume_from_a_file_is_one_longer_run(data, fitted, tmp_path):
+    fitted.save(tmp_path / "run.nc")
+    resumed = GibbsFairClustering.load(tmp_path / "run.nc").resume(7)
+    longer = GibbsFairClustering(2, **{**SHORT, "num_draws": 17}).fit(data.features, sensitive_features=data.sensitive)
+    same_draws(resumed, longer)
+    np.testing.assert_array_equal(resumed.labels_, longer.labels_)
+    assert resumed.feature_names_in_.tolist() == longer.feature_names_in_.tolist()
+
+
+def test_a_loaded_run_is_the_saved_one(fitted, tmp_path):
+    fitted.save(tmp_path / "run.nc")
+    loaded = GibbsFairClustering.load(tmp_path / "run.nc")
+    same_draws(loaded, fitted)
+    assert loaded.get_params() == fitted.get_params()
+    np.testing.assert_array_equal(loaded.labels_, fitted.labels_)
+    np.testing.assert_array_equal(loaded.cluster_centers_, fitted.cluster_centers_)
+
+
+def test_pickles_and_clones(data, fitted):
+    same_draws(pickle.loads(pickle.dumps(fitted)), fitted)
+    again = clone(fitted).fit(data.features, sensitive_features=data.sensitive)
+    same_draws(again, fitted)
+
+
+def test_polars_numpy_and_pipelines_give_the_same_draws(data, fitted):
+    frame = pl.from_pandas(data.features)
+    by_polars = GibbsFairClustering(2, **SHORT).fit(frame, sensitive_features=pl.Series(data.sensitive.tolist()))
+    same_draws(by_polars, fitted)
+    by_numpy = GibbsFairClustering(2, **SHORT).fit(data.features.to_numpy(), sensitive_features=list(data.sensitive))
+    np.testing.assert_array_equal(by_numpy.labels_, fitted.labels_)
+    pipeline = make_pipeline(StandardScaler(), GibbsFairClustering(2, **SHORT))
+    labels = pipeline.fit(data.features, gibbsfairclustering__sensitive_features=data.sensitive)[-1].labels_
+    assert bf.fairness.balance(labels, data.sensitive) == 1
+
+
+def test_fit_predict_takes_the_groups(data, fitted):
+    labels = GibbsFairClustering(2, **SHORT).fit_predict(data.features, sensitive_features=data.sensitive)
+    np.testing.assert_array_equal(labels, fitted.labels_)
+
+
+@pytest.mark.parametrize("target", ["joint", "cut", "optimal"])
+@pytest.mark.parametrize("temperature", ["dispersion", "holmes-walker", (0.5, 1.0)])
+def test_targets_and_temperatures(data, target, temperature):
+    est = GibbsFairClustering(2, target=target, inverse_temperature=temperature, **SHORT)
+    est.fit(data.features, sensitive_features=data.sensitive)
+    lambda_f = est.posterior_["posterior"]["lambda_f"].values
+    sampled = temperature == "dispersion" and target != "cut"
+    assert (np.unique(lambda_f).size > 1) == sampled
+    if temperature == (0.5, 1.0):
+        assert est.inverse_temperature_ == (0.5, 1.0)
+
+
+@pytest.mark.parametrize("loss", ["manhattan", "minkowski", "kl", "itakura-saito", "binary"])
+def test_losses(data, loss):
+    X = data.features.to_numpy()
+    X = (X - X.min(0) + 0.1) / (np.ptp(X, axis=0) + 0.2)
+    est = GibbsFairClustering(2, loss=loss, power=3.0, **SHORT).fit(X, sensitive_features=data.sensitive)
+    assert bf.fairness.balance(est.labels_, data.sensitive) == 1
+    assert est.predict(X).shape == (100,)
+
+
+def test_three_crossed_groups_and_sizes_that_do_not_divide():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(95, 3))
+    frame = pd.DataFrame({"sex": rng.choice(["F", "M"], 95), "old": rng.random(95) < 0.4})
+    est = GibbsFairClustering(4, **SHORT).fit(X, sensitive_features=frame)
+    assert len(json.loads(est.posterior_["constant_data"]["group"].attrs["group_names"])) == 4
+    sizes = frame.value_counts().to_numpy()
+    assert bf.fairness.balance(est.labels_, frame) >= sizes.min() / (sizes.max() + sizes.min())
+
+
+def test_a_loss_of_your_own_survives_a_file(data, tmp_path):
+    class Halved(DissimilarityLoss):
+        pass
+
+    est = GibbsFairClustering(2, loss=Halved(), **SHORT).fit(data.features, sensitive_features=data.sensitive)
+    est.save(tmp_path / "run.nc")
+    with pytest.raises(ValueError, match="Pass the Loss object"):
+        GibbsFairClustering.load(tmp_path / "run.nc")
+    same_draws(GibbsFairClustering.load(tmp_path / "run.nc", loss=Halved()).resume(3), est.resume(3))
+
+
+def test_holmes_walker_is_the_scale_of_a_normal_and_lower_under_heavy_tails():
+    from bayesfair.gibbs import resolve_loss
+    from bayesfair.gibbs.temperature import holmes_walker
+
+    rng = np.random.default_rng(0)
+    normal, one = 3 * rng.normal(size=(200_000, 2)), np.zeros(200_000, int)
+    loss = resolve_loss("kmeans")
+    np.testing.assert_allclose(holmes_walker(loss, normal, one), 1 / (2 * 9), rtol=0.02)
+    np.testing.assert_allclose(holmes_walker(loss, 5 * normal, one), 1 / (2 * 9 * 25), rtol=0.02)
+    heavy = normal / np.sqrt(rng.chisquare(3, size=(200_000, 1)) / 3)
+    typical = np.median((heavy**2).sum(1)) / (2 * np.log(2))  # sigma^2 from the median of sigma^2 chi^2_2
+    assert holmes_walker(loss, heavy, one) < 0.9 / (2 * typical)
+    laplace = rng.laplace(scale=0.5, size=(200_000, 2))
+    np.testing.assert_allclose(holmes_walker(resolve_loss("manhattan"), laplace, one), 2.0, rtol=0.02)
+
+
+BAD_SETTINGS = [
+    ({"n_clusters": 51}, "There are 50 fairlets"),
+    ({"n_clusters": 0}, "`n_clusters` must be an integer"),
+    ({"n_clusters": 2.5}, "`n_clusters` must be an integer"),
+    ({"inverse_temperature": (0.0, 1.0)}, "`inverse_temperature` must be a finite number above zero"),
+    ({"inverse_temperature": (1.0, -2.0)}, "`inverse_temperature` must be a finite number above zero"),
+    ({"inverse_temperature": "warm"}, "'dispersion', 'holmes-walker' or a pair"),
+    ({"inverse_temperature": 1.0}, "'dispersion', 'holmes-walker' or a pair"),
+    ({"loss": "cosine"}, "`loss` must be one of"),
+    ({"target": "posterior"}, "`target` must be one of"),
+    ({"composition": (3, 1)}, "`composition` must be near the ratio"),
+    ({"composition": [[1, 1]] * 49}, "`composition` must use every observation"),
+    ({"reallocation": "quick"}, "`reallocation` must be"),
+    ({"num_draws": 0}, "`num_draws` must be an integer"),
+    ({"num_warmup": -1}, "`num_warmup` must be an integer"),
+    ({"loss": "itakura-saito"}, "must be above 0"),
+]
+
+
+@pytest.mark.parametrize(("settings", "text"), BAD_SETTINGS)
+def test_bad_settings_are_told(data, settings, text):
+    with pytest.raises((ValueError, TypeError), match=text):
+        GibbsFairClustering(**{"n_clusters": 2, **SHORT, **settings}).fit(
+            data.features - data.features.max(), sensitive_features=data.sensitive
+        )
+
+
+def _bad_tables():
+    X, s = np.random.default_rng(0).normal(size=(20, 2)), ["a", "b"] * 10
+    with_nan, with_inf = X.copy(), X.copy()
+    with_nan[3, 1], with_inf[3, 1] = np.nan, np.inf
+    return {
+        "NaN": (with_nan, s, "NaN"),
+        "infinity": (with_inf, s, "infinity"),
+        "text": (np.full((20, 2), "x"), s, "could not convert string to float"),
+        "empty": (pd.DataFrame({"a": []}), [], "0 sample"),
+        "missing group": (X, [None, *s[1:]], "missing"),
+        "single group": (X, ["a"] * 20, "at least two groups"),
+        "lengths": (X, s[:-1], "one entry per row"),
+        "all points equal": (np.ones((20, 2)), s, "without any loss"),
+        "fewer distinct rows than clusters": (np.repeat(X[:2], 10, 0), s, "without any loss"),
+        "one row": (X[:1], s[:1], "at least two groups"),
+    }
+
+
+@pytest.mark.parametrize("name", _bad_tables())
+def test_bad_tables_are_told(name):
+    X, groups, text = _bad_tables()[name]
+    with pytest.raises((ValueError, TypeError), match=text):
+        GibbsFairClustering(3, **SHORT).fit(X, sensitive_features=groups)
+
+
+@pytest.mark.parametrize("name", ["one feature", "duplicated rows", "constant column", "a group of one member"])
+def test_awkward_tables_work(name):
+    rng = np.random.default_rng(1)
+    X, s = rng.normal(size=(40, 2)), np.array(["a", "b"] * 20)
+    X = {
+        "one feature": X[:, :1],
+        "duplicated rows": np.repeat(X[:10], 4, 0),
+        "constant column": np.column_stack([X, np.ones(40)]),
+    }.get(name, X)
+    if name == "a group of one member":
+        s[:-1] = "a"
+    est = GibbsFairClustering(1 if name == "a group of one member" else 3, **SHORT)
+    labels = est.fit(X, sensitive_features=s).labels_
+    assert len(set(labels)) == est.n_clusters
+    assert np.isfinite(est.posterior_["sample_stats"]["lp"]).all()
+
+
+def test_groups_in_the_place_of_y_are_not_taken_in_silence(data):
+    with pytest.warns(UserWarning, match="plain clustering"):
+        GibbsFairClustering(2, **SHORT).fit(data.features, data.sensitive)
+
+
+def test_resuming_with_other_data_is_refused(data, fitted):
+    with pytest.raises(ValueError, match="`X` must be the table of the fit"):
+        fitted.resume(1, data.features + 1)
+    with pytest.raises(ValueError, match="must be the groups of the fit"):
+        fitted.resume(1, sensitive_features=data.sensitive[::-1].to_numpy())
+
+
+def test_damaged_and_foreign_files_are_told(fitted, tmp_path):
+    path = tmp_path / "run.nc"
+    fitted.save(path)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(ValueError, match="damaged"):
+        GibbsFairClustering.load(path)
+    path.write_text("not a netCDF file")
+    with pytest.raises(ValueError, match="cannot be read"):
+        GibbsFairClustering.load(path)
+    tree = fitted.posterior_.copy()
+    del tree["sampler_state"]
+    bf.posterior.write_tree(tree, path)
+    with pytest.raises(ValueError, match="not a run of GibbsFairClustering"):
+        GibbsFairClustering.load(path)
+    with pytest.raises(FileNotFoundError, match="no file"):
+        GibbsFairClustering.load(tmp_path / "nothing.nc")
