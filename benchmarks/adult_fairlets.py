@@ -1,6 +1,6 @@
 """The optimal fairlets of all of Adult, with their proof: seconds, peak memory, cost, bound.
 
-    BAYESFAIR_DATA=... python benchmarks/adult_fairlets.py
+BAYESFAIR_DATA=... python benchmarks/adult_fairlets.py
 """
 
 import resource

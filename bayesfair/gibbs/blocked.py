@@ -12,8 +12,6 @@ Other losses have no such centres. There a block is taken out, every unit in it 
 the units that stayed, and the block is accepted with the exact ratio: an independence sampler within the block.
 """
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -34,9 +32,8 @@ def draw_centers(key, target: Target, units: Units, inverse_temperature):
 
 
 def proposal_logits(target: Target, units: Units, centers, inverse_temperature) -> Float[Array, "units clusters"]:
-    """-lambda w_i d(u_i, m_k)."""
-    distance = jax.vmap(partial(target.loss.divergence, units.center), out_axes=1)(centers)
-    return -inverse_temperature * units.weight[:, None] * distance
+    """-lambda w_i d(u_i, m_k), up to a constant of the unit's own."""
+    return -inverse_temperature * units.weight[:, None] * target.loss.divergences(units.center, centers)
 
 
 def log_normalizers(target: Target, means, inverse_temperature):

@@ -104,10 +104,13 @@ class ClusterMeans(NamedTuple):
 
 
 def cluster_means(units: Units, n_clusters: int) -> ClusterMeans:
-    """Counts, weights and sums as products with the indicator matrix: scatters are slow on CPUs."""
-    member = units.cluster[None, :] == jnp.arange(n_clusters, dtype=units.cluster.dtype)[:, None]
-    weight = jnp.where(member, units.weight, 0.0)
-    return ClusterMeans(member.sum(1), weight.sum(1), weight @ units.center)
+    """Counts, weights and weighted sums of every cluster, from scratch."""
+
+    def total(values):
+        return jax.ops.segment_sum(values, units.cluster, n_clusters)
+
+    count = total(jnp.ones(units.cluster.shape, jnp.int32))
+    return ClusterMeans(count, total(units.weight), total(units.weight[:, None] * units.center))
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,10 @@ class BregmanLoss(Loss):
 
     normalizer_reads_mean = True
 
+    def divergences(self, u, centers) -> Float[Array, "units clusters"]:
+        """d_phi(u_i, m_k) of every pair, up to a term of the unit's own."""
+        return jax.vmap(lambda center: self.divergence(u, center), out_axes=1)(centers)
+
     def draw_centers(self, key, inverse_temperature, means: ClusterMeans) -> Float[Array, "clusters dim"]:
         """m_k ~ p(m) proportional to exp(-lambda W_k d_phi(ubar_k, m)) mu(m), mu a measure of the loss's choosing."""
         raise NotImplementedError
@@ -146,7 +153,7 @@ class BregmanLoss(Loss):
     def cluster_losses(self, units, n_clusters):
         mean = cluster_means(units, n_clusters).mean
         each = units.weight * self.divergence(units.center, mean[units.cluster])
-        return jnp.where(units.cluster[None, :] == jnp.arange(n_clusters)[:, None], each, 0.0).sum(1)
+        return jax.ops.segment_sum(each, units.cluster, n_clusters)
 
     def start(self, units, n_clusters):
         return cluster_means(units, n_clusters)
@@ -175,6 +182,13 @@ class KMeansLoss(BregmanLoss):
 
     def curvature(self, y):
         return jnp.full_like(y, 2.0)
+
+    def divergences(self, u, centers):
+        """||m_k||^2 - 2 <u_i, m_k>, five times as fast as the squares; measured from the centres' mean, which keeps
+        the rounding error at that of ||u_i - m_k||^2 itself."""
+        middle = centers.mean(0)
+        shifted = centers - middle
+        return jnp.square(shifted).sum(1) - 2 * (u - middle) @ shifted.T
 
     def draw_centers(self, key, inverse_temperature, means):
         noise = jax.random.normal(key, means.sum.shape, means.sum.dtype)

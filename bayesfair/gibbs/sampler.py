@@ -74,13 +74,15 @@ def sweep(key, target: Target, state: ChainState, schedule: Schedule) -> tuple[C
     key_swap, key_move = jax.random.split(key)
     allocation, temperatures = state
     rows = target.rows(allocation.members)
-    rows, swap_rate = move_fairlets(key_swap, target, rows, allocation.cluster, temperatures, schedule)
+    key_centers, key_swap = jax.random.split(key_swap)
+    centers = draw_centers(key_centers, target, rows, allocation.cluster, temperatures, schedule)
+    rows, swap_rate = move_fairlets(key_swap, target, rows, allocation.cluster, temperatures, centers, schedule)
 
     def step(i, carry):
         cluster, temperatures, _ = carry
         key_cluster, key_temperature = jax.random.split(jax.random.fold_in(key_move, i))
-        cluster, acceptance = reallocate(key_cluster, target, rows, cluster, temperatures, schedule)
-        losses = target.losses(Allocation(rows.members, cluster))
+        cluster, acceptance = reallocate(key_cluster, target, rows, cluster, temperatures, centers, schedule)
+        losses = target.losses_of(rows, cluster)
         if schedule.prior is not None:
             temperatures = draw_temperatures(key_temperature, target, temperatures, losses, schedule.prior)
         return cluster, temperatures, (*losses, acceptance)
@@ -104,20 +106,22 @@ def draw_temperatures(key, target: Target, temperatures, losses, prior):
     return drawn if target.name != "cut" else drawn._replace(fairlet=temperatures.fairlet)
 
 
-def move_fairlets(key, target: Target, rows: Rows, cluster, temperatures, schedule: Schedule):
+def draw_centers(key, target: Target, rows: Rows, cluster, temperatures, schedule: Schedule):
+    """The augmentation m | B, C, where the swaps of this schedule condition on it, else None."""
+    if schedule.swaps != "parallel" or not target.clustering_moves_fairlets:
+        return None
+    return blocked.draw_centers(key, target, target.units(rows, cluster), temperatures.clustering)
+
+
+def move_fairlets(key, target: Target, rows: Rows, cluster, temperatures, centers, schedule: Schedule):
     """`rounds` rounds of swaps; (rows, share of possible swaps accepted)."""
     zero = jnp.zeros((), rows.x.dtype)
     if schedule.rounds == 0:
         return rows, zero
-    key_centers, key_rounds = jax.random.split(key)
-    centers = None
-    if schedule.swaps == "parallel" and target.clustering_moves_fairlets:
-        units = target.units(rows, cluster)
-        centers = blocked.draw_centers(key_centers, target, units, temperatures.clustering)
 
     def round_(i, carry):
         rows, rate = carry
-        key_pairing, key_accept = jax.random.split(jax.random.fold_in(key_rounds, i))
+        key_pairing, key_accept = jax.random.split(jax.random.fold_in(key, i))
         pairing = draw_pairing(key_pairing, target, rows)
         if schedule.swaps == "sequential":
             rows, share = loop.sweep(key_accept, target, rows, cluster, temperatures, pairing)
@@ -149,15 +153,19 @@ def log_round_ratio(target: Target, rows: Rows, after: Rows, cluster, temperatur
     return blocked.log_block_ratio(target, before, afterwards, temperatures.clustering)
 
 
-def reallocate(key, target: Target, rows: Rows, cluster, temperatures, schedule: Schedule):
-    """New clusters, and the share of accepted blocks (1 for the collapsed kernel, which refuses nothing)."""
+def reallocate(key, target: Target, rows: Rows, cluster, temperatures, centers, schedule: Schedule):
+    """New clusters, and the share of accepted blocks (1 for the collapsed kernel, which refuses nothing).
+
+    Centres that the swaps conditioned on serve the blocked kernel too: (B, C, m) is the state until they are dropped.
+    """
     units = target.units(rows, cluster)
     if schedule.reallocation == "collapsed":
         return collapsed.reallocate(key, target, units, temperatures.clustering), jnp.ones((), rows.x.dtype)
     if target.loss.augmentation is None:
         return blocked.reallocate_independently(key, target, units, temperatures.clustering)
     key_centers, key_block = jax.random.split(key)
-    centers = blocked.draw_centers(key_centers, target, units, temperatures.clustering)
+    if centers is None:
+        centers = blocked.draw_centers(key_centers, target, units, temperatures.clustering)
     return blocked.reallocate(key_block, target, units, centers, temperatures.clustering, schedule.n_blocks)
 
 

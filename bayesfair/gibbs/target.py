@@ -91,8 +91,16 @@ class Target:
         """Does the clustering loss enter the law of B (the joint target), or not (cut, optimal)?"""
         return self.name == "joint"
 
+    @property
+    def has_phantoms(self):
+        return self.n_fairlets * len(self.slot_group) != self.n_obs
+
     def rows(self, members) -> Rows:
-        return Rows(members, self.x[members], members < self.n_obs, self.lower, self.upper)
+        return Rows(members, self.x[members], self._is_present(members), self.lower, self.upper)
+
+    def _is_present(self, members):
+        # A constant where no slot is ever empty: the compiler then drops every mask.
+        return members < self.n_obs if self.has_phantoms else jnp.ones(members.shape, bool)
 
     def replace_slot(self, rows: Rows, slot, incoming) -> Rows:
         """The rows after member `incoming[i]` has taken place `slot[i]` of row i."""
@@ -100,7 +108,7 @@ class Target:
         return rows._replace(
             members=jnp.where(here, incoming[:, None], rows.members),
             x=jnp.where(here[:, :, None], self.x[incoming][:, None, :], rows.x),
-            present=jnp.where(here, (incoming < self.n_obs)[:, None], rows.present),
+            present=jnp.where(here, self._is_present(incoming)[:, None], rows.present),
         )
 
     def units(self, rows: Rows, cluster) -> Units:
@@ -112,18 +120,22 @@ class Target:
         """What each fairlet pays: D to its anchor summed over the others (anchored), or D to its own centre (hub)."""
         if self.anchor is None:
             return self.loss.dissimilarity.hub(rows.x, rows.present)
-        slot = self.slot_group.index(self.anchor)
-        others = rows.present.at[:, slot].set(False)
-        anchor = rows.x[:, slot, None]
-        # An empty slot is measured at the anchor itself: its own zeros may lie outside the domain of D.
-        distance = self.loss.dissimilarity.between(jnp.where(others[:, :, None], rows.x, anchor), anchor)
-        return jnp.where(others, distance, 0.0).sum(1)
+        anchor, total = rows.x[:, self.slot_group.index(self.anchor)], 0.0
+        for slot in self.swap_slots:
+            there = rows.present[:, slot]
+            # An empty slot is measured at the anchor itself: its own zeros may lie outside the domain of D.
+            member = jnp.where(there[:, None], rows.x[:, slot], anchor)
+            total += jnp.where(there, self.loss.dissimilarity.between(member, anchor), 0.0)
+        return total + jnp.zeros(rows.x.shape[0], rows.x.dtype)
 
     def losses(self, allocation: Allocation):
         """(L_f, L_c), each from scratch."""
-        rows = self.rows(allocation.members)
-        units = self.units(rows, allocation.cluster)
-        return self.fairlet_losses(rows).sum(), self.loss.cluster_losses(units, self.n_clusters).sum()
+        return self.losses_of(self.rows(allocation.members), allocation.cluster)
+
+    def losses_of(self, rows: Rows, cluster):
+        """(L_f, L_c) of opened fairlets."""
+        clustering = self.loss.cluster_losses(self.units(rows, cluster), self.n_clusters)
+        return self.fairlet_losses(rows).sum(), clustering.sum()
 
     def labels(self, allocation: Allocation) -> Int[Array, " obs"]:
         """cluster[fairlet] of every observation."""
