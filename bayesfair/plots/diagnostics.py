@@ -1,0 +1,52 @@
+"""Traces of the scalars on which convergence is read."""
+
+import numpy as np
+
+from bayesfair._check import message
+from bayesfair.plots.style import FIGURE_WIDTH
+from bayesfair.posterior import diagnostic_vars
+
+__all__ = ["trace"]
+
+SHOWN = 6
+_LINES = ("#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE", "#882255")
+
+
+def trace(tree, *, var_names=None, axes=None):
+    """Every chain's trace and the histogram of its draws, one row per scalar; returns the axes (rows, 2).
+
+    `var_names` are names of `bayesfair.posterior.diagnostic_vars(tree)`; by default the first six: log density,
+    losses, inverse temperatures, ...
+    """
+    scalars = diagnostic_vars(tree)
+    names = list(scalars.data_vars)[:SHOWN] if var_names is None else list(var_names)
+    unknown = [name for name in names if name not in scalars]
+    if unknown:
+        rule = f"be among {', '.join(scalars.data_vars)}"
+        raise ValueError(message("var_names", rule, ", ".join(map(repr, unknown)), "Check the spelling."))
+    axes = _axes(len(names)) if axes is None else np.asarray(axes).reshape(len(names), 2)
+    for (left, right), name in zip(axes, names):
+        values = scalars[name].transpose("chain", "draw").values
+        bins = np.histogram_bin_edges(values, bins=30)
+        for chain, draws in enumerate(values):
+            color = _LINES[chain % len(_LINES)]
+            left.plot(draws, color=color, linewidth=0.6, alpha=0.8)
+            right.hist(draws, bins=bins, density=True, histtype="step", color=color, linewidth=1.2)
+        left.set_ylabel(name.replace("_", " "), fontsize=8)
+        right.set_yticks([])
+        for ax in (left, right):
+            ax.tick_params(labelsize=7)
+            ax.spines[["top", "right"]].set_visible(False)
+    axes[-1, 0].set_xlabel("draw", fontsize=8)
+    axes[-1, 1].set_xlabel("value", fontsize=8)
+    axes[0, 0].set_title("trace, one colour per chain", fontsize=9)
+    axes[0, 1].set_title("distribution", fontsize=9)
+    return axes
+
+
+def _axes(n_rows):
+    from matplotlib import pyplot as plt
+
+    size = FIGURE_WIDTH, 1.25 * n_rows + 0.6
+    widths = {"width_ratios": [2, 1]}
+    return plt.subplots(n_rows, 2, figsize=size, layout="constrained", squeeze=False, gridspec_kw=widths)[1]

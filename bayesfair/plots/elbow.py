@@ -1,0 +1,60 @@
+"""How much a further cluster buys, with fairness and without."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesfair._check import check_features, check_integer
+from bayesfair.fairlets import decompose
+from bayesfair.plots.style import axes_or_new
+
+__all__ = ["elbow", "elbow_costs"]
+
+
+class Costs(NamedTuple):
+    """Within-cluster sums of squares of the observations, by number of clusters: of fair and of plain k-means."""
+
+    n_clusters: np.ndarray
+    fair: np.ndarray
+    plain: np.ndarray
+
+
+def elbow(X, sensitive, n_clusters=range(2, 9), *, composition="auto", random_state=0, ax=None):
+    """Within-cluster sum of squares against K, of k-means on optimal fairlets and of k-means without fairness.
+
+    Look for the K past which the fair line falls little; the distance between the lines is the price of balance.
+    Returns the axes.
+    """
+    costs = elbow_costs(X, sensitive, n_clusters, composition=composition, random_state=random_state)
+    ax = axes_or_new(ax)
+    ax.plot(costs.n_clusters, costs.fair, "o-", color="#332288", label="fair (whole fairlets)")
+    ax.plot(costs.n_clusters, costs.plain, "^--", color="#CC6677", label="without fairness")
+    ax.set_xticks(costs.n_clusters)
+    ax.set(
+        xlabel="number of clusters K", ylabel="within-cluster sum of squares", title="Cost against K", ylim=(0, None)
+    )
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False)
+    return ax
+
+
+def elbow_costs(X, sensitive, n_clusters=range(2, 9), *, composition="auto", random_state=0) -> Costs:
+    """The arrays behind `elbow`."""
+    from sklearn.cluster import KMeans
+
+    X = check_features(X)
+    numbers = np.array([check_integer("n_clusters", k, maximum=len(X)) for k in n_clusters])
+    fairlet = decompose(X, sensitive, composition, random_state=random_state).fairlet
+    size = np.bincount(fairlet)
+    centers = np.stack([np.bincount(fairlet, column) for column in X.T], 1) / size[:, None]
+    fair, plain = [], []
+    for k in numbers:
+        k = check_integer("n_clusters", int(k), maximum=len(size), remedy=f"There are {len(size)} fairlets.")
+        by_fairlet = KMeans(k, n_init=10, random_state=random_state).fit_predict(centers, sample_weight=size)
+        fair.append(_within_ss(X, by_fairlet[fairlet]))
+        plain.append(KMeans(k, n_init=10, random_state=random_state).fit(X).inertia_)
+    return Costs(numbers, np.array(fair), np.array(plain))
+
+
+def _within_ss(X, labels):
+    return float(sum(((X[labels == k] - X[labels == k].mean(0)) ** 2).sum() for k in np.unique(labels)))

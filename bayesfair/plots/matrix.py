@@ -1,0 +1,59 @@
+"""The co-clustering matrix as an ordered heat map."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesfair._check import check_integer, message
+from bayesfair.plots.style import axes_or_new
+from bayesfair.plots.uncertainty import _point_estimate
+from bayesfair.posterior import co_clustering as probabilities
+from bayesfair.posterior import misclassification_probability
+
+__all__ = ["co_clustering", "ordered_matrix"]
+
+
+class OrderedMatrix(NamedTuple):
+    """`matrix` (n, n) of the observations `order` (n,); cluster k ends before row `ends[k]`."""
+
+    matrix: np.ndarray
+    order: np.ndarray
+    ends: np.ndarray
+
+
+def co_clustering(tree, *, sample=None, seed=0, max_obs=2_000, ax=None):
+    """Probability that two observations are together, in the order of the point estimate's clusters.
+
+    Within a cluster the surest observations come first. Above `max_obs` observations it refuses; `sample` draws that
+    many of them at random (`seed`). Returns the axes.
+    """
+    ordered = ordered_matrix(tree, sample=sample, seed=seed, max_obs=max_obs)
+    ax = axes_or_new(ax, 0.85)
+    image = ax.imshow(ordered.matrix, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+    for end in ordered.ends[:-1]:
+        ax.axhline(end - 0.5, color="#CC6677", linewidth=0.8)
+        ax.axvline(end - 0.5, color="#CC6677", linewidth=0.8)
+    middle = (np.concatenate([[0], ordered.ends[:-1]]) + ordered.ends - 1) / 2
+    shown = np.diff(ordered.ends, prepend=0) > 0
+    ax.set_xticks(middle[shown], np.flatnonzero(shown))
+    ax.set_yticks(middle[shown], np.flatnonzero(shown))
+    ax.tick_params(length=0)
+    ax.set(xlabel="observations by cluster", ylabel="observations by cluster", title="Co-clustering probability")
+    ax.figure.colorbar(image, ax=ax, shrink=0.8, label="P(in the same cluster)")
+    return ax
+
+
+def ordered_matrix(tree, *, sample=None, seed=0, max_obs=2_000) -> OrderedMatrix:
+    """The arrays behind `co_clustering`."""
+    cluster = _point_estimate(tree)
+    rows = np.arange(len(cluster))
+    if sample is not None:
+        sample = check_integer("sample", sample, maximum=len(cluster), remedy="Sample at most all observations.")
+        rows = np.sort(np.random.default_rng(seed).choice(len(cluster), sample, replace=False))
+    if len(rows) > max_obs:
+        remedy = f"Pass sample={max_obs} to draw that many at random, or raise max_obs."
+        raise ValueError(message("tree", f"hold at most {max_obs} observations for a heat map", len(rows), remedy))
+    doubt = misclassification_probability(tree)
+    order = rows[np.lexsort((doubt[rows], cluster[rows]))]
+    ends = np.cumsum(np.bincount(cluster[order], minlength=int(cluster.max()) + 1))
+    return OrderedMatrix(probabilities(tree, indices=order, max_obs=max_obs), order, ends)

@@ -1,0 +1,29 @@
+"""One look for every picture: colours that colour-blind readers can tell apart, markers for groups, notebook sizes."""
+
+import numpy as np
+
+__all__ = ["FIGURE_WIDTH", "MARKERS", "axes_or_new", "cluster_colors"]
+
+FIGURE_WIDTH = 7.0  # inches
+MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*", "<", ">")
+# Paul Tol's "muted" scheme without its grey, dark colours first; beyond nine clusters the map `viridis` goes on.
+_COLORS = ("#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE", "#882255", "#44AA99", "#999933", "#AA4499")
+
+
+def cluster_colors(n_clusters):
+    """RGBA colours (n_clusters, 4)."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_rgba_array
+
+    if n_clusters <= len(_COLORS):
+        return to_rgba_array(_COLORS[:n_clusters])
+    return colormaps["turbo"](np.linspace(0.05, 0.95, n_clusters))
+
+
+def axes_or_new(ax, height=0.62):
+    """`ax`, or the axes of a new figure of notebook width."""
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot as plt
+
+    return plt.subplots(figsize=(FIGURE_WIDTH, FIGURE_WIDTH * height), layout="constrained")[1]

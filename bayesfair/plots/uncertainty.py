@@ -1,0 +1,153 @@
+"""Who is where, and how sure: points coloured by cluster, sized by misclassification probability, shaped by group."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesfair._check import check_features, check_same_length, message
+from bayesfair.plots.style import MARKERS, axes_or_new, cluster_colors
+from bayesfair.posterior import dahl_partition, misclassification_probability
+from bayesfair.posterior.access import group_names, observed_features, variable
+
+__all__ = ["uncertainty", "uncertainty_points", "uncertainty_profile"]
+
+MANY = 20_000  # points: beyond, they are drawn as pixels so that files stay small
+
+
+class Points(NamedTuple):
+    """What `uncertainty` draws. `axes`: names of the two axes; `position` (N, 2); `group` (N,) of `groups`."""
+
+    position: np.ndarray
+    axes: tuple[str, str]
+    cluster: np.ndarray
+    probability: np.ndarray
+    group: np.ndarray
+    groups: tuple[str, ...]
+
+
+def uncertainty(tree, X=None, *, columns=None, ax=None):
+    """Observations in two dimensions: colour = cluster of the point estimate, marker = group, size = uncertainty.
+
+    Parameters
+    ----------
+    X: features (N, d), by default those in the tree. columns: two of them by name or position; by default the first two
+    principal components (or the feature itself, where there is one). ax: matplotlib axes.
+
+    Returns
+    -------
+    The axes. Size grows with the misclassification probability 1 - eta_{i i*}, section 3.2 of the paper.
+    """
+    points = uncertainty_points(tree, X, columns=columns)
+    ax = axes_or_new(ax)
+    colors = cluster_colors(int(points.cluster.max()) + 1)
+    crowd = np.clip(2_000 / len(points.cluster), 0.1, 1.0)
+    order = np.argsort(points.probability)  # the uncertain ones on top
+    for group in range(len(points.groups)):
+        rows = order[points.group[order] == group]
+        ax.scatter(
+            *points.position[rows].T,
+            s=crowd * (12 + 130 * points.probability[rows]),
+            c=colors[points.cluster[rows]],
+            marker=MARKERS[group % len(MARKERS)],
+            alpha=0.75,
+            linewidths=0.4 * crowd,
+            edgecolors="white",
+            rasterized=len(points.cluster) > MANY,
+        )
+    ax.set(xlabel=points.axes[0], ylabel=points.axes[1], title="Clusters and misclassification probability")
+    _legends(ax, points, colors)
+    return ax
+
+
+def uncertainty_points(tree, X=None, *, columns=None) -> Points:
+    """The arrays behind `uncertainty`."""
+    known = observed_features(tree)
+    names = [str(name) for name in tree["observed_data"]["feature"].values]
+    if X is not None:
+        names = [str(name) for name in getattr(X, "columns", names)]
+        X = check_features(X)
+        check_same_length("X", len(X), "tree", len(known))
+    position, axes = _position(known if X is None else X, names, columns)
+    group = variable(tree, "constant_data", "group")
+    groups = ("everyone",) if group is None else tuple(group_names(tree))
+    group = np.zeros(len(known), int) if group is None else group.values
+    return Points(position, axes, _point_estimate(tree), misclassification_probability(tree), group, groups)
+
+
+def _point_estimate(tree):
+    reference = variable(tree, "constant_data", "reference_labels")
+    return dahl_partition(tree) if reference is None else reference.values.astype(int)
+
+
+def _position(X, names, columns):
+    if columns is not None:
+        chosen = [_column(names, column) for column in columns]
+        if len(chosen) != 2:
+            raise ValueError(message("columns", "name two features", f"{len(chosen)}", "Pass two names or positions."))
+        return X[:, chosen], (names[chosen[0]], names[chosen[1]])
+    if X.shape[1] == 1:
+        return np.column_stack([X[:, 0], np.arange(len(X))]), (names[0], "row")
+    if X.shape[1] == 2:
+        return X, (names[0], names[1])
+    centered = X - X.mean(0)
+    _, scale, directions = np.linalg.svd(centered, full_matrices=False)
+    share = scale**2 / max((scale**2).sum(), np.finfo(float).tiny)
+    axes = tuple(f"principal component {k + 1} ({share[k]:.0%} of variance)" for k in (0, 1))
+    return centered @ directions[:2].T, axes
+
+
+def _column(names, column):
+    if isinstance(column, str):
+        if column not in names:
+            raise ValueError(message("columns", f"be among {', '.join(names)}", repr(column), "Check the spelling."))
+        return names.index(column)
+    if not -len(names) <= column < len(names):
+        raise ValueError(message("columns", f"be positions below {len(names)}", column, "Check the position."))
+    return int(column)
+
+
+def _legends(ax, points, colors):
+    """Three legends in a column to the right: clusters, groups, sizes."""
+    clusters = [_handle("o", color, 7) for color in colors]
+    groups = [_handle(MARKERS[g % len(MARKERS)], "0.35", 7) for g in range(len(points.groups))]
+    levels = (0.0, 0.25, 0.5, 0.75)
+    sizes = [_handle("o", "0.35", np.sqrt(12 + 130 * level)) for level in levels]
+    height = 1.0
+    for title, handles, labels in (
+        ("cluster", clusters, [str(k) for k in range(len(colors))]),
+        ("group", groups, points.groups),
+        ("P(misclassified)", sizes, [f"{level:.2f}" for level in levels]),
+    ):
+        columns = 2 if len(labels) > 5 else 1
+        legend = ax.legend(
+            handles, labels, title=title, loc="upper left", bbox_to_anchor=(1.01, height), ncols=columns, **_PLAIN
+        )
+        ax.add_artist(legend)
+        legend.set_in_layout(True)
+        height -= 0.1 + 0.068 * -(-len(labels) // columns)
+
+
+_PLAIN = {"frameon": False, "alignment": "left", "fontsize": 8, "title_fontsize": 8, "borderaxespad": 0.2}
+
+
+def _handle(marker, color, size):
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], marker=marker, color=color, markersize=size, linestyle="none", markeredgecolor="white")
+
+
+def uncertainty_profile(tree, ax=None):
+    """Misclassification probabilities in descending order, coloured by cluster: how many observations are uncertain."""
+    probability, cluster = misclassification_probability(tree), _point_estimate(tree)
+    order = np.argsort(-probability, kind="stable")
+    ax = axes_or_new(ax, 0.45)
+    share = np.arange(1, len(order) + 1) / len(order)
+    colors = cluster_colors(int(cluster.max()) + 1)
+    ax.fill_between(share, probability[order], step="pre", color="0.9")
+    ax.scatter(share, probability[order], s=6, c=colors[cluster[order]], rasterized=len(order) > MANY)
+    ax.set(xlim=(0, 1), ylim=(0, None), xlabel="share of observations, most uncertain first")
+    ax.set(ylabel="P(misclassified)", title="Profile of uncertainty")
+    handles = [_handle("o", color, 6) for color in colors]
+    columns = 1 + len(colors) // 6
+    ax.legend(handles, range(len(colors)), title="cluster", ncols=columns, frameon=False, fontsize=8, title_fontsize=8)
+    return ax

@@ -1,0 +1,115 @@
+"""The arrays by number; the axes by what they hold. How pictures look is checked by eye."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot as plt
+
+import bayesfair as bf
+from bayesfair.plots.elbow import elbow_costs
+from bayesfair.plots.matrix import ordered_matrix
+from bayesfair.plots.uncertainty import uncertainty_points
+
+
+def test_points_are_the_principal_components_with_the_posterior_of_each(make_tree):
+    tree = make_tree()
+    X = tree["observed_data"]["X"].values
+    points = uncertainty_points(tree)
+    variances = np.linalg.eigvalsh(np.cov(X.T))[::-1]
+    np.testing.assert_allclose(points.position.var(0, ddof=1), variances[:2])
+    np.testing.assert_allclose(points.probability, bf.posterior.misclassification_probability(tree))
+    np.testing.assert_array_equal(points.cluster, tree["constant_data"]["reference_labels"])
+    np.testing.assert_array_equal(points.group, tree["constant_data"]["group"])
+    assert points.groups == ("0", "1")
+    assert "% of variance" in points.axes[0]
+
+
+def test_points_take_columns_by_name_and_place(make_tree):
+    tree = make_tree()
+    X = tree["observed_data"]["X"].values
+    points = uncertainty_points(tree, columns=("f3", 0))
+    np.testing.assert_array_equal(points.position, X[:, [3, 0]])
+    assert points.axes == ("f3", "f0")
+    other = pd.DataFrame({"income": X[:, 0] * 2, "age": X[:, 1]})
+    points = uncertainty_points(tree, other)
+    np.testing.assert_array_equal(points.position, other)
+    assert points.axes == ("income", "age")
+    one = uncertainty_points(make_tree(dim=1))
+    assert one.axes == ("f0", "row")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"columns": ("f0", "f9")}, "be among f0, f1, f2, f3, got 'f9'"),
+        ({"columns": ("f0",)}, "`columns` must name two features"),
+        ({"columns": (0, 4)}, "positions below 4"),
+        ({"X": np.ones((3, 2))}, "one entry per row"),
+    ],
+)
+def test_bad_columns_are_told(make_tree, arguments, text):
+    with pytest.raises(ValueError, match=text):
+        bf.plots.uncertainty(make_tree(), **arguments)
+
+
+@pytest.mark.parametrize(("n_clusters", "n_groups"), [(3, 2), (12, 6)])
+def test_uncertainty_draws_every_point_once(make_tree, n_clusters, n_groups):
+    tree = make_tree(n_obs=200, n_clusters=n_clusters, n_groups=n_groups)
+    ax = bf.plots.uncertainty(tree)
+    assert sum(len(part.get_offsets()) for part in ax.collections) == 200
+    assert len(ax.collections) == n_groups
+    given = plt.subplots()[1]
+    assert bf.plots.uncertainty(tree, ax=given) is given
+
+
+def test_profile_falls(make_tree):
+    ax = bf.plots.uncertainty_profile(make_tree())
+    heights = ax.collections[-1].get_offsets()[:, 1]
+    assert (np.diff(heights) <= 0).all()
+    np.testing.assert_allclose(np.sort(heights), np.sort(bf.posterior.misclassification_probability(make_tree())))
+
+
+def test_matrix_is_in_block_order(make_tree):
+    tree = make_tree()
+    ordered = ordered_matrix(tree)
+    cluster = tree["constant_data"]["reference_labels"].values
+    doubt = bf.posterior.misclassification_probability(tree)
+    assert (np.diff(cluster[ordered.order]) >= 0).all()
+    for k in range(3):
+        assert (np.diff(doubt[ordered.order[cluster[ordered.order] == k]]) >= 0).all()
+    np.testing.assert_array_equal(ordered.ends, np.cumsum(np.bincount(cluster)))
+    whole = bf.posterior.co_clustering(tree)
+    np.testing.assert_array_equal(ordered.matrix, whole[np.ix_(ordered.order, ordered.order)])
+    ax = bf.plots.co_clustering(tree)
+    np.testing.assert_array_equal(ax.images[0].get_array(), ordered.matrix)
+
+
+def test_matrix_refuses_a_size_and_offers_a_sample(make_tree):
+    tree = make_tree(n_obs=80)
+    with pytest.raises(ValueError, match="Pass sample=50"):
+        bf.plots.co_clustering(tree, max_obs=50)
+    assert bf.plots.co_clustering(tree, sample=50, max_obs=50).images[0].get_array().shape == (50, 50)
+    with pytest.raises(ValueError, match="`sample` must be an integer, between 1 and 80"):
+        bf.plots.co_clustering(tree, sample=81)
+
+
+def test_trace_has_a_row_per_scalar(make_tree):
+    tree = make_tree()
+    axes = bf.plots.trace(tree, var_names=["lp", "lambda_c"])
+    assert axes.shape == (2, 2)
+    np.testing.assert_array_equal(axes[0, 0].lines[1].get_ydata(), tree["sample_stats"]["lp"].values[1])
+    assert bf.plots.trace(tree).shape[0] >= 4
+    with pytest.raises(ValueError, match="'temperature'"):
+        bf.plots.trace(tree, var_names=["temperature"])
+
+
+def test_elbow_pays_for_balance():
+    data = bf.datasets.make_well_specified()
+    costs = elbow_costs(data.features, data.sensitive, range(2, 5))
+    assert (costs.fair >= costs.plain * (1 - 1e-9)).all()
+    assert (np.diff(costs.plain) < 0).all()
+    ax = bf.plots.elbow(data.features, data.sensitive, (1, 2))
+    total = ((data.features - data.features.mean()) ** 2).to_numpy().sum()
+    np.testing.assert_allclose([line.get_ydata()[0] for line in ax.lines], total)
+    with pytest.raises(ValueError, match="There are 50 fairlets"):
+        elbow_costs(data.features, data.sensitive, [51])
