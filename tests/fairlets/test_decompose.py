@@ -1,0 +1,197 @@
+"""Decompositions against enumeration and networkx; proofs that hold, and proofs that must not."""
+
+from itertools import product
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import bayesfair.fairlets.transport as module
+from bayesfair.fairlets import anchor_group, capacities, decompose, resolve_dissimilarity
+
+NAMES = ("kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary")
+
+
+def table(sizes, seed=0, dim=2):
+    rng = np.random.default_rng(seed)
+    return rng.uniform(0.05, 0.95, (sum(sizes), dim)), np.repeat(np.arange(len(sizes)), sizes)
+
+
+def cost_of(X, code, held, fairlet, dissimilarity):
+    """L_f from its definition: to the anchor, or to the fairlet's own mean."""
+    anchor, total = anchor_group(held), 0.0
+    for i in range(len(held.lower)):
+        rows = np.flatnonzero(fairlet == i)
+        if anchor is None:
+            total += dissimilarity.to_center(X[rows], X[rows].mean(0)).sum()
+        else:
+            (a,) = rows[code[rows] == anchor]
+            total += dissimilarity.between(X[rows[rows != a]], X[a]).sum()
+    return total
+
+
+def enumerated_optimum(X, code, held, dissimilarity):
+    m, anchor, choices = len(held.lower), anchor_group(held), []
+    for group in range(held.lower.shape[1]):
+        size = int((code == group).sum())
+        ways = [tuple(range(m))] if group == anchor else product(range(m), repeat=size)
+        counts = ((way, np.bincount(way, minlength=m)) for way in ways)
+        inside = [way for way, c in counts if (held.lower[:, group] <= c).all() and (c <= held.upper[:, group]).all()]
+        choices.append(inside)
+    plans = (np.array(sum(parts, ())) for parts in product(*choices))
+    return min(cost_of(X, code, held, plan, dissimilarity) for plan in plans)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("sizes", "composition"), [((4, 4), "auto"), ((3, 6), "auto"), ((3, 5), 3), ((3, 3, 3), "auto"), ((3, 4, 5), 3)]
+)
+def test_anchored_optimum_is_the_enumerated_one(sizes, composition, name):
+    X, code = table(sizes)
+    found = decompose(X, code, composition, dissimilarity=name, power=3.0)
+    held, dissimilarity = capacities(np.array(sizes), composition), resolve_dissimilarity(name, 3.0)
+    best = enumerated_optimum(X, code, held, dissimilarity)
+    np.testing.assert_allclose([found.cost, cost_of(X, code, held, found.fairlet, dissimilarity)], best)
+    assert found.optimal
+    assert found.lower_bound <= best * (1 + 1e-12)
+    assert (found.composition >= held.lower).all()
+    assert (found.composition <= held.upper).all()
+    np.testing.assert_array_equal(found.fairlet[code == anchor_group(held)], np.arange(len(held.lower)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("sizes", "composition"), [((4, 6), "auto"), ((4, 5), 2), ((4, 4, 4), 2)])
+def test_hub_form_finds_the_optimum_of_a_tiny_problem_and_bounds_it(sizes, composition, name):
+    X, code = table(sizes)
+    found = decompose(X, code, composition, dissimilarity=name, power=3.0, random_state=0)
+    held, dissimilarity = capacities(np.array(sizes), composition), resolve_dissimilarity(name, 3.0)
+    best = enumerated_optimum(X, code, held, dissimilarity)
+    np.testing.assert_allclose(found.cost, best)
+    np.testing.assert_allclose(cost_of(X, code, held, found.fairlet, dissimilarity), best)
+    assert found.lower_bound <= best
+    assert not found.anchored
+    assert found.gap == np.inf or name == "kmeans"
+    again = decompose(X, code, composition, dissimilarity=name, power=3.0, random_state=0)
+    np.testing.assert_array_equal(again.fairlet, found.fairlet)
+
+
+def min_cost_flow(costs, lower, upper):
+    """networkx's network simplex on integer costs (anchors, members), floors as a demand of their own."""
+    graph = nx.DiGraph()
+    m, n = costs.shape
+    graph.add_node("source", demand=-n)
+    for i in range(m):
+        graph.add_node(i, demand=0)
+        graph.add_node(("floor", i), demand=0)
+        graph.add_edge("source", ("floor", i), capacity=int(lower[i]), weight=-(10**9))  # taken before any extra
+        graph.add_edge(("floor", i), i, capacity=int(lower[i]), weight=0)
+        graph.add_edge("source", i, capacity=int(upper[i] - lower[i]), weight=0)
+        for j in range(n):
+            graph.add_edge(i, ("member", j), capacity=1, weight=int(costs[i, j]))
+    for j in range(n):
+        graph.add_node(("member", j), demand=1)
+    return nx.min_cost_flow_cost(graph) + 10**9 * int(lower.sum())
+
+
+@pytest.mark.parametrize("sizes", [(20, 20), (15, 45), (17, 40)])
+def test_transport_agrees_with_min_cost_flow(sizes):
+    rng = np.random.default_rng(5)
+    anchors, members = rng.integers(0, 100, (sizes[0], 3)), rng.integers(0, 100, (sizes[1], 3))
+    lower = np.full(sizes[0], sizes[1] // sizes[0])
+    upper = lower + (sizes[1] % sizes[0] > 0)
+    dissimilarity = resolve_dissimilarity("manhattan")
+    plan = module.transport(anchors.astype(float), members.astype(float), lower, upper, dissimilarity)
+    costs = np.abs(anchors[:, None] - members).sum(-1)
+    assert plan.cost == min_cost_flow(costs, lower, upper)
+
+
+def _awkward():
+    rng = np.random.default_rng(0)
+    clumps = np.repeat(5 * rng.normal(size=(4, 3)), 100, 0)
+    return {
+        "spread": (rng.normal(size=(150, 3)), rng.normal(size=(320, 3))),
+        "clumped apart": (
+            clumps[:150] + 0.01 * rng.normal(size=(150, 3)),
+            clumps[50:] + 0.01 * rng.normal(size=(350, 3)),
+        ),
+        "duplicates": (rng.integers(0, 3, (150, 3)).astype(float), rng.integers(0, 3, (350, 3)).astype(float)),
+        "all equal": (np.ones((120, 2)), np.ones((300, 2))),
+        "one feature": (rng.normal(size=(130, 1)), rng.normal(size=(300, 1)) + 3),
+    }
+
+
+@pytest.mark.parametrize("name", _awkward())
+def test_sparse_candidates_reach_the_optimum_of_the_whole_problem(name, monkeypatch):
+    anchors, members = _awkward()[name]
+    lower = np.full(len(anchors), len(members) // len(anchors))
+    upper = lower + 1
+    kmeans = resolve_dissimilarity("kmeans")
+    whole = module.transport(anchors, members, lower, upper, kmeans)
+    monkeypatch.setattr(module, "WHOLE_PROBLEM", 500)
+    monkeypatch.setattr(module, "ROW_ARCS", 1)
+    monkeypatch.setattr(module, "BLOCK", 16)
+    rounds = []
+    real = module._price
+    monkeypatch.setattr(module, "_price", lambda *a: rounds.append(1) or real(*a))
+    sparse = module.transport(anchors, members, lower, upper, kmeans, random_state=0)
+    np.testing.assert_allclose(sparse.cost, whole.cost, rtol=1e-8, atol=1e-12)
+    assert whole.cost - sparse.lower_bound <= 1e-8 * whole.cost + 1e-12
+    assert len(rounds) > 1
+
+
+def test_no_potentials_prove_more_than_the_optimum():
+    """Weak duality: whatever the potentials, the repaired dual objective stays below the cost of the best plan."""
+    anchors, members = _awkward()["spread"]
+    lower, upper = np.full(150, 2), np.full(150, 3)
+    network = module._Network(anchors, members, lower, upper, resolve_dissimilarity("kmeans"))
+    optimum = module.transport(anchors, members, lower, upper, network.dissimilarity).cost
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        v = np.append(rng.normal(size=len(members)), rng.normal())
+        cheapest = (network.dissimilarity.pairwise(anchors, members) - v[:-1]).min(1)
+        assert network.dual_bound(cheapest, v) <= optimum
+        assert network.dual_bound(cheapest + 10, v) > network.dual_bound(cheapest, v)  # the check can fail
+
+
+def test_decompositions_say_what_they_are():
+    X, code = table((6, 6))
+    assert repr(decompose(X, code)).startswith("Decomposition(6 fairlets, anchored form, cost ")
+    assert repr(decompose(X, code)).endswith("optimal)")
+    hub = decompose(X, code, 3, random_state=0)
+    assert "above the optimum" in repr(hub)
+    assert hub.method == "alternating transport and annealed swaps"
+    assert 0 < hub.gap < np.inf
+    assert decompose(np.ones((4, 1)), ["a", "b", "a", "b"]).gap == 0
+
+
+@pytest.mark.parametrize(
+    ("X", "groups", "composition", "text"),
+    [
+        (np.ones((4, 1)), ["a"] * 4, "auto", "`sensitive` must have at least two groups"),
+        (np.ones((4, 1)), ["a", "b"], "auto", "one entry per row"),
+        ([[0.0], [np.nan]], ["a", "b"], "auto", "`X` must be finite"),
+        (np.ones((4, 1)), ["a", "b", "b", "b"], 2, "`composition` must be an integer, between 1 and 1"),
+        (np.ones((4, 1)), ["a", "b", "a", "b"], (1, 1, 1), "one count of at least 1 for each of the 2 groups"),
+        (np.ones((4, 1)), ["a", "b", "a", "b"], [[1, 1], [1, 2]], "use every observation"),
+        (np.ones((4, 1)), ["a", "b", "a", "b"], "equal", "`composition` must be 'auto'"),
+        (np.zeros((0, 2)), [], "auto", "at least one row"),
+    ],
+)
+def test_bad_input_is_told(X, groups, composition, text):
+    with pytest.raises(ValueError, match=text):
+        decompose(X, groups, composition)
+
+
+def test_domains_are_checked():
+    with pytest.raises(ValueError, match="be at least 0 for 'kl'"):
+        decompose([[-1.0], [1.0]], ["a", "b"], dissimilarity="kl")
+
+
+def test_automatic_compositions():
+    assert capacities([3, 6]).lower.tolist() == [[1, 2]] * 3
+    assert capacities([8, 12]).lower.tolist() == [[2, 3]] * 4
+    uneven = capacities([10_771, 21_790])
+    assert uneven.lower[0].tolist() == [1, 2]
+    assert uneven.upper[0].tolist() == [1, 3]
+    assert len(uneven.lower) == 10_771
+    assert capacities([207, 235], (8, 9)).lower.shape == (26, 2)

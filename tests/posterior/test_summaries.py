@@ -1,0 +1,185 @@
+"""Every summary against its definition, by enumeration and double loops on a few points."""
+
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import bayesfair as bf
+from bayesfair.posterior import (
+    binder_partition,
+    build_tree,
+    co_clustering,
+    co_clustering_columns,
+    credible_ball,
+    dahl_partition,
+    diagnostic_vars,
+    map_partition,
+    misclassification_probability,
+    partition_distance,
+    relabel,
+    summary,
+    vi_partition,
+)
+
+N_OBS, N_CLUSTERS = 9, 3
+
+
+def draws_of(labels, seed=0):
+    rng = np.random.default_rng(seed)
+    names = ("lambda_f", "lambda_c", "lp", "fairlet_loss", "clustering_loss", "swap_rate", "reallocation_rate")
+    return SimpleNamespace(labels=labels, **{name: rng.normal(size=labels.shape[:2]) for name in names})
+
+
+@pytest.fixture(scope="module")
+def labels():
+    """Two chains of 20 draws, every cluster used, each draw with its own numbering."""
+    rng = np.random.default_rng(1)
+    truth = np.arange(N_OBS) % N_CLUSTERS
+    drawn = np.where(rng.random((2, 20, N_OBS)) < 0.35, rng.integers(N_CLUSTERS, size=(2, 20, N_OBS)), truth)
+    drawn[..., :N_CLUSTERS] = np.arange(N_CLUSTERS)
+    return np.stack([[rng.permutation(N_CLUSTERS)[draw] for draw in chain] for chain in drawn]).astype(np.int8)
+
+
+@pytest.fixture(scope="module")
+def tree(labels):
+    X = np.random.default_rng(2).normal(size=(N_OBS, 2))
+    groups = ["a", "b", "a", "b", "a", "b", "a", "b", "a"]
+    return build_tree(draws_of(labels), X, groups, settings={}, n_clusters=N_CLUSTERS)
+
+
+@pytest.fixture(scope="module")
+def eta(labels):
+    flat = labels.reshape(-1, N_OBS)
+    return np.array([[(flat[:, i] == flat[:, j]).mean() for j in range(N_OBS)] for i in range(N_OBS)])
+
+
+def same(partition):
+    return (partition[:, None] == partition).astype(float)
+
+
+def vi(a, b):
+    """Variation of information in bits, from its definition."""
+
+    def entropy(*columns):
+        _, counts = np.unique(np.stack(columns), axis=1, return_counts=True)
+        share = counts / counts.sum()
+        return -(share * np.log2(share)).sum()
+
+    return 2 * entropy(a, b) - entropy(a) - entropy(b)
+
+
+def test_co_clustering_is_the_share_of_draws(tree, eta):
+    np.testing.assert_allclose(co_clustering(tree), eta, atol=1e-6)
+    np.testing.assert_allclose(co_clustering_columns(tree, [4, 0]), eta[:, [4, 0]])
+    np.testing.assert_allclose(co_clustering(tree, indices=[5, 2]), eta[np.ix_([5, 2], [5, 2])], atol=1e-6)
+    with pytest.raises(ValueError, match="only up to `max_obs` observations"):
+        co_clustering(tree, max_obs=8)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "loss"),
+    [
+        (dahl_partition, lambda s, flat, eta: ((same(s) - eta) ** 2).sum()),
+        (binder_partition, lambda s, flat, eta: np.mean([np.abs(same(s) - same(t)).sum() for t in flat])),
+        (vi_partition, lambda s, flat, eta: np.mean([vi(s, t) for t in flat])),
+        (
+            lambda tree: binder_partition(tree, a=1.0, b=3.0),
+            lambda s, flat, eta: np.mean([((1 - same(s)) * same(t) + 3 * same(s) * (1 - same(t))).sum() for t in flat]),
+        ),
+    ],
+    ids=["dahl", "binder", "vi", "binder 1:3"],
+)
+def test_point_estimates_have_the_least_expected_loss_of_all_draws(tree, labels, eta, estimate, loss):
+    flat = labels.reshape(-1, N_OBS)
+    losses = [loss(s, flat, eta) for s in flat]
+    np.testing.assert_allclose(loss(estimate(tree), flat, eta), min(losses))
+    assert max(losses) > min(losses) + 0.01  # another draw would have been wrong
+
+
+def test_map_is_the_draw_of_highest_density(tree, labels):
+    best = labels.reshape(-1, N_OBS)[np.argmax(tree["sample_stats"]["lp"].values)]
+    np.testing.assert_array_equal(same(map_partition(tree)), same(best))
+
+
+def test_misclassification_is_measured_at_the_medoid(tree, eta):
+    partition = map_partition(tree)
+    expected = np.empty(N_OBS)
+    for k in np.unique(partition):
+        members = np.flatnonzero(partition == k)
+        medoid = members[np.argmax(eta[np.ix_(members, members)].sum(1))]
+        expected[members] = 1 - eta[members, medoid]
+    np.testing.assert_allclose(misclassification_probability(tree), expected)
+    named = misclassification_probability(tree, reference=np.arange(N_OBS) % 3, medoid=[0, 1, 2])
+    np.testing.assert_allclose(named, 1 - eta[np.arange(N_OBS), np.arange(N_OBS) % 3])
+
+
+def test_relabelling_undoes_any_numbering(tree, labels):
+    relabelled = relabel(tree)["posterior"]["labels"].values.reshape(-1, N_OBS)
+    reference = tree["constant_data"]["reference_labels"].values
+    for new, old in zip(relabelled, labels.reshape(-1, N_OBS)):
+        np.testing.assert_array_equal(same(new), same(old))
+        best = max((np.array(p)[old] == reference).sum() for p in product(range(3), repeat=3) if len(set(p)) == 3)
+        assert (new == reference).sum() == best
+
+
+def test_trees_do_not_depend_on_numbering(tree, labels):
+    rng = np.random.default_rng(9)
+    other = np.stack([[rng.permutation(N_CLUSTERS)[draw] for draw in chain] for chain in labels]).astype(np.int8)
+    groups = tree["constant_data"]["group"].values
+    again = build_tree(draws_of(other), tree["observed_data"]["X"].values, groups, settings={}, n_clusters=3)
+    for name in ("labels", "centers"):
+        np.testing.assert_array_equal(again["posterior"][name], tree["posterior"][name])
+
+
+def test_centers_and_balance_are_those_of_the_labels(tree):
+    X, group = tree["observed_data"]["X"].values, tree["constant_data"]["group"].values
+    for chain, draw in product(range(2), range(3)):
+        z = tree["posterior"]["labels"].values[chain, draw]
+        means = [X[z == k].mean(0) for k in range(N_CLUSTERS)]
+        np.testing.assert_allclose(tree["posterior"]["centers"].values[chain, draw], means)
+        balance = tree["sample_stats"]["balance"].values[chain, draw]
+        np.testing.assert_allclose(balance, bf.fairness.balance(z, group))
+
+
+@pytest.mark.parametrize("metric", ["vi", "binder"])
+def test_credible_ball_holds_its_share_of_draws(tree, labels, metric):
+    flat = labels.reshape(-1, N_OBS)
+    ball = credible_ball(tree, level=0.8, metric=metric)
+    naive = [vi(ball.estimate, t) if metric == "vi" else ((same(ball.estimate) != same(t)).mean()) for t in flat]
+    np.testing.assert_allclose(ball.distance, naive, atol=1e-12)
+    assert (np.array(naive) <= ball.radius + 1e-12).mean() >= 0.8
+    assert (np.array(naive) < ball.radius - 1e-12).mean() < 0.8
+    farthest = max(d for d in naive if d <= ball.radius + 1e-12)
+    assert ball.horizontal.shape[1] == N_OBS
+    np.testing.assert_allclose(partition_distance(ball.horizontal, ball.estimate, metric=metric), farthest, atol=1e-12)
+
+
+def test_summary_reads_scalars_and_shows_each_chain(tree):
+    table = summary(tree)
+    np.testing.assert_allclose(table.loc["lp", "mean"], tree["sample_stats"]["lp"].mean())
+    assert {"lp, chain 0", "lp, chain 1"} <= set(table.index)
+    assert not any("labels" in name for name in table.index)
+    scalars = diagnostic_vars(tree)
+    assert all(set(values.dims) == {"chain", "draw"} for values in scalars.values())
+    sizes = np.sort([np.bincount(z, minlength=3) for z in tree["posterior"]["labels"].values.reshape(-1, N_OBS)])
+    np.testing.assert_array_equal(scalars["cluster_size_1"].values.ravel(), sizes[:, -1])
+
+
+def test_constants_and_single_draws_do_not_break_the_summary():
+    labels = np.tile(np.array([0, 1, 0, 1], np.int8), (1, 1, 1))
+    tree = build_tree(draws_of(labels), np.eye(4), ["a", "a", "b", "b"], settings={}, n_clusters=2)
+    assert "balance" not in diagnostic_vars(tree)  # constant
+    assert np.isfinite(summary(tree)["mean"]).all()
+    np.testing.assert_array_equal(misclassification_probability(tree), 0)
+
+
+def test_many_draws_are_thinned_in_time_and_none_need_an_n_by_n_matrix():
+    rng = np.random.default_rng(0)
+    n_obs = 30_000  # N x N in float32 would be 3.6 GB
+    labels = rng.integers(4, size=(2, 30, n_obs)).astype(np.int8)
+    tree = build_tree(
+        draws_of(labels), rng.normal(size=(n_obs, 2)), rng.integers(2, size=n_obs), settings={}, n_clusters=4
+    )
+    assert vi_partition(tree).shape == misclassification_probability(tree).shape == (n_obs,)
