@@ -53,7 +53,7 @@ def ordered_matrix(tree, *, sample=None, seed=0, max_obs=2_000) -> OrderedMatrix
     if len(rows) > max_obs:
         remedy = f"Pass sample={max_obs} to draw that many at random, or raise max_obs."
         raise ValueError(message("tree", f"hold at most {max_obs} observations for a heat map", len(rows), remedy))
-    doubt = misclassification_probability(tree)
+    doubt = misclassification_probability(tree, reference=cluster)  # of the clusters shown, which need not be the MAP
     order = rows[np.lexsort((doubt[rows], cluster[rows]))]
     ends = np.cumsum(np.bincount(cluster[order], minlength=int(cluster.max()) + 1))
     return OrderedMatrix(probabilities(tree, indices=order, max_obs=max_obs), order, ends)

@@ -17,7 +17,7 @@ def cluster_colors(n_clusters):
 
     if n_clusters <= len(_COLORS):
         return to_rgba_array(_COLORS[:n_clusters])
-    return colormaps["turbo"](np.linspace(0.05, 0.95, n_clusters))
+    return colormaps["viridis"](np.linspace(0, 0.95, n_clusters))
 
 
 def axes_or_new(ax, height=0.62):

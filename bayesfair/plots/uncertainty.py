@@ -107,27 +107,25 @@ def _column(names, column):
 
 
 def _legends(ax, points, colors):
-    """Three legends in a column to the right: clusters, groups, sizes."""
-    clusters = [_handle("o", color, 7) for color in colors]
-    groups = [_handle(MARKERS[g % len(MARKERS)], "0.35", 7) for g in range(len(points.groups))]
+    """Clusters, groups and sizes in one legend to the right, a heading over each part."""
     levels = (0.0, 0.25, 0.5, 0.75)
-    sizes = [_handle("o", "0.35", np.sqrt(12 + 130 * level)) for level in levels]
-    height = 1.0
-    for title, handles, labels in (
-        ("cluster", clusters, [str(k) for k in range(len(colors))]),
-        ("group", groups, points.groups),
-        ("P(misclassified)", sizes, [f"{level:.2f}" for level in levels]),
-    ):
-        columns = 2 if len(labels) > 5 else 1
-        legend = ax.legend(
-            handles, labels, title=title, loc="upper left", bbox_to_anchor=(1.01, height), ncols=columns, **_PLAIN
-        )
-        ax.add_artist(legend)
-        legend.set_in_layout(True)
-        height -= 0.1 + 0.068 * -(-len(labels) // columns)
+    parts = (
+        ("cluster", [_handle("o", color, 7) for color in colors], range(len(colors))),
+        ("group", [_handle(MARKERS[g % len(MARKERS)], "0.35", 7) for g in range(len(points.groups))], points.groups),
+        ("P(misclassified)", [_handle("o", "0.35", np.sqrt(12 + 130 * level)) for level in levels], levels),
+    )
+    handles, labels = [], []
+    for title, marks, names in parts:
+        handles += [_handle("", "none", 0), *marks]
+        labels += [title, *map(str, names)]
+    legend = ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.01, 1.0), **_PLAIN)
+    for text in legend.get_texts():
+        if text.get_text() in {title for title, _, _ in parts}:
+            text.set_fontweight("bold")
+            text.set_x(-22)
 
 
-_PLAIN = {"frameon": False, "alignment": "left", "fontsize": 8, "title_fontsize": 8, "borderaxespad": 0.2}
+_PLAIN = {"frameon": False, "fontsize": 8, "borderaxespad": 0.2, "labelspacing": 0.35}
 
 
 def _handle(marker, color, size):

@@ -39,17 +39,23 @@ def co_clustering_columns(tree, columns):
     return np.stack([_share_with(labels, labels[:, column]) for column in np.atleast_1d(columns)], axis=1)
 
 
-def misclassification_probability(tree, *, reference=None, medoid=None, metric="sqeuclidean"):
+def misclassification_probability(tree, *, reference=None, medoid=None, metric="co-clustering"):
     """Probability that an observation is not in the cluster of its medoid: 1 - etabar_{i i*}, float (N,).
 
     i* is the medoid of i's cluster in the maximum a posteriori partition (section 3.2 of the paper), or in `reference`
-    (obs,). `medoid` (K,) gives the K observations oneself, otherwise they are `medoids(X, reference, metric=)` of the
-    observed data. O(draws N) time.
+    (obs,). By default the medoid is the member most often together with the rest of its cluster, so that a medoid's own
+    doubt does not count against everyone; other metrics take `medoids(X, reference, metric=)` of the observed data, and
+    `medoid` (K,) names the K observations. O(draws N) time.
     """
     labels = flat_labels(tree)
     num_obs = labels.shape[1]
     partition = map_partition(tree) if reference is None else check_partition("reference", reference, num_obs)
-    centers = medoids(observed_features(tree), partition, metric=metric) if medoid is None else np.asarray(medoid)
+    if medoid is not None:
+        centers = np.asarray(medoid)
+    elif metric == "co-clustering":
+        centers = _most_together(labels, partition)
+    else:
+        centers = medoids(observed_features(tree), partition, metric=metric)
     used = np.unique(partition)
     _check_medoids(centers, used, num_obs)
     probability = np.empty(num_obs)
@@ -73,6 +79,18 @@ def medoids(X, partition, *, metric="sqeuclidean"):
     for cluster in np.unique(partition):
         members = np.flatnonzero(partition == cluster)
         positions[cluster] = members[np.argmin(totals[metric](X[members]))]
+    return positions
+
+
+def _most_together(labels, partition):
+    """The member of each cluster with the largest sum of co-clustering probabilities with the others: positions (K,)."""
+    positions = np.full(partition.max() + 1, -1)
+    for cluster in np.unique(partition):
+        members = np.flatnonzero(partition == cluster)
+        company = np.zeros(len(members), dtype=np.int64)
+        for draw in labels[:, members]:
+            company += np.bincount(draw)[draw]
+        positions[cluster] = members[np.argmax(company)]
     return positions
 
 

@@ -25,7 +25,7 @@ def canonical(partition):
 
 
 def one_hot(labels, n_clusters):
-    """Indicators float32 (draws * n_clusters, obs) of `labels` (draws, obs); row t * n_clusters + k is cluster k of draw t."""
+    """Indicators float32 (draws * n_clusters, obs) of `labels` (draws, obs); row t n_clusters + k: cluster k, draw t."""
     clusters = np.arange(n_clusters, dtype=labels.dtype)
     return (labels[:, None, :] == clusters[:, None]).astype(np.float32).reshape(-1, labels.shape[1])
 
@@ -73,7 +73,7 @@ class Agreement(NamedTuple):
 
     @property
     def least_squares(self):
-        """sum_ij (eta_ij(s) - etabar_ij)^2 of Dahl (2006), section 3.2 of the paper; sum_ij etabar_ij^2 = mean shared."""
+        """sum_ij (eta_ij(s) - etabar_ij)^2 of Dahl (2006), section 3.2 of the paper; sum etabar^2 is mean shared."""
         return self.squares - 2 * self.shared + self.shared.mean()
 
     def binder(self, a=1.0, b=1.0):

@@ -106,7 +106,7 @@ def _balance(flat, groups, n_clusters):
 
 
 def _centers(flat, X, n_clusters):
-    """Means (draws, n_clusters, dim) of the observations of each cluster, summed after centring against cancellation."""
+    """Means (draws, n_clusters, dim) of the observations of each cluster, centred first against cancellation."""
     mean = X.mean(axis=0)
     sums = np.stack([_membership(draw, n_clusters) @ (X - mean) for draw in flat])
     sizes = np.stack([np.bincount(draw, minlength=n_clusters) for draw in flat])[:, :, None]
@@ -141,7 +141,7 @@ def _root_attributes(settings, n_clusters):
 
 
 def write_tree(tree, path):
-    """Write `tree` to the netCDF file `path`, all groups, compressed and with checksums; the file is whole or not there.
+    """Write `tree` to the netCDF file `path`, all groups, compressed and with checksums, whole or not at all.
 
     The old file stays until the new one is complete. The name of the tree is not stored.
     """

@@ -73,7 +73,7 @@ def test_matrix_is_in_block_order(make_tree):
     tree = make_tree()
     ordered = ordered_matrix(tree)
     cluster = tree["constant_data"]["reference_labels"].values
-    doubt = bf.posterior.misclassification_probability(tree)
+    doubt = bf.posterior.misclassification_probability(tree, reference=cluster)
     assert (np.diff(cluster[ordered.order]) >= 0).all()
     for k in range(3):
         assert (np.diff(doubt[ordered.order[cluster[ordered.order] == k]]) >= 0).all()
@@ -82,6 +82,16 @@ def test_matrix_is_in_block_order(make_tree):
     np.testing.assert_array_equal(ordered.matrix, whole[np.ix_(ordered.order, ordered.order)])
     ax = bf.plots.co_clustering(tree)
     np.testing.assert_array_equal(ax.images[0].get_array(), ordered.matrix)
+
+
+def test_matrix_orders_by_doubt_about_the_clusters_it_shows(make_tree):
+    """Where the point estimate and the MAP disagree, being sure of the MAP's cluster is no reason to come first."""
+    tree = make_tree()
+    cluster = tree["constant_data"]["reference_labels"].values
+    stray = np.flatnonzero(cluster == 0)[0]
+    tree["posterior"]["labels"][:, :, stray] = 1  # surely in cluster 1, shown in 0
+    order = ordered_matrix(tree).order
+    assert order[(cluster == 0).sum() - 1] == stray
 
 
 def test_matrix_refuses_a_size_and_offers_a_sample(make_tree):

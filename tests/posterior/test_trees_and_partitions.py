@@ -1,0 +1,309 @@
+"""Blocks of the contingency pass, every partition by enumeration, edges of credible balls, medoids, files."""
+
+from types import SimpleNamespace
+
+import arviz as az
+import numpy as np
+import pytest
+import xarray as xr
+
+from bayesfair.posterior import (
+    binder_partition,
+    build_tree,
+    co_clustering,
+    contingency,
+    credible_ball,
+    dahl_partition,
+    diagnostic_vars,
+    map_partition,
+    medoids,
+    partition_distance,
+    read_tree,
+    relabel,
+    summary,
+    vi_partition,
+    write_tree,
+)
+
+
+def every_partition(num_obs, most):
+    """All partitions of `num_obs` points into at most `most` clusters, as restricted growth strings."""
+    partitions = [[0]]
+    for _ in range(num_obs - 1):
+        partitions = [[*p, label] for p in partitions for label in range(min(max(p) + 1, most - 1) + 1)]
+    return np.array(partitions, dtype=np.int8)
+
+
+def same(partition):
+    return (partition[:, None] == partition).astype(float)
+
+
+def pairs_apart(first, second):
+    return np.triu(same(first) != same(second), 1).sum()
+
+
+def naive_vi(first, second):
+    """H(second | first) + H(first | second) in bits, cell by cell."""
+    total = 0.0
+    for k in set(first):
+        for m in set(second):
+            both = ((first == k) & (second == m)).mean()
+            if both:
+                total -= both * (np.log2(both / (first == k).mean()) + np.log2(both / (second == m).mean()))
+    return total
+
+
+def make_tree(labels, n_clusters, *, groups=None, seed=0, **scalars):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(labels.shape[2], 2))
+    draws = SimpleNamespace(labels=labels, **scalars)
+    return build_tree(draws, X, groups, settings={"loss": "kmeans", "seed": None}, n_clusters=n_clusters)
+
+
+@pytest.fixture(scope="module")
+def some():
+    """A skewed sample of the 4,140 partitions of eight points, in two chains."""
+    everything = every_partition(8, 8)
+    assert len(everything) == 4140  # Bell's number
+    rng = np.random.default_rng(3)
+    return everything[rng.integers(0, 60, size=80) ** 2].reshape(2, 40, 8)
+
+
+@pytest.fixture
+def tiny_blocks(monkeypatch):
+    monkeypatch.setattr(contingency, "_BLOCK_ROWS", 24)  # three draws of eight clusters: 27 blocks for 80 draws
+
+
+def test_all_partitions_agree_with_their_definitions_in_many_blocks(tiny_blocks):
+    """Every partition of six points into at most four clusters is a draw; each meets every other once."""
+    draws = every_partition(6, 4)
+    assert len(draws) == 187  # S(6,1) + ... + S(6,4) = 1 + 31 + 90 + 65
+    found = contingency.agreement(draws, 4, None)
+    eta = np.mean([same(draw) for draw in draws], axis=0)
+    np.testing.assert_allclose(found.least_squares, [((same(draw) - eta) ** 2).sum() for draw in draws])
+    np.testing.assert_allclose(found.binder(), [np.mean([pairs_apart(s, t) for t in draws]) for s in draws])
+    vi = [np.mean([naive_vi(s, t) for t in draws]) for s in draws]
+    np.testing.assert_allclose(found.variation_of_information, vi, atol=1e-12)
+
+
+def test_blocks_change_nothing(some, monkeypatch):
+    flat = some.reshape(-1, 8)
+    whole = contingency.agreement(flat, 8, None)
+    tree = make_tree(some, 8)
+    matrix = co_clustering(tree)
+    monkeypatch.setattr(contingency, "_BLOCK_ROWS", 24)
+    assert len(contingency.draw_blocks(80, 8, 8)) == 27
+    for one, other in zip(whole, contingency.agreement(flat, 8, None)):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    np.testing.assert_array_equal(co_clustering(tree), matrix)
+
+
+def test_estimates_do_not_depend_on_numbering_or_repeated_rows(some):
+    """Observations that are always together are merged for speed: doubling every row must double every count."""
+    rng = np.random.default_rng(5)
+    renumbered = np.stack([[rng.permutation(8)[draw] for draw in chain] for chain in some]).astype(np.int8)
+    for estimate in (dahl_partition, binder_partition, vi_partition):
+        found = estimate(make_tree(some, 8))
+        np.testing.assert_array_equal(same(estimate(make_tree(renumbered, 8))), same(found))
+    doubled = np.repeat(some, 2, axis=2)
+    losses = [contingency.agreement(labels.reshape(80, -1), 8, None) for labels in (some, doubled)]
+    np.testing.assert_allclose(losses[1].variation_of_information, losses[0].variation_of_information)
+    np.testing.assert_allclose(losses[1].least_squares, 4 * losses[0].least_squares)
+    assert len(contingency.distinct_observations(doubled.reshape(80, -1))[0]) == 8
+
+
+def test_thinned_candidates_are_spread_over_all_draws(some):
+    thinned = contingency.agreement(some.reshape(-1, 8), 8, 5)
+    np.testing.assert_array_equal(thinned.draw, [0, 19, 39, 59, 79])
+    used = some.reshape(-1, 8)[thinned.draw]
+    vi = [np.mean([naive_vi(s, t) for t in used]) for s in used]
+    np.testing.assert_allclose(thinned.variation_of_information, vi, atol=1e-12)
+    assert contingency._most_draws("auto", 10, 32_561) < 2_000 <= contingency._most_draws("auto", 3, 442)
+
+
+@pytest.mark.parametrize(("max_draws", "error"), [("all", ValueError), (0, ValueError), (2.5, TypeError)])
+def test_bad_max_draws_is_told(some, max_draws, error):
+    with pytest.raises(error, match="`max_draws` must"):
+        dahl_partition(make_tree(some, 8), max_draws=max_draws)
+
+
+@pytest.mark.parametrize(
+    ("metric", "distance"), [("vi", naive_vi), ("binder", lambda a, b: 2 / 64 * pairs_apart(a, b))]
+)
+def test_credible_ball_has_the_edges_of_wade_and_ghahramani(some, metric, distance):
+    flat = some.reshape(-1, 8)
+    ball = credible_ball(make_tree(some, 8), level=0.7, metric=metric)
+    naive = np.array([distance(ball.estimate, draw) for draw in flat])
+    np.testing.assert_allclose(ball.distance, naive, atol=1e-12)
+    inside = naive <= ball.radius + 1e-12
+    assert inside.mean() == ball.coverage >= 0.7 > (naive < ball.radius - 1e-12).mean()
+    used = np.array([len(set(draw)) for draw in flat])
+    choices = {
+        "upper": inside & (used == used[inside].min()),
+        "lower": inside & (used == used[inside].max()),
+        "horizontal": inside,
+    }
+    assert used[choices["upper"]][0] < used[choices["lower"]][0]  # the bounds differ here
+    for name, allowed in choices.items():
+        edge = allowed & (naive >= naive[allowed].max() - 1e-12)
+        expected = {tuple(same(draw).ravel()) for draw in flat[edge]}
+        found = [tuple(same(draw).ravel()) for draw in getattr(ball, name)]
+        assert set(found) == expected
+        assert len(found) == len(expected)  # each partition once
+
+
+def test_credible_ball_takes_a_centre_and_refuses_bad_ones(some):
+    tree = make_tree(some, 8)
+    center = np.zeros(8, dtype=int)
+    distance = credible_ball(tree, estimate=center).distance
+    np.testing.assert_allclose(distance, partition_distance(some.reshape(-1, 8), center))
+    for arguments, text in (
+        ({"estimate": center[:5]}, "8 integer labels"),
+        ({"estimate": center - 1}, "8 integer labels"),
+        ({"level": 1.0}, "between 0 and 1"),
+        ({"metric": "rand"}, "'vi' or 'binder'"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            credible_ball(tree, **arguments)
+
+
+@pytest.mark.parametrize(("metric", "power"), [("sqeuclidean", 2), ("manhattan", 1)])
+def test_medoids_have_the_least_total_distance(metric, power):
+    rng = np.random.default_rng(8)
+    X, partition = rng.standard_t(2, size=(90, 3)), rng.integers(4, size=90)
+    partition[partition == 2] = 3  # an empty cluster
+    expected = np.full(4, -1)
+    for k in (0, 1, 3):
+        members = np.flatnonzero(partition == k)
+        totals = [(np.abs(X[members] - X[i]) ** power).sum() for i in members]
+        expected[k] = members[np.argmin(totals)]
+    np.testing.assert_array_equal(medoids(X, partition, metric=metric), expected)
+    with pytest.raises(ValueError, match="'sqeuclidean', 'manhattan', got 'cosine'"):
+        medoids(X, partition, metric="cosine")
+
+
+def test_relabelled_scalars_converge_where_raw_labels_do_not():
+    rng = np.random.default_rng(2)
+    truth = np.arange(30) % 3
+    labels = np.where(rng.random((4, 200, 30)) < 0.15, rng.integers(3, size=(4, 200, 30)), truth)
+    raw = np.stack([np.roll(np.arange(3), chain)[labels[chain]] for chain in range(4)]).astype(np.int8)
+    relabelled = relabel(make_tree(raw, 3))["posterior"]["labels"].values
+    worst = [max(float(az.rhat(z[:, :, i].astype(float))) for i in range(30)) for z in (raw, relabelled)]
+    assert worst[0] > 2 > 1.03 > worst[1]
+    recovered = [(np.array(z)[truth] == np.array(relabelled[0, 0])).mean() for z in ([0, 1, 2], [1, 2, 0], [2, 0, 1])]
+    assert max(recovered) > 0.6
+
+
+def test_relabel_moves_everything_that_has_clusters(some):
+    tree = make_tree(some, 8)
+    rng = np.random.default_rng(0)
+    extra = xr.DataArray(rng.normal(size=(2, 40, 3, 8)), dims=("chain", "draw", "other", "cluster"))
+    tree["posterior"] = tree["posterior"].assign(weight=extra)
+    reference = (7 - tree["posterior"]["labels"].values[1, 3]).astype(int)
+    moved = relabel(tree, reference)
+    for t in range(40):
+        old, new = (source["posterior"]["labels"].values[1, t] for source in (tree, moved))
+        for label in set(old):
+            (target,) = set(new[old == label])
+            before, after = (source["posterior"].isel(chain=1, draw=t) for source in (tree, moved))
+            np.testing.assert_array_equal(after["weight"][:, target], before["weight"][:, label])
+            np.testing.assert_array_equal(after["centers"][target], before["centers"][label])
+    np.testing.assert_array_equal(moved["posterior"]["labels"][1, 3], reference)
+
+
+def test_empty_clusters_have_no_centre_and_trees_may_lack_groups_and_density(some):
+    tree = make_tree(some, 8)
+    used = np.array([len(set(draw)) for draw in some.reshape(-1, 8)]).reshape(2, 40)
+    np.testing.assert_array_equal(np.isfinite(tree["posterior"]["centers"][..., 0]).sum("cluster"), used)
+    assert "balance" not in tree["sample_stats"]
+    assert "group" not in tree["constant_data"]
+    assert "cluster_size_8" in diagnostic_vars(tree, constant=True)
+    with pytest.raises(ValueError, match="hold `lp`"):
+        map_partition(tree)
+    with pytest.raises(ValueError, match="hold `labels`"):
+        dahl_partition(tree["observed_data"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "n_clusters", "text"),
+    [
+        (np.zeros((2, 3), int), 2, "chain, draw, obs"),
+        (np.zeros((1, 2, 3)), 2, "chain, draw, obs"),
+        (np.zeros((1, 0, 3), int), 2, "at least one"),
+        (np.full((1, 2, 3), 2), 2, r"lie in \[0, 2\)"),
+    ],
+)
+def test_bad_draws_are_told(labels, n_clusters, text):
+    draws = SimpleNamespace(labels=labels)
+    with pytest.raises(ValueError, match=text):
+        build_tree(draws, np.eye(3), None, settings={}, n_clusters=n_clusters)
+
+
+@pytest.mark.parametrize(("num_chains", "num_draws"), [(1, 1), (1, 9), (3, 2)])
+def test_few_draws_summarise_without_warnings(num_chains, num_draws):
+    rng = np.random.default_rng(4)
+    labels = rng.integers(2, size=(num_chains, num_draws, 6)).astype(np.int8)
+    lp = rng.normal(size=(num_chains, num_draws))
+    table = summary(make_tree(labels, 2, lp=lp, groups=list("aababb")))
+    np.testing.assert_allclose(table.loc["lp", "mean"], lp.mean())
+    assert table["r_hat"].isna().all()
+
+
+def test_summary_has_the_figures_of_arviz():
+    lp = np.random.default_rng(4).normal(size=(3, 80))
+    labels = np.random.default_rng(5).integers(2, size=(3, 80, 6)).astype(np.int8)
+    row = summary(make_tree(labels, 2, lp=lp)).loc["lp"]
+    theirs = az.summary(xr.Dataset({"lp": (("chain", "draw"), lp)}), round_to="none").loc["lp"]
+    for name in ("mean", "sd", "eti89_lb", "eti89_ub", "ess_bulk", "r_hat"):
+        np.testing.assert_allclose(row[name], theirs[name], rtol=1e-6, err_msg=name)
+    np.testing.assert_allclose(row["ess_tail"], float(az.ess(lp, method="tail", prob=(0.05, 0.95))))
+
+
+@pytest.fixture
+def saved(some, tmp_path):
+    lp = np.random.default_rng(1).normal(size=(2, 40))
+    tree = make_tree(some, 8, groups=list("abcabcab"), lp=lp)
+    state = {"key": ("word", np.array([1, 2**32 - 1], np.uint32)), "step": 7, "flag": ("word", np.array([True, False]))}
+    tree["sampler_state"] = xr.DataTree(xr.Dataset(state))
+    write_tree(tree, tmp_path / "run.nc")
+    return tree, tmp_path / "run.nc"
+
+
+def test_files_bring_back_every_group_value_type_and_attribute(saved):
+    tree, path = saved
+    again = read_tree(path)
+    xr.testing.assert_identical(again, tree)
+    for node in tree.subtree:
+        for name, values in node.data_vars.items():
+            assert again[node.path][name].dtype == values.dtype, name
+    assert [p.name for p in path.parent.iterdir()] == ["run.nc"]
+
+
+def test_a_flipped_bit_is_told_wherever_draws_are(saved):
+    """Numbers without a checksum would come back changed and in silence: find the bytes of `lp` and change one."""
+    tree, path = saved
+    whole = path.read_bytes()
+    start = whole.index(tree["sample_stats"]["lp"].values.tobytes())
+    path.write_bytes(whole[: start + 9] + bytes([whole[start + 9] ^ 1]) + whole[start + 10 :])
+    with pytest.raises(ValueError, match=r"run\.nc' cannot be read as a saved posterior: it is damaged.*fit and save"):
+        read_tree(path)
+
+
+def test_a_failed_write_leaves_the_old_file_alone(saved):
+    tree, path = saved
+    before = path.read_bytes()
+    broken = tree.copy()
+    broken.attrs["unsaveable"] = {"a": 1}
+    with pytest.raises(TypeError):
+        write_tree(broken, path)
+    assert path.read_bytes() == before
+    assert [p.name for p in path.parent.iterdir()] == ["run.nc"]
+
+
+def test_foreign_files_are_told(tmp_path):
+    path = tmp_path / "other.nc"
+    xr.Dataset({"labels": ("x", [1, 2])}).to_netcdf(path, engine="h5netcdf")
+    with pytest.raises(ValueError, match=r"other\.nc' is a netCDF file but not a saved posterior"):
+        read_tree(path)
+    with pytest.raises(FileNotFoundError, match=r"no file .*nothing\.nc"):
+        read_tree(tmp_path / "nothing.nc")
