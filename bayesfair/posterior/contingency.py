@@ -25,7 +25,7 @@ def canonical(partition):
 
 
 def one_hot(labels, n_clusters):
-    """Indicators float32 (draws * n_clusters, obs) of `labels` (draws, obs); row t n_clusters + k: cluster k, draw t."""
+    """Indicators float32 (draws * n_clusters, obs) of `labels` (draws, obs), draw by draw, cluster by cluster."""
     clusters = np.arange(n_clusters, dtype=labels.dtype)
     return (labels[:, None, :] == clusters[:, None]).astype(np.float32).reshape(-1, labels.shape[1])
 

@@ -45,10 +45,10 @@ def diagnostic_vars(tree, *, constant=False):
 def summary(tree):
     """A pandas DataFrame of the scalars of `diagnostic_vars`, constant ones included, and of `lp` for each chain.
 
-    Columns: mean, sd, eti89_lb and eti89_ub (equal-tailed interval), ess_bulk, ess_tail, r_hat (rank-normalised, split),
-    as in Vehtari et al. (2021): ess_tail is the smaller one of the 5% and 95% quantiles, where `az.summary` takes 11%
-    and 89%. R-hat is NaN for a single chain; R-hat and ESS are NaN for constant variables and for fewer than four
-    draws a chain.
+    Columns: mean, sd, eti89_lb and eti89_ub (equal-tailed interval), ess_bulk, ess_tail, r_hat (rank-normalised,
+    split), as in Vehtari et al. (2021): ess_tail is the smaller one of the 5% and 95% quantiles, where `az.summary`
+    takes 11% and 89%. R-hat is NaN for a single chain; R-hat and ESS are NaN for constant variables and for fewer than
+    four draws a chain.
     """
     import pandas as pd
 

@@ -24,6 +24,7 @@ from bayesfair.posterior import (
     vi_partition,
     write_tree,
 )
+from bayesfair.posterior.co_clustering_probability import _total_manhattan
 
 
 def every_partition(num_obs, most):
@@ -82,6 +83,9 @@ def test_all_partitions_agree_with_their_definitions_in_many_blocks(tiny_blocks)
     eta = np.mean([same(draw) for draw in draws], axis=0)
     np.testing.assert_allclose(found.least_squares, [((same(draw) - eta) ** 2).sum() for draw in draws])
     np.testing.assert_allclose(found.binder(), [np.mean([pairs_apart(s, t) for t in draws]) for s in draws])
+    split = [np.mean([np.triu((1 - same(s)) * same(t), 1).sum() for t in draws]) for s in draws]
+    joined = [np.mean([np.triu(same(s) * (1 - same(t)), 1).sum() for t in draws]) for s in draws]
+    np.testing.assert_allclose(found.binder(a=2.0, b=5.0), 2 * np.array(split) + 5 * np.array(joined))
     vi = [np.mean([naive_vi(s, t) for t in draws]) for s in draws]
     np.testing.assert_allclose(found.variation_of_information, vi, atol=1e-12)
 
@@ -105,6 +109,9 @@ def test_estimates_do_not_depend_on_numbering_or_repeated_rows(some):
     for estimate in (dahl_partition, binder_partition, vi_partition):
         found = estimate(make_tree(some, 8))
         np.testing.assert_array_equal(same(estimate(make_tree(renumbered, 8))), same(found))
+    trees = [make_tree(labels, 8)["posterior"] for labels in (some, renumbered)]  # with many ties between assignments
+    for name in ("labels", "centers"):
+        np.testing.assert_array_equal(trees[0][name], trees[1][name])
     doubled = np.repeat(some, 2, axis=2)
     losses = [contingency.agreement(labels.reshape(80, -1), 8, None) for labels in (some, doubled)]
     np.testing.assert_allclose(losses[1].variation_of_information, losses[0].variation_of_information)
@@ -172,11 +179,14 @@ def test_medoids_have_the_least_total_distance(metric, power):
     rng = np.random.default_rng(8)
     X, partition = rng.standard_t(2, size=(90, 3)), rng.integers(4, size=90)
     partition[partition == 2] = 3  # an empty cluster
+    X[::7] = np.round(X[::7])  # ties within columns
     expected = np.full(4, -1)
     for k in (0, 1, 3):
         members = np.flatnonzero(partition == k)
-        totals = [(np.abs(X[members] - X[i]) ** power).sum() for i in members]
+        totals = np.array([(np.abs(X[members] - X[i]) ** power).sum() for i in members])
         expected[k] = members[np.argmin(totals)]
+        if metric == "manhattan":  # a wrong sum may still have the right minimum
+            np.testing.assert_allclose(_total_manhattan(X[members]), totals)
     np.testing.assert_array_equal(medoids(X, partition, metric=metric), expected)
     with pytest.raises(ValueError, match="'sqeuclidean', 'manhattan', got 'cosine'"):
         medoids(X, partition, metric="cosine")
