@@ -6,8 +6,8 @@ __all__ = ["FIGURE_WIDTH", "MARKERS", "axes_or_new", "cluster_colors"]
 
 FIGURE_WIDTH = 7.0  # inches
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*", "<", ">")
-# Paul Tol's "muted" scheme without its grey, dark colours first; beyond nine clusters the map `viridis` goes on.
-_COLORS = ("#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE", "#882255", "#44AA99", "#999933", "#AA4499")
+# Paul Tol's "muted" scheme without its grey, dark colours first, then black; beyond ten clusters the map `viridis`.
+_COLORS = ("#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE", "#882255", "#44AA99", "#999933", "#AA4499", "#000000")
 
 
 def cluster_colors(n_clusters):

@@ -40,13 +40,13 @@ def uncertainty(tree, X=None, *, columns=None, ax=None):
     points = uncertainty_points(tree, X, columns=columns)
     ax = axes_or_new(ax)
     colors = cluster_colors(int(points.cluster.max()) + 1)
-    crowd = np.clip(2_000 / len(points.cluster), 0.1, 1.0)
+    crowd = _crowd(points)
     order = np.argsort(points.probability)  # the uncertain ones on top
     for group in range(len(points.groups)):
         rows = order[points.group[order] == group]
         ax.scatter(
             *points.position[rows].T,
-            s=crowd * (12 + 130 * points.probability[rows]),
+            s=_area(points.probability[rows], crowd),
             c=colors[points.cluster[rows]],
             marker=MARKERS[group % len(MARKERS)],
             alpha=0.75,
@@ -71,7 +71,9 @@ def uncertainty_points(tree, X=None, *, columns=None) -> Points:
     group = variable(tree, "constant_data", "group")
     groups = ("everyone",) if group is None else tuple(group_names(tree))
     group = np.zeros(len(known), int) if group is None else group.values
-    return Points(position, axes, _point_estimate(tree), misclassification_probability(tree), group, groups)
+    cluster = _point_estimate(tree)
+    probability = misclassification_probability(tree, reference=cluster)  # of the clusters shown, not of the MAP's
+    return Points(position, axes, cluster, probability, group, groups)
 
 
 def _point_estimate(tree):
@@ -112,7 +114,7 @@ def _legends(ax, points, colors):
     parts = (
         ("cluster", [_handle("o", color, 7) for color in colors], range(len(colors))),
         ("group", [_handle(MARKERS[g % len(MARKERS)], "0.35", 7) for g in range(len(points.groups))], points.groups),
-        ("P(misclassified)", [_handle("o", "0.35", np.sqrt(12 + 130 * level)) for level in levels], levels),
+        ("P(misclassified)", [_handle("o", "0.35", np.sqrt(_area(level, _crowd(points)))) for level in levels], levels),
     )
     handles, labels = [], []
     for title, marks, names in parts:
@@ -128,15 +130,26 @@ def _legends(ax, points, colors):
 _PLAIN = {"frameon": False, "fontsize": 8, "borderaxespad": 0.2, "labelspacing": 0.35}
 
 
+def _crowd(points):
+    """Factor by which marks shrink where there are many."""
+    return np.clip(2_000 / len(points.cluster), 0.1, 1.0)
+
+
+def _area(probability, crowd):
+    """Area of a mark in square points, the same for points and for their legend."""
+    return crowd * (12 + 130 * probability)
+
+
 def _handle(marker, color, size):
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], marker=marker, color=color, markersize=size, linestyle="none", markeredgecolor="white")
+    return Line2D([], [], marker=marker, color=color, markersize=size, linestyle="none", markeredgecolor="none")
 
 
 def uncertainty_profile(tree, ax=None):
     """Misclassification probabilities in descending order, coloured by cluster: how many observations are uncertain."""
-    probability, cluster = misclassification_probability(tree), _point_estimate(tree)
+    cluster = _point_estimate(tree)
+    probability = misclassification_probability(tree, reference=cluster)
     order = np.argsort(-probability, kind="stable")
     ax = axes_or_new(ax, 0.45)
     share = np.arange(1, len(order) + 1) / len(order)

@@ -8,6 +8,7 @@ from matplotlib import pyplot as plt
 import bayesfair as bf
 from bayesfair.plots.elbow import elbow_costs
 from bayesfair.plots.matrix import ordered_matrix
+from bayesfair.plots.style import cluster_colors
 from bayesfair.plots.uncertainty import uncertainty_points
 
 
@@ -17,8 +18,10 @@ def test_points_are_the_principal_components_with_the_posterior_of_each(make_tre
     points = uncertainty_points(tree)
     variances = np.linalg.eigvalsh(np.cov(X.T))[::-1]
     np.testing.assert_allclose(points.position.var(0, ddof=1), variances[:2])
-    np.testing.assert_allclose(points.probability, bf.posterior.misclassification_probability(tree))
-    np.testing.assert_array_equal(points.cluster, tree["constant_data"]["reference_labels"])
+    reference = tree["constant_data"]["reference_labels"].values
+    expected = bf.posterior.misclassification_probability(tree, reference=reference)
+    np.testing.assert_allclose(points.probability, expected)
+    np.testing.assert_array_equal(points.cluster, reference)
     np.testing.assert_array_equal(points.group, tree["constant_data"]["group"])
     assert points.groups == ("0", "1")
     assert "% of variance" in points.axes[0]
@@ -62,11 +65,41 @@ def test_uncertainty_draws_every_point_once(make_tree, n_clusters, n_groups):
     assert bf.plots.uncertainty(tree, ax=given) is given
 
 
+def test_the_legend_shows_marks_in_the_size_they_have(make_tree):
+    """Many points are drawn smaller; the sizes that explain them must shrink with them."""
+    for n_obs in (60, 6_000):
+        tree = make_tree(n_obs=n_obs)
+        ax = bf.plots.uncertainty(tree)
+        points = uncertainty_points(tree)
+        drawn = np.concatenate([part.get_sizes() for part in ax.collections])
+        legend = ax.get_legend()
+        texts = [text.get_text() for text in legend.get_texts()]
+        area = {text: mark.get_markersize() ** 2 for text, mark in zip(texts, legend.legend_handles)}
+        slope = (area["0.75"] - area["0.0"]) / 0.75
+        np.testing.assert_allclose(np.sort(drawn), np.sort(area["0.0"] + slope * points.probability))
+
+
+def test_ten_clusters_have_colours_far_apart():
+    colors = cluster_colors(10)[:, :3]
+    apart = np.abs(colors[:, None] - colors).sum(axis=2)[~np.eye(10, dtype=bool)]
+    assert apart.min() > 0.3  # neighbours among ten colours of viridis are 0.15 apart
+
+
+def test_points_show_the_doubt_about_their_own_colour(make_tree):
+    tree = make_tree()
+    stray = 0
+    own = tree["constant_data"]["reference_labels"].values[stray]
+    tree["posterior"]["labels"][:, :, stray] = (own + 1) % 3  # surely elsewhere than the picture says
+    assert uncertainty_points(tree).probability[stray] > 0.5
+
+
 def test_profile_falls(make_tree):
     ax = bf.plots.uncertainty_profile(make_tree())
     heights = ax.collections[-1].get_offsets()[:, 1]
     assert (np.diff(heights) <= 0).all()
-    np.testing.assert_allclose(np.sort(heights), np.sort(bf.posterior.misclassification_probability(make_tree())))
+    reference = make_tree()["constant_data"]["reference_labels"].values
+    expected = bf.posterior.misclassification_probability(make_tree(), reference=reference)
+    np.testing.assert_allclose(np.sort(heights), np.sort(expected))
 
 
 def test_matrix_is_in_block_order(make_tree):
