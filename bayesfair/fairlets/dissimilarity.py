@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bayesfair._arrays import namespace, short_sum
 from bayesfair._check import check_number, message
 
 __all__ = [
@@ -42,12 +43,12 @@ class Dissimilarity(ABC):
 
     def hub(self, x, mask):
         """Loss of fairlets to their own means, (...), from members (..., S, d); slots outside `mask` (..., S) are free."""
-        xp = _namespace(x, mask)
+        xp = namespace(x, mask)
         held = mask[..., None]
-        count = xp.maximum(mask.sum(-1), 1)[..., None, None]
-        center = xp.where(held, x, 0.0).sum(-2, keepdims=True) / count
+        count = xp.maximum(mask.sum(-1), 1)[..., None]
+        center = (short_sum(xp.where(held, x, 0.0), -2) / count)[..., None, :]
         # An empty slot is measured at the centre: what stands there may lie outside the domain of D.
-        return xp.where(mask, self.to_center(xp.where(held, x, center), center), 0.0).sum(-1)
+        return short_sum(xp.where(mask, self.to_center(xp.where(held, x, center), center), 0.0))
 
     def pairwise(self, x, y):
         """D of every row of x (n, d) to every row of y (k, d), float64 (n, k). Makes no (n, k, d) array at once."""
@@ -85,7 +86,7 @@ class SquaredEuclidean(Bregman):
     name = "kmeans"
 
     def divergence(self, x, y):
-        return ((x - y) ** 2).sum(-1)
+        return short_sum((x - y) ** 2)
 
     def between(self, x, y):
         return self.divergence(x, y)
@@ -103,7 +104,7 @@ class KullbackLeibler(Bregman):
     name = "kl"
 
     def divergence(self, x, y):
-        return _kl(x, y).sum(-1)
+        return short_sum(_kl(x, y))
 
     def check(self, X):
         _check_domain(self.name, "be at least 0", X, X >= 0)
@@ -116,11 +117,11 @@ class ItakuraSaito(Bregman):
     name = "itakura-saito"
 
     def divergence(self, x, y):
-        xp = _namespace(x, y)
+        xp = namespace(x, y)
         ratio = xp.where(y > 0, x / xp.where(y > 0, y, 1.0), 1.0)
         r = ratio - 1
         series = r**2 * (1 / 2 - r / 3 + r**2 / 4 - r**3 / 5)
-        return xp.where(abs(r) < NEAR, series, r - xp.log(ratio)).sum(-1)
+        return short_sum(xp.where(abs(r) < NEAR, series, r - xp.log(ratio)))
 
     def check(self, X):
         _check_domain(self.name, "be above 0", X, X > 0)
@@ -133,7 +134,7 @@ class Bernoulli(Bregman):
     name = "binary"
 
     def divergence(self, x, y):
-        return (_kl(x, y) + _kl(1 - x, 1 - y)).sum(-1)
+        return short_sum(_kl(x, y) + _kl(1 - x, 1 - y))
 
     def check(self, X):
         _check_domain(self.name, "lie in [0, 1]", X, (X >= 0) & (X <= 1))
@@ -152,11 +153,11 @@ class Minkowski(Dissimilarity):
     def between(self, x, y):
         difference = abs(x - y)
         if self.power == 1:
-            return difference.sum(-1)
-        xp = _namespace(difference)
+            return short_sum(difference)
+        xp = namespace(difference)
         largest = difference.max(-1, keepdims=True)
         share = difference / xp.where(largest > 0, largest, 1.0)  # large powers of large numbers overflow
-        return largest[..., 0] * (share**self.power).sum(-1) ** (1 / self.power)
+        return largest[..., 0] * short_sum(share**self.power) ** (1 / self.power)
 
     def to_center(self, x, center):
         return self.between(x, center)
@@ -188,7 +189,7 @@ _BREGMAN = {kind.name: kind for kind in (SquaredEuclidean, KullbackLeibler, Itak
 
 def _kl(x, y):
     """x log(x/y) - x + y elementwise, with 0 log 0 = 0 and 0 where both are 0."""
-    xp = _namespace(x, y)
+    xp = namespace(x, y)
     ratio = x / xp.where(y > 0, y, 1.0)
     r = xp.where(y > 0, ratio - 1, 0.0)
     series = r**2 * (1 / 2 - r / 6 + r**2 / 12 - r**3 / 20)
@@ -202,9 +203,3 @@ def _check_domain(name, rule, X, inside):
         bad = f"{X[row, column]} at row {row}, column {column} ({np.count_nonzero(~inside)} such entries in all)"
         remedy = "Rescale that column, or use 'kmeans' or 'manhattan', which take any number."
         raise ValueError(message("X", f"{rule} for '{name}'", bad, remedy))
-
-
-def _namespace(*arrays):
-    """NumPy, or the array library of the first array that is not NumPy's."""
-    foreign = [array for array in arrays if not isinstance(array, (np.ndarray, np.generic))]
-    return foreign[0].__array_namespace__() if foreign else np

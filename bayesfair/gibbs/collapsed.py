@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from bayesfair._arrays import short_sum
 from bayesfair.gibbs.losses import Units
 from bayesfair.gibbs.target import Target
 
@@ -28,7 +29,7 @@ def unit_law(target: Target, stats, count, i, center, weight, old, inverse_tempe
 def draw_cluster(uniform, logits):
     """A category by inverse CDF from one uniform number (last axis)."""
     mass = jnp.exp(logits - logits.max(-1, keepdims=True))
-    threshold = uniform * mass.sum(-1)
+    threshold = uniform * short_sum(mass)
     # Written out, the running sum fuses with the comparison; cumsum over a short axis takes six times as long.
     cluster, running = jnp.zeros(uniform.shape, jnp.int32), jnp.zeros_like(threshold)
     for k in range(logits.shape[-1] - 1):

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from bayesfair._check import message
 from bayesfair.gibbs import blocked, collapsed, loop, swaps
 from bayesfair.gibbs.matchings import draw_pairing
-from bayesfair.gibbs.target import Allocation, InverseTemperatures, Rows, Target
+from bayesfair.gibbs.target import Allocation, InverseTemperatures, Rows, Target, settled
 from bayesfair.gibbs.temperature import Dispersion, draw_inverse_dispersion, from_dispersion, log_prior
 
 __all__ = ["ChainState", "Info", "Schedule", "choose_schedule", "run_chunk", "sweep"]
@@ -120,24 +120,26 @@ def move_fairlets(key, target: Target, rows: Rows, cluster, temperatures, center
         return rows, zero
 
     def round_(i, carry):
-        rows, rate = carry
+        members, x, rate = carry
+        rows = target.opened(members, x)
         key_pairing, key_accept = jax.random.split(jax.random.fold_in(key, i))
-        pairing = draw_pairing(key_pairing, target, rows)
+        pairing = settled(draw_pairing(key_pairing, target, rows))
         if schedule.swaps == "sequential":
             rows, share = loop.sweep(key_accept, target, rows, cluster, temperatures, pairing)
         else:
             rows, share = swap_round(key_accept, target, rows, cluster, temperatures, centers, pairing)
-        return rows, rate + share / schedule.rounds
+        return rows.members, rows.x, rate + share / schedule.rounds
 
-    return jax.lax.fori_loop(0, schedule.rounds, round_, (rows, zero))
+    members, x, rate = jax.lax.fori_loop(0, schedule.rounds, round_, (rows.members, rows.x, zero))
+    return target.opened(members, x), rate
 
 
 def swap_round(key, target: Target, rows: Rows, cluster, temperatures, centers, pairing):
     """One matching's swaps at once; (rows, share of possible swaps accepted)."""
     key_pairs, key_block = jax.random.split(key)
-    energy = swaps.energies(target, rows, cluster, temperatures, centers)
+    energy = settled(swaps.energies(target, rows, cluster, temperatures, centers))
     proposal, _ = swaps.propose(target, rows, energy, cluster, temperatures, centers, pairing)
-    accepted = swaps.accept(key_pairs, pairing, proposal)
+    accepted = settled(swaps.accept(key_pairs, pairing, proposal))
     after = swaps.keep(accepted, proposal.rows, rows)
     uniform = jax.random.uniform(key_block, dtype=rows.x.dtype)
     accepted &= jnp.log(uniform) < log_round_ratio(target, rows, after, cluster, temperatures, centers)
@@ -158,7 +160,7 @@ def reallocate(key, target: Target, rows: Rows, cluster, temperatures, centers, 
 
     Centres that the swaps conditioned on serve the blocked kernel too: (B, C, m) is the state until they are dropped.
     """
-    units = target.units(rows, cluster)
+    units = settled(target.units(rows, cluster))
     if schedule.reallocation == "collapsed":
         return collapsed.reallocate(key, target, units, temperatures.clustering), jnp.ones((), rows.x.dtype)
     if target.loss.augmentation is None:

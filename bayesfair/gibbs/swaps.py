@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from bayesfair.gibbs.target import InverseTemperatures, Rows, Target
+from bayesfair.gibbs.target import InverseTemperatures, Rows, Target, settled
 
 __all__ = ["Pairing", "Proposal", "accept", "propose"]
 
@@ -74,15 +74,23 @@ def propose(target: Target, rows: Rows, energy, cluster, temperatures, centers, 
     offered = jnp.take_along_axis(rows.members, pairing.slot[:, None], 1)[:, 0]
     incoming = offered[pairing.partner]
     swapped = target.replace_slot(rows, pairing.slot, incoming)
-    group = jnp.asarray(target.slot_group)[pairing.slot]
-    held = (swapped.present & (jnp.asarray(target.slot_group) == group[:, None])).sum(1)
-    fits = (held >= rows.lower[own, group]) & (held <= rows.upper[own, group])
     new_energy = energies(target, swapped, cluster, temperatures, centers)
-    change = jnp.where(fits, energy - new_energy, -jnp.inf)
+    change = energy - new_energy
+    if target.free_sizes:
+        change = jnp.where(fits(target, swapped, pairing.slot), change, -jnp.inf)
+    change = settled(change)
     # a + b == b + a exactly, so both ends of a pair see the same ratio and decide alike.
     log_ratio = change + change[pairing.partner]
     moves = (pairing.partner != own) & (incoming != offered)
     return Proposal(swapped, jnp.where(moves, log_ratio, 0.0), moves), new_energy
+
+
+def fits(target: Target, rows: Rows, slot) -> Bool[Array, " fairlets"]:
+    """Does each fairlet hold as many of the group of its `slot` as it may?"""
+    own = jnp.arange(rows.members.shape[0])
+    group = jnp.asarray(target.slot_group)[slot]
+    held = (rows.present & (jnp.asarray(target.slot_group) == group[:, None])).sum(1)
+    return (held >= rows.lower[own, group]) & (held <= rows.upper[own, group])
 
 
 def accept(key, pairing: Pairing, proposal: Proposal) -> Bool[Array, " fairlets"]:

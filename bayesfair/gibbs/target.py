@@ -16,10 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from bayesfair._arrays import short_sum
 from bayesfair.fairlets import Capacities, anchor_group
 from bayesfair.gibbs.losses import Loss, Units
 
-__all__ = ["Allocation", "InverseTemperatures", "Rows", "Target", "make_target"]
+__all__ = ["Allocation", "InverseTemperatures", "Rows", "Target", "make_target", "settled"]
 
 
 class Allocation(NamedTuple):
@@ -96,7 +97,12 @@ class Target:
         return self.n_fairlets * len(self.slot_group) != self.n_obs
 
     def rows(self, members) -> Rows:
-        return Rows(members, self.x[members], self._is_present(members), self.lower, self.upper)
+        """The fairlets of a whole table of members, opened."""
+        return self.opened(members, self.x[members])
+
+    def opened(self, members, x) -> Rows:
+        """`rows`, from features at hand."""
+        return Rows(members, x, self._is_present(members), self.lower, self.upper)
 
     def _is_present(self, members):
         # A constant where no slot is ever empty: the compiler then drops every mask.
@@ -105,16 +111,14 @@ class Target:
     def replace_slot(self, rows: Rows, slot, incoming) -> Rows:
         """The rows after member `incoming[i]` has taken place `slot[i]` of row i."""
         here = slot[:, None] == jnp.arange(len(self.slot_group))
-        return rows._replace(
-            members=jnp.where(here, incoming[:, None], rows.members),
-            x=jnp.where(here[:, :, None], self.x[incoming][:, None, :], rows.x),
-            present=jnp.where(here, self._is_present(incoming)[:, None], rows.present),
-        )
+        members = jnp.where(here, incoming[:, None], rows.members)
+        x = jnp.where(here[:, :, None], self.x[incoming][:, None, :], rows.x)
+        return rows._replace(members=members, x=settled(x), present=self._is_present(members))
 
     def units(self, rows: Rows, cluster) -> Units:
         """Fairlet centres u_i (means of the members) with weights n_i / mean size."""
         size = rows.size.astype(rows.x.dtype)
-        return Units(rows.x.sum(1) / size[:, None], size / self.mean_size, cluster)
+        return Units(short_sum(rows.x, 1) / size[:, None], size / self.mean_size, cluster)
 
     def fairlet_losses(self, rows: Rows) -> Float[Array, " fairlets"]:
         """What each fairlet pays: D to its anchor summed over the others (anchored), or D to its own centre (hub)."""
@@ -141,6 +145,11 @@ class Target:
         """cluster[fairlet] of every observation."""
         cluster = jnp.broadcast_to(allocation.cluster[:, None], allocation.members.shape)
         return jnp.zeros(self.x.shape[0], cluster.dtype).at[allocation.members].set(cluster)[:-1]
+
+
+def settled(values):
+    """`values`, computed once: left to itself, XLA computes them again inside every fused loop that reads them."""
+    return jax.lax.optimization_barrier(values)
 
 
 def log_density(target: Target, allocation: Allocation, inverse_temperatures: InverseTemperatures):
