@@ -50,7 +50,7 @@ def seconds(function, repeats=REPEATS):
 
 
 def sweep_seconds(target, state):
-    """One sweep (one round of swaps, one reallocation) as the sampler runs it, inside a compiled chunk of draws: DRAWS less one, as for Lloyd."""
+    """One sweep (a round of swaps, a reallocation) inside a compiled chunk, as the sampler runs it: DRAWS less one."""
     schedule = choose_schedule(target, "blocked")._replace(rounds=1)
     keys, states = jax.random.PRNGKey(0)[None], jax.tree.map(lambda part: part[None], state)
 
