@@ -17,7 +17,7 @@ from bayesfair.gibbs.run import Run
 from bayesfair.gibbs.sampler import ChainState, Schedule
 from bayesfair.gibbs.target import Allocation, InverseTemperatures
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
-from bayesfair.posterior.partitions import dahl_partition, map_partition
+from bayesfair.posterior.partitions import map_partition
 from bayesfair.posterior.tree import build_tree, read_tree, write_tree
 
 __all__ = ["GibbsFairClustering"]
@@ -218,7 +218,7 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
         X, posterior = tree["observed_data"]["X"].values, tree["posterior"]
         self.posterior_ = tree
         self._run = _run_of(tree[STATE], settings)
-        self.labels_ = dahl_partition(tree)
+        self.labels_ = tree["constant_data"]["reference_labels"].values.astype(int)  # Dahl's partition, found once
         self.map_labels_ = map_partition(tree)
         self.misclassification_probability_ = misclassification_probability(tree)
         self.inverse_temperature_ = tuple(float(posterior[name].mean()) for name in ("lambda_f", "lambda_c"))

@@ -1,0 +1,25 @@
+"""What NumPy and JAX arrays need in common."""
+
+import numpy as np
+
+__all__ = ["namespace", "short_sum"]
+
+WRITTEN_OUT = 32  # longest axis that `short_sum` writes out; beyond it compilation takes longer and the gain shrinks
+
+
+def namespace(*arrays):
+    """NumPy, or the array library of the first array that is not NumPy's."""
+    foreign = [array for array in arrays if not isinstance(array, (np.ndarray, np.generic))]
+    return foreign[0].__array_namespace__() if foreign else np
+
+
+def short_sum(terms, axis=-1):
+    """Sum over an axis that is usually short, such as features or the slots of a fairlet.
+
+    Written out term by term for JAX: XLA's reduction over a short inner axis does not vectorise on CPUs and keeps what
+    it could fuse with apart, which costs tenfold.
+    """
+    if isinstance(terms, np.ndarray) or not 0 < terms.shape[axis] <= WRITTEN_OUT:
+        return terms.sum(axis)
+    before = (slice(None),) * (axis % terms.ndim)
+    return sum(terms[(*before, j)] for j in range(1, terms.shape[axis])) + terms[(*before, 0)]
