@@ -11,8 +11,15 @@ try:
 except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "unknown"
 
-_ROOMS = ("datasets", "fairness", "fairlets", "gibbs", "posterior", "plots", "cli")
-_HOMES = {"GibbsFairClustering": "bayesfair.posterior"}
+_ROOMS = ("datasets", "fairness", "fairlets", "gibbs", "engines", "posterior", "plots", "cli")
+_HOMES = {
+    "BigLearnMixture": "bayesfair.engines",
+    "FairMixture": "bayesfair.engines",
+    "FairletKMeans": "bayesfair.engines",
+    "GibbsFairClustering": "bayesfair.posterior",
+    "TiltedKMeans": "bayesfair.engines",
+    "VariationalFairClustering": "bayesfair.engines",
+}
 
 __all__ = ["__version__", *_HOMES, *_ROOMS]
 

@@ -1,6 +1,6 @@
 """Groups of observations and the fairness of a clustering, each measure defined once."""
 
-from bayesfair.fairness.groups import Groups, encode_groups, target_proportions
+from bayesfair.fairness.groups import Groups, encode_groups, groups_for_fit, target_proportions
 from bayesfair.fairness.metrics import (
     additive_gap,
     balance,
@@ -23,6 +23,7 @@ __all__ = [
     "encode_groups",
     "gap",
     "group_masses",
+    "groups_for_fit",
     "kl_error",
     "report",
     "target_proportions",

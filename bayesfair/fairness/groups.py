@@ -1,5 +1,6 @@
 """Groups: one integer code per observation from one or several sensitive columns of any kind."""
 
+import warnings
 from collections import Counter
 from numbers import Real
 from typing import NamedTuple
@@ -7,9 +8,9 @@ from typing import NamedTuple
 import narwhals as nw
 import numpy as np
 
-from bayesfair._check import message
+from bayesfair._check import check_same_length, message
 
-__all__ = ["Groups", "encode_groups", "encode_values", "target_proportions"]
+__all__ = ["Groups", "encode_groups", "encode_values", "groups_for_fit", "target_proportions"]
 
 
 class Groups(NamedTuple):
@@ -109,6 +110,24 @@ def _cross(columns, argument):
 def _is_nested(rows):
     """Whether a list is a table written as equally long lists; tuples are values already."""
     return len(rows) > 0 and all(isinstance(row, list) for row in rows) and len(set(map(len, rows))) == 1
+
+
+def groups_for_fit(sensitive_features, n_obs):
+    """The groups of an estimator's `fit`; None warns and puts everyone in one group, a single group is refused."""
+    if sensitive_features is None:
+        warnings.warn(
+            "No sensitive features given: plain clustering, without any fairness. "
+            "Pass fit(X, sensitive_features=...) for fair clusters.",
+            UserWarning,
+            stacklevel=4,
+        )
+        return Groups(np.zeros(n_obs, np.int32), ("everyone",))
+    groups = encode_groups(sensitive_features)
+    check_same_length("sensitive_features", len(groups.code), "X", n_obs)
+    if len(groups.names) == 1:
+        remedy = "Check the column, or pass sensitive_features=None for plain clustering."
+        raise ValueError(message("sensitive_features", "have at least two groups", repr(groups.names[0]), remedy))
+    return groups
 
 
 def _is_missing(value):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import warnings
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,8 +10,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesfair import gibbs
-from bayesfair._check import check_integer, check_same_length, message
-from bayesfair.fairness import Groups, encode_groups
+from bayesfair._check import check_integer, message
+from bayesfair.fairness import Groups, encode_groups, groups_for_fit
 from bayesfair.gibbs.run import Run
 from bayesfair.gibbs.sampler import ChainState, Schedule
 from bayesfair.gibbs.target import Allocation, InverseTemperatures
@@ -112,7 +111,7 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
         temperature = gibbs.resolve_temperature(self.inverse_temperature)
         names = getattr(X, "columns", None)
         X = validate_data(self, X, dtype=np.float64, order="C")
-        groups = _groups(sensitive_features, len(X))
+        groups = groups_for_fit(sensitive_features, len(X))
         self._names = {
             "feature_names": None if names is None else [str(name) for name in names],
             "group_names": list(groups.names),
@@ -231,23 +230,6 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
 
     def _known_groups(self):
         return Groups(self.posterior_["constant_data"]["group"].values, tuple(self._names["group_names"]))
-
-
-def _groups(sensitive_features, n_obs):
-    if sensitive_features is None:
-        warnings.warn(
-            "No sensitive features given: plain clustering, without any fairness. "
-            "Pass fit(X, sensitive_features=...) for fair clusters.",
-            UserWarning,
-            stacklevel=3,
-        )
-        return Groups(np.zeros(n_obs, np.int32), ("everyone",))
-    groups = encode_groups(sensitive_features)
-    check_same_length("sensitive_features", len(groups.code), "X", n_obs)
-    if len(groups.names) == 1:
-        remedy = "Check the column, or pass sensitive_features=None for plain clustering."
-        raise ValueError(message("sensitive_features", "have at least two groups", repr(groups.names[0]), remedy))
-    return groups
 
 
 def _check_same_data(known, groups, X, sensitive_features):
