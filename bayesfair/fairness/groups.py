@@ -119,7 +119,7 @@ def groups_for_fit(sensitive_features, n_obs):
             "No sensitive features given: plain clustering, without any fairness. "
             "Pass fit(X, sensitive_features=...) for fair clusters.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
         return Groups(np.zeros(n_obs, np.int32), ("everyone",))
     groups = encode_groups(sensitive_features)
