@@ -24,12 +24,15 @@ def check_integer(argument, value, *, minimum=1, maximum=None, remedy="Pass a wh
     return int(value)
 
 
-def check_number(argument, value, *, positive=True, remedy="Pass a finite number above zero."):
-    """`value` as a finite float, above zero when `positive`; TypeError for other types, ValueError otherwise."""
-    rule = "be a finite number" + (" above zero" if positive else "")
+def check_number(argument, value, *, positive=True, minimum=None, remedy="Pass a finite number in that range."):
+    """`value` as a finite float, above zero unless `positive` is false or a `minimum` is given (which it may equal);
+    TypeError for other types, ValueError outside."""
+    positive = positive and minimum is None
+    rule = "be a finite number" + (" above zero" if positive else "" if minimum is None else f", at least {minimum}")
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(message(argument, rule, repr(value), remedy))
-    if not math.isfinite(value) or (positive and value <= 0):
+    too_low = value <= 0 if positive else minimum is not None and value < minimum
+    if not math.isfinite(value) or too_low:
         raise ValueError(message(argument, rule, value, remedy))
     return float(value)
 

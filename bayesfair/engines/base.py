@@ -31,6 +31,10 @@ class Engine(ClusterMixin, BaseEstimator):
     def _data(self, X, sensitive_features, n_clusters, name="n_clusters", *, fair=True, **options) -> Data:
         """X as float64, groups and a seed. `fair=False`: groups are not used, so that leaving them out is silent."""
         X = validate_data(self, X, dtype=np.float64, order="C", **options)
+        return self._data_of(X, sensitive_features, n_clusters, name, fair=fair)
+
+    def _data_of(self, X, sensitive_features, n_clusters, name, *, fair=True) -> Data:
+        """`_data`, of a table that has been checked."""
         if fair or sensitive_features is not None:
             groups = groups_for_fit(sensitive_features, len(X))
         else:

@@ -1,0 +1,306 @@
+"""`FairMixture`: fair model-based clustering (FMC) behind scikit-learn's interface; the method is in `fmc`."""
+
+import warnings
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from bayesfair._check import check_integer, check_number, message
+from bayesfair.engines.base import Engine, kmeans_centers
+from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Table, unpack_factor
+from bayesfair.engines.fmc import Ascent, Problem, Rows, Rule, start_state
+from bayesfair.engines.optimize import minimize, stack
+from bayesfair.engines.tables import fit_encoder, read_columns
+from bayesfair.fairness import gap
+
+__all__ = ["FairMixture"]
+
+DEFAULT_GAP = 0.01
+MARGIN = 0.8  # of max_gap that the penalty aims at
+WEIGHT = 10.0  # of the exact penalty to begin with, per observation
+EXPLORE_ROWS, EXPLORE_ITERATIONS, EXPLORE_RATE, EXPLORE_TEMPERATURE = 6_000, 50, 0.02, 0.6
+RATE, TEMPERATURE = 0.02, 0.3
+STAGES = 3  # how often the penalty is made stricter while hard or soft clusters are not fair enough
+PATIENCE = 6
+
+
+class FairMixture(Engine):
+    """A finite mixture with fair assignments: Gaussian, categorical or mixed (FMC, eq. 7-15 and 84-87).
+
+    Parameters
+    ----------
+    n_components: K. covariance_type: "isotropic" (one variance for all, the paper's), "diag", "full".
+    max_gap: epsilon of eq. (7), for soft *and* hard assignments: the largest difference between groups in the share of
+        them that a cluster holds. 0.01 where neither it nor `fairness_weight` is given.
+    fairness_weight: instead, lambda of (1/N) l - lambda Delta, per observation; 0 is the ordinary mixture.
+    min_share: every cluster is to hold at least this fraction of 1 / K.
+    categorical_features: names, positions or a mask of columns; None takes the data frame's columns that hold no
+        numbers.
+    solver: "em" (FMC-EM; the objective never decreases) or "gradient" (FMC-GD).
+    batch_size: rows of a mini-batch, with Delta on a fixed sub-sample (Algorithm 3); None is all rows.
+    subsample: learn on so many rows (an integer, or a fraction), then assign all.
+    n_init: k-means++ starts, explored together on at most 6,000 rows; the best goes on with all of them.
+
+    Attributes
+    ----------
+    weights_ (K,), means_ (K, d), covariances_ (in scikit-learn's shapes; a number where isotropic), level_probabilities_
+    (K, levels), labels_ (N,), gap_ (Delta of psi), hard_gap_, fairness_weight_, objective_trace_ of (1/N) l - P in the
+    last stage, n_iter_, converged_.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.make_well_specified()
+    >>> est = bf.FairMixture(2, max_gap=0.05, random_state=0).fit(data.features, sensitive_features=data.sensitive)
+    >>> est.predict_proba(data.features).shape
+    (100, 2)
+    """
+
+    def __init__(
+        self,
+        n_components=10,
+        *,
+        covariance_type="isotropic",
+        max_gap=None,
+        fairness_weight=None,
+        min_share=0.35,
+        categorical_features=None,
+        solver="em",
+        batch_size=None,
+        subsample=None,
+        n_init=12,
+        max_iter=150,
+        tol=1e-6,
+        random_state=None,
+        progress_bar=False,
+    ):
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.max_gap = max_gap
+        self.fairness_weight = fairness_weight
+        self.min_share = min_share
+        self.categorical_features = categorical_features
+        self.solver = solver
+        self.batch_size = batch_size
+        self.subsample = subsample
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.progress_bar = progress_bar
+
+    def fit(self, X, y=None, *, sensitive_features=None):
+        """Fit to a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q); None warns and is unfair.
+
+        Raises
+        ------
+        TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
+        """
+        self._check_settings()
+        columns = read_columns(self, X, self.categorical_features, reset=True)
+        data = self._data_of(columns.continuous, sensitive_features, self.n_components, "n_components")
+        self._encoder = fit_encoder(columns, one_scale=self.covariance_type == "isotropic")
+        self._family = Family(self.covariance_type, self._encoder.n_levels)
+        table = self._encoder.table(columns)
+        order = np.random.default_rng(data.seed).permutation(len(columns.continuous))
+        learn = order[: self._n_learn(len(order))]
+        problem = self._problem(table, data.groups, learn)
+        outcome, fair = self._learn(problem, table, data, learn)
+        self._finish(outcome, table, data.groups, fair)
+        return self
+
+    def _check_settings(self):
+        for name, allowed in (("covariance_type", COVARIANCE_TYPES), ("solver", ("em", "gradient"))):
+            if getattr(self, name) not in allowed:
+                raise ValueError(message(name, f"be one of {allowed}", repr(getattr(self, name)), "See the docstring."))
+        if self.max_gap is not None and self.fairness_weight is not None:
+            rule, remedy = "be None where max_gap is given", "Give one of the two."
+            raise ValueError(message("fairness_weight", rule, self.fairness_weight, remedy))
+        if self.max_gap is not None:
+            check_number("max_gap", self.max_gap)
+        check_number("fairness_weight", self.fairness_weight or 0, minimum=0)
+        check_number("min_share", self.min_share, minimum=0)
+        for name in ("n_init", "max_iter"):
+            check_integer(name, getattr(self, name))
+        if self.batch_size is not None:
+            check_integer("batch_size", self.batch_size)
+
+    def _n_learn(self, n_obs):
+        if self.subsample is None:
+            return n_obs
+        if isinstance(self.subsample, float):
+            return max(self.n_components, int(check_number("subsample", self.subsample) * n_obs))
+        return min(n_obs, check_integer("subsample", self.subsample, minimum=self.n_components))
+
+    def _problem(self, table, groups, rows) -> Problem:
+        """All of `rows`; the penalty is on a fixed part of them where there are mini-batches."""
+        fair = rows if self.batch_size is None else rows[: max(self.batch_size, EXPLORE_ROWS)]
+        return Problem(_take(table, rows), _fair_rows(table, groups, fair))
+
+    def _rule(self, weight=None, temperature=TEMPERATURE) -> Rule:
+        floor = self.min_share / self.n_components
+        if self.fairness_weight is None:
+            allowed = MARGIN * (DEFAULT_GAP if self.max_gap is None else self.max_gap)
+            return Rule(WEIGHT if weight is None else weight, allowed, floor, temperature)
+        return Rule(self.fairness_weight, np.inf, floor if self.fairness_weight else 0.0, 1.0)
+
+    def _learn(self, problem, table, data, rows):
+        """Explore from several starts, then go on from the best, stricter while not fair enough; (outcome, is it fair)."""
+        parameters = self._explore(table, data, rows)
+        weight, temperature = WEIGHT, TEMPERATURE
+        for _ in range(STAGES):
+            rule = self._rule(weight, temperature)
+            state = start_state(parameters, rule, RATE, data.seed)
+            outcome = self._minimize(problem, stack([state]), self.max_iter).best
+            parameters, fair = outcome.state.parameters, self._is_fair(outcome.state.parameters, table, data.groups)
+            if fair or self.fairness_weight is not None:
+                break
+            weight, temperature = 3 * weight, temperature / 2
+        return outcome, fair
+
+    def _explore(self, table, data, rows) -> Components:
+        """The best parameters of `n_init` starts on part of the rows."""
+        few = rows[:EXPLORE_ROWS]
+        part = _take(table, few)
+        fair = _fair_rows(table, data.groups, few)
+        points = np.hstack([np.asarray(part.x), np.asarray(part.levels)]).astype(np.float64)
+        starts = kmeans_centers(points, self.n_components, data.seed, self.n_init)
+        parameters = [self._parameters_at(part, points, centers) for centers in starts]
+        states = [
+            start_state(one, self._rule(temperature=EXPLORE_TEMPERATURE), EXPLORE_RATE, data.seed) for one in parameters
+        ]
+        return self._minimize(
+            Problem(part, fair), stack(states), EXPLORE_ITERATIONS, batch_size=None
+        ).best.state.parameters
+
+    def _parameters_at(self, table, points, centers) -> Components:
+        """The M-step of hard assignments to the nearest centre."""
+        from scipy.spatial.distance import cdist
+
+        hard = jax.nn.one_hot(cdist(points, centers).argmin(1), self.n_components)
+        dim, n_levels = table.x.shape[1], table.levels.shape[1]
+        shape = {"isotropic": (), "diag": (self.n_components, dim), "full": (self.n_components, dim, dim)}
+        blank = Components(
+            jnp.zeros(self.n_components),
+            jnp.zeros((self.n_components, dim)),
+            jnp.zeros(shape[self.covariance_type]),
+            jnp.zeros((self.n_components, n_levels)),
+        )
+        return self._family.m_step(blank, table, hard)
+
+    def _minimize(self, problem, states, max_iter, batch_size=-1):
+        batch_size = self.batch_size if batch_size == -1 else batch_size
+        ascent = Ascent(self._family, self.solver, batch_size)
+        patience = PATIENCE if batch_size is None else 5 * PATIENCE
+        settings = {"tol": self.tol, "patience": patience, "progress_bar": self.progress_bar}
+        return minimize(ascent, problem, states, max_iter=max_iter, **settings)
+
+    def _is_fair(self, parameters, table, groups):
+        rule = self._rule()
+        if not np.isfinite(rule.allowed):
+            return True
+        log_joint = np.asarray(log_joint_of(self._family, parameters, table))
+        most = rule.allowed / MARGIN
+        return max(gap(_softmax(log_joint), groups), gap(log_joint.argmax(1), groups)) <= most
+
+    def _finish(self, outcome, table, groups, fair):
+        self._parameters = parameters = outcome.state.parameters
+        self.fairness_weight_ = float(outcome.state.rule.weight)
+        log_joint = np.asarray(log_joint_of(self._family, parameters, table))
+        self.labels_ = log_joint.argmax(1)
+        self.gap_, self.hard_gap_ = gap(_softmax(log_joint), groups), gap(self.labels_, groups)
+        self._describe(parameters)
+        self._record(outcome, "raise max_iter or tol.", sign=-1)
+        self.objective_trace_ = self.objective_trace_ - np.log(self._encoder.scale).sum()
+        self._warn_of(fair)
+
+    def _warn_of(self, fair):
+        name = type(self).__name__
+        if not fair:
+            warnings.warn(
+                f"{name}: max_gap was not met, gap_ is {self.gap_:.4f} and hard_gap_ {self.hard_gap_:.4f}. "
+                "Remedy: raise max_gap or n_init, or ask for fewer components.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        empty = np.setdiff1d(np.arange(self.n_components), self.labels_)
+        if len(empty):
+            warnings.warn(
+                f"{name}: no row has its largest responsibility in components {empty.tolist()}. "
+                "Remedy: raise min_share or n_init, or ask for fewer components.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _describe(self, parameters: Components):
+        """Parameters in the units of X, in scikit-learn's shapes."""
+        scale, spread = self._encoder.scale, np.asarray(parameters.spread, np.float64)
+        self.weights_ = _softmax(np.asarray(parameters.weight, np.float64)[None])[0]
+        self.means_ = np.asarray(parameters.mean, np.float64) * scale + self._encoder.middle
+        self.level_probabilities_ = np.exp(np.asarray(self._family.log_levels(parameters.logits)))
+        if self.covariance_type == "full":
+            factor = np.asarray(unpack_factor(parameters.spread)[0], np.float64)
+            self.covariances_ = np.linalg.inv(factor @ factor.swapaxes(1, 2)) * np.outer(scale, scale)
+        else:
+            self.covariances_ = np.exp(spread) * (scale**2 if self.covariance_type == "diag" else scale[:1].sum() ** 2)
+
+    def _log_joint(self, X):
+        check_is_fitted(self)
+        columns = read_columns(self, X, self.categorical_features, reset=False)
+        table = self._encoder.table(columns)
+        return np.asarray(log_joint_of(self._family, self._parameters, table), np.float64)
+
+    def predict(self, X):
+        """The component of largest responsibility of every row, int (N,)."""
+        return self._log_joint(X).argmax(1)
+
+    def predict_proba(self, X):
+        """psi_k(x), eq. (2): responsibilities (N, K), for unseen rows too."""
+        return _softmax(self._log_joint(X))
+
+    def score_samples(self, X):
+        """Log density of every row, (N,), in the units of X."""
+        log_joint = self._log_joint(X)
+        most = log_joint.max(1)
+        return most + np.log(np.exp(log_joint - most[:, None]).sum(1)) - np.log(self._encoder.scale).sum()
+
+    def score(self, X, y=None):
+        """Mean log density."""
+        return float(self.score_samples(X).mean())
+
+    def bic(self, X):
+        """-2 l + log(N) times the number of free parameters; lower is better."""
+        log_density = self.score_samples(X)
+        k, d = self.means_.shape
+        spread = {"isotropic": min(d, 1), "diag": k * d, "full": k * d * (d + 1) // 2}[self.covariance_type]
+        free = k - 1 + k * d + spread + k * sum(n - 1 for n in self._encoder.n_levels)
+        return float(-2 * log_density.sum() + free * np.log(len(log_density)))
+
+
+@partial(jax.jit, static_argnames="family")
+def log_joint_of(family: Family, parameters: Components, table: Table):
+    return family.log_joint(parameters, table)
+
+
+def _take(table: Table, rows) -> Table:
+    return jax.tree.map(lambda part: part[rows], table)
+
+
+def _fair_rows(table, groups, rows) -> Rows:
+    """ValueError where a group has nobody among `rows`."""
+    code = groups.code[rows]
+    sizes = np.bincount(code, minlength=len(groups.names))
+    if (sizes == 0).any():
+        absent = [name for name, size in zip(groups.names, sizes) if size == 0]
+        rule, remedy = "leave somebody of every group", "Raise subsample or batch_size, or merge small groups."
+        raise ValueError(message("subsample", rule, f"none of {absent} among {len(rows)} rows", remedy))
+    return Rows(_take(table, rows), jnp.asarray(code), jnp.asarray(sizes, jnp.float32))
+
+
+def _softmax(log_joint):
+    mass = np.exp(log_joint - log_joint.max(1, keepdims=True), dtype=np.float64)
+    return mass / mass.sum(1, keepdims=True)

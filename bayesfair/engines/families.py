@@ -1,0 +1,116 @@
+"""Mixture components on unconstrained parameters: Gaussian (isotropic, diagonal, full) times independent categoricals.
+
+FMC, eq. (13) and (84)-(87). Log-densities are differentiable in `Components`; `m_step` is the maximiser of Q.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+__all__ = ["COVARIANCE_TYPES", "Components", "Family", "Table"]
+
+COVARIANCE_TYPES = ("isotropic", "diag", "full")
+MIN_VARIANCE = 1e-4  # of a component, in units of the columns' own variance
+MIN_COUNT = 1e-3  # rows of a component below which its mean and spread stay where they are
+SMOOTHING = 1e-2  # rows added to every level of a categorical feature, so that no level is impossible
+
+
+class Table(NamedTuple):
+    """Rows: centred, scaled continuous features, their squares' sum, and the levels' indicators."""
+
+    x: Float[Array, "obs dim"]
+    square: Float[Array, " obs"]
+    levels: Float[Array, "obs levels"]
+
+
+class Components(NamedTuple):
+    """Unconstrained parameters. `spread`: log variance () or (K, d), or the Cholesky factor of the precision with
+    logarithms on its diagonal (K, d, d). `logits`: of the levels (K, levels)."""
+
+    weight: Float[Array, " clusters"]
+    mean: Float[Array, "clusters dim"]
+    spread: Float[Array, "..."]
+    logits: Float[Array, "clusters levels"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """What is compiled: the covariance type and how many levels each categorical feature has."""
+
+    covariance_type: str
+    n_levels: tuple[int, ...] = ()
+
+    def log_joint(self, parameters: Components, table: Table) -> Float[Array, "obs clusters"]:
+        """log pi_k + log f(x_i; theta_k)."""
+        total = jax.nn.log_softmax(parameters.weight)
+        if table.x.shape[1]:
+            total = total + self.log_gaussian(parameters, table)
+        if self.n_levels:
+            total = total + table.levels @ self.log_levels(parameters.logits).T
+        return total
+
+    def log_gaussian(self, parameters: Components, table: Table):
+        x, mean, spread = table.x, parameters.mean, parameters.spread
+        constant = -0.5 * x.shape[1] * math.log(2 * math.pi)
+        if self.covariance_type == "isotropic":
+            square = table.square[:, None] - 2 * x @ mean.T + jnp.square(mean).sum(1)
+            return constant - 0.5 * (x.shape[1] * spread + jnp.exp(-spread) * square)
+        if self.covariance_type == "diag":
+            precision = jnp.exp(-spread)
+            square = jnp.square(x) @ precision.T - 2 * x @ (precision * mean).T + (precision * jnp.square(mean)).sum(1)
+            return constant - 0.5 * (spread.sum(1) + square)
+        factor, log_diagonal = unpack_factor(spread)
+        # (obs, d) per component, never (obs, K, d, d).
+        square = jax.vmap(lambda m, f: jnp.square((x - m) @ f).sum(1), out_axes=1)(mean, factor)
+        return constant + log_diagonal.sum(1) - 0.5 * square
+
+    def log_levels(self, logits):
+        """Log probabilities (K, levels): a softmax within each feature."""
+        parts, start = [], 0
+        for n in self.n_levels:
+            parts.append(jax.nn.log_softmax(logits[:, start : start + n], 1))
+            start += n
+        return jnp.concatenate(parts, 1) if parts else logits
+
+    def m_step(self, old: Components, table: Table, responsibilities) -> Components:
+        """The maximiser of Q, eq. (9); a component with (almost) nobody keeps its place and loses its weight."""
+        mass = responsibilities.sum(0)
+        alive = (mass > MIN_COUNT)[:, None]
+        share = responsibilities / jnp.maximum(mass, MIN_COUNT)
+        mean = jnp.where(alive, share.T @ table.x, old.mean)
+        logits = old.logits
+        if self.n_levels:
+            counts = responsibilities.T @ table.levels + SMOOTHING
+            logits = jnp.where(alive, jnp.log(counts), logits)
+        weight = jnp.log(jnp.maximum(mass, 1e-30) / table.x.shape[0])
+        return Components(weight, mean, self.m_step_spread(old, table, responsibilities, share, mean, alive), logits)
+
+    def m_step_spread(self, old, table, responsibilities, share, mean, alive):
+        if self.covariance_type == "isotropic":
+            square = table.square[:, None] - 2 * table.x @ mean.T + jnp.square(mean).sum(1)
+            variance = (responsibilities * square).sum() / jnp.maximum(responsibilities.sum() * table.x.shape[1], 1)
+            return jnp.log(jnp.maximum(variance, MIN_VARIANCE))
+        if self.covariance_type == "diag":
+            variance = jax.vmap(lambda r, m: r @ jnp.square(table.x - m), (1, 0))(share, mean)
+            return jnp.where(alive, jnp.log(jnp.maximum(variance, MIN_VARIANCE)), old.spread)
+        covariance = jax.vmap(lambda r, m: (r[:, None] * (table.x - m)).T @ (table.x - m), (1, 0))(share, mean)
+        return jnp.where(alive[:, :, None], pack_precision(covariance), old.spread)
+
+
+def unpack_factor(spread):
+    """The lower triangular factor F of the precision F F' (K, d, d) and the logarithms of its diagonal (K, d)."""
+    log_diagonal = jnp.diagonal(spread, axis1=1, axis2=2)
+    return jnp.tril(spread, -1) + jax.vmap(jnp.diag)(jnp.exp(log_diagonal)), log_diagonal
+
+
+def pack_precision(covariance):
+    """The unconstrained form of covariances (K, d, d), eigenvalues floored."""
+    values, vectors = jnp.linalg.eigh(covariance)
+    precision = (vectors / jnp.maximum(values, MIN_VARIANCE)[:, None, :]) @ vectors.mT
+    factor = jnp.linalg.cholesky((precision + precision.mT) / 2)
+    log_diagonal = jnp.log(jnp.diagonal(factor, axis1=1, axis2=2))
+    return jnp.tril(factor, -1) + jax.vmap(jnp.diag)(log_diagonal)

@@ -1,0 +1,166 @@
+"""Fair model-based clustering, FMC: finite mixtures whose assignment map psi gives each cluster the same share of every
+group.
+
+Maximises (1/N) l(Theta) - P(Theta). With `fairness_weight` P is lambda Delta, eq. (7) as a Lagrangian. With `max_gap` P
+is an exact penalty on eq. (7)'s constraint: the sum over clusters of what their gaps exceed it by, half of it measured
+on psi and half on psi *sharpened* (softmax of the log joint densities over a temperature), because hard assignments
+must be fair too. A sum rather than the maximum gives every cluster a gradient; the maximum alone, or an augmented
+Lagrangian on it, merged components and left clusters empty on Adult. A floor on each cluster's share keeps them alive.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from bayesfair.engines.families import Components, Family, Table
+
+__all__ = ["Ascent", "Problem", "Rule", "State", "cluster_gaps", "start_state"]
+
+INNER_STEPS = 10  # R of Algorithm 2
+DECAY = 0.9, 0.99  # of Adam's two averages
+FLOOR_WEIGHT = 1e3
+FASTER, SLOWER = 1.02, 0.7  # what the learning rate is multiplied by after inner steps that are taken, or refused
+BATCH_SLOWER = 0.97
+ROUND = 1e-8  # under the root of |x|: a corner of 1e-4, far below any gap that matters
+
+
+class Rule(NamedTuple):
+    """What fairness asks for, as numbers, so that stages, weights and restarts share one compiled program.
+
+    weight: lambda; allowed: the largest gap, infinite where lambda Delta is the penalty; floor: least share of a
+    cluster; temperature: of the sharpened responsibilities.
+    """
+
+    weight: Float[Array, ""]
+    allowed: Float[Array, ""]
+    floor: Float[Array, ""]
+    temperature: Float[Array, ""]
+
+
+class Rows(NamedTuple):
+    """Rows with the group of each, and the sizes of the groups among them."""
+
+    table: Table
+    group: Int[Array, " obs"]
+    group_size: Float[Array, " groups"]
+
+
+class Problem(NamedTuple):
+    """`fair`: the rows on which P is measured (Algorithm 3's D_n where there are mini-batches, all rows otherwise)."""
+
+    rows: Table
+    fair: Rows
+
+
+class State(NamedTuple):
+    """Parameters, Adam's averages and age, the learning rate; the rule travels along so that runs may differ in it."""
+
+    parameters: Components
+    first: Components
+    second: Components
+    age: Float[Array, ""]
+    rate: Float[Array, ""]
+    key: Int[Array, "2"]
+    rule: Rule
+
+
+def cluster_gaps(psi, rows: Rows) -> Float[Array, " clusters"]:
+    """The mean over pairs of groups of |share of one in cluster k - share of the other|, eq. (6) and (14)."""
+    n_groups = rows.group_size.shape[0]
+    share = jax.ops.segment_sum(psi, rows.group, n_groups) / rows.group_size[:, None]
+    first, second = jnp.triu_indices(n_groups, 1)
+    if len(first) == 0:
+        return jnp.zeros(psi.shape[1], psi.dtype)
+    return jnp.sqrt(jnp.square(share[first] - share[second]) + ROUND).mean(0)
+
+
+def penalty(log_joint, rows: Rows, rule: Rule) -> Float[Array, ""]:
+    """P: what is taken from the mean log-likelihood."""
+    soft, sharp = jax.nn.softmax(log_joint, 1), jax.nn.softmax(log_joint / rule.temperature, 1)
+    share, gaps = sharp.mean(0), cluster_gaps(soft, rows)
+    # A small cluster may differ by less: the same gap would be a larger share of its members.
+    allowed = rule.allowed * jnp.minimum(1.0, share.shape[0] * jax.lax.stop_gradient(share))
+    excess = jnp.maximum(gaps - allowed, 0) + jnp.maximum(cluster_gaps(sharp, rows) - allowed, 0)
+    unfair = jnp.where(jnp.isfinite(rule.allowed), excess.sum() / 2, gaps.max())
+    return rule.weight * unfair + FLOOR_WEIGHT * jnp.square(jnp.maximum(rule.floor - share, 0)).sum()
+
+
+@dataclass(frozen=True)
+class Ascent:
+    """One iteration of FMC-EM (Algorithm 2) or FMC-GD (Algorithm 1), or of their mini-batch form (Algorithm 3).
+
+    "em": an E-step, then steps of Adam on Q_fair, eq. (10), from the better of the old parameters and the M-step;
+    taken only if Q_fair has not decreased, eq. (11), so that the objective never decreases either. Without penalty the
+    M-step is best and this is plain EM. "gradient": the same with the objective itself in the place of Q_fair.
+    """
+
+    family: Family
+    solver: str = "em"
+    batch_size: int | None = None
+
+    def __call__(self, problem: Problem, state: State):
+        key, draw = jax.random.split(state.key)
+        table = problem.rows if self.batch_size is None else self.batch(draw, problem.rows)
+        responsibilities = jax.nn.softmax(self.family.log_joint(state.parameters, table), 1)
+
+        def merit(parameters):
+            return self.merit(parameters, problem, state.rule, table, responsibilities)
+
+        m_step = self.family.m_step(state.parameters, table, responsibilities)
+        now, after = merit(state.parameters), merit(m_step)
+        start, known = choose(after < now, (m_step, after), (state.parameters, now))
+        moved = self.climb(merit, state._replace(parameters=start))
+        taken = (merit(moved.parameters) < known) | (self.batch_size is not None)
+        rate = state.rate * (jnp.where(taken, FASTER, SLOWER) if self.batch_size is None else BATCH_SLOWER)
+        parameters = choose(taken, moved.parameters, start)
+        return moved._replace(parameters=parameters, rate=rate, key=key), self.loss(parameters, problem, state.rule)
+
+    def batch(self, key, table: Table) -> Table:
+        rows = jax.random.randint(key, (self.batch_size,), 0, table.x.shape[0])
+        return jax.tree.map(lambda part: part[rows], table)
+
+    def merit(self, parameters, problem: Problem, rule: Rule, table: Table, responsibilities):
+        """-Q_fair per row, or the negative objective; of `table`, with the penalty of the fair rows."""
+        log_joint = on_fair = self.family.log_joint(parameters, problem.fair.table)
+        if self.batch_size is not None:
+            log_joint = self.family.log_joint(parameters, table)
+        each = (responsibilities * log_joint).sum(1) if self.solver == "em" else jax.nn.logsumexp(log_joint, 1)
+        return penalty(on_fair, problem.fair, rule) - each.mean()
+
+    def loss(self, parameters, problem: Problem, rule: Rule):
+        """P - l / N, of the fair rows."""
+        log_joint = self.family.log_joint(parameters, problem.fair.table)
+        return penalty(log_joint, problem.fair, rule) - jax.nn.logsumexp(log_joint, 1).mean()
+
+    def climb(self, merit, state: State) -> State:
+        """INNER_STEPS of Adam."""
+
+        def step(_, state):
+            gradient = jax.grad(merit)(state.parameters)
+            age = state.age + 1
+            first = jax.tree.map(lambda m, g: DECAY[0] * m + (1 - DECAY[0]) * g, state.first, gradient)
+            second = jax.tree.map(lambda v, g: DECAY[1] * v + (1 - DECAY[1]) * g * g, state.second, gradient)
+            unbiased = state.rate / (1 - DECAY[0] ** age), 1 / (1 - DECAY[1] ** age)
+            parameters = jax.tree.map(
+                lambda p, m, v: p - unbiased[0] * m / (jnp.sqrt(unbiased[1] * v) + 1e-8),
+                state.parameters,
+                first,
+                second,
+            )
+            return state._replace(parameters=parameters, first=first, second=second, age=age)
+
+        return jax.lax.fori_loop(0, INNER_STEPS, step, state)
+
+
+def choose(condition, yes, no) -> Any:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+
+
+def start_state(parameters: Components, rule: Rule, rate, seed) -> State:
+    """A fresh state at `parameters`."""
+    zero = jax.tree.map(jnp.zeros_like, parameters)
+    rule = Rule(*(jnp.float32(part) for part in rule))
+    return State(parameters, zero, zero, jnp.float32(0), jnp.float32(rate), jax.random.PRNGKey(seed), rule)

@@ -1,0 +1,329 @@
+"""Variational fair clustering, VFC: Ziko, Yuan, Granger and Ben Ayed (2021).
+
+Minimises E(S) = F(S) + weight * sum_k KL(U || P_k) over soft assignments S (obs, clusters), eq. (2)-(4), with F the
+k-means or k-medians cost *per row*, or the normalised cut. The update is (13), s <- s exp(-(a + weight b) / L), a
+mirror-descent step whose L follows the objective: a step that would raise E is refused and L doubled, so that E never
+increases and rows need not be normalised.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from bayesfair._check import check_integer, check_number, message
+from bayesfair.engines.base import Engine, kmeans_centers, relocate_empty
+from bayesfair.engines.optimize import Outcome, minimize
+from bayesfair.fairness import kl_error, target_proportions
+from bayesfair.fairness.metrics import check_target
+
+__all__ = ["VariationalFairClustering"]
+
+FLOOR = -15.0  # smallest log s below the largest of its row: what was given up can still come back
+START = -3.0  # log s of the other clusters at the start
+NEIGHBOURS = 20
+PATIENCE = 8  # refused steps count as quiet ones: so many doublings of L before a run may stop
+PATH, FINE_PATH = 6, 4  # weights of the batched path, and of the one between its last unfair and first fair weight
+BATCH_ELEMENTS = 2**25  # of all soft assignments that advance together
+
+
+class Problem(NamedTuple):
+    """The data. `graph`: for the normalised cut alone."""
+
+    x: Float[Array, "obs dim"]
+    square: Float[Array, " obs"]
+    group: Int[Array, " obs"]
+    target: Float[Array, " groups"]
+    graph: Any = ()
+
+
+class Graph(NamedTuple):
+    """A symmetric affinity as a list of its entries, sorted by row."""
+
+    row: Int[Array, " entries"]
+    column: Int[Array, " entries"]
+    value: Float[Array, " entries"]
+    degree: Float[Array, " obs"]
+
+
+class State(NamedTuple):
+    """Soft assignments with what was computed from them; `loss` is E."""
+
+    log_s: Float[Array, "obs clusters"]
+    potential: Float[Array, "obs clusters"]  # obs * dF/dS
+    masses: Float[Array, "clusters groups"]
+    centers: Float[Array, "clusters dim"]
+    loss: Float[Array, ""]
+    lipschitz: Float[Array, ""]
+    weight: Float[Array, ""]
+
+
+def squared_distances(problem: Problem, centers):
+    """||x_i - c_k||^2; the data are centred, so that the expanded form cancels little."""
+    square = jnp.square(centers).sum(1)
+    return jnp.maximum(problem.square[:, None] - 2 * problem.x @ centers.T + square, 0.0)
+
+
+def k_means(problem: Problem, s, centers):
+    """(cost per row, potentials, centres) of sum_ik s_ik ||x_i - c_k||^2 with c_k the weighted means (Table 1)."""
+    centers = (s.T @ problem.x) / s.sum(0)[:, None]
+    potential = squared_distances(problem, centers)
+    return (s * potential).sum(1).mean(), potential, centers
+
+
+def k_medians(problem: Problem, s, centers):
+    """The same with ||x_i - c_k||: centres take one Weiszfeld step, which never raises the cost.
+
+    The paper's centres are medoids; the geometric median costs no more and needs no N^2 distances.
+    """
+    distance = jnp.sqrt(squared_distances(problem, centers))
+    pull = s / jnp.maximum(distance, 1e-6)
+    centers = (pull.T @ problem.x) / pull.sum(0)[:, None]
+    potential = jnp.sqrt(squared_distances(problem, centers))
+    return (s * potential).sum(1).mean(), potential, centers
+
+
+def normalized_cut(problem: Problem, s, centers):
+    """K - sum_k s_k' W s_k / d' s_k and obs times its gradient (Table 1)."""
+    graph = problem.graph
+    entries = graph.value[:, None] * s[graph.column]
+    ws = jax.ops.segment_sum(entries, graph.row, s.shape[0], indices_are_sorted=True)
+    volume = graph.degree @ s
+    within = (s * ws).sum(0)
+    potential = graph.degree[:, None] * within / volume**2 - 2 * ws / volume
+    return s.shape[1] - (within / volume).sum(), s.shape[0] * potential, centers
+
+
+OBJECTIVES = {"kmeans": k_means, "kmedians": k_medians, "ncut": normalized_cut}
+
+
+def fairness_penalty(masses, target):
+    """sum_k KL(U || P_k), eq. (2)-(3), from the masses of the groups in the clusters; groups that U leaves out are free."""
+    share = masses / masses.sum(1, keepdims=True)
+    return jnp.where(target > 0, target * jnp.log(target / share), 0.0).sum()
+
+
+def fairness_potential(masses, target, n_obs):
+    """obs * d/ds_pk of the penalty for a member of group j, (clusters, groups): eq. (9) without 1 / L."""
+    size = masses.sum(1, keepdims=True)
+    return n_obs / size * (1 - target * size / masses)
+
+
+@dataclass(frozen=True)
+class Descent:
+    """One step of (13) on the objective of that name."""
+
+    objective: str
+
+    def evaluate(self, problem: Problem, log_s, centers, weight, lipschitz) -> State:
+        s = jnp.exp(log_s)
+        cost, potential, centers = OBJECTIVES[self.objective](problem, s, centers)
+        masses = jax.ops.segment_sum(s, problem.group, problem.target.shape[0]).T
+        loss = cost + weight * fairness_penalty(masses, problem.target)
+        return State(log_s, potential, masses, centers, loss, lipschitz, weight)
+
+    def __call__(self, problem: Problem, state: State):
+        unfair = fairness_potential(state.masses, problem.target, problem.x.shape[0])
+        gradient = state.potential + state.weight * unfair.T[problem.group]
+        log_s = log_simplex(state.log_s - gradient / state.lipschitz)
+        new = self.evaluate(problem, log_s, state.centers, state.weight, state.lipschitz / 1.3)
+        refused = state._replace(lipschitz=2 * state.lipschitz)
+        state = jax.tree.map(lambda a, b: jnp.where(new.loss <= state.loss, a, b), new, refused)
+        return state, state.loss
+
+
+def log_simplex(logits):
+    """Normalised logarithms, none further than FLOOR below the largest of its row."""
+    return jax.nn.log_softmax(jnp.maximum(logits - logits.max(1, keepdims=True), FLOOR), 1)
+
+
+class VariationalFairClustering(Engine):
+    """k-means, k-medians or normalised cut with a Kullback-Leibler penalty on unfair clusters (VFC, eq. 2-13).
+
+    Parameters
+    ----------
+    n_clusters: K. objective: "kmeans", "kmedians" (Euclidean distance to geometric medians), or "ncut" (a sparse graph
+        of 20 nearest neighbours).
+    fairness_weight: of sum_k KL(U || P_k) against the cost *per row* (the normalised cut as it is); the paper's lambda
+        divided by N. None takes the cost per row of k-means without fairness (1 for "ncut"), a weight without scale.
+    max_fairness_error: instead, the smallest weight of a path whose hard clusters have sum_k KL at most this.
+    target_proportions: U, {group: proportion} or proportions in the order of the groups; None: those of the data.
+    n_init: k-means++ starts, run together. max_iter, tol: a run ends where E changes by less than `tol` of its size.
+
+    Attributes
+    ----------
+    labels_: argmax of the soft assignments (N,). soft_assignment_: (N, K). cluster_centers_: (K, d).
+    cost_: F of the hard clusters, summed over rows (the cut as it is). fairness_error_: sum_k KL of the hard clusters.
+    fairness_weight_: the weight used. objective_trace_: E, which never increases. n_iter_, converged_.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.make_vfc_synthetic()
+    >>> est = bf.VariationalFairClustering(2, random_state=0).fit(data.features, sensitive_features=data.sensitive)
+    >>> est.labels_.shape
+    (400,)
+    """
+
+    def __init__(
+        self,
+        n_clusters=10,
+        *,
+        objective="kmeans",
+        fairness_weight=None,
+        max_fairness_error=None,
+        target_proportions=None,
+        n_init=2,
+        max_iter=300,
+        tol=1e-5,
+        random_state=None,
+        progress_bar=False,
+    ):
+        self.n_clusters = n_clusters
+        self.objective = objective
+        self.fairness_weight = fairness_weight
+        self.max_fairness_error = max_fairness_error
+        self.target_proportions = target_proportions
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.progress_bar = progress_bar
+
+    def fit(self, X, y=None, *, sensitive_features=None):
+        """Cluster a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q); None warns and is plain.
+
+        Raises
+        ------
+        TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
+        """
+        self._check_settings()
+        data = self._data(X, sensitive_features, self.n_clusters)
+        target = target_proportions(data.groups) if self.target_proportions is None else self._target(data.groups)
+        middle = data.X.mean(0)
+        starts = kmeans_centers(data.X - middle, self.n_clusters, data.seed, check_integer("n_init", self.n_init))
+        problem = make_problem(data.X - middle, data.groups.code, target, self.objective)
+        scale = 1.0 if self.objective == "ncut" else cost_per_row(problem, starts[0], self.objective)
+        run = self._run(problem, starts, data.groups, target, scale)
+        self._finish(data, middle, problem, run, target)
+        return self
+
+    def _check_settings(self):
+        if self.objective not in OBJECTIVES:
+            remedy = "See the docstring for what each minimises."
+            raise ValueError(message("objective", f"be one of {tuple(OBJECTIVES)}", repr(self.objective), remedy))
+        if self.fairness_weight is not None and self.max_fairness_error is not None:
+            rule, remedy = "be None where max_fairness_error is given", "Give one of the two."
+            raise ValueError(message("fairness_weight", rule, self.fairness_weight, remedy))
+        for name in ("fairness_weight", "max_fairness_error"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), minimum=0)
+        check_integer("max_iter", self.max_iter)
+
+    def _target(self, groups):
+        return check_target(self.target_proportions, groups)
+
+    def _run(self, problem, starts, groups, target, scale) -> Outcome:
+        """The best run at the weight asked for, or at the smallest weight of a path that is fair enough."""
+        if self.max_fairness_error is None:
+            weight = scale if self.fairness_weight is None else float(self.fairness_weight)
+            return self._descend(problem, starts, [weight] * len(starts)).best
+        unfair, fair = 0.0, None
+        for size in (PATH, FINE_PATH):
+            weights = scale * np.geomspace(0.05, 20, size) if fair is None else np.linspace(unfair, fair, size + 1)[1:]
+            runs = self._descend(problem, starts[:1].repeat(size, 0), weights)
+            error = np.array([self._error(runs.run(i), groups, target) for i in range(size)])
+            first = int(np.argmax(error <= self.max_fairness_error))
+            if error[first] > self.max_fairness_error:
+                rule = "be reached on the path of weights"
+                bad = f"{self.max_fairness_error}, where the smallest error found is {error.min():.3g}"
+                raise ValueError(message("max_fairness_error", rule, bad, "Allow more, or ask for fewer clusters."))
+            unfair, fair = (weights[first - 1] if first else unfair), weights[first]
+        return runs.run(first)
+
+    def _descend(self, problem, starts, weights) -> Outcome:
+        """One run per pair of start and weight, in batches that fit the memory."""
+        descent = Descent(self.objective)
+        size = max(1, BATCH_ELEMENTS // (len(problem.x) * self.n_clusters))
+        parts = []
+        for first in range(0, len(starts), size):
+            some = [
+                start_state(descent, problem, center, weight)
+                for center, weight in zip(starts[first : first + size], weights[first : first + size])
+            ]
+            state = jax.tree.map(lambda *leaves: jnp.stack(leaves), *some)
+            settings = {"max_iter": self.max_iter, "tol": self.tol, "patience": PATIENCE}
+            parts.append(minimize(descent, problem, state, progress_bar=self.progress_bar, **settings))
+        return concatenate(parts)
+
+    def _error(self, run, groups, target):
+        return kl_error(np.asarray(run.state.log_s.argmax(1)), groups, target)
+
+    def _finish(self, data, middle, problem, run, target):
+        log_s = np.asarray(run.state.log_s)
+        self.labels_ = relocate_empty(log_s.argmax(1), -log_s)
+        self.soft_assignment_ = np.exp(log_s)
+        hard = jax.nn.one_hot(self.labels_, self.n_clusters, dtype=problem.x.dtype)
+        cost, _, centers = OBJECTIVES[self.objective](problem, hard, run.state.centers)
+        self.cost_ = float(cost) * (1 if self.objective == "ncut" else len(data.X))
+        if self.objective == "ncut":
+            _, _, centers = k_means(problem, hard, None)
+        self.cluster_centers_ = np.asarray(centers, np.float64) + middle
+        self.fairness_error_ = kl_error(self.labels_, data.groups, target)
+        self.fairness_weight_ = float(run.state.weight)
+        self._record(run, "raise max_iter, or tol.")
+
+    def _assign(self, X):
+        from scipy.spatial.distance import cdist
+
+        return cdist(X, self.cluster_centers_).argmin(1)
+
+
+def make_problem(X, group, target, objective) -> Problem:
+    """`X` centred, in float32 on the device."""
+    graph = neighbour_graph(X) if objective == "ncut" else ()
+    x = jnp.asarray(X, jnp.float32)
+    square = jnp.asarray((X**2).sum(1), jnp.float32)
+    return Problem(x, square, jnp.asarray(group), jnp.asarray(target, jnp.float32), graph)
+
+
+def neighbour_graph(X) -> Graph:
+    """The symmetric 20-nearest-neighbour affinity (w + w') / 2 with w in {0, 1}."""
+    from sklearn.neighbors import kneighbors_graph
+
+    nearest = kneighbors_graph(X, min(NEIGHBOURS, len(X) - 1))
+    affinity = ((nearest + nearest.T) / 2).tocoo()
+    order = np.argsort(affinity.row, kind="stable")
+    degree = np.asarray(affinity.sum(1)).ravel()
+    entries = affinity.row[order], affinity.col[order], affinity.data[order].astype(np.float32)
+    return Graph(*map(jnp.asarray, entries), jnp.asarray(degree, jnp.float32))
+
+
+def cost_per_row(problem: Problem, centers, objective):
+    """Of nearest centres, without fairness."""
+    square = np.asarray(squared_distances(problem, jnp.asarray(centers, jnp.float32))).min(1)
+    return float(max((square if objective == "kmeans" else np.sqrt(square)).mean(), np.finfo(np.float32).tiny))
+
+
+def start_state(descent: Descent, problem: Problem, centers, weight) -> State:
+    """Nearly hard assignments to the nearest of `centers`, and L at the size of the potentials' differences."""
+    centers = jnp.asarray(centers, jnp.float32)
+    nearest = squared_distances(problem, centers).argmin(1)
+    log_s = log_simplex(jnp.where(jax.nn.one_hot(nearest, len(centers), dtype=bool), 0.0, START))
+    state = descent.evaluate(problem, log_s, centers, jnp.float32(weight), jnp.float32(1.0))
+    spread = (state.potential.mean(1) - state.potential.min(1)).mean()
+    return state._replace(lipschitz=jnp.maximum(spread, jnp.finfo(jnp.float32).tiny))
+
+
+def concatenate(parts) -> Outcome:
+    """Batches of runs as one; traces are padded to the longest."""
+    longest = max(part.trace.shape[1] for part in parts)
+    padded = [
+        np.pad(part.trace, ((0, 0), (0, longest - part.trace.shape[1])), constant_values=np.nan) for part in parts
+    ]
+    state = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *[part.state for part in parts])
+    rest = [np.concatenate([getattr(part, name) for part in parts]) for name in ("loss", "n_iter", "status")]
+    return Outcome(state, rest[0], np.concatenate(padded), *rest[1:])
