@@ -21,10 +21,13 @@ __all__ = ["FairMixture"]
 
 DEFAULT_GAP = 0.01
 MARGIN = 0.8  # of max_gap that the penalty aims at
-WEIGHT = 10.0  # of the exact penalty to begin with, per observation
-EXPLORE_ROWS, EXPLORE_ITERATIONS, EXPLORE_RATE, EXPLORE_TEMPERATURE = 6_000, 50, 0.02, 0.6
-RATE, TEMPERATURE = 0.02, 0.3
-STAGES = 3  # how often the penalty is made stricter while hard or soft clusters are not fair enough
+WEIGHT = 30.0  # of the exact penalty to begin with, per observation
+# Starts are explored on a sub-sample. Under max_gap they begin hot, every component as wide as the data, and the
+# responsibilities that have to be fair sharpen step by step: from k-means clusters, tight unfair ones never came loose.
+EXPLORE_ROWS, EXPLORE_ITERATIONS = 6_000, 25
+ANNEALING = 1.0, 0.5, 0.25, 0.12
+RATE = 0.02  # of Adam, on scaled columns
+STRICTER = 3  # how often the weight is tripled and the temperature halved while clusters are not fair, or empty
 PATIENCE = 6
 
 
@@ -141,41 +144,43 @@ class FairMixture(Engine):
         fair = rows if self.batch_size is None else rows[: max(self.batch_size, EXPLORE_ROWS)]
         return Problem(_take(table, rows), _fair_rows(table, groups, fair))
 
-    def _rule(self, weight=None, temperature=TEMPERATURE) -> Rule:
+    def _rules(self) -> list[Rule]:
+        """The rules a start is taken through: one, lambda Delta; or the exact penalty at falling temperatures."""
         floor = self.min_share / self.n_components
-        if self.fairness_weight is None:
-            allowed = MARGIN * (DEFAULT_GAP if self.max_gap is None else self.max_gap)
-            return Rule(WEIGHT if weight is None else weight, allowed, floor, temperature)
-        return Rule(self.fairness_weight, np.inf, floor if self.fairness_weight else 0.0, 1.0)
+        if self.fairness_weight is not None:
+            return [Rule(self.fairness_weight, np.inf, floor if self.fairness_weight else 0.0, ANNEALING[-1])]
+        allowed = MARGIN * (DEFAULT_GAP if self.max_gap is None else self.max_gap)
+        return [Rule(WEIGHT, allowed, floor, temperature) for temperature in ANNEALING]
 
     def _learn(self, problem, table, data, rows):
-        """Explore from several starts, then go on from the best, stricter while not fair enough; (outcome, is it fair)."""
-        parameters = self._explore(table, data, rows)
-        weight, temperature = WEIGHT, TEMPERATURE
-        for _ in range(STAGES):
-            rule = self._rule(weight, temperature)
-            state = start_state(parameters, rule, RATE, data.seed)
-            outcome = self._minimize(problem, stack([state]), self.max_iter).best
-            parameters, fair = outcome.state.parameters, self._is_fair(outcome.state.parameters, table, data.groups)
-            if fair or self.fairness_weight is not None:
+        """Explore from several starts, go on from the best with all rows; (outcome, is it fair enough)."""
+        rules = self._rules()
+        parameters = self._explore(table, data, rows, rules)
+        for rule in rules[-2:]:
+            outcome = self._minimize(problem, [parameters], rule, self.max_iter, data.seed).best
+            parameters = outcome.state.parameters
+        for _ in range(STRICTER if np.isfinite(rule.allowed) else 0):
+            if self._is_fair(parameters, table, data.groups, rule):
                 break
-            weight, temperature = 3 * weight, temperature / 2
-        return outcome, fair
+            rule = rule._replace(weight=3 * rule.weight, temperature=rule.temperature / 2)
+            outcome = self._minimize(problem, [parameters], rule, self.max_iter, data.seed).best
+            parameters = outcome.state.parameters
+        return outcome, self._is_fair(parameters, table, data.groups, rule)
 
-    def _explore(self, table, data, rows) -> Components:
+    def _explore(self, table, data, rows, rules) -> Components:
         """The best parameters of `n_init` starts on part of the rows."""
         few = rows[:EXPLORE_ROWS]
         part = _take(table, few)
-        fair = _fair_rows(table, data.groups, few)
+        problem = Problem(part, _fair_rows(table, data.groups, few))
         points = np.hstack([np.asarray(part.x), np.asarray(part.levels)]).astype(np.float64)
         starts = kmeans_centers(points, self.n_components, data.seed, self.n_init)
         parameters = [self._parameters_at(part, points, centers) for centers in starts]
-        states = [
-            start_state(one, self._rule(temperature=EXPLORE_TEMPERATURE), EXPLORE_RATE, data.seed) for one in parameters
-        ]
-        return self._minimize(
-            Problem(part, fair), stack(states), EXPLORE_ITERATIONS, batch_size=None
-        ).best.state.parameters
+        if np.isfinite(rules[0].allowed) and len(data.groups.names) > 1:
+            parameters = [self._family.heated(one) for one in parameters]
+        for rule in rules:
+            outcome = self._minimize(problem, parameters, rule, EXPLORE_ITERATIONS, data.seed, batch_size=None)
+            parameters = [outcome.run(i).state.parameters for i in range(self.n_init)]
+        return outcome.best.state.parameters
 
     def _parameters_at(self, table, points, centers) -> Components:
         """The M-step of hard assignments to the nearest centre."""
@@ -192,20 +197,24 @@ class FairMixture(Engine):
         )
         return self._family.m_step(blank, table, hard)
 
-    def _minimize(self, problem, states, max_iter, batch_size=-1):
-        batch_size = self.batch_size if batch_size == -1 else batch_size
+    def _minimize(self, problem, parameters, rule, max_iter, seed, **batch):
+        batch_size = batch.get("batch_size", self.batch_size)
         ascent = Ascent(self._family, self.solver, batch_size)
+        states = stack([start_state(one, rule, RATE, seed) for one in parameters])
         patience = PATIENCE if batch_size is None else 5 * PATIENCE
         settings = {"tol": self.tol, "patience": patience, "progress_bar": self.progress_bar}
         return minimize(ascent, problem, states, max_iter=max_iter, **settings)
 
-    def _is_fair(self, parameters, table, groups):
-        rule = self._rule()
+    def _is_fair(self, parameters, table, groups, rule):
+        """Soft and hard clusters within max_gap, and none of them (nearly) empty."""
         if not np.isfinite(rule.allowed):
             return True
         log_joint = np.asarray(log_joint_of(self._family, parameters, table))
-        most = rule.allowed / MARGIN
-        return max(gap(_softmax(log_joint), groups), gap(log_joint.argmax(1), groups)) <= most
+        share = np.bincount(log_joint.argmax(1), minlength=self.n_components) / len(log_joint)
+        return (
+            share.min() >= rule.floor / 2
+            and max(gap(_softmax(log_joint), groups), gap(log_joint.argmax(1), groups)) <= rule.allowed / MARGIN
+        )
 
     def _finish(self, outcome, table, groups, fair):
         self._parameters = parameters = outcome.state.parameters
@@ -222,7 +231,7 @@ class FairMixture(Engine):
         name = type(self).__name__
         if not fair:
             warnings.warn(
-                f"{name}: max_gap was not met, gap_ is {self.gap_:.4f} and hard_gap_ {self.hard_gap_:.4f}. "
+                f"{name}: max_gap and min_share were not both met, gap_ is {self.gap_:.4f} and hard_gap_ {self.hard_gap_:.4f}. "
                 "Remedy: raise max_gap or n_init, or ask for fewer components.",
                 ConvergenceWarning,
                 stacklevel=4,

@@ -76,6 +76,10 @@ class Family:
             start += n
         return jnp.concatenate(parts, 1) if parts else logits
 
+    def heated(self, parameters: Components) -> Components:
+        """Every Gaussian as wide as the (scaled) data, around its mean."""
+        return parameters._replace(spread=jnp.zeros_like(parameters.spread))
+
     def m_step(self, old: Components, table: Table, responsibilities) -> Components:
         """The maximiser of Q, eq. (9); a component with (almost) nobody keeps its place and loses its weight."""
         mass = responsibilities.sum(0)
