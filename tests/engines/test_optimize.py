@@ -1,0 +1,84 @@
+"""The shared loop on problems whose answers are known."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from bayesfair.engines.base import kmeans_centers, relocate_empty
+from bayesfair.engines.optimize import CHUNK, Outcome, converged_or_warn, minimize
+
+
+class Problem(NamedTuple):
+    goal: object
+
+
+def halve(problem, x):
+    x = x + (problem.goal - x) / 2
+    return x, jnp.square(x - problem.goal).sum() + 1.0
+
+
+def explode(problem, x):
+    x = x * problem.goal
+    return x, jnp.where(x > 100, jnp.inf, x)
+
+
+def test_runs_reach_their_minimum_and_stop():
+    starts = jnp.array([[4.0], [1e4]])
+    outcome = minimize(halve, Problem(jnp.array([1.0])), starts, max_iter=100, tol=1e-6)
+    np.testing.assert_allclose(outcome.state, 1.0, atol=1e-3)
+    assert outcome.n_iter[0] < outcome.n_iter[1] < 100
+    assert (outcome.status == 1).all()
+    np.testing.assert_allclose(outcome.loss, 1.0, atol=1e-5)
+
+
+def test_traces_hold_every_iteration_of_each_run():
+    outcome = minimize(halve, Problem(jnp.array([0.0])), jnp.array([[2.0], [64.0]]), max_iter=3 * CHUNK, tol=1e-6)
+    first = outcome.run(0)
+    np.testing.assert_allclose(first.trace[:3], [2.0, 1.25, 1.0625])
+    assert len(first.trace) == first.n_iter
+    assert np.isnan(outcome.trace[0, first.n_iter :]).all()
+    assert (np.diff(first.trace) <= 0).all()
+
+
+def test_max_iter_is_kept_across_chunks():
+    outcome = minimize(halve, Problem(jnp.array([0.0])), jnp.full((1, 1), 1e15), max_iter=CHUNK + 2, tol=0.0)
+    assert outcome.n_iter[0] == CHUNK + 2
+    assert outcome.trace.shape == (1, CHUNK + 2)
+    assert outcome.status[0] == 0
+
+
+def test_a_loss_that_is_not_finite_keeps_the_last_finite_state():
+    outcome = minimize(explode, Problem(jnp.float32(3.0)), jnp.array([1.0]), max_iter=50, tol=1e-9)
+    assert outcome.state[0] == 81.0
+    assert outcome.loss[0] == 81.0
+    assert outcome.status[0] == 2
+    with pytest.warns(ConvergenceWarning, match="stopped being finite after 4 iterations"):
+        assert not converged_or_warn(outcome.best, object(), "rescale.")
+
+
+def test_outcomes_are_told_in_words():
+    blank = np.array([])
+    with pytest.warns(ConvergenceWarning, match="not converged after 7 iterations. Remedy: more"):
+        converged_or_warn(Outcome(None, 1.0, blank, 7, 0), object(), "more")
+    with pytest.raises(FloatingPointError, match="not finite at the start"):
+        converged_or_warn(Outcome(None, np.inf, blank, 0, 2), object(), "more")
+    assert converged_or_warn(Outcome(None, 1.0, blank, 7, 1), object(), "more")
+
+
+def test_the_best_run_is_the_one_of_least_finite_loss():
+    outcome = minimize(explode, Problem(jnp.float32(1.0)), jnp.array([3.0, 200.0, 2.0]), max_iter=3, tol=0.1)
+    assert outcome.best.loss == 2.0
+
+
+def test_empty_clusters_take_the_rows_that_suit_their_own_least():
+    cost = np.array([[0.0, 5, 5], [0.0, 5, 5], [3.0, 5, 5], [9.0, 1, 9]])
+    labels = relocate_empty(np.array([0, 0, 0, 1]), cost)
+    np.testing.assert_array_equal(labels, [0, 0, 2, 1])
+
+
+def test_more_clusters_than_distinct_rows_are_refused():
+    with pytest.raises(ValueError, match="at most the number of distinct rows, 2"):
+        kmeans_centers(np.repeat([[0.0], [1.0]], 5, 0), 3, 0)

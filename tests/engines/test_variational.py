@@ -1,0 +1,216 @@
+"""VFC against enumeration, against its gradient, against k-means, and on real data."""
+
+import itertools
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import bayesfair as bf
+from bayesfair.engines import variational
+from bayesfair.engines.variational import OBJECTIVES, Descent, VariationalFairClustering, make_problem
+
+KINDS = tuple(OBJECTIVES)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    group = rng.choice(["a", "b", "c"], 240, p=[0.5, 0.3, 0.2])
+    X = rng.normal(size=(240, 3)) + 2 * (group == "a")[:, None] * [1, 0, 0] + 1.5 * (group == "b")[:, None] * [0, 1, 1]
+    return X, group
+
+
+def fit(data, k=3, **settings):
+    X, group = data
+    return VariationalFairClustering(k, random_state=0, **settings).fit(X, sensitive_features=group)
+
+
+@pytest.mark.parametrize("objective", KINDS)
+@pytest.mark.parametrize("weight", [0.0, 0.5, 5.0])
+def test_the_objective_never_increases(data, objective, weight):
+    trace = fit(data, objective=objective, fairness_weight=weight, max_iter=2000).objective_trace_
+    assert len(trace) > 3
+    assert (np.diff(trace) <= 1e-6 * abs(trace[0])).all()
+
+
+def test_rows_need_not_be_normalised(data):
+    X, group = data
+    for scale in (1e-3, 1e3):
+        est = fit((scale * X, group))
+        assert est.converged_
+        assert adjusted_rand_score(est.labels_, fit(data).labels_) > 0.97
+
+
+@pytest.mark.parametrize("objective", ["kmeans", "ncut"])
+def test_potentials_are_the_gradient_of_the_objective(data, objective):
+    """Also with fairness: a sign or a factor N off would fail."""
+    X, group = data
+    code = np.unique(group, return_inverse=True)[1]
+    problem = make_problem(X - X.mean(0), code, np.bincount(code) / len(code), objective)
+    log_s = jax.nn.log_softmax(jax.random.normal(jax.random.PRNGKey(1), (len(X), 3)), 1)
+    descent = Descent(objective)
+
+    def loss(s):
+        return descent.evaluate(problem, jnp.log(s), jnp.zeros((3, 3)), 0.7, 1.0).loss
+
+    state = descent.evaluate(problem, log_s, jnp.zeros((3, 3)), 0.7, 1.0)
+    unfair = variational.fairness_potential(state.masses, problem.target, len(X))
+    ours = (state.potential + 0.7 * unfair.T[problem.group]) / len(X)
+    np.testing.assert_allclose(ours, jax.grad(loss)(jnp.exp(log_s)), rtol=2e-3, atol=2e-5)
+
+
+def test_normalised_cut_against_its_definition(data):
+    X, _ = data
+    graph = variational.neighbour_graph(X)
+    W = np.zeros((len(X), len(X)))
+    W[np.asarray(graph.row), np.asarray(graph.column)] = graph.value
+    np.testing.assert_allclose(W, W.T)
+    est = fit(data, objective="ncut", fairness_weight=0.0)
+    s = np.eye(3)[est.labels_]
+    cut = 3 - sum((s[:, k] @ W @ s[:, k]) / (W.sum(1) @ s[:, k]) for k in range(3))
+    np.testing.assert_allclose(est.cost_, cut, rtol=1e-4)
+
+
+def test_without_fairness_it_is_k_means(data):
+    X, _ = data
+    est = fit(data, fairness_weight=0.0, n_init=10)
+    best = KMeans(3, n_init=10, random_state=0).fit(X)
+    np.testing.assert_allclose(est.cost_, best.inertia_, rtol=1e-3)
+
+
+def test_k_medians_reach_the_geometric_median(data):
+    from scipy.optimize import minimize
+
+    X, group = data
+    est = VariationalFairClustering(1, objective="kmedians", random_state=0, tol=1e-9).fit(X, sensitive_features=group)
+    oracle = minimize(lambda c: np.linalg.norm(X - c, axis=1).sum(), X.mean(0), tol=1e-10)
+    np.testing.assert_allclose(est.cost_, oracle.fun, rtol=1e-5)
+
+
+def test_against_every_hard_clustering_of_ten_rows():
+    """The best of all 2^10 assignments by eq. (4): no restart may do better, the best of ten comes within 3%."""
+    rng = np.random.default_rng(3)
+    group = np.array(["a", "b"] * 5)
+    X = rng.normal(size=(10, 2)) + 2 * (group == "a")[:, None]
+    weight, costs = 1.0, []
+    for labels in itertools.product([0, 1], repeat=10):
+        labels = np.array(labels)
+        if len(set(labels)) == 2 and min(map(len, map(set, (group[labels == 0], group[labels == 1])))) == 2:
+            within = sum(((X[labels == k] - X[labels == k].mean(0)) ** 2).sum() for k in (0, 1))
+            costs.append(within / 10 + weight * bf.fairness.kl_error(labels, group))
+    fits = [
+        VariationalFairClustering(2, fairness_weight=weight, random_state=i).fit(X, sensitive_features=group)
+        for i in range(10)
+    ]
+    ours = min(est.cost_ / 10 + weight * est.fairness_error_ for est in fits)
+    assert min(costs) * (1 - 1e-6) <= ours <= min(costs) * 1.03
+
+
+def test_weight_buys_fairness(data):
+    fits = [fit(data, fairness_weight=weight) for weight in (0.0, 1.0, 30.0)]
+    errors, costs = [est.fairness_error_ for est in fits], [est.cost_ for est in fits]
+    assert errors[0] > errors[1] > errors[2]
+    assert costs[0] < costs[1] < costs[2]
+    np.testing.assert_allclose(errors[2], bf.fairness.kl_error(fits[2].labels_, data[1]))
+
+
+def test_the_smallest_weight_that_is_fair_enough(data):
+    est = fit(data, max_fairness_error=0.05)
+    assert est.fairness_error_ <= 0.05
+    looser = fit(data, fairness_weight=0.5 * est.fairness_weight_)
+    assert looser.fairness_error_ > 0.05
+
+
+def test_target_proportions_by_name_and_by_order(data):
+    wanted = {"a": 0.4, "b": 0.3, "c": 0.3}
+    named = fit(data, target_proportions=wanted)
+    listed = fit(data, target_proportions=[0.4, 0.3, 0.3])
+    np.testing.assert_array_equal(named.labels_, listed.labels_)
+    np.testing.assert_allclose(named.fairness_error_, bf.fairness.kl_error(named.labels_, data[1], wanted))
+
+
+def test_a_permutation_of_rows_changes_nothing(data):
+    """From the same start: k-means++ itself depends on the order."""
+    X, group = data
+    code = np.unique(group, return_inverse=True)[1]
+    order = np.random.default_rng(1).permutation(len(X))
+    labels = []
+    for rows in (np.arange(len(X)), order):
+        problem = make_problem((X - X.mean(0))[rows], code[rows], np.bincount(code) / len(code), "kmeans")
+        est = VariationalFairClustering(3)
+        run = est._descend(problem, (X - X.mean(0))[None, :3], [1.0]).best
+        labels.append(np.asarray(run.state.log_s.argmax(1)))
+    np.testing.assert_array_equal(labels[0][order], labels[1])
+
+
+def test_batches_that_do_not_fit_at_once_give_the_same(data, monkeypatch):
+    whole = fit(data, max_fairness_error=0.05)
+    monkeypatch.setattr(variational, "BATCH_ELEMENTS", 2 * 240 * 3)
+    np.testing.assert_array_equal(whole.labels_, fit(data, max_fairness_error=0.05).labels_)
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"objective": "kmode"}, "`objective` must be one of"),
+        ({"fairness_weight": -1.0}, "`fairness_weight` must be a finite number, at least 0"),
+        (
+            {"fairness_weight": 1.0, "max_fairness_error": 0.1},
+            "`fairness_weight` must be None where max_fairness_error",
+        ),
+        ({"max_fairness_error": float("nan")}, "`max_fairness_error` must be a finite number"),
+        ({"target_proportions": [0.5, 0.5]}, "hold one proportion for each of the groups"),
+        ({"k": 241}, "`n_clusters` must be an integer, between 1 and 240"),
+        ({"max_iter": 0}, "`max_iter` must be an integer, at least 1"),
+        ({"max_fairness_error": 0.0}, "smallest error found"),
+    ],
+)
+def test_bad_settings_say_what_to_do(data, settings, match):
+    with pytest.raises(ValueError, match=match):
+        fit(data, **settings)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_bad_numbers_are_refused(data, bad):
+    X, group = data[0].copy(), data[1]
+    X[3, 1] = bad
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        fit((X, group))
+
+
+def test_odd_tables(data):
+    X, group = data
+    fit((np.column_stack([X, np.ones(len(X))]), group))  # a constant column
+    fit((X[:, :1], group), k=2)
+    fit((np.repeat(X[:60], 4, 0), group), k=2)
+    with pytest.raises(ValueError, match="distinct rows, 2"):
+        fit((np.repeat(X[:2], 120, 0), group))
+    with pytest.raises(ValueError, match="at least two groups"):
+        fit((X, np.repeat("a", len(X))))
+    with pytest.raises(ValueError, match="sensitive_features"):
+        fit((X, group[:-1]))
+
+
+@pytest.mark.skipif("BAYESFAIR_DATA" not in os.environ, reason="BAYESFAIR_DATA names no folder with UCI's files")
+def test_adult_beats_the_reference():
+    """Cost below 10,192 at a fairness error of at most 0.014 (the authors' code; issue 3)."""
+    adult = bf.datasets.load_adult(progress_bar=False)
+    X = ((adult.features - adult.features.mean()) / adult.features.std(ddof=0)).to_numpy()
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    est = VariationalFairClustering(10, max_fairness_error=0.014, random_state=0).fit(
+        X, sensitive_features=adult.sensitive
+    )
+    assert est.fairness_error_ <= 0.014
+    assert est.cost_ < 10_192
+
+
+@pytest.mark.filterwarnings("ignore:No sensitive features given")
+@parametrize_with_checks([VariationalFairClustering(3, max_iter=300)])
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
