@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._check import check_features, check_integer
+from bayesfair.engines.fairlet_kmeans import cluster_fairlets
 from bayesfair.fairlets import decompose
 from bayesfair.plots.style import axes_or_new
 
@@ -40,19 +41,14 @@ def elbow(X, sensitive, n_clusters=range(2, 9), *, composition="auto", random_st
 
 def elbow_costs(X, sensitive, n_clusters=range(2, 9), *, composition="auto", random_state=0) -> Costs:
     """The arrays behind `elbow`."""
-    from sklearn.cluster import KMeans
-
     X = check_features(X)
     numbers = np.array([check_integer("n_clusters", k, maximum=len(X)) for k in n_clusters])
     fairlet = decompose(X, sensitive, composition, random_state=random_state).fairlet
-    size = np.bincount(fairlet)
-    centers = np.stack([np.bincount(fairlet, column) for column in X.T], 1) / size[:, None]
+    settings = {"n_init": 10, "random_state": random_state}
     fair, plain = [], []
-    for k in numbers:
-        k = check_integer("n_clusters", int(k), maximum=len(size), remedy=f"There are {len(size)} fairlets.")
-        by_fairlet = KMeans(k, n_init=10, random_state=random_state).fit_predict(centers, sample_weight=size)
-        fair.append(_within_ss(X, by_fairlet[fairlet]))
-        plain.append(KMeans(k, n_init=10, random_state=random_state).fit(X).inertia_)
+    for k in numbers.tolist():
+        fair.append(_within_ss(X, cluster_fairlets(X, fairlet, k, **settings).labels_[fairlet]))
+        plain.append(cluster_fairlets(X, np.arange(len(X)), k, **settings).inertia_)
     return Costs(numbers, np.array(fair), np.array(plain))
 
 

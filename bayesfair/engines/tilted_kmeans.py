@@ -1,0 +1,299 @@
+"""Tilted k-means, TKM: individually fair centres through exponential tilting.
+
+Minimises sum_k (1/t) log((1/N) sum_i exp(t delta_ik ||x_i - c_k||^2)), where points outside cluster k count as
+exp(0) = 1. The limit t -> 0 is SSE / N, t -> infinity the sum of the clusters' squared radii (up to log N / t). The
+variant that divides by the cluster's own size instead of N, sum_k (1/t) log((1/n_k) sum_{i in k} exp(t d_ik)), tends to
+the sum of within-cluster *means*; it is not what this file minimises.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from sklearn.exceptions import ConvergenceWarning
+
+from bayesfair._arrays import short_sum
+from bayesfair._check import check_integer, check_number, message
+from bayesfair.engines.base import Engine, kmeans_centers
+from bayesfair.engines.optimize import minimize, stack
+
+__all__ = ["TiltedKMeans"]
+
+SAFE_EXPONENT = 30.0  # exp of it, summed over millions of rows, is far from float32's end
+LARGEST_EXPONENT = 1e6  # of t times a squared distance: beyond it float32 cannot tell two exponents apart
+HALVINGS = 6
+SGD_PATIENCE = 20
+
+
+class Problem(NamedTuple):
+    x: Float[Array, "obs dim"]
+    square: Float[Array, " obs"]
+    tilt: Float[Array, ""]
+    learning_rate: Float[Array, ""]
+
+
+class State(NamedTuple):
+    centers: Float[Array, "clusters dim"]
+    labels: Int[Array, " obs"]
+    key: Int[Array, "2"]
+
+
+def distances(problem: Problem, centers) -> Float[Array, "obs clusters"]:
+    """||x_i - c_k||^2 of centred data, up to ||x_i||^2: enough to find the nearest centre."""
+    return jnp.square(centers).sum(1) - 2 * problem.x @ centers.T
+
+
+def own_distances(problem: Problem, centers, labels) -> Float[Array, " obs"]:
+    return short_sum(jnp.square(problem.x - centers[labels]))
+
+
+def shifts(problem: Problem, own, labels, n_clusters):
+    """What is taken off the exponents of each cluster before they are exponentiated; 0 where none is large."""
+    largest = jax.ops.segment_max(problem.tilt * own, labels, n_clusters)
+    return jnp.maximum(largest - SAFE_EXPONENT, 0.0)
+
+
+def cluster_losses(problem: Problem, centers, labels) -> Float[Array, " clusters"]:
+    """(1/t) log(1 + sum_{i in k} (exp(t d_ik) - 1) / N), by expm1 where exponents are moderate; sum d / N at t = 0."""
+    n_clusters, n_obs = centers.shape[0], problem.x.shape[0]
+    own = own_distances(problem, centers, labels)
+    shift = shifts(problem, own, labels, n_clusters)
+    exponent = problem.tilt * own
+    large = jnp.exp(exponent - shift[labels]) - jnp.exp(-shift[labels])
+    terms = jnp.where(shift[labels] > 0, large, jnp.expm1(jnp.minimum(exponent, SAFE_EXPONENT)))
+    total = jax.ops.segment_sum(terms, labels, n_clusters) / n_obs
+    log = shift + jnp.where(shift > 0, jnp.log(jnp.exp(-shift) + total), jnp.log1p(total))
+    plain = jax.ops.segment_sum(own, labels, n_clusters) / n_obs
+    return jnp.where(problem.tilt > 0, log / jnp.where(problem.tilt > 0, problem.tilt, 1.0), plain)
+
+
+def tilted_weights(problem: Problem, centers, labels) -> Float[Array, " obs"]:
+    """d J_k / d d_ik: exp(t d_ik) over the sum in its cluster, others counting 1."""
+    n_clusters, n_obs = centers.shape[0], problem.x.shape[0]
+    own = own_distances(problem, centers, labels)
+    shift = shifts(problem, own, labels, n_clusters)
+    mass = jnp.exp(problem.tilt * own - shift[labels])
+    outside = n_obs - jax.ops.segment_sum(jnp.ones_like(own), labels, n_clusters)
+    total = jax.ops.segment_sum(mass, labels, n_clusters) + outside * jnp.exp(-shift)
+    return mass / total[labels]
+
+
+def newton_step(problem: Problem, centers, labels):
+    """-Hessian^-1 gradient of each J_k, which is smooth and strictly convex in c_k; at t = 0 the step to the mean."""
+    n_clusters, dim = centers.shape
+    weight = tilted_weights(problem, centers, labels)
+    offset = problem.x - centers[labels]
+    mass = jax.ops.segment_sum(weight, labels, n_clusters)
+    first = jax.ops.segment_sum(weight[:, None] * offset, labels, n_clusters)
+
+    def second(k):  # one cluster at a time: (obs, dim) in memory, never (obs, clusters, dim)
+        return ((weight * (labels == k))[:, None] * offset).T @ offset
+
+    spread = jax.lax.map(second, jnp.arange(n_clusters)) - first[:, :, None] * first[:, None, :]
+    hessian = jnp.maximum(mass, 1e-30)[:, None, None] * jnp.eye(dim) + 2 * problem.tilt * spread
+    return jnp.linalg.solve(hessian, first[:, :, None])[:, :, 0]
+
+
+def refine(problem: Problem, centers, labels):
+    """A Newton step of every centre, halved where it would raise its J_k; not taken at all if no halving helps."""
+    step = newton_step(problem, centers, labels)
+    before = cluster_losses(problem, centers, labels)
+
+    def halve(carry):
+        i, length, _ = carry
+        worse = cluster_losses(problem, centers + length[:, None] * step, labels) > before
+        length = jnp.where(worse, length / 2, length)
+        return i + 1, jnp.where(worse & (i == HALVINGS), 0.0, length), worse.any()
+
+    def go_on(carry):
+        i, _, worse = carry
+        return worse & (i <= HALVINGS)
+
+    start = 0, jnp.ones(len(centers), centers.dtype), jnp.bool_(True)
+    _, length, _ = jax.lax.while_loop(go_on, halve, start)
+    return centers + length[:, None] * step
+
+
+def assign(problem: Problem, state: State):
+    """Labels of the nearest centres (Algorithm 2), where that does not raise the objective.
+
+    It can: J_k is concave in what its members add, so that a move to a nearer centre may cost more than it saves. Then
+    labels minimise the linear bound of every J_k, which never raises the sum.
+    """
+    nearest = distances(problem, state.centers).argmin(1)
+    now = cluster_losses(problem, state.centers, state.labels).sum()
+    lower = cluster_losses(problem, state.centers, nearest).sum() <= now
+    return jax.lax.cond(lower, lambda: nearest, lambda: bounded_labels(problem, state))
+
+
+def bounded_labels(problem: Problem, state: State):
+    """argmin_k of expm1(t d_ik) / (1 + A_k), A_k = exp(t J_k) - 1 the sum in cluster k; in logarithms."""
+    square = jnp.maximum(distances(problem, state.centers) + problem.square[:, None], 0.0)
+    exponent = problem.tilt * square
+    log_expm1 = exponent + jnp.log(-jnp.expm1(-jnp.maximum(exponent, 1e-30)))
+    slope = problem.tilt * cluster_losses(problem, state.centers, state.labels)
+    labels = (log_expm1 - slope).argmin(1)
+    now = cluster_losses(problem, state.centers, state.labels).sum()
+    lower = cluster_losses(problem, state.centers, labels).sum() <= now  # rounding may disagree with the bound
+    return jnp.where(lower, labels, state.labels)
+
+
+def revive(problem: Problem, state: State) -> State:
+    """Centres of empty clusters go to the rows farthest from their own: the objective does not read them."""
+    n_clusters = state.centers.shape[0]
+    count = jax.ops.segment_sum(jnp.ones_like(state.labels), state.labels, n_clusters)
+    _, far = jax.lax.top_k(own_distances(problem, state.centers, state.labels), min(n_clusters, problem.x.shape[0]))
+    empty = count == 0
+    rank = jnp.minimum(jnp.cumsum(empty) - 1, len(far) - 1)
+    return state._replace(centers=jnp.where(empty[:, None], problem.x[far[rank]], state.centers))
+
+
+def newton(problem: Problem, state: State):
+    """Assignment, then refinement; the objective never increases."""
+    state = revive(problem, state)
+    labels = assign(problem, state)
+    centers = refine(problem, state.centers, labels)
+    return State(centers, labels, state.key), cluster_losses(problem, centers, labels).sum()
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    """An iteration of the paper's Algorithm 2: `n_epochs` gradient steps on mini-batches, then assignment of all."""
+
+    batch_size: int
+    n_epochs: int = 5
+
+    def __call__(self, problem: Problem, state: State):
+        state = revive(problem, state)
+        key, draw = jax.random.split(state.key)
+
+        def epoch(i, centers):
+            rows = jax.random.randint(jax.random.fold_in(draw, i), (self.batch_size,), 0, problem.x.shape[0])
+            batch = problem._replace(x=problem.x[rows], square=problem.square[rows])
+            labels = distances(batch, centers).argmin(1)
+            weight = tilted_weights(batch, centers, labels)[:, None] * (batch.x - centers[labels])
+            return centers + 2 * problem.learning_rate * jax.ops.segment_sum(weight, labels, len(centers))
+
+        centers = jax.lax.fori_loop(0, self.n_epochs, epoch, state.centers)
+        labels = distances(problem, centers).argmin(1)
+        return State(centers, labels, key), cluster_losses(problem, centers, labels).sum()
+
+
+class TiltedKMeans(Engine):
+    """k-means whose centres lean towards the members that are far away (TKM).
+
+    Parameters
+    ----------
+    n_clusters: K. tilt: t >= 0; 0 is k-means, large ones approach the centre of each cluster's smallest enclosing ball.
+    solver: "newton" (deterministic; the objective never increases) or "sgd", the paper's, with `learning_rate` and
+        `batch_size`.
+    n_init: k-means++ starts, run together.
+
+    Groups are not used: every row is to be treated alike. `sensitive_features` is taken so that engines can be swapped.
+
+    Attributes
+    ----------
+    cluster_centers_ (K, d), labels_ (N,), tilted_sse_: the objective. inertia_: sum of squared distances.
+    within_cluster_variance_ (K,): variance of the squared distances. max_distance_ (K,): of a member to its centre.
+    objective_trace_, n_iter_, converged_.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.load_diabetes()
+    >>> est = bf.TiltedKMeans(3, tilt=0.01, random_state=0).fit(data.features)
+    >>> est.cluster_centers_.shape[0]
+    3
+    """
+
+    def __init__(
+        self,
+        n_clusters=4,
+        *,
+        tilt=0.1,
+        solver="newton",
+        learning_rate=0.05,
+        batch_size=100,
+        n_init=4,
+        max_iter=500,
+        tol=1e-6,
+        random_state=None,
+        progress_bar=False,
+    ):
+        self.n_clusters = n_clusters
+        self.tilt = tilt
+        self.solver = solver
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.progress_bar = progress_bar
+
+    def fit(self, X, y=None, *, sensitive_features=None):
+        """Cluster a table X (N, d).
+
+        Raises
+        ------
+        TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
+        """
+        if self.solver not in ("newton", "sgd"):
+            rule, remedy = "be 'newton' or 'sgd'", "See the docstring."
+            raise ValueError(message("solver", rule, repr(self.solver), remedy))
+        check_number("tilt", self.tilt, minimum=0)
+        check_number("learning_rate", self.learning_rate)
+        for name in ("n_init", "max_iter", "batch_size"):
+            check_integer(name, getattr(self, name))
+        data = self._data(X, sensitive_features, self.n_clusters, fair=False)
+        middle = data.X.mean(0)
+        problem = self._problem(data.X - middle)
+        starts = kmeans_centers(data.X - middle, self.n_clusters, data.seed, self.n_init)
+        states = [start_state(problem, centers, data.seed + i) for i, centers in enumerate(starts)]
+        step = newton if self.solver == "newton" else GradientDescent(self.batch_size)
+        patience = 1 if self.solver == "newton" else SGD_PATIENCE
+        settings = {"max_iter": self.max_iter, "tol": self.tol, "progress_bar": self.progress_bar}
+        outcome = minimize(step, problem, stack(states), patience=patience, **settings).best
+        self._finish(data.X, middle, outcome)
+        return self
+
+    def _problem(self, X) -> Problem:
+        square = (X**2).sum(1)
+        exponent = self.tilt * 4 * square.max()
+        if not exponent <= LARGEST_EXPONENT:
+            rule = f"keep tilt times squared distances within {LARGEST_EXPONENT:.0e}"
+            remedy = f"Scale the columns of X, or use a tilt below {LARGEST_EXPONENT / (4 * square.max()):.3g}."
+            raise ValueError(message("tilt", rule, f"{self.tilt} with distances that give {exponent:.3g}", remedy))
+        return Problem(*(jnp.asarray(part, jnp.float32) for part in (X, square, self.tilt, self.learning_rate)))
+
+    def _finish(self, X, middle, outcome):
+        self.labels_ = np.asarray(outcome.state.labels)
+        self.cluster_centers_ = np.asarray(outcome.state.centers, np.float64) + middle
+        self.tilted_sse_ = float(outcome.loss)
+        squared = ((X - self.cluster_centers_[self.labels_]) ** 2).sum(1)
+        self.inertia_ = float(squared.sum())
+        members = [squared[self.labels_ == k] for k in range(self.n_clusters)]
+        self.within_cluster_variance_ = np.array([part.var() if len(part) else np.nan for part in members])
+        self.max_distance_ = np.array([np.sqrt(part.max()) if len(part) else np.nan for part in members])
+        self._record(outcome, "raise max_iter or tol.")
+        empty = [k for k, part in enumerate(members) if len(part) == 0]
+        if empty:
+            warnings.warn(
+                f"TiltedKMeans: clusters {empty} are empty, as this tilt prefers. Remedy: lower tilt or n_clusters.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _assign(self, X):
+        from sklearn.metrics import pairwise_distances_argmin
+
+        return pairwise_distances_argmin(X, self.cluster_centers_)
+
+
+def start_state(problem: Problem, centers, seed) -> State:
+    centers = jnp.asarray(centers, jnp.float32)
+    return State(centers, distances(problem, centers).argmin(1), jax.random.PRNGKey(seed))
