@@ -26,6 +26,7 @@ __all__ = ["TiltedKMeans"]
 SAFE_EXPONENT = 30.0  # exp of it, summed over millions of rows, is far from float32's end
 LARGEST_EXPONENT = 1e6  # of t times a squared distance: beyond it float32 cannot tell two exponents apart
 HALVINGS = 6
+TILT_RATIO = 4.0  # between the tilts on the way to a large one
 SGD_PATIENCE = 20
 
 
@@ -254,12 +255,19 @@ class TiltedKMeans(Engine):
         problem = self._problem(data.X - middle)
         starts = kmeans_centers(data.X - middle, self.n_clusters, data.seed, self.n_init)
         states = [start_state(problem, centers, data.seed + i) for i, centers in enumerate(starts)]
-        step = newton if self.solver == "newton" else GradientDescent(self.batch_size)
-        patience = 1 if self.solver == "newton" else SGD_PATIENCE
-        settings = {"max_iter": self.max_iter, "tol": self.tol, "progress_bar": self.progress_bar}
-        outcome = minimize(step, problem, stack(states), patience=patience, **settings).best
-        self._finish(data.X, middle, outcome)
+        self._finish(data.X, middle, self._minimize(problem, stack(states)))
         return self
+
+    def _minimize(self, problem, states):
+        """The best run; Newton's method comes to a large tilt through smaller ones, where the objective is smoother."""
+        settings = {"max_iter": self.max_iter, "tol": self.tol, "progress_bar": self.progress_bar}
+        if self.solver == "sgd":
+            return minimize(GradientDescent(self.batch_size), problem, states, patience=SGD_PATIENCE, **settings).best
+        steps = np.ceil(np.log(max(float(self.tilt * problem.square.mean()), 1.0)) / np.log(TILT_RATIO))
+        for divisor in TILT_RATIO ** np.arange(steps, -1, -1):
+            outcome = minimize(newton, problem._replace(tilt=problem.tilt / divisor), states, patience=3, **settings)
+            states = outcome.state
+        return outcome.best
 
     def _problem(self, X) -> Problem:
         square = (X**2).sum(1)

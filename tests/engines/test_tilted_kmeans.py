@@ -1,0 +1,173 @@
+"""TKM against Lloyd, scipy's minimiser, smallest enclosing balls, and its own definition."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import minimize as scipy_minimize
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bayesfair.engines import tilted_kmeans
+from bayesfair.engines.tilted_kmeans import Problem, State, TiltedKMeans
+
+
+@pytest.fixture(scope="module")
+def X():
+    rng = np.random.default_rng(0)
+    return np.concatenate([rng.normal(size=(150, 2)), rng.normal([5, 0], [2, 1], size=(50, 2)), [[9.0, 4.0]]])
+
+
+def definition(X, centers, labels, tilt):
+    """The objective as printed, naively, in float64."""
+    d = ((X - centers[labels]) ** 2).sum(1)
+    return sum(np.log(np.exp(tilt * d * (labels == k)).sum() / len(X)) / tilt for k in range(len(centers)))
+
+
+losses, assign, newton = map(jax.jit, (tilted_kmeans.cluster_losses, tilted_kmeans.assign, tilted_kmeans.newton))
+
+
+def problem_of(X, tilt):
+    Z = X - X.mean(0)
+    return Problem(*(jnp.asarray(part, jnp.float32) for part in (Z, (Z**2).sum(1), tilt, 0.05)))
+
+
+@pytest.mark.parametrize("tilt", [1e-4, 0.05, 1.0])
+def test_objective_is_the_definition(X, tilt):
+    est = TiltedKMeans(3, tilt=tilt, random_state=0).fit(X)
+    np.testing.assert_allclose(est.tilted_sse_, definition(X, est.cluster_centers_, est.labels_, tilt), rtol=2e-4)
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.01, 0.3, 3.0, 300.0])
+def test_the_objective_never_increases(X, tilt):
+    trace = TiltedKMeans(3, tilt=tilt, random_state=0, max_iter=2000).fit(X).objective_trace_
+    assert (np.diff(trace) <= 1e-6 * trace[0]).all()
+
+
+def test_no_tilt_is_k_means(X):
+    est = TiltedKMeans(3, tilt=0.0, n_init=10, random_state=0, tol=1e-8).fit(X)
+    best = KMeans(3, n_init=10, random_state=0).fit(X)
+    np.testing.assert_allclose(est.inertia_, best.inertia_, rtol=1e-5)
+    np.testing.assert_allclose(est.tilted_sse_, best.inertia_ / len(X), rtol=1e-5)
+    order, other = np.lexsort(est.cluster_centers_.T), np.lexsort(best.cluster_centers_.T)
+    np.testing.assert_allclose(est.cluster_centers_[order], best.cluster_centers_[other], atol=1e-3)
+
+
+@pytest.mark.parametrize("tilt", [0.05, 0.5])
+def test_one_centre_is_the_minimiser(X, tilt):
+    est = TiltedKMeans(1, tilt=tilt, random_state=0, tol=1e-9).fit(X)
+    labels = np.zeros(len(X), int)
+    oracle = scipy_minimize(lambda c: definition(X, c[None], labels, tilt), X.mean(0), tol=1e-12)
+    np.testing.assert_allclose(est.tilted_sse_, oracle.fun, rtol=1e-5)
+    np.testing.assert_allclose(est.cluster_centers_[0], oracle.x, atol=2e-3)
+
+
+def test_large_tilt_approaches_the_smallest_enclosing_ball(X):
+    def radius(center):
+        return np.linalg.norm(X - center, axis=1).max()
+
+    ball = scipy_minimize(radius, X.mean(0), method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-8})
+    radii = [
+        TiltedKMeans(1, tilt=t, random_state=0, max_iter=5000).fit(X).max_distance_[0] for t in (0.0, 0.1, 1.0, 30.0)
+    ]
+    assert (np.diff(radii) < 0).all()
+    np.testing.assert_allclose(radii[-1], ball.fun, rtol=1e-2)
+
+
+def test_newton_step_solves_with_the_derivatives_of_the_objective(X):
+    """A wrong factor in gradient or Hessian would fail."""
+    problem = problem_of(X, 0.2)
+    centers = jnp.asarray([[-1.0, 0.5], [3.0, 0.0]])
+    labels = tilted_kmeans.distances(problem, centers).argmin(1)
+
+    def loss(center, k):
+        return tilted_kmeans.cluster_losses(problem, centers.at[k].set(center), labels)[k]
+
+    step = tilted_kmeans.newton_step(problem, centers, labels)
+    for k in range(2):
+        gradient, hessian = jax.grad(loss)(centers[k], k), jax.hessian(loss)(centers[k], k)
+        np.testing.assert_allclose(step[k], -np.linalg.solve(hessian, gradient), rtol=2e-3)
+
+
+def test_assignment_never_raises_the_objective_where_the_nearest_centre_would():
+    """J_k is concave: two rows far from a lonely centre's cluster. The planted rule, always the nearest, is caught."""
+    rng = np.random.default_rng(1)
+    raised = 0
+    for _ in range(300):
+        problem = problem_of(3 * rng.normal(size=(12, 1)), 0.5)
+        centers = jnp.asarray(3 * rng.normal(size=(3, 1)), jnp.float32)
+        labels = jnp.asarray(rng.integers(3, size=12))
+        before = losses(problem, centers, labels).sum()
+        nearest = tilted_kmeans.distances(problem, centers).argmin(1)
+        raised += bool(losses(problem, centers, nearest).sum() > before * (1 + 1e-5))
+        ours = assign(problem, State(centers, labels, jax.random.PRNGKey(0)))
+        assert losses(problem, centers, ours).sum() <= before * (1 + 1e-6)
+    assert raised > 0
+
+
+def test_tilts_that_overflow_naively_are_fine_and_impossible_ones_are_refused(X):
+    est = TiltedKMeans(2, tilt=20.0, random_state=0, max_iter=3000).fit(1e1 * X)
+    assert np.isfinite(est.tilted_sse_)
+    assert est.tilted_sse_ >= (est.max_distance_**2).sum() * 0.9
+    with pytest.raises(ValueError, match="`tilt` must keep tilt times squared distances within"):
+        TiltedKMeans(2, tilt=1e30).fit(X)
+
+
+def test_stochastic_gradients_come_near(X):
+    with pytest.warns(ConvergenceWarning, match="not converged"):
+        sgd = TiltedKMeans(2, tilt=0.1, solver="sgd", learning_rate=0.05, batch_size=50, random_state=0).fit(X)
+    newton = TiltedKMeans(2, tilt=0.1, random_state=0).fit(X)
+    assert sgd.tilted_sse_ <= 1.1 * newton.tilted_sse_
+    assert newton.tilted_sse_ <= 1.02 * sgd.tilted_sse_
+
+
+def test_variance_falls_with_tilt_in_one_cluster(X):
+    spread = [TiltedKMeans(1, tilt=t, random_state=0).fit(X).within_cluster_variance_[0] for t in (0.0, 0.05, 0.2)]
+    assert spread[0] > spread[1] > spread[2]
+
+
+def test_a_permutation_of_rows_changes_nothing(X):
+    order = np.random.default_rng(1).permutation(len(X))
+    states = []
+    for rows in (np.arange(len(X)), order):
+        problem = problem_of(X[rows], 0.2)
+        state = tilted_kmeans.start_state(problem, (X - X.mean(0))[[0, 160, 170]], 0)
+        for _ in range(30):
+            state, _ = newton(problem, state)
+        states.append(state)
+    np.testing.assert_array_equal(states[0].labels[order], states[1].labels)
+
+
+def test_empty_clusters_come_back():
+    X = np.concatenate([np.zeros((5, 1)), np.full((5, 1), 10.0), [[20.0]]]) + 0.01 * np.arange(11)[:, None]
+    problem = problem_of(X, 0.0)
+    state = tilted_kmeans.start_state(problem, np.array([[-6.0], [5.0], [500.0]]), 0)
+    for _ in range(10):
+        state, loss = newton(problem, state)
+    assert len(np.unique(state.labels)) == 3
+    assert loss < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"tilt": -1.0}, "`tilt` must be a finite number, at least 0"),
+        ({"solver": "lloyd"}, "`solver` must be 'newton' or 'sgd'"),
+        ({"n_clusters": 500}, "`n_clusters` must be an integer, between 1 and 201"),
+        ({"batch_size": 0}, "`batch_size` must be an integer"),
+    ],
+)
+def test_bad_settings_say_what_to_do(X, settings, match):
+    with pytest.raises(ValueError, match=match):
+        TiltedKMeans(**settings).fit(X)
+
+
+def test_lengths_must_agree(X):
+    with pytest.raises(ValueError, match="sensitive_features"):
+        TiltedKMeans(2).fit(X, sensitive_features=["a", "b"])
+
+
+@parametrize_with_checks([TiltedKMeans(3)])
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
