@@ -12,7 +12,7 @@ from bayesfair._check import check_integer, message
 from bayesfair.engines.optimize import Outcome, converged_or_warn
 from bayesfair.fairness import Groups, groups_for_fit
 
-__all__ = ["Data", "Engine", "kmeans_centers", "relocate_empty"]
+__all__ = ["Data", "Engine", "check_distinct", "kmeans_centers", "relocate_empty"]
 
 
 class Data(NamedTuple):
@@ -56,17 +56,26 @@ class Engine(ClusterMixin, BaseEstimator):
         return self._assign(X)
 
 
+def check_distinct(X, n_clusters):
+    """ValueError where X has fewer distinct rows than clusters."""
+    n_distinct = len(np.unique(X[: max(1000, 10 * n_clusters)], axis=0))
+    if n_distinct >= n_clusters:
+        return
+    n_distinct = len(np.unique(X, axis=0))
+    if n_distinct < n_clusters:
+        rule, remedy = (
+            f"be at most the number of distinct rows, {n_distinct}",
+            "Ask for fewer, or look why rows repeat.",
+        )
+        raise ValueError(message("n_clusters", rule, n_clusters, remedy))
+
+
 def kmeans_centers(X, n_clusters, seed, n_init=1):
     """Centres (n_init, n_clusters, dim) of k-means++ restarts, best first: where the engines start."""
     from sklearn.cluster import KMeans
 
+    check_distinct(X, n_clusters)
     rng = np.random.RandomState(seed)
-    n_distinct = len(np.unique(X, axis=0))
-    if n_distinct < n_clusters:
-        remedy = "Ask for fewer clusters, or look why rows repeat."
-        raise ValueError(
-            message("n_clusters", f"be at most the number of distinct rows, {n_distinct}", n_clusters, remedy)
-        )
     fits = [KMeans(n_clusters, n_init=1, random_state=rng.randint(2**31 - 1)).fit(X) for _ in range(n_init)]
     return np.stack([fit.cluster_centers_ for fit in sorted(fits, key=lambda fit: fit.inertia_)])
 

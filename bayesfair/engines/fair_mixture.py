@@ -228,22 +228,16 @@ class FairMixture(Engine):
         self._warn_of(fair)
 
     def _warn_of(self, fair):
-        name = type(self).__name__
+        empty = np.setdiff1d(np.arange(self.n_components), self.labels_).tolist()
         if not fair:
-            warnings.warn(
-                f"{name}: max_gap and min_share were not both met, gap_ is {self.gap_:.4f} and hard_gap_ {self.hard_gap_:.4f}. "
-                "Remedy: raise max_gap or n_init, or ask for fewer components.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        empty = np.setdiff1d(np.arange(self.n_components), self.labels_)
-        if len(empty):
-            warnings.warn(
-                f"{name}: no row has its largest responsibility in components {empty.tolist()}. "
-                "Remedy: raise min_share or n_init, or ask for fewer components.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+            what = f"max_gap and min_share were not both met, gap_ is {self.gap_:.4f}, hard_gap_ {self.hard_gap_:.4f}"
+            remedy = "raise max_gap or n_init, or ask for fewer components"
+        elif empty:
+            what = f"no row has its largest responsibility in components {empty}"
+            remedy = "raise min_share or n_init, or ask for fewer components"
+        else:
+            return
+        warnings.warn(f"{type(self).__name__}: {what}. Remedy: {remedy}.", ConvergenceWarning, stacklevel=4)
 
     def _describe(self, parameters: Components):
         """Parameters in the units of X, in scikit-learn's shapes."""

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._arrays import short_sum
 from bayesfair._check import check_integer, check_number, message
-from bayesfair.engines.base import Engine, kmeans_centers
+from bayesfair.engines.base import Engine, check_distinct
 from bayesfair.engines.optimize import minimize, stack
 
 __all__ = ["TiltedKMeans"]
@@ -26,6 +26,7 @@ __all__ = ["TiltedKMeans"]
 SAFE_EXPONENT = 30.0  # exp of it, summed over millions of rows, is far from float32's end
 LARGEST_EXPONENT = 1e6  # of t times a squared distance: beyond it float32 cannot tell two exponents apart
 HALVINGS = 6
+EXPLORE_ROWS = 10_000
 TILT_RATIO = 4.0  # between the tilts on the way to a large one
 SGD_PATIENCE = 20
 
@@ -192,7 +193,7 @@ class TiltedKMeans(Engine):
     n_clusters: K. tilt: t >= 0; 0 is k-means, large ones approach the centre of each cluster's smallest enclosing ball.
     solver: "newton" (deterministic; the objective never increases) or "sgd", the paper's, with `learning_rate` and
         `batch_size`.
-    n_init: k-means++ starts, run together.
+    n_init: k-means++ seeds, run together on at most 10,000 rows; the best goes on with all of them.
 
     Groups are not used: every row is to be treated alike. `sensitive_features` is taken so that engines can be swapped.
 
@@ -219,7 +220,7 @@ class TiltedKMeans(Engine):
         solver="newton",
         learning_rate=0.05,
         batch_size=100,
-        n_init=4,
+        n_init=16,
         max_iter=500,
         tol=1e-6,
         random_state=None,
@@ -251,12 +252,19 @@ class TiltedKMeans(Engine):
         for name in ("n_init", "max_iter", "batch_size"):
             check_integer(name, getattr(self, name))
         data = self._data(X, sensitive_features, self.n_clusters, fair=False)
-        middle = data.X.mean(0)
-        problem = self._problem(data.X - middle)
-        starts = kmeans_centers(data.X - middle, self.n_clusters, data.seed, self.n_init)
-        states = [start_state(problem, centers, data.seed + i) for i, centers in enumerate(starts)]
-        self._finish(data.X, middle, self._minimize(problem, stack(states)))
+        check_distinct(data.X, self.n_clusters)
+        middle, rng = data.X.mean(0), np.random.RandomState(data.seed)
+        few = data.X if len(data.X) <= EXPLORE_ROWS else data.X[rng.choice(len(data.X), EXPLORE_ROWS, replace=False)]
+        starts = seeds(few - middle, self.n_clusters, self.n_init, rng)
+        if few is not data.X:
+            starts = self._descend(few - middle, starts, data.seed).state.centers[None]
+        self._finish(data.X, middle, self._descend(data.X - middle, starts, data.seed))
         return self
+
+    def _descend(self, X, starts, seed):
+        problem = self._problem(X)
+        states = [start_state(problem, centers, seed + i) for i, centers in enumerate(starts)]
+        return self._minimize(problem, stack(states))
 
     def _minimize(self, problem, states):
         """The best run; Newton's method comes to a large tilt through smaller ones, where the objective is smoother."""
@@ -300,6 +308,13 @@ class TiltedKMeans(Engine):
         from sklearn.metrics import pairwise_distances_argmin
 
         return pairwise_distances_argmin(X, self.cluster_centers_)
+
+
+def seeds(X, n_clusters, n_init, rng):
+    """k-means++ seeds (n_init, n_clusters, dim), as they are: Lloyd's iterations would make them alike."""
+    from sklearn.cluster import kmeans_plusplus
+
+    return np.stack([kmeans_plusplus(X, n_clusters, random_state=rng)[0] for _ in range(n_init)])
 
 
 def start_state(problem: Problem, centers, seed) -> State:

@@ -1,0 +1,293 @@
+"""FMC against plain EM, finite differences, scikit-learn and its own definitions; fairness it promises; bad input."""
+
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import multivariate_normal
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import bayesfair as bf
+from bayesfair.engines.fair_mixture import FairMixture, _fair_rows
+from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family
+from bayesfair.engines.fmc import Ascent, Problem, Rule, cluster_gaps, penalty, start_state
+from bayesfair.engines.optimize import minimize, stack
+from bayesfair.engines.tables import Columns, fit_encoder
+from bayesfair.fairness import encode_groups
+
+QUICK = {"n_init": 3, "max_iter": 500, "tol": 1e-5, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    group = rng.choice(["a", "b"], 600, p=[0.6, 0.4])
+    X = rng.normal(size=(600, 2)) + 1.5 * (group == "a")[:, None] * [1, 0] + 4 * rng.integers(2, size=(600, 1))
+    return X, group
+
+
+def fit(data, k=3, **settings):
+    return FairMixture(k, **{**QUICK, **settings}).fit(data[0], sensitive_features=data[1])
+
+
+def encoded(X, categorical=None, one_scale=False):
+    columns = Columns(X, np.empty((len(X), 0), object) if categorical is None else categorical)
+    encoder = fit_encoder(columns, one_scale)
+    return encoder, encoder.table(columns)
+
+
+def random_components(covariance_type, k, d, n_levels=0, seed=0):
+    rng = np.random.default_rng(seed)
+    shape = {"isotropic": (), "diag": (k, d), "full": (k, d, d)}[covariance_type]
+    parts = rng.normal(size=k), rng.normal(size=(k, d)), 0.3 * rng.normal(size=shape), rng.normal(size=(k, n_levels))
+    return Components(*(jnp.asarray(part, jnp.float32) for part in parts))
+
+
+@pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
+def test_densities_are_those_of_scipy(data, covariance_type):
+    est = fit(data, covariance_type=covariance_type, fairness_weight=0.0)
+    eye = np.eye(2)
+    covariance = {
+        "isotropic": lambda k: est.covariances_ * eye,
+        "diag": lambda k: np.diag(est.covariances_[k]),
+        "full": lambda k: est.covariances_[k],
+    }[covariance_type]
+    density = sum(est.weights_[k] * multivariate_normal(est.means_[k], covariance(k)).pdf(data[0]) for k in range(3))
+    np.testing.assert_allclose(est.score_samples(data[0]), np.log(density), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
+def test_m_step_maximises_q(data, covariance_type):
+    """Its gradient vanishes, except along what the soft-max leaves free; a moved optimum does not."""
+    levels = np.random.default_rng(1).choice(list("xyz"), (600, 1)).astype(object)
+    encoder, table = encoded(data[0], levels)
+    family = Family(covariance_type, encoder.n_levels)
+    r = jax.nn.softmax(2 * jax.random.normal(jax.random.PRNGKey(0), (600, 3)), 1)
+    best = family.m_step(random_components(covariance_type, 3, 2, 3), table, r)
+
+    def q(parameters):
+        return (r * family.log_joint(parameters, table)).sum(1).mean()
+
+    gradient = jax.grad(q)(best)
+    assert max(float(jnp.abs(part).max()) for part in gradient) < 2e-4
+    moved = jax.grad(q)(best._replace(mean=best.mean + 0.05))
+    assert float(jnp.abs(moved.mean).max()) > 2e-3
+
+
+@pytest.mark.parametrize("covariance_type", ["diag", "full"])
+def test_without_fairness_it_is_expectation_maximisation(data, covariance_type):
+    ours = fit(data, 2, covariance_type=covariance_type, fairness_weight=0.0, tol=1e-7)
+    other = GaussianMixture(2, covariance_type=covariance_type, n_init=5, random_state=0, tol=1e-8, max_iter=500).fit(
+        data[0]
+    )
+    np.testing.assert_allclose(ours.score(data[0]), other.score(data[0]), atol=2e-3)
+    np.testing.assert_allclose(ours.bic(data[0]), other.bic(data[0]), rtol=1e-3)
+
+
+def test_one_iteration_without_penalty_is_one_em_step(data):
+    _, table = encoded(data[0])
+    family, groups = Family("diag"), encode_groups(data[1])
+    problem = Problem(table, _fair_rows(table, groups, np.arange(600)))
+    start = random_components("diag", 3, 2)
+    state, _ = Ascent(family)(problem, start_state(start, Rule(0.0, np.inf, 0.0, 1.0), 0.02, 0))
+    em = family.m_step(start, table, jax.nn.softmax(family.log_joint(start, table), 1))
+    assert (
+        Ascent(family).loss(state.parameters, problem, state.rule)
+        <= Ascent(family).loss(em, problem, state.rule) + 1e-6
+    )
+
+
+@pytest.mark.parametrize("solver", ["em", "gradient"])
+@pytest.mark.parametrize("rule", [Rule(1.0, np.inf, 0.1, 0.3), Rule(30.0, 0.02, 0.1, 0.3), Rule(0.0, np.inf, 0.0, 1.0)])
+def test_the_objective_never_decreases(data, solver, rule):
+    _, table = encoded(data[0])
+    problem = Problem(table, _fair_rows(table, encode_groups(data[1]), np.arange(600)))
+    states = stack([start_state(random_components("full", 3, 2, seed=seed), rule, 0.05, 0) for seed in range(3)])
+    outcome = minimize(Ascent(Family("full"), solver), problem, states, max_iter=60, tol=1e-9, patience=5)
+    for i in range(3):
+        trace = outcome.run(i).trace
+        assert (np.diff(trace) <= 2e-6 * max(1, abs(trace[0]))).all()
+        assert trace[-1] < trace[0]
+
+
+def test_gaps_and_penalty_are_the_metrics_of_the_house(data):
+    _, table = encoded(data[0])
+    three = np.where(np.arange(600) % 5 == 0, "c", data[1])
+    for group in (data[1], three):
+        rows = _fair_rows(table, encode_groups(group), np.arange(600))
+        log_joint = Family("diag").log_joint(random_components("diag", 4, 2), table)
+        psi = jax.nn.softmax(log_joint, 1)
+        np.testing.assert_allclose(cluster_gaps(psi, rows).max(), bf.fairness.gap(np.asarray(psi), group), atol=2e-4)
+        printed = penalty(log_joint, rows, Rule(jnp.float32(7.0), jnp.inf, 0.0, 1.0))
+        np.testing.assert_allclose(printed, 7 * bf.fairness.gap(np.asarray(psi), group), atol=2e-3)
+        allowed = penalty(log_joint, rows, Rule(jnp.float32(7.0), jnp.float32(1.0), 0.0, 1.0))
+        assert allowed >= 0.0
+
+
+def test_gradients_against_finite_differences(data):
+    with jax.enable_x64(True):
+        _, table = encoded(data[0])
+        table = jax.tree.map(lambda part: part.astype(jnp.float64), table)
+        problem = Problem(table, _fair_rows(table, encode_groups(data[1]), np.arange(600)))
+        parameters = jax.tree.map(lambda part: part.astype(jnp.float64), random_components("full", 3, 2))
+        rule = Rule(*(jnp.float64(part) for part in (5.0, 0.01, 0.2, 0.3)))
+
+        def loss(mean):
+            return Ascent(Family("full")).loss(parameters._replace(mean=mean), problem, rule)
+
+        gradient, step = jax.grad(loss)(parameters.mean), 1e-6
+        for k, j in ((0, 0), (1, 1), (2, 0)):
+            nudge = jnp.zeros((3, 2)).at[k, j].set(step)
+            numeric = (loss(parameters.mean + nudge) - loss(parameters.mean - nudge)) / (2 * step)
+            # The share in the allowed gap is held fixed in the gradient on purpose: a per-mille effect.
+            np.testing.assert_allclose(gradient[k, j], numeric, rtol=5e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
+def test_soft_and_hard_clusters_are_fair(data, covariance_type):
+    plain = fit(data, covariance_type=covariance_type, fairness_weight=0.0)
+    est = fit(data, covariance_type=covariance_type, max_gap=0.05)
+    assert plain.gap_ > 0.05
+    assert est.gap_ <= 0.05
+    assert est.hard_gap_ <= 0.05
+    assert len(np.unique(est.labels_)) == 3
+    np.testing.assert_allclose(est.hard_gap_, bf.fairness.gap(est.labels_, data[1]))
+    np.testing.assert_allclose(est.gap_, bf.fairness.gap(est.predict_proba(data[0]), data[1]), atol=1e-6)
+
+
+def test_weight_buys_fairness_and_costs_likelihood(data):
+    fits = [fit(data, fairness_weight=weight) for weight in (0.0, 20.0)]
+    assert fits[1].gap_ < fits[0].gap_ / 2
+    assert fits[1].score(data[0]) < fits[0].score(data[0])
+
+
+def test_three_groups(data):
+    X, _ = data
+    rng = np.random.default_rng(5)
+    group = np.where(X[:, 0] > 3, rng.choice(list("abc"), 600, p=[0.6, 0.2, 0.2]), rng.choice(list("abc"), 600))
+    est = fit((X, group), max_gap=0.04)
+    assert max(est.gap_, est.hard_gap_) <= 0.04
+
+
+def mixed_frame(data):
+    rng = np.random.default_rng(2)
+    X, group = data
+    work = np.where(rng.random(600) < 0.8, np.where(X[:, 1] > 2, "office", "field"), "none")
+    return pd.DataFrame({"x": X[:, 0], "work": work, "y": X[:, 1], "flag": X[:, 1] > 1}), group
+
+
+@pytest.mark.parametrize("categorical_features", [None, ["work", "flag"], [1, 3], [False, True, False, True]])
+def test_mixed_tables_by_dtype_name_position_and_mask(data, categorical_features):
+    frame, group = mixed_frame(data)
+    est = fit((frame, group), 2, max_gap=0.1, categorical_features=categorical_features)
+    assert est.means_.shape == (2, 2)
+    assert est.level_probabilities_.shape == (2, 5)
+    np.testing.assert_allclose(est.level_probabilities_.sum(1), 2.0, rtol=1e-5)
+    proba = est.predict_proba(frame[:5])
+    np.testing.assert_allclose(proba.sum(1), 1.0)
+    assert est.feature_names_in_.tolist() == ["x", "work", "y", "flag"]
+
+
+def test_polars_and_pandas_agree(data):
+    polars = pytest.importorskip("polars")
+    frame, group = mixed_frame(data)
+    one = fit((frame, group), 2, max_gap=0.1)
+    other = fit((polars.DataFrame(frame.to_dict(orient="list")), group), 2, max_gap=0.1)
+    np.testing.assert_array_equal(one.labels_, other.labels_)
+
+
+def test_categorical_tables_recover_latent_classes():
+    rng = np.random.default_rng(0)
+    z = rng.integers(2, size=800)
+    frame = pd.DataFrame({f"q{j}": np.where(rng.random(800) < 0.85, z, 1 - z).astype(str) for j in range(6)})
+    est = FairMixture(2, fairness_weight=0.0, **QUICK).fit(frame, sensitive_features=rng.choice(["a", "b"], 800))
+    agree = (est.labels_ == z).mean()
+    assert max(agree, 1 - agree) > 0.9
+    np.testing.assert_allclose(est.level_probabilities_.max(), 0.85, atol=0.06)
+
+
+def test_unseen_and_missing_levels_say_what_to_do(data):
+    frame, group = mixed_frame(data)
+    est = fit((frame, group), 2, max_gap=0.1)
+    with pytest.raises(ValueError, match="`X` must hold categories seen in fit"):
+        est.predict(frame.assign(work="pilot"))
+    with pytest.raises(ValueError, match="have a level in every categorical cell"):
+        fit((frame.assign(work=[None, *frame["work"][1:]]), group))
+    with pytest.raises(ValueError, match="`X` must be finite"):
+        fit((frame.assign(x=np.nan), group))
+    with pytest.raises(ValueError, match="`categorical_features` must be names, positions or a mask"):
+        fit((frame, group), categorical_features=["nowhere"])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_mini_batches_and_sub_samples_come_near(data):
+    whole = fit(data, max_gap=0.05)
+    for settings in ({"batch_size": 200}, {"subsample": 300}, {"subsample": 0.5}):
+        part = fit(data, max_gap=0.05, **settings)
+        assert part.labels_.shape == (600,)
+        assert part.score(data[0]) > whole.score(data[0]) - 0.1
+        assert part.gap_ < 0.1
+
+
+def test_a_group_missing_from_the_sub_sample_is_an_error(data):
+    X, group = data
+    group = np.where(np.arange(600) == 7, "alone", group)
+    with pytest.raises(ValueError, match="leave somebody of every group, got none of"):
+        fit((X, group), subsample=10)
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"covariance_type": "tied"}, "`covariance_type` must be one of"),
+        ({"solver": "newton"}, "`solver` must be one of"),
+        ({"max_gap": 0.0}, "`max_gap` must be a finite number above zero"),
+        ({"max_gap": 0.1, "fairness_weight": 1.0}, "`fairness_weight` must be None where max_gap is given"),
+        ({"fairness_weight": -1.0}, "`fairness_weight` must be a finite number, at least 0"),
+        ({"k": 601}, "`n_components` must be an integer, between 1 and 600"),
+    ],
+)
+def test_bad_settings_say_what_to_do(data, settings, match):
+    with pytest.raises(ValueError, match=match):
+        fit(data, **settings)
+
+
+def test_odd_tables(data):
+    X, group = data
+    fit((np.column_stack([X, np.ones(600)]), group), max_gap=0.1)
+    with pytest.raises(ValueError, match="distinct rows, 2"):
+        fit((np.repeat(X[:2], 300, 0), group))
+    with pytest.raises(ValueError, match="at least two groups"):
+        fit((X, np.repeat("a", 600)))
+
+
+def test_what_cannot_be_met_is_said(data):
+    with pytest.warns(ConvergenceWarning) as told:
+        FairMixture(40, max_gap=1e-4, n_init=1, max_iter=5, random_state=0).fit(data[0], sensitive_features=data[1])
+    assert any("were not both met" in str(warning.message) for warning in told)
+
+
+@pytest.mark.skipif("BAYESFAIR_DATA" not in os.environ, reason="BAYESFAIR_DATA names no folder with UCI's files")
+def test_adult_stands_where_the_reference_stands():
+    """Cost at most 12,346 at Balance 0.45 on average over seeds (issue 3): one seed here, with some room."""
+    adult = bf.datasets.load_adult(progress_bar=False)
+    X = ((adult.features - adult.features.mean()) / adult.features.std(ddof=0)).to_numpy()
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    est = FairMixture(10, max_gap=0.01, random_state=1).fit(X, sensitive_features=adult.sensitive)
+    cost = sum(((X[est.labels_ == k] - X[est.labels_ == k].mean(0)) ** 2).sum() for k in range(10))
+    assert max(est.gap_, est.hard_gap_) <= 0.01
+    assert bf.fairness.balance(est.labels_, adult.sensitive) >= 0.44
+    assert cost <= 12_700
+    assert np.bincount(est.labels_, minlength=10).min() >= 0.01 * len(X)
+    assert -est.score(X) <= 2.649
+
+
+@pytest.mark.filterwarnings("ignore:No sensitive features given")
+@parametrize_with_checks([FairMixture(2, n_init=1, max_iter=300, tol=1e-4)])
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
