@@ -1,0 +1,291 @@
+"""Big learning EM, BigLearn-EM: Gaussian mixtures that match joint, marginal and randomly rotated marginal data
+distributions in turn, so that a bad local optimum of one matching is left through another (Algorithm 1).
+
+A marginal matching here is the exact EM step with the coordinates outside the subset missing: they follow through their
+regression on the subset. The paper overwrites the block of the subset alone, which need not leave a covariance.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayesfair._check import check_integer, check_number, message
+from bayesfair.engines.base import Engine
+from bayesfair.engines.mixtures import (
+    Gaussians,
+    log_joint,
+    log_joint_of_rows,
+    m_step,
+    moments,
+    moments_of_rows,
+    rotate,
+)
+from bayesfair.engines.optimize import minimize
+
+__all__ = ["BigLearnMixture"]
+
+SUBSET_SIZE = 5.0, 1.0  # of the Beta law of the share of coordinates in a subset (Table 5)
+MEMORY = 0.9  # of the running mean of the objective by which "mixing" is told
+WANDER_TOLERANCE, WANDER_PATIENCE = 1e-3, 10
+
+
+class Problem(NamedTuple):
+    """Rows, which of their entries are there (all true where none is missing), and the constants of the M-step."""
+
+    x: Float[Array, "obs dim"]
+    seen: Bool[Array, "obs dim"]
+    prior: Float[Array, ""]
+    min_eigenvalue: Float[Array, ""]
+    probabilities: Float[Array, "3"]
+
+
+class State(NamedTuple):
+    parameters: Gaussians
+    key: Int[Array, "2"]
+    running: Float[Array, ""]
+
+
+class Matching(NamedTuple):
+    """What is matched: the coordinates `seen` (d,) of A x."""
+
+    rotation: Float[Array, "dim dim"]
+    seen: Bool[Array, " dim"]
+
+
+def draw_matching(key, dim, probabilities) -> Matching:
+    """Joint, marginal or rotated marginal with these probabilities; A by Haar's law, |T| / d by Beta(5, 1)."""
+    key_kind, key_size, key_subset, key_rotation = jax.random.split(key, 4)
+    kind = jax.random.categorical(key_kind, jnp.log(probabilities))
+    size = jnp.ceil(jax.random.beta(key_size, *SUBSET_SIZE) * dim)
+    subset = jax.random.permutation(key_subset, dim) < size
+    q, r = jnp.linalg.qr(jax.random.normal(key_rotation, (dim, dim)))
+    haar = q * jnp.sign(jnp.diagonal(r))
+    return Matching(jnp.where(kind == 2, haar, jnp.eye(dim)), subset | (kind == 0))
+
+
+@dataclass(frozen=True)
+class Wandering:
+    """One round of Algorithm 1: a matching drawn at random, `n_local_steps` EM steps of it."""
+
+    n_local_steps: int
+    missing: bool
+
+    def __call__(self, problem: Problem, state: State):
+        key, draw = jax.random.split(state.key)
+        matching = draw_matching(draw, problem.x.shape[1], problem.probabilities)
+
+        def step(_, parameters):
+            return em_step(problem, parameters, matching, self.missing)
+
+        parameters = jax.lax.fori_loop(0, self.n_local_steps, step, state.parameters)
+        now = loss(problem, parameters, self.missing)
+        running = jnp.where(jnp.isfinite(state.running), MEMORY * state.running + (1 - MEMORY) * now, now)
+        return State(parameters, key, running), running
+
+
+@dataclass(frozen=True)
+class Settling:
+    """One EM step of the joint matching: the objective never increases."""
+
+    missing: bool
+
+    def __call__(self, problem: Problem, state: State):
+        dim = problem.x.shape[1]
+        matching = Matching(jnp.eye(dim), jnp.ones(dim, bool))
+        parameters = em_step(problem, state.parameters, matching, self.missing)
+        return state._replace(parameters=parameters), loss(problem, parameters, self.missing)
+
+
+def em_step(problem: Problem, parameters: Gaussians, matching: Matching, missing: bool) -> Gaussians:
+    """Joint-EM (4), Marginal-EM (6) or its transformed form (9), with the weights of (11)."""
+    if missing:  # a rotation would spread a missing entry over all coordinates: none is drawn then
+        seen = problem.seen & matching.seen
+        r = jax.nn.softmax(log_joint_of_rows(parameters, problem.x, seen), 1)
+        statistics = moments_of_rows(parameters, problem.x, r, seen)
+        return m_step(parameters, statistics, problem.prior, problem.min_eigenvalue)
+    x, turned = problem.x @ matching.rotation.T, rotate(parameters, matching.rotation)
+    r = jax.nn.softmax(log_joint(turned, x, matching.seen), 1)
+    statistics = moments(turned, x, r, matching.seen)
+    return rotate(m_step(turned, statistics, problem.prior, problem.min_eigenvalue), matching.rotation.T)
+
+
+def log_joint_of(parameters: Gaussians, x, seen, missing: bool):
+    if missing:
+        return log_joint_of_rows(parameters, x, seen)
+    return log_joint(parameters, x, jnp.ones(x.shape[1], bool))
+
+
+log_joint_compiled = partial(jax.jit, static_argnames="missing")(log_joint_of)
+
+
+def loss(problem: Problem, parameters: Gaussians, missing: bool):
+    """-(mean log-likelihood of what is seen + eta sum_k log pi_k)."""
+    log_density = jax.nn.logsumexp(log_joint_of(parameters, problem.x, problem.seen, missing), 1)
+    return -log_density.mean() - problem.prior * jnp.log(parameters.weight).sum()
+
+
+class BigLearnMixture(Engine):
+    """A Gaussian mixture with full covariances, fitted by big learning EM; missing values are allowed.
+
+    Parameters
+    ----------
+    n_components: K. max_iter: rounds of Algorithm 1 at most. n_local_steps: W EM steps a round.
+    min_eigenvalue: floor of the covariances' eigenvalues, in the squared units of X. The paper scales X to [0, 1] by
+        minimum and maximum, and so should you: the start, means N(0, I) and covariances I, is in those units.
+    matching_probabilities: of the joint, marginal and rotated marginal matching; where entries are missing the rotated
+        share goes to the marginal one.
+    weight_prior: eta of eq. (11) per row; None is 1 / K.
+    tol: rounds end where the running mean of the objective changes by less than 0.1% ten times in a row; joint EM steps
+        then go on until it changes by less than `tol` of its size.
+    n_init: random starts, run together.
+
+    Rows with NaN take part through the marginal of what they have; so they do in `predict`.
+    Groups are not used; `sensitive_features` is taken so that engines can be swapped.
+
+    Attributes
+    ----------
+    weights_ (K,), means_ (K, d), covariances_ (K, d, d), labels_ (N,), objective_trace_: mean log-likelihood plus log
+    prior over the final joint steps, never decreasing. n_iter_: rounds and final steps. converged_.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> grid = bf.datasets.make_gmm_grid(n_samples=500)
+    >>> est = bf.BigLearnMixture(5, max_iter=20, random_state=0).fit(grid.features / 5)
+    >>> est.predict(grid.features / 5).shape
+    (500,)
+    """
+
+    def __init__(
+        self,
+        n_components=10,
+        *,
+        max_iter=200,
+        min_eigenvalue=1e-3,
+        n_local_steps=5,
+        matching_probabilities=(0.4, 0.1, 0.5),
+        weight_prior=None,
+        tol=1e-5,
+        n_init=1,
+        random_state=None,
+        progress_bar=False,
+    ):
+        self.n_components = n_components
+        self.max_iter = max_iter
+        self.min_eigenvalue = min_eigenvalue
+        self.n_local_steps = n_local_steps
+        self.matching_probabilities = matching_probabilities
+        self.weight_prior = weight_prior
+        self.tol = tol
+        self.n_init = n_init
+        self.random_state = random_state
+        self.progress_bar = progress_bar
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def fit(self, X, y=None, *, sensitive_features=None):
+        """Fit to a table X (N, d), NaN where an entry is missing.
+
+        Raises
+        ------
+        TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
+        """
+        self._check_settings()
+        finite = {"ensure_all_finite": "allow-nan"}
+        data = self._data(X, sensitive_features, self.n_components, "n_components", fair=False, **finite)
+        problem = self._problem(data.X)
+        missing = bool(np.isnan(data.X).any())
+        state = start_states(data.seed, self.n_init, self.n_components, problem, data.X)
+        settings = {"progress_bar": self.progress_bar}
+        wandering = Wandering(self.n_local_steps, missing)
+        wander = {"max_iter": self.max_iter, "tol": WANDER_TOLERANCE, "patience": WANDER_PATIENCE}
+        rounds = minimize(wandering, problem, state, **wander, **settings)
+        final = minimize(
+            Settling(missing), problem, rounds.state, max_iter=10 * self.max_iter, tol=self.tol, **settings
+        )
+        self._finish(final.best, int(rounds.n_iter[int(np.nanargmin(final.loss))]), data.X)
+        return self
+
+    def _check_settings(self):
+        check_number("min_eigenvalue", self.min_eigenvalue)
+        for name in ("max_iter", "n_local_steps", "n_init"):
+            check_integer(name, getattr(self, name))
+        if self.weight_prior is not None:
+            check_number("weight_prior", self.weight_prior, minimum=0)
+        p = np.asarray(self.matching_probabilities, float)
+        if p.shape != (3,) or (p < 0).any() or abs(p.sum() - 1) > 1e-9:
+            rule, remedy = "be three numbers, at least 0 and summing to 1", "The paper's are (0.4, 0.1, 0.5)."
+            raise ValueError(message("matching_probabilities", rule, self.matching_probabilities, remedy))
+
+    def _problem(self, X) -> Problem:
+        joint, marginal, rotated = self.matching_probabilities
+        missing = np.isnan(X)
+        if missing.all(0).any():
+            rule, remedy = "have a value in every column", "Drop columns without any."
+            raise ValueError(message("X", rule, f"none in columns {np.flatnonzero(missing.all(0)).tolist()}", remedy))
+        if missing.any():
+            marginal, rotated = marginal + rotated, 0.0
+        prior = 1 / self.n_components if self.weight_prior is None else self.weight_prior
+        numbers = (jnp.float32(prior), jnp.float32(self.min_eigenvalue), jnp.array([joint, marginal, rotated]))
+        self._middle = np.nanmean(X, 0)
+        x = jnp.asarray(np.where(missing, 0.0, X - self._middle), jnp.float32)
+        return Problem(x, jnp.asarray(~missing), *numbers)
+
+    def _finish(self, outcome, n_rounds, X):
+        self._parameters = outcome.state.parameters
+        weight, mean, covariance = (np.asarray(part, np.float64) for part in self._parameters)
+        self.weights_, self.means_, self.covariances_ = weight, mean + self._middle, covariance
+        self._record(outcome, "raise max_iter or tol.", sign=-1)
+        self.n_iter_ += n_rounds
+        self.labels_ = self._log_joint_of(X).argmax(1)
+
+    def _log_joint_of(self, X):
+        missing = np.isnan(X)
+        x = jnp.asarray(np.where(missing, 0.0, X - self._middle), jnp.float32)
+        return np.asarray(
+            log_joint_compiled(self._parameters, x, jnp.asarray(~missing), bool(missing.any())), np.float64
+        )
+
+    def _log_joint(self, X):
+        check_is_fitted(self)
+        return self._log_joint_of(validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan"))
+
+    def predict(self, X):
+        """The component of largest responsibility of every row given what it has, int (N,)."""
+        return self._log_joint(X).argmax(1)
+
+    def predict_proba(self, X):
+        """Responsibilities (N, K); the weights for a row without any entry."""
+        log_joint = self._log_joint(X)
+        mass = np.exp(log_joint - log_joint.max(1, keepdims=True))
+        return mass / mass.sum(1, keepdims=True)
+
+    def score_samples(self, X):
+        """Log density of what every row has, (N,)."""
+        log_joint = self._log_joint(X)
+        most = log_joint.max(1)
+        return most + np.log(np.exp(log_joint - most[:, None]).sum(1))
+
+    def score(self, X, y=None):
+        """Mean log density."""
+        return float(self.score_samples(X).mean())
+
+
+def start_states(seed, n_init, n_components, problem: Problem, X) -> State:
+    """The paper's random starts, mu ~ N(0, I) and Sigma = I, in the units of X."""
+    dim = problem.x.shape[1]
+    keys = jax.random.split(jax.random.PRNGKey(seed), 2 * n_init)
+    middle = jnp.asarray(np.nanmean(X, 0), jnp.float32)
+    mean = jax.vmap(lambda key: jax.random.normal(key, (n_components, dim)) - middle)(keys[:n_init])
+    weight = jnp.full((n_init, n_components), 1 / n_components)
+    covariance = jnp.broadcast_to(jnp.eye(dim), (n_init, n_components, dim, dim))
+    return State(Gaussians(weight, mean, covariance), keys[n_init:], jnp.full(n_init, jnp.inf))
