@@ -1,8 +1,8 @@
 """Big learning EM, BigLearn-EM: Gaussian mixtures that match joint, marginal and randomly rotated marginal data
 distributions in turn, so that a bad local optimum of one matching is left through another (Algorithm 1).
 
-A marginal matching here is the exact EM step with the coordinates outside the subset missing: they follow through their
-regression on the subset. The paper overwrites the block of the subset alone, which need not leave a covariance.
+A marginal matching overwrites the subset's block of means and covariances alone, as in the paper; the floor on the
+eigenvalues makes a covariance of the old and the new block together.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ __all__ = ["BigLearnMixture"]
 
 SUBSET_SIZE = 5.0, 1.0  # of the Beta law of the share of coordinates in a subset (Table 5)
 MEMORY = 0.9  # of the running mean of the objective by which "mixing" is told
-WANDER_TOLERANCE, WANDER_PATIENCE = 1e-3, 10
+WANDER_TOLERANCE, WANDER_PATIENCE = 2e-4, 20
 
 
 class Problem(NamedTuple):
@@ -62,7 +62,7 @@ def draw_matching(key, dim, probabilities) -> Matching:
     """Joint, marginal or rotated marginal with these probabilities; A by Haar's law, |T| / d by Beta(5, 1)."""
     key_kind, key_size, key_subset, key_rotation = jax.random.split(key, 4)
     kind = jax.random.categorical(key_kind, jnp.log(probabilities))
-    size = jnp.ceil(jax.random.beta(key_size, *SUBSET_SIZE) * dim)
+    size = jnp.maximum(jnp.floor(jax.random.beta(key_size, *SUBSET_SIZE) * dim), 1)
     subset = jax.random.permutation(key_subset, dim) < size
     q, r = jnp.linalg.qr(jax.random.normal(key_rotation, (dim, dim)))
     haar = q * jnp.sign(jnp.diagonal(r))
@@ -108,11 +108,11 @@ def em_step(problem: Problem, parameters: Gaussians, matching: Matching, missing
         seen = problem.seen & matching.seen
         r = jax.nn.softmax(log_joint_of_rows(parameters, problem.x, seen), 1)
         statistics = moments_of_rows(parameters, problem.x, r, seen)
-        return m_step(parameters, statistics, problem.prior, problem.min_eigenvalue)
+        return m_step(parameters, statistics, matching.seen, problem.prior, problem.min_eigenvalue)
     x, turned = problem.x @ matching.rotation.T, rotate(parameters, matching.rotation)
     r = jax.nn.softmax(log_joint(turned, x, matching.seen), 1)
     statistics = moments(turned, x, r, matching.seen)
-    return rotate(m_step(turned, statistics, problem.prior, problem.min_eigenvalue), matching.rotation.T)
+    return rotate(m_step(turned, statistics, matching.seen, problem.prior, problem.min_eigenvalue), matching.rotation.T)
 
 
 def log_joint_of(parameters: Gaussians, x, seen, missing: bool):
@@ -141,7 +141,7 @@ class BigLearnMixture(Engine):
     matching_probabilities: of the joint, marginal and rotated marginal matching; where entries are missing the rotated
         share goes to the marginal one.
     weight_prior: eta of eq. (11) per row; None is 1 / K.
-    tol: rounds end where the running mean of the objective changes by less than 0.1% ten times in a row; joint EM steps
+    tol: rounds end where the running mean of the objective changes by less than 0.02% twenty times in a row; joint EM steps
         then go on until it changes by less than `tol` of its size.
     n_init: random starts, run together.
 
@@ -166,7 +166,7 @@ class BigLearnMixture(Engine):
         self,
         n_components=10,
         *,
-        max_iter=200,
+        max_iter=500,
         min_eigenvalue=1e-3,
         n_local_steps=5,
         matching_probabilities=(0.4, 0.1, 0.5),

@@ -1,8 +1,8 @@
 """Gaussian mixtures with full covariances: densities and EM, of all coordinates, of some, or of what each row has.
 
 A marginal is a mask, never a shape: masked coordinates get a unit variance and a zero deviation, so that one compiled
-program serves every subset. The M-step is the exact one with the other coordinates missing: they follow through their
-regression on those seen, and covariances stay positive definite.
+program serves every subset. What a row lacks follows through its regression on what it has, as in EM with missing
+values (Little and Rubin 2019, section 8.2).
 """
 
 import math
@@ -74,18 +74,20 @@ def moments(parameters: Gaussians, x, responsibilities, seen) -> Moments:
     return Moments(*jax.lax.map(one, (responsibilities.T, parameters.mean, slope, rest)))
 
 
-def m_step(old: Gaussians, statistics: Moments, prior, min_eigenvalue) -> Gaussians:
-    """Means and covariances of the statistics, eigenvalues floored; weights by eq. (11), `prior` being its eta."""
+def m_step(old: Gaussians, statistics: Moments, seen: Bool[Array, " dim"], prior, min_eigenvalue) -> Gaussians:
+    """Means and covariances of the coordinates seen, the others as they were; eigenvalues floored, which also makes a
+    covariance of the two together. Weights by eq. (11), `prior` being its eta."""
     mass, n_clusters = statistics.mass, old.weight.shape[0]
     alive = mass > MIN_MASS
     safe = jnp.where(alive, mass, 1.0)
     shift = statistics.shift / safe[:, None]
     spread = statistics.spread / safe[:, None, None] - shift[:, :, None] * shift[:, None, :]
+    spread = jnp.where(seen[:, None] & seen, spread, old.covariance)
     values, vectors = jnp.linalg.eigh((spread + spread.mT) / 2)
     spread = (vectors * jnp.maximum(values, min_eigenvalue)[:, None, :]) @ vectors.mT
     return Gaussians(
         (mass + prior) / (mass.sum() + n_clusters * prior),
-        jnp.where(alive[:, None], old.mean + shift, old.mean),
+        jnp.where(alive[:, None] & seen, old.mean + shift, old.mean),
         jnp.where(alive[:, None, None], spread, old.covariance),
     )
 

@@ -1,0 +1,36 @@
+"""Cost against fairness along a path of one parameter: the points of a Pareto front."""
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+
+from bayesfair.fairness import balance, encode_groups, gap, kl_error
+
+__all__ = ["fairness_path"]
+
+
+def fairness_path(estimator, X, sensitive_features, parameter, values):
+    """Fit a clone of `estimator` at each of `values` of its `parameter`; a DataFrame with one row per value.
+
+    Columns: method, parameter, value, n_clusters (used), cost (sum of squared distances of the rows of X to the means of
+    their clusters, X numeric), balance, gap, kl_error. What was compiled for the first value serves the others.
+    `bayesfair.plots.pareto` draws it; concatenate several to compare engines.
+
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.make_vfc_synthetic()
+    >>> engine = bf.VariationalFairClustering(2, random_state=0)
+    >>> path = bf.engines.fairness_path(engine, data.features, data.sensitive, "fairness_weight", [0.0, 10.0])
+    >>> bool(path["gap"].is_monotonic_decreasing)
+    True
+    """
+    groups = encode_groups(sensitive_features)
+    rows = np.asarray(X, dtype=np.float64)
+    results = []
+    for value in values:
+        labels = clone(estimator).set_params(**{parameter: value}).fit(X, sensitive_features=sensitive_features).labels_
+        used = np.unique(labels)
+        cost = sum(((rows[labels == k] - rows[labels == k].mean(0)) ** 2).sum() for k in used)
+        fairness = {"balance": balance(labels, groups), "gap": gap(labels, groups), "kl_error": kl_error(labels, groups)}
+        about = {"method": type(estimator).__name__, "parameter": parameter, "value": value, "n_clusters": len(used)}
+        results.append({**about, "cost": float(cost), **fairness})
+    return pd.DataFrame(results)

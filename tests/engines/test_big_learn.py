@@ -1,0 +1,197 @@
+"""BigLearn-EM against plain EM of scikit-learn, scipy's densities and a slow loop over rows with missing values."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+from sklearn.mixture import GaussianMixture
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bayesfair import BigLearnMixture
+from bayesfair.engines import mixtures
+from bayesfair.engines.big_learn import Matching, Problem, draw_matching, em_step
+from bayesfair.engines.mixtures import Gaussians
+
+D, K, N = 4, 3, 300
+
+
+@pytest.fixture(scope="module")
+def X():
+    rng = np.random.default_rng(0)
+    z = rng.integers(K, size=N)
+    return rng.normal(size=(N, D)) @ np.triu(rng.normal(size=(D, D))) * 0.3 + 1.5 * rng.normal(size=(K, D))[z]
+
+
+@pytest.fixture(scope="module")
+def parameters():
+    rng = np.random.default_rng(1)
+    a = rng.normal(size=(K, D, D))
+    parts = rng.dirichlet(np.ones(K)), rng.normal(size=(K, D)), a @ a.swapaxes(1, 2) + 0.3 * np.eye(D)
+    return Gaussians(*(jnp.asarray(part, jnp.float32) for part in parts))
+
+
+def problem_of(X, seen=None, prior=0.0, floor=1e-6):
+    seen = np.ones(X.shape, bool) if seen is None else seen
+    numbers = jnp.float32(prior), jnp.float32(floor), jnp.array([1.0, 0.0, 0.0])
+    return Problem(jnp.asarray(X, jnp.float32), jnp.asarray(seen), *numbers)
+
+
+def joint_density(parameters, x, subset):
+    rows = []
+    for weight, mean, covariance in zip(*map(np.asarray, parameters)):
+        block = multivariate_normal(mean[subset], covariance[np.ix_(subset, subset)])
+        rows.append(np.log(weight) + block.logpdf(x[..., subset]))
+    return np.stack(rows, -1)
+
+
+@pytest.mark.parametrize("subset", [[0], [1, 3], [0, 2, 3], [0, 1, 2, 3]])
+def test_masked_densities_are_the_marginals_of_scipy(X, parameters, subset):
+    seen = np.isin(np.arange(D), subset)
+    oracle = joint_density(parameters, X, subset)
+    x = jnp.asarray(X, jnp.float32)
+    np.testing.assert_allclose(mixtures.log_joint(parameters, x, jnp.asarray(seen)), oracle, rtol=1e-3, atol=1e-3)
+    rows = mixtures.log_joint_of_rows(parameters, x, jnp.broadcast_to(seen, X.shape))
+    np.testing.assert_allclose(rows, oracle, rtol=1e-3, atol=1e-3)
+    wrong = joint_density(parameters, X, [(j + 1) % D for j in subset])
+    assert len(subset) == D or not np.allclose(wrong, oracle, rtol=1e-2)
+
+
+def test_rotations_turn_the_mixture_with_the_data(X, parameters):
+    rotation = draw_matching(jax.random.PRNGKey(3), D, jnp.array([0.0, 0.0, 1.0])).rotation
+    np.testing.assert_allclose(rotation @ rotation.T, np.eye(D), atol=1e-5)
+    x, everything = jnp.asarray(X, jnp.float32), jnp.ones(D, bool)
+    turned = mixtures.log_joint(mixtures.rotate(parameters, rotation), x @ rotation.T, everything)
+    np.testing.assert_allclose(turned, mixtures.log_joint(parameters, x, everything), rtol=1e-3, atol=2e-3)
+
+
+def test_matchings_have_the_laws_asked_for():
+    keys = jax.random.split(jax.random.PRNGKey(0), 2000)
+    drawn = jax.vmap(lambda key: draw_matching(key, D, jnp.array([0.4, 0.1, 0.5])))(keys)
+    joint = np.asarray(drawn.seen.all(1))
+    turned = np.abs(np.asarray(drawn.rotation) - np.eye(D)).max((1, 2)) > 1e-6
+    assert abs(turned.mean() - 0.5) < 0.05  # failure rate below 1e-4
+    assert abs(joint.mean() - 0.4) < 0.05
+    assert np.asarray(drawn.seen.any(1)).all()
+    assert np.abs(np.asarray(drawn.rotation)[turned].mean(0)).max() < 0.06
+
+
+def test_one_joint_step_is_a_step_of_scikit_learn(X, parameters):
+    weight, mean, covariance = map(np.asarray, parameters)
+    other = GaussianMixture(K, weights_init=weight / weight.sum(), means_init=mean, reg_covar=0.0, max_iter=1, tol=0.0)
+    other.precisions_init = np.linalg.inv(covariance)
+    with pytest.warns(match="converge"):
+        other.fit(X)
+    ours = em_step(problem_of(X), parameters, Matching(jnp.eye(D), jnp.ones(D, bool)), missing=False)
+    np.testing.assert_allclose(ours.weight, other.weights_, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(ours.mean, other.means_, rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(ours.covariance, other.covariances_, rtol=5e-3, atol=3e-3)
+
+
+def test_joint_matching_alone_is_plain_em(X):
+    settings = {"matching_probabilities": (1.0, 0.0, 0.0), "weight_prior": 0.0, "min_eigenvalue": 1e-6}
+    ours = BigLearnMixture(K, **settings, n_init=6, random_state=0).fit(X)
+    other = GaussianMixture(K, n_init=10, tol=1e-8, max_iter=500, reg_covar=1e-6, random_state=0).fit(X)
+    np.testing.assert_allclose(ours.score(X), other.score(X), atol=0.03)
+
+
+def test_weights_follow_equation_11(X, parameters):
+    matching = Matching(jnp.eye(D), jnp.ones(D, bool))
+    plain = em_step(problem_of(X), parameters, matching, missing=False).weight
+    smooth = em_step(problem_of(X, prior=0.25), parameters, matching, missing=False).weight
+    np.testing.assert_allclose(smooth, (plain + 0.25) / (1 + K * 0.25), rtol=1e-4)
+
+
+def test_marginal_steps_touch_their_block_alone(X, parameters):
+    seen = np.array([True, False, True, False])
+    new = em_step(problem_of(X, floor=1e-12), parameters, Matching(jnp.eye(D), jnp.asarray(seen)), missing=False)
+    np.testing.assert_allclose(np.asarray(new.mean)[:, ~seen], np.asarray(parameters.mean)[:, ~seen])
+    r = joint_density(parameters, X, [0, 2])
+    r = np.exp(r - r.max(1, keepdims=True))
+    r /= r.sum(1, keepdims=True)
+    np.testing.assert_allclose(
+        np.asarray(new.mean)[:, seen], (r.T @ X / r.sum(0)[:, None])[:, seen], rtol=2e-3, atol=2e-3
+    )
+    assert np.linalg.eigvalsh(np.asarray(new.covariance)).min() > 0
+
+
+def slow_missing_step(parameters, X, seen):
+    """EM with missing values, row by row, in float64."""
+    weight, mean, covariance = (np.asarray(part, float) for part in parameters)
+    mass, first, second = np.zeros(K), np.zeros((K, D)), np.zeros((K, D, D))
+    for x, has in zip(X, seen):
+        there = np.flatnonzero(has)
+        log = joint_density(parameters, x, there) if len(there) else np.log(weight)
+        r = np.exp(log - log.max())
+        r /= r.sum()
+        for k in range(K):
+            slope = covariance[k][:, there] @ np.linalg.inv(covariance[k][np.ix_(there, there)])
+            full = mean[k] + slope @ (x - mean[k])[there]
+            rest = covariance[k] - slope @ covariance[k][there]
+            mass[k] += r[k]
+            first[k] += r[k] * full
+            second[k] += r[k] * (np.outer(full, full) + rest)
+    mean = first / mass[:, None]
+    return mass / len(X), mean, second / mass[:, None, None] - mean[:, :, None] * mean[:, None, :]
+
+
+def test_missing_values_take_part_as_in_the_slow_loop(X, parameters):
+    seen = np.random.default_rng(2).random(X.shape) < 0.7
+    matching = Matching(jnp.eye(D), jnp.ones(D, bool))
+    ours = em_step(problem_of(np.where(seen, X, 0.0), seen), parameters, matching, missing=True)
+    for part, oracle in zip(ours, slow_missing_step(parameters, X, seen)):
+        np.testing.assert_allclose(part, oracle, rtol=5e-3, atol=3e-3)
+    whole = em_step(problem_of(X), parameters, matching, missing=True)
+    fast = em_step(problem_of(X), parameters, matching, missing=False)
+    for part, other in zip(whole, fast):
+        np.testing.assert_allclose(part, other, rtol=2e-3, atol=2e-3)
+
+
+def test_fits_and_predicts_rows_with_missing_values(X):
+    holes = np.where(np.random.default_rng(3).random(X.shape) < 0.15, np.nan, X)
+    holes[0] = np.nan
+    est = BigLearnMixture(K, max_iter=30, random_state=0).fit(holes)
+    assert (np.diff(est.objective_trace_) >= -2e-5).all()
+    np.testing.assert_allclose(est.predict_proba(holes)[0], est.weights_, rtol=1e-4)
+    assert np.isfinite(est.score_samples(holes)).all()
+    assert (est.predict(X) == est.predict(np.where(np.isnan(holes), np.nan, X))).mean() > 0.8
+
+
+def test_the_final_objective_never_decreases(X):
+    est = BigLearnMixture(K, max_iter=50, random_state=1).fit(X)
+    assert len(est.objective_trace_) >= 2
+    assert (np.diff(est.objective_trace_) >= -2e-5).all()
+    assert np.linalg.eigvalsh(est.covariances_).min() >= 0.9e-3
+
+
+def test_a_permutation_of_rows_changes_nothing(X):
+    order = np.random.default_rng(1).permutation(N)
+    one, other = (BigLearnMixture(K, max_iter=20, random_state=0).fit(X[rows]) for rows in (np.arange(N), order))
+    assert (one.labels_[order] == other.labels_).mean() > 0.97  # the same draws; sums are rounded in another order
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"min_eigenvalue": 0.0}, "`min_eigenvalue` must be a finite number above zero"),
+        ({"matching_probabilities": (0.5, 0.1, 0.1)}, "`matching_probabilities` must be three numbers"),
+        ({"n_components": N + 1}, "`n_components` must be an integer, between 1 and 300"),
+        ({"n_local_steps": 0}, "`n_local_steps` must be an integer, at least 1"),
+    ],
+)
+def test_bad_settings_say_what_to_do(X, settings, match):
+    with pytest.raises(ValueError, match=match):
+        BigLearnMixture(**settings).fit(X)
+
+
+def test_bad_tables_say_what_to_do(X):
+    with pytest.raises(ValueError, match="infinity"):
+        BigLearnMixture(K).fit(np.where(X > 1, np.inf, X))
+    with pytest.raises(ValueError, match="`X` must have a value in every column"):
+        BigLearnMixture(K).fit(np.column_stack([X, np.full(N, np.nan)]))
+    BigLearnMixture(K, max_iter=20, random_state=0).fit(np.column_stack([X, np.ones(N)]))
+
+
+@parametrize_with_checks([BigLearnMixture(2, max_iter=30)])
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
