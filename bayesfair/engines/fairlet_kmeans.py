@@ -1,10 +1,13 @@
 """Fairlets first, k-means second: the baseline of Chierichetti et al. (2017) with optimal fairlets."""
 
-import numpy as np
+import warnings
 
-from bayesfair._check import check_integer
-from bayesfair.engines.base import Engine
-from bayesfair.fairlets import decompose
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from bayesfair._check import check_integer, check_number, message
+from bayesfair.engines.base import Data, Engine
+from bayesfair.fairlets import Decomposition, decompose, singleton_capacities
 
 __all__ = ["FairletKMeans", "cluster_fairlets"]
 
@@ -14,14 +17,16 @@ class FairletKMeans(Engine):
 
     Parameters
     ----------
-    n_clusters: K. composition: members of each group per fairlet, see `bayesfair.fairlets.capacities`.
+    n_clusters: K. composition: members of each group per fairlet, see `bayesfair.fairlets.capacities`; "singletons" is
+        k-means without fairness.
     n_init, max_iter, tol: of scikit-learn's `KMeans` on the fairlets' centres, weighted by their sizes.
 
     Attributes
     ----------
     labels_ (N,), cluster_centers_ (K, d): means of the observations. inertia_: their sum of squared distances.
-    decomposition_: the `bayesfair.fairlets.Decomposition`, with its optimality proof or gap. objective_trace_: the
-    k-means objective of the fairlets at the end, the one value that scikit-learn tells. n_iter_, converged_.
+    decomposition_: the `bayesfair.fairlets.Decomposition`, with its optimality proof or gap. objective_trace_ (1,): the
+    k-means objective of the fairlets at the end, the one value that scikit-learn tells. n_iter_, converged_: of the best
+    of the `n_init` runs.
 
     Examples
     --------
@@ -47,21 +52,26 @@ class FairletKMeans(Engine):
         ------
         TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
         """
+        for name in ("n_init", "max_iter"):
+            check_integer(name, getattr(self, name))
+        tol = check_number("tol", self.tol, minimum=0)
         data = self._data(X, sensitive_features, self.n_clusters)
-        self.decomposition_ = None
-        fairlet = np.arange(len(data.X))
-        if len(data.groups.names) > 1:
-            self.decomposition_ = decompose(data.X, data.groups.code, self.composition, random_state=data.seed)
-            fairlet = self.decomposition_.fairlet
-        settings = {"n_init": self.n_init, "max_iter": self.max_iter, "tol": self.tol}
-        fit = cluster_fairlets(data.X, fairlet, self.n_clusters, random_state=data.seed, **settings)
+        self.decomposition_ = fairlets_of(data, self.composition)
+        fairlet = self.decomposition_.fairlet
+        settings = {"n_init": self.n_init, "max_iter": self.max_iter, "tol": tol, "random_state": data.seed}
+        fit = cluster_fairlets(data.X, fairlet, self.n_clusters, **settings)
         self.labels_ = fit.labels_[fairlet]
-        centers = [data.X[self.labels_ == k].mean(0) for k in range(self.n_clusters)]
-        self.cluster_centers_ = np.stack(centers)
+        self.cluster_centers_ = means(data.X, self.labels_, fit.cluster_centers_)
         self.inertia_ = float(((data.X - self.cluster_centers_[self.labels_]) ** 2).sum())
+        self._tell(fit)
+        return self
+
+    def _tell(self, fit):
         self.n_iter_, self.objective_trace_ = fit.n_iter_, np.array([fit.inertia_])
         self.converged_ = fit.n_iter_ < self.max_iter
-        return self
+        if not self.converged_:
+            why = f"k-means of the fairlets had not converged after {fit.n_iter_} iterations"
+            warnings.warn(f"FairletKMeans: {why}. Remedy: raise max_iter or tol.", ConvergenceWarning, stacklevel=3)
 
     def _assign(self, X):
         from sklearn.metrics import pairwise_distances_argmin
@@ -69,12 +79,36 @@ class FairletKMeans(Engine):
         return pairwise_distances_argmin(X, self.cluster_centers_)
 
 
+def fairlets_of(data: Data, composition) -> Decomposition:
+    """The optimal decomposition of a table; every row alone for "singletons" and where there are no groups."""
+    n_groups = len(data.groups.names)
+    if n_groups > 1 and not (isinstance(composition, str) and composition == "singletons"):
+        return decompose(data.X, data.groups.code, composition, random_state=data.seed)
+    alone = singleton_capacities(data.groups.code, n_groups).lower
+    return Decomposition(np.arange(len(alone), dtype=np.int32), alone, 0.0, 0.0, n_groups == 1)
+
+
+def means(X, labels, otherwise):
+    """Means of the clusters (clusters, dim); `otherwise` says where an empty one is."""
+    used = [(labels == k).any() for k in range(len(otherwise))]
+    return np.stack([X[labels == k].mean(0) if used[k] else otherwise[k] for k in range(len(otherwise))])
+
+
 def cluster_fairlets(X, fairlet, n_clusters, **settings):
-    """scikit-learn's KMeans fitted to the fairlets' centres, weighted by their sizes; `fairlet` (N,) numbers them."""
+    """scikit-learn's KMeans fitted to the fairlets' centres, weighted by their sizes; `fairlet` (N,) numbers them.
+
+    Raises
+    ------
+    ValueError: more clusters than fairlets, or than fairlets whose centres differ.
+    """
     from sklearn.cluster import KMeans
 
     size = np.bincount(fairlet)
     remedy = f"There are {len(size)} fairlets: ask for fewer clusters or smaller fairlets."
     check_integer("n_clusters", n_clusters, maximum=len(size), remedy=remedy)
     centers = np.stack([np.bincount(fairlet, column) for column in X.T], 1) / size[:, None]
+    n_distinct = len(np.unique(centers, axis=0))
+    if n_clusters > n_distinct:
+        rule = f"be at most the number of fairlets whose centres differ, {n_distinct}"
+        raise ValueError(message("n_clusters", rule, n_clusters, "Ask for fewer, or look why rows repeat."))
     return KMeans(n_clusters, **settings).fit(centers, sample_weight=size)

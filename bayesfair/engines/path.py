@@ -30,7 +30,11 @@ def fairness_path(estimator, X, sensitive_features, parameter, values):
         labels = clone(estimator).set_params(**{parameter: value}).fit(X, sensitive_features=sensitive_features).labels_
         used = np.unique(labels)
         cost = sum(((rows[labels == k] - rows[labels == k].mean(0)) ** 2).sum() for k in used)
-        fairness = {"balance": balance(labels, groups), "gap": gap(labels, groups), "kl_error": kl_error(labels, groups)}
+        fairness = {
+            "balance": balance(labels, groups),
+            "gap": gap(labels, groups),
+            "kl_error": kl_error(labels, groups),
+        }
         about = {"method": type(estimator).__name__, "parameter": parameter, "value": value, "n_clusters": len(used)}
         results.append({**about, "cost": float(cost), **fairness})
     return pd.DataFrame(results)

@@ -164,7 +164,7 @@ def newton(problem: Problem, state: State):
 
 @dataclass(frozen=True)
 class GradientDescent:
-    """An iteration of the paper's Algorithm 2: `n_epochs` gradient steps on mini-batches, then assignment of all."""
+    """An iteration of the paper's Algorithm 2: `n_epochs` steps (13) on mini-batches at fixed labels, then assignment."""
 
     batch_size: int
     n_epochs: int = 5
@@ -176,7 +176,7 @@ class GradientDescent:
         def epoch(i, centers):
             rows = jax.random.randint(jax.random.fold_in(draw, i), (self.batch_size,), 0, problem.x.shape[0])
             batch = problem._replace(x=problem.x[rows], square=problem.square[rows])
-            labels = distances(batch, centers).argmin(1)
+            labels = state.labels[rows]
             weight = tilted_weights(batch, centers, labels)[:, None] * (batch.x - centers[labels])
             return centers + 2 * problem.learning_rate * jax.ops.segment_sum(weight, labels, len(centers))
 
@@ -194,12 +194,15 @@ class TiltedKMeans(Engine):
     solver: "newton" (deterministic; the objective never increases) or "sgd", the paper's, with `learning_rate` and
         `batch_size`.
     n_init: k-means++ seeds, run together on at most 10,000 rows; the best goes on with all of them.
+    max_iter, tol: iterations, and the relative change of the objective below which they end; "sgd" keeps its step, so
+        that it seldom settles. random_state: an int makes runs repeatable. progress_bar: show one.
 
     Groups are not used: every row is to be treated alike. `sensitive_features` is taken so that engines can be swapped.
 
     Attributes
     ----------
-    cluster_centers_ (K, d), labels_ (N,), tilted_sse_: the objective. inertia_: sum of squared distances.
+    cluster_centers_ (K, d). labels_ (N,): the assignment that the objective counts; where the nearest centre would
+    raise it, another one than `predict` gives. tilted_sse_: the objective. inertia_: sum of squared distances.
     within_cluster_variance_ (K,): variance of the squared distances. max_distance_ (K,): of a member to its centre.
     objective_trace_, n_iter_, converged_.
 
@@ -249,6 +252,7 @@ class TiltedKMeans(Engine):
             raise ValueError(message("solver", rule, repr(self.solver), remedy))
         check_number("tilt", self.tilt, minimum=0)
         check_number("learning_rate", self.learning_rate)
+        check_number("tol", self.tol, minimum=0)
         for name in ("n_init", "max_iter", "batch_size"):
             check_integer(name, getattr(self, name))
         data = self._data(X, sensitive_features, self.n_clusters, fair=False)

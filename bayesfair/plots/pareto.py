@@ -1,12 +1,10 @@
 """Cost against fairness: Pareto fronts of several methods in one picture."""
 
 from bayesfair._check import message
-from bayesfair.plots.style import axes_or_new
+from bayesfair.plots.style import MARKERS, axes_or_new, cluster_colors
 
 __all__ = ["pareto"]
 
-COLORS = ("#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE", "#AA4499", "#44AA99")
-MARKERS = "o^sDvPX"
 LABELS = {
     "balance": "balance, the smallest ratio of two groups in a cluster",
     "gap": "gap, the largest difference of groups' shares in a cluster",
@@ -22,20 +20,25 @@ def pareto(results, *, fairness="gap", ax=None):
     """
     missing = {"method", "cost", fairness} - set(results.columns)
     if missing or fairness not in LABELS:
-        rule, remedy = f"have columns method, cost and one of {tuple(LABELS)}", "bayesfair.engines.fairness_path makes it."
+        rule, remedy = (
+            f"have columns method, cost and one of {tuple(LABELS)}",
+            "bayesfair.engines.fairness_path makes it.",
+        )
         raise ValueError(message("results", rule, sorted(map(str, results.columns)), remedy))
     ax = axes_or_new(ax)
     best = front(results["cost"].to_numpy(), results[fairness].to_numpy(), higher_is_better=fairness == "balance")
-    for i, (method, points) in enumerate(results.assign(best=best).groupby("method", sort=False)):
+    methods = results.assign(best=best).groupby("method", sort=False)
+    colors = cluster_colors(methods.ngroups)
+    for i, (method, points) in enumerate(methods):
         points = points.sort_values(fairness)
-        color, marker = COLORS[i % len(COLORS)], MARKERS[i % len(MARKERS)]
-        ax.plot(points[fairness], points["cost"], "-", color=color, alpha=0.4, linewidth=1)
-        faces = [color if is_best else "white" for is_best in points["best"]]
-        ax.scatter(points[fairness], points["cost"], marker=marker, c=faces, edgecolors=color, label=method, zorder=3)
+        ax.plot(points[fairness], points["cost"], "-", color=colors[i], alpha=0.4, linewidth=1)
+        faces = [colors[i] if is_best else "white" for is_best in points["best"]]
+        style = {"marker": MARKERS[i % len(MARKERS)], "edgecolors": [colors[i]]}
+        ax.scatter(points[fairness], points["cost"], c=faces, label=method, zorder=3, **style)
     ax.set(xlabel=LABELS[fairness], ylabel="cost, sum of squared distances", title="Cost against fairness")
     ax.spines[["top", "right"]].set_visible(False)
     legend = ax.legend(frameon=False)
-    for handle, color in zip(legend.legend_handles, COLORS):
+    for handle, color in zip(legend.legend_handles, colors):
         handle.set_facecolor(color)
     return ax
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
@@ -46,12 +47,63 @@ def test_without_groups_it_is_k_means():
     X, _ = table((40, 40))
     est = FairletKMeans(3, random_state=0).fit(X)
     np.testing.assert_allclose(est.inertia_, KMeans(3, n_init=10, random_state=0).fit(X).inertia_, rtol=1e-6)
+    np.testing.assert_array_equal(est.decomposition_.composition, np.ones((80, 1)))
+
+
+def test_singletons_are_k_means_whatever_the_groups():
+    X, group = table((30, 50))
+    est = FairletKMeans(3, composition="singletons", n_init=50, random_state=0).fit(X, sensitive_features=group)
+    np.testing.assert_allclose(est.inertia_, KMeans(3, n_init=50, random_state=1).fit(X).inertia_, rtol=1e-6)
+    np.testing.assert_array_equal(est.decomposition_.composition.sum(0), [30, 50])
+    assert est.decomposition_.cost == 0
+
+
+@pytest.mark.parametrize("composition", [(1, 2), 15, np.tile([2, 4], (15, 1)), np.repeat([[1, 2], [2, 4]], 10, 0)])
+def test_every_composition_of_the_fairlets_room_is_kept(composition):
+    X, group = table((30, 60))
+    est = FairletKMeans(3, composition=composition, random_state=0).fit(X, sensitive_features=group)
+    held = bf.fairlets.capacities([30, 60], composition)
+    np.testing.assert_array_equal(est.decomposition_.composition, held.lower)
+    fairlet = est.decomposition_.fairlet
+    assert all(len(np.unique(est.labels_[fairlet == i])) == 1 for i in range(len(held.lower)))
+    np.testing.assert_allclose(bf.fairness.balance(est.labels_, group), 0.5)
 
 
 def test_more_clusters_than_fairlets_are_refused():
     X, group = table((30, 60))
     with pytest.raises(ValueError, match="There are 30 fairlets"):
         FairletKMeans(31).fit(X, sensitive_features=group)
+
+
+def test_more_clusters_than_distinct_fairlets_are_refused():
+    """scikit-learn would leave clusters empty, and their means would be NaN."""
+    X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 20, axis=0)
+    with pytest.raises(ValueError, match="fairlets whose centres differ, 2, got 3"):
+        FairletKMeans(3).fit(X, sensitive_features=np.arange(40) % 2)
+
+
+def test_stopping_early_is_told():
+    X, group = table((40, 40))
+    with pytest.warns(ConvergenceWarning, match="Remedy: raise max_iter"):
+        est = FairletKMeans(3, max_iter=1, n_init=1, random_state=0).fit(X, sensitive_features=group)
+    assert not est.converged_
+    assert FairletKMeans(3, random_state=0).fit(X, sensitive_features=group).converged_
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "match"),
+    [
+        ({"n_init": 0}, ValueError, "`n_init` must be an integer, at least 1, got 0"),
+        ({"max_iter": 2.5}, TypeError, "`max_iter` must be an integer"),
+        ({"tol": -1.0}, ValueError, "`tol` must be a finite number, at least 0"),
+        ({"n_clusters": 0}, ValueError, "`n_clusters` must be an integer"),
+        ({"composition": "pairs"}, ValueError, "`composition` must be 'auto'"),
+    ],
+)
+def test_bad_settings_say_what_to_do(settings, error, match):
+    X, group = table((40, 40))
+    with pytest.raises(error, match=match):
+        FairletKMeans(**settings).fit(X, sensitive_features=group)
 
 
 @pytest.mark.filterwarnings("ignore:No sensitive features given")

@@ -75,6 +75,19 @@ def test_large_tilt_approaches_the_smallest_enclosing_ball(X):
     np.testing.assert_allclose(radii[-1], ball.fun, rtol=1e-2)
 
 
+def test_every_cluster_has_its_own_smallest_enclosing_ball():
+    rng = np.random.default_rng(2)
+    parts = [rng.normal(size=(40, 2)), rng.normal([60, 0], [1, 3], size=(80, 2))]
+    est = TiltedKMeans(2, tilt=30.0, random_state=0, max_iter=5000).fit(np.concatenate(parts))
+    for k, part in zip(est.labels_[[0, -1]], parts, strict=True):
+        start, options = part.mean(0), {"xatol": 1e-8, "fatol": 1e-8}
+        ball = scipy_minimize(
+            lambda c, part=part: np.linalg.norm(part - c, axis=1).max(), start, method="Nelder-Mead", options=options
+        )
+        np.testing.assert_allclose(est.max_distance_[k], ball.fun, rtol=1e-2)
+        np.testing.assert_allclose(est.cluster_centers_[k], ball.x, atol=0.1)
+
+
 def test_newton_step_solves_with_the_derivatives_of_the_objective(X):
     """A wrong factor in gradient or Hessian would fail."""
     problem = problem_of(X, 0.2)
@@ -156,6 +169,7 @@ def test_empty_clusters_come_back():
         ({"solver": "lloyd"}, "`solver` must be 'newton' or 'sgd'"),
         ({"n_clusters": 500}, "`n_clusters` must be an integer, between 1 and 201"),
         ({"batch_size": 0}, "`batch_size` must be an integer"),
+        ({"tol": -1.0}, "`tol` must be a finite number, at least 0"),
     ],
 )
 def test_bad_settings_say_what_to_do(X, settings, match):
