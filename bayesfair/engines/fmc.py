@@ -1,5 +1,5 @@
-"""Fair model-based clustering, FMC: finite mixtures whose assignment map psi gives each cluster the same share of every
-group.
+"""Fair model-based clustering, FMC (Park, Kim, Lee and Kim): finite mixtures whose assignment map psi gives each cluster
+the same share of every group.
 
 Maximises (1/N) l(Theta) - P(Theta). With `fairness_weight` P is lambda Delta, eq. (7) as a Lagrangian. With `max_gap` P
 is an exact penalty on eq. (7)'s constraint: the sum over clusters of what their gaps exceed it by, half of it measured
