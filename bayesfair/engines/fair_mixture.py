@@ -40,7 +40,7 @@ class FairMixture(Engine):
     max_gap: epsilon of eq. (7), for soft *and* hard assignments: the largest difference between groups in the share of
         them that a cluster holds. 0.01 where neither it nor `fairness_weight` is given.
     fairness_weight: instead, lambda of (1/N) l - lambda Delta, per observation; 0 is the ordinary mixture.
-    min_share: every cluster is to hold at least this fraction of 1 / K.
+    min_share: every cluster is to hold at least this fraction of 1 / K; 0 leaves the paper's objective as printed.
     categorical_features: names, positions or a mask of columns; None takes the data frame's columns that hold no
         numbers.
     solver: "em" (FMC-EM; the objective never decreases) or "gradient" (FMC-GD).
@@ -141,8 +141,10 @@ class FairMixture(Engine):
 
     def _problem(self, table, groups, rows) -> Problem:
         """All of `rows`; the penalty is on a fixed part of them where there are mini-batches."""
-        fair = rows if self.batch_size is None else rows[: max(self.batch_size, EXPLORE_ROWS)]
-        return Problem(_take(table, rows), _fair_rows(table, groups, fair))
+        if self.batch_size is None:
+            fair = _fair_rows(table, groups, rows)
+            return Problem(fair.table, fair)
+        return Problem(_take(table, rows), _fair_rows(table, groups, rows[: max(self.batch_size, EXPLORE_ROWS)]))
 
     def _rules(self) -> list[Rule]:
         """The rules a start is taken through: one, lambda Delta; or the exact penalty at falling temperatures."""
@@ -169,9 +171,8 @@ class FairMixture(Engine):
 
     def _explore(self, table, data, rows, rules) -> Components:
         """The best parameters of `n_init` starts on part of the rows."""
-        few = rows[:EXPLORE_ROWS]
-        part = _take(table, few)
-        problem = Problem(part, _fair_rows(table, data.groups, few))
+        fair = _fair_rows(table, data.groups, rows[:EXPLORE_ROWS])
+        part, problem = fair.table, Problem(fair.table, fair)
         points = np.hstack([np.asarray(part.x), np.asarray(part.levels)]).astype(np.float64)
         starts = kmeans_centers(points, self.n_components, data.seed, self.n_init)
         parameters = [self._parameters_at(part, points, centers) for centers in starts]
