@@ -27,6 +27,7 @@ WEIGHT = 30.0  # of the exact penalty to begin with, per observation
 EXPLORE_ROWS, EXPLORE_ITERATIONS = 6_000, 25
 ANNEALING = 1.0, 0.5, 0.25, 0.12
 RATE = 0.02  # of Adam, on scaled columns
+FEWEST = 30  # rows of a group in a sub-sample
 STRICTER = 3  # how often the weight is tripled and the temperature halved while clusters are not fair, or empty
 PATIENCE = 6
 
@@ -144,7 +145,8 @@ class FairMixture(Engine):
         if self.batch_size is None:
             fair = _fair_rows(table, groups, rows)
             return Problem(fair.table, fair)
-        return Problem(_take(table, rows), _fair_rows(table, groups, rows[: max(self.batch_size, EXPLORE_ROWS)]))
+        some = stratified(rows, groups.code, max(self.batch_size, EXPLORE_ROWS))
+        return Problem(_take(table, rows), _fair_rows(table, groups, some))
 
     def _rules(self) -> list[Rule]:
         """The rules a start is taken through: one, lambda Delta; or the exact penalty at falling temperatures."""
@@ -171,7 +173,7 @@ class FairMixture(Engine):
 
     def _explore(self, table, data, rows, rules) -> Components:
         """The best parameters of `n_init` starts on part of the rows."""
-        fair = _fair_rows(table, data.groups, rows[:EXPLORE_ROWS])
+        fair = _fair_rows(table, data.groups, stratified(rows, data.groups.code, EXPLORE_ROWS))
         part, problem = fair.table, Problem(fair.table, fair)
         points = np.hstack([np.asarray(part.x), np.asarray(part.levels)]).astype(np.float64)
         starts = kmeans_centers(points, self.n_components, data.seed, self.n_init)
@@ -288,6 +290,19 @@ class FairMixture(Engine):
 @partial(jax.jit, static_argnames="family")
 def log_joint_of(family: Family, parameters: Components, table: Table):
     return family.log_joint(parameters, table)
+
+
+def stratified(rows, code, most):
+    """About `most` of `rows`, in their order, each group in proportion but with at least FEWEST where it has them."""
+    if len(rows) <= most:
+        return rows
+    group = code[rows]
+    size = np.bincount(group)
+    wanted = np.maximum(np.ceil(most * size / len(rows)), FEWEST)
+    rank = np.empty(len(rows), int)
+    for j in np.flatnonzero(size):
+        rank[group == j] = np.arange(size[j])
+    return rows[rank < wanted[group]]
 
 
 def _take(table: Table, rows) -> Table:

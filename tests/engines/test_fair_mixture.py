@@ -13,6 +13,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
+from bayesfair.engines import fair_mixture
 from bayesfair.engines.fair_mixture import FairMixture, _fair_rows
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family
 from bayesfair.engines.fmc import Ascent, Problem, Rule, cluster_gaps, penalty, start_state
@@ -232,6 +233,19 @@ def test_mini_batches_and_sub_samples_come_near(data):
         assert part.labels_.shape == (600,)
         assert part.score(data[0]) > whole.score(data[0]) - 0.1
         assert part.gap_ < 0.1
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_small_groups_are_in_the_rows_explored(data, monkeypatch):
+    """Four of 600 in one group: a plain sub-sample of 60 would lack it two times in three."""
+    X, group = data
+    small = np.where(np.arange(600) % 150 == 7, "few", group)
+    monkeypatch.setattr(fair_mixture, "EXPLORE_ROWS", 60)
+    assert fit((X, small), fairness_weight=1.0).labels_.shape == (600,)
+    code = encode_groups(small).code
+    rows = fair_mixture.stratified(np.random.default_rng(0).permutation(600), code, 60)
+    assert np.bincount(code[rows])[encode_groups(small).names.index("few")] == 4
+    assert len(np.unique(rows)) == len(rows) <= 600 // 4
 
 
 def test_a_group_missing_from_the_sub_sample_is_an_error(data):
