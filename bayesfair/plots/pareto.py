@@ -35,7 +35,11 @@ def pareto(results, *, fairness="gap", ax=None):
         faces = [colors[i] if is_best else "white" for is_best in points["best"]]
         style = {"marker": MARKERS[i % len(MARKERS)], "edgecolors": [colors[i]]}
         ax.scatter(points[fairness], points["cost"], c=faces, label=method, zorder=3, **style)
-    ax.set(xlabel=LABELS[fairness], ylabel="cost, sum of squared distances", title="Cost against fairness")
+    ax.set(
+        xlabel=LABELS[fairness],
+        ylabel="cost, sum of squared distances",
+        title="Cost against fairness (filled: no other point beats it)",
+    )
     ax.spines[["top", "right"]].set_visible(False)
     legend = ax.legend(frameon=False)
     for handle, color in zip(legend.legend_handles, colors):
