@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
@@ -67,12 +68,16 @@ def start_run(problem: Problem, *, inverse_temperature, num_chains, seed, reallo
     target, rng = problem.target, np.random.default_rng(seed)
     members = jnp.asarray(member_table(_decomposition(problem, seed), problem.code, problem.capacities.upper))
     clusters = start_clusterings(target, members, num_chains, rng)
-    losses = [tuple(map(float, target.losses(Allocation(members, cluster)))) for cluster in clusters]
+    losses = [tuple(map(float, _losses(target, Allocation(members, cluster)))) for cluster in clusters]
     best = int(np.argmin([temperature.total_loss(target, *pair) for pair in losses]))
-    labels = np.asarray(target.labels(Allocation(members, clusters[best])))
+    labels = np.asarray(_labels(target, Allocation(members, clusters[best])))
     temperatures, prior = _temperatures(problem, inverse_temperature, labels, losses[best])
     schedule = choose_schedule(target, reallocation, prior=prior, inner_steps=inner_steps)
     return Run(chain_keys(seed, num_chains), 0, start_states(target, members, clusters, temperatures), schedule)
+
+
+# Compiled whole: run one operation at a time they cost seconds of compilation.
+_losses, _labels = jax.jit(Target.losses), jax.jit(Target.labels)
 
 
 def _decomposition(problem: Problem, seed):

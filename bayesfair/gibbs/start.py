@@ -3,6 +3,7 @@
 Different starts make a second mode show as a large R-hat instead of as silence.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -17,7 +18,7 @@ def start_clusterings(target: Target, members, num_chains: int, rng: np.random.G
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
-    units = target.units(target.rows(members), jnp.zeros(len(members), jnp.int32))
+    units = _units(target, members)
     centers, weights = np.asarray(units.center, np.float64), np.asarray(units.weight, np.float64)
     n_distinct = len(np.unique(centers, axis=0))
     seeds = rng.integers(2**31 - 1, size=num_chains)
@@ -29,6 +30,11 @@ def start_clusterings(target: Target, members, num_chains: int, rng: np.random.G
             for seed in seeds
         ]
     return np.stack([fill_empty_clusters(fit.labels_, target.n_clusters) for fit in fits])
+
+
+@jax.jit
+def _units(target: Target, members):
+    return target.units(target.rows(members), jnp.zeros(len(members), jnp.int32))
 
 
 def fill_empty_clusters(labels, n_clusters: int):

@@ -104,7 +104,7 @@ def agreement(labels, n_clusters, max_draws="auto"):
     for position, rows in enumerate(blocks):
         left = one_hot(compact[rows], n_clusters) * weight.astype(np.float32)
         sizes = left.sum(axis=1, dtype=np.float64).reshape(-1, n_clusters)
-        squares[rows], entropy[rows] = (sizes**2).sum(axis=1), plogp[np.rint(sizes).astype(int)].sum(axis=1)
+        squares[rows], entropy[rows] = (sizes**2).sum(axis=1), plogp[sizes.astype(int)].sum(axis=1)
         for others in blocks[position:]:
             sums = _table_sums(left @ one_hot(compact[others], n_clusters).T, n_clusters, plogp)
             for total, of_pairs in zip((shared, joint), sums):
@@ -118,7 +118,7 @@ def _table_sums(product, n_clusters, plogp):
     """sum_kl n_kl^2 and the joint entropy of every pair of draws, each (draws, other draws)."""
     tables = product.reshape(product.shape[0] // n_clusters, n_clusters, -1, n_clusters)
     squares = np.einsum("skrl,skrl->sr", tables, tables, dtype=np.float64)
-    return squares, plogp[np.rint(tables).astype(np.int32)].sum(axis=(1, 3))
+    return squares, plogp[tables.astype(np.int32)].sum(axis=(1, 3))
 
 
 def _minus_plogp(num_obs):
