@@ -19,18 +19,19 @@ from bayesfair._check import check_integer, check_number, message
 from bayesfair.engines.base import Engine
 from bayesfair.engines.mixtures import (
     Gaussians,
+    Moments,
+    e_step,
+    e_step_of_rows,
     log_joint,
     log_joint_of_rows,
     m_step,
-    moments,
-    moments_of_rows,
     rotate,
 )
 from bayesfair.engines.optimize import minimize
 
 __all__ = ["BigLearnMixture"]
 
-SUBSET_SIZE = 5.0, 1.0  # of the Beta law of the share of coordinates in a subset (Table 5)
+SUBSET_SIZE = 5.0  # the share of coordinates in a subset is Beta(5, 1) (Table 5): the fifth root of a uniform number
 MEMORY = 0.9  # of the running mean of the objective by which "mixing" is told
 WANDER_TOLERANCE, WANDER_PATIENCE = 2e-4, 20
 
@@ -51,6 +52,13 @@ class State(NamedTuple):
     running: Float[Array, ""]
 
 
+class Joint(NamedTuple):
+    """Parameters and what the E-step of the joint matching makes of them."""
+
+    parameters: Gaussians
+    statistics: Moments
+
+
 class Matching(NamedTuple):
     """What is matched: the coordinates `seen` (d,) of A x."""
 
@@ -62,7 +70,8 @@ def draw_matching(key, dim, probabilities) -> Matching:
     """Joint, marginal or rotated marginal with these probabilities; A by Haar's law, |T| / d by Beta(5, 1)."""
     key_kind, key_size, key_subset, key_rotation = jax.random.split(key, 4)
     kind = jax.random.categorical(key_kind, jnp.log(probabilities))
-    size = jnp.maximum(jnp.floor(jax.random.beta(key_size, *SUBSET_SIZE) * dim), 1)
+    share = jax.random.uniform(key_size) ** (1 / SUBSET_SIZE)
+    size = jnp.maximum(jnp.floor(share * dim), 1)
     subset = jax.random.permutation(key_subset, dim) < size
     q, r = jnp.linalg.qr(jax.random.normal(key_rotation, (dim, dim)))
     haar = q * jnp.sign(jnp.diagonal(r))
@@ -95,24 +104,33 @@ class Settling:
 
     missing: bool
 
-    def __call__(self, problem: Problem, state: State):
-        dim = problem.x.shape[1]
-        matching = Matching(jnp.eye(dim), jnp.ones(dim, bool))
-        parameters = em_step(problem, state.parameters, matching, self.missing)
-        return state._replace(parameters=parameters), loss(problem, parameters, self.missing)
+    def __call__(self, problem: Problem, state: Joint):
+        everything = jnp.ones(problem.x.shape[1], bool)
+        parameters = m_step(*state, everything, problem.prior, problem.min_eigenvalue)
+        return joint_of(problem, parameters, self.missing)
+
+
+def joint_of(problem: Problem, parameters: Gaussians, missing: bool):
+    """One pass over the rows: the state of `Settling` at these parameters, and its loss."""
+    everything = jnp.ones(problem.x.shape[1], bool)
+    log_density, statistics = expect(problem, parameters, problem.x, everything, missing)
+    return Joint(parameters, statistics), -log_density - problem.prior * jnp.log(parameters.weight).sum()
+
+
+def expect(problem: Problem, parameters: Gaussians, x, seen, missing: bool):
+    """E-step of the coordinates `seen` of x, of those that a row has where some are missing."""
+    return e_step_of_rows(parameters, x, problem.seen & seen) if missing else e_step(parameters, x, seen)
 
 
 def em_step(problem: Problem, parameters: Gaussians, matching: Matching, missing: bool) -> Gaussians:
-    """Joint-EM (4), Marginal-EM (6) or its transformed form (9), with the weights of (11)."""
+    """Joint-EM (4), Marginal-EM (6) or its transformed form (10), with the weights of (11)."""
+    constants = matching.seen, problem.prior, problem.min_eigenvalue
     if missing:  # a rotation would spread a missing entry over all coordinates: none is drawn then
-        seen = problem.seen & matching.seen
-        r = jax.nn.softmax(log_joint_of_rows(parameters, problem.x, seen), 1)
-        statistics = moments_of_rows(parameters, problem.x, r, seen)
-        return m_step(parameters, statistics, matching.seen, problem.prior, problem.min_eigenvalue)
+        _, statistics = expect(problem, parameters, problem.x, matching.seen, missing)
+        return m_step(parameters, statistics, *constants)
     x, turned = problem.x @ matching.rotation.T, rotate(parameters, matching.rotation)
-    r = jax.nn.softmax(log_joint(turned, x, matching.seen), 1)
-    statistics = moments(turned, x, r, matching.seen)
-    return rotate(m_step(turned, statistics, matching.seen, problem.prior, problem.min_eigenvalue), matching.rotation.T)
+    _, statistics = expect(problem, turned, x, matching.seen, missing)
+    return rotate(m_step(turned, statistics, *constants), matching.rotation.T)
 
 
 def log_joint_of(parameters: Gaussians, x, seen, missing: bool):
@@ -209,9 +227,8 @@ class BigLearnMixture(Engine):
         wandering = Wandering(self.n_local_steps, missing)
         wander = {"max_iter": self.max_iter, "tol": WANDER_TOLERANCE, "patience": WANDER_PATIENCE}
         rounds = minimize(wandering, problem, state, **wander, **settings)
-        final = minimize(
-            Settling(missing), problem, rounds.state, max_iter=10 * self.max_iter, tol=self.tol, **settings
-        )
+        start = starts_of(problem, rounds.state.parameters, missing)
+        final = minimize(Settling(missing), problem, start, max_iter=10 * self.max_iter, tol=self.tol, **settings)
         self._finish(final.best, int(rounds.n_iter[int(np.nanargmin(final.loss))]), data.X)
         return self
 
@@ -278,6 +295,12 @@ class BigLearnMixture(Engine):
     def score(self, X, y=None):
         """Mean log density."""
         return float(self.score_samples(X).mean())
+
+
+@partial(jax.jit, static_argnames="missing")
+def starts_of(problem: Problem, parameters: Gaussians, missing: bool) -> Joint:
+    """States of `Settling` for a batch of parameters."""
+    return jax.vmap(lambda one: joint_of(problem, one, missing)[0])(parameters)
 
 
 def start_states(seed, n_init, n_components, problem: Problem, X) -> State:

@@ -6,13 +6,24 @@ values (Little and Rubin 2019, section 8.2).
 """
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-__all__ = ["Gaussians", "Moments", "log_joint", "log_joint_of_rows", "m_step", "moments", "moments_of_rows", "rotate"]
+__all__ = [
+    "Gaussians",
+    "Moments",
+    "e_step",
+    "e_step_of_rows",
+    "log_joint",
+    "log_joint_of_rows",
+    "m_step",
+    "moments",
+    "rotate",
+]
 
 MIN_MASS = 1e-6  # share of the rows below which a component keeps its place
 ROWS = 128  # rows whose own masks are worked on together
@@ -51,27 +62,26 @@ def log_joint(parameters: Gaussians, x, seen: Bool[Array, " dim"]) -> Float[Arra
     return jax.lax.map(lambda part: one(*part), tuple(parameters)).T
 
 
-def regression(covariance, seen):
-    """G (K, d, d) = Sigma_.T Sigma_TT^-1: the identity on T, how the others follow elsewhere; and what is left of Sigma."""
-    some = jnp.where(seen[..., None, :], covariance, 0.0)
-    slope = jnp.linalg.solve(masked(covariance, seen), some.mT).mT
-    slope = jnp.where(seen[..., None, :], slope, 0.0)
-    return slope, covariance - slope @ some.mT
-
-
-def moments(parameters: Gaussians, x, responsibilities, seen) -> Moments:
-    """Statistics where every row has the same coordinates."""
+def moments(parameters: Gaussians, x, responsibilities, seen: Bool[Array, " dim"]) -> Moments:
+    """Statistics of the coordinates seen, the same in every row; zero elsewhere."""
     n_obs = x.shape[0]
-    slope, rest = regression(parameters.covariance, seen)
 
     def one(part):
-        r, mean, slope, rest = part
+        r, mean = part
         deviation = jnp.where(seen, x - mean, 0.0)
-        shift = r @ deviation / n_obs
-        spread = (r[:, None] * deviation).T @ deviation / n_obs  # (obs, d) at a time
-        return r.sum() / n_obs, slope @ shift, slope @ spread @ slope.T + r.sum() / n_obs * rest
+        return (
+            r.sum() / n_obs,
+            r @ deviation / n_obs,
+            (r[:, None] * deviation).T @ deviation / n_obs,
+        )  # (obs, d) at a time
 
-    return Moments(*jax.lax.map(one, (responsibilities.T, parameters.mean, slope, rest)))
+    return Moments(*jax.lax.map(one, (responsibilities.T, parameters.mean)))
+
+
+def e_step(parameters: Gaussians, x, seen: Bool[Array, " dim"]):
+    """Mean log density of the coordinates seen, and Moments under the responsibilities."""
+    joint = log_joint(parameters, x, seen)
+    return jax.nn.logsumexp(joint, 1).mean(), moments(parameters, x, jax.nn.softmax(joint, 1), seen)
 
 
 def m_step(old: Gaussians, statistics: Moments, seen: Bool[Array, " dim"], prior, min_eigenvalue) -> Gaussians:
@@ -99,39 +109,51 @@ def rotate(parameters: Gaussians, rotation) -> Gaussians:
     )
 
 
+def whiten(parameters: Gaussians, x, seen: Bool[Array, " dim"], others):
+    """log pi_k + log N(x_T) (K,) of one row, L^-1 (x_T - mu_T) (K, d) and L^-1 `others` (K, d, any), L L' = Sigma_TT."""
+    factor = jnp.linalg.cholesky(masked(parameters.covariance, seen))
+    deviation = jnp.where(seen, x - parameters.mean, 0.0)
+    white = jax.scipy.linalg.solve_triangular(factor, jnp.dstack([deviation, others]), lower=True)
+    log_determinant = 2 * jnp.log(jnp.diagonal(factor, axis1=1, axis2=2)).sum(1)
+    square = jnp.square(white[:, :, 0]).sum(1)
+    joint = jnp.log(parameters.weight) - 0.5 * (square + log_determinant + seen.sum() * math.log(2 * math.pi))
+    return joint, white[:, :, 0], white[:, :, 1:]
+
+
 def log_joint_of_rows(parameters: Gaussians, x, seen: Bool[Array, "obs dim"]) -> Float[Array, "obs clusters"]:
     """`log_joint` where each row has coordinates of its own; those not seen may hold anything finite."""
-
-    def one(row):
-        x, seen = row
-        factor = jnp.linalg.cholesky(masked(parameters.covariance, seen))
-        deviation = jnp.where(seen, x - parameters.mean, 0.0)
-        white = jax.scipy.linalg.solve_triangular(factor, deviation[:, :, None], lower=True)[:, :, 0]
-        log_determinant = 2 * jnp.log(jnp.diagonal(factor, axis1=1, axis2=2)).sum(1)
-        constant = log_determinant + seen.sum() * math.log(2 * math.pi)
-        return jnp.log(parameters.weight) - 0.5 * (jnp.square(white).sum(1) + constant)
-
-    return jax.lax.map(one, (x, seen), batch_size=ROWS)
+    nothing = jnp.zeros((*parameters.mean.shape, 0), x.dtype)
+    return jax.lax.map(lambda row: whiten(parameters, *row, nothing)[0], (x, seen), batch_size=ROWS)
 
 
-def moments_of_rows(parameters: Gaussians, x, responsibilities, seen: Bool[Array, "obs dim"]) -> Moments:
-    """`moments` where each row has coordinates of its own, summed ROWS at a time."""
+def completed(parameters: Gaussians, x, seen: Bool[Array, " dim"]):
+    """One row: its log joint (K,), its expected deviation from the means (K, d), and V (K, d, d), V'V being by how
+    much what it has narrows the covariance of what it lacks. Never a difference on coordinates seen."""
+    across = jnp.where(seen[:, None] & ~seen, parameters.covariance, 0.0)
+    joint, white, slope = whiten(parameters, x, seen, across)
+    follows = (slope.mT @ white[:, :, None])[:, :, 0]
+    return joint, jnp.where(seen, x - parameters.mean, follows), slope
+
+
+def e_step_of_rows(parameters: Gaussians, x, seen: Bool[Array, "obs dim"]):
+    """`e_step` where each row has coordinates of its own, ROWS at a time; Moments of all coordinates."""
     n_obs = x.shape[0]
     n_blocks = -(-n_obs // ROWS)
-    pad = n_blocks * ROWS - n_obs
-    blocks = [
-        jnp.pad(part, ((0, pad), (0, 0))).reshape(n_blocks, ROWS, -1) for part in (x, responsibilities, seen)
-    ]  # padded rows have no responsibility
-
-    def one(x, r, seen):
-        slope, rest = regression(parameters.covariance, seen)
-        shift = (slope @ jnp.where(seen, x - parameters.mean, 0.0)[:, :, None])[:, :, 0]
-        spread = shift[:, :, None] * shift[:, None, :] + rest
-        return Moments(r, r[:, None] * shift, r[:, None, None] * spread)
+    pad = ((0, n_blocks * ROWS - n_obs), (0, 0))
+    rows = (x, seen, jnp.ones((n_obs, 1), x.dtype))  # the last is zero for rows that only fill the last block
+    blocks = [jnp.pad(part, pad).reshape(n_blocks, ROWS, -1) for part in rows]
 
     def add(total, block):
-        parts = jax.vmap(one)(*block)
-        return jax.tree.map(lambda a, b: a + b.sum(0) / n_obs, total, parts), None
+        x, seen, there = block
+        joint, shift, slope = jax.vmap(partial(completed, parameters))(x, seen)
+        r = there * jax.nn.softmax(joint, 1) / n_obs
+        lacks = jnp.where(seen, 0.0, 1.0)
+        spread = jnp.einsum("nki,nkj->kij", r[:, :, None] * shift, shift)
+        spread += parameters.covariance * jnp.einsum("nk,ni,nj->kij", r, lacks, lacks)
+        spread -= jnp.einsum("nkai,nkaj->kij", r[:, :, None, None] * slope, slope)
+        log_density = (there[:, 0] * jax.nn.logsumexp(joint, 1)).sum() / n_obs
+        new = log_density, Moments(r.sum(0), jnp.einsum("nk,nki->ki", r, shift), spread)
+        return jax.tree.map(jnp.add, total, new), None
 
-    zero = Moments(*(jnp.zeros_like(part) for part in parameters))
+    zero = jnp.zeros((), x.dtype), Moments(*(jnp.zeros_like(part) for part in parameters))
     return jax.lax.scan(add, zero, tuple(blocks))[0]
