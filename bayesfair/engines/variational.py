@@ -26,7 +26,7 @@ FLOOR = -15.0  # smallest log s below the largest of its row: what was given up 
 START = -3.0  # log s of the other clusters at the start
 NEIGHBOURS = 20
 PATIENCE = 8  # refused steps count as quiet ones: so many doublings of L before a run may stop
-PATH, FINE_PATH = 6, 4  # weights of the batched path, and of the one between its last unfair and first fair weight
+PAIRS, FINE_PATH = 3, 4  # weights of the path, in pairs, and between its last unfair and first fair weight
 BATCH_ELEMENTS = 2**25  # of all soft assignments that advance together
 
 
@@ -228,21 +228,34 @@ class VariationalFairClustering(Engine):
 
     def _run(self, problem, starts, groups, target, scale) -> Outcome:
         """The best run at the weight asked for, or at the smallest weight of a path that is fair enough."""
-        if self.max_fairness_error is None:
-            weight = scale if self.fairness_weight is None else float(self.fairness_weight)
-            return self._descend(problem, starts, [weight] * len(starts)).best
-        unfair, fair = 0.0, None
-        for size in (PATH, FINE_PATH):
-            weights = scale * np.geomspace(0.05, 20, size) if fair is None else np.linspace(unfair, fair, size + 1)[1:]
-            runs = self._descend(problem, starts[:1].repeat(size, 0), weights)
-            error = np.array([self._error(runs.run(i), groups, target) for i in range(size)])
-            first = int(np.argmax(error <= self.max_fairness_error))
-            if error[first] > self.max_fairness_error:
-                rule = "be reached on the path of weights"
-                bad = f"{self.max_fairness_error}, where the smallest error found is {error.min():.3g}"
-                raise ValueError(message("max_fairness_error", rule, bad, "Allow more, or ask for fewer clusters."))
-            unfair, fair = (weights[first - 1] if first else unfair), weights[first]
-        return runs.run(first)
+        if self.max_fairness_error is not None:
+            return self._fair_enough(problem, starts[:1], groups, target, scale)
+        weight = scale if self.fairness_weight is None else float(self.fairness_weight)
+        return self._descend(problem, starts, [weight] * len(starts)).best
+
+    def _fair_enough(self, problem, start, groups, target, scale) -> Outcome:
+        """Weights grow, two at a time as heavy ones take long, until one suffices; then those below it are searched."""
+        unfair, least = 0.0, np.inf
+        for weights in np.split(scale * np.geomspace(0.05, 20, 2 * PAIRS), PAIRS):
+            runs, errors = self._path(problem, start, weights, groups, target)
+            least, first = min(least, errors.min()), int(np.argmax(errors <= self.max_fairness_error))
+            if errors.min() <= self.max_fairness_error:
+                below = np.linspace(weights[0] if first else unfair, weights[first], FINE_PATH + 1)[1:]
+                break
+            unfair = weights[-1]
+        else:
+            bad = f"{self.max_fairness_error}, where the smallest error found is {least:.3g}"
+            remedy = "Allow more, or ask for fewer clusters."
+            raise ValueError(message("max_fairness_error", "be reached on the path of weights", bad, remedy))
+        finer, errors = self._path(problem, start, below, groups, target)
+        fair = errors <= self.max_fairness_error
+        return finer.run(int(np.argmax(fair))) if fair.any() else runs.run(first)
+
+    def _path(self, problem, start, weights, groups, target):
+        """One run per weight, and the fairness error of each."""
+        runs = self._descend(problem, start.repeat(len(weights), 0), weights)
+        labels = np.asarray(runs.state.log_s.argmax(2))
+        return runs, np.array([kl_error(one, groups, target) for one in labels])
 
     def _descend(self, problem, starts, weights) -> Outcome:
         """One run per pair of start and weight, in batches that fit the memory."""
@@ -258,9 +271,6 @@ class VariationalFairClustering(Engine):
             settings = {"max_iter": self.max_iter, "tol": self.tol, "patience": PATIENCE}
             parts.append(minimize(descent, problem, state, progress_bar=self.progress_bar, **settings))
         return concatenate(parts)
-
-    def _error(self, run, groups, target):
-        return kl_error(np.asarray(run.state.log_s.argmax(1)), groups, target)
 
     def _finish(self, data, middle, problem, run, target):
         log_s = np.asarray(run.state.log_s)
