@@ -1,10 +1,10 @@
-# make demo, make test: each sets up what it needs. PYTHON=/path/to/python3.12 names the interpreter, VENV= the folder.
+# make demo, make test, make docs: each sets up what it needs. PYTHON=/path/to/python3.12 names the interpreter, VENV= the folder.
 VENV ?= .venv
 BIN := $(VENV)/bin
 BAYESFAIR_DATA ?=
 export BAYESFAIR_DATA
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/bayesfair demo --out demo-output
@@ -14,6 +14,12 @@ test: $(VENV)/.installed-test
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+# The site, in docs/_build/html: examples in docstrings, pages with warnings as errors, links. FAST=1: small notebooks.
+docs: $(VENV)/.installed-docs
+	$(BIN)/python -m pytest -q --doctest-modules -o doctest_optionflags=ELLIPSIS bayesfair
+	BAYESFAIR_FAST=$(FAST) $(BIN)/python -m sphinx -n -W --keep-going -d docs/_build/doctrees docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
 
 $(BIN)/python:
 	python=$$(tools/find-python) && "$$python" -m venv $(VENV)
@@ -27,5 +33,9 @@ $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
 	touch $@ $(VENV)/.installed
 
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	touch $@ $(VENV)/.installed
+
 clean:
-	rm -rf $(VENV) demo-output build dist .pytest_cache .ruff_cache *.egg-info
+	rm -rf $(VENV) demo-output build dist docs/_build docs/tutorials/*.py .pytest_cache .ruff_cache *.egg-info

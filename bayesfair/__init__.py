@@ -11,7 +11,7 @@ try:
 except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "unknown"
 
-_ROOMS = ("datasets", "fairness", "fairlets", "gibbs", "engines", "posterior", "plots", "cli")
+_ROOMS = ("datasets", "fairness", "fairlets", "gibbs", "engines", "posterior", "plots", "reports", "cli")
 _HOMES = {
     "BigLearnMixture": "bayesfair.engines",
     "FairMixture": "bayesfair.engines",
@@ -19,6 +19,7 @@ _HOMES = {
     "GibbsFairClustering": "bayesfair.posterior",
     "TiltedKMeans": "bayesfair.engines",
     "VariationalFairClustering": "bayesfair.engines",
+    "report": "bayesfair.reports",
 }
 
 __all__ = ["__version__", *_HOMES, *_ROOMS]

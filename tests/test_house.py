@@ -10,7 +10,7 @@ import pytest
 import bayesfair
 
 ROOT = Path(bayesfair.__file__).parent
-ORDER = ("datasets", "fairness", "fairlets", "gibbs", "engines", "models", "posterior", "plots", "cli")
+ORDER = ("datasets", "fairness", "fairlets", "gibbs", "engines", "models", "posterior", "plots", "reports", "cli")
 SIBLINGS = {frozenset({"datasets", "fairness"}), frozenset({"engines", "models"})}
 HEAVY = ("jax", "numpyro", "arviz", "xarray", "ot", "pandas", "sklearn", "matplotlib", "scipy")
 FILES = sorted(ROOT.rglob("*.py"))

@@ -55,6 +55,12 @@ def _parser():
     plot.add_argument("run_file", type=Path, metavar="RUN.nc")
     plot.add_argument("--out", type=Path, required=True, metavar="DIR")
     plot.set_defaults(run=lambda arguments: _draw(bf.posterior.read_tree(arguments.run_file), arguments.out))
+
+    report = commands.add_parser("report", help="write one self-contained HTML page about a saved run")
+    report.add_argument("run_file", type=Path, metavar="RUN.nc")
+    report.add_argument("--out", type=Path, required=True, metavar="REPORT.html")
+    report.add_argument("--title", help="default: what was clustered into how many clusters")
+    report.set_defaults(run=_report)
     return parser
 
 
@@ -139,6 +145,11 @@ def _print_summary(tree):
         f"\n{uncertain.sum()} of {len(uncertain)} observations ({uncertain.mean():.0%}) would be elsewhere "
         f"with probability above {UNCERTAIN:.0%}"
     )
+
+
+def _report(arguments):
+    tree = bf.posterior.read_tree(arguments.run_file)
+    print(f"wrote {bf.report(tree, arguments.out, title=arguments.title)}")
 
 
 def _draw(tree, folder):

@@ -25,6 +25,7 @@ WEIGHT = 30.0  # of the exact penalty to begin with, per observation
 # Starts are explored on a sub-sample. Under max_gap they begin hot, every component as wide as the data, and the
 # responsibilities that have to be fair sharpen step by step: from k-means clusters, tight unfair ones never came loose.
 EXPLORE_ROWS, EXPLORE_ITERATIONS = 6_000, 25
+KEPT = 4  # of the starts after the first temperature
 ANNEALING = 1.0, 0.5, 0.25, 0.12
 RATE = 0.02  # of Adam, on scaled columns
 FEWEST = 30  # rows of a group in a sub-sample
@@ -182,8 +183,9 @@ class FairMixture(Engine):
             parameters = [self._family.heated(one) for one in parameters]
         for rule in rules:
             outcome = self._minimize(problem, parameters, rule, EXPLORE_ITERATIONS, data.seed, batch_size=None)
-            parameters = [outcome.run(i).state.parameters for i in range(self.n_init)]
-        return outcome.best.state.parameters
+            best = np.argsort(np.nan_to_num(outcome.loss, nan=np.inf), kind="stable")[:KEPT]
+            parameters = [outcome.run(i).state.parameters for i in best]
+        return parameters[0]
 
     def _parameters_at(self, table, points, centers) -> Components:
         """The M-step of hard assignments to the nearest centre."""

@@ -43,6 +43,21 @@ def test_summary_and_plot_read_it(run_file, tmp_path, capsys):
     assert pictures == {"clustering.png", "uncertainty_profile.png", "co_clustering.png", "trace.png"}
 
 
+def test_report_writes_one_page(run_file, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert main(["report", str(run_file), "--out", str(page), "--title", "A < B"]) == 0
+    assert capsys.readouterr().out == f"wrote {page}\n"
+    assert "<h1>A &lt; B</h1>" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("run.nc", "must end in .html"), ("nowhere/page.html", "There is no folder")]
+)
+def test_report_refuses_a_wrong_place(run_file, tmp_path, capsys, name, text):
+    assert main(["report", str(run_file), "--out", str(tmp_path / name)]) == 2
+    assert text in capsys.readouterr().err
+
+
 def test_demo_leaves_a_posterior_and_pictures(tmp_path, capsys):
     assert main(["demo", "--out", str(tmp_path), *SHORT]) == 0
     printed = capsys.readouterr().out
