@@ -11,7 +11,7 @@ try:
 except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "unknown"
 
-_ROOMS = ("datasets", "fairness", "fairlets", "gibbs", "engines", "posterior", "plots", "reports", "cli")
+_ROOMS = ("datasets", "fairness", "fairlets", "gibbs", "engines", "models", "posterior", "plots", "reports", "cli")
 _HOMES = {
     "BigLearnMixture": "bayesfair.engines",
     "FairMixture": "bayesfair.engines",

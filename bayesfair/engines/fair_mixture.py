@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayesfair._check import check_integer, check_number, message
 from bayesfair.engines.base import Engine, kmeans_centers
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Table, unpack_factor
-from bayesfair.engines.fmc import Ascent, Problem, Rows, Rule, start_state
+from bayesfair.engines.fmc import Ascent, Problem, Rows, Rule, membership, start_state
 from bayesfair.engines.optimize import minimize, stack
 from bayesfair.engines.tables import fit_encoder, read_columns
 from bayesfair.fairness import gap
@@ -319,7 +319,7 @@ def _fair_rows(table, groups, rows) -> Rows:
         absent = [name for name, size in zip(groups.names, sizes) if size == 0]
         rule, remedy = "leave somebody of every group", "Raise subsample or batch_size, or merge small groups."
         raise ValueError(message("subsample", rule, f"none of {absent} among {len(rows)} rows", remedy))
-    return Rows(_take(table, rows), jnp.asarray(code), jnp.asarray(sizes, jnp.float32))
+    return Rows(_take(table, rows), membership(code, len(sizes)))
 
 
 def _softmax(log_joint):

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-__all__ = ["COVARIANCE_TYPES", "Components", "Family", "Table"]
+__all__ = ["COVARIANCE_TYPES", "Components", "Family", "Table", "pack_factor", "sample_rows", "unpack_factor"]
 
 COVARIANCE_TYPES = ("isotropic", "diag", "full")
 MIN_VARIANCE = 1e-4  # of a component, in units of the columns' own variance
@@ -115,6 +115,35 @@ def pack_precision(covariance):
     """The unconstrained form of covariances (K, d, d), eigenvalues floored."""
     values, vectors = jnp.linalg.eigh(covariance)
     precision = (vectors / jnp.maximum(values, MIN_VARIANCE)[:, None, :]) @ vectors.mT
+    return _pack(precision)
+
+
+def pack_factor(factor):
+    """The unconstrained form of covariances L L', L = `factor` (K, d, d) lower triangular."""
+    identity = jnp.broadcast_to(jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
+    inverse = jax.scipy.linalg.solve_triangular(factor, identity, lower=True)
+    return _pack(inverse.mT @ inverse)
+
+
+def _pack(precision):
     factor = jnp.linalg.cholesky((precision + precision.mT) / 2)
     log_diagonal = jnp.log(jnp.diagonal(factor, axis1=1, axis2=2))
     return jnp.tril(factor, -1) + jax.vmap(jnp.diag)(log_diagonal)
+
+
+def sample_rows(family: Family, key, parameters: Components, label):
+    """x (N, d) in the table's units and the codes of the levels (N, features), one row for each label."""
+    key_x, key_levels = jax.random.split(key)
+    noise = jax.random.normal(key_x, (len(label), parameters.mean.shape[1]))
+    if family.covariance_type == "full" and noise.shape[1]:
+        factor, _ = unpack_factor(parameters.spread)
+        step = jax.scipy.linalg.solve_triangular(factor.mT[label], noise[:, :, None], lower=False)[:, :, 0]
+    else:
+        deviation = jnp.exp(parameters.spread / 2)
+        step = noise * (deviation if family.covariance_type == "isotropic" else deviation[label])
+    log_levels = family.log_levels(parameters.logits)[label]
+    codes, start = [jnp.zeros((len(label), 0), int)], 0
+    for n, key in zip(family.n_levels, jax.random.split(key_levels, max(1, len(family.n_levels)))):
+        codes.append(jax.random.categorical(key, log_levels[:, start : start + n])[:, None])
+        start += n
+    return parameters.mean[label] + step, jnp.concatenate(codes, 1)

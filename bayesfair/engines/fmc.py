@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from bayesfair.engines.families import Components, Family, Table
 
-__all__ = ["Ascent", "Problem", "Rule", "State", "cluster_gaps", "start_state"]
+__all__ = ["Ascent", "Problem", "Rule", "State", "cluster_gaps", "membership", "start_state"]
 
 INNER_STEPS = 10  # R of Algorithm 2
 DECAY = 0.9, 0.99  # of Adam's two averages
@@ -41,11 +41,10 @@ class Rule(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows with the group of each, and the sizes of the groups among them."""
+    """Rows and their `membership` of the groups."""
 
     table: Table
-    group: Int[Array, " obs"]
-    group_size: Float[Array, " groups"]
+    member: Float[Array, "obs groups"]
 
 
 class Problem(NamedTuple):
@@ -67,23 +66,29 @@ class State(NamedTuple):
     rule: Rule
 
 
-def cluster_gaps(psi, rows: Rows) -> Float[Array, " clusters"]:
-    """The mean over pairs of groups of |share of one in cluster k - share of the other|, eq. (6) and (14)."""
-    n_groups = rows.group_size.shape[0]
-    share = jax.ops.segment_sum(psi, rows.group, n_groups) / rows.group_size[:, None]
-    first, second = jnp.triu_indices(n_groups, 1)
+def membership(code, n_groups) -> Float[Array, "obs groups"]:
+    """Indicators of the groups over their sizes: every column sums to one, so that shares are one matrix product."""
+    indicator = jax.nn.one_hot(code, n_groups)
+    return indicator / indicator.sum(0)
+
+
+def cluster_gaps(psi, member, corner=ROUND) -> Float[Array, " clusters"]:
+    """The mean over pairs of groups of |share of one in cluster k - share of the other|, eq. (6) and (14), the corner of
+    |x| rounded to sqrt(x^2 + corner). psi: (obs, clusters); member: `membership` (obs, groups)."""
+    share = member.T @ psi
+    first, second = jnp.triu_indices(share.shape[0], 1)
     if len(first) == 0:
         return jnp.zeros(psi.shape[1], psi.dtype)
-    return jnp.sqrt(jnp.square(share[first] - share[second]) + ROUND).mean(0)
+    return jnp.sqrt(jnp.square(share[first] - share[second]) + corner).mean(0)
 
 
 def penalty(log_joint, rows: Rows, rule: Rule) -> Float[Array, ""]:
     """P: what is taken from the mean log-likelihood."""
     soft, sharp = jax.nn.softmax(log_joint, 1), jax.nn.softmax(log_joint / rule.temperature, 1)
-    share, gaps = sharp.mean(0), cluster_gaps(soft, rows)
+    share, gaps = sharp.mean(0), cluster_gaps(soft, rows.member)
     # A small cluster may differ by less: the same gap would be a larger share of its members.
     allowed = rule.allowed * jnp.minimum(1.0, share.shape[0] * jax.lax.stop_gradient(share))
-    excess = jnp.maximum(gaps - allowed, 0) + jnp.maximum(cluster_gaps(sharp, rows) - allowed, 0)
+    excess = jnp.maximum(gaps - allowed, 0) + jnp.maximum(cluster_gaps(sharp, rows.member) - allowed, 0)
     unfair = jnp.where(jnp.isfinite(rule.allowed), excess.sum() / 2, gaps.max())
     return rule.weight * unfair + FLOOR_WEIGHT * jnp.square(jnp.maximum(rule.floor - share, 0)).sum()
 

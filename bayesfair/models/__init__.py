@@ -1,0 +1,24 @@
+"""Fair mixtures for NumPyro: model functions, the label sweep, replica exchange over the fairness weight, checks."""
+
+from bayesfair.models.exchange import ReplicaExchange, ladder
+from bayesfair.models.mixtures import (
+    Prior,
+    fair_categorical_mixture,
+    fair_gaussian_mixture,
+    fair_mixed_mixture,
+    labelled_mixture,
+    smooth_gap,
+)
+from bayesfair.models.rows import Units
+
+__all__ = [
+    "Prior",
+    "ReplicaExchange",
+    "Units",
+    "fair_categorical_mixture",
+    "fair_gaussian_mixture",
+    "fair_mixed_mixture",
+    "labelled_mixture",
+    "ladder",
+    "smooth_gap",
+]

@@ -1,0 +1,173 @@
+"""Replica exchange (parallel tempering) around any HMC kernel of NumPyro, for posteriors with several modes."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from numpyro.infer.mcmc import MCMCKernel
+from numpyro.primitives import Messenger
+from numpyro.util import is_prng_key
+
+from bayesfair._check import check_integer, message
+
+__all__ = ["ExchangeState", "ReplicaExchange", "ladder", "swap"]
+
+BETA = "_inverse_temperature"  # the keyword by which a replica tells the tempered model its own
+RATIO, FEWEST_ROWS = 0.6, 10  # of neighbours on the default ladder; what the hottest replica sees of the data
+
+
+class ExchangeState(NamedTuple):
+    """z: unconstrained sites of the coldest replica, the draw. replicas: states of the inner kernel, hottest first.
+    potential_energy, diverging: of the coldest. swap_rate (pairs,): accepted swaps so far over those tried."""
+
+    z: Any
+    potential_energy: Float[Array, ""]
+    diverging: Array
+    replicas: Any
+    swap_rate: Float[Array, " pairs"]
+    i: Int[Array, ""]
+    rng_key: Array
+
+
+class ReplicaExchange(MCMCKernel):
+    """Samples p(Theta) [p(x | Theta) exp(-lambda N Delta)]^beta for every beta of a ladder and swaps neighbours.
+
+    Everything observed is tempered, the likelihood with the fairness factor: beta lambda is a ladder over lambda, and the
+    likelihood's own modes melt too (over lambda alone they do not: two ways to merge clusters stay apart at lambda = 0).
+    The draws are those at beta = 1. Swaps alternate between even and odd pairs (deterministic even-odd scheme of
+    Okabe et al. 2001; Syed et al. 2022), each replica keeps its own step size and mass matrix.
+
+    Parameters
+    ----------
+    inner: an HMC or NUTS kernel on a model. inverse_temperatures: increasing, the last one 1; see `ladder`.
+
+    Works with every `chain_method`. Extra fields: "swap_rate" (pairs,), "potential_energy".
+
+    Examples
+    --------
+    >>> import jax, bayesfair as bf
+    >>> from numpyro.infer import MCMC, NUTS
+    >>> data = bf.datasets.make_well_specified()
+    >>> kernel = bf.models.ReplicaExchange(NUTS(bf.models.fair_gaussian_mixture), bf.models.ladder(100))
+    >>> mcmc = MCMC(kernel, num_warmup=20, num_samples=20, progress_bar=False)
+    >>> mcmc.run(jax.random.key(0), data.features, data.sensitive, n_components=2, fairness_weight=1.0)
+    >>> mcmc.get_samples()["means"].shape
+    (20, 2, 2)
+    """
+
+    sample_field = "z"
+    default_fields = ("z", "diverging")
+
+    def __init__(self, inner, inverse_temperatures):
+        betas = np.asarray(inverse_temperatures, dtype=np.float32)
+        if betas.ndim != 1 or len(betas) < 2 or not (np.diff(betas) > 0).all() or betas[0] < 0 or betas[-1] != 1:
+            rule = "be two or more increasing numbers from 0 on, the last one 1"
+            raise ValueError(message("inverse_temperatures", rule, betas.tolist(), "See bayesfair.models.ladder."))
+        self._inner, self._betas, self._many = inner.wrap_model(tempered), jnp.asarray(betas), False
+
+    @property
+    def model(self):
+        return self._inner.model
+
+    def init(self, rng_key, num_warmup, init_params, model_args, model_kwargs):
+        self._many = not is_prng_key(rng_key)  # one key per chain where MCMC vectorises
+        start = partial(self._init, num_warmup, model_args, model_kwargs or {})
+        if not self._many:
+            return start(rng_key, init_params)
+        return jax.vmap(start, in_axes=(0, None if init_params is None else 0))(rng_key, init_params)
+
+    def _init(self, num_warmup, args, kwargs, key, init_params):
+        key, key_replicas = jax.random.split(key)
+
+        def one(key, beta):
+            return self._inner.init(key, num_warmup, init_params, args, {**kwargs, BETA: beta})
+
+        replicas = jax.vmap(one)(jax.random.split(key_replicas, len(self._betas)), self._betas)
+        return self._state(replicas, jnp.zeros(len(self._betas) - 1), jnp.zeros((), int), key)
+
+    def _state(self, replicas, swap_rate, i, key) -> ExchangeState:
+        coldest = jax.tree.map(lambda part: part[-1], replicas)
+        return ExchangeState(
+            coldest.z, coldest.potential_energy, coldest.diverging, replicas, swap_rate, i, key
+        )
+
+    def sample(self, state, model_args, model_kwargs):
+        step = partial(self._sample, model_args, model_kwargs or {})
+        return jax.vmap(step)(state) if self._many else step(state)
+
+    def _sample(self, args, kwargs, state: ExchangeState) -> ExchangeState:
+        def move(replica, beta):
+            return self._inner.sample(replica, args, {**kwargs, BETA: beta})
+
+        def energy(z):
+            """What beta multiplies: exactly, the potential being linear in beta."""
+            return jax.grad(lambda beta: self._inner.get_potential_fn(args, {**kwargs, BETA: beta})(z))(1.0)
+
+        def refresh(replica, beta):
+            return self._inner.refresh(replica, args, {**kwargs, BETA: beta})
+
+        key, key_swap = jax.random.split(state.rng_key)
+        replicas = jax.vmap(move)(state.replicas, self._betas)
+        order, accepted, tried = swap(key_swap, jax.vmap(energy)(replicas.z), self._betas, state.i % 2)
+        replicas = replicas._replace(z=jax.tree.map(lambda part: part[order], replicas.z))
+        replicas = jax.vmap(refresh)(replicas, self._betas)
+        times = (state.i + 1 + (jnp.arange(len(tried)) % 2 == 0)) // 2  # each pair is tried every other time
+        rate = state.swap_rate + jnp.where(tried, (accepted - state.swap_rate) / jnp.maximum(times, 1), 0.0)
+        return self._state(replicas, rate, state.i + 1, key)
+
+    def postprocess_fn(self, model_args, model_kwargs):
+        return self._inner.postprocess_fn(model_args, {**(model_kwargs or {}), BETA: 1.0})
+
+    def get_diagnostics_str(self, state):
+        return f"swaps accepted {float(jnp.mean(state.swap_rate)):.2f}"
+
+
+def swap(key, energy, betas, parity):
+    """The order (replicas,) after swaps of the pairs (r, r + 1) with r of this parity; which were accepted, and tried.
+
+    The probability is min(1, exp((beta_{r+1} - beta_r) (V_{r+1} - V_r))), V = `energy` (replicas,).
+    """
+    n_pairs = len(betas) - 1
+    tried = jnp.arange(n_pairs) % 2 == parity
+    log_ratio = jnp.diff(betas) * jnp.diff(energy)
+    accepted = tried & (jnp.log(jax.random.uniform(key, (n_pairs,))) < log_ratio)
+    position = jnp.arange(n_pairs + 1)
+    up = jnp.append(accepted, False)  # r takes the state of r + 1
+    down = jnp.insert(accepted, 0, False)
+    return position + up - down, accepted, tried
+
+
+def ladder(n_obs, ratio=RATIO):
+    """Inverse temperatures ratio^R, ..., ratio, 1, down to where the hottest replica sees about ten rows of `n_obs`.
+
+    Neighbours swap often where 1 - ratio is below about sqrt(2 / p) for p parameters.
+    """
+    check_integer("n_obs", n_obs)
+    n_steps = max(1, int(np.ceil(np.log(max(n_obs / FEWEST_ROWS, 1)) / -np.log(ratio))))
+    return ratio ** np.arange(n_steps, -1.0, -1.0)
+
+
+def tempered(model):
+    """`model` with everything observed to the power of the keyword `_inverse_temperature`."""
+    return partial(_tempered_model, model)
+
+
+def _tempered_model(model, *args, **kwargs):
+    beta = kwargs.pop(BETA, 1.0)
+    with Tempering(beta):
+        return model(*args, **kwargs)
+
+
+class Tempering(Messenger):
+    """Multiplies the log density of observed sites, factors among them, by beta."""
+
+    def __init__(self, beta):
+        self.beta = beta
+        super().__init__()
+
+    def process_message(self, msg):
+        if msg["type"] == "sample" and msg["is_observed"]:
+            msg["scale"] = self.beta if msg.get("scale") is None else self.beta * msg["scale"]

@@ -1,0 +1,110 @@
+"""The label block of the hard-label model: one Gibbs sweep in O(K) per row, which carries group-by-cluster counts."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from numpyro.infer import NUTS
+from numpyro.infer.gibbs import CustomGibbs, Gibbs
+
+from bayesfair.fairness import encode_groups
+from bayesfair.models.mixtures import assemble, family_of, labelled_mixture, tables
+from bayesfair.models.rows import Rows, units_of
+
+__all__ = ["conditional_law", "draw_labels", "label_sweep", "labelled_kernel"]
+
+
+def labelled_kernel(
+    X,
+    codes=None,
+    groups=None,
+    *,
+    n_components=3,
+    n_levels=None,
+    covariance_type="isotropic",
+    fairness_weight=0.0,
+    units=None,
+    **nuts,
+):
+    """A NumPyro kernel for `labelled_mixture` of the same arguments: label sweep, then NUTS on the parameters.
+
+    `nuts`: settings of NUTS. The arguments of the model are given here, as the sweep needs them, and again to `run`:
+
+    >>> import jax, bayesfair as bf
+    >>> from numpyro.infer import MCMC
+    >>> data, settings = bf.datasets.make_well_specified(), {"n_components": 2, "fairness_weight": 1.0}
+    >>> kernel = bf.models.labelled_kernel(data.features, None, data.sensitive, **settings)
+    >>> mcmc = MCMC(kernel, num_warmup=20, num_samples=20, progress_bar=False)
+    >>> mcmc.run(jax.random.key(0), data.features, None, data.sensitive, **settings)
+    >>> mcmc.get_samples()["labels"].shape
+    (20, 100)
+    """
+    x, codes, n_levels = tables(X, codes, n_levels)
+    family = family_of(covariance_type, n_levels, n_components)
+    units = units_of(x, covariance_type) if units is None else units
+    table = jnp.concatenate([jnp.asarray(x, jnp.float32), jnp.asarray(codes, jnp.float32)], 1)
+    group = np.zeros(len(x), np.int32) if groups is None else encode_groups(groups, argument="groups").code
+    sizes = jnp.asarray(np.bincount(group), jnp.float32)
+    weight = fairness_weight * len(x)
+
+    def update(rng_key, gibbs_sites, hmc_sites):
+        log_joint = Rows(assemble(family, units, hmc_sites), units, family).log_joint(table)
+        return {"labels": label_sweep(rng_key, gibbs_sites["labels"], log_joint, jnp.asarray(group), sizes, weight)}
+
+    return Gibbs([(CustomGibbs(update), ["labels"]), (NUTS(labelled_mixture, **nuts), None)])
+
+
+def label_sweep(key, labels, log_joint, group, group_size, weight) -> Int[Array, " obs"]:
+    """Every label once, in random order, from its law given all the others and the parameters.
+
+    log_joint (N, K): log pi_k + log f(x_i; theta_k). weight: lambda N. group_size (J,).
+    """
+    n_clusters = log_joint.shape[1]
+    key_order, key_draws = jax.random.split(key)
+    order = jax.random.permutation(key_order, len(labels))
+    noise = jax.random.gumbel(key_draws, log_joint.shape)
+    counts = jnp.zeros((n_clusters, len(group_size))).at[labels, group].add(1.0)
+
+    def visit(state, i):
+        counts, labels = state
+        counts = counts.at[labels[i], group[i]].add(-1.0)
+        law = conditional_law(counts, log_joint[i], group[i], group_size, weight)
+        chosen = jnp.argmax(law + noise[i]).astype(labels.dtype)
+        return (counts.at[chosen, group[i]].add(1.0), labels.at[i].set(chosen)), None
+
+    return jax.lax.scan(visit, (counts, labels), order)[0][1]
+
+
+def conditional_law(counts, log_joint, group, group_size, weight) -> Float[Array, " clusters"]:
+    """Log law, up to a constant, of the label of one row of `group` that has been taken out of `counts` (K, J).
+
+    Delta is a maximum over clusters of which joining changes one, so that the two largest of the others suffice.
+    """
+    member = jax.nn.one_hot(group, counts.shape[1])
+    without, with_it = gaps_of(counts / group_size), gaps_of((counts + member) / group_size)
+    best = jnp.argmax(without)
+    second = jnp.max(jnp.where(jnp.arange(len(without)) == best, -jnp.inf, without), initial=0.0)
+    others = jnp.where(jnp.arange(len(without)) == best, second, without[best])
+    return log_joint - weight * jnp.maximum(others, with_it)
+
+
+def gaps_of(share) -> Float[Array, " clusters"]:
+    """Mean over pairs of groups of the difference of their shares (K, J) in each cluster; FMC eq. (14)."""
+    first, second = np.triu_indices(share.shape[1], 1)
+    if len(first) == 0:
+        return jnp.zeros(share.shape[0])
+    return jnp.abs(share[:, first] - share[:, second]).mean(1)
+
+
+@partial(jax.jit, static_argnames="family")
+def draw_labels(family, units, keys, sites, table) -> Int[Array, "draws obs"]:
+    """Labels from psi, one draw for each draw of the parameters; `sites` have a leading axis of draws."""
+
+    def one(part):
+        key, sites = part
+        log_joint = Rows(assemble(family, units, sites), units, family).log_joint(table)
+        return jax.random.categorical(key, log_joint).astype(jnp.int16)
+
+    return jax.lax.map(one, (keys, sites))

@@ -1,0 +1,96 @@
+"""Rows of a mixture as a NumPyro distribution: labels summed out, the densities those of `engines.families`."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro.distributions as dist
+from jaxtyping import Array, Float
+from numpyro.distributions import constraints
+
+from bayesfair.engines.families import Components, Family, Table, sample_rows
+
+__all__ = ["LabelledRows", "Rows", "Units", "units_of"]
+
+
+class Units(NamedTuple):
+    """What the priors are relative to: middle and standard deviation (d,) of each continuous column, and the scale (d,)
+    by which densities are computed, which is one number for all columns where the covariance is isotropic."""
+
+    middle: Float[Array, " dim"]
+    spread: Float[Array, " dim"]
+    scale: Float[Array, " dim"]
+
+
+def units_of(x, covariance_type) -> Units:
+    """Of the columns of x (N, d); a constant column has spread 1."""
+    xp = np if isinstance(x, np.ndarray) else jnp
+    if x.shape[1] == 0:
+        return Units(*[jnp.zeros(0)] * 3)
+    variance = x.var(0)
+    safe = xp.where(variance > 0, variance, 1.0)
+    scale = xp.full_like(safe, safe.mean()) if covariance_type == "isotropic" else safe
+    return Units(*(jnp.asarray(part, jnp.float32) for part in (x.mean(0), xp.sqrt(safe), xp.sqrt(scale))))
+
+
+class Rows(dist.Distribution):
+    """One row of a mixture: d continuous columns, then the codes of the levels of the categorical ones.
+
+    log p(x) = log sum_k pi_k f(x; theta_k). `components` are in units of `units.scale` around `units.middle`.
+    """
+
+    pytree_data_fields = ("components", "units")
+    pytree_aux_fields = ("family",)
+    support = constraints.real_vector
+
+    def __init__(self, components: Components, units: Units, family: Family, *, validate_args=None):
+        self.components, self.units, self.family = components, units, family
+        n_columns = components.mean.shape[-1] + len(family.n_levels)
+        super().__init__(batch_shape=(), event_shape=(n_columns,), validate_args=validate_args)
+
+    def log_joint(self, value) -> Float[Array, "obs clusters"]:
+        """log pi_k + log f(x_i; theta_k), in the units of X."""
+        dim = self.components.mean.shape[-1]
+        x = (value[..., :dim] - self.units.middle) / self.units.scale
+        table = Table(x, jnp.square(x).sum(-1), indicators(value[..., dim:], self.family.n_levels))
+        return self.family.log_joint(self.components, table) - jnp.log(self.units.scale).sum()
+
+    def log_prob(self, value, intermediates=None):
+        rows = value.reshape(-1, value.shape[-1])
+        return jax.nn.logsumexp(self.log_joint(rows), 1).reshape(value.shape[:-1])
+
+    def sample(self, key, sample_shape=()):
+        key_label, key_row = jax.random.split(key)
+        label = jax.random.categorical(key_label, self.components.weight, shape=sample_shape)
+        return self.sample_given(key_row, label)
+
+    def sample_given(self, key, label):
+        """A row for each label, in the units of X."""
+        x, levels = sample_rows(self.family, key, self.components, label.reshape(-1))
+        x = self.units.middle + self.units.scale * x
+        return jnp.concatenate([x, levels.astype(x.dtype)], 1).reshape(*label.shape, -1)
+
+
+class LabelledRows(Rows):
+    """Rows whose labels (N,) are known: log p(x_i | z_i) = log f(x_i; theta_{z_i})."""
+
+    pytree_data_fields = ("components", "units", "label")
+
+    def __init__(self, components, units, family, label, *, validate_args=None):
+        self.components, self.units, self.family, self.label = components, units, family, label
+        n_columns = components.mean.shape[-1] + len(family.n_levels)
+        dist.Distribution.__init__(self, label.shape, (n_columns,), validate_args=validate_args)
+
+    def log_prob(self, value, intermediates=None):
+        density = self.log_joint(value) - jax.nn.log_softmax(self.components.weight)
+        return jnp.take_along_axis(density, self.label[:, None], 1)[:, 0]
+
+    def sample(self, key, sample_shape=()):
+        return self.sample_given(key, jnp.broadcast_to(self.label, (*sample_shape, *self.label.shape)))
+
+
+def indicators(codes, n_levels) -> Float[Array, "obs levels"]:
+    """One column per level of each feature, 1 where `codes` (N, features) name it."""
+    parts = [jax.nn.one_hot(codes[..., j].astype(int), n) for j, n in enumerate(n_levels)]
+    return jnp.concatenate([jnp.zeros((*codes.shape[:-1], 0)), *parts], -1)
