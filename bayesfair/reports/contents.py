@@ -1,0 +1,247 @@
+"""What the page says, as numbers and text: read from a tree, without a mark of HTML."""
+
+import json
+from math import floor, log10
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesfair._check import message
+from bayesfair.fairlets.capacities import capacities
+from bayesfair.fairness import Groups, cluster_balance
+from bayesfair.posterior import dahl_partition, misclassification_probability, relabel
+from bayesfair.posterior.access import count_clusters, flat_labels, group_names, variable
+from bayesfair.posterior.contingency import tables_with
+
+__all__ = [
+    "Contents",
+    "at_least",
+    "centre_table",
+    "cluster_table",
+    "fairlet_text",
+    "guaranteed_balance",
+    "interval",
+    "number",
+    "read_contents",
+    "uncertain_table",
+]
+
+SHOWN_ROWS, SHOWN_FEATURES, SHOWN_VALUES, SHOWN_GROUPS = 15, 12, 6, 12
+MOST_DECIMALS = 6
+_INTERVAL = 0.055, 0.945  # equal-tailed, 89%, as in `bayesfair.posterior.summary`
+
+
+class Contents(NamedTuple):
+    """A posterior as the page reads it.
+
+    `labels` (draws, obs) of all chains, numbered like the point estimate `cluster` (obs,); `doubt` (obs,), its
+    misclassification probabilities. `groups` is None where the tree has none or one; `X` (obs, feature) may be None.
+    """
+
+    tree: object
+    labels: np.ndarray
+    cluster: np.ndarray
+    doubt: np.ndarray
+    n_clusters: int
+    groups: Groups | None
+    X: np.ndarray | None
+    features: tuple[str, ...]
+    rows: tuple[str, ...]
+    settings: dict
+
+    @property
+    def num_chains(self):
+        return self.tree["posterior"].sizes["chain"]
+
+    @property
+    def num_draws(self):
+        """Draws per chain."""
+        return self.tree["posterior"].sizes["draw"]
+
+
+def read_contents(tree) -> Contents:
+    """The contents of a tree with `labels`; ValueError where it has none."""
+    if flat_labels(tree).size == 0:
+        remedy = "Sample at least one draw of at least one observation."
+        raise ValueError(message("tree", "hold draws", "none", remedy))
+    reference = variable(tree, "constant_data", "reference_labels")
+    if reference is None:
+        cluster = dahl_partition(tree)
+        tree = relabel(tree, cluster)
+    else:
+        cluster = reference.values.astype(int)
+    observed = variable(tree, "observed_data", "X")
+    return Contents(
+        tree,
+        flat_labels(tree),
+        cluster,
+        misclassification_probability(tree, reference=cluster),
+        count_clusters(tree),
+        _groups(tree),
+        None if observed is None else observed.values,
+        _names(observed, "feature"),
+        _names(tree["posterior"]["labels"], "obs"),
+        _settings(tree),
+    )
+
+
+def _groups(tree):
+    names = group_names(tree)
+    if names is None or len(names) < 2:
+        return None
+    return Groups(tree["constant_data"]["group"].values, names)
+
+
+def _names(array, dim):
+    return () if array is None else tuple(array[dim].values.astype(str).tolist())
+
+
+def _settings(tree):
+    try:
+        settings = json.loads(tree.attrs.get("settings", "{}"))
+    except (TypeError, ValueError):
+        settings = {}
+    if not isinstance(settings, dict) or not isinstance(settings.get("parameters", {}), dict):
+        return {}
+    return settings
+
+
+def guaranteed_balance(contents):
+    """The balance below which no draw can fall by construction, or None where the method gives no such guarantee.
+
+    A cluster is a union of whole fairlets, and a ratio of sums is never below the smallest of the ratios.
+    """
+    held = _held(contents)
+    if held is None:
+        return None
+    smallest = held.lower[:, :, None] / np.maximum(held.upper[:, None, :], 1)
+    return float(smallest[:, ~np.eye(smallest.shape[1], dtype=bool)].min())
+
+
+def _held(contents):
+    """The capacities of the fairlets by the settings of the run; None where it had no balanced fairlets.
+
+    The sampler's own fairlets must be as many: a part of a run's rows promises nothing.
+    """
+    parameters = contents.settings.get("parameters", {})
+    members = variable(contents.tree, "sampler_state", "members")
+    composition = parameters.get("composition", "singletons")
+    if contents.groups is None or members is None or composition == "singletons":
+        return None
+    try:
+        held = capacities(contents.groups.sizes, composition)
+    except (TypeError, ValueError):
+        return None
+    return held if len(held.lower) == members.sizes["fairlet"] else None
+
+
+def cluster_table(contents):
+    """Head and rows: the clusters' sizes, shares of groups and balance, with intervals over the draws."""
+    groups = contents.groups or Groups(np.zeros(len(contents.cluster), int), ("everyone",))
+    masses = tables_with(contents.labels, groups.code, len(groups.names), contents.n_clusters).transpose(0, 2, 1)
+    sizes = masses.sum(axis=2)
+    estimate = np.bincount(contents.cluster, minlength=contents.n_clusters)
+    head = ["cluster", "size", "size over draws"]
+    columns = [[f"{size:,}" for size in estimate], _intervals(sizes)]
+    if contents.groups is not None:
+        share = masses / np.where(sizes > 0, sizes, np.nan)[:, :, None]
+        shown = np.sort(np.argsort(-groups.sizes, kind="stable")[:SHOWN_GROUPS])
+        head += [*(f"share of {groups.names[group]}" for group in shown), "balance"]
+        columns += [*(_intervals(share[:, :, group]) for group in shown), _intervals(cluster_balance(masses))]
+    return head, list(zip(range(contents.n_clusters), *columns))
+
+
+def centre_table(contents):
+    """Head and rows: the clusters' means of the features that set them most apart, with intervals; None without."""
+    centers = variable(contents.tree, "posterior", "centers")
+    if centers is None or not contents.features or centers.sizes.get("feature") != len(contents.features):
+        return None
+    values = centers.transpose("chain", "draw", "cluster", "feature").values
+    shown = _telling(contents)
+    flat = values[..., shown].reshape(-1, values.shape[2], len(shown))
+    cells = [_intervals(flat[:, :, position]) for position in range(len(shown))]
+    head = ["feature", *(f"cluster {cluster}" for cluster in range(contents.n_clusters))]
+    return head, [(contents.features[feature], *row) for feature, row in zip(shown, cells)]
+
+
+def _telling(contents):
+    """Positions of up to `SHOWN_FEATURES` features, those whose share of variance between clusters is largest."""
+    X, dim = contents.X, len(contents.features)
+    if dim <= SHOWN_FEATURES:
+        return np.arange(dim)
+    used, code = np.unique(contents.cluster, return_inverse=True)
+    means = np.stack([X[code == k].mean(axis=0) for k in range(len(used))])
+    total = X.var(axis=0)
+    between = np.divide(means[code].var(axis=0), total, where=total > 0, out=np.zeros_like(total))
+    return np.sort(np.argsort(-between, kind="stable")[:SHOWN_FEATURES])
+
+
+def uncertain_table(contents):
+    """Head and rows: the observations of largest misclassification probability; no rows where nobody is uncertain."""
+    worst = np.argsort(-contents.doubt, kind="stable")[:SHOWN_ROWS]
+    worst = worst[contents.doubt[worst] > 0]
+    columns = {
+        "row": [contents.rows[row] for row in worst],
+        "group": None
+        if contents.groups is None
+        else [contents.groups.names[contents.groups.code[row]] for row in worst],
+        "cluster": contents.cluster[worst].tolist(),
+        "P(misclassified)": [f"{contents.doubt[row]:.2f}" for row in worst],
+        "next likeliest cluster": [_runner_up(contents, row) for row in worst],
+    }
+    for position, feature in enumerate(contents.features[:SHOWN_VALUES]):
+        columns[_unused(feature, columns)] = [number(contents.X[row, position]) for row in worst]
+    kept = {name: column for name, column in columns.items() if column is not None}
+    return list(kept), list(zip(*kept.values()))
+
+
+def _unused(name, columns):
+    return name if name not in columns else _unused(f"{name} (feature)", columns)
+
+
+def _runner_up(contents, row):
+    """The cluster where the row is in most draws but its own, with its share of draws."""
+    share = np.bincount(contents.labels[:, row], minlength=contents.n_clusters) / len(contents.labels)
+    share[contents.cluster[row]] = 0
+    return f"{share.argmax()} ({share.max():.0%} of draws)" if share.any() else "none"
+
+
+def _intervals(values):
+    """Texts of the mean and 89% interval of each column of `values` (draws, columns); empty clusters do not count."""
+    return [interval(column[np.isfinite(column)]) for column in values.T]
+
+
+def interval(values):
+    """Mean and 89% interval of `values`, rounded alike by the width of the interval."""
+    if values.size == 0:
+        return "empty"
+    three = [float(values.mean()), *np.quantile(values, _INTERVAL).tolist()]
+    width = three[2] - three[1]
+    decimals = 1 - floor(log10(width)) if width > 0 else MOST_DECIMALS + 1  # two digits of the width
+    texts = [f"{x:z,.{max(decimals, 0)}f}" if decimals <= MOST_DECIMALS else number(x) for x in three]
+    return "{} [{}, {}]".format(*texts)
+
+
+def fairlet_text(contents):
+    """How many fairlets there are and whom each holds; None where the method has none that are balanced."""
+    held = _held(contents)
+    if held is None:
+        return None
+    ranges = zip(contents.groups.names, held.lower.min(axis=0).tolist(), held.upper.max(axis=0).tolist())
+    members = [f"{low if low == high else f'{low} to {high}'} of {name}" for name, low, high in ranges][:SHOWN_GROUPS]
+    more = " and others" if len(contents.groups.names) > SHOWN_GROUPS else ""
+    return f"{len(held.lower):,}, each with {', '.join(members)}{more}"
+
+
+def at_least(value):
+    """A bound in three decimals, rounded down so that it stays one."""
+    return number(floor(value * 1000 + 1e-9) / 1000)
+
+
+def number(value):
+    """Three digits, and all digits before the point."""
+    if np.isnan(value):
+        return "none"
+    if float(value).is_integer() or abs(value) >= 1000:
+        return f"{value:z,.0f}"
+    return f"{value:z.1f}" if abs(value) >= 100 else f"{value:z.3g}"

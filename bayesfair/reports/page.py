@@ -1,0 +1,328 @@
+"""`report`: the page, section by section, and the file it goes to."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from bayesfair import __version__
+from bayesfair._check import message
+from bayesfair.fairness import cluster_balance
+from bayesfair.posterior import summary
+from bayesfair.posterior.access import variable
+from bayesfair.reports.contents import (
+    SHOWN_FEATURES,
+    SHOWN_GROUPS,
+    SHOWN_ROWS,
+    SHOWN_VALUES,
+    at_least,
+    centre_table,
+    cluster_table,
+    fairlet_text,
+    guaranteed_balance,
+    interval,
+    number,
+    read_contents,
+    uncertain_table,
+)
+from bayesfair.reports.markup import definitions, document, note, paragraph, picture, table
+from bayesfair.reports.pictures import draw_co_clustering, draw_profile, draw_trace, draw_uncertainty
+from bayesfair.reports.verdict import judge, moving_scalars, of_all_chains, reading
+
+__all__ = ["report"]
+
+TRACES = 6
+INTERVALS = 6  # columns of intervals that a sheet of paper holds
+DOUBTFUL = 0.1  # misclassification probability from which the page counts a row as uncertain
+
+
+def report(tree, path, *, title=None):
+    """Write one self-contained HTML page about a posterior; returns its path.
+
+    The page has what the tree alone says: the data and what balance every draw has, a table of the clusters with 89%
+    intervals, who is uncertain, who is together with whom, whether the chains agree and what to do if not, settings and
+    versions. Pictures are inside the file; nothing in it runs or is fetched; what a tree lacks is left out.
+
+    Parameters
+    ----------
+    tree: `est.posterior_`, or the result of `bayesfair.posterior.read_tree`. path: the file to write, named .html.
+    title: a heading of your own.
+
+    Raises
+    ------
+    ValueError: a tree without draws of `labels`, a path of another kind. FileNotFoundError: a folder that is not there.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> est = bf.GibbsFairClustering(2, num_warmup=50, num_draws=50, random_state=0, progress_bar=False)
+    >>> data = bf.datasets.make_well_specified()
+    >>> bf.report(est.fit(data.features, sensitive_features=data.sensitive).posterior_, "report.html")  # doctest: +SKIP
+    """
+    path = _check_path(path)
+    contents = read_contents(tree)
+    heading = _title(contents) if title is None else str(title)
+    _write_whole(document(heading, _sections(contents)), path)
+    return path
+
+
+def _sections(contents):
+    diagnostics = summary(contents.tree)
+    verdict = judge(diagnostics, contents.num_chains, contents.num_draws)
+    return [
+        ("In short", _in_short(contents, verdict)),
+        ("Data and guarantee", _data(contents)),
+        ("Clusters", _clusters(contents)),
+        ("Who is uncertain", _uncertain(contents)),
+        ("Who is together", _together(contents)),
+        ("Do the chains agree?", _diagnostics(contents, diagnostics, verdict)),
+        ("What one may not conclude", _limits()),
+        ("Settings and versions", _settings(contents)),
+    ]
+
+
+def _title(contents):
+    kind = "Clustering" if contents.groups is None else "Fair clustering"
+    return f"{kind} of {len(contents.cluster):,} rows into {_count(contents.n_clusters, 'cluster')}"
+
+
+def _count(total, thing):
+    return f"{total:,} {thing}" if total == 1 else f"{total:,} {thing}s"
+
+
+def _in_short(contents, verdict):
+    doubtful = contents.doubt > DOUBTFUL
+    text = (
+        f"{doubtful.sum():,} of {len(doubtful):,} rows ({doubtful.mean():.0%}) have a probability above {DOUBTFUL:.0%} "
+        "of being elsewhere than in the cluster shown."
+    )
+    sure = note("plain", "How sure:", text)
+    return note(verdict.kind, verdict.headline, verdict.evidence) + _balance_note(contents) + sure
+
+
+def _balance_note(contents):
+    balance = variable(contents.tree, "sample_stats", "balance")
+    if contents.groups is None:
+        return note("caution", "No groups:", "this run knows no protected groups, so nothing here is about fairness.")
+    if balance is None:
+        return note("caution", "No balance:", "this run did not record the balance of its draws.")
+    text = (
+        f"all {balance.size:,} draws have a balance of at least {at_least(float(balance.min()))} (1: groups of equal "
+        f"size in every cluster). The population itself has {number(_population_balance(contents))}, which no clustering "
+        f"can exceed. {_guarantee(contents)}"
+    )
+    return note("plain", "How balanced:", text)
+
+
+def _guarantee(contents):
+    bound = guaranteed_balance(contents)
+    if bound is None:
+        return "That is what the draws had; the method does not guarantee it."
+    return f"By construction none can fall below {at_least(bound)}: every cluster is a union of whole fairlets."
+
+
+def _population_balance(contents):
+    return float(cluster_balance(contents.groups.sizes[None].astype(float))[0])
+
+
+def _data(contents):
+    tree, parameters = contents.tree, contents.settings.get("parameters", {})
+    pairs = [("Rows", f"{len(contents.cluster):,}"), ("Features", _feature_names(contents))]
+    if contents.groups is not None:
+        pairs.append(("Groups", _group_sizes(contents.groups)))
+    pairs.append(("Clusters", contents.n_clusters))
+    pairs.append(("Draws", f"{_count(contents.num_chains, 'chain')} of {contents.num_draws:,}"))
+    fairlets = fairlet_text(contents)
+    pairs += [("Fairlets", fairlets)] if fairlets is not None else []
+    pairs += [
+        (term, _TARGETS.get(str(parameters[name]), parameters[name])) for name, term in _NAMED if name in parameters
+    ]
+    stats = {name: variable(tree, *home) for name, home in _OVER_DRAWS.items()}
+    pairs += [(f"{name}, mean and 89%", interval(v.values)) for name, v in stats.items() if v is not None]
+    return definitions(pairs)
+
+
+_NAMED = (
+    ("target", "Target"),
+    ("loss", "Loss"),
+    ("inverse_temperature", "Inverse temperature"),
+)
+_TARGETS = {
+    "joint": "joint: decompositions into fairlets and clusterings together, exactly eq. (9) of the paper",
+    "cut": "cut: decompositions into fairlets by themselves, then clusterings given them",
+    "optimal": "optimal: the best decomposition into fairlets alone, clusterings given it",
+}
+_OVER_DRAWS = {
+    "Balance": ("sample_stats", "balance"),
+    "Gap": ("sample_stats", "gap"),
+    "lambda_f": ("posterior", "lambda_f"),
+    "lambda_c": ("posterior", "lambda_c"),
+}
+
+
+def _feature_names(contents):
+    names, total = contents.features[:SHOWN_FEATURES], len(contents.features)
+    more = f" and {total - len(names):,} more" if total > len(names) else ""
+    return f"{total:,}: {', '.join(names)}{more}" if total else "not in this file"
+
+
+def _group_sizes(groups):
+    shown = [f"{name} ({size:,})" for name, size in zip(groups.names, groups.sizes.tolist())][:SHOWN_GROUPS]
+    more = f" and {len(groups.names) - len(shown):,} more" if len(groups.names) > len(shown) else ""
+    return f"{len(groups.names):,}: {', '.join(shown)}{more}"
+
+
+def _clusters(contents):
+    parts = [
+        paragraph(
+            "The clusters are those of the point estimate, the draw nearest to the co-clustering probabilities in least "
+            "squares (Dahl), the largest first. Cells show the mean over all draws and the interval that holds 89% of "
+            "them."
+        ),
+        table("Clusters, with 89% intervals", *cluster_table(contents), columns=INTERVALS),
+    ]
+    if contents.groups is not None and len(contents.groups.names) > SHOWN_GROUPS:
+        parts.append(paragraph(f"Shares of the {SHOWN_GROUPS} largest of {len(contents.groups.names):,} groups."))
+    centres = centre_table(contents)
+    if centres is not None:
+        parts.append(table("Mean of each feature, with 89% intervals", *centres, columns=INTERVALS))
+    if len(contents.features) > SHOWN_FEATURES:
+        parts.append(
+            paragraph(
+                f"The {SHOWN_FEATURES} of {len(contents.features):,} features whose variance lies most between clusters."
+            )
+        )
+    return "".join(parts)
+
+
+def _uncertain(contents):
+    parts = [
+        paragraph(
+            "P(misclassified) of a row is the share of draws in which it is not with the medoid of its cluster, the "
+            "member most often together with the others."
+        )
+    ]
+    if contents.X is not None:
+        drawn = draw_uncertainty(contents)
+        caption = "Colour: cluster. Size: probability of being misclassified."
+        parts.append(picture(drawn.png, _alt_uncertainty(contents), caption + drawn.remarks))
+    profile = draw_profile(contents)
+    parts.append(picture(profile.png, _alt_profile(contents), "All rows in order of uncertainty." + profile.remarks))
+    return "".join(parts) + _uncertain_rows(contents)
+
+
+def _uncertain_rows(contents):
+    head, rows = uncertain_table(contents)
+    if not rows:
+        return paragraph("No row was ever apart from the medoid of its cluster.")
+    shown = f"The {SHOWN_ROWS} most uncertain rows" if len(rows) == SHOWN_ROWS else "All uncertain rows"
+    more = len(contents.features) - SHOWN_VALUES
+    hidden = paragraph(f"Values of the first {SHOWN_VALUES} features; {more:,} more are not shown.") if more > 0 else ""
+    return table(shown, head, rows) + hidden
+
+
+def _alt_uncertainty(contents):
+    counts = ", ".join(f"{np.mean(contents.doubt > level):.0%} above {level}" for level in (0.1, 0.25, 0.5))
+    return (
+        f"Scatter plot of {len(contents.cluster):,} rows in {contents.n_clusters} clusters, larger marks for rows of "
+        f"higher misclassification probability: {counts}."
+    )
+
+
+def _alt_profile(contents):
+    return (
+        f"Misclassification probabilities in descending order, from {contents.doubt.max():.2f} to "
+        f"{contents.doubt.min():.2f}; half of the rows are below {np.median(contents.doubt):.2f}."
+    )
+
+
+def _together(contents):
+    drawn = draw_co_clustering(contents)
+    alt = (
+        f"Heat map of the probability that two rows share a cluster, in the order of the {contents.n_clusters} clusters; "
+        "dark squares on the diagonal are clusters that stay together."
+    )
+    caption = (
+        "Rows in the order of their clusters, the surest first. A dark square is a cluster that stays together; colour "
+        "off the diagonal shows which clusters exchange members."
+    )
+    return picture(drawn.png, alt, caption + drawn.remarks)
+
+
+def _diagnostics(contents, diagnostics, verdict):
+    parts = [note(verdict.kind, verdict.headline, f"{verdict.evidence} {verdict.advice}")]
+    drawn = draw_trace(contents, _traced(diagnostics))
+    if drawn is not None:
+        alt = (
+            f"Traces of {_count(contents.num_chains, 'chain')} over {contents.num_draws:,} draws, and their histograms."
+        )
+        caption = "Chains that agree lie on top of each other. Shown: lp and the scalars with the largest R-hat."
+        parts.append(picture(drawn.png, alt, caption + drawn.remarks))
+    rows = [(name.replace("_", " "), *_diagnostic_cells(row)) for name, row in of_all_chains(diagnostics).iterrows()]
+    head = ["scalar", "mean", "89% interval", "R-hat", "ESS bulk", "ESS tail", "reading"]
+    names = (
+        "Cluster size 1 is that of the largest cluster of each draw. Together i j: whether the rows at positions i and "
+        "j (from 0) share a cluster. Distance to reference: variation of information from the point estimate, in bits. "
+        "ESS: effective sample size."
+    )
+    return "".join(parts) + table("Scalars on which convergence is read", head, rows) + paragraph(names)
+
+
+def _traced(diagnostics):
+    """Names of the scalars to show: `lp` first, then those on which the chains agree least; none that stands still."""
+    worst = moving_scalars(diagnostics)["r_hat"].fillna(np.inf).sort_values(ascending=False, kind="stable").index
+    return [name for name in ("lp",) if name in worst] + [name for name in worst if name != "lp"][: TRACES - 1]
+
+
+def _diagnostic_cells(row):
+    bounds = f"[{number(row['eti89_lb'])}, {number(row['eti89_ub'])}]"
+    r_hat = "none" if np.isnan(row["r_hat"]) else f"{row['r_hat']:.3f}"
+    sizes = ["none" if np.isnan(row[name]) else f"{row[name]:,.0f}" for name in ("ess_bulk", "ess_tail")]
+    return number(row["mean"]), bounds, r_hat, *sizes, reading(row)
+
+
+def _limits():
+    return paragraph(
+        "Balance says how the groups that were given are spread over the clusters; it does not say that a cluster does "
+        "its members no harm, nor anything about attributes that were not given or about new rows."
+    ) + paragraph(
+        "The probabilities hold for this number of clusters, loss and temperature, and for rows as they were given; they "
+        "are no error rates against a truth, and a sure cluster need not be a real one."
+    )
+
+
+def _settings(contents):
+    attrs, settings = contents.tree.attrs, contents.settings
+    pairs = [("Estimator", settings["estimator"])] if "estimator" in settings else []
+    pairs += list(settings.get("parameters", {}).items())
+    pairs += [(term, settings[name]) for name, term in (("seed", "seed"), ("sweep", "sweeps done")) if name in settings]
+    posterior = contents.tree["posterior"].attrs
+    pairs += [("Sampled with bayesfair", attrs["bayesfair_version"])] if "bayesfair_version" in attrs else []
+    pairs += [("Sampled at", posterior["created_at"])] if "created_at" in posterior else []
+    return definitions([*pairs, ("Page made with bayesfair", __version__), *_versions()])
+
+
+def _versions():
+    from importlib.metadata import version
+
+    return [(name, version(name)) for name in ("arviz-stats", "matplotlib", "numpy", "xarray")]
+
+
+def _check_path(path):
+    path = Path(path)
+    if path.suffix.lower() not in (".html", ".htm"):
+        remedy = "Name the file report.html; the saved run itself must not be overwritten."
+        raise ValueError(message("path", "end in .html", repr(os.fspath(path)), remedy))
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {os.fspath(path.parent)!r}. Make it first, or choose another.")
+    return path
+
+
+def _write_whole(text, path):
+    """Write `text` to `path` whole or not at all: the old file stays until the new one is complete."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        temporary.write_text(text, encoding="utf-8", errors="replace")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

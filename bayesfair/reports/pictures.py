@@ -1,0 +1,118 @@
+"""The pictures of `bayesfair.plots` as PNG bytes, drawn on figures of their own: open figures and styles are left alone."""
+
+import io
+import json
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesfair.plots import co_clustering, trace, uncertainty, uncertainty_profile
+from bayesfair.plots.style import MARKERS
+
+__all__ = ["Picture", "draw_co_clustering", "draw_profile", "draw_trace", "draw_uncertainty"]
+
+WIDTH, DPI = 6.4, 150  # inches; narrower than in a notebook, so that letters stay legible on a phone
+LONGEST_NAME = 24
+MOST_CLUSTERS = 40  # in a legend
+SAMPLE = 1_000
+
+
+class Picture(NamedTuple):
+    """`png`: the bytes. `remarks`: what a reader must know of what it leaves out."""
+
+    png: bytes
+    remarks: str
+
+
+def draw_uncertainty(contents) -> Picture:
+    """Clusters, groups and misclassification probability in two dimensions."""
+    groups = 1 if contents.groups is None else len(contents.groups.names)
+    tree, remarks = _simplified(contents), "" if groups == 1 else " Marker: group."
+    if groups > len(MARKERS):
+        remarks = f" It does not tell the {groups:,} groups apart: there are more than it has markers."
+    entries = contents.n_clusters + min(groups, len(MARKERS)) + 7
+    legend = contents.n_clusters <= MOST_CLUSTERS
+    height = max(0.62 * WIDTH, 0.17 * entries) if legend else 0.62 * WIDTH
+    png, missing = _render(lambda ax: _without_legend(uncertainty(tree, ax=ax), legend), height)
+    return Picture(png, remarks + missing)
+
+
+def draw_profile(contents) -> Picture:
+    """Misclassification probabilities, the most uncertain observation first."""
+    legend = contents.n_clusters <= MOST_CLUSTERS
+    tree = _simplified(contents)
+    png, missing = _render(lambda ax: _without_legend(uncertainty_profile(tree, ax=ax), legend), 0.45 * WIDTH)
+    return Picture(png, missing)
+
+
+def draw_co_clustering(contents) -> Picture:
+    """Who is together with whom; a random sample of the observations where there are many."""
+    total, tree = len(contents.cluster), _simplified(contents)
+    remarks = f" A random sample of {SAMPLE:,} of the {total:,} rows." if total > SAMPLE else ""
+    png, missing = _render(lambda ax: co_clustering(tree, sample=min(total, SAMPLE), ax=ax), 0.8 * WIDTH)
+    return Picture(png, remarks + missing)
+
+
+def draw_trace(contents, names) -> Picture | None:
+    """The traces of the scalars `names`; None where there are none."""
+    if not names:
+        return None
+    size = {"width_ratios": [2, 1]}
+    rows = len(names)
+
+    def draw(ax):
+        figure = ax.figure
+        figure.clear()
+        axes = trace(contents.tree, var_names=names, axes=figure.subplots(rows, 2, squeeze=False, gridspec_kw=size))
+        for right in axes[:, 1]:
+            right.locator_params(axis="x", nbins=3)  # long numbers would overlap
+
+    return Picture(*_render(draw, 1.15 * rows + 0.6))
+
+
+def _render(draw, height):
+    """The PNG bytes of what `draw` does to axes, and a remark where the font lacks letters of the names."""
+    from matplotlib import style
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    file = io.BytesIO()
+    plain = {"text.parse_math": False}  # a dollar in a name is a dollar
+    with warnings.catch_warnings(record=True) as caught, style.context(["default", plain]):
+        warnings.simplefilter("always")
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        FigureCanvasAgg(figure)
+        draw(figure.subplots())
+        figure.savefig(file, format="png", dpi=DPI)
+    glyphs = [warning for warning in caught if "missing from" in str(warning.message)]
+    for warning in caught:
+        if warning not in glyphs:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    boxes = " A box stands for a letter that the picture's font lacks; the tables have the names in full."
+    return file.getvalue(), boxes if glyphs else ""
+
+
+def _without_legend(ax, keep):
+    if not keep:
+        ax.get_legend().remove()
+
+
+def _simplified(contents):
+    """The tree for pictures: names cut to what fits, groups only where there are markers for them."""
+    import xarray as xr
+
+    constant = {"reference_labels": ("obs", contents.cluster)}
+    if contents.groups is not None and len(contents.groups.names) <= len(MARKERS):
+        names = {"group_names": json.dumps(_cut(contents.groups.names))}
+        constant["group"] = ("obs", contents.groups.code, names)
+    nodes = {name: contents.tree[name].to_dataset() for name in ("posterior", "sample_stats") if name in contents.tree}
+    nodes["constant_data"] = xr.Dataset(constant)
+    if contents.X is not None:
+        features = {"feature": np.array(_cut(contents.features))}
+        nodes["observed_data"] = xr.Dataset({"X": (("obs", "feature"), contents.X)}, coords=features)
+    return xr.DataTree.from_dict(nodes)
+
+
+def _cut(names):
+    return [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..." for name in names]

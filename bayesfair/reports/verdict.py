@@ -1,0 +1,139 @@
+"""Whether the chains agree, in words, by the bars of Vehtari et al. (2021)."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["Verdict", "judge", "moving_scalars", "of_all_chains", "reading"]
+
+R_HAT_GOOD, R_HAT_BAD, ENOUGH = 1.01, 1.05, 400
+FEWEST_DRAWS = 4  # per chain: with fewer neither R-hat nor an effective sample size exists
+
+
+class Verdict(NamedTuple):
+    """`kind`: "good", "caution" or "bad"; what the chains say, by which figures, what that means and what to do."""
+
+    kind: str
+    headline: str
+    evidence: str
+    advice: str
+
+
+def judge(summary, num_chains, num_draws) -> Verdict:
+    """The verdict on a table of `bayesfair.posterior.summary`."""
+    if num_draws < FEWEST_DRAWS:
+        return _too_few(num_draws)
+    moving = moving_scalars(summary)
+    if moving.empty:
+        return NOTHING_MOVED
+    ess = float(np.nanmin(moving[["ess_bulk", "ess_tail"]].to_numpy(), initial=np.inf))
+    if num_chains == 1:
+        return _one_chain(ess)
+    r_hat = moving["r_hat"].fillna(np.inf).sort_values(ascending=False)  # no R-hat: every chain stands still elsewhere
+    if r_hat.iloc[0] >= R_HAT_BAD:
+        return _disagree(r_hat)
+    if r_hat.iloc[0] >= R_HAT_GOOD:
+        return _nearly(r_hat)
+    return _few_independent(ess) if ess < ENOUGH else _agree(r_hat.iloc[0], ess)
+
+
+def of_all_chains(summary):
+    """The rows that compare chains, without those of single chains."""
+    return summary[~summary.index.str.startswith("lp, chain")]
+
+
+def moving_scalars(summary):
+    """The rows of scalars that change at all, beyond the rounding of their mean."""
+    scalars = of_all_chains(summary)
+    return scalars[_moves(scalars)]
+
+
+def _moves(row):
+    return row["sd"] > 1e-12 * abs(row["mean"])
+
+
+def reading(row) -> str:
+    """One row of the summary in a word or two."""
+    if not _moves(row):
+        return "constant"
+    if row["r_hat"] >= R_HAT_GOOD:
+        return "chains disagree" if row["r_hat"] >= R_HAT_BAD else "chains nearly agree"
+    if np.isnan(row["ess_bulk"]):
+        return "cannot be told"
+    return "few independent draws" if min(row["ess_bulk"], row["ess_tail"]) < ENOUGH else "fine"
+
+
+def _too_few(num_draws):
+    return Verdict(
+        "bad",
+        f"Too few draws to tell whether the chains agree: {num_draws} in each.",
+        "Intervals and probabilities on this page are not to be relied on.",
+        "Draw at least a few hundred per chain.",
+    )
+
+
+NOTHING_MOVED = Verdict(
+    "caution",
+    "Nothing moved, so nothing can be told.",
+    "Every scalar has one value in all draws.",
+    "Either the posterior is that sure, or the sampler stands still: fit again with another random_state and with a lower "
+    "inverse temperature, and see whether the clusters stay the same.",
+)
+
+
+def _one_chain(ess):
+    few = "" if ess >= ENOUGH else f" Its effective sample size is {ess:,.0f} at the least, where {ENOUGH} are wanted."
+    return Verdict(
+        "caution",
+        "One chain cannot be checked against others.",
+        f"Whether it has seen all of the posterior is unknown.{few}",
+        "Fit with num_chains=4 before you rely on this page.",
+    )
+
+
+def _disagree(r_hat):
+    return Verdict(
+        "bad",
+        "The chains do not agree.",
+        f"{_worst(r_hat)}; below {R_HAT_GOOD} is wanted. Each chain gives its own account, and the probabilities on this "
+        "page are averages over accounts that depend on where the chains began.",
+        "Look at the traces. Chains that drift have not forgotten their start: raise num_warmup, or resume the run for "
+        "more draws. Chains that stay at levels of their own sit in different modes: run more of them, see whether another "
+        "number of clusters or another temperature joins the modes, and until then report that the chains differ, not "
+        "their average.",
+    )
+
+
+def _nearly(r_hat):
+    return Verdict(
+        "caution",
+        "The chains nearly agree.",
+        f"{_worst(r_hat)}; below {R_HAT_GOOD} is wanted.",
+        "Good enough to look at pictures, not for second digits: draw two to four times as many.",
+    )
+
+
+def _few_independent(ess):
+    return Verdict(
+        "caution",
+        "The chains agree, but hold few independent draws.",
+        f"The smallest effective sample size is {ess:,.0f}, where {ENOUGH} are wanted.",
+        "The ends of intervals are rough: draw two to four times as many.",
+    )
+
+
+def _agree(r_hat, ess):
+    return Verdict(
+        "good",
+        "The chains agree.",
+        f"The largest R-hat is {r_hat:.3f} (below {R_HAT_GOOD} is wanted) and the smallest effective sample size "
+        f"{ess:,.0f} (above {ENOUGH} is wanted).",
+        "Agreement is necessary and no proof: chains can miss the same part together.",
+    )
+
+
+def _worst(r_hat):
+    names = [
+        f"{value:.2f} for {name.replace('_', ' ')}" for name, value in r_hat.iloc[:3].items() if value >= R_HAT_GOOD
+    ]
+    return f"R-hat is {', '.join(names)}"

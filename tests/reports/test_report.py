@@ -1,0 +1,250 @@
+"""The page's figures against their definitions, its verdict in words, and what it does with odd trees."""
+
+import os
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayesfair as bf
+from bayesfair.reports import contents as contents_module
+from bayesfair.reports.contents import (
+    at_least,
+    centre_table,
+    cluster_table,
+    fairlet_text,
+    guaranteed_balance,
+    interval,
+    number,
+    read_contents,
+    uncertain_table,
+)
+from bayesfair.reports.verdict import judge
+
+GIBBS = {"estimator": "GibbsFairClustering", "parameters": {"composition": "auto", "target": "joint"}}
+
+
+@pytest.fixture(scope="module")
+def contents(make_tree):
+    return read_contents(make_tree(settings=GIBBS))
+
+
+def test_the_cluster_table_counts_every_draw(contents):
+    head, rows = cluster_table(contents)
+    assert head == ["cluster", "size", "size over draws", "share of group 0", "share of group 1", "balance"]
+    first = contents.groups.code == 0
+    for cluster, row in enumerate(rows):
+        members = [draw == cluster for draw in contents.labels]
+        sizes = np.array([inside.sum() for inside in members])
+        shares = np.array([first[inside].mean() for inside in members])
+        assert row[:2] == (cluster, str((contents.cluster == cluster).sum()))
+        assert row[2:5] == (interval(sizes), interval(shares), interval(1 - shares))
+
+
+def test_the_centre_table_has_the_features_that_set_clusters_apart(make_tree):
+    tree = make_tree(dim=20)
+    tree["observed_data"]["X"][:, 5] = np.random.default_rng(1).normal(size=60)
+    read = read_contents(tree)
+    head, rows = centre_table(read)
+    names = [row[0] for row in rows]
+    assert head == ["feature", "cluster 0", "cluster 1", "cluster 2"]
+    assert len(names) == contents_module.SHOWN_FEATURES
+    assert "f5" not in names
+    assert rows[0][1] == interval(tree["posterior"]["centers"].sel(feature=names[0], cluster=0).values.ravel())
+
+
+def test_the_uncertain_rows_are_in_order_and_have_a_runner_up(contents):
+    head, rows = uncertain_table(contents)
+    assert head == ["row", "group", "cluster", "P(misclassified)", "next likeliest cluster", "f0", "f1", "f2", "f3"]
+    doubt = bf.posterior.misclassification_probability(contents.tree, reference=contents.cluster)
+    assert [float(row[3]) for row in rows] == sorted(np.round(doubt[doubt > 0], 2), reverse=True)[:15]
+    for name, group, cluster, _, runner_up, *_ in rows:
+        labels = contents.labels[:, int(name)]
+        assert group == contents.groups.names[contents.groups.code[int(name)]]
+        others = labels[labels != cluster]
+        assert runner_up == f"{np.bincount(others).argmax()} ({len(others) / len(labels):.0%} of draws)"
+
+
+def test_a_feature_may_be_named_like_a_column(make_tree):
+    head, _ = uncertain_table(read_contents(make_tree(dim=2, feature_names=["cluster", "cluster (feature)"])))
+    assert head[-2:] == ["cluster (feature)", "cluster (feature) (feature)"]
+
+
+@pytest.fixture
+def gibbs_tree(make_tree):
+    def make(composition, fairlets):
+        tree = make_tree(settings={**GIBBS, "parameters": {"composition": composition, "target": "joint"}})
+        tree["sampler_state"] = xr.Dataset({"members": (("chain", "fairlet", "slot"), np.zeros((2, fairlets, 3), int))})
+        return tree
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("composition", "fairlets", "bound"),
+    [("auto", 29, 1 / 2), ([3, 4], 9, 3 / 4), (1, 1, 29 / 31), ("singletons", 60, None), ("nonsense", 29, None)],
+)
+def test_the_guarantee_is_that_of_the_least_balanced_fairlet(gibbs_tree, composition, fairlets, bound):
+    read = read_contents(gibbs_tree(composition, fairlets))
+    assert sorted(read.groups.sizes) == [29, 31]
+    assert guaranteed_balance(read) == (None if bound is None else pytest.approx(bound))
+    assert (fairlet_text(read) is None) == (bound is None)
+
+
+def test_only_whole_runs_with_fairlets_guarantee(make_tree, gibbs_tree):
+    assert guaranteed_balance(read_contents(make_tree(settings=GIBBS))) is None
+    assert guaranteed_balance(read_contents(gibbs_tree("auto", 29).isel(obs=slice(40)))) is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "headline"),
+    [
+        ({"draws": 3}, "bad", "Too few draws"),
+        ({"chains": 1, "draws": 30}, "caution", "One chain cannot be checked"),
+        ({"shift": 3.0}, "bad", "do not agree"),
+        ({"shift": 0.25, "draws": 400}, "caution", "nearly agree"),
+        ({"draws": 150}, "caution", "few independent draws"),
+        ({"draws": 500, "chains": 4}, "good", "The chains agree."),
+    ],
+)
+def test_the_verdict(make_tree, shape, kind, headline):
+    tree = make_tree(**shape)
+    verdict = judge(bf.posterior.summary(tree), tree["posterior"].sizes["chain"], tree["posterior"].sizes["draw"])
+    assert verdict.kind == kind
+    assert headline in verdict.headline
+
+
+@pytest.mark.parametrize(("apart", "headline"), [(0.0, "Nothing moved"), (1.0, "do not agree")])
+def test_chains_that_stand_still(make_tree, apart, headline):
+    """Constants in floating point: their standard deviation is rounding, not movement."""
+    tree = make_tree(draws=40, chains=2).copy()
+    for node in ("posterior", "sample_stats"):
+        for name, values in tree[node].data_vars.items():
+            tree[node][name] = values.copy(data=np.broadcast_to(values.values[:1, :1], values.shape))
+    lp = tree["sample_stats"]["lp"]
+    tree["sample_stats"]["lp"] = lp.copy(data=np.broadcast_to(0.1 + apart * np.arange(2)[:, None], lp.shape))
+    verdict = judge(bf.posterior.summary(tree), 2, 40)
+    assert headline in verdict.headline
+
+
+def test_numbers_are_rounded_by_the_width_of_their_interval():
+    assert interval(np.linspace(0.5, 0.7, 101)) == "0.60 [0.51, 0.69]"
+    assert interval(np.linspace(100, 2000, 101)) == "1,050 [204, 1,896]"
+    assert interval(np.full(5, 7)) == "7 [7, 7]"
+    assert interval(np.array([])) == "empty"
+    assert [number(x) for x in (0.12345, 12.0, 123.456, 12345.6, np.nan)] == ["0.123", "12", "123.5", "12,346", "none"]
+    assert [at_least(x) for x in (0.7879, 0.5, 2 / 3, 0.8)] == ["0.787", "0.5", "0.666", "0.8"]
+
+
+def without(node, *names):
+    def drop(tree):
+        tree = tree.copy()
+        if names:
+            tree[node] = type(tree)(tree[node].to_dataset().drop_vars(names))
+        else:
+            del tree[node]
+        return tree
+
+    return drop
+
+
+def strange(tree):
+    tree = tree.copy()
+    tree.attrs["settings"] = "{not JSON"
+    return tree
+
+
+ODD = {
+    "one draw": ({"chains": 1, "draws": 1}, None, 3, "Too few draws"),
+    "two draws": ({"draws": 2}, None, 4, "Too few draws"),
+    "one chain, no groups": ({"chains": 1, "n_groups": 0}, None, 4, "knows no protected groups"),
+    "one cluster": ({"n_clusters": 1}, None, 4, "No row was ever apart"),
+    "one feature, long name": ({"dim": 1, "feature_names": ["länge " * 60]}, None, 4, "länge " * 60),
+    "many features": ({"dim": 300}, None, 4, "The 12 of 300 features"),
+    "many groups": ({"n_groups": 40, "n_obs": 200}, None, 4, "groups apart: there are more than it has markers"),
+    "many clusters": ({"n_clusters": 50, "n_obs": 120}, None, 4, "into 50 clusters"),
+    "letters the font lacks": ({"group_names": ["男", "女"]}, None, 4, "A box stands for a letter"),
+    "dollars": ({"group_names": ["$10k_$20k", r"$\frac$"]}, None, 4, r"share of $\frac$"),
+    "no features": ({}, without("observed_data"), 3, "not in this file"),
+    "no constants": ({}, without("constant_data"), 4, "knows no protected groups"),
+    "no centers": ({}, without("posterior", "centers", "lambda_f", "lambda_c"), 4, "Who is uncertain"),
+    "no statistics": ({}, without("sample_stats"), 4, "did not record the balance"),
+    "settings of another kind": ({}, strange, 4, "Settings and versions"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_a_tree_lacks_is_left_out(make_tree, tmp_path, name):
+    shape, change, pictures, text = ODD[name]
+    tree = make_tree(**shape) if change is None else change(make_tree(**shape))
+    page = bf.report(tree, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.count("<img ") == pictures
+    assert text in page
+    assert "nan" not in page.split("</style>")[1].replace("base64", "").lower().split("<img")[0]
+
+
+def test_many_rows_take_little_room(make_tree, tmp_path):
+    path = bf.report(make_tree(n_obs=30_000, n_clusters=8, draws=10), tmp_path / "report.html")
+    assert path.stat().st_size < 3e6
+    assert "A random sample of 1,000 of the 30,000 rows" in path.read_text(encoding="utf-8")
+
+
+def test_the_same_tree_gives_the_same_page_and_leaves_matplotlib_alone(make_tree, tmp_path):
+    import matplotlib
+    from matplotlib import pyplot as plt
+
+    tree, before = make_tree(), (dict(matplotlib.rcParams), plt.get_fignums())
+    with plt.rc_context({"axes.facecolor": "black"}):
+        dark = bf.report(tree, tmp_path / "dark.html").read_bytes()
+    assert bf.report(tree, tmp_path / "light.html").read_bytes() == dark
+    assert (dict(matplotlib.rcParams), plt.get_fignums()) == before
+
+
+def test_the_settings_are_named(gibbs_tree, tmp_path):
+    page = bf.report(gibbs_tree("auto", 29), tmp_path / "report.html").read_text(encoding="utf-8")
+    for text in (
+        "exactly eq. (9)",
+        "29, each with 1 of group",
+        "By construction none can fall below 0.5",
+        bf.__version__,
+    ):
+        assert text in page
+
+
+def test_a_title_of_ones_own(make_tree, tmp_path):
+    page = bf.report(make_tree(), tmp_path / "report.html", title="Who & where").read_text(encoding="utf-8")
+    assert "<h1>Who &amp; where</h1>" in page
+
+
+@pytest.mark.parametrize(
+    ("tree", "name", "error", "text"),
+    [
+        ("a tree", "run.nc", ValueError, "must end in .html"),
+        ("a tree", "missing/report.html", FileNotFoundError, "There is no folder"),
+        (None, "report.html", ValueError, "must hold `labels`"),
+        ({"posterior": 1}, "report.html", ValueError, "must hold `labels`"),
+    ],
+)
+def test_bad_input_gets_a_clear_error(make_tree, tmp_path, tree, name, error, text):
+    with pytest.raises(error, match=text):
+        bf.report(make_tree() if tree == "a tree" else tree, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tree_without_draws_is_refused(make_tree, tmp_path):
+    with pytest.raises(ValueError, match="must hold draws"):
+        bf.report(make_tree().isel(draw=slice(0)), tmp_path / "report.html")
+
+
+def test_the_old_page_stays_where_the_new_one_fails(make_tree, tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def full(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        bf.report(make_tree(), path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
