@@ -13,6 +13,7 @@ except PackageNotFoundError:  # a source tree that was never installed
 
 _ROOMS = ("datasets", "fairness", "fairlets", "gibbs", "engines", "models", "posterior", "plots", "reports", "cli")
 _HOMES = {
+    "BayesianFairMixture": "bayesfair.posterior",
     "BigLearnMixture": "bayesfair.engines",
     "FairMixture": "bayesfair.engines",
     "FairletKMeans": "bayesfair.engines",

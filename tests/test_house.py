@@ -11,7 +11,7 @@ import bayesfair
 
 ROOT = Path(bayesfair.__file__).parent
 ORDER = ("datasets", "fairness", "fairlets", "gibbs", "engines", "models", "posterior", "plots", "reports", "cli")
-SIBLINGS = {frozenset({"datasets", "fairness"}), frozenset({"engines", "models"})}
+SIBLINGS = {frozenset({"datasets", "fairness"})}
 HEAVY = ("jax", "numpyro", "arviz", "xarray", "ot", "pandas", "sklearn", "matplotlib", "scipy")
 FILES = sorted(ROOT.rglob("*.py"))
 

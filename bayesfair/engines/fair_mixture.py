@@ -59,10 +59,10 @@ class FairMixture(Engine):
     Examples
     --------
     >>> import bayesfair as bf
-    >>> data = bf.datasets.make_well_specified()
+    >>> data = bf.datasets.make_vfc_synthetic()
     >>> est = bf.FairMixture(2, max_gap=0.05, random_state=0).fit(data.features, sensitive_features=data.sensitive)
     >>> est.predict_proba(data.features).shape
-    (100, 2)
+    (400, 2)
     """
 
     def __init__(

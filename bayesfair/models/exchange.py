@@ -13,7 +13,7 @@ from numpyro.util import is_prng_key
 
 from bayesfair._check import check_integer, message
 
-__all__ = ["ExchangeState", "ReplicaExchange", "ladder", "swap"]
+__all__ = ["ExchangeState", "ReplicaExchange", "exchange", "ladder", "swap"]
 
 BETA = "_inverse_temperature"  # the keyword by which a replica tells the tempered model its own
 RATIO, FEWEST_ROWS = 0.6, 10  # of neighbours on the default ladder; what the hottest replica sees of the data
@@ -37,8 +37,8 @@ class ReplicaExchange(MCMCKernel):
 
     Everything observed is tempered, the likelihood with the fairness factor: beta lambda is a ladder over lambda, and the
     likelihood's own modes melt too (over lambda alone they do not: two ways to merge clusters stay apart at lambda = 0).
-    The draws are those at beta = 1. Swaps alternate between even and odd pairs (deterministic even-odd scheme of
-    Okabe et al. 2001; Syed et al. 2022), each replica keeps its own step size and mass matrix.
+    The draws are those at beta = 1. After every trajectory of the replicas several rounds of swaps follow, of even and odd
+    pairs in turn (Earl and Deem 2005; Syed et al. 2022). Each beta keeps its own step size and mass matrix.
 
     Parameters
     ----------
@@ -90,9 +90,7 @@ class ReplicaExchange(MCMCKernel):
 
     def _state(self, replicas, swap_rate, i, key) -> ExchangeState:
         coldest = jax.tree.map(lambda part: part[-1], replicas)
-        return ExchangeState(
-            coldest.z, coldest.potential_energy, coldest.diverging, replicas, swap_rate, i, key
-        )
+        return ExchangeState(coldest.z, coldest.potential_energy, coldest.diverging, replicas, swap_rate, i, key)
 
     def sample(self, state, model_args, model_kwargs):
         step = partial(self._sample, model_args, model_kwargs or {})
@@ -111,11 +109,10 @@ class ReplicaExchange(MCMCKernel):
 
         key, key_swap = jax.random.split(state.rng_key)
         replicas = jax.vmap(move)(state.replicas, self._betas)
-        order, accepted, tried = swap(key_swap, jax.vmap(energy)(replicas.z), self._betas, state.i % 2)
+        order, accepted = exchange(key_swap, jax.vmap(energy)(replicas.z), self._betas)
         replicas = replicas._replace(z=jax.tree.map(lambda part: part[order], replicas.z))
         replicas = jax.vmap(refresh)(replicas, self._betas)
-        times = (state.i + 1 + (jnp.arange(len(tried)) % 2 == 0)) // 2  # each pair is tried every other time
-        rate = state.swap_rate + jnp.where(tried, (accepted - state.swap_rate) / jnp.maximum(times, 1), 0.0)
+        rate = state.swap_rate + (accepted - state.swap_rate) / (state.i + 1)
         return self._state(replicas, rate, state.i + 1, key)
 
     def postprocess_fn(self, model_args, model_kwargs):
@@ -125,19 +122,31 @@ class ReplicaExchange(MCMCKernel):
         return f"swaps accepted {float(jnp.mean(state.swap_rate)):.2f}"
 
 
+def exchange(key, energy, betas):
+    """As many rounds of `swap` as there are replicas, parity alternating: the order (replicas,) in which their states end,
+    and the share of swaps accepted (pairs,). The rounds cost nothing beside a trajectory, and mix the order well."""
+    n_rounds = 2 * ((len(betas) + 1) // 2)
+
+    def one(order, part):
+        key, parity = part
+        moved, accepted = swap(key, energy[order], betas, parity)
+        return order[moved], accepted
+
+    rounds = jax.random.split(key, n_rounds), jnp.arange(n_rounds) % 2
+    order, accepted = jax.lax.scan(one, jnp.arange(len(betas)), rounds)
+    return order, 2 * accepted.mean(0)  # every pair is tried in every other round
+
+
 def swap(key, energy, betas, parity):
-    """The order (replicas,) after swaps of the pairs (r, r + 1) with r of this parity; which were accepted, and tried.
+    """One round: the order (replicas,) after swaps of the pairs (r, r + 1) with r of this parity, and which took place.
 
     The probability is min(1, exp((beta_{r+1} - beta_r) (V_{r+1} - V_r))), V = `energy` (replicas,).
     """
     n_pairs = len(betas) - 1
-    tried = jnp.arange(n_pairs) % 2 == parity
     log_ratio = jnp.diff(betas) * jnp.diff(energy)
-    accepted = tried & (jnp.log(jax.random.uniform(key, (n_pairs,))) < log_ratio)
-    position = jnp.arange(n_pairs + 1)
-    up = jnp.append(accepted, False)  # r takes the state of r + 1
-    down = jnp.insert(accepted, 0, False)
-    return position + up - down, accepted, tried
+    accepted = (jnp.arange(n_pairs) % 2 == parity) & (jnp.log(jax.random.uniform(key, (n_pairs,))) < log_ratio)
+    takes_next, takes_last = jnp.append(accepted, False), jnp.insert(accepted, 0, False)
+    return jnp.arange(n_pairs + 1) + takes_next - takes_last, accepted
 
 
 def ladder(n_obs, ratio=RATIO):

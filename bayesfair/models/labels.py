@@ -1,7 +1,5 @@
 """The label block of the hard-label model: one Gibbs sweep in O(K) per row, which carries group-by-cluster counts."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +11,7 @@ from bayesfair.fairness import encode_groups
 from bayesfair.models.mixtures import assemble, family_of, labelled_mixture, tables
 from bayesfair.models.rows import Rows, units_of
 
-__all__ = ["conditional_law", "draw_labels", "label_sweep", "labelled_kernel"]
+__all__ = ["conditional_law", "label_sweep", "labelled_kernel"]
 
 
 def labelled_kernel(
@@ -96,15 +94,3 @@ def gaps_of(share) -> Float[Array, " clusters"]:
     if len(first) == 0:
         return jnp.zeros(share.shape[0])
     return jnp.abs(share[:, first] - share[:, second]).mean(1)
-
-
-@partial(jax.jit, static_argnames="family")
-def draw_labels(family, units, keys, sites, table) -> Int[Array, "draws obs"]:
-    """Labels from psi, one draw for each draw of the parameters; `sites` have a leading axis of draws."""
-
-    def one(part):
-        key, sites = part
-        log_joint = Rows(assemble(family, units, sites), units, family).log_joint(table)
-        return jax.random.categorical(key, log_joint).astype(jnp.int16)
-
-    return jax.lax.map(one, (keys, sites))

@@ -71,7 +71,7 @@ def fair_gaussian_mixture(
     Sites
     -----
     `weights` (K,), `means` (K, d) (from `means_base`, in standard deviations), `scales`, standard deviations () or (K, d),
-    `correlation` (K, d, d), a Cholesky factor ("full" only); `x` (N, d), the observed rows, with pointwise
+    `correlation_cholesky` (K, d, d) ("full" only); `x` (N, d), the observed rows, with pointwise
     log-likelihood; `gap`, Delta of psi (FMC eq. 6 and 14). float32: centre columns that are far from 0.
 
     Raises
@@ -88,8 +88,10 @@ def fair_gaussian_mixture(
     >>> mcmc.get_samples()["means"].shape
     (50, 2, 2)
     """
-    x, codes, n_levels = tables(X)
-    mixture(x, codes, n_levels, groups, n_components, covariance_type, fairness_weight, smoothing, prior, units)
+    settings = {"covariance_type": covariance_type, "prior": prior, "units": units}
+    fair_mixed_mixture(
+        X, None, groups, n_components=n_components, fairness_weight=fairness_weight, smoothing=smoothing, **settings
+    )
 
 
 def fair_categorical_mixture(
@@ -100,8 +102,8 @@ def fair_categorical_mixture(
     `n_levels`: how many levels each column has; one more than its largest code where None. Sites: `weights`,
     `levels_0` (K, levels), ..., `x`, `gap`. The rest is as in `fair_gaussian_mixture`.
     """
-    x, codes, n_levels = tables(None, X, n_levels)
-    mixture(x, codes, n_levels, groups, n_components, "isotropic", fairness_weight, smoothing, prior, None)
+    settings = {"n_levels": n_levels, "fairness_weight": fairness_weight, "smoothing": smoothing, "prior": prior}
+    fair_mixed_mixture(None, X, groups, n_components=n_components, **settings)
 
 
 def fair_mixed_mixture(
@@ -119,16 +121,11 @@ def fair_mixed_mixture(
 ):
     """Continuous columns X (N, d) and categorical ones `codes` (N, c), independent within a component (FMC, eq. 86).
 
-    The site `x` (N, d + c) has the continuous columns first. The rest is as in the two models above.
+    Either may be None: the general form of the two models above. The site `x` (N, d + c) has the continuous columns first.
     """
     x, codes, n_levels = tables(X, codes, n_levels)
-    mixture(x, codes, n_levels, groups, n_components, covariance_type, fairness_weight, smoothing, prior, units)
-
-
-def mixture(x, codes, n_levels, groups, n_components, covariance_type, weight, smoothing, prior, units):
-    """What the three models share, on checked tables."""
     n_obs, family = len(x), family_of(covariance_type, n_levels, n_components)
-    member = _member(groups, n_obs, weight)
+    member = _member(groups, n_obs, fairness_weight)
     units = units_of(x, covariance_type) if units is None else units
     sites = sample_parameters(family, units, n_components, prior or Prior())
     row = Rows(assemble(family, units, sites), units, family)
@@ -138,7 +135,7 @@ def mixture(x, codes, n_levels, groups, n_components, covariance_type, weight, s
     if member is not None:
         psi = jax.nn.softmax(row.log_joint(table), 1)
         numpyro.deterministic("gap", cluster_gaps(psi, member).max())
-        numpyro.factor("fairness", -weight * n_obs * smooth_gap(psi, member, smoothing))
+        numpyro.factor("fairness", -fairness_weight * n_obs * smooth_gap(psi, member, smoothing))
 
 
 def labelled_mixture(
@@ -200,7 +197,7 @@ def sample_parameters(family: Family, units: Units, n_components, prior: Prior):
         sites["scales"] = numpyro.sample("scales", _prior_of_scales(family, units, n_components, prior))
     if family.covariance_type == "full" and dim > 1:
         law = dist.LKJCholesky(dim, prior.correlation).expand([n_components]).to_event(1)
-        sites["correlation"] = numpyro.sample("correlation", law)
+        sites["correlation_cholesky"] = numpyro.sample("correlation_cholesky", law)
     for j, n in enumerate(family.n_levels):
         law = dist.Dirichlet(jnp.full((n_components, n), float(prior.level))).to_event(1)
         sites[f"levels_{j}"] = numpyro.sample(f"levels_{j}", law)
@@ -223,7 +220,9 @@ def assemble(family: Family, units: Units, sites) -> Components:
         relative = sites["scales"] / (units.scale[0] if family.covariance_type == "isotropic" else units.scale)
         spread = 2 * jnp.log(relative)
         if family.covariance_type == "full":
-            spread = pack_factor(relative[:, :, None] * sites.get("correlation", jnp.ones((n_components, 1, 1))))
+            spread = pack_factor(
+                relative[:, :, None] * sites.get("correlation_cholesky", jnp.ones((n_components, 1, 1)))
+            )
     logits = [jnp.log(sites[f"levels_{j}"]) for j in range(len(family.n_levels))]
     return Components(
         jnp.log(sites["weights"]), mean, spread, jnp.concatenate([jnp.zeros((n_components, 0)), *logits], 1)

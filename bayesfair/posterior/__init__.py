@@ -1,5 +1,7 @@
 """The posterior over clusterings: the tree that holds it, and every summary of it."""
 
+from importlib import import_module
+
 from bayesfair.posterior.co_clustering_probability import (
     co_clustering,
     co_clustering_columns,
@@ -19,7 +21,13 @@ from bayesfair.posterior.partitions import (
 from bayesfair.posterior.relabelling import relabel
 from bayesfair.posterior.tree import build_tree, read_tree, write_tree
 
+_ESTIMATORS = {
+    "BayesianFairMixture": "bayesfair.posterior.bayesian_fair_mixture",
+    "GibbsFairClustering": "bayesfair.posterior.gibbs_fair_clustering",
+}
+
 __all__ = [
+    "BayesianFairMixture",
     "CredibleBall",
     "GibbsFairClustering",
     "binder_partition",
@@ -42,8 +50,6 @@ __all__ = [
 
 
 def __getattr__(name):
-    if name == "GibbsFairClustering":  # loads JAX, which no summary needs
-        from bayesfair.posterior.gibbs_fair_clustering import GibbsFairClustering
-
-        return GibbsFairClustering
+    if name in _ESTIMATORS:  # they load JAX, which no summary needs
+        return getattr(import_module(_ESTIMATORS[name]), name)
     raise AttributeError(f"module 'bayesfair.posterior' has no attribute {name!r}")

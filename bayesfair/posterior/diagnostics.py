@@ -14,6 +14,7 @@ _SCALARS = (
     ("posterior", "lambda_f"),
     ("posterior", "lambda_c"),
     ("sample_stats", "balance"),
+    ("sample_stats", "gap"),
 )
 _PAIRS_SHOWN, _PAIRS_TRIED = 3, 200
 
@@ -21,7 +22,7 @@ _PAIRS_SHOWN, _PAIRS_TRIED = 3, 200
 def diagnostic_vars(tree, *, constant=False):
     """An xarray.Dataset of scalars (chain, draw) for R-hat, ESS and traces, in float64.
 
-    `lp`, the losses, the inverse temperatures, `balance`; `cluster_size_1`, ... from the largest down;
+    `lp`, the losses, the inverse temperatures, `balance`, `gap`; `cluster_size_1`, ... from the largest down;
     `distance_to_reference`, the variation of information in bits from the partition that gives clusters their numbers;
     `together_i_j`, whether observations i and j share a cluster, for the most undecided of a fixed sample of pairs.
     None depends on the numbers of the clusters. Variables that never change are dropped, as they

@@ -7,7 +7,7 @@ from bayesfair.posterior.access import check_partition, count_clusters, flat_lab
 from bayesfair.posterior.contingency import tables_with
 from bayesfair.posterior.partitions import dahl_partition
 
-__all__ = ["align", "apply_permutations", "order_by_size", "relabel"]
+__all__ = ["align", "apply_permutations", "move_clusters", "order_by_size", "relabel"]
 
 
 def relabel(tree, reference=None):
@@ -72,6 +72,11 @@ def _move_clusters(values, permutations):
             f"`reference` has more clusters than {values.name!r} has entries along `cluster`. "
             "Use a reference among the draws."
         )
-    source = np.argsort(permutations, axis=1).reshape(front.shape[:3] + (1,) * (front.ndim - 3))
-    moved = front.copy(data=np.take_along_axis(front.values, source, axis=2))
+    moved = front.copy(data=move_clusters(front.values, permutations))
     return moved.transpose(*values.dims)
+
+
+def move_clusters(values, permutations):
+    """`values` (chain, draw, cluster, ...) with the entry of old cluster k at its new number, permutations[draw, k]."""
+    source = np.argsort(permutations, axis=1).reshape(values.shape[:3] + (1,) * (values.ndim - 3))
+    return np.take_along_axis(values, source, axis=2)

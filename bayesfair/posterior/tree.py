@@ -14,15 +14,20 @@ from bayesfair._check import check_features, check_integer, check_same_length, m
 from bayesfair.fairness import cluster_balance, encode_groups
 from bayesfair.posterior.access import variable
 from bayesfair.posterior.contingency import agreement, tables_with
-from bayesfair.posterior.relabelling import align, apply_permutations, order_by_size
+from bayesfair.posterior.relabelling import align, apply_permutations, move_clusters, order_by_size
 
 __all__ = ["build_tree", "read_tree", "write_tree"]
 
 _POSTERIOR = ("lambda_f", "lambda_c")
-_SAMPLE_STATS = ("lp", "fairlet_loss", "clustering_loss", "swap_rate", "reallocation_rate")
+_SAMPLE_STATS = (
+    *("lp", "fairlet_loss", "clustering_loss", "swap_rate", "reallocation_rate"),
+    *("gap", "diverging", "num_steps"),
+)
 
 
-def build_tree(draws, X, groups, *, settings, feature_names=None, obs_names=None, n_clusters):
+def build_tree(
+    draws, X, groups, *, settings, feature_names=None, obs_names=None, n_clusters, parameters=None, point="dahl"
+):
     """An xarray.DataTree of `draws`, relabelled to Dahl's partition of them.
 
     posterior: `labels` (chain, draw, obs) in the smallest integer type, `lambda_f`, `lambda_c` (chain, draw),
@@ -30,6 +35,11 @@ def build_tree(draws, X, groups, *, settings, feature_names=None, obs_names=None
     sample_stats: `lp`, `fairlet_loss`, `clustering_loss`, `balance`, `swap_rate`, `reallocation_rate` (chain, draw).
     observed_data: `X` (obs, feature). constant_data: `group` (obs) and `reference_labels` (obs), the partition that
     gives clusters their numbers, largest first. Attributes of the root: `settings` (JSON), `n_clusters`, versions.
+
+    `parameters`: further posterior variables, {name: (dimensions after chain and draw, array)}; those whose first dimension
+    is "cluster" follow their cluster. `point`: the partition called `reference_labels` is Dahl's draw, or, with "mode",
+    every observation's most frequent label after relabelling, for labels that are independent given the parameters.
+    Where draws have `log_likelihood` (chain, draw, obs) it gets its group, for `az.loo`.
 
     `draws` has those names as attributes; all but `labels` may be None. `groups` is anything that `encode_groups`
     takes, or None.
@@ -41,8 +51,11 @@ def build_tree(draws, X, groups, *, settings, feature_names=None, obs_names=None
     check_same_length("draws.labels", labels.shape[2], "X", len(X))
     flat = labels.reshape(-1, len(X))
     reference = _reference(flat, n_clusters)
-    flat = apply_permutations(align(flat, reference, n_clusters), flat)
+    permutations = align(flat, reference, n_clusters)
+    flat = apply_permutations(permutations, flat)
+    reference = reference if point == "dahl" else _most_frequent(flat, n_clusters)
     shape = labels.shape[:2]
+    parameters = _moved(parameters or {}, permutations)
     constant = {"reference_labels": reference}
     stats = _present(draws, _SAMPLE_STATS)
     if groups is not None:
@@ -56,12 +69,16 @@ def build_tree(draws, X, groups, *, settings, feature_names=None, obs_names=None
                 "labels": flat.reshape(labels.shape),
                 "centers": _centers(flat, X, n_clusters).reshape(*shape, n_clusters, -1),
                 **_present(draws, _POSTERIOR),
+                **{name: array for name, (_, array) in parameters.items()},
             },
             "sample_stats": stats,
             "observed_data": {"X": X},
             "constant_data": constant,
+            **_log_likelihood(draws),
         },
         dims={
+            **{name: list(dims) for name, (dims, _) in parameters.items()},
+            "x": ["obs"],
             "labels": ["obs"],
             "centers": ["cluster", "feature"],
             "X": ["obs", "feature"],
@@ -76,6 +93,7 @@ def build_tree(draws, X, groups, *, settings, feature_names=None, obs_names=None
         attrs={"/": _root_attributes(settings, n_clusters)},
         check_conventions=False,  # `lp` is ArviZ's own name, which its check does not know
     )
+    tree["constant_data"]["reference_labels"].attrs["point"] = point
     if groups is not None:
         tree["constant_data"]["group"].attrs["group_names"] = json.dumps(groups.names)
     return tree
@@ -97,6 +115,23 @@ def _reference(flat, n_clusters):
     candidates = agreement(flat, n_clusters)
     best = flat[candidates.draw[np.argmin(candidates.least_squares)]]
     return order_by_size(best, n_clusters).astype(flat.dtype)
+
+
+def _most_frequent(flat, n_clusters):
+    counts = np.stack([(flat == k).sum(axis=0) for k in range(n_clusters)])
+    return counts.argmax(axis=0).astype(flat.dtype)
+
+
+def _moved(parameters, permutations):
+    return {
+        name: (dims, move_clusters(values, permutations) if dims[:1] == ("cluster",) else values)
+        for name, (dims, values) in parameters.items()
+    }
+
+
+def _log_likelihood(draws):
+    values = getattr(draws, "log_likelihood", None)
+    return {} if values is None else {"log_likelihood": {"x": values}}
 
 
 def _balance(flat, groups, n_clusters):

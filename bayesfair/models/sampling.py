@@ -1,0 +1,98 @@
+"""Running a NumPyro kernel: compiled once, chains in threads or vectorised, in chunks that Ctrl-C cannot lose."""
+
+import operator
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tqdm.auto import tqdm
+
+from bayesfair._check import message
+
+__all__ = ["CHAIN_METHODS", "Chains", "advance", "check_chain_method", "start_chains"]
+
+CHUNK = 50  # iterations between two looks at the progress bar and at Ctrl-C
+CHAIN_METHODS = "auto", "parallel", "vectorized", "sequential"
+
+
+class Chains(NamedTuple):
+    """States of the kernel with a leading axis of chains, and how they move on."""
+
+    states: Any
+    step: Callable  # one chunk of one chain: (state, length) -> (state, collected)
+    num_chains: int
+    method: str
+
+
+def check_chain_method(method):
+    """ "parallel": a thread per chain up to the cores, no virtual devices needed. "vectorized": one vmap, whose chains
+    wait for the longest trajectory among them, as one does on an accelerator. "sequential". "auto": parallel on CPUs."""
+    if method not in CHAIN_METHODS:
+        raise ValueError(message("chain_method", f"be one of {CHAIN_METHODS}", repr(method), "See the docstring."))
+    if method == "auto":
+        return "parallel" if jax.default_backend() == "cpu" else "vectorized"
+    return method
+
+
+def start_chains(kernel, key, num_chains, num_warmup, init_params, args, kwargs, collect, method) -> Chains:
+    """Chains at `init_params` (leading axis of chains). collect(state): what is kept of an iteration."""
+
+    def init(key, params):
+        return kernel.init(key, num_warmup, params, args, kwargs)
+
+    states = jax.jit(jax.vmap(init))(jax.random.split(key, num_chains), init_params)
+
+    def chunk(state, length):
+        def move(state, _):
+            state = kernel.sample(state, args, kwargs)
+            return state, collect(state)
+
+        return jax.lax.scan(move, state, length=length)
+
+    step = jax.vmap(chunk, in_axes=(0, None)) if method == "vectorized" else chunk
+    return Chains(states, jax.jit(step, static_argnums=1), num_chains, method)
+
+
+def advance(chains: Chains, num_steps, description=None):
+    """`num_steps` further iterations: (chains, what was collected (chains, draws, ...) as NumPy arrays, or None).
+
+    Ctrl-C ends it after the chunk that all chains have finished; what was collected until then is returned.
+    """
+    states, kept = _split(chains.states, chains.num_chains), []
+    lengths = [CHUNK] * (num_steps // CHUNK) + [num_steps % CHUNK] * (num_steps % CHUNK > 0)
+    bar = tqdm(total=num_steps, desc=description, disable=description is None)
+    try:
+        for length in lengths:
+            states, collected = _chunk(chains, states, length)
+            kept.append(collected)
+            bar.update(length)
+    except KeyboardInterrupt:
+        if not kept:
+            raise
+    finally:
+        bar.close()
+    parts = jax.tree.map(lambda *leaves: np.concatenate(leaves, 1), *kept) if kept else None
+    return chains._replace(states=_stack(states)), parts
+
+
+def _chunk(chains, states, length):
+    if chains.method == "vectorized":
+        stacked, collected = chains.step(_stack(states), length)
+        return _split(stacked, chains.num_chains), jax.tree.map(np.asarray, collected)
+    workers = min(chains.num_chains, os.cpu_count() or 1) if chains.method == "parallel" else 1
+    with ThreadPoolExecutor(workers) as pool:
+        done = list(pool.map(lambda state: jax.block_until_ready(chains.step(state, length)), states))
+    collected = [jax.tree.map(np.asarray, one) for _, one in done]
+    return [state for state, _ in done], jax.tree.map(lambda *leaves: np.stack(leaves), *collected)
+
+
+def _split(states, num_chains):
+    return [jax.tree.map(operator.itemgetter(c), states) for c in range(num_chains)]
+
+
+def _stack(states):
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)

@@ -1,0 +1,101 @@
+"""Where chains start: on purpose in different places, so that a second mode shows as R-hat and not as silence."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpyro.infer.util import unconstrain_fn
+
+from bayesfair.engines import FairMixture
+from bayesfair.engines.families import Family
+from bayesfair.models.rows import Units, indicators
+
+__all__ = ["STARTS", "sites_of_partition", "start_partitions", "unconstrained"]
+
+GAPS = 0.01, 0.05  # of the fair starts
+N_INIT = 2  # of the engines: a start, not an answer
+# Fair and unfair solutions in turn, as many as there are chains.
+STARTS = "fair", "k-means", "random", "unfair", "fairer"
+
+
+def start_partitions(x, codes, n_levels, groups, n_components, kinds, seed):
+    """Labels (chains, N), one partition for each of `kinds` out of STARTS.
+
+    "fair" and "fairer": `FairMixture` with a largest gap of 0.01 and 0.05. "unfair": `FairMixture` without fairness.
+    "k-means". "random": nearest of K random rows. Where there are no groups the fair ones are unfair.
+    """
+    points = _points(x, codes, n_levels)
+    rng = np.random.default_rng(seed)
+    return np.stack([_partition(kind, x, codes, points, groups, n_components, rng) for kind in kinds])
+
+
+def _points(x, codes, n_levels):
+    """Columns of one scale (N, columns), for distances."""
+    spread = np.where(x.std(0) > 0, x.std(0), 1.0)
+    return np.hstack([(x - x.mean(0)) / spread, np.asarray(indicators(codes, n_levels))])
+
+
+def _partition(kind, x, codes, points, groups, n_components, rng):
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import pairwise_distances_argmin
+
+    seed = int(rng.integers(2**31))
+    if kind == "random":
+        centers = points[rng.choice(len(points), n_components, replace=False)]
+        return pairwise_distances_argmin(points, centers)
+    if kind == "k-means":
+        return KMeans(n_components, n_init=1, random_state=seed).fit_predict(points)
+    fairness = {"fair": {"max_gap": GAPS[0]}, "fairer": {"max_gap": GAPS[1]}, "unfair": {"fairness_weight": 0.0}}[kind]
+    if groups is None or len(groups.names) == 1:
+        fairness, groups = {"fairness_weight": 0.0}, None
+    categorical = np.arange(x.shape[1] + codes.shape[1]) >= x.shape[1]
+    engine = FairMixture(
+        n_components,
+        categorical_features=categorical,
+        n_init=N_INIT,
+        covariance_type="diag",
+        random_state=seed,
+        **fairness,
+    )
+    with warnings.catch_warnings():  # a start need be neither converged nor as fair as asked
+        warnings.simplefilter("ignore")
+        return engine.fit(np.hstack([x, codes]), sensitive_features=groups).labels_
+
+
+def sites_of_partition(labels, x, codes, family: Family, units: Units, n_components):
+    """The sites' values at the moments of a partition (N,), shrunk towards the whole table's so that none is extreme."""
+    one = np.eye(n_components)[labels]
+    size = one.sum(0)
+    share = (one + 1.0 / len(labels)) / (size + 1.0)
+    sites = {"weights": (size + 1) / (size + 1).sum()}
+    if x.shape[1]:
+        mean = share.T @ x
+        sites["means_base"] = (mean - np.asarray(units.middle)) / np.asarray(units.spread)
+        within = np.stack([(share[:, k, None] * (x - mean[k])).T @ (x - mean[k]) for k in range(n_components)])
+        within += 1e-2 * np.diag(np.asarray(units.spread) ** 2)
+        sites |= _spread(family.covariance_type, within, sites["weights"])
+    for j, n in enumerate(family.n_levels):
+        counts = one.T @ np.eye(n)[codes[:, j]] + 1
+        sites[f"levels_{j}"] = counts / counts.sum(1, keepdims=True)
+    return {name: jnp.asarray(value, jnp.float32) for name, value in sites.items()}
+
+
+def _spread(covariance_type, within, weights):
+    variance = np.diagonal(within, axis1=1, axis2=2)
+    if covariance_type == "isotropic":
+        return {"scales": np.sqrt(weights @ variance.mean(1))}
+    scales = np.sqrt(variance)
+    if covariance_type == "diag" or within.shape[1] == 1:
+        return {"scales": scales}
+    correlation = within / (scales[:, :, None] * scales[:, None, :])
+    correlation = 0.9 * correlation + 0.1 * np.eye(within.shape[1])
+    return {"scales": scales, "correlation_cholesky": np.linalg.cholesky(correlation)}
+
+
+def unconstrained(model, args, kwargs, starts):
+    """`init_params` of NumPyro: the starts' sites stacked, on the unconstrained scale."""
+    with warnings.catch_warnings():  # NumPyro thinks that the labels are to be enumerated; they are given
+        warnings.simplefilter("ignore", FutureWarning)
+        values = [unconstrain_fn(model, args, kwargs, sites) for sites in starts]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *values)
