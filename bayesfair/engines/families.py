@@ -134,16 +134,20 @@ def _pack(precision):
 def sample_rows(family: Family, key, parameters: Components, label):
     """x (N, d) in the table's units and the codes of the levels (N, features), one row for each label."""
     key_x, key_levels = jax.random.split(key)
-    noise = jax.random.normal(key_x, (len(label), parameters.mean.shape[1]))
-    if family.covariance_type == "full" and noise.shape[1]:
-        factor, _ = unpack_factor(parameters.spread)
-        step = jax.scipy.linalg.solve_triangular(factor.mT[label], noise[:, :, None], lower=False)[:, :, 0]
-    else:
-        deviation = jnp.exp(parameters.spread / 2)
-        step = noise * (deviation if family.covariance_type == "isotropic" else deviation[label])
+    step = jax.random.normal(key_x, (len(label), parameters.mean.shape[1]))
+    if step.shape[1]:
+        step = _scaled(family, parameters, step, label)
     log_levels = family.log_levels(parameters.logits)[label]
     codes, start = [jnp.zeros((len(label), 0), int)], 0
     for n, key in zip(family.n_levels, jax.random.split(key_levels, max(1, len(family.n_levels)))):
         codes.append(jax.random.categorical(key, log_levels[:, start : start + n])[:, None])
         start += n
     return parameters.mean[label] + step, jnp.concatenate(codes, 1)
+
+
+def _scaled(family, parameters, noise, label):
+    if family.covariance_type == "full":
+        factor, _ = unpack_factor(parameters.spread)
+        return jax.scipy.linalg.solve_triangular(factor.mT[label], noise[:, :, None], lower=False)[:, :, 0]
+    deviation = jnp.exp(parameters.spread / 2)
+    return noise * (deviation if family.covariance_type == "isotropic" else deviation[label])

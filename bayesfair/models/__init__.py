@@ -1,6 +1,7 @@
 """Fair mixtures for NumPyro: model functions, the label sweep, replica exchange over the fairness weight, checks."""
 
 from bayesfair.models.exchange import ReplicaExchange, ladder
+from bayesfair.models.labels import labelled_kernel
 from bayesfair.models.mixtures import (
     Prior,
     fair_categorical_mixture,
@@ -18,6 +19,7 @@ __all__ = [
     "fair_categorical_mixture",
     "fair_gaussian_mixture",
     "fair_mixed_mixture",
+    "labelled_kernel",
     "labelled_mixture",
     "ladder",
     "smooth_gap",

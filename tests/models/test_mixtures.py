@@ -1,0 +1,190 @@
+"""The models' densities against other libraries and against sums written out."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import pytest
+from numpyro.infer import log_likelihood
+from numpyro.infer.util import log_density
+from scipy import stats
+from scipy.special import logsumexp
+
+import bayesfair as bf
+from bayesfair.models import mixtures
+from bayesfair.models.rows import Rows, units_of
+
+RNG = np.random.default_rng(0)
+X = 30 + np.array([5.0, 0.5]) * RNG.normal(size=(40, 2))
+CODES = np.stack([RNG.integers(3, size=40), RNG.integers(2, size=40)], 1)
+GROUPS = RNG.integers(3, size=40)
+GROUPS[:3] = 0, 1, 2
+WEIGHTS = np.array([0.2, 0.3, 0.5])
+BASE = RNG.normal(size=(3, 2))
+SCALES = np.exp(RNG.normal(size=(3, 2)))
+LEVELS = [RNG.dirichlet(np.ones(3), 3), RNG.dirichlet(np.ones(2), 3)]
+CORRELATION = np.stack([[[1, 0], [r, np.sqrt(1 - r**2)]] for r in (0.3, -0.8, 0.0)])
+
+
+def sites_of(kind):
+    sites = {"weights": WEIGHTS}
+    if kind != "categorical":
+        sites |= {"means_base": BASE, "scales": 1.7 if kind == "isotropic" else SCALES}
+    if kind == "full":
+        sites["correlation_cholesky"] = CORRELATION
+    if kind in ("categorical", "mixed"):
+        sites |= {f"levels_{j}": part for j, part in enumerate(LEVELS)}
+    return sites
+
+
+def model_of(kind, **settings):
+    settings = {"n_components": 3, **settings}
+    if kind == "categorical":
+        return bf.models.fair_categorical_mixture, (CODES,), settings
+    if kind == "mixed":
+        return bf.models.fair_mixed_mixture, (X, CODES), {"covariance_type": "diag", **settings}
+    return bf.models.fair_gaussian_mixture, (X,), {"covariance_type": kind, **settings}
+
+
+def covariance(kind, k):
+    if kind == "isotropic":
+        return 1.7**2 * np.eye(2)
+    factor = np.diag(SCALES[k]) @ (CORRELATION[k] if kind == "full" else np.eye(2))
+    return factor @ factor.T
+
+
+def expected_log_joint(kind):
+    """log pi_k + log f(x_i; theta_k), by scipy and by loops."""
+    total = np.tile(np.log(WEIGHTS), (40, 1))
+    means = X.mean(0) + X.std(0) * BASE
+    for k in range(3):
+        if kind != "categorical":
+            total[:, k] += stats.multivariate_normal(means[k], covariance(kind, k)).logpdf(X)
+        if kind in ("categorical", "mixed"):
+            total[:, k] += sum(np.log(LEVELS[j][k][CODES[:, j]]) for j in range(2))
+    return total
+
+
+KINDS = ("isotropic", "diag", "full", "categorical", "mixed")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pointwise_log_likelihood_is_that_of_scipy(kind):
+    model, args, settings = model_of(kind)
+    draws = {name: jnp.asarray(value, jnp.float32)[None] for name, value in sites_of(kind).items()}
+    ours = log_likelihood(model, draws, *args, **settings)["x"][0]
+    np.testing.assert_allclose(ours, logsumexp(expected_log_joint(kind), axis=1), rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_fairness_factor_is_the_gap_of_psi(kind):
+    model, args, settings = model_of(kind)
+    values = {name: jnp.asarray(value, jnp.float32) for name, value in sites_of(kind).items()}
+
+    def density(weight):
+        full = {**settings, "fairness_weight": weight}
+        return float(log_density(model, (*args, GROUPS), full, values)[0])
+
+    joint = expected_log_joint(kind)
+    psi = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+    delta = bf.fairness.gap(psi / psi.sum(1, keepdims=True), GROUPS)
+    smooth = (density(0.0) - density(2.0)) / (2.0 * 40)
+    tau = mixtures.SMOOTHING
+    assert delta - tau * (1 + np.log(3)) - 1e-4 <= smooth <= delta + 1e-4
+    trace = numpyro.handlers.trace(numpyro.handlers.substitute(numpyro.handlers.seed(model, 0), values))
+    gap = trace.get_trace(*args, GROUPS, **{**settings, "fairness_weight": 1.0})["gap"]["value"]
+    assert float(gap) == pytest.approx(delta, abs=2e-4)
+
+
+def test_the_smooth_gap_tends_to_the_gap_and_is_zero_when_fair():
+    member = mixtures.membership(GROUPS, 3)
+    psi = RNG.dirichlet(np.ones(4), 40)
+    errors = [float(mixtures.smooth_gap(psi, member, tau)) - bf.fairness.gap(psi, GROUPS) for tau in (0.1, 0.01, 1e-3)]
+    assert all(error <= 1e-6 for error in errors)
+    assert np.all(np.diff(np.abs(errors)) < 0)
+    assert abs(errors[-1]) < 3e-3
+    assert float(mixtures.smooth_gap(np.full((40, 4), 0.25), member)) == pytest.approx(0, abs=1e-6)
+
+
+def test_the_priors_are_those_of_the_docstring():
+    draws = [
+        numpyro.handlers.trace(numpyro.handlers.seed(bf.models.fair_gaussian_mixture, key)).get_trace(
+            X, n_components=2, covariance_type="diag"
+        )
+        for key in range(200)
+    ]
+    means = np.stack([draw["means"]["value"] for draw in draws])
+    scales = np.stack([draw["scales"]["value"] for draw in draws])
+    np.testing.assert_allclose(means.mean((0, 1)), X.mean(0), atol=0.35 * X.std(0).max())
+    np.testing.assert_allclose(means.std((0, 1)) / X.std(0), 1.5, rtol=0.12)
+    np.testing.assert_allclose(np.median(scales, (0, 1)) / X.std(0), 0.5, rtol=0.12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_drawn_rows_have_the_law_of_their_density(kind):
+    values = {name: jnp.asarray(value, jnp.float32) for name, value in sites_of(kind).items()}
+    x, _, n_levels = mixtures.tables(
+        None if kind == "categorical" else X, CODES if kind in ("categorical", "mixed") else None
+    )
+    covariance_type = kind if kind in ("isotropic", "diag", "full") else "diag"
+    family, units = mixtures.family_of(covariance_type, n_levels, 3), units_of(x, covariance_type)
+    rows = np.asarray(
+        Rows(mixtures.assemble(family, units, values), units, family).sample(jax.random.key(0), (20_000,))
+    )
+    if kind != "categorical":
+        means = X.mean(0) + X.std(0) * BASE
+        mean = WEIGHTS @ means
+        spread = sum(
+            w * (covariance(kind, k) + np.outer(m - mean, m - mean)) for k, (w, m) in enumerate(zip(WEIGHTS, means))
+        )
+        np.testing.assert_allclose(rows[:, :2].mean(0), mean, atol=4 * np.sqrt(np.diag(spread) / 20_000).max())
+        size = np.sqrt(np.outer(np.diag(spread), np.diag(spread)))
+        np.testing.assert_allclose(np.cov(rows[:, :2].T) / size, spread / size, atol=0.05)
+    if kind in ("categorical", "mixed"):
+        for j, part in enumerate(LEVELS):
+            share = np.bincount(rows[:, j - 2].astype(int)) / 20_000
+            np.testing.assert_allclose(share, WEIGHTS @ part, atol=0.015)
+
+
+BAD = [
+    ("no groups", lambda: density_of(X, None, fairness_weight=1.0), "`groups` must be given"),
+    ("one group", lambda: density_of(X, np.zeros(40), fairness_weight=1.0), "at least two groups"),
+    ("short groups", lambda: density_of(X, GROUPS[:5], fairness_weight=1.0), "one entry per row"),
+    ("missing group", lambda: density_of(X, [None, *GROUPS[1:]], fairness_weight=1.0), "a value for every observation"),
+    ("NaN", lambda: density_of(np.where(X > 35, np.nan, X), GROUPS), "be finite"),
+    ("far from zero", lambda: density_of(X + 1e7, GROUPS), "Subtract the columns' means"),
+    ("covariance", lambda: density_of(X, GROUPS, covariance_type="round"), "`covariance_type` must be one of"),
+    ("weight", lambda: density_of(X, GROUPS, fairness_weight=-1.0), "at least 0"),
+    ("components", lambda: density_of(X, GROUPS, n_components=0), "`n_components`"),
+    ("codes", lambda: density_of(None, GROUPS, codes=CODES - 1), "whole numbers from 0 on"),
+    ("levels", lambda: density_of(None, GROUPS, codes=CODES, n_levels=(2, 2)), "above its largest code"),
+    ("lengths", lambda: density_of(X, GROUPS, codes=CODES[:9]), "one entry per row"),
+]
+
+
+def density_of(x, groups, codes=None, **settings):
+    model = numpyro.handlers.seed(bf.models.fair_mixed_mixture, 0)
+    numpyro.handlers.trace(model).get_trace(x, codes, groups, **settings)
+
+
+@pytest.mark.parametrize(("call", "text"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+def test_bad_input_is_refused_with_a_remedy(call, text):
+    with pytest.raises((ValueError, TypeError), match=text):
+        call()
+
+
+def test_a_group_of_one_member_and_a_constant_column_work():
+    groups = np.r_[1, np.zeros(39, int)]
+    table = np.c_[X, np.ones(40)]
+    model = bf.models.fair_gaussian_mixture
+    for covariance_type in ("isotropic", "diag", "full"):
+        settings = {"fairness_weight": 1.0, "covariance_type": covariance_type}
+        trace = numpyro.handlers.trace(numpyro.handlers.seed(model, 1)).get_trace(table, groups, **settings)
+        values = {
+            name: site["value"] for name, site in trace.items() if site["type"] == "sample" and not site["is_observed"]
+        }
+        density, gradient = jax.value_and_grad(lambda v, s=settings: log_density(model, (table, groups), s, v)[0])(
+            values
+        )
+        assert np.isfinite(density)
+        assert all(np.isfinite(part).all() for part in jax.tree.leaves(gradient))
