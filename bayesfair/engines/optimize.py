@@ -14,6 +14,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from sklearn.exceptions import ConvergenceWarning
 
+from bayesfair._progress import progress
+
 __all__ = ["Outcome", "converged_or_warn", "minimize", "stack"]
 
 CHUNK = 25  # iterations between two looks at the progress bar and at Ctrl-C
@@ -59,26 +61,22 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
     A run converges after `patience` iterations in a row that change its loss by at most `tol` times its size.
     Ctrl-C ends the loop and keeps where it was.
     """
-    from tqdm.auto import tqdm
-
     n_runs = jax.tree.leaves(state)[0].shape[0]
     fresh = jnp.zeros(n_runs, jnp.int32)
-    progress = _Progress(state, jnp.full(n_runs, jnp.inf), fresh, fresh, fresh)
+    now = _Progress(state, jnp.full(n_runs, jnp.inf), fresh, fresh, fresh)
     traces, done = [], 0
-    with tqdm(total=max_iter, desc=description, disable=not progress_bar) as bar:
+    with progress(max_iter, description, progress_bar) as bar:
         try:
-            while done < max_iter and bool(progress.active.any()):
-                progress, trace = _chunk(step, problem, progress, tol, patience, max_iter - done, CHUNK)
+            while done < max_iter and bool(now.active.any()):
+                now, trace = _chunk(step, problem, now, tol, patience, max_iter - done, CHUNK)
                 traces.append(np.asarray(trace))
-                made = int(progress.n_iter.max()) - done
+                made = int(now.n_iter.max()) - done
                 done += made
                 bar.update(made)
         except KeyboardInterrupt:
             warnings.warn(f"Interrupted after {done} iterations: the solution so far is kept.", RuntimeWarning, 2)
     trace = np.concatenate([np.empty((n_runs, 0)), *traces], 1)[:, :done]
-    return Outcome(
-        progress.state, *map(np.asarray, (progress.loss,)), trace, *map(np.asarray, (progress.n_iter, progress.status))
-    )
+    return Outcome(now.state, *map(np.asarray, (now.loss,)), trace, *map(np.asarray, (now.n_iter, now.status)))
 
 
 @partial(jax.jit, static_argnames=("step", "length"))

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from bayesfair._progress import progress
 from bayesfair.gibbs.draws import Draws, concatenate
 from bayesfair.gibbs.sampler import ChainState, Info, Schedule, run_chunk
 from bayesfair.gibbs.target import Target
@@ -51,7 +52,7 @@ def chain_keys(seed: int, num_chains: int) -> Int[Array, "chains 2"]:
 
 def warm_up(run: Run, target: Target, num_warmup: int, progress_bar=False) -> Run:
     """`num_warmup` sweeps that are thrown away; splits the blocks of the blocked kernel while too few are accepted."""
-    with _bar(num_warmup, "warm-up", progress_bar) as bar:
+    with progress(num_warmup, "warm-up", progress_bar) as bar:
         for n_sweeps in _pace(num_warmup, _chunk_length(run, target), bar):
             run, chunk = _advance(run, target, n_sweeps, 1)
             poor = chunk.info.block_acceptance.mean() < MIN_BLOCK_ACCEPTANCE
@@ -64,7 +65,7 @@ def draw(run: Run, target: Target, num_draws: int, thinning: int = 1, progress_b
     """`num_draws` draws per chain, `thinning` sweeps apart. Ctrl-C keeps what was drawn, if anything was."""
     parts = []  # (run after the chunk, its draws): appended as one, so that an interrupt leaves no half chunk
     try:
-        with _bar(num_draws, "draws", progress_bar) as bar:
+        with progress(num_draws, "draws", progress_bar) as bar:
             for n_draws in _pace(num_draws, _chunk_length(run, target), bar):
                 after, chunk = _advance(parts[-1][0] if parts else run, target, n_draws, thinning)
                 parts.append((after, chunk.draws()))
@@ -94,12 +95,6 @@ def _chunk_length(run: Run, target: Target) -> int:
     """Draws in one compiled call; fixed by the problem alone, so that it compiles once."""
     n_chains = run.keys.shape[0]
     return int(np.clip(CHUNK_BYTES // (n_chains * target.n_obs), 1, MAX_CHUNK))
-
-
-def _bar(total, description, progress_bar):
-    from tqdm.auto import tqdm
-
-    return tqdm(total=total, desc=description, disable=not progress_bar)
 
 
 def _pace(total: int, longest: int, bar):

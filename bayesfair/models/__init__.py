@@ -11,6 +11,7 @@ from bayesfair.models.mixtures import (
     smooth_gap,
 )
 from bayesfair.models.rows import Units
+from bayesfair.models.starts import start_partitions
 
 __all__ = [
     "Prior",
@@ -23,4 +24,5 @@ __all__ = [
     "labelled_mixture",
     "ladder",
     "smooth_gap",
+    "start_partitions",
 ]

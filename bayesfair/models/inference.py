@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 from jaxtyping import Array, Float, Int
 from numpyro.infer import HMC, NUTS, SVI, Trace_ELBO, init_to_value
 from numpyro.infer.autoguide import AutoDiagonalNormal, AutoMultivariateNormal
@@ -18,7 +19,14 @@ from bayesfair.engines.fmc import cluster_gaps, membership
 from bayesfair.fairness import Groups
 from bayesfair.models.exchange import ReplicaExchange
 from bayesfair.models.labels import labelled_kernel
-from bayesfair.models.mixtures import assemble, fair_mixed_mixture, family_of, labelled_mixture
+from bayesfair.models.mixtures import (
+    Prior,
+    assemble,
+    fair_mixed_mixture,
+    family_of,
+    labelled_mixture,
+    sample_parameters,
+)
 from bayesfair.models.rows import Rows, Units, units_of
 
 __all__ = [
@@ -28,6 +36,8 @@ __all__ = [
     "allocate",
     "make_problem",
     "make_sampler",
+    "prior_sites",
+    "replicate_rows",
     "responsibilities",
     "run_svi",
 ]
@@ -58,19 +68,12 @@ class Problem(NamedTuple):
 
 
 class Sampler(NamedTuple):
-    """A kernel of `model`, what is kept of its states, and how the kept sites become the model's own."""
+    """A kernel of `model`, the model's settings, and what is kept of the kernel's states."""
 
     kernel: Any
     model: Callable
     settings: dict
     collect: Callable  # state -> (sites, statistics)
-
-    def constrain(self, problem: Problem, sites):
-        """Values (draws, ...) of the latent sites from unconstrained ones."""
-        if self.kernel is None:
-            return sites
-        back = self.kernel.postprocess_fn(problem.args, self.settings)
-        return jax.jit(jax.vmap(back))(sites)
 
 
 def make_problem(x, codes, n_levels, groups, n_components, covariance_type, fairness_weight, prior) -> Problem:
@@ -168,3 +171,25 @@ def _mean_psi(family, units, table, sites):
 
     zero = jnp.zeros((table.shape[0], sites["weights"].shape[1]))
     return jax.lax.scan(add, zero, sites)[0] / sites["weights"].shape[0]
+
+
+@partial(jax.jit, static_argnums=0)
+def replicate_rows(family, units, blank, keys, sites):
+    """Rows (draws, N, columns) simulated from each draw of the sites; blank: an array (N,)."""
+
+    def one(part):
+        key, sites = part
+        return Rows(assemble(family, units, sites), units, family).sample(key, blank.shape)
+
+    return jax.lax.map(one, (keys, sites))
+
+
+def prior_sites(problem: Problem, key, num_draws):
+    """Draws (num_draws, ...) of the parameters from their prior alone; the fairness factor is none of it."""
+
+    def one(key):
+        with numpyro.handlers.seed(rng_seed=key):
+            prior = problem.settings["prior"] or Prior()
+            return sample_parameters(problem.family, problem.units, problem.settings["n_components"], prior)
+
+    return jax.jit(jax.vmap(one))(jax.random.split(key, num_draws))

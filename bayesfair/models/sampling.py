@@ -2,6 +2,7 @@
 
 import operator
 import os
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -9,9 +10,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tqdm.auto import tqdm
 
 from bayesfair._check import message
+from bayesfair._progress import progress
 
 __all__ = ["CHAIN_METHODS", "Chains", "advance", "check_chain_method", "start_chains"]
 
@@ -24,6 +25,7 @@ class Chains(NamedTuple):
 
     states: Any
     step: Callable  # one chunk of one chain: (state, length) -> (state, collected)
+    constrain: Callable  # the model's sites (draws, ...) from unconstrained ones
     num_chains: int
     method: str
 
@@ -54,27 +56,27 @@ def start_chains(kernel, key, num_chains, num_warmup, init_params, args, kwargs,
         return jax.lax.scan(move, state, length=length)
 
     step = jax.vmap(chunk, in_axes=(0, None)) if method == "vectorized" else chunk
-    return Chains(states, jax.jit(step, static_argnums=1), num_chains, method)
+    constrain = jax.jit(jax.vmap(kernel.postprocess_fn(args, kwargs)))
+    return Chains(states, jax.jit(step, static_argnums=1), constrain, num_chains, method)
 
 
-def advance(chains: Chains, num_steps, description=None):
+def advance(chains: Chains, num_steps, description=None, progress_bar=False, *, keep=True):
     """`num_steps` further iterations: (chains, what was collected (chains, draws, ...) as NumPy arrays, or None).
 
-    Ctrl-C ends it after the chunk that all chains have finished; what was collected until then is returned.
+    With `keep` Ctrl-C ends it after the last chunk that all chains have finished, and that much is returned.
     """
     states, kept = _split(chains.states, chains.num_chains), []
     lengths = [CHUNK] * (num_steps // CHUNK) + [num_steps % CHUNK] * (num_steps % CHUNK > 0)
-    bar = tqdm(total=num_steps, desc=description, disable=description is None)
-    try:
-        for length in lengths:
-            states, collected = _chunk(chains, states, length)
-            kept.append(collected)
-            bar.update(length)
-    except KeyboardInterrupt:
-        if not kept:
-            raise
-    finally:
-        bar.close()
+    with progress(num_steps, description, progress_bar) as bar:
+        try:
+            for length in lengths:
+                states, collected = _chunk(chains, states, length)
+                kept.append(collected)
+                bar.update(length)
+        except KeyboardInterrupt:
+            if not (keep and kept):
+                raise
+            warnings.warn(f"Interrupted after {len(kept) * CHUNK} iterations: they are kept.", RuntimeWarning, 2)
     parts = jax.tree.map(lambda *leaves: np.concatenate(leaves, 1), *kept) if kept else None
     return chains._replace(states=_stack(states)), parts
 

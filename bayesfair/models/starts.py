@@ -14,7 +14,7 @@ from bayesfair.models.rows import Units, indicators
 __all__ = ["STARTS", "sites_of_partition", "start_partitions", "unconstrained"]
 
 GAPS = 0.01, 0.05  # of the fair starts
-N_INIT = 2  # of the engines: a start, not an answer
+N_INIT = 1  # of the engines: a start, not an answer, and one program to compile
 # Fair and unfair solutions in turn, as many as there are chains.
 STARTS = "fair", "k-means", "random", "unfair", "fairer"
 
@@ -95,7 +95,7 @@ def _spread(covariance_type, within, weights):
 
 def unconstrained(model, args, kwargs, starts):
     """`init_params` of NumPyro: the starts' sites stacked, on the unconstrained scale."""
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
     with warnings.catch_warnings():  # NumPyro thinks that the labels are to be enumerated; they are given
         warnings.simplefilter("ignore", FutureWarning)
-        values = [unconstrain_fn(model, args, kwargs, sites) for sites in starts]
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *values)
+        return jax.jit(jax.vmap(lambda sites: unconstrain_fn(model, args, kwargs, sites)))(stacked)

@@ -21,6 +21,7 @@ from bayesfair.fairness import Groups, gap, groups_for_fit
 from bayesfair.models import inference, sampling, starts
 from bayesfair.models.exchange import ladder
 from bayesfair.models.mixtures import SMOOTHING, Prior
+from bayesfair.models.starts import STARTS
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.diagnostics import summary
 from bayesfair.posterior.tree import build_tree, read_tree, write_tree
@@ -54,8 +55,9 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
     tempering: True samples by replica exchange (`bayesfair.models.ReplicaExchange`) on the default `ladder`, which visits
         all modes in one chain at several times the cost; or inverse temperatures of your own; False does not.
     prior: a `bayesfair.models.Prior`. smoothing: tau of Delta_tau.
-    num_chains, num_warmup, num_draws: chains start at fair and unfair engine solutions, k-means and a random partition in
-        turn, so that a second mode shows as R-hat. chain_method: "parallel" (threads on the cores), "vectorized" (one vmap,
+    num_chains, num_warmup, num_draws: how much to draw. starts: where chains start, in turn, see
+        `bayesfair.models.start_partitions`; fair and unfair solutions on purpose, so that a second mode shows as R-hat.
+    chain_method: "parallel" (threads on the cores), "vectorized" (one vmap,
         for accelerators), "sequential", or "auto": parallel on CPUs.
     random_state: an int makes runs repeatable on one machine and version. progress_bar: show one.
 
@@ -93,6 +95,7 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         num_chains=4,
         num_warmup=500,
         num_draws=500,
+        starts=STARTS,
         chain_method="auto",
         random_state=None,
         progress_bar=True,
@@ -108,6 +111,7 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         self.num_chains = num_chains
         self.num_warmup = num_warmup
         self.num_draws = num_draws
+        self.starts = starts
         self.chain_method = chain_method
         self.random_state = random_state
         self.progress_bar = progress_bar
@@ -146,6 +150,10 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
             check_integer(name, getattr(self, name))
         check_integer("num_warmup", self.num_warmup, minimum=0)
         sampling.check_chain_method(self.chain_method)
+        if isinstance(self.starts, str) or not len(self.starts) or not set(self.starts) <= set(STARTS):
+            raise ValueError(
+                message("starts", f"be some of {STARTS}", repr(self.starts), "Leave it out for all of them.")
+            )
         if self.prior is not None and not isinstance(self.prior, Prior):
             rule, remedy = "be a bayesfair.models.Prior or None", "Its fields are numbers; Prior() is the default."
             raise TypeError(message("prior", rule, type(self.prior).__name__, remedy))
@@ -180,7 +188,7 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         return inference.make_problem(x - self._encoder.middle, codes, self._encoder.n_levels, groups, *settings)
 
     def _starts(self, problem, num_chains):
-        kinds = [starts.STARTS[chain % len(starts.STARTS)] for chain in range(num_chains)]
+        kinds = [self.starts[chain % len(self.starts)] for chain in range(num_chains)]
         table = problem.x, problem.codes, problem.family.n_levels, problem.groups
         partitions = starts.start_partitions(*table, self.n_components, kinds, self._seed)
         rest = problem.x, problem.codes, problem.family, problem.units, self.n_components
@@ -191,7 +199,7 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         betas = None
         if self.tempering is not False:
             betas = ladder(len(problem.x)) if self.tempering is True else self.tempering
-        self._sampler = sampler = inference.make_sampler(problem, self.inference, self.smoothing, betas)
+        sampler = inference.make_sampler(problem, self.inference, self.smoothing, betas)
         partitions, sites = self._starts(problem, self.num_chains)
         if self.inference == "gibbs":
             sites = [{**one, "labels": jnp.asarray(labels)} for one, labels in zip(sites, partitions)]
@@ -204,13 +212,13 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
 
     def _fit_chains(self, problem):
         chains = self._chains(problem)
-        chains, _ = sampling.advance(chains, self.num_warmup, "warm-up" if self.progress_bar else None)
+        chains, _ = sampling.advance(chains, self.num_warmup, "warm-up", self.progress_bar, keep=False)
         return self._draw(problem, chains, self.num_draws, None)
 
     def _draw(self, problem, chains, num_draws, before):
-        chains, (sites, stats) = sampling.advance(chains, num_draws, "draws" if self.progress_bar else None)
-        flat = jax.tree.map(lambda part: part.reshape(-1, *part.shape[2:]), sites)
-        sites = jax.tree.map(np.asarray, self._sampler.constrain(problem, flat))
+        chains, (sites, stats) = sampling.advance(chains, num_draws, "draws", self.progress_bar)
+        flat = jax.tree.map(lambda part: part.reshape(part.shape[0] * part.shape[1], *part.shape[2:]), sites)
+        sites = jax.tree.map(np.asarray, chains.constrain(flat))
         new = self._draws(problem, sites, stats, chains.num_chains, 0 if before is None else before["lp"].shape[1])
         if before is not None:
             new = {name: np.concatenate([before[name], values], 1) for name, values in new.items()}
@@ -221,7 +229,7 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
 
     def _fit_svi(self, problem):
         key = jax.random.PRNGKey(self._seed)
-        _, sites = self._starts(problem, len(starts.STARTS))
+        _, sites = self._starts(problem, len(self.starts))
         total = self.num_chains * self.num_draws
         sites, stats, losses = inference.run_svi(problem, self.smoothing, sites, key, total, self.progress_bar)
         self.losses_, self._live = losses, None
@@ -310,15 +318,51 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
 
     def _psi(self, x, codes):
         """psi (N, K) averaged over the relabelled draws; x centred."""
+        return inference.responsibilities(self._fitted, self._sites(), x, codes)
+
+    def _sites(self):
+        """The model's sites (draws, ...), relabelled."""
+        values = self._known_sites()
+        return {name: jnp.asarray(v.reshape(-1, *v.shape[2:]), jnp.float32) for name, v in values.items()}
+
+    def _known_sites(self):
+        """The model's sites (chain, draw, ...) from the tree."""
         posterior, units = self.posterior_["posterior"], self._fitted.units
-        sites = {
-            name: values.values for name, values in posterior.data_vars.items() if name not in ("labels", "centers")
-        }
+        sites = {name: v.values for name, v in posterior.data_vars.items() if name not in ("labels", "centers")}
         if "means" in sites:
             middle = self._encoder.middle + np.asarray(units.middle, np.float64)
-            sites["means_base"] = (sites.pop("means") - middle) / np.asarray(units.spread)
-        flat = {name: jnp.asarray(v.reshape(-1, *v.shape[2:]), jnp.float32) for name, v in sites.items()}
-        return inference.responsibilities(self._fitted, flat, x, codes)
+            sites["means_base"] = (sites.pop("means") - middle) / np.asarray(units.spread, np.float64)
+        return sites
+
+    def prior_predictive(self, num_draws=50):
+        """A tree with `prior_predictive` X (chain, draw, obs, feature): tables simulated from the prior, whose scale is
+        the fitted table's. The fairness factor is no prior and takes no part. For `bayesfair.plots.predictive`."""
+        check_is_fitted(self, "posterior_")
+        num_draws = check_integer("num_draws", num_draws)
+        key = jax.random.PRNGKey(self._seed)
+        return self._predictive("prior_predictive", inference.prior_sites(self._fitted, key, num_draws))
+
+    def posterior_predictive(self, num_draws=50):
+        """A tree with `posterior_predictive` X (chain, draw, obs, feature): tables simulated from `num_draws` draws of the
+        posterior, evenly spaced. For `bayesfair.plots.predictive`, or ArviZ."""
+        check_is_fitted(self, "posterior_")
+        sites = self._sites()
+        total = len(sites["weights"])
+        num_draws = check_integer("num_draws", num_draws, maximum=total, remedy=f"There are {total} draws.")
+        chosen = np.linspace(0, total - 1, num_draws).astype(int)
+        return self._predictive("posterior_predictive", {name: value[chosen] for name, value in sites.items()})
+
+    def _predictive(self, group, sites):
+        import xarray as xr
+
+        problem, observed = self._fitted, self.posterior_["observed_data"]
+        keys = jax.random.split(jax.random.PRNGKey(self._seed + 1), len(sites["weights"]))
+        rows = inference.replicate_rows(problem.family, problem.units, jnp.zeros(len(problem.x)), keys, sites)
+        rows = np.asarray(rows, np.float64)
+        rows[:, :, : problem.x.shape[1]] += self._encoder.middle
+        values = (("chain", "draw", "obs", "feature"), rows[None])
+        table = xr.Dataset({"X": values}, coords=observed.to_dataset().coords)
+        return xr.DataTree.from_dict({group: table, "observed_data": observed.to_dataset()})
 
     def predict_proba(self, X):
         """P(cluster | row) (N, K), psi averaged over the draws, for unseen rows too."""
@@ -351,15 +395,16 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
 
     def _known_draws(self):
         """What `_draws` gave, from the tree; clusters renumbered, which the next tree undoes."""
-        tree, units = self.posterior_, self._fitted.units
-        values = {name: v.values for name, v in tree["posterior"].data_vars.items() if name != "centers"}
-        if "means" in values:
-            middle = self._encoder.middle + np.asarray(units.middle, np.float64)
-            values["means_base"] = (values.pop("means") - middle) / np.asarray(units.spread)
+        tree = self.posterior_
+        values = {"labels": tree["posterior"]["labels"].values, **self._known_sites()}
         values |= {name: v.values for name, v in tree["sample_stats"].data_vars.items() if name != "balance"}
         if "log_likelihood" in tree.children:
             values["log_likelihood"] = tree["log_likelihood"]["x"].values
         return values
+
+    def __getstate__(self):
+        """Without what is compiled: `resume` makes it again from the posterior."""
+        return super().__getstate__() | ({"_live": None} if hasattr(self, "_live") else {})
 
     def save(self, path):
         """Write posterior, data, settings and the chains' state to a netCDF file; whole or not at all."""

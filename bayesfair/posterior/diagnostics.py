@@ -77,8 +77,13 @@ def _convergence(values):
         return {
             "ess_bulk": float(array_stats.ess(values, method="bulk")),
             "ess_tail": float(array_stats.ess(values, method="tail", prob=(0.05, 0.95))),
-            "r_hat": float(array_stats.rhat(values)) if len(values) > 1 else np.nan,
+            "r_hat": _r_hat(array_stats.rhat(values)) if len(values) > 1 else np.nan,
         }
+
+
+def _r_hat(value):
+    """Infinite where chains stand still at different values, which rounding makes a number of sixteen digits."""
+    return np.inf if value > 1e6 else float(value)
 
 
 def _sorted_sizes(flat, n_clusters):

@@ -1,0 +1,90 @@
+"""Predictive checks: do tables simulated from a fitted mixture look like the one observed?"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesfair._check import message
+from bayesfair.plots.style import FIGURE_WIDTH, cluster_colors
+
+__all__ = ["Check", "predictive", "predictive_checks"]
+
+GROUPS = "posterior_predictive", "prior_predictive"
+POINTS, FEW_VALUES, SHOWN = 200, 8, 6
+
+
+class Check(NamedTuple):
+    """One feature. at (points,): where the distribution function, or the share of a value, is read; observed (points,);
+    lower, upper (points,): the interval that holds 89% of the simulated tables."""
+
+    feature: str
+    is_discrete: bool
+    at: np.ndarray
+    observed: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+
+def predictive_checks(tree):
+    """A `Check` for each feature of a tree that has simulated tables, `X` (chain, draw, obs, feature)."""
+    group = next((name for name in GROUPS if name in getattr(tree, "children", {})), None)
+    if group is None or "observed_data" not in tree.children:
+        rule, remedy = f"have a group of {GROUPS}", "Pass est.posterior_predictive() or est.prior_predictive()."
+        raise ValueError(message("tree", rule, type(tree).__name__, remedy))
+    observed = tree["observed_data"]["X"]
+    simulated = tree[group]["X"].values.reshape(-1, *observed.shape)
+    names = [str(name) for name in observed["feature"].values]
+    return [_check(name, observed.values[:, j], simulated[:, :, j]) for j, name in enumerate(names)]
+
+
+def _check(name, observed, simulated):
+    values = np.unique(observed)
+    is_discrete = len(values) <= FEW_VALUES
+    if is_discrete:
+        at = np.union1d(values, np.unique(simulated)) if np.isin(simulated, values).mean() > 0.5 else values
+        shares = np.stack([(simulated == value).mean(1) for value in at], 1)
+        seen = np.array([(observed == value).mean() for value in at])
+    else:
+        at = np.linspace(*np.quantile(np.r_[observed, np.quantile(simulated, [0.01, 0.99])], [0, 1]), POINTS)
+        shares = np.stack([np.searchsorted(np.sort(table), at, side="right") for table in simulated]) / len(observed)
+        seen = np.searchsorted(np.sort(observed), at, side="right") / len(observed)
+    return Check(name, is_discrete, at, seen, *np.quantile(shares, [0.055, 0.945], axis=0))
+
+
+def predictive(tree, *, axes=None):
+    """The observed distribution of each feature (line or points) on the band that holds 89% of the simulated ones.
+
+    tree: `est.posterior_predictive()` or `est.prior_predictive()` of a `BayesianFairMixture`. The first six features;
+    those with at most eight values are shown by the share of each. Returns the axes, one per feature.
+    """
+    checks = predictive_checks(tree)[:SHOWN]
+    axes = _axes(len(checks)) if axes is None else np.ravel(axes)
+    blue, red = cluster_colors(2)
+    for ax, check in zip(axes, checks):
+        if check.is_discrete:
+            middle, half = (check.lower + check.upper) / 2, (check.upper - check.lower) / 2
+            ax.errorbar(check.at, middle, half, fmt="none", color=blue, linewidth=4, alpha=0.4, label="simulated, 89%")
+            ax.plot(check.at, check.observed, "o", color=red, markersize=4, label="observed")
+            ax.set(ylabel="share of rows", ylim=(0, None), xticks=check.at)
+        else:
+            ax.fill_between(
+                check.at, check.lower, check.upper, color=blue, alpha=0.4, linewidth=0, label="simulated, 89%"
+            )
+            ax.plot(check.at, check.observed, color=red, linewidth=1.2, label="observed")
+            ax.set(ylabel="share of rows below", ylim=(0, 1))
+        ax.set_xlabel(check.feature)
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0].legend(frameon=False, fontsize=8)
+    return axes
+
+
+def _axes(n_panels):
+    from matplotlib import pyplot as plt
+
+    n_columns = min(n_panels, 3)
+    n_rows = -(-n_panels // n_columns)
+    figure = plt.figure(figsize=(FIGURE_WIDTH, 2.4 * n_rows), layout="constrained")
+    axes = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+    for ax in axes[n_panels:]:
+        ax.remove()
+    return axes[:n_panels]

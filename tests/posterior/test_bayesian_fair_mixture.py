@@ -1,0 +1,189 @@
+"""`BayesianFairMixture` as its users meet it."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpyro.infer import HMC
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import bayesfair as bf
+from bayesfair.models import inference, sampling
+
+SHORT = {"num_chains": 2, "num_warmup": 60, "num_draws": 40, "random_state": 0, "progress_bar": False}
+RNG = np.random.default_rng(0)
+TRUTH = np.arange(90) % 2
+TABLE = pd.DataFrame(
+    {
+        "colour": np.where(RNG.random(90) < 0.8, TRUTH, 1 - TRUTH).astype(str),
+        "age": 40 + 6 * TRUTH + RNG.normal(size=90),
+        "income": 2e4 + 5e3 * TRUTH + 900 * RNG.normal(size=90),
+    }
+)
+GROUPS = pd.Series(np.where(RNG.random(90) < 0.4, "F", "M"), name="sex")
+pytestmark = [  # forty draws
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:Estimated shape parameter of Pareto"),
+]
+
+
+@pytest.fixture(scope="module", params=["nuts", "gibbs", "svi"])
+def fitted(request):
+    est = bf.BayesianFairMixture(2, covariance_type="diag", inference=request.param, **SHORT)
+    return est.fit(TABLE, sensitive_features=GROUPS)
+
+
+def test_the_tree_has_what_every_summary_and_picture_reads(fitted):
+    tree = fitted.posterior_
+    chains, draws = (1, 80) if fitted.inference == "svi" else (2, 40)
+    assert dict(tree["posterior"]["labels"].sizes) == {"chain": chains, "draw": draws, "obs": 90}
+    assert tree["posterior"]["means"].dims == ("chain", "draw", "cluster", "column")
+    assert {"lp", "gap", "balance"} <= set(tree["sample_stats"].data_vars)
+    assert tree["log_likelihood"]["x"].shape == (chains, draws, 90)
+    assert "gap" in bf.posterior.summary(tree).index
+    import arviz as az
+
+    assert np.isfinite(az.loo(tree).elpd)
+    assert bf.plots.uncertainty(tree) is not None
+    assert bf.plots.trace(tree).shape[1] == 2
+
+
+def test_it_finds_the_two_clusters_in_the_units_of_the_table(fitted):
+    found = fitted.labels_ == fitted.labels_[0]
+    assert max(np.mean(found == (TRUTH == 0)), np.mean(found == (TRUTH == 1))) > 0.95
+    means = fitted.means_[np.argsort(fitted.means_[:, 0])]
+    np.testing.assert_allclose(means, [[40, 2e4], [46, 2.5e4]], rtol=0.05)
+    assert fitted.misclassification_probability_.shape == (90,)
+    assert fitted.hard_gap_ == pytest.approx(bf.fairness.gap(fitted.labels_, GROUPS))
+
+
+def test_predict_proba_is_the_average_of_psi_for_new_rows_too(fitted):
+    psi = fitted.predict_proba(TABLE)
+    np.testing.assert_allclose(psi.sum(1), 1, atol=1e-4)
+    np.testing.assert_allclose(fitted.predict_proba(TABLE.iloc[5:9]), psi[5:9], atol=1e-5)
+    if fitted.inference != "gibbs":  # there labels follow psi and the factor
+        share = np.stack([(fitted.posterior_["posterior"]["labels"].values == k).mean((0, 1)) for k in range(2)], 1)
+        assert np.abs(share - psi).max() < 0.25  # 4 standard errors of 80 draws
+        np.testing.assert_array_equal(fitted.predict(TABLE)[psi.max(1) > 0.8], fitted.labels_[psi.max(1) > 0.8])
+
+
+def test_parameters_follow_their_labels(fitted):
+    posterior = fitted.posterior_["posterior"]
+    labels, means = posterior["labels"].values, posterior["means"].values
+    for chain, draw in [(0, 0), (0, 39), (len(labels) - 1, 20)]:
+        ages = [TABLE["age"][labels[chain, draw] == k].mean() for k in range(2)]
+        assert np.argmax(ages) == np.argmax(means[chain, draw, :, 0])
+
+
+def test_saved_runs_predict_and_resume_to_the_same_draws(fitted, tmp_path):
+    fitted.save(tmp_path / "run.nc")
+    loaded = bf.BayesianFairMixture.load(tmp_path / "run.nc")
+    np.testing.assert_allclose(loaded.predict_proba(TABLE), fitted.predict_proba(TABLE), atol=1e-5)
+    np.testing.assert_array_equal(loaded.labels_, fitted.labels_)
+    if fitted.inference == "svi":
+        with pytest.raises(ValueError, match="not resumed"):
+            loaded.resume(5)
+        return
+    one, other = (est.resume(20).posterior_ for est in (loaded, bf.BayesianFairMixture.load(tmp_path / "run.nc")))
+    assert one["posterior"].sizes["draw"] == 60
+    np.testing.assert_array_equal(one["sample_stats"]["lp"], other["sample_stats"]["lp"])
+    with pytest.raises(ValueError, match="not a run of GibbsFairClustering"):
+        bf.GibbsFairClustering.load(tmp_path / "run.nc")
+
+
+@pytest.mark.parametrize("group", ["prior_predictive", "posterior_predictive"])
+def test_predictive_checks_take_one_line(fitted, group):
+    axes = bf.plots.predictive(getattr(fitted, group)(20))
+    assert [ax.get_xlabel() for ax in axes] == ["age", "income", "colour"]
+    checks = bf.plots.predictive.__globals__["predictive_checks"](fitted.posterior_predictive(40))
+    inside = np.mean((checks[0].observed >= checks[0].lower - 0.02) & (checks[0].observed <= checks[0].upper + 0.02))
+    assert inside > 0.85
+
+
+def test_an_interrupted_run_keeps_what_it_drew(monkeypatch):
+    chunk, calls = sampling._chunk, []
+
+    def interrupted(*args):
+        calls.append(1)
+        if len(calls) == 4:  # two chunks of warm-up and one of draws before
+            raise KeyboardInterrupt
+        return chunk(*args)
+
+    monkeypatch.setattr(sampling, "_chunk", interrupted)
+    est = bf.BayesianFairMixture(2, **{**SHORT, "num_draws": 500})
+    with pytest.warns(RuntimeWarning, match="Interrupted after 50 iterations"):
+        est.fit(TABLE[["age"]], sensitive_features=GROUPS)
+    assert est.posterior_["posterior"].sizes["draw"] == sampling.CHUNK
+
+
+def test_a_second_mode_is_told():
+    from models.examples import two_ways_to_merge
+
+    X, groups = two_ways_to_merge()
+    settings = {**SHORT, "num_chains": 4, "num_warmup": 200, "num_draws": 100}
+    with pytest.warns(ConvergenceWarning, match="do not agree"):
+        bf.BayesianFairMixture(3, fairness_weight=0.05, **settings).fit(X, sensitive_features=groups)
+
+
+def test_chain_methods_draw_from_one_law():
+    """Means of lp of 300 draws of two chains differ by less than 1.5 nats: over five standard errors."""
+    settings = {**SHORT, "num_warmup": 200, "num_draws": 300}
+    lp = [
+        bf.BayesianFairMixture(2, chain_method=method, **settings)
+        .fit(TABLE[["age", "income"]] / [1, 1000], sensitive_features=GROUPS)
+        .posterior_["sample_stats"]["lp"]
+        .values.mean()
+        for method in ("parallel", "vectorized", "sequential")
+    ]
+    assert np.ptp(lp) < 1.5
+
+
+BAD = [
+    ({"inference": "guess"}, {}, "`inference` must be one of"),
+    ({"fairness_weight": -1}, {}, "`fairness_weight`"),
+    ({"fairness_weight": np.nan}, {}, "`fairness_weight`"),
+    ({"n_components": 91}, {}, "ask for fewer"),
+    ({"n_components": 0}, {}, "`n_components`"),
+    ({"prior": 3}, {}, "`prior` must be"),
+    ({"chain_method": "warp"}, {}, "`chain_method`"),
+    ({"starts": ["anywhere"]}, {}, "`starts` must be"),
+    ({"inference": "gibbs", "tempering": True}, {}, "`tempering`"),
+    ({"tempering": [0.5, 0.9]}, {}, "the last one 1"),
+    ({"covariance_type": "round"}, {}, "`covariance_type`"),
+    ({}, {"sensitive_features": ["F"] * 90}, "at least two groups"),
+    ({}, {"sensitive_features": GROUPS[:5]}, "one entry per row"),
+    ({}, {"X": TABLE.assign(age=np.nan)}, "be finite"),
+    ({}, {"X": TABLE[:0], "sensitive_features": GROUPS[:0]}, "minimum|at least|0 sample"),
+    ({}, {"X": TABLE[["age"]] * 0}, "distinct rows"),
+]
+
+
+@pytest.mark.parametrize(("settings", "data", "text"), BAD)
+def test_bad_input_is_refused_with_a_remedy(settings, data, text):
+    est = bf.BayesianFairMixture(**{"n_components": 2, **SHORT, **settings})
+    with pytest.raises((ValueError, TypeError), match=text):
+        est.fit(data.get("X", TABLE), sensitive_features=data.get("sensitive_features", GROUPS))
+
+
+def test_without_groups_it_warns_and_is_an_ordinary_mixture():
+    with pytest.warns(UserWarning, match="without any fairness"):
+        est = bf.BayesianFairMixture(2, **SHORT).fit(TABLE[["age"]])
+    assert est.gap_ == 0
+    assert "group" not in est.posterior_["constant_data"]
+
+
+def test_an_unseen_category_is_refused(fitted):
+    with pytest.raises(ValueError, match="categories seen in fit"):
+        fitted.predict(TABLE.assign(colour="blue"))
+
+
+@pytest.mark.filterwarnings("ignore:No sensitive features given")
+@parametrize_with_checks(
+    [bf.BayesianFairMixture(2, num_chains=1, num_warmup=1, num_draws=2, starts=["k-means"], progress_bar=False)]
+)
+def test_scikit_learn(estimator, check, monkeypatch):
+    """With one leapfrog step in the place of NUTS, whose trees take seconds to compile for each of fifty shapes."""
+    monkeypatch.setattr(inference, "NUTS", partial(HMC, num_steps=1, trajectory_length=None))
+    check(estimator)
