@@ -1,0 +1,85 @@
+"""Sphinx configuration of the bayesfair site; `make docs` builds it without network."""
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+import bayesfair
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_extensions"))
+FAST = os.environ.get("BAYESFAIR_FAST") == "1"
+
+project = "bayesfair"
+author = copyright = "The bayesfair developers"  # Sphinx's own name
+release = version = bayesfair.__version__
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # formulas without network
+    "sphinx_copybutton",
+    "sphinx_design",
+    "house",  # docs/_extensions/house.py: docstrings of this house, notebooks of examples/
+]
+exclude_patterns = ["_build", "_extensions", "conf.py", "check_links.py", "images"]
+nitpicky = True
+nitpick_ignore_regex = [(r"py:.*", r"(?!bayesfair\.).*")]  # other packages' pages are not at hand
+smartquotes = False  # "kmeans" is a value to type, not a quotation
+
+# Docstrings
+default_role = "house"  # `code` in a docstring, with a link where the site has a page for it
+autodoc_typehints = "none"
+autodoc_preserve_defaults = True
+autodoc_member_order = "bysource"
+autosummary_generate = False
+add_module_names = False
+toc_object_entries_show_parents = "hide"
+
+# Pages and notebooks
+source_suffix = {".md": "myst-nb", ".py": "myst-nb"}
+nb_custom_formats = {".py": ["jupytext.reads", {"fmt": "py:percent"}]}
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist", "attrs_inline"]
+myst_heading_anchors = 3
+nb_execution_mode = "cache"
+nb_execution_in_temp = True  # what a notebook writes does not stay
+nb_execution_raise_on_error = True
+nb_execution_timeout = 1200
+nb_merge_streams = True
+
+
+os.environ.setdefault("PYTHONWARNINGS", "ignore:IProgress not found")  # notebooks here have no widgets
+
+
+def _source_hash():
+    """Of all code of the package: outputs of older code are never shown."""
+    files = sorted(Path(bayesfair.__file__).parent.rglob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+
+
+nb_execution_cache_path = str(HERE / "_build" / "notebooks" / f"{_source_hash()}{'-fast' if FAST else ''}")
+
+# HTML
+html_theme = "pydata_sphinx_theme"
+html_title = "bayesfair"
+html_static_path = ["_static"]
+html_css_files = ["house.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_sidebars = {"index": [], "install": [], "limits": [], "citation": []}
+html_context = {"default_mode": "auto"}
+html_theme_options = {
+    "logo": {"text": "bayesfair"},
+    "show_prev_next": False,
+    "navbar_align": "left",
+    "header_links_before_dropdown": 7,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True

@@ -1,0 +1,98 @@
+"""The site names everything public, its docstrings are sound markup, and its own links point at something.
+
+The site itself is built by `make docs`, which needs Sphinx; nothing here does.
+"""
+
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import bayesfair
+
+DOCS = Path(__file__).parents[2] / "docs"
+REFERENCE = DOCS / "reference"
+sys.path[:0] = [str(DOCS), str(DOCS / "_extensions")]
+from check_links import main as check_links  # noqa: E402
+from docstrings import to_rst  # noqa: E402
+
+sys.path[:2] = []
+ROOMS = [name for name in bayesfair._ROOMS if (REFERENCE / f"{name}.md").exists()]
+ESTIMATORS = {name for name in bayesfair._HOMES if name[0].isupper()}
+NAME = re.compile(r"^   (\w+)$", re.MULTILINE)
+
+
+def names_on(page):
+    """Those that the page lists; a page with `.. room::` has them from the room itself."""
+    text = (REFERENCE / f"{page}.md").read_text()
+    everything = [name for room in re.findall(r"\.\. room:: ([\w.]+)", text) for name in import_module(room).__all__]
+    return NAME.findall(text) + everything
+
+
+def test_every_room_has_a_page():
+    assert set(bayesfair._ROOMS) == set(ROOMS)
+    index = (REFERENCE / "index.md").read_text()
+    assert all(f"\n{room}\n" in index for room in ROOMS)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_public_name_is_in_a_table_of_its_page_once(room):
+    expected = set(import_module(f"bayesfair.{room}").__all__) - ESTIMATORS
+    names = names_on(room)
+    assert set(names) == expected
+    assert len(names) == len(set(names))
+
+
+def test_every_estimator_is_described():
+    text = (REFERENCE / "estimators.md").read_text()
+    assert set(names_on("estimators")) == ESTIMATORS
+    assert set(re.findall(r"autoclass:: (\w+)", text)) == ESTIMATORS
+
+
+def test_pages_that_are_linked_exist():
+    for page in DOCS.rglob("[!_]*.md"):
+        if "_build" in page.parts:
+            continue
+        for link in re.findall(r"\]\(([^)#:]+\.md)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.relative_to(DOCS)} links to {link}"
+
+
+def test_names_that_pages_mention_exist():
+    for page in [*DOCS.glob("*.md"), *DOCS.glob("[!_]*/*.md")]:
+        for target in re.findall(r"\{py:\w+\}`~?bayesfair\.([\w.]+)`", page.read_text()):
+            owner = bayesfair
+            for part in target.split("."):
+                owner = getattr(owner, part)
+
+
+def test_items_become_a_list_and_marks_are_harmless():
+    text = "A fact about `X`, ||x||^2 and labels_.\n\nParameters\n----------\n"
+    text += "a, b: one, *two* * 3.\n    More. c: three_ here.\n"
+    assert to_rst(text, ("a", "b", "c")).rstrip().split("\n\n") == [
+        r"A fact about `X`, \|\|x\|\|^2 and ``labels_``.",
+        ".. rubric:: Parameters",
+        "``a``, ``b``\n    one, *two* \\* 3. More.",
+        "``c``\n    ``three_`` here.",
+    ]
+
+
+def test_examples_stay_as_they_are_and_names_in_prose_do_not_begin_items():
+    text = (
+        "Fact.\n\n>>> f(*[1], a_=2)\n3\n\nParameters\n----------\nb: see a: it is\n    not an item. `c`s.\n\nProse.\n"
+    )
+    rst = to_rst(text, ("a", "b"))
+    assert ">>> f(*[1], a_=2)\n3" in rst
+    assert rst.endswith("``b``\n    see a: it is not an item. `c`\\ s.\n\n\nProse.\n")
+
+
+def test_broken_links_are_found(tmp_path, capsys):
+    (tmp_path / "a.html").write_text('<p id="here"><a href="b.html#there">b</a><a href="#here">a</a></p>')
+    (tmp_path / "b.html").write_text('<p id="there"><a href="https://example.org">out</a></p>')
+    assert check_links(tmp_path) == 0
+    (tmp_path / "b.html").write_text('<p><a href="c.html">c</a><img src="c.png"></p>')
+    assert check_links(tmp_path) == 1
+    found = capsys.readouterr().out
+    assert "a.html: b.html#there: no such anchor" in found
+    assert "b.html: c.png: no such file" in found
