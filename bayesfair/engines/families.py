@@ -64,8 +64,11 @@ class Family:
             square = jnp.square(x) @ precision.T - 2 * x @ (precision * mean).T + (precision * jnp.square(mean)).sum(1)
             return constant - 0.5 * (spread.sum(1) + square)
         factor, log_diagonal = unpack_factor(spread)
-        # (obs, d) per component, never (obs, K, d, d).
-        square = jax.vmap(lambda m, f: jnp.square((x - m) @ f).sum(1), out_axes=1)(mean, factor)
+        n_clusters, dim = mean.shape
+        shift = jnp.einsum("kd,kde->ke", mean, factor).ravel()
+        # (obs, K d), never (obs, K, d, d); the sums over d as a product, for XLA's sums over short axes are slow
+        white = x @ factor.transpose(1, 0, 2).reshape(dim, n_clusters * dim) - shift
+        square = jnp.square(white) @ jnp.repeat(jnp.eye(n_clusters, dtype=x.dtype), dim, 0)
         return constant + log_diagonal.sum(1) - 0.5 * square
 
     def log_levels(self, logits):
