@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 BAYESFAIR_DATA ?=
 export BAYESFAIR_DATA
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test lint docs notebooks clean
 
 demo: $(VENV)/.installed
 	$(BIN)/bayesfair demo --out demo-output
@@ -20,6 +20,12 @@ docs: $(VENV)/.installed-docs
 	$(BIN)/python -m pytest -q --doctest-modules -o doctest_optionflags=ELLIPSIS bayesfair
 	BAYESFAIR_FAST=$(FAST) $(BIN)/python -m sphinx -n -W --keep-going -d docs/_build/doctrees docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
+
+# The notebooks of examples/ with their outputs, in notebooks/.
+notebooks: $(VENV)/.installed-docs
+	mkdir -p notebooks
+	set -e; for name in $(notdir $(basename $(wildcard examples/*.py))); do BAYESFAIR_FAST=$(FAST) PATH="$(abspath $(BIN)):$$PATH" \
+	    $(BIN)/jupytext --to ipynb --execute --output notebooks/$$name.ipynb examples/$$name.py; done
 
 $(BIN)/python:
 	python=$$(tools/find-python) && "$$python" -m venv $(VENV)
@@ -38,4 +44,4 @@ $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
 	touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) demo-output build dist docs/_build docs/tutorials/*.py .pytest_cache .ruff_cache *.egg-info
+	rm -rf $(VENV) demo-output notebooks build dist docs/_build docs/tutorials/*.py .pytest_cache .ruff_cache *.egg-info

@@ -23,6 +23,7 @@ import os
 import jax
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from numpyro.infer import MCMC, NUTS
 
 import bayesfair as bf
@@ -40,15 +41,14 @@ FAST = os.environ.get("BAYESFAIR_FAST") == "1"  # small settings, for tests; the
 rng = np.random.default_rng(0)
 blob = rng.integers(5, size=500)
 corners = np.array([[-1.6, -1.7], [1.6, -1.7], [-1.6, 1.7], [1.6, 1.7], [9, 0]])
-X = corners[blob] + 0.6 * rng.normal(size=(500, 2))
+X = pd.DataFrame(corners[blob] + 0.6 * rng.normal(size=(500, 2)), columns=["first feature", "second feature"])
 group = (rng.random(500) < np.array([0.3, 0.3, 0.7, 0.7, 0.5])[blob]).astype(int)
 
 fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 for value, marker, color in ((0, "o", "#332288"), (1, "^", "#CC6677")):
-    members = X[group == value]
-    ax.plot(members[:, 0], members[:, 1], marker, color=color, markersize=4, linestyle="none", label=f"group {value}")
-ax.set(xlabel="first feature", ylabel="second feature", aspect="equal")
-ax.legend(frameon=False, loc="upper center")
+    X[group == value].plot.scatter(*X.columns, marker=marker, color=color, s=14, label=f"group {value}", ax=ax)
+ax.set_aspect("equal")
+ax.legend(loc="center", bbox_to_anchor=(0.65, 0.8))
 
 # %% [markdown]
 # ## As a NumPyro model
@@ -90,8 +90,8 @@ axes = bf.plots.trace(plain.posterior_, var_names=["lp", "gap", "balance"])
 # %% [markdown]
 # ## Tempering
 #
-# `tempering=True` runs replicas of each chain in which everything observed counts for less, down to about ten rows' worth. There
-# the modes melt. Replicas exchange their states, and the draws are those of the coldest one.
+# `tempering=True` runs replicas of each chain in which everything observed counts for less, down to about ten rows' worth.
+# There the modes melt. Replicas exchange their states, and the draws are those of the coldest one.
 
 # %%
 run = {**run, "num_draws": 200 if FAST else 2000}
@@ -102,15 +102,16 @@ gap = tempered.posterior_["sample_stats"]["gap"].values
 print("mass of the fair mode, chain by chain:", (gap < 0.15).mean(axis=1).round(2))
 
 # %% [markdown]
-# Every chain now visits both modes and they agree on how much each weighs. That is the posterior at this lambda: the data do not
-# decide between the two clusterings, and an honest report says so.
+# Every chain now visits both modes, and they agree on how much each weighs. That is the posterior at this lambda: the data
+# do not decide between the two clusterings, and an honest report says so.
 
 # %%
 axes = bf.plots.trace(tempered.posterior_, var_names=["lp", "gap", "balance"])
 
 # %% [markdown]
-# The uncertainty picture says the same row by row. The far blob is sure. The corners are not: each of them shares its cluster with
-# one neighbour in one mode and with the other neighbour in the other.
+# The uncertainty picture says the same row by row. The far blob is sure. Two opposite corners go with one neighbour in one
+# mode and with the other neighbour in the other: their large marks are the second mode. (The other two corners give the
+# clusters their numbers.)
 
 # %%
 ax = bf.plots.uncertainty(tempered.posterior_)
@@ -129,8 +130,9 @@ print(bf.posterior.summary(fair.posterior_).loc[["lp", "gap"], ["mean", "sd", "e
 # %% [markdown]
 # ## Does the model fit?
 #
-# Tables simulated from the posterior, against the one observed. Three round clusters cannot be five blobs, and the picture shows it:
-# the observed distribution functions have steps that the band of the simulated ones lacks. Fairness is no excuse for not looking.
+# Tables simulated from the posterior, against the one observed. Three round clusters cannot be five blobs, and the picture
+# shows it: the observed distribution functions have steps that the band of the simulated ones lacks. Fairness is no excuse
+# for not looking.
 
 # %%
 axes = bf.plots.predictive(fair.posterior_predictive())

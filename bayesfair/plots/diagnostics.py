@@ -34,6 +34,7 @@ def trace(tree, *, var_names=None, axes=None):
             right.hist(draws, bins=bins, density=True, histtype="step", color=color, linewidth=1.2)
         left.set_ylabel(name.replace("_", " "), fontsize=8)
         right.set_yticks([])
+        right.locator_params(axis="x", nbins=4)
         for ax in (left, right):
             ax.tick_params(labelsize=7)
             ax.spines[["top", "right"]].set_visible(False)

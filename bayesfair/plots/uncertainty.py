@@ -13,6 +13,8 @@ __all__ = ["uncertainty", "uncertainty_points", "uncertainty_profile"]
 
 MANY = 20_000  # points: beyond, they are drawn as pixels so that files stay small
 
+LAYERS = 8
+
 
 class Points(NamedTuple):
     """What `uncertainty` draws. `axes`: names of the two axes; `position` (N, 2); `group` (N,) of `groups`."""
@@ -41,9 +43,8 @@ def uncertainty(tree, X=None, *, columns=None, ax=None):
     ax = axes_or_new(ax)
     colors = cluster_colors(int(points.cluster.max()) + 1)
     crowd = _crowd(points)
-    order = np.argsort(points.probability)  # the uncertain ones on top
-    for group in range(len(points.groups)):
-        rows = order[points.group[order] == group]
+    for rows in _layers(points):
+        group = points.group[rows[0]]
         ax.scatter(
             *points.position[rows].T,
             s=_area(points.probability[rows], crowd),
@@ -57,6 +58,13 @@ def uncertainty(tree, X=None, *, columns=None, ax=None):
     ax.set(xlabel=points.axes[0], ylabel=points.axes[1], title="Clusters and misclassification probability")
     _legends(ax, points, colors)
     return ax
+
+
+def _layers(points):
+    """Rows of one group each, the uncertain ones last and on top, groups in turn so that none covers the others."""
+    for layer in np.array_split(np.argsort(points.probability, kind="stable"), LAYERS):
+        for group in np.unique(points.group[layer]):
+            yield layer[points.group[layer] == group]
 
 
 def uncertainty_points(tree, X=None, *, columns=None) -> Points:
