@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesfair._check import check_integer, check_number, message
 from bayesfair.engines.base import Engine
-from bayesfair.engines.mixtures import (
+from bayesfair.engines.gaussians import (
     Gaussians,
     Moments,
     e_step,

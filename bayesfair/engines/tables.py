@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 from bayesfair._check import message
 from bayesfair.engines.families import Table
 
-__all__ = ["Encoder", "fit_encoder", "read_columns"]
+__all__ = ["Encoder", "categorical_positions", "encoder_of", "fit_encoder", "read_columns"]
 
 
 class Columns(NamedTuple):
@@ -57,6 +57,14 @@ def fit_encoder(columns: Columns, one_scale: bool) -> Encoder:
     scale = np.sqrt(np.where(variance > 0, variance, 1.0))
     levels = OrdinalEncoder().fit(columns.categorical) if columns.categorical.shape[1] else None
     return Encoder(x.mean(0), scale, levels)
+
+
+def encoder_of(levels) -> OrdinalEncoder | None:
+    """The encoder of categorical columns whose levels are known, a list for each."""
+    if not levels:
+        return None
+    categories = [np.array(part, dtype=object) for part in levels]
+    return OrdinalEncoder(categories=categories).fit(np.array([[part[0] for part in levels]], dtype=object))
 
 
 def read_columns(estimator, X, categorical_features, *, reset) -> Columns:

@@ -10,13 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._check import check_integer, check_number, message
 from bayesfair.engines.base import check_distinct
-from bayesfair.engines.tables import Encoder, categorical_positions, fit_encoder, read_columns
+from bayesfair.engines.tables import Encoder, categorical_positions, encoder_of, fit_encoder, read_columns
 from bayesfair.fairness import Groups, gap, groups_for_fit
 from bayesfair.models import inference, sampling, starts
 from bayesfair.models.exchange import ladder
@@ -24,6 +23,7 @@ from bayesfair.models.mixtures import SMOOTHING, Prior
 from bayesfair.models.starts import STARTS
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.diagnostics import summary
+from bayesfair.posterior.mixture_tree import leaves_of, parameters_of, sites_of, state_dataset
 from bayesfair.posterior.tree import build_tree, read_tree, write_tree
 
 __all__ = ["BayesianFairMixture"]
@@ -31,12 +31,6 @@ __all__ = ["BayesianFairMixture"]
 STATE = "sampler_state"
 POINTWISE = 50_000_000  # log-likelihoods kept at most: 200 MB
 R_HAT = 1.05
-CLUSTER_SITES = {
-    "weights": ("cluster",),
-    "means": ("cluster", "column"),
-    "scales": ("cluster", "column"),
-    "correlation_cholesky": ("cluster", "column", "column_bis"),
-}
 
 
 class BayesianFairMixture(ClusterMixin, BaseEstimator):
@@ -267,27 +261,14 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
             settings=settings,
             feature_names=names["continuous"] + names["categorical"],
             n_clusters=self.n_components,
-            parameters=self._parameters(problem, draws),
+            parameters=parameters_of(draws, problem.units, self._encoder.middle),
             point="mode",
         )
+        if "column" in tree["posterior"].sizes:
+            tree["posterior"] = tree["posterior"].assign_coords(column=names["continuous"])
         if leaves:
-            tree[STATE] = _state_dataset(leaves)
+            tree[STATE] = state_dataset(leaves)
         self._adopt(tree, problem)
-
-    def _parameters(self, problem, draws):
-        """The tree's parameters in the units of X; isotropic `scales` are one number."""
-        values = {"weights": draws["weights"]}
-        if problem.x.shape[1]:
-            units = problem.units
-            middle = self._encoder.middle + np.asarray(units.middle, np.float64)
-            values["means"] = middle + np.asarray(units.spread, np.float64) * draws["means_base"]
-            values["scales"] = draws["scales"]
-        if "correlation_cholesky" in draws:
-            values["correlation_cholesky"] = draws["correlation_cholesky"]
-        named = {name: (CLUSTER_SITES[name][: value.ndim - 2], value) for name, value in values.items()}
-        for j, column in enumerate(self._names["categorical"]):
-            named[f"levels_{j}"] = (("cluster", f"level_{column}"), draws[f"levels_{j}"])
-        return named
 
     def _adopt(self, tree, problem):
         """Take the tree as this estimator's posterior; everything that ends in an underscore is read from it."""
@@ -322,17 +303,8 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
 
     def _sites(self):
         """The model's sites (draws, ...), relabelled."""
-        values = self._known_sites()
+        values = sites_of(self.posterior_, self._fitted.units, self._encoder.middle)
         return {name: jnp.asarray(v.reshape(-1, *v.shape[2:]), jnp.float32) for name, v in values.items()}
-
-    def _known_sites(self):
-        """The model's sites (chain, draw, ...) from the tree."""
-        posterior, units = self.posterior_["posterior"], self._fitted.units
-        sites = {name: v.values for name, v in posterior.data_vars.items() if name not in ("labels", "centers")}
-        if "means" in sites:
-            middle = self._encoder.middle + np.asarray(units.middle, np.float64)
-            sites["means_base"] = (sites.pop("means") - middle) / np.asarray(units.spread, np.float64)
-        return sites
 
     def prior_predictive(self, num_draws=50):
         """A tree with `prior_predictive` X (chain, draw, obs, feature): tables simulated from the prior, whose scale is
@@ -389,14 +361,14 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
     def _revive(self):
         """The chains of a loaded run: as they start, with the states that were saved."""
         fresh = self._chains(self._fitted)
-        saved = self.posterior_[STATE]
-        leaves = [jnp.asarray(saved[f"leaf_{at}"].values) for at in range(len(saved.data_vars))]
+        leaves = [jnp.asarray(leaf) for leaf in leaves_of(self.posterior_[STATE])]
         return fresh._replace(states=jax.tree.unflatten(jax.tree.structure(fresh.states), leaves))
 
     def _known_draws(self):
         """What `_draws` gave, from the tree; clusters renumbered, which the next tree undoes."""
         tree = self.posterior_
-        values = {"labels": tree["posterior"]["labels"].values, **self._known_sites()}
+        sites = sites_of(tree, self._fitted.units, self._encoder.middle)
+        values = {"labels": tree["posterior"]["labels"].values, **sites}
         values |= {name: v.values for name, v in tree["sample_stats"].data_vars.items() if name != "balance"}
         if "log_likelihood" in tree.children:
             values["log_likelihood"] = tree["log_likelihood"]["x"].values
@@ -439,7 +411,7 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         if names["columns"] is not None:
             self.feature_names_in_ = np.array(names["columns"], dtype=object)
         middle = np.array(settings["middle"])
-        self._encoder = Encoder(middle, np.ones_like(middle), _encoder_of(names["levels"]))
+        self._encoder = Encoder(middle, np.ones_like(middle), encoder_of(names["levels"]))
         x, codes = X[:, : len(middle)], X[:, len(middle) :].astype(np.int32)
         group = (
             tree["constant_data"]["group"].values if "group" in tree["constant_data"] else np.zeros(len(X), np.int32)
@@ -447,13 +419,6 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         problem = self._problem(x, codes, Groups(group, tuple(names["groups"])))
         self._adopt(tree, problem)
         return self
-
-
-def _encoder_of(levels):
-    if not levels:
-        return None
-    categories = [np.array(part, dtype=object) for part in levels]
-    return OrdinalEncoder(categories=categories).fit(np.array([[part[0] for part in levels]], dtype=object))
 
 
 def _plain(estimator):
@@ -466,11 +431,3 @@ def _plain(estimator):
     if parameters["categorical_features"] is not None:
         parameters["categorical_features"] = np.asarray(parameters["categorical_features"]).tolist()
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
-
-
-def _state_dataset(leaves):
-    """States of the chains, leaf by leaf."""
-    import xarray as xr
-
-    named = {f"leaf_{at}": np.asarray(leaf) for at, leaf in enumerate(leaves)}
-    return xr.Dataset({name: ([f"{name}_{axis}" for axis in range(v.ndim)], v) for name, v in named.items()})

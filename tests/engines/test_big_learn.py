@@ -9,9 +9,9 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesfair import BigLearnMixture
-from bayesfair.engines import mixtures
+from bayesfair.engines import gaussians
 from bayesfair.engines.big_learn import Matching, Problem, draw_matching, em_step
-from bayesfair.engines.mixtures import Gaussians
+from bayesfair.engines.gaussians import Gaussians
 
 D, K, N = 4, 3, 300
 
@@ -50,8 +50,8 @@ def test_masked_densities_are_the_marginals_of_scipy(X, parameters, subset):
     seen = np.isin(np.arange(D), subset)
     oracle = joint_density(parameters, X, subset)
     x = jnp.asarray(X, jnp.float32)
-    np.testing.assert_allclose(mixtures.log_joint(parameters, x, jnp.asarray(seen)), oracle, rtol=1e-3, atol=1e-3)
-    rows = mixtures.log_joint_of_rows(parameters, x, jnp.broadcast_to(seen, X.shape))
+    np.testing.assert_allclose(gaussians.log_joint(parameters, x, jnp.asarray(seen)), oracle, rtol=1e-3, atol=1e-3)
+    rows = gaussians.log_joint_of_rows(parameters, x, jnp.broadcast_to(seen, X.shape))
     np.testing.assert_allclose(rows, oracle, rtol=1e-3, atol=1e-3)
     wrong = joint_density(parameters, X, [(j + 1) % D for j in subset])
     assert len(subset) == D or not np.allclose(wrong, oracle, rtol=1e-2)
@@ -61,8 +61,8 @@ def test_rotations_turn_the_mixture_with_the_data(X, parameters):
     rotation = draw_matching(jax.random.PRNGKey(3), D, jnp.array([0.0, 0.0, 1.0])).rotation
     np.testing.assert_allclose(rotation @ rotation.T, np.eye(D), atol=1e-5)
     x, everything = jnp.asarray(X, jnp.float32), jnp.ones(D, bool)
-    turned = mixtures.log_joint(mixtures.rotate(parameters, rotation), x @ rotation.T, everything)
-    np.testing.assert_allclose(turned, mixtures.log_joint(parameters, x, everything), rtol=1e-3, atol=2e-3)
+    turned = gaussians.log_joint(gaussians.rotate(parameters, rotation), x @ rotation.T, everything)
+    np.testing.assert_allclose(turned, gaussians.log_joint(parameters, x, everything), rtol=1e-3, atol=2e-3)
 
 
 def test_matchings_have_the_laws_asked_for():
