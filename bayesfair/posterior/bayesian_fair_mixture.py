@@ -265,7 +265,7 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
             point="mode",
         )
         if "column" in tree["posterior"].sizes:
-            tree["posterior"] = tree["posterior"].assign_coords(column=names["continuous"])
+            tree["posterior"] = tree["posterior"].to_dataset().assign_coords(column=names["continuous"])
         if leaves:
             tree[STATE] = state_dataset(leaves)
         self._adopt(tree, problem)
