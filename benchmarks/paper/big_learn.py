@@ -60,7 +60,8 @@ def grid(seeds):
             X = bf.datasets.make_gmm_grid(seed=seed).features
             est = bf.BigLearnMixture(25, min_eigenvalue=floor, n_init=n_init, random_state=seed).fit(X)
             divergence.append(np.log(density).mean() - est.score(test))
-        print(f"grid, floor {floor}, {n_init} starts: KL {np.mean(divergence):.3f} (least {np.min(divergence):.3f}; paper 0.030)")
+        text = f"KL {np.mean(divergence):.3f} (least {np.min(divergence):.3f}; paper 0.030)"
+        print(f"grid, floor {floor}, {n_init} starts: {text}", flush=True)
 
 
 def missing(seeds):
