@@ -25,6 +25,7 @@ WEIGHT = 30.0  # of the exact penalty to begin with, per observation
 # Starts are explored on a sub-sample. Under max_gap they begin hot, every component as wide as the data, and the
 # responsibilities that have to be fair sharpen step by step: from k-means clusters, tight unfair ones never came loose.
 EXPLORE_ROWS, EXPLORE_ITERATIONS = 6_000, 25
+RANDOM_STARTS = 3  # one start in so many
 KEPT = 4  # of the starts after the first temperature
 ANNEALING = 1.0, 0.5, 0.25, 0.12
 RATE = 0.02  # of Adam, on scaled columns
@@ -177,15 +178,29 @@ class FairMixture(Engine):
         fair = _fair_rows(table, data.groups, stratified(rows, data.groups.code, EXPLORE_ROWS))
         part, problem = fair.table, Problem(fair.table, fair)
         points = np.hstack([np.asarray(part.x), np.asarray(part.levels)]).astype(np.float64)
-        starts = kmeans_centers(points, self.n_components, data.seed, self.n_init)
+        starts = self._centers(points, data.seed)
         parameters = [self._parameters_at(part, points, centers) for centers in starts]
-        if np.isfinite(rules[0].allowed) and len(data.groups.names) > 1:
-            parameters = [self._family.heated(one) for one in parameters]
+        hot = range(self._first_hot(rules[0], data.groups), self.n_init)
+        parameters = [self._family.heated(one) if i in hot else one for i, one in enumerate(parameters)]
         for rule in rules:
             outcome = self._minimize(problem, parameters, rule, EXPLORE_ITERATIONS, data.seed, batch_size=None)
             best = np.argsort(np.nan_to_num(outcome.loss, nan=np.inf), kind="stable")[:KEPT]
             parameters = [outcome.run(i).state.parameters for i in best]
         return parameters[0]
+
+    def _first_hot(self, rule, groups):
+        """Under max_gap all starts are hot; with a weight the random ones, for small weights are near the unfair optimum."""
+        if len(groups.names) == 1 or rule.weight == 0:
+            return self.n_init
+        return 0 if np.isfinite(rule.allowed) else self.n_init - self.n_init // RANDOM_STARTS
+
+    def _centers(self, points, seed):
+        """One start in three is k random rows: k-means solutions may all split the rows along one unfair direction."""
+        n_random = self.n_init // RANDOM_STARTS
+        known = kmeans_centers(points, self.n_components, seed, self.n_init - n_random)
+        rows = np.random.default_rng(seed)
+        random = [points[rows.choice(len(points), self.n_components, replace=False)] for _ in range(n_random)]
+        return [*known, *random]
 
     def _parameters_at(self, table, points, centers) -> Components:
         """The M-step of hard assignments to the nearest centre."""

@@ -175,9 +175,8 @@ def _group_sizes(groups):
 def _clusters(contents):
     parts = [
         paragraph(
-            "The clusters are those of the point estimate, the draw nearest to the co-clustering probabilities in least "
-            "squares (Dahl), the largest first. Cells show the mean over all draws and the interval that holds 89% of "
-            "them."
+            f"The clusters are those of the point estimate, {_point_estimate(contents)}. Cells show the mean over all "
+            "draws and the interval that holds 89% of them."
         ),
         table("Clusters, with 89% intervals", *cluster_table(contents), columns=INTERVALS),
     ]
@@ -193,6 +192,13 @@ def _clusters(contents):
             )
         )
     return "".join(parts)
+
+
+def _point_estimate(contents):
+    reference = variable(contents.tree, "constant_data", "reference_labels")
+    if reference is not None and reference.attrs.get("point") == "mode":
+        return "each row's most frequent cluster over the draws"
+    return "the draw nearest to the co-clustering probabilities in least squares (Dahl), the largest first"
 
 
 def _uncertain(contents):

@@ -93,6 +93,13 @@ def test_saved_runs_predict_and_resume_to_the_same_draws(fitted, tmp_path):
         bf.GibbsFairClustering.load(tmp_path / "run.nc")
 
 
+def test_the_report_says_what_the_clusters_are(fitted, tmp_path):
+    page = bf.report(fitted.posterior_, tmp_path / "report.html").read_text()
+    assert "most frequent cluster" in page
+    assert "Dahl" not in page
+    assert "the method does not guarantee it" in page
+
+
 @pytest.mark.parametrize("group", ["prior_predictive", "posterior_predictive"])
 def test_predictive_checks_take_one_line(fitted, group):
     axes = bf.plots.predictive(getattr(fitted, group)(20))
