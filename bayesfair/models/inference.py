@@ -25,6 +25,7 @@ from bayesfair.models.mixtures import (
     fair_mixed_mixture,
     family_of,
     labelled_mixture,
+    rows_of,
     sample_parameters,
 )
 from bayesfair.models.rows import Rows, Units, units_of
@@ -84,10 +85,6 @@ def make_problem(x, codes, n_levels, groups, n_components, covariance_type, fair
     units = units_of(x, covariance_type)
     family = family_of(covariance_type, n_levels, n_components)
     return Problem(x, codes, groups, family, units, {**settings, "prior": prior, "units": units})
-
-
-def rows_of(x, codes) -> Float[Array, "obs columns"]:
-    return jnp.concatenate([jnp.asarray(x, jnp.float32), jnp.asarray(codes, jnp.float32)], 1)
 
 
 def make_sampler(problem: Problem, inference, smoothing, inverse_temperatures) -> Sampler:

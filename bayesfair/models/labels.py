@@ -8,7 +8,7 @@ from numpyro.infer import NUTS
 from numpyro.infer.gibbs import CustomGibbs, Gibbs
 
 from bayesfair.fairness import encode_groups
-from bayesfair.models.mixtures import assemble, family_of, labelled_mixture, tables
+from bayesfair.models.mixtures import assemble, family_of, labelled_mixture, rows_of, tables
 from bayesfair.models.rows import Rows, units_of
 
 __all__ = ["conditional_law", "label_sweep", "labelled_kernel"]
@@ -42,7 +42,7 @@ def labelled_kernel(
     x, codes, n_levels = tables(X, codes, n_levels)
     family = family_of(covariance_type, n_levels, n_components)
     units = units_of(x, covariance_type) if units is None else units
-    table = jnp.concatenate([jnp.asarray(x, jnp.float32), jnp.asarray(codes, jnp.float32)], 1)
+    table = rows_of(x, codes)
     group = np.zeros(len(x), np.int32) if groups is None else encode_groups(groups, argument="groups").code
     sizes = jnp.asarray(np.bincount(group), jnp.float32)
     weight = fairness_weight * len(x)

@@ -123,19 +123,15 @@ def fair_mixed_mixture(
 
     Either may be None: the general form of the two models above. The site `x` (N, d + c) has the continuous columns first.
     """
-    x, codes, n_levels = tables(X, codes, n_levels)
-    n_obs, family = len(x), family_of(covariance_type, n_levels, n_components)
-    member = _member(groups, n_obs, fairness_weight)
-    units = units_of(x, covariance_type) if units is None else units
-    sites = sample_parameters(family, units, n_components, prior or Prior())
-    row = Rows(assemble(family, units, sites), units, family)
-    table = jnp.concatenate([jnp.asarray(x, jnp.float32), jnp.asarray(codes, jnp.float32)], 1)
-    with numpyro.plate("obs", n_obs):
+    settings = n_components, n_levels, covariance_type, fairness_weight, prior, units
+    family, units, components, table, member = _drawn(X, codes, groups, *settings)
+    row = Rows(components, units, family)
+    with numpyro.plate("obs", len(table)):
         numpyro.sample("x", row, obs=table)
     if member is not None:
         psi = jax.nn.softmax(row.log_joint(table), 1)
         numpyro.deterministic("gap", cluster_gaps(psi, member).max())
-        numpyro.factor("fairness", -fairness_weight * n_obs * smooth_gap(psi, member, smoothing))
+        numpyro.factor("fairness", -fairness_weight * len(table) * smooth_gap(psi, member, smoothing))
 
 
 def labelled_mixture(
@@ -159,20 +155,30 @@ def labelled_mixture(
     the parameters are hardly bent. Its labels cannot be enumerated (the factor couples them): sample it with
     `bayesfair.models.labelled_kernel`. Sites: those of `fair_mixed_mixture`, and `labels` (N,).
     """
-    x, codes, n_levels = tables(X, codes, n_levels)
-    n_obs, family = len(x), family_of(covariance_type, n_levels, n_components)
-    member = _member(groups, n_obs, fairness_weight)
-    units = units_of(x, covariance_type) if units is None else units
-    sites = sample_parameters(family, units, n_components, prior or Prior())
-    components = assemble(family, units, sites)
-    table = jnp.concatenate([jnp.asarray(x, jnp.float32), jnp.asarray(codes, jnp.float32)], 1)
-    with numpyro.plate("obs", n_obs):
-        labels = numpyro.sample("labels", dist.Categorical(probs=sites["weights"]))
+    settings = n_components, n_levels, covariance_type, fairness_weight, prior, units
+    family, units, components, table, member = _drawn(X, codes, groups, *settings)
+    with numpyro.plate("obs", len(table)):
+        labels = numpyro.sample("labels", dist.Categorical(logits=components.weight))
         numpyro.sample("x", LabelledRows(components, units, family, labels), obs=table)
     if member is not None:
         gap = cluster_gaps(jax.nn.one_hot(labels, n_components), member, corner=0.0).max()
         numpyro.deterministic("gap", gap)
-        numpyro.factor("fairness", -fairness_weight * n_obs * gap)
+        numpyro.factor("fairness", -fairness_weight * len(table) * gap)
+
+
+def _drawn(X, codes, groups, n_components, n_levels, covariance_type, fairness_weight, prior, units):
+    """What both label treatments share: the checked table, and components drawn from their prior."""
+    x, codes, n_levels = tables(X, codes, n_levels)
+    family = family_of(covariance_type, n_levels, n_components)
+    units = units_of(x, covariance_type) if units is None else units
+    member = _member(groups, len(x), fairness_weight)
+    components = assemble(family, units, sample_parameters(family, units, n_components, prior or Prior()))
+    return family, units, components, rows_of(x, codes), member
+
+
+def rows_of(x, codes) -> Float[Array, "obs columns"]:
+    """One table: continuous columns, then codes."""
+    return jnp.concatenate([jnp.asarray(x, jnp.float32), jnp.asarray(codes, jnp.float32)], 1)
 
 
 def smooth_gap(psi, member, smoothing=SMOOTHING) -> Float[Array, ""]:
