@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from bayesfair.engines.families import Components, Family, Table
 
-__all__ = ["Ascent", "Problem", "Rule", "State", "cluster_gaps", "membership", "start_state"]
+__all__ = ["Ascent", "Problem", "Rule", "State", "cluster_gaps", "gaps_of_shares", "membership", "start_state"]
 
 INNER_STEPS = 10  # R of Algorithm 2
 DECAY = 0.9, 0.99  # of Adam's two averages
@@ -75,10 +75,14 @@ def membership(code, n_groups) -> Float[Array, "obs groups"]:
 def cluster_gaps(psi, member, corner=ROUND) -> Float[Array, " clusters"]:
     """The mean over pairs of groups of |share of one in cluster k - share of the other|, eq. (6) and (14), the corner of
     |x| rounded to sqrt(x^2 + corner). psi: (obs, clusters); member: `membership` (obs, groups)."""
-    share = member.T @ psi
+    return gaps_of_shares(member.T @ psi, corner)
+
+
+def gaps_of_shares(share, corner=ROUND) -> Float[Array, " clusters"]:
+    """`cluster_gaps` of the shares (groups, clusters) of the groups that the clusters hold."""
     first, second = jnp.triu_indices(share.shape[0], 1)
     if len(first) == 0:
-        return jnp.zeros(psi.shape[1], psi.dtype)
+        return jnp.zeros(share.shape[1], share.dtype)
     return jnp.sqrt(jnp.square(share[first] - share[second]) + corner).mean(0)
 
 

@@ -36,16 +36,21 @@ class Encoder(NamedTuple):
         square = jnp.asarray((x**2).sum(1), jnp.float32)
         return Table(jnp.asarray(x, jnp.float32), square, jnp.asarray(self.indicators(columns.categorical)))
 
-    def indicators(self, categorical) -> np.ndarray:
-        """float32 (N, levels of all features). ValueError where a level was not seen in `fit`."""
+    def codes(self, categorical) -> np.ndarray:
+        """int32 (N, features), the level of every cell. ValueError where a level was not seen in `fit`."""
         if self.levels is None:
-            return np.zeros((len(categorical), 0), np.float32)
+            return np.zeros((len(categorical), 0), np.int32)
         try:
-            code = self.levels.transform(categorical).astype(int)
+            return self.levels.transform(categorical).astype(np.int32)
         except ValueError as error:
             remedy = "Drop those rows, or give rare levels a common name before fitting."
             raise ValueError(message("X", "hold categories seen in fit", str(error), remedy)) from error
-        return np.concatenate([np.eye(n, dtype=np.float32)[code[:, j]] for j, n in enumerate(self.n_levels)], 1)
+
+    def indicators(self, categorical) -> np.ndarray:
+        """float32 (N, levels of all features), 1 where `codes` name the level."""
+        code, nothing = self.codes(categorical), np.zeros((len(categorical), 0), np.float32)
+        parts = [np.eye(n, dtype=np.float32)[code[:, j]] for j, n in enumerate(self.n_levels)]
+        return np.concatenate([nothing, *parts], 1)
 
 
 def fit_encoder(columns: Columns, one_scale: bool) -> Encoder:

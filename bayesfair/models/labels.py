@@ -7,6 +7,7 @@ from jaxtyping import Array, Float, Int
 from numpyro.infer import NUTS
 from numpyro.infer.gibbs import CustomGibbs, Gibbs
 
+from bayesfair.engines.fmc import gaps_of_shares
 from bayesfair.fairness import encode_groups
 from bayesfair.models.mixtures import assemble, family_of, labelled_mixture, rows_of, tables
 from bayesfair.models.rows import Rows, units_of
@@ -81,16 +82,8 @@ def conditional_law(counts, log_joint, group, group_size, weight) -> Float[Array
     Delta is a maximum over clusters of which joining changes one, so that the two largest of the others suffice.
     """
     member = jax.nn.one_hot(group, counts.shape[1])
-    without, with_it = gaps_of(counts / group_size), gaps_of((counts + member) / group_size)
+    without, with_it = (gaps_of_shares(now.T / group_size[:, None], corner=0.0) for now in (counts, counts + member))
     best = jnp.argmax(without)
     second = jnp.max(jnp.where(jnp.arange(len(without)) == best, -jnp.inf, without), initial=0.0)
     others = jnp.where(jnp.arange(len(without)) == best, second, without[best])
     return log_joint - weight * jnp.maximum(others, with_it)
-
-
-def gaps_of(share) -> Float[Array, " clusters"]:
-    """Mean over pairs of groups of the difference of their shares (K, J) in each cluster; FMC eq. (14)."""
-    first, second = np.triu_indices(share.shape[1], 1)
-    if len(first) == 0:
-        return jnp.zeros(share.shape[0])
-    return jnp.abs(share[:, first] - share[:, second]).mean(1)

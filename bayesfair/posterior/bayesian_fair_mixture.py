@@ -22,7 +22,7 @@ from bayesfair.models.exchange import ladder
 from bayesfair.models.mixtures import SMOOTHING, Prior
 from bayesfair.models.starts import STARTS
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
-from bayesfair.posterior.diagnostics import summary
+from bayesfair.posterior.diagnostics import convergence
 from bayesfair.posterior.mixture_tree import leaves_of, parameters_of, sites_of, state_dataset
 from bayesfair.posterior.tree import build_tree, read_tree, write_tree
 
@@ -123,7 +123,7 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         columns = read_columns(self, X, self.categorical_features, reset=True)
         groups = groups_for_fit(sensitive_features, len(columns.continuous))
         self._encoder = fit_encoder(columns, one_scale=False)
-        x, codes = columns.continuous, self._codes(columns)
+        x, codes = columns.continuous, self._encoder.codes(columns.categorical)
         check_integer(
             "n_components", self.n_components, maximum=len(x), remedy=f"There are {len(x)} rows: ask for fewer."
         )
@@ -154,13 +154,6 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         if self.inference != "nuts" and self.tempering is not False:
             rule, remedy = "be False unless inference is 'nuts'", "Leave one of them out."
             raise ValueError(message("tempering", rule, repr(self.tempering), remedy))
-
-    def _codes(self, columns):
-        if self._encoder.levels is None:
-            return np.zeros((len(columns.continuous), 0), np.int32)
-        indicators = self._encoder.indicators(columns.categorical)
-        parts = np.split(indicators, np.cumsum(self._encoder.n_levels)[:-1], axis=1)
-        return np.stack([part.argmax(1) for part in parts], 1).astype(np.int32)
 
     def _describe(self, X, groups):
         """Names for the tree, continuous columns first, and the levels' own values."""
@@ -288,10 +281,12 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
     def _warn_of_modes(self):
         if self.posterior_["posterior"].sizes["chain"] == 1:
             return
-        r_hat = summary(self.posterior_)["r_hat"].reindex(["lp", "gap", "balance"])
-        if r_hat.max() > R_HAT:
+        stats = self.posterior_["sample_stats"]
+        r_hat = {name: convergence(stats[name].values)["r_hat"] for name in ("lp", "gap", "balance") if name in stats}
+        worst = max(r_hat, key=lambda name: np.nan_to_num(r_hat[name], posinf=np.inf))
+        if r_hat[worst] > R_HAT:
             warnings.warn(
-                f"{type(self).__name__}: the chains do not agree, R-hat of {r_hat.idxmax()} is {r_hat.max():.2f}: they sit in "
+                f"{type(self).__name__}: the chains do not agree, R-hat of {worst} is {r_hat[worst]:.2f}: they sit in "
                 "different modes or have not forgotten their starts. Remedy: tempering=True, or more draws.",
                 ConvergenceWarning,
                 stacklevel=4,
@@ -340,7 +335,7 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         """P(cluster | row) (N, K), psi averaged over the draws, for unseen rows too."""
         check_is_fitted(self, "posterior_")
         columns = read_columns(self, X, self.categorical_features, reset=False)
-        return self._psi(columns.continuous - self._encoder.middle, self._codes(columns))
+        return self._psi(columns.continuous - self._encoder.middle, self._encoder.codes(columns.categorical))
 
     def predict(self, X):
         """The likeliest cluster of every row, int (N,); row by row, so that balance is not promised."""

@@ -5,7 +5,7 @@ import numpy as np
 from bayesfair.posterior.access import count_clusters, flat_labels, variable
 from bayesfair.posterior.partitions import dahl_partition, partition_distance
 
-__all__ = ["diagnostic_vars", "summary"]
+__all__ = ["convergence", "diagnostic_vars", "summary"]
 
 _SCALARS = (
     ("sample_stats", "lp"),
@@ -65,10 +65,11 @@ def _row(values):
     """The summary of one scalar (chain, draw)."""
     lower, upper = np.quantile(values, [0.055, 0.945])
     sd = values.std(ddof=1) if values.size > 1 else np.nan
-    return {"mean": values.mean(), "sd": sd, "eti89_lb": lower, "eti89_ub": upper, **_convergence(values)}
+    return {"mean": values.mean(), "sd": sd, "eti89_lb": lower, "eti89_ub": upper, **convergence(values)}
 
 
-def _convergence(values):
+def convergence(values):
+    """ess_bulk, ess_tail and r_hat of one scalar (chain, draw)."""
     if values.shape[1] < 4 or np.ptp(values) == 0:
         return {"ess_bulk": np.nan, "ess_tail": np.nan, "r_hat": np.nan}
     from arviz_stats.base import array_stats
