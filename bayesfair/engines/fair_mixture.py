@@ -15,22 +15,22 @@ from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Tab
 from bayesfair.engines.fmc import Ascent, Problem, Rows, Rule, membership, start_state
 from bayesfair.engines.optimize import minimize, stack
 from bayesfair.engines.tables import fit_encoder, read_columns
-from bayesfair.fairness import gap
+from bayesfair.fairness import cluster_gap, gap, group_masses
 
 __all__ = ["FairMixture"]
 
 DEFAULT_GAP = 0.01
-MARGIN = 0.8  # of max_gap that the penalty aims at
+MARGIN = 0.77  # of max_gap that the penalty aims at
 WEIGHT = 30.0  # of the exact penalty to begin with, per observation
 # Starts are explored on a sub-sample. Under max_gap they begin hot, every component as wide as the data, and the
 # responsibilities that have to be fair sharpen step by step: from k-means clusters, tight unfair ones never came loose.
-EXPLORE_ROWS, EXPLORE_ITERATIONS = 6_000, 25
+EXPLORE_ROWS, EXPLORE_ITERATIONS = 4_000, 30
 RANDOM_STARTS = 3  # one start in so many
-KEPT = 4  # of the starts after the first temperature
-ANNEALING = 1.0, 0.5, 0.25, 0.12
+KEPT = 6  # of the starts after the first temperature
+ANNEALING = 1.0, 0.4, 0.15, 0.06
 RATE = 0.02  # of Adam, on scaled columns
 FEWEST = 30  # rows of a group in a sub-sample
-STRICTER = 3  # how often the weight is tripled and the temperature halved while clusters are not fair, or empty
+STRICTER = 3  # how often the weight is doubled and the temperature halved while clusters are not fair, or empty
 PATIENCE = 6
 
 
@@ -49,7 +49,8 @@ class FairMixture(Engine):
     solver: "em" (FMC-EM; the objective never decreases) or "gradient" (FMC-GD).
     batch_size: rows of a mini-batch, with Delta on a fixed sub-sample (Algorithm 3); None is all rows.
     subsample: learn on so many rows (an integer, or a fraction), then assign all.
-    n_init: k-means++ starts, explored together on at most 6,000 rows; the best goes on with all of them.
+    n_init: starts, explored together on about 4,000 rows, one in three K random rows and the others k-means; the best
+        goes on with all rows.
 
     Attributes
     ----------
@@ -78,7 +79,7 @@ class FairMixture(Engine):
         solver="em",
         batch_size=None,
         subsample=None,
-        n_init=12,
+        n_init=18,
         max_iter=150,
         tol=1e-6,
         random_state=None,
@@ -161,17 +162,15 @@ class FairMixture(Engine):
     def _learn(self, problem, table, data, rows):
         """Explore from several starts, go on from the best with all rows; (outcome, is it fair enough)."""
         rules = self._rules()
-        parameters = self._explore(table, data, rows, rules)
-        for rule in rules[-2:]:
+        rule, parameters = rules[-1], self._explore(table, data, rows, rules)
+        for _ in range(1 + STRICTER):
             outcome = self._minimize(problem, [parameters], rule, self.max_iter, data.seed).best
             parameters = outcome.state.parameters
-        for _ in range(STRICTER if np.isfinite(rule.allowed) else 0):
-            if self._is_fair(parameters, table, data.groups, rule):
+            fair, even = self._is_fair(parameters, table, data.groups, rule)
+            if fair and even:
                 break
-            rule = rule._replace(weight=3 * rule.weight, temperature=rule.temperature / 2)
-            outcome = self._minimize(problem, [parameters], rule, self.max_iter, data.seed).best
-            parameters = outcome.state.parameters
-        return outcome, self._is_fair(parameters, table, data.groups, rule)
+            rule = rule._replace(weight=2 * rule.weight, temperature=rule.temperature / 2)
+        return outcome, fair
 
     def _explore(self, table, data, rows, rules) -> Components:
         """The best parameters of `n_init` starts on part of the rows."""
@@ -226,15 +225,15 @@ class FairMixture(Engine):
         return minimize(ascent, problem, states, max_iter=max_iter, **settings)
 
     def _is_fair(self, parameters, table, groups, rule):
-        """Soft and hard clusters within max_gap, and none of them (nearly) empty."""
+        """Are soft and hard clusters within max_gap and alive; and are the hard ones within `penalty`'s bound by size?"""
         if not np.isfinite(rule.allowed):
-            return True
-        log_joint = np.asarray(log_joint_of(self._family, parameters, table))
-        share = np.bincount(log_joint.argmax(1), minlength=self.n_components) / len(log_joint)
-        return (
-            share.min() >= rule.floor / 2
-            and max(gap(_softmax(log_joint), groups), gap(log_joint.argmax(1), groups)) <= rule.allowed / MARGIN
-        )
+            return True, True
+        log_joint, allowed = np.asarray(log_joint_of(self._family, parameters, table)), rule.allowed / MARGIN
+        masses = group_masses(jax.nn.one_hot(log_joint.argmax(1), self.n_components), groups)
+        share, gaps = masses.sum(1) / masses.sum(), cluster_gap(masses)
+        worst = max(gap(_softmax(log_joint), groups), gaps.max())
+        even = gaps <= allowed * np.minimum(1, self.n_components * share)
+        return worst <= allowed and share.min() >= rule.floor / 2, even.all()
 
     def _finish(self, outcome, table, groups, fair):
         self._parameters = parameters = outcome.state.parameters
