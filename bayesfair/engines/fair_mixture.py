@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from bayesfair._check import check_integer, check_number, message
 from bayesfair.engines.base import Engine, kmeans_centers
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Table, unpack_factor
-from bayesfair.engines.fmc import Ascent, Problem, Rows, Rule, membership, start_state
+from bayesfair.engines.fmc import Ascent, Problem, Rows, Rule, cluster_gaps, membership, start_state
 from bayesfair.engines.optimize import minimize, stack
 from bayesfair.engines.tables import fit_encoder, read_columns
-from bayesfair.fairness import cluster_gap, gap, group_masses
+from bayesfair.fairness import gap
 
 __all__ = ["FairMixture"]
 
@@ -166,11 +166,11 @@ class FairMixture(Engine):
         for _ in range(1 + STRICTER):
             outcome = self._minimize(problem, [parameters], rule, self.max_iter, data.seed).best
             parameters = outcome.state.parameters
-            fair, even = self._is_fair(parameters, table, data.groups, rule)
-            if fair and even:
+            if all(self._is_fair(parameters, problem.fair, rule)):
                 break
             rule = rule._replace(weight=2 * rule.weight, temperature=rule.temperature / 2)
-        return outcome, fair
+        everybody = Rows(table, membership(data.groups.code, len(data.groups.names)))
+        return outcome, self._is_fair(parameters, everybody, rule)[0]
 
     def _explore(self, table, data, rows, rules) -> Components:
         """The best parameters of `n_init` starts on part of the rows."""
@@ -224,16 +224,16 @@ class FairMixture(Engine):
         settings = {"tol": self.tol, "patience": patience, "progress_bar": self.progress_bar}
         return minimize(ascent, problem, states, max_iter=max_iter, **settings)
 
-    def _is_fair(self, parameters, table, groups, rule):
+    def _is_fair(self, parameters, rows: Rows, rule):
         """Are soft and hard clusters within max_gap and alive; and are the hard ones within `penalty`'s bound by size?"""
         if not np.isfinite(rule.allowed):
             return True, True
-        log_joint, allowed = np.asarray(log_joint_of(self._family, parameters, table)), rule.allowed / MARGIN
-        masses = group_masses(jax.nn.one_hot(log_joint.argmax(1), self.n_components), groups)
-        share, gaps = masses.sum(1) / masses.sum(), cluster_gap(masses)
-        worst = max(gap(_softmax(log_joint), groups), gaps.max())
-        even = gaps <= allowed * np.minimum(1, self.n_components * share)
-        return worst <= allowed and share.min() >= rule.floor / 2, even.all()
+        log_joint, allowed = log_joint_of(self._family, parameters, rows.table), rule.allowed / MARGIN
+        hard = jax.nn.one_hot(log_joint.argmax(1), self.n_components)
+        share, gaps = hard.mean(0), cluster_gaps(hard, rows.member, corner=0)
+        worst = max(gaps.max(), cluster_gaps(jax.nn.softmax(log_joint, 1), rows.member, corner=0).max())
+        even = gaps <= allowed * jnp.minimum(1, self.n_components * share)
+        return bool(worst <= allowed and share.min() >= rule.floor / 2), bool(even.all())
 
     def _finish(self, outcome, table, groups, fair):
         self._parameters = parameters = outcome.state.parameters
