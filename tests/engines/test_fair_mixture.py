@@ -159,6 +159,9 @@ def test_soft_and_hard_clusters_are_fair(data, covariance_type):
     assert est.gap_ <= 0.05
     assert est.hard_gap_ <= 0.05
     assert len(np.unique(est.labels_)) == 3
+    masses = bf.fairness.group_masses(est.labels_, data[1])
+    by_size = 0.05 * np.minimum(1, 3 * masses.sum(1) / masses.sum())
+    assert (bf.fairness.cluster_gap(masses) <= by_size).all()
     np.testing.assert_allclose(est.hard_gap_, bf.fairness.gap(est.labels_, data[1]))
     np.testing.assert_allclose(est.gap_, bf.fairness.gap(est.predict_proba(data[0]), data[1]), atol=1e-6)
 
