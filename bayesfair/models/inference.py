@@ -170,13 +170,13 @@ def _mean_psi(family, units, table, sites):
     return jax.lax.scan(add, zero, sites)[0] / sites["weights"].shape[0]
 
 
-@partial(jax.jit, static_argnums=0)
-def replicate_rows(family, units, blank, keys, sites):
-    """Rows (draws, N, columns) simulated from each draw of the sites; blank: an array (N,)."""
+@partial(jax.jit, static_argnames=("family", "num_obs"))
+def replicate_rows(family, units, num_obs, keys, sites):
+    """`num_obs` rows (draws, num_obs, columns) simulated from each draw of the sites."""
 
     def one(part):
         key, sites = part
-        return Rows(assemble(family, units, sites), units, family).sample(key, blank.shape)
+        return Rows(assemble(family, units, sites), units, family).sample(key, (num_obs,))
 
     return jax.lax.map(one, (keys, sites))
 

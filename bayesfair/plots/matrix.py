@@ -6,9 +6,9 @@ import numpy as np
 
 from bayesfair._check import check_integer, message
 from bayesfair.plots.style import axes_or_new
-from bayesfair.plots.uncertainty import _point_estimate
 from bayesfair.posterior import co_clustering as probabilities
 from bayesfair.posterior import misclassification_probability
+from bayesfair.posterior.partitions import reference_partition
 
 __all__ = ["co_clustering", "ordered_matrix"]
 
@@ -45,7 +45,7 @@ def co_clustering(tree, *, sample=None, seed=0, max_obs=2_000, ax=None):
 
 def ordered_matrix(tree, *, sample=None, seed=0, max_obs=2_000) -> OrderedMatrix:
     """The arrays behind `co_clustering`."""
-    cluster = _point_estimate(tree)
+    cluster = reference_partition(tree)
     rows = np.arange(len(cluster))
     if sample is not None:
         sample = check_integer("sample", sample, maximum=len(cluster), remedy="Sample at most all observations.")

@@ -1,7 +1,5 @@
 """`BayesianFairMixture`: the NumPyro fair mixtures behind scikit-learn's interface, their posterior as an ArviZ tree."""
 
-import json
-import os
 import warnings
 from types import SimpleNamespace
 
@@ -24,7 +22,8 @@ from bayesfair.models.starts import STARTS
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.diagnostics import convergence
 from bayesfair.posterior.mixture_tree import leaves_of, parameters_of, sites_of, state_dataset
-from bayesfair.posterior.tree import build_tree, read_tree, write_tree
+from bayesfair.posterior.saved import plain_parameters, read_run
+from bayesfair.posterior.tree import build_tree, write_tree
 
 __all__ = ["BayesianFairMixture"]
 
@@ -242,7 +241,7 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         names = self._names
         settings = {
             "estimator": type(self).__name__,
-            "parameters": _plain(self),
+            "parameters": plain_parameters(self),
             "seed": self._seed,
             "names": names,
             "middle": self._encoder.middle.tolist(),
@@ -324,7 +323,7 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
 
         problem, observed = self._fitted, self.posterior_["observed_data"]
         keys = jax.random.split(jax.random.PRNGKey(self._seed + 1), len(sites["weights"]))
-        rows = inference.replicate_rows(problem.family, problem.units, jnp.zeros(len(problem.x)), keys, sites)
+        rows = inference.replicate_rows(problem.family, problem.units, len(problem.x), keys, sites)
         rows = np.asarray(rows, np.float64)
         rows[:, :, : problem.x.shape[1]] += self._encoder.middle
         values = (("chain", "draw", "obs", "feature"), rows[None])
@@ -386,13 +385,7 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         ------
         FileNotFoundError: no such file. ValueError: a damaged file, or one that holds something else.
         """
-        tree = read_tree(path)
-        settings = json.loads(tree.attrs.get("settings", "{}"))
-        if settings.get("estimator") != cls.__name__:
-            raise ValueError(
-                f"{os.fspath(path)!r} holds a posterior but not a run of {cls.__name__}. "
-                "Read it with bayesfair.posterior.read_tree, or fit and save again."
-            )
+        tree, settings = read_run(path, cls)
         parameters = settings["parameters"]
         if parameters["prior"] is not None:
             parameters["prior"] = Prior(*parameters["prior"])
@@ -414,15 +407,3 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         problem = self._problem(x, codes, Groups(group, tuple(names["groups"])))
         self._adopt(tree, problem)
         return self
-
-
-def _plain(estimator):
-    """Constructor parameters as JSON holds them."""
-    parameters = estimator.get_params(deep=False)
-    if isinstance(parameters["random_state"], np.random.RandomState):
-        parameters["random_state"] = None
-    if not isinstance(parameters["tempering"], bool):
-        parameters["tempering"] = np.asarray(parameters["tempering"], float).tolist()
-    if parameters["categorical_features"] is not None:
-        parameters["categorical_features"] = np.asarray(parameters["categorical_features"]).tolist()
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}

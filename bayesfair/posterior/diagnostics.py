@@ -3,7 +3,7 @@
 import numpy as np
 
 from bayesfair.posterior.access import count_clusters, flat_labels, variable
-from bayesfair.posterior.partitions import dahl_partition, partition_distance
+from bayesfair.posterior.partitions import partition_distance, reference_partition
 
 __all__ = ["convergence", "diagnostic_vars", "summary"]
 
@@ -94,9 +94,7 @@ def _sorted_sizes(flat, n_clusters):
 
 
 def _distance(tree, flat):
-    reference = variable(tree, "constant_data", "reference_labels")
-    partition = dahl_partition(tree) if reference is None else reference.values
-    return {"distance_to_reference": partition_distance(flat, partition)}
+    return {"distance_to_reference": partition_distance(flat, reference_partition(tree))}
 
 
 def _pairs(flat):

@@ -1,8 +1,5 @@
 """`GibbsFairClustering`: the sampler behind scikit-learn's interface, its posterior as an ArviZ tree."""
 
-import json
-import os
-
 import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
@@ -17,7 +14,8 @@ from bayesfair.gibbs.sampler import ChainState, Schedule
 from bayesfair.gibbs.target import Allocation, InverseTemperatures
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.partitions import map_partition
-from bayesfair.posterior.tree import build_tree, read_tree, write_tree
+from bayesfair.posterior.saved import plain_parameters, read_run
+from bayesfair.posterior.tree import build_tree, write_tree
 
 __all__ = ["GibbsFairClustering"]
 
@@ -166,13 +164,7 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
         ------
         FileNotFoundError: no such file. ValueError: a damaged file, or one that holds something else.
         """
-        tree = read_tree(path)
-        settings = json.loads(tree.attrs.get("settings", "{}"))
-        if STATE not in tree.children or settings.get("estimator") != cls.__name__:
-            raise ValueError(
-                f"{os.fspath(path)!r} holds a posterior but not a run of {cls.__name__}. "
-                "Read it with bayesfair.posterior.read_tree, or fit and save again."
-            )
+        tree, settings = read_run(path, cls, needed=[STATE])
         parameters = settings["parameters"]
         if parameters["loss"] is None and loss is None:
             rule = "be given for a run whose loss was not one of the named ones"
@@ -195,7 +187,7 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
     def _finish(self, X, groups, run, draws):
         settings = {
             "estimator": type(self).__name__,
-            "parameters": _plain_parameters(self),
+            "parameters": plain_parameters(self),
             "seed": self._seed,
             "names": self._names,
             "sweep": run.sweep,
@@ -240,19 +232,6 @@ def _check_same_data(known, groups, X, sensitive_features):
         given = encode_groups(sensitive_features)
         if given.names != groups.names or not np.array_equal(given.code, groups.code):
             raise ValueError(message("sensitive_features", "be the groups of the fit", "other groups", remedy))
-
-
-def _plain_parameters(estimator):
-    """Constructor parameters as JSON holds them; a loss of the user's own becomes None."""
-    parameters = estimator.get_params(deep=False)
-    if isinstance(parameters["loss"], gibbs.Loss):
-        parameters["loss"] = None
-    if isinstance(parameters["random_state"], np.random.RandomState):
-        parameters["random_state"] = None
-    for name in ("composition", "inverse_temperature"):
-        if not isinstance(parameters[name], (str, int)):
-            parameters[name] = np.asarray(parameters[name]).tolist()
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in parameters.items()}
 
 
 def _draws_of(tree):

@@ -18,6 +18,7 @@ __all__ = [
     "dahl_partition",
     "map_partition",
     "partition_distance",
+    "reference_partition",
     "vi_partition",
 ]
 
@@ -29,6 +30,12 @@ def dahl_partition(tree, *, max_draws="auto"):
     for the posterior, are `max_draws` evenly spaced draws; "auto" keeps the time to seconds, None takes every draw.
     """
     return _best_draw(tree, max_draws, lambda candidates: candidates.least_squares)
+
+
+def reference_partition(tree):
+    """The partition that the tree calls `reference_labels`, Dahl's where it names none: labels (obs,)."""
+    reference = variable(tree, "constant_data", "reference_labels")
+    return dahl_partition(tree) if reference is None else reference.values.astype(int)
 
 
 def binder_partition(tree, *, a=1.0, b=1.0, max_draws="auto"):

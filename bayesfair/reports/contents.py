@@ -9,9 +9,10 @@ import numpy as np
 from bayesfair._check import message
 from bayesfair.fairlets.capacities import capacities
 from bayesfair.fairness import Groups, cluster_balance
-from bayesfair.posterior import dahl_partition, misclassification_probability, relabel
+from bayesfair.posterior import misclassification_probability, relabel
 from bayesfair.posterior.access import count_clusters, flat_labels, group_names, variable
 from bayesfair.posterior.contingency import tables_with
+from bayesfair.posterior.partitions import reference_partition
 
 __all__ = [
     "Contents",
@@ -64,12 +65,9 @@ def read_contents(tree) -> Contents:
     if flat_labels(tree).size == 0:
         remedy = "Sample at least one draw of at least one observation."
         raise ValueError(message("tree", "hold draws", "none", remedy))
-    reference = variable(tree, "constant_data", "reference_labels")
-    if reference is None:
-        cluster = dahl_partition(tree)
+    cluster = reference_partition(tree)
+    if variable(tree, "constant_data", "reference_labels") is None:
         tree = relabel(tree, cluster)
-    else:
-        cluster = reference.values.astype(int)
     observed = variable(tree, "observed_data", "X")
     return Contents(
         tree,
