@@ -144,7 +144,7 @@ log_joint_compiled = partial(jax.jit, static_argnames="missing")(log_joint_of)
 
 def loss(problem: Problem, parameters: Gaussians, missing: bool):
     """-(mean log-likelihood of what is seen + eta sum_k log pi_k)."""
-    log_density = jax.nn.logsumexp(log_joint_of(parameters, problem.x, problem.seen, missing), 1)
+    log_density = jax.nn.logsumexp(log_joint_of(parameters, problem.x, problem.seen, missing), 0)
     return -log_density.mean() - problem.prior * jnp.log(parameters.weight).sum()
 
 
@@ -268,9 +268,8 @@ class BigLearnMixture(Engine):
     def _log_joint_of(self, X):
         missing = np.isnan(X)
         x = jnp.asarray(np.where(missing, 0.0, X - self._middle), jnp.float32)
-        return np.asarray(
-            log_joint_compiled(self._parameters, x, jnp.asarray(~missing), bool(missing.any())), np.float64
-        )
+        log_joint = log_joint_compiled(self._parameters, x, jnp.asarray(~missing), bool(missing.any()))
+        return np.asarray(log_joint.T, np.float64)
 
     def _log_joint(self, X):
         check_is_fitted(self)

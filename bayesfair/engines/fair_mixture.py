@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayesfair._check import check_integer, check_number, message
 from bayesfair.engines.base import Engine, kmeans_centers
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Table, unpack_factor
-from bayesfair.engines.fmc import Ascent, Problem, Rows, Rule, cluster_gaps, membership, start_state
+from bayesfair.engines.fmc import Ascent, Problem, Rows, Rule, bounds_by_size, cluster_gaps, membership, start_state
 from bayesfair.engines.optimize import minimize, stack
 from bayesfair.engines.tables import fit_encoder, read_columns
 from bayesfair.fairness import gap
@@ -205,7 +205,7 @@ class FairMixture(Engine):
         """The M-step of hard assignments to the nearest centre."""
         from scipy.spatial.distance import cdist
 
-        hard = jax.nn.one_hot(cdist(points, centers).argmin(1), self.n_components)
+        hard = jax.nn.one_hot(cdist(points, centers).argmin(1), self.n_components, axis=0)
         dim, n_levels = table.x.shape[1], table.levels.shape[1]
         shape = {"isotropic": (), "diag": (self.n_components, dim), "full": (self.n_components, dim, dim)}
         blank = Components(
@@ -225,20 +225,20 @@ class FairMixture(Engine):
         return minimize(ascent, problem, states, max_iter=max_iter, **settings)
 
     def _is_fair(self, parameters, rows: Rows, rule):
-        """Are soft and hard clusters within max_gap and alive; and are the hard ones within `penalty`'s bound by size?"""
+        """Are soft and hard clusters within max_gap and alive; and are the hard ones within their `bounds_by_size`?"""
         if not np.isfinite(rule.allowed):
             return True, True
         log_joint, allowed = log_joint_of(self._family, parameters, rows.table), rule.allowed / MARGIN
-        hard = jax.nn.one_hot(log_joint.argmax(1), self.n_components)
-        share, gaps = hard.mean(0), cluster_gaps(hard, rows.member, corner=0)
-        worst = max(gaps.max(), cluster_gaps(jax.nn.softmax(log_joint, 1), rows.member, corner=0).max())
-        even = gaps <= allowed * jnp.minimum(1, self.n_components * share)
-        return bool(worst <= allowed and share.min() >= rule.floor / 2), bool(even.all())
+        hard = jax.nn.one_hot(log_joint.argmax(0), self.n_components, axis=0)
+        share, gaps = hard.mean(1), cluster_gaps(hard, rows.member, corner=0)
+        worst = max(gaps.max(), cluster_gaps(jax.nn.softmax(log_joint, 0), rows.member, corner=0).max())
+        even = (gaps <= bounds_by_size(allowed, share)).all()
+        return bool(worst <= allowed and share.min() >= rule.floor / 2), bool(even)
 
     def _finish(self, outcome, table, groups, fair):
         self._parameters = parameters = outcome.state.parameters
         self.fairness_weight_ = float(outcome.state.rule.weight)
-        log_joint = np.asarray(log_joint_of(self._family, parameters, table))
+        log_joint = np.asarray(log_joint_of(self._family, parameters, table)).T
         self.labels_ = log_joint.argmax(1)
         self.gap_, self.hard_gap_ = gap(_softmax(log_joint), groups), gap(self.labels_, groups)
         self._describe(parameters)
@@ -274,7 +274,7 @@ class FairMixture(Engine):
         check_is_fitted(self)
         columns = read_columns(self, X, self.categorical_features, reset=False)
         table = self._encoder.table(columns)
-        return np.asarray(log_joint_of(self._family, self._parameters, table), np.float64)
+        return np.asarray(log_joint_of(self._family, self._parameters, table).T, np.float64)
 
     def predict(self, X):
         """The component of largest responsibility of every row, int (N,)."""

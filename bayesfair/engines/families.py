@@ -1,6 +1,7 @@
 """Mixture components on unconstrained parameters: Gaussian (isotropic, diagonal, full) times independent categoricals.
 
-FMC, eq. (13) and (84)-(87). Log-densities are differentiable in `Components`; `m_step` is the maximiser of Q.
+FMC, eq. (13) and (84)-(87). Log-densities are differentiable in `Components`; `m_step` is the maximiser of Q. What has
+a number for every row and cluster is (clusters, obs): sums over clusters then run along the rows, three times as fast.
 """
 
 import math
@@ -11,11 +12,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-__all__ = ["COVARIANCE_TYPES", "Components", "Family", "Table", "pack_factor", "sample_rows", "unpack_factor"]
+__all__ = [
+    "COVARIANCE_TYPES",
+    "Components",
+    "Family",
+    "Table",
+    "pack_factor",
+    "sample_rows",
+    "squared_distances",
+    "unpack_factor",
+]
 
 COVARIANCE_TYPES = ("isotropic", "diag", "full")
 MIN_VARIANCE = 1e-4  # of a component, in units of the columns' own variance
 MIN_COUNT = 1e-3  # rows of a component below which its mean and spread stay where they are
+UNROLL = 8  # coordinates of a full covariance compiled in a row
 SMOOTHING = 1e-2  # rows added to every level of a categorical feature, so that no level is impossible
 
 
@@ -44,32 +55,35 @@ class Family:
     covariance_type: str
     n_levels: tuple[int, ...] = ()
 
-    def log_joint(self, parameters: Components, table: Table) -> Float[Array, "obs clusters"]:
+    def log_joint(self, parameters: Components, table: Table) -> Float[Array, "clusters obs"]:
         """log pi_k + log f(x_i; theta_k)."""
-        total = jax.nn.log_softmax(parameters.weight)
+        total = jnp.broadcast_to(jax.nn.log_softmax(parameters.weight)[:, None], (len(parameters.mean), len(table.x)))
         if table.x.shape[1]:
             total = total + self.log_gaussian(parameters, table)
         if self.n_levels:
-            total = total + table.levels @ self.log_levels(parameters.logits).T
+            total = total + self.log_levels(parameters.logits) @ table.levels.T
         return total
 
-    def log_gaussian(self, parameters: Components, table: Table):
-        x, mean, spread = table.x, parameters.mean, parameters.spread
-        constant = -0.5 * x.shape[1] * math.log(2 * math.pi)
+    def log_gaussian(self, parameters: Components, table: Table) -> Float[Array, "clusters obs"]:
+        x, mean, spread = table.x.T, parameters.mean, parameters.spread
+        constant = -0.5 * x.shape[0] * math.log(2 * math.pi)
         if self.covariance_type == "isotropic":
-            square = table.square[:, None] - 2 * x @ mean.T + jnp.square(mean).sum(1)
-            return constant - 0.5 * (x.shape[1] * spread + jnp.exp(-spread) * square)
+            square = jnp.exp(-spread) * squared_distances(mean, table.x, table.square)
+            return constant - 0.5 * (x.shape[0] * spread + square)
         if self.covariance_type == "diag":
             precision = jnp.exp(-spread)
-            square = jnp.square(x) @ precision.T - 2 * x @ (precision * mean).T + (precision * jnp.square(mean)).sum(1)
-            return constant - 0.5 * (spread.sum(1) + square)
+            square = precision @ jnp.square(x) - 2 * (precision * mean) @ x + (precision * mean**2).sum(1)[:, None]
+            return constant - 0.5 * (spread.sum(1)[:, None] + square)
         factor, log_diagonal = unpack_factor(spread)
-        n_clusters, dim = mean.shape
-        shift = jnp.einsum("kd,kde->ke", mean, factor).ravel()
-        # (obs, K d), never (obs, K, d, d); the sums over d as a product, for XLA's sums over short axes are slow
-        white = x @ factor.transpose(1, 0, 2).reshape(dim, n_clusters * dim) - shift
-        square = jnp.square(white) @ jnp.repeat(jnp.eye(n_clusters, dtype=x.dtype), dim, 0)
-        return constant + log_diagonal.sum(1) - 0.5 * square
+
+        # One coordinate of the whitened rows at a time: all of them, (K, d, obs), are slow to differentiate.
+        def add(square, coordinate):
+            direction, offset = coordinate
+            return square + jnp.square(direction @ x - offset[:, None]), None
+
+        coordinates = factor.transpose(2, 0, 1), jnp.einsum("kd,kde->ek", mean, factor)
+        square, _ = jax.lax.scan(add, jnp.zeros((len(mean), x.shape[1])), coordinates, unroll=UNROLL)
+        return constant + log_diagonal.sum(1)[:, None] - 0.5 * square
 
     def log_levels(self, logits):
         """Log probabilities (K, levels): a softmax within each feature."""
@@ -83,29 +97,34 @@ class Family:
         """Every Gaussian as wide as the (scaled) data, around its mean."""
         return parameters._replace(spread=jnp.zeros_like(parameters.spread))
 
-    def m_step(self, old: Components, table: Table, responsibilities) -> Components:
+    def m_step(self, old: Components, table: Table, responsibilities: Float[Array, "clusters obs"]) -> Components:
         """The maximiser of Q, eq. (9); a component with (almost) nobody keeps its place and loses its weight."""
-        mass = responsibilities.sum(0)
+        mass = responsibilities.sum(1)
         alive = (mass > MIN_COUNT)[:, None]
-        share = responsibilities / jnp.maximum(mass, MIN_COUNT)
-        mean = jnp.where(alive, share.T @ table.x, old.mean)
+        share = responsibilities / jnp.maximum(mass, MIN_COUNT)[:, None]
+        mean = jnp.where(alive, share @ table.x, old.mean)
         logits = old.logits
         if self.n_levels:
-            counts = responsibilities.T @ table.levels + SMOOTHING
+            counts = responsibilities @ table.levels + SMOOTHING
             logits = jnp.where(alive, jnp.log(counts), logits)
         weight = jnp.log(jnp.maximum(mass, 1e-30) / table.x.shape[0])
         return Components(weight, mean, self.m_step_spread(old, table, responsibilities, share, mean, alive), logits)
 
     def m_step_spread(self, old, table, responsibilities, share, mean, alive):
         if self.covariance_type == "isotropic":
-            square = table.square[:, None] - 2 * table.x @ mean.T + jnp.square(mean).sum(1)
-            variance = (responsibilities * square).sum() / jnp.maximum(responsibilities.sum() * table.x.shape[1], 1)
+            square = (responsibilities * squared_distances(mean, table.x, table.square)).sum()
+            variance = square / jnp.maximum(responsibilities.sum() * table.x.shape[1], 1)
             return jnp.log(jnp.maximum(variance, MIN_VARIANCE))
         if self.covariance_type == "diag":
-            variance = jax.vmap(lambda r, m: r @ jnp.square(table.x - m), (1, 0))(share, mean)
+            variance = jax.vmap(lambda r, m: r @ jnp.square(table.x - m))(share, mean)
             return jnp.where(alive, jnp.log(jnp.maximum(variance, MIN_VARIANCE)), old.spread)
-        covariance = jax.vmap(lambda r, m: (r[:, None] * (table.x - m)).T @ (table.x - m), (1, 0))(share, mean)
+        covariance = jax.vmap(lambda r, m: (r[:, None] * (table.x - m)).T @ (table.x - m))(share, mean)
         return jnp.where(alive[:, :, None], pack_precision(covariance), old.spread)
+
+
+def squared_distances(centers, x, square) -> Float[Array, "clusters obs"]:
+    """||x_i - c_k||^2, `square` being ||x_i||^2: for centred x, so that little cancels."""
+    return square - 2 * centers @ x.T + jnp.square(centers).sum(1)[:, None]
 
 
 def unpack_factor(spread):

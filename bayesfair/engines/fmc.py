@@ -17,7 +17,17 @@ from jaxtyping import Array, Float, Int
 
 from bayesfair.engines.families import Components, Family, Table
 
-__all__ = ["Ascent", "Problem", "Rule", "State", "cluster_gaps", "gaps_of_shares", "membership", "start_state"]
+__all__ = [
+    "Ascent",
+    "Problem",
+    "Rule",
+    "State",
+    "bounds_by_size",
+    "cluster_gaps",
+    "gaps_of_shares",
+    "membership",
+    "start_state",
+]
 
 INNER_STEPS = 10  # R of Algorithm 2
 DECAY = 0.9, 0.99  # of Adam's two averages
@@ -44,7 +54,7 @@ class Rows(NamedTuple):
     """Rows and their `membership` of the groups."""
 
     table: Table
-    member: Float[Array, "obs groups"]
+    member: Float[Array, "groups obs"]
 
 
 class Problem(NamedTuple):
@@ -66,32 +76,36 @@ class State(NamedTuple):
     rule: Rule
 
 
-def membership(code, n_groups) -> Float[Array, "obs groups"]:
-    """Indicators of the groups over their sizes: every column sums to one, so that shares are one matrix product."""
-    indicator = jax.nn.one_hot(code, n_groups)
-    return indicator / indicator.sum(0)
+def membership(code, n_groups) -> Float[Array, "groups obs"]:
+    """Indicators of the groups over their sizes: every row sums to one, so that shares are one matrix product."""
+    indicator = jax.nn.one_hot(code, n_groups, axis=0)
+    return indicator / indicator.sum(1, keepdims=True)
 
 
 def cluster_gaps(psi, member, corner=ROUND) -> Float[Array, " clusters"]:
     """The mean over pairs of groups of |share of one in cluster k - share of the other|, eq. (6) and (14), the corner of
-    |x| rounded to sqrt(x^2 + corner). psi: (obs, clusters); member: `membership` (obs, groups)."""
-    return gaps_of_shares(member.T @ psi, corner)
+    |x| rounded to sqrt(x^2 + corner). psi: (clusters, obs); member: `membership` (groups, obs)."""
+    return gaps_of_shares(psi @ member.T, corner)
 
 
 def gaps_of_shares(share, corner=ROUND) -> Float[Array, " clusters"]:
-    """`cluster_gaps` of the shares (groups, clusters) of the groups that the clusters hold."""
-    first, second = jnp.triu_indices(share.shape[0], 1)
+    """`cluster_gaps` of the shares (clusters, groups) of the groups that the clusters hold."""
+    first, second = jnp.triu_indices(share.shape[1], 1)
     if len(first) == 0:
-        return jnp.zeros(share.shape[1], share.dtype)
-    return jnp.sqrt(jnp.square(share[first] - share[second]) + corner).mean(0)
+        return jnp.zeros(share.shape[0], share.dtype)
+    return jnp.sqrt(jnp.square(share[:, first] - share[:, second]) + corner).mean(1)
+
+
+def bounds_by_size(allowed, share) -> Float[Array, " clusters"]:
+    """The largest gap of each cluster: a small one may differ by less, for the same gap is more of its members."""
+    return allowed * jnp.minimum(1.0, len(share) * share)
 
 
 def penalty(log_joint, rows: Rows, rule: Rule) -> Float[Array, ""]:
     """P: what is taken from the mean log-likelihood."""
-    soft, sharp = jax.nn.softmax(log_joint, 1), jax.nn.softmax(log_joint / rule.temperature, 1)
-    share, gaps = sharp.mean(0), cluster_gaps(soft, rows.member)
-    # A small cluster may differ by less: the same gap would be a larger share of its members.
-    allowed = rule.allowed * jnp.minimum(1.0, share.shape[0] * jax.lax.stop_gradient(share))
+    soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / rule.temperature, 0)
+    share, gaps = sharp.mean(1), cluster_gaps(soft, rows.member)
+    allowed = bounds_by_size(rule.allowed, jax.lax.stop_gradient(share))
     excess = jnp.maximum(gaps - allowed, 0) + jnp.maximum(cluster_gaps(sharp, rows.member) - allowed, 0)
     unfair = jnp.where(jnp.isfinite(rule.allowed), excess.sum() / 2, gaps.max())
     return rule.weight * unfair + FLOOR_WEIGHT * jnp.square(jnp.maximum(rule.floor - share, 0)).sum()
@@ -113,7 +127,7 @@ class Ascent:
     def __call__(self, problem: Problem, state: State):
         key, draw = jax.random.split(state.key)
         table = problem.rows if self.batch_size is None else self.batch(draw, problem.rows)
-        responsibilities = jax.nn.softmax(self.family.log_joint(state.parameters, table), 1)
+        responsibilities = jax.nn.softmax(self.family.log_joint(state.parameters, table), 0)
 
         def merit(parameters):
             return self.merit(parameters, problem, state.rule, table, responsibilities)
@@ -136,13 +150,13 @@ class Ascent:
         log_joint = on_fair = self.family.log_joint(parameters, problem.fair.table)
         if self.batch_size is not None:
             log_joint = self.family.log_joint(parameters, table)
-        each = (responsibilities * log_joint).sum(1) if self.solver == "em" else jax.nn.logsumexp(log_joint, 1)
+        each = (responsibilities * log_joint).sum(0) if self.solver == "em" else jax.nn.logsumexp(log_joint, 0)
         return penalty(on_fair, problem.fair, rule) - each.mean()
 
     def loss(self, parameters, problem: Problem, rule: Rule):
         """P - l / N, of the fair rows."""
         log_joint = self.family.log_joint(parameters, problem.fair.table)
-        return penalty(log_joint, problem.fair, rule) - jax.nn.logsumexp(log_joint, 1).mean()
+        return penalty(log_joint, problem.fair, rule) - jax.nn.logsumexp(log_joint, 0).mean()
 
     def climb(self, merit, state: State) -> State:
         """INNER_STEPS of Adam."""

@@ -49,39 +49,41 @@ def masked(covariance, seen):
     return jnp.where(both, covariance, jnp.eye(covariance.shape[-1], dtype=covariance.dtype))
 
 
-def log_joint(parameters: Gaussians, x, seen: Bool[Array, " dim"]) -> Float[Array, "obs clusters"]:
+def log_joint(parameters: Gaussians, x, seen: Bool[Array, " dim"]) -> Float[Array, "clusters obs"]:
     """log pi_k + log N(x_T; mu_kT, Sigma_kTT), T the coordinates seen."""
+    columns = x.T
 
     def one(weight, mean, covariance):
         factor = jnp.linalg.cholesky(masked(covariance, seen))
-        whitener = jax.scipy.linalg.solve_triangular(factor, jnp.eye(len(mean), dtype=x.dtype), lower=True).T
-        square = jnp.square(jnp.where(seen, x - mean, 0.0) @ whitener).sum(1)
+        whitener = jax.scipy.linalg.solve_triangular(factor, jnp.eye(len(mean), dtype=x.dtype), lower=True)
+        square = jnp.square(whitener @ deviations(columns, mean, seen)).sum(0)
         log_determinant = 2 * jnp.log(jnp.diagonal(factor)).sum()
         return jnp.log(weight) - 0.5 * (square + log_determinant + seen.sum() * math.log(2 * math.pi))
 
-    return jax.lax.map(lambda part: one(*part), tuple(parameters)).T
+    return jax.lax.map(lambda part: one(*part), tuple(parameters))
+
+
+def deviations(columns, mean, seen) -> Float[Array, "dim obs"]:
+    """Of the coordinates seen, from one mean; (dim, obs), for sums over the longer axis are the faster ones."""
+    return jnp.where(seen[:, None], columns - mean[:, None], 0.0)
 
 
 def moments(parameters: Gaussians, x, responsibilities, seen: Bool[Array, " dim"]) -> Moments:
     """Statistics of the coordinates seen, the same in every row; zero elsewhere."""
-    n_obs = x.shape[0]
+    n_obs, columns = x.shape[0], x.T
 
     def one(part):
         r, mean = part
-        deviation = jnp.where(seen, x - mean, 0.0)
-        return (
-            r.sum() / n_obs,
-            r @ deviation / n_obs,
-            (r[:, None] * deviation).T @ deviation / n_obs,
-        )  # (obs, d) at a time
+        deviation = deviations(columns, mean, seen)
+        return r.sum() / n_obs, deviation @ r / n_obs, (r * deviation) @ deviation.T / n_obs
 
-    return Moments(*jax.lax.map(one, (responsibilities.T, parameters.mean)))
+    return Moments(*jax.lax.map(one, (responsibilities, parameters.mean)))
 
 
 def e_step(parameters: Gaussians, x, seen: Bool[Array, " dim"]):
     """Mean log density of the coordinates seen, and Moments under the responsibilities."""
     joint = log_joint(parameters, x, seen)
-    return jax.nn.logsumexp(joint, 1).mean(), moments(parameters, x, jax.nn.softmax(joint, 1), seen)
+    return jax.nn.logsumexp(joint, 0).mean(), moments(parameters, x, jax.nn.softmax(joint, 0), seen)
 
 
 def m_step(old: Gaussians, statistics: Moments, seen: Bool[Array, " dim"], prior, min_eigenvalue) -> Gaussians:
@@ -120,10 +122,10 @@ def whiten(parameters: Gaussians, x, seen: Bool[Array, " dim"], others):
     return joint, white[:, :, 0], white[:, :, 1:]
 
 
-def log_joint_of_rows(parameters: Gaussians, x, seen: Bool[Array, "obs dim"]) -> Float[Array, "obs clusters"]:
+def log_joint_of_rows(parameters: Gaussians, x, seen: Bool[Array, "obs dim"]) -> Float[Array, "clusters obs"]:
     """`log_joint` where each row has coordinates of its own; those not seen may hold anything finite."""
     nothing = jnp.zeros((*parameters.mean.shape, 0), x.dtype)
-    return jax.lax.map(lambda row: whiten(parameters, *row, nothing)[0], (x, seen), batch_size=ROWS)
+    return jax.lax.map(lambda row: whiten(parameters, *row, nothing)[0], (x, seen), batch_size=ROWS).T
 
 
 def completed(parameters: Gaussians, x, seen: Bool[Array, " dim"]):

@@ -1,6 +1,6 @@
 """Variational fair clustering, VFC: Ziko, Yuan, Granger and Ben Ayed (2021).
 
-Minimises E(S) = F(S) + weight * sum_k KL(U || P_k) over soft assignments S (obs, clusters), eq. (2)-(4), with F the
+Minimises E(S) = F(S) + weight * sum_k KL(U || P_k) over soft assignments S (clusters, obs), eq. (2)-(4), with F the
 k-means or k-medians cost *per row*, or the normalised cut. The update is (13), s <- s exp(-(a + weight b) / L), a
 mirror-descent step whose L follows the objective: a step that would raise E is refused and L doubled, so that E never
 increases and rows need not be normalised.
@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int
 
 from bayesfair._check import check_integer, check_number, message
 from bayesfair.engines.base import Engine, kmeans_centers, relocate_empty
+from bayesfair.engines.families import squared_distances
 from bayesfair.engines.optimize import Outcome, minimize
 from bayesfair.fairness import kl_error, target_proportions
 from bayesfair.fairness.metrics import check_target
@@ -35,7 +36,7 @@ class Problem(NamedTuple):
 
     x: Float[Array, "obs dim"]
     square: Float[Array, " obs"]
-    group: Int[Array, " obs"]
+    member: Float[Array, "groups obs"]  # one where the row is of the group
     target: Float[Array, " groups"]
     graph: Any = ()
 
@@ -52,8 +53,8 @@ class Graph(NamedTuple):
 class State(NamedTuple):
     """Soft assignments with what was computed from them; `loss` is E."""
 
-    log_s: Float[Array, "obs clusters"]
-    potential: Float[Array, "obs clusters"]  # obs * dF/dS
+    log_s: Float[Array, "clusters obs"]
+    potential: Float[Array, "clusters obs"]  # obs * dF/dS
     masses: Float[Array, "clusters groups"]
     centers: Float[Array, "clusters dim"]
     loss: Float[Array, ""]
@@ -61,17 +62,16 @@ class State(NamedTuple):
     weight: Float[Array, ""]
 
 
-def squared_distances(problem: Problem, centers):
-    """||x_i - c_k||^2; the data are centred, so that the expanded form cancels little."""
-    square = jnp.square(centers).sum(1)
-    return jnp.maximum(problem.square[:, None] - 2 * problem.x @ centers.T + square, 0.0)
+def distances(problem: Problem, centers):
+    """||x_i - c_k||^2 (clusters, obs), at least 0."""
+    return jnp.maximum(squared_distances(centers, problem.x, problem.square), 0.0)
 
 
 def k_means(problem: Problem, s, centers):
     """(cost per row, potentials, centres) of sum_ik s_ik ||x_i - c_k||^2 with c_k the weighted means (Table 1)."""
-    centers = (s.T @ problem.x) / s.sum(0)[:, None]
-    potential = squared_distances(problem, centers)
-    return (s * potential).sum(1).mean(), potential, centers
+    centers = (s @ problem.x) / s.sum(1)[:, None]
+    potential = distances(problem, centers)
+    return (s * potential).sum(0).mean(), potential, centers
 
 
 def k_medians(problem: Problem, s, centers):
@@ -79,22 +79,22 @@ def k_medians(problem: Problem, s, centers):
 
     The paper's centres are medoids; the geometric median costs no more and needs no N^2 distances.
     """
-    distance = jnp.sqrt(squared_distances(problem, centers))
+    distance = jnp.sqrt(distances(problem, centers))
     pull = s / jnp.maximum(distance, 1e-6)
-    centers = (pull.T @ problem.x) / pull.sum(0)[:, None]
-    potential = jnp.sqrt(squared_distances(problem, centers))
-    return (s * potential).sum(1).mean(), potential, centers
+    centers = (pull @ problem.x) / pull.sum(1)[:, None]
+    potential = jnp.sqrt(distances(problem, centers))
+    return (s * potential).sum(0).mean(), potential, centers
 
 
 def normalized_cut(problem: Problem, s, centers):
     """K - sum_k s_k' W s_k / d' s_k and obs times its gradient (Table 1)."""
     graph = problem.graph
-    entries = graph.value[:, None] * s[graph.column]
-    ws = jax.ops.segment_sum(entries, graph.row, s.shape[0], indices_are_sorted=True)
-    volume = graph.degree @ s
-    within = (s * ws).sum(0)
-    potential = graph.degree[:, None] * within / volume**2 - 2 * ws / volume
-    return s.shape[1] - (within / volume).sum(), s.shape[0] * potential, centers
+    entries = graph.value[:, None] * s.T[graph.column]  # a neighbour's assignments lie side by side
+    ws = jax.ops.segment_sum(entries, graph.row, s.shape[1], indices_are_sorted=True).T
+    volume = s @ graph.degree
+    within = (s * ws).sum(1)
+    potential = (within / volume**2)[:, None] * graph.degree - 2 * ws / volume[:, None]
+    return s.shape[0] - (within / volume).sum(), s.shape[1] * potential, centers
 
 
 OBJECTIVES = {"kmeans": k_means, "kmedians": k_medians, "ncut": normalized_cut}
@@ -121,13 +121,13 @@ class Descent:
     def evaluate(self, problem: Problem, log_s, centers, weight, lipschitz) -> State:
         s = jnp.exp(log_s)
         cost, potential, centers = OBJECTIVES[self.objective](problem, s, centers)
-        masses = jax.ops.segment_sum(s, problem.group, problem.target.shape[0]).T
+        masses = s @ problem.member.T
         loss = cost + weight * fairness_penalty(masses, problem.target)
         return State(log_s, potential, masses, centers, loss, lipschitz, weight)
 
     def __call__(self, problem: Problem, state: State):
         unfair = fairness_potential(state.masses, problem.target, problem.x.shape[0])
-        gradient = state.potential + state.weight * unfair.T[problem.group]
+        gradient = state.potential + state.weight * unfair @ problem.member
         log_s = log_simplex(state.log_s - gradient / state.lipschitz)
         new = self.evaluate(problem, log_s, state.centers, state.weight, state.lipschitz / 1.3)
         refused = state._replace(lipschitz=2 * state.lipschitz)
@@ -136,8 +136,8 @@ class Descent:
 
 
 def log_simplex(logits):
-    """Normalised logarithms, none further than FLOOR below the largest of its row."""
-    return jax.nn.log_softmax(jnp.maximum(logits - logits.max(1, keepdims=True), FLOOR), 1)
+    """Logarithms of assignments (clusters, obs), none further than FLOOR below the row's largest."""
+    return jax.nn.log_softmax(jnp.maximum(logits - logits.max(0), FLOOR), 0)
 
 
 class VariationalFairClustering(Engine):
@@ -254,7 +254,7 @@ class VariationalFairClustering(Engine):
     def _path(self, problem, start, weights, groups, target):
         """One run per weight, and the fairness error of each."""
         runs = self._descend(problem, start.repeat(len(weights), 0), weights)
-        labels = np.asarray(runs.state.log_s.argmax(2))
+        labels = np.asarray(runs.state.log_s.argmax(1))
         return runs, np.array([kl_error(one, groups, target) for one in labels])
 
     def _descend(self, problem, starts, weights) -> Outcome:
@@ -273,10 +273,10 @@ class VariationalFairClustering(Engine):
         return concatenate(parts)
 
     def _finish(self, data, middle, problem, run, target):
-        log_s = np.asarray(run.state.log_s)
+        log_s = np.asarray(run.state.log_s).T
         self.labels_ = relocate_empty(log_s.argmax(1), -log_s)
         self.soft_assignment_ = np.exp(log_s)
-        hard = jax.nn.one_hot(self.labels_, self.n_clusters, dtype=problem.x.dtype)
+        hard = jax.nn.one_hot(self.labels_, self.n_clusters, dtype=problem.x.dtype, axis=0)
         cost, _, centers = OBJECTIVES[self.objective](problem, hard, run.state.centers)
         self.cost_ = float(cost) * (1 if self.objective == "ncut" else len(data.X))
         if self.objective == "ncut":
@@ -297,7 +297,8 @@ def make_problem(X, group, target, objective) -> Problem:
     graph = neighbour_graph(X) if objective == "ncut" else ()
     x = jnp.asarray(X, jnp.float32)
     square = jnp.asarray((X**2).sum(1), jnp.float32)
-    return Problem(x, square, jnp.asarray(group), jnp.asarray(target, jnp.float32), graph)
+    member = jax.nn.one_hot(group, len(target), dtype=x.dtype, axis=0)
+    return Problem(x, square, member, jnp.asarray(target, jnp.float32), graph)
 
 
 def neighbour_graph(X) -> Graph:
@@ -314,17 +315,17 @@ def neighbour_graph(X) -> Graph:
 
 def cost_per_row(problem: Problem, centers, objective):
     """Of nearest centres, without fairness."""
-    square = np.asarray(squared_distances(problem, jnp.asarray(centers, jnp.float32))).min(1)
+    square = np.asarray(distances(problem, jnp.asarray(centers, jnp.float32))).min(0)
     return float(max((square if objective == "kmeans" else np.sqrt(square)).mean(), np.finfo(np.float32).tiny))
 
 
 def start_state(descent: Descent, problem: Problem, centers, weight) -> State:
     """Nearly hard assignments to the nearest of `centers`, and L at the size of the potentials' differences."""
     centers = jnp.asarray(centers, jnp.float32)
-    nearest = squared_distances(problem, centers).argmin(1)
-    log_s = log_simplex(jnp.where(jax.nn.one_hot(nearest, len(centers), dtype=bool), 0.0, START))
+    nearest = distances(problem, centers).argmin(0)
+    log_s = log_simplex(jnp.where(jax.nn.one_hot(nearest, len(centers), dtype=bool, axis=0), 0.0, START))
     state = descent.evaluate(problem, log_s, centers, jnp.float32(weight), jnp.float32(1.0))
-    spread = (state.potential.mean(1) - state.potential.min(1)).mean()
+    spread = (state.potential.mean(0) - state.potential.min(0)).mean()
     return state._replace(lipschitz=jnp.maximum(spread, jnp.finfo(jnp.float32).tiny))
 
 

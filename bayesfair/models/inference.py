@@ -154,9 +154,9 @@ def _allocate(family, units, table, member, keys, sites):
     def one(part):
         key, sites = part
         log_joint = _log_joint(family, units, sites, table)
-        psi = jax.nn.softmax(log_joint, 1)
-        labels = jax.random.categorical(key, log_joint).astype(jnp.int16)
-        return labels, cluster_gaps(psi, member, corner=0.0).max(), jax.nn.logsumexp(log_joint, 1)
+        psi = jax.nn.softmax(log_joint, 0)
+        labels = jax.random.categorical(key, log_joint, axis=0).astype(jnp.int16)
+        return labels, cluster_gaps(psi, member, corner=0.0).max(), jax.nn.logsumexp(log_joint, 0)
 
     return jax.lax.map(one, (keys, sites))
 
@@ -164,10 +164,10 @@ def _allocate(family, units, table, member, keys, sites):
 @partial(jax.jit, static_argnums=0)
 def _mean_psi(family, units, table, sites):
     def add(total, sites):
-        return total + jax.nn.softmax(_log_joint(family, units, sites, table), 1), None
+        return total + jax.nn.softmax(_log_joint(family, units, sites, table), 0), None
 
-    zero = jnp.zeros((table.shape[0], sites["weights"].shape[1]))
-    return jax.lax.scan(add, zero, sites)[0] / sites["weights"].shape[0]
+    zero = jnp.zeros((sites["weights"].shape[1], table.shape[0]))
+    return jax.lax.scan(add, zero, sites)[0].T / sites["weights"].shape[0]
 
 
 @partial(jax.jit, static_argnames=("family", "num_obs"))

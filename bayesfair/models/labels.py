@@ -9,8 +9,8 @@ from numpyro.infer.gibbs import CustomGibbs, Gibbs
 
 from bayesfair.engines.fmc import gaps_of_shares
 from bayesfair.fairness import encode_groups
-from bayesfair.models.mixtures import assemble, family_of, labelled_mixture, rows_of, tables
-from bayesfair.models.rows import Rows, units_of
+from bayesfair.models.mixtures import assemble, checked, labelled_mixture
+from bayesfair.models.rows import Rows
 
 __all__ = ["conditional_law", "label_sweep", "labelled_kernel"]
 
@@ -40,16 +40,13 @@ def labelled_kernel(
     >>> mcmc.get_samples()["labels"].shape
     (20, 100)
     """
-    x, codes, n_levels = tables(X, codes, n_levels)
-    family = family_of(covariance_type, n_levels, n_components)
-    units = units_of(x, covariance_type) if units is None else units
-    table = rows_of(x, codes)
-    group = np.zeros(len(x), np.int32) if groups is None else encode_groups(groups, argument="groups").code
+    family, units, table = checked(X, codes, n_components, n_levels, covariance_type, units)
+    group = np.zeros(len(table), np.int32) if groups is None else encode_groups(groups, argument="groups").code
     sizes = jnp.asarray(np.bincount(group), jnp.float32)
-    weight = fairness_weight * len(x)
+    weight = fairness_weight * len(table)
 
     def update(rng_key, gibbs_sites, hmc_sites):
-        log_joint = Rows(assemble(family, units, hmc_sites), units, family).log_joint(table)
+        log_joint = Rows(assemble(family, units, hmc_sites), units, family).log_joint(table).T
         return {"labels": label_sweep(rng_key, gibbs_sites["labels"], log_joint, jnp.asarray(group), sizes, weight)}
 
     return Gibbs([(CustomGibbs(update), ["labels"]), (NUTS(labelled_mixture, **nuts), None)])
@@ -82,7 +79,7 @@ def conditional_law(counts, log_joint, group, group_size, weight) -> Float[Array
     Delta is a maximum over clusters of which joining changes one, so that the two largest of the others suffice.
     """
     member = jax.nn.one_hot(group, counts.shape[1])
-    without, with_it = (gaps_of_shares(now.T / group_size[:, None], corner=0.0) for now in (counts, counts + member))
+    without, with_it = (gaps_of_shares(now / group_size, corner=0.0) for now in (counts, counts + member))
     best = jnp.argmax(without)
     second = jnp.max(jnp.where(jnp.arange(len(without)) == best, -jnp.inf, without), initial=0.0)
     others = jnp.where(jnp.arange(len(without)) == best, second, without[best])

@@ -125,13 +125,13 @@ def fair_mixed_mixture(
     """
     settings = n_components, n_levels, covariance_type, fairness_weight, prior, units
     family, units, components, table, member = _drawn(X, codes, groups, *settings)
-    row = Rows(components, units, family)
+    row = Rows(components, units, family).prepared_for(table)
     with numpyro.plate("obs", len(table)):
         numpyro.sample("x", row, obs=table)
     if member is not None:
-        psi = jax.nn.softmax(row.log_joint(table), 1)
+        psi = jax.nn.softmax(row.log_joint(table), 0)
         numpyro.deterministic("gap", cluster_gaps(psi, member).max())
-        numpyro.factor("fairness", -fairness_weight * len(table) * smooth_gap(psi, member, smoothing))
+        numpyro.factor("fairness", -fairness_weight * len(table) * smooth_gap(psi.T, member.T, smoothing))
 
 
 def labelled_mixture(
@@ -161,19 +161,24 @@ def labelled_mixture(
         labels = numpyro.sample("labels", dist.Categorical(logits=components.weight))
         numpyro.sample("x", LabelledRows(components, units, family, labels), obs=table)
     if member is not None:
-        gap = cluster_gaps(jax.nn.one_hot(labels, n_components), member, corner=0.0).max()
+        gap = cluster_gaps(jax.nn.one_hot(labels, n_components, axis=0), member, corner=0.0).max()
         numpyro.deterministic("gap", gap)
         numpyro.factor("fairness", -fairness_weight * len(table) * gap)
 
 
 def _drawn(X, codes, groups, n_components, n_levels, covariance_type, fairness_weight, prior, units):
     """What both label treatments share: the checked table, and components drawn from their prior."""
+    family, units, table = checked(X, codes, n_components, n_levels, covariance_type, units)
+    member = _member(groups, len(table), fairness_weight)
+    components = assemble(family, units, sample_parameters(family, units, n_components, prior or Prior()))
+    return family, units, components, table, member
+
+
+def checked(X, codes, n_components, n_levels, covariance_type, units):
+    """Family, units (those of the table where None) and rows (N, d + c) of a table that a model is given."""
     x, codes, n_levels = tables(X, codes, n_levels)
     family = family_of(covariance_type, n_levels, n_components)
-    units = units_of(x, covariance_type) if units is None else units
-    member = _member(groups, len(x), fairness_weight)
-    components = assemble(family, units, sample_parameters(family, units, n_components, prior or Prior()))
-    return family, units, components, rows_of(x, codes), member
+    return family, units_of(x, covariance_type) if units is None else units, rows_of(x, codes)
 
 
 def rows_of(x, codes) -> Float[Array, "obs columns"]:
@@ -188,7 +193,7 @@ def smooth_gap(psi, member, smoothing=SMOOTHING) -> Float[Array, ""]:
     Delta - tau (1 + log K) <= Delta_tau <= Delta, tau = `smoothing`. psi: (N, K). member: (N, J),
     the groups' indicators over their sizes.
     """
-    gaps = cluster_gaps(psi, member, corner=smoothing**2) - smoothing
+    gaps = cluster_gaps(psi.T, member.T, corner=smoothing**2) - smoothing
     return smoothing * (jax.nn.logsumexp(gaps / smoothing) - jnp.log(psi.shape[1]))
 
 
@@ -291,7 +296,7 @@ def family_of(covariance_type, n_levels, n_components) -> Family:
 
 
 def _member(groups, n_obs, weight):
-    """The membership (N, J) of `groups`, or None without groups, which only lambda = 0 allows."""
+    """The membership (J, N) of `groups`, or None without groups, which only lambda = 0 allows."""
     positive = isinstance(weight, jax.Array) or check_number("fairness_weight", weight, minimum=0) > 0
     if groups is None and positive:
         rule, remedy = "be given where fairness_weight is above 0", "Pass one value per row, or fairness_weight=0."

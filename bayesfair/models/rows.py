@@ -43,22 +43,33 @@ class Rows(dist.Distribution):
     pytree_data_fields = ("components", "units")
     pytree_aux_fields = ("family",)
     support = constraints.real_vector
+    _prepared = None, None
 
     def __init__(self, components: Components, units: Units, family: Family, *, validate_args=None):
         self.components, self.units, self.family = components, units, family
         n_columns = components.mean.shape[-1] + len(family.n_levels)
         super().__init__(batch_shape=(), event_shape=(n_columns,), validate_args=validate_args)
 
-    def log_joint(self, value) -> Float[Array, "obs clusters"]:
+    def prepared_for(self, value):
+        """The same law with `log_joint` of `value` (obs, columns) worked out: the density and psi of the same rows then
+        share it, and its gradient."""
+        row = Rows(self.components, self.units, self.family)
+        row._prepared = value, self.log_joint(value)
+        return row
+
+    def log_joint(self, value) -> Float[Array, "clusters obs"]:
         """log pi_k + log f(x_i; theta_k), in the units of X."""
+        known, log_joint = self._prepared
+        if value is known:
+            return log_joint
         dim = self.components.mean.shape[-1]
         x = (value[..., :dim] - self.units.middle) / self.units.scale
         table = Table(x, jnp.square(x).sum(-1), indicators(value[..., dim:], self.family.n_levels))
         return self.family.log_joint(self.components, table) - jnp.log(self.units.scale).sum()
 
     def log_prob(self, value, intermediates=None):
-        rows = value.reshape(-1, value.shape[-1])
-        return jax.nn.logsumexp(self.log_joint(rows), 1).reshape(value.shape[:-1])
+        rows = value if value.ndim == 2 else value.reshape(-1, value.shape[-1])
+        return jax.nn.logsumexp(self.log_joint(rows), 0).reshape(value.shape[:-1])
 
     def sample(self, key, sample_shape=()):
         key_label, key_row = jax.random.split(key)
@@ -83,8 +94,8 @@ class LabelledRows(Rows):
         dist.Distribution.__init__(self, label.shape, (n_columns,), validate_args=validate_args)
 
     def log_prob(self, value, intermediates=None):
-        density = self.log_joint(value) - jax.nn.log_softmax(self.components.weight)
-        return jnp.take_along_axis(density, self.label[:, None], 1)[:, 0]
+        density = self.log_joint(value) - jax.nn.log_softmax(self.components.weight)[:, None]
+        return jnp.take_along_axis(density, self.label[None], 0)[0]
 
     def sample(self, key, sample_shape=()):
         return self.sample_given(key, jnp.broadcast_to(self.label, (*sample_shape, *self.label.shape)))

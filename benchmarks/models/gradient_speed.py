@@ -37,7 +37,7 @@ def main():
         family = Family(covariance_type)
         mean = jnp.asarray(rng.normal(size=(k, dim)), jnp.float32)
         start = Components(jnp.zeros(k), mean, jnp.zeros(shape), jnp.zeros((k, 0)))
-        e_step = jax.jit(lambda c, t, f=family: jax.nn.softmax(f.log_joint(c, t), 1))
+        e_step = jax.jit(lambda c, t, f=family: jax.nn.softmax(f.log_joint(c, t), 0))
         model, settings = bf.models.fair_gaussian_mixture, {"n_components": k, "covariance_type": covariance_type}
         settings |= {"fairness_weight": 1.0}
         sites = trace(seed(model, 0)).get_trace(X, groups, **settings)

@@ -1,7 +1,8 @@
 """BigLearn-EM's tables: NMI on Glass, Letter, Pendigits and Vehicle, likelihood of held-out rows, the grid, missing values.
 
 BAYESFAIR_DATA=.../uci python benchmarks/paper/big_learn.py [--seeds 5] [--starts 4] [--data letter grid]
-reads the folder clustering beside uci
+
+It reads the folder `clustering` beside `uci`.
 """
 
 import argparse

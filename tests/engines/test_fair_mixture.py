@@ -68,11 +68,11 @@ def test_m_step_maximises_q(data, covariance_type):
     levels = np.random.default_rng(1).choice(list("xyz"), (600, 1)).astype(object)
     encoder, table = encoded(data[0], levels)
     family = Family(covariance_type, encoder.n_levels)
-    r = jax.nn.softmax(2 * jax.random.normal(jax.random.PRNGKey(0), (600, 3)), 1)
+    r = jax.nn.softmax(2 * jax.random.normal(jax.random.PRNGKey(0), (3, 600)), 0)
     best = family.m_step(random_components(covariance_type, 3, 2, 3), table, r)
 
     def q(parameters):
-        return (r * family.log_joint(parameters, table)).sum(1).mean()
+        return (r * family.log_joint(parameters, table)).sum(0).mean()
 
     gradient = jax.grad(q)(best)
     assert max(float(jnp.abs(part).max()) for part in gradient) < 2e-4
@@ -96,7 +96,7 @@ def test_one_iteration_without_penalty_is_one_em_step(data):
     problem = Problem(table, _fair_rows(table, groups, np.arange(600)))
     start = random_components("diag", 3, 2)
     state, _ = Ascent(family)(problem, start_state(start, Rule(0.0, np.inf, 0.0, 1.0), 0.02, 0))
-    em = family.m_step(start, table, jax.nn.softmax(family.log_joint(start, table), 1))
+    em = family.m_step(start, table, jax.nn.softmax(family.log_joint(start, table), 0))
     assert (
         Ascent(family).loss(state.parameters, problem, state.rule)
         <= Ascent(family).loss(em, problem, state.rule) + 1e-6
@@ -122,12 +122,12 @@ def test_gaps_and_penalty_are_the_metrics_of_the_house(data):
     for group in (data[1], three):
         rows = _fair_rows(table, encode_groups(group), np.arange(600))
         log_joint = Family("diag").log_joint(random_components("diag", 4, 2), table)
-        psi = jax.nn.softmax(log_joint, 1)
+        psi = jax.nn.softmax(log_joint, 0)
         np.testing.assert_allclose(
-            cluster_gaps(psi, rows.member).max(), bf.fairness.gap(np.asarray(psi), group), atol=2e-4
+            cluster_gaps(psi, rows.member).max(), bf.fairness.gap(np.asarray(psi).T, group), atol=2e-4
         )
         printed = penalty(log_joint, rows, Rule(jnp.float32(7.0), jnp.inf, 0.0, 1.0))
-        np.testing.assert_allclose(printed, 7 * bf.fairness.gap(np.asarray(psi), group), atol=2e-3)
+        np.testing.assert_allclose(printed, 7 * bf.fairness.gap(np.asarray(psi).T, group), atol=2e-3)
         allowed = penalty(log_joint, rows, Rule(jnp.float32(7.0), jnp.float32(1.0), 0.0, 1.0))
         assert allowed >= 0.0
 

@@ -53,7 +53,7 @@ def test_potentials_are_the_gradient_of_the_objective(data, objective):
     X, group = data
     code = np.unique(group, return_inverse=True)[1]
     problem = make_problem(X - X.mean(0), code, np.bincount(code) / len(code), objective)
-    log_s = jax.nn.log_softmax(jax.random.normal(jax.random.PRNGKey(1), (len(X), 3)), 1)
+    log_s = jax.nn.log_softmax(jax.random.normal(jax.random.PRNGKey(1), (3, len(X))), 0)
     descent = Descent(objective)
 
     def loss(s):
@@ -61,7 +61,7 @@ def test_potentials_are_the_gradient_of_the_objective(data, objective):
 
     state = descent.evaluate(problem, log_s, jnp.zeros((3, 3)), 0.7, 1.0)
     unfair = variational.fairness_potential(state.masses, problem.target, len(X))
-    ours = (state.potential + 0.7 * unfair.T[problem.group]) / len(X)
+    ours = (state.potential + 0.7 * unfair @ problem.member) / len(X)
     np.testing.assert_allclose(ours, jax.grad(loss)(jnp.exp(log_s)), rtol=2e-3, atol=2e-5)
 
 
@@ -145,7 +145,7 @@ def test_a_permutation_of_rows_changes_nothing(data):
         problem = make_problem((X - X.mean(0))[rows], code[rows], np.bincount(code) / len(code), "kmeans")
         est = VariationalFairClustering(3)
         run = est._descend(problem, (X - X.mean(0))[None, :3], [1.0]).best
-        labels.append(np.asarray(run.state.log_s.argmax(1)))
+        labels.append(np.asarray(run.state.log_s.argmax(0)))
     np.testing.assert_array_equal(labels[0][order], labels[1])
 
 

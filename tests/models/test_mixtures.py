@@ -97,7 +97,7 @@ def test_the_fairness_factor_is_the_gap_of_psi(kind):
 
 
 def test_the_smooth_gap_tends_to_the_gap_and_is_zero_when_fair():
-    member = mixtures.membership(GROUPS, 3)
+    member = mixtures.membership(GROUPS, 3).T
     psi = RNG.dirichlet(np.ones(4), 40)
     errors = [float(mixtures.smooth_gap(psi, member, tau)) - bf.fairness.gap(psi, GROUPS) for tau in (0.1, 0.01, 1e-3)]
     assert all(error <= 1e-6 for error in errors)
