@@ -20,7 +20,7 @@ from bayesfair.fairness import gap
 __all__ = ["FairMixture"]
 
 DEFAULT_GAP = 0.01
-MARGIN = 0.77  # of max_gap that the penalty aims at
+MARGIN = 0.74  # of max_gap that the penalty aims at
 WEIGHT = 30.0  # of the exact penalty to begin with, per observation
 # Starts are explored on a sub-sample. Under max_gap they begin hot, every component as wide as the data, and the
 # responsibilities that have to be fair sharpen step by step: from k-means clusters, tight unfair ones never came loose.
@@ -79,7 +79,7 @@ class FairMixture(Engine):
         solver="em",
         batch_size=None,
         subsample=None,
-        n_init=18,
+        n_init=24,
         max_iter=150,
         tol=1e-6,
         random_state=None,
