@@ -1,5 +1,6 @@
 """Rows of a mixture as a NumPyro distribution: labels summed out, the densities those of `engines.families`."""
 
+from copy import copy
 from typing import NamedTuple
 
 import jax
@@ -53,7 +54,7 @@ class Rows(dist.Distribution):
     def prepared_for(self, value):
         """The same law with `log_joint` of `value` (obs, columns) worked out: the density and psi of the same rows then
         share it, and its gradient."""
-        row = Rows(self.components, self.units, self.family)
+        row = copy(self)
         row._prepared = value, self.log_joint(value)
         return row
 

@@ -76,6 +76,19 @@ def test_pointwise_log_likelihood_is_that_of_scipy(kind):
     np.testing.assert_allclose(ours, logsumexp(expected_log_joint(kind), axis=1), rtol=2e-4, atol=2e-4)
 
 
+def test_rows_prepared_for_a_table_are_the_same_law():
+    family = mixtures.family_of("full", (), 3)
+    values = {name: jnp.asarray(value, jnp.float32) for name, value in sites_of("full").items()}
+    units, table = units_of(X, "full"), mixtures.rows_of(X, np.zeros((40, 0)))
+    plain = Rows(mixtures.assemble(family, units, values), units, family)
+    prepared = plain.prepared_for(table)
+    copied = jax.tree.map(lambda leaf: leaf + 0, prepared)
+    for rows in (table, table[::-1], table + 1):
+        for row in (prepared, copied):
+            np.testing.assert_array_equal(row.log_prob(rows), plain.log_prob(rows))
+    assert not np.allclose(plain.log_prob(table), plain.log_prob(table + 1))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_fairness_factor_is_the_gap_of_psi(kind):
     model, args, settings = model_of(kind)
