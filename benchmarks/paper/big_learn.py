@@ -70,14 +70,16 @@ def grid(seeds):
 
 
 def missing(seeds):
-    """NMI on Pendigits with a fifth of the entries taken away."""
+    """NMI on Pendigits with a fifth of the entries taken away, beside that of single starts on the whole table."""
     X, y = read("pendigits_train.mat")
     scores = []
     for seed in range(seeds):
         holes = np.where(np.random.default_rng(seed).random(X.shape) < 0.2, np.nan, X)
-        est = bf.BigLearnMixture(12, min_eigenvalue=1e-2, max_iter=10, random_state=seed).fit(holes)
-        scores.append(normalized_mutual_info_score(y, est.labels_))
-    print(f"pendigits with 20% missing: NMI {np.mean(scores):.3f}")
+        some = bf.BigLearnMixture(12, min_eigenvalue=1e-2, max_iter=60, random_state=seed).fit(holes)
+        whole = bf.BigLearnMixture(12, min_eigenvalue=1e-2, random_state=seed).fit(X)
+        scores.append([normalized_mutual_info_score(y, est.labels_) for est in (some, whole)])
+    holes, whole = np.mean(scores, 0)
+    print(f"pendigits with 20% missing: NMI {holes:.3f}, whole {whole:.3f}")
 
 
 def main():
