@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
+from scipy.special import logsumexp, softmax
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesfair._check import check_integer, check_number, message
@@ -281,15 +282,11 @@ class BigLearnMixture(Engine):
 
     def predict_proba(self, X):
         """Responsibilities (N, K); the weights for a row without any entry."""
-        log_joint = self._log_joint(X)
-        mass = np.exp(log_joint - log_joint.max(1, keepdims=True))
-        return mass / mass.sum(1, keepdims=True)
+        return softmax(self._log_joint(X), 1)
 
     def score_samples(self, X):
         """Log density of what every row has, (N,)."""
-        log_joint = self._log_joint(X)
-        most = log_joint.max(1)
-        return most + np.log(np.exp(log_joint - most[:, None]).sum(1))
+        return logsumexp(self._log_joint(X), 1)
 
     def score(self, X, y=None):
         """Mean log density."""

@@ -6,6 +6,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.special import logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -238,9 +239,9 @@ class FairMixture(Engine):
     def _finish(self, outcome, table, groups, fair):
         self._parameters = parameters = outcome.state.parameters
         self.fairness_weight_ = float(outcome.state.rule.weight)
-        log_joint = np.asarray(log_joint_of(self._family, parameters, table)).T
+        log_joint = np.asarray(log_joint_of(self._family, parameters, table).T, np.float64)
         self.labels_ = log_joint.argmax(1)
-        self.gap_, self.hard_gap_ = gap(_softmax(log_joint), groups), gap(self.labels_, groups)
+        self.gap_, self.hard_gap_ = gap(softmax(log_joint, 1), groups), gap(self.labels_, groups)
         self._describe(parameters)
         self._record(outcome, "raise max_iter or tol.", sign=-1)
         self.objective_trace_ = self.objective_trace_ - np.log(self._encoder.scale).sum()
@@ -261,7 +262,7 @@ class FairMixture(Engine):
     def _describe(self, parameters: Components):
         """Parameters in the units of X, in scikit-learn's shapes."""
         scale, spread = self._encoder.scale, np.asarray(parameters.spread, np.float64)
-        self.weights_ = _softmax(np.asarray(parameters.weight, np.float64)[None])[0]
+        self.weights_ = softmax(np.asarray(parameters.weight, np.float64))
         self.means_ = np.asarray(parameters.mean, np.float64) * scale + self._encoder.middle
         self.level_probabilities_ = np.exp(np.asarray(self._family.log_levels(parameters.logits)))
         if self.covariance_type == "full":
@@ -282,13 +283,11 @@ class FairMixture(Engine):
 
     def predict_proba(self, X):
         """psi_k(x), eq. (2): responsibilities (N, K), for unseen rows too."""
-        return _softmax(self._log_joint(X))
+        return softmax(self._log_joint(X), 1)
 
     def score_samples(self, X):
         """Log density of every row, (N,), in the units of X."""
-        log_joint = self._log_joint(X)
-        most = log_joint.max(1)
-        return most + np.log(np.exp(log_joint - most[:, None]).sum(1)) - np.log(self._encoder.scale).sum()
+        return logsumexp(self._log_joint(X), 1) - np.log(self._encoder.scale).sum()
 
     def score(self, X, y=None):
         """Mean log density."""
@@ -334,8 +333,3 @@ def _fair_rows(table, groups, rows) -> Rows:
         rule, remedy = "leave somebody of every group", "Raise subsample or batch_size, or merge small groups."
         raise ValueError(message("subsample", rule, f"none of {absent} among {len(rows)} rows", remedy))
     return Rows(_take(table, rows), membership(code, len(sizes)))
-
-
-def _softmax(log_joint):
-    mass = np.exp(log_joint - log_joint.max(1, keepdims=True), dtype=np.float64)
-    return mass / mass.sum(1, keepdims=True)
