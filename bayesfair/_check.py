@@ -5,7 +5,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
-__all__ = ["check_features", "check_integer", "check_number", "check_same_length", "message"]
+__all__ = ["check_features", "check_integer", "check_number", "check_same_index", "check_same_length", "message"]
 
 
 def message(argument, rule, value, remedy):
@@ -48,6 +48,17 @@ def check_same_length(argument, length, other, other_length):
                 "Take both from the same table, after the same filtering.",
             )
         )
+
+
+def check_same_index(argument, value, other, other_value):
+    """ValueError where both are pandas objects and their row indexes differ: matched by position they would mix up rows."""
+    index, wanted = (getattr(part, "index", None) for part in (value, other_value))
+    if not hasattr(index, "equals") or not hasattr(wanted, "equals") or index.equals(wanted):
+        return
+    begins = [", ".join(map(repr, part[:3].tolist())) for part in (index, wanted)]
+    got = f"one that begins with {begins[0]} where that of `{other}` begins with {begins[1]}"
+    remedy = f"Pass {argument}.loc[{other}.index], or {argument}.to_numpy() where rows do match by position."
+    raise ValueError(message(argument, f"have the row index of `{other}`", got, remedy))
 
 
 def check_features(X, *, argument="X"):

@@ -83,7 +83,7 @@ def fairlets_of(data: Data, composition) -> Decomposition:
     """The optimal decomposition of a table; every row alone for "singletons" and where there are no groups."""
     n_groups = len(data.groups.names)
     if n_groups > 1 and not (isinstance(composition, str) and composition == "singletons"):
-        return decompose(data.X, data.groups.code, composition, random_state=data.seed)
+        return decompose(data.X, data.groups, composition, random_state=data.seed)
     alone = singleton_capacities(data.groups.code, n_groups).lower
     return Decomposition(np.arange(len(alone), dtype=np.int32), alone, 0.0, 0.0, n_groups == 1)
 

@@ -1,6 +1,12 @@
 """Fairlets: compositions, optimal decomposition, and the rectangular loop on matrices with fixed margins."""
 
-from bayesfair.fairlets.capacities import Capacities, anchor_group, capacities, singleton_capacities
+from bayesfair.fairlets.capacities import (
+    Capacities,
+    anchor_group,
+    capacities,
+    rule_of_small_groups,
+    singleton_capacities,
+)
 from bayesfair.fairlets.decompose import Decomposition, decompose
 from bayesfair.fairlets.dissimilarity import Dissimilarity, resolve_dissimilarity
 from bayesfair.fairlets.hub import member_table
@@ -16,5 +22,6 @@ __all__ = [
     "member_table",
     "rectangular_loop",
     "resolve_dissimilarity",
+    "rule_of_small_groups",
     "singleton_capacities",
 ]

@@ -1,7 +1,7 @@
 """Compositions: how many members of each group every fairlet may hold."""
 
-from collections.abc import Sequence
-from math import gcd
+from collections.abc import Mapping, Sequence
+from math import ceil, gcd
 from numbers import Integral
 from typing import NamedTuple
 
@@ -9,9 +9,10 @@ import numpy as np
 
 from bayesfair._check import check_integer, message
 
-__all__ = ["Capacities", "anchor_group", "capacities", "singleton_capacities"]
+__all__ = ["Capacities", "anchor_group", "capacities", "rule_of_small_groups", "singleton_capacities"]
 
 LARGEST_EXACT_FAIRLET = 12  # "auto" takes the exact ratio up to fairlets of this many members, floor/ceil beyond
+LARGE_FAIRLET = 25  # members, or three per group: a group so small that fairlets are larger rules everything
 
 
 class Capacities(NamedTuple):
@@ -26,16 +27,17 @@ class Capacities(NamedTuple):
         return bool((self.lower == self.upper).all())
 
 
-def capacities(sizes, composition="auto"):
-    """`Capacities` of groups with these sizes, int (J,).
+def capacities(sizes, composition="auto", names=None):
+    """`Capacities` of groups with these sizes, int (J,), and `names`, by default "0", "1", ...
 
     Parameters
     ----------
     composition:
         "auto": the exact ratio p:q(:r...) where the sizes over their greatest common divisor sum to at most 12;
         otherwise one fairlet per member of the smallest group, the others' counts rounded down or up.
-        Integers (p, q, ...), one per group: that ratio exactly where the sizes allow it; otherwise as many fairlets as
-        come nearest to it, counts rounded down or up.
+        {group: count}, or counts in the order of the groups: that ratio exactly where the sizes allow it; otherwise as
+        many fairlets as come nearest to it, counts rounded down or up. A count of 0 lets fairlets go without a
+        group, of which balance is then not guaranteed.
         An integer m: that many fairlets, counts rounded down or up.
         An integer array (m, J): exactly that.
 
@@ -45,14 +47,40 @@ def capacities(sizes, composition="auto"):
 
     >>> capacities([221, 442]).lower[0].tolist()
     [1, 2]
+    >>> capacities([207, 235], {"M": 9, "F": 8}, names=("F", "M")).upper[0].tolist()
+    [8, 10]
     """
     sizes = np.asarray(sizes, dtype=np.int64)
+    names = tuple(map(str, range(len(sizes)) if names is None else names))
     if isinstance(composition, str):
         return _automatic(sizes, composition)
     if isinstance(composition, Integral):
-        return _even(sizes, _fairlet_count(sizes, composition))
+        return _even(sizes, _fairlet_count(sizes, composition, names))
+    if isinstance(composition, Mapping):
+        composition = _in_order(composition, sizes, names)
     table = _integer_array(composition)
-    return _ratio(sizes, table) if table.ndim == 1 else _exact(sizes, table)
+    return _ratio(sizes, table, names) if table.ndim == 1 else _exact(sizes, table, names)
+
+
+def rule_of_small_groups(sizes, names):
+    """What groups that are very small do to the fairlets of "auto", and what helps; "" where there are none.
+
+    Every fairlet holds a member of the smallest group, so that a handful of rows makes fairlets of hundreds.
+    """
+    sizes = np.asarray(sizes)
+    n_obs, fewest = int(sizes.sum()), int(sizes.min())
+    enough = ceil(n_obs / max(LARGE_FAIRLET, 3 * len(sizes)))
+    small = sizes < enough
+    if not small.any():
+        return ""
+    smallest = names[int(sizes.argmin())]
+    without = {name: int(count) for name, count in zip(names, sizes // sizes[~small].min())}
+    mergeable = f"min_group_size={enough} merges small groups into one; " if len(sizes) - small.sum() > 1 else ""
+    return (
+        f"Group {smallest!r} has {fewest:,} of {n_obs:,} rows and every fairlet needs one of them, so that there are "
+        f"{fewest:,} fairlets of about {n_obs // fewest:,} rows, and clusters are unions of these. Remedy: {mergeable}"
+        f"composition={without} lets fairlets go without small groups, whose balance is then not guaranteed."
+    )
 
 
 def singleton_capacities(code, n_groups):
@@ -69,7 +97,7 @@ def anchor_group(capacities):
 
 def _automatic(sizes, composition):
     if composition != "auto":
-        _refuse("be 'auto', integers per group, a number of fairlets or an (m, J) array", repr(composition))
+        _refuse("be 'auto', counts per group, a number of fairlets or an (m, J) array", repr(composition))
     count = gcd(*sizes.tolist())
     if sizes.sum() // count > LARGEST_EXACT_FAIRLET:
         count = int(sizes.min())
@@ -82,35 +110,53 @@ def _even(sizes, count):
     return Capacities(lower, lower + (sizes % count > 0))
 
 
-def _fairlet_count(sizes, composition):
-    remedy = f"The smallest group has {sizes.min()} members, and every fairlet needs one of them."
+def _fairlet_count(sizes, composition, names):
+    smallest = names[int(sizes.argmin())]
+    remedy = f"The smallest group, {smallest!r}, has {sizes.min()} members, and every fairlet needs one of them."
     return check_integer("composition", composition, maximum=int(sizes.min()), remedy=remedy)
 
 
-def _ratio(sizes, ratio):
-    if len(ratio) != len(sizes) or (ratio < 1).any():
-        _refuse(f"have one count of at least 1 for each of the {len(sizes)} groups", tuple(ratio.tolist()))
-    count = min(max(round(sizes.sum() / ratio.sum()), 1), int(sizes.min()))
+def _in_order(counts, sizes, names):
+    """The counts of {group: count} in the order of the groups; groups are known by their names, as text."""
+    named = {str(name): count for name, count in counts.items()}
+    if set(named) != set(names):
+        _refuse(f"have one count for each of the groups {_named(sizes, names)}", counts)
+    return [named[name] for name in names]
+
+
+def _ratio(sizes, ratio, names):
+    if len(ratio) != len(sizes) or (ratio < 0).any() or not ratio.any():
+        rule = f"have one count for each of the groups {_named(sizes, names)}, at least 0 and not all 0"
+        _refuse(rule, tuple(ratio.tolist()))
+    count = min(max(round(sizes.sum() / ratio.sum()), 1), int(sizes[ratio > 0].min()))
     found = _even(sizes, count)
     if ((found.lower > ratio) | (found.upper < ratio)).any():
-        _refuse(f"be near the ratio of the group sizes {tuple(sizes.tolist())}", tuple(ratio.tolist()))
+        rule = f"be near the ratio of the groups {_named(sizes, names)}, in that order"
+        remedy = "Name the groups, composition={group: count}, or pass 'auto' to let sizes differ by one."
+        raise ValueError(message("composition", rule, _named(ratio, names), remedy))
     return found
 
 
-def _exact(sizes, table):
+def _named(counts, names):
+    """ "F: 207, M: 235" """
+    return ", ".join(f"{name}: {count}" for name, count in zip(names, counts))
+
+
+def _exact(sizes, table, names):
     if table.ndim != 2 or table.shape[1] != len(sizes) or len(table) == 0:
-        _refuse(f"have one row per fairlet and one column for each of the {len(sizes)} groups", f"shape {table.shape}")
+        rule = f"have one row per fairlet and one column for each of the groups {_named(sizes, names)}"
+        _refuse(rule, f"shape {table.shape}")
     if (table < 0).any() or (table.sum(1) == 0).any():
         _refuse("hold counts of at least 0 and no empty fairlet", "such a row")
     if (table.sum(0) != sizes).any():
-        sums = tuple(table.sum(0).tolist())
-        _refuse(f"use every observation of the groups {tuple(sizes.tolist())}", f"columns that sum to {sums}")
+        rule = f"use every observation of the groups {_named(sizes, names)}"
+        _refuse(rule, f"columns that sum to {_named(table.sum(0), names)}")
     return Capacities(table, table)
 
 
 def _integer_array(composition):
     if not isinstance(composition, (Sequence, np.ndarray)):
-        _refuse("be 'auto', integers per group, a number of fairlets or an (m, J) array", repr(composition), TypeError)
+        _refuse("be 'auto', counts per group, a number of fairlets or an (m, J) array", repr(composition), TypeError)
     try:
         table = np.asarray(composition)
     except ValueError:

@@ -1,11 +1,12 @@
 """Fairlet decompositions: the optimum where it is a transport problem, the best found where it is not."""
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._check import check_features, check_same_length, message
-from bayesfair.fairlets.capacities import anchor_group, capacities
+from bayesfair._check import check_features, check_same_index, check_same_length, message
+from bayesfair.fairlets.capacities import anchor_group, capacities, rule_of_small_groups
 from bayesfair.fairlets.dissimilarity import resolve_dissimilarity
 from bayesfair.fairlets.hub import decompose_hubs, lower_bound
 from bayesfair.fairlets.transport import transport
@@ -54,7 +55,8 @@ def decompose(X, sensitive, composition="auto", *, dissimilarity="kmeans", power
 
     Where some group has exactly one member in every fairlet, these are anchors, the cost is the sum of D from the
     others to their anchor, and the optimum is found with its proof. Otherwise D is measured to the fairlet's own centre
-    and the result is a local optimum: `.optimal` and `.gap` say which.
+    and the result is a local optimum: `.optimal` and `.gap` say which. Warns where "auto" lets a group of a few rows make
+    fairlets of hundreds, and says what helps.
 
     Parameters
     ----------
@@ -68,6 +70,7 @@ def decompose(X, sensitive, composition="auto", *, dissimilarity="kmeans", power
     >>> decompose([[0.0], [1.0], [5.0], [6.0]], ["a", "b", "a", "b"]).fairlet.tolist()
     [0, 0, 1, 1]
     """
+    check_same_index("sensitive", sensitive, "X", X)
     X, groups = check_features(X), encode_groups(sensitive, argument="sensitive")
     check_same_length("sensitive", len(groups.code), "X", len(X))
     if len(groups.names) == 1:
@@ -75,7 +78,8 @@ def decompose(X, sensitive, composition="auto", *, dissimilarity="kmeans", power
         raise ValueError(message("sensitive", "have at least two groups", f"only {groups.names[0]!r}", remedy))
     dissimilarity = resolve_dissimilarity(dissimilarity, power)
     dissimilarity.check(X)
-    held, code = capacities(groups.sizes, composition), groups.code
+    held, code = capacities(groups.sizes, composition, groups.names), groups.code
+    _warn_of_small_groups(groups, composition)
     anchor = anchor_group(held)
     if anchor is None:
         fairlet = decompose_hubs(X, code, held, dissimilarity, np.random.default_rng(random_state))
@@ -84,6 +88,12 @@ def decompose(X, sensitive, composition="auto", *, dissimilarity="kmeans", power
     else:
         fairlet, cost, bound = _anchored(X, code, held, anchor, dissimilarity)
     return Decomposition(fairlet.astype(np.int32), _composition(fairlet, code, held), cost, bound, anchor is not None)
+
+
+def _warn_of_small_groups(groups, composition):
+    ruled = rule_of_small_groups(groups.sizes, groups.names) if isinstance(composition, str) else ""
+    if ruled:
+        warnings.warn(ruled, UserWarning, stacklevel=3)
 
 
 def _anchored(X, code, held, anchor, dissimilarity):

@@ -1,6 +1,12 @@
 """Groups of observations and the fairness of a clustering, each measure defined once."""
 
-from bayesfair.fairness.groups import Groups, encode_groups, groups_for_fit, target_proportions
+from bayesfair.fairness.groups import (
+    Groups,
+    encode_groups,
+    groups_for_fit,
+    merge_small_groups,
+    target_proportions,
+)
 from bayesfair.fairness.metrics import (
     additive_gap,
     balance,
@@ -25,6 +31,7 @@ __all__ = [
     "group_masses",
     "groups_for_fit",
     "kl_error",
+    "merge_small_groups",
     "report",
     "target_proportions",
 ]

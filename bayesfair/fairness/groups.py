@@ -8,13 +8,20 @@ from typing import NamedTuple
 import narwhals as nw
 import numpy as np
 
-from bayesfair._check import check_same_length, message
+from bayesfair._check import check_integer, check_same_length, message
 
-__all__ = ["Groups", "encode_groups", "encode_values", "groups_for_fit", "target_proportions"]
+__all__ = [
+    "Groups",
+    "encode_groups",
+    "encode_values",
+    "groups_for_fit",
+    "merge_small_groups",
+    "target_proportions",
+]
 
 
 class Groups(NamedTuple):
-    """The group of every observation. `code`: int32 (N,) in [J]; `names`: the J groups in sorted order."""
+    """The group of every observation. `code`: int32 (N,) in [J]; `names`: the J groups, as `encode_groups` in sorted order."""
 
     code: np.ndarray
     names: tuple[str, ...]
@@ -42,6 +49,39 @@ def encode_groups(sensitive_features, *, argument="sensitive_features"):
         return sensitive_features
     code, levels = encode_values(_rows(sensitive_features, argument), argument)
     return Groups(code, _names(levels))
+
+
+def merge_small_groups(sensitive, min_group_size, *, name="other"):
+    """`Groups` in which those of fewer than `min_group_size` rows are one group, the last, called `name`.
+
+    While that group is itself too small the next smallest one joins it, so that every group that is left holds
+    `min_group_size` rows. Balance then speaks of the merged group and not of its parts.
+
+    Raises
+    ------
+    ValueError: fewer than two groups would be left, or a larger group has that `name`.
+
+    >>> merge_small_groups(["a"] * 5 + ["b"] * 4 + ["c", "d"], 3).names
+    ('a', 'b', 'other')
+    """
+    groups = encode_groups(sensitive, argument="sensitive")
+    least = check_integer("min_group_size", min_group_size)
+    order, sizes = np.argsort(groups.sizes, kind="stable"), np.sort(groups.sizes)
+    n_small = int(np.searchsorted(sizes, least))
+    if n_small == 0:
+        return groups
+    n_merged = max(n_small, int(np.searchsorted(np.cumsum(sizes), least)) + 1)
+    if n_merged >= len(sizes):
+        rule, remedy = f"leave at least two groups of {least} rows", "Pass a smaller number, or None to merge nothing."
+        sizes_by_name = ", ".join(f"{group}: {size}" for group, size in zip(groups.names, groups.sizes))
+        raise ValueError(message("min_group_size", rule, f"groups {sizes_by_name}", remedy))
+    merged = {groups.names[at] for at in order[:n_merged]}
+    if name in set(groups.names) - merged:
+        rule, remedy = "not be the name of a group that stays", "Choose another name."
+        raise ValueError(message("merged_group_name", rule, repr(name), remedy))
+    names = (*(group for group in groups.names if group not in merged), name)
+    code = [len(names) - 1 if group in merged else names.index(group) for group in groups.names]
+    return Groups(np.array(code, np.int32)[groups.code], names)
 
 
 def target_proportions(sensitive):
@@ -112,8 +152,11 @@ def _is_nested(rows):
     return len(rows) > 0 and all(isinstance(row, list) for row in rows) and len(set(map(len, rows))) == 1
 
 
-def groups_for_fit(sensitive_features, n_obs):
-    """The groups of an estimator's `fit`; None warns and puts everyone in one group, a single group is refused."""
+def groups_for_fit(sensitive_features, n_obs, *, min_group_size=None, merged_group_name="other"):
+    """The groups of an estimator's `fit`; None warns and puts everyone in one group, a single group is refused.
+
+    `min_group_size`, `merged_group_name`: as in `merge_small_groups`; None merges nothing.
+    """
     if sensitive_features is None:
         warnings.warn(
             "No sensitive features given: plain clustering, without any fairness. "
@@ -127,7 +170,7 @@ def groups_for_fit(sensitive_features, n_obs):
     if len(groups.names) == 1:
         remedy = "Check the column, or pass sensitive_features=None for plain clustering."
         raise ValueError(message("sensitive_features", "have at least two groups", repr(groups.names[0]), remedy))
-    return groups
+    return groups if min_group_size is None else merge_small_groups(groups, min_group_size, name=merged_group_name)
 
 
 def _is_missing(value):

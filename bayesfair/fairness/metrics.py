@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.special import rel_entr
 
-from bayesfair._check import check_same_length, message
+from bayesfair._check import check_same_index, check_same_length, message
 from bayesfair.fairness.groups import encode_groups, encode_values, target_proportions
 
 __all__ = [
@@ -69,6 +69,7 @@ def kl_error(labels_or_soft, sensitive, target=None):
     J proportions in the order of the groups' names, or {name: proportion}; None is `target_proportions(sensitive)`.
     Empty clusters add nothing.
     """
+    check_same_index("labels", labels_or_soft, "sensitive", sensitive)
     groups = encode_groups(sensitive, argument="sensitive")
     return float(cluster_kl(group_masses(labels_or_soft, groups), check_target(target, groups)).sum())
 
@@ -80,8 +81,10 @@ def group_masses(labels_or_soft, sensitive):
 
     Raises
     ------
-    ValueError: lengths differ, missing labels, soft assignments that are negative, not finite or do not sum to one.
+    ValueError: lengths or pandas indexes differ, missing labels, soft assignments that are negative, not finite or do
+        not sum to one.
     """
+    check_same_index("labels", labels_or_soft, "sensitive", sensitive)
     groups = encode_groups(sensitive, argument="sensitive")
     assignment, levels = encode_assignment(labels_or_soft)
     check_same_length("labels", len(assignment), "sensitive", len(groups.code))

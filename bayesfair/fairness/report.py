@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bayesfair._check import check_features, check_same_length
+from bayesfair._check import check_features, check_same_index, check_same_length
 from bayesfair.fairness.groups import encode_groups
 from bayesfair.fairness.metrics import (
     check_target,
@@ -31,6 +31,8 @@ def report(labels, sensitive, X=None, *, target=None, overall=False):
     """
     import pandas as pd
 
+    check_same_index("labels", labels, "sensitive", sensitive)
+    check_same_index("X", X, "sensitive", sensitive)
     groups = encode_groups(sensitive, argument="sensitive")
     masses = group_masses(labels, groups)
     assignment, clusters = encode_assignment(labels)

@@ -5,10 +5,18 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from bayesfair._check import check_integer, message
-from bayesfair.fairlets import Capacities, anchor_group, capacities, decompose, member_table
+from bayesfair.fairlets import (
+    Capacities,
+    anchor_group,
+    capacities,
+    decompose,
+    member_table,
+    rule_of_small_groups,
+)
+from bayesfair.fairness import Groups
 from bayesfair.gibbs import temperature
 from bayesfair.gibbs.losses import Loss
 from bayesfair.gibbs.matchings import neighbour_matchings
@@ -23,10 +31,10 @@ TARGETS = ("joint", "cut", "optimal")
 
 
 class Problem(NamedTuple):
-    """The data as the sampler sees them. `code`: groups to be balanced, all zero where fairlets are singletons."""
+    """The data as the sampler sees them. `groups`: to be balanced, one where fairlets are singletons."""
 
     X: Float[np.ndarray, "obs dim"]
-    code: Int[np.ndarray, " obs"]
+    groups: Groups
     capacities: Capacities
     composition: object
     target: Target
@@ -43,15 +51,19 @@ def make_problem(X, groups, *, n_clusters, loss: Loss, target="joint", compositi
         remedy = "'joint' is eq. (9) of the paper; see the docstring for the others."
         raise ValueError(message("target", f"be one of {TARGETS}", repr(target), remedy))
     loss.dissimilarity.check(X)
-    code, sizes = np.asarray(groups.code), groups.sizes
     if isinstance(composition, str) and composition == "singletons":
-        code, sizes, composition = np.zeros_like(code), np.array([len(X)]), "auto"
-    held = capacities(sizes, composition)
-    n_fairlets = len(held.lower)
-    remedy = f"There are {n_fairlets} fairlets (n_samples = {len(X)}): ask for fewer clusters or smaller fairlets."
-    check_integer("n_clusters", n_clusters, maximum=n_fairlets, remedy=remedy)
-    matchings = _matchings(X, code, held, np.random.default_rng(seed)) if target != "optimal" else [[0]]
-    return Problem(X, code, held, composition, make_target(X, held, loss, n_clusters, matchings, name=target))
+        groups, composition = Groups(np.zeros(len(X), np.int32), ("everyone",)), "auto"
+    held = capacities(groups.sizes, composition, groups.names)
+    check_integer("n_clusters", n_clusters, maximum=len(held.lower), remedy=_fewer_clusters(groups, held, composition))
+    matchings = _matchings(X, groups.code, held, np.random.default_rng(seed)) if target != "optimal" else [[0]]
+    return Problem(X, groups, held, composition, make_target(X, held, loss, n_clusters, matchings, name=target))
+
+
+def _fewer_clusters(groups, held: Capacities, composition):
+    """What helps where there are more clusters than fairlets."""
+    n_fairlets, n_obs = len(held.lower), len(groups.code)
+    ruled = rule_of_small_groups(groups.sizes, groups.names) if isinstance(composition, str) else ""
+    return f"There are {n_fairlets} fairlets (n_samples = {n_obs}): ask for fewer clusters or smaller fairlets. {ruled}".strip()
 
 
 def _matchings(X, code, held: Capacities, rng):
@@ -66,7 +78,7 @@ def _matchings(X, code, held: Capacities, rng):
 def start_run(problem: Problem, *, inverse_temperature, num_chains, seed, reallocation="auto", inner_steps=10) -> Run:
     """Chains at the optimal (or best found) decomposition, a k-means++ clustering each, temperatures to match."""
     target, rng = problem.target, np.random.default_rng(seed)
-    members = jnp.asarray(member_table(_decomposition(problem, seed), problem.code, problem.capacities.upper))
+    members = jnp.asarray(member_table(_decomposition(problem, seed), problem.groups.code, problem.capacities.upper))
     clusters = start_clusterings(target, members, num_chains, rng)
     losses = [tuple(map(float, _losses(target, Allocation(members, cluster)))) for cluster in clusters]
     best = int(np.argmin([temperature.total_loss(target, *pair) for pair in losses]))
@@ -85,7 +97,7 @@ def _decomposition(problem: Problem, seed):
         return np.arange(len(problem.X))
     return decompose(
         problem.X,
-        problem.code,
+        problem.groups,
         problem.composition,
         dissimilarity=problem.target.loss.dissimilarity,
         random_state=seed,

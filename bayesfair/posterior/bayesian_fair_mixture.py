@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._check import check_integer, check_number, message
+from bayesfair._check import check_integer, check_number, check_same_index, message
 from bayesfair.engines.base import check_distinct
 from bayesfair.engines.tables import Encoder, categorical_positions, encoder_of, fit_encoder, read_columns
 from bayesfair.fairness import Groups, gap, groups_for_fit
@@ -119,6 +119,7 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
         """
         self._check_settings()
+        check_same_index("sensitive_features", sensitive_features, "X", X)
         columns = read_columns(self, X, self.categorical_features, reset=True)
         groups = groups_for_fit(sensitive_features, len(columns.continuous))
         self._encoder = fit_encoder(columns, one_scale=False)

@@ -7,8 +7,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesfair import gibbs
-from bayesfair._check import check_integer, message
-from bayesfair.fairness import Groups, encode_groups, groups_for_fit
+from bayesfair._check import check_integer, check_same_index, message
+from bayesfair.fairness import Groups, groups_for_fit
 from bayesfair.gibbs.run import Run
 from bayesfair.gibbs.sampler import ChainState, Schedule
 from bayesfair.gibbs.target import Allocation, InverseTemperatures
@@ -35,8 +35,10 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
     target: "joint", exactly eq. (9). "cut": B ~ exp(-lambda_f L_f), then C | B ~ exp(-lambda_c L_c), approached by
         `inner_steps` reallocations per sweep (one would not be exact; Plummer 2015). "optimal": B fixed at the
         optimal decomposition.
-    composition: members of each group per fairlet, see `bayesfair.fairlets.capacities`; "singletons" is clustering
-        without fairness.
+    composition: members of each group per fairlet, {group: count} or as `bayesfair.fairlets.capacities` has it;
+        "singletons" is clustering without fairness.
+    min_group_size, merged_group_name: groups of fewer rows become one group of that name first, see
+        `bayesfair.fairness.merge_small_groups`; None merges nothing.
     inverse_temperature: "dispersion", lambda = 1 / (2 sigma^2) sampled from its conjugate law, from which lambda_f and
         lambda_c follow (a `bayesfair.gibbs.Dispersion` sets its gamma prior; under the cut lambda_f stays where it
         starts); "holmes-walker", fixed by Holmes and Walker (2017); a pair (lambda_f, lambda_c), fixed.
@@ -69,6 +71,8 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
         power=1.0,
         target="joint",
         composition="auto",
+        min_group_size=None,
+        merged_group_name="other",
         inverse_temperature="dispersion",
         reallocation="auto",
         inner_steps=10,
@@ -84,6 +88,8 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
         self.power = power
         self.target = target
         self.composition = composition
+        self.min_group_size = min_group_size
+        self.merged_group_name = merged_group_name
         self.inverse_temperature = inverse_temperature
         self.reallocation = reallocation
         self.inner_steps = inner_steps
@@ -107,9 +113,10 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
             check_integer(name, getattr(self, name))
         check_integer("num_warmup", self.num_warmup, minimum=0)
         temperature = gibbs.resolve_temperature(self.inverse_temperature)
+        check_same_index("sensitive_features", sensitive_features, "X", X)
         names = getattr(X, "columns", None)
         X = validate_data(self, X, dtype=np.float64, order="C")
-        groups = groups_for_fit(sensitive_features, len(X))
+        groups = self._groups(sensitive_features, len(X))
         self._names = {
             "feature_names": None if names is None else [str(name) for name in names],
             "group_names": list(groups.names),
@@ -136,7 +143,8 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
         check_is_fitted(self, "posterior_")
         num_draws = check_integer("num_draws", self.num_draws if num_draws is None else num_draws)
         known, groups = self.posterior_["observed_data"]["X"].values, self._known_groups()
-        _check_same_data(known, groups, X, sensitive_features)
+        given = None if sensitive_features is None else self._groups(sensitive_features, len(known))
+        _check_same_data(known, groups, X, given)
         target = self._problem(known, groups).target
         run, draws = gibbs.draw(self._run, target, num_draws, self.thinning, self.progress_bar)
         return self._finish(known, groups, run, gibbs.concatenate([_draws_of(self.posterior_), draws]))
@@ -172,6 +180,10 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
         estimator = cls(**{**parameters, "loss": parameters["loss"] if loss is None else loss})
         estimator._seed, estimator._names = settings["seed"], settings["names"]
         return estimator._adopt(tree, settings)
+
+    def _groups(self, sensitive_features, n_obs):
+        settings = {"min_group_size": self.min_group_size, "merged_group_name": self.merged_group_name}
+        return groups_for_fit(sensitive_features, n_obs, **settings)
 
     def _problem(self, X, groups):
         return gibbs.make_problem(
@@ -224,14 +236,12 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
         return Groups(self.posterior_["constant_data"]["group"].values, tuple(self._names["group_names"]))
 
 
-def _check_same_data(known, groups, X, sensitive_features):
+def _check_same_data(known, groups, X, given):
     remedy = "resume() goes on with the data of the fit: leave them out, or fit anew."
     if X is not None and not np.array_equal(np.asarray(X, dtype=float), known):
         raise ValueError(message("X", "be the table of the fit", "other data", remedy))
-    if sensitive_features is not None:
-        given = encode_groups(sensitive_features)
-        if given.names != groups.names or not np.array_equal(given.code, groups.code):
-            raise ValueError(message("sensitive_features", "be the groups of the fit", "other groups", remedy))
+    if given is not None and (given.names != groups.names or not np.array_equal(given.code, groups.code)):
+        raise ValueError(message("sensitive_features", "be the groups of the fit", "other groups", remedy))
 
 
 def _draws_of(tree):

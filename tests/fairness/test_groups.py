@@ -7,7 +7,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from bayesfair.fairness import Groups, encode_groups, target_proportions
+import bayesfair as bf
+from bayesfair.fairness import Groups, encode_groups, merge_small_groups, target_proportions
 
 SEX, RACE = ["M", "F", "M", "F", "M"], ["b", "a", "a", "a", "b"]
 ONE_COLUMN = {
@@ -163,3 +164,66 @@ def test_input_that_names_no_groups_is_refused(sensitive, error, text):
 def test_the_error_names_the_argument_of_the_caller():
     with pytest.raises(ValueError, match=r"^`sensitive` must"):
         target_proportions([])
+
+
+SIZES = {"a": 100, "b": 90, "c": 7, "d": 5, "e": 2}
+MANY = np.repeat(list(SIZES), list(SIZES.values()))
+
+
+@pytest.mark.parametrize(
+    ("least", "names", "sizes"),
+    [
+        (1, ("a", "b", "c", "d", "e"), [100, 90, 7, 5, 2]),
+        (2, ("a", "b", "c", "d", "e"), [100, 90, 7, 5, 2]),
+        (3, ("a", "b", "c", "other"), [100, 90, 7, 7]),  # e alone is too small, so that d joins it
+        (6, ("a", "b", "c", "other"), [100, 90, 7, 7]),
+        (8, ("a", "b", "other"), [100, 90, 14]),
+        (20, ("a", "other"), [100, 104]),
+    ],
+)
+def test_small_groups_are_merged_until_every_group_is_large_enough(least, names, sizes):
+    merged = merge_small_groups(MANY, least)
+    assert merged.names == names
+    assert merged.sizes.tolist() == sizes
+    known = dict(zip(MANY, np.array(merged.names)[merged.code]))
+    assert all(new in (old, "other") for old, new in known.items())
+
+
+@pytest.mark.parametrize(
+    ("least", "name", "text"),
+    [(101, "other", "leave at least two groups of 101 rows"), (3, "a", "not be the name of a group that stays")],
+)
+def test_merging_that_cannot_be_is_told(least, name, text):
+    with pytest.raises(ValueError, match=text):
+        merge_small_groups(MANY, least, name=name)
+
+
+def test_the_merged_group_may_take_the_name_of_one_of_its_parts():
+    assert merge_small_groups(MANY, 3, name="e").names == ("a", "b", "c", "e")
+
+
+PEOPLE = pd.DataFrame({"x": [0.0, 1.0, 5.0, 6.0], "y": [0.0, 1.0, 0.0, 2.0]}, index=[10, 11, 12, 13])
+SHUFFLED = pd.Series(["F", "M", "F", "M"], index=[13, 12, 11, 10])
+LABELS = pd.Series([0, 1, 0, 1], index=PEOPLE.index)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda s: bf.GibbsFairClustering(2).fit(PEOPLE, sensitive_features=s),
+        lambda s: bf.BayesianFairMixture(2).fit(PEOPLE, sensitive_features=s),
+        lambda s: bf.fairlets.decompose(PEOPLE, s),
+        lambda s: bf.fairness.balance(LABELS, s),
+        lambda s: bf.fairness.kl_error(LABELS, s),
+        lambda s: bf.fairness.report(LABELS, s),
+        lambda s: bf.fairness.report(LABELS.to_numpy(), s, PEOPLE),
+    ],
+)
+def test_rows_of_two_pandas_objects_are_not_matched_by_position_where_their_indexes_differ(call):
+    with pytest.raises(ValueError, match=r"must have the row index of .* begins with 1"):
+        call(SHUFFLED)
+
+
+def test_equal_indexes_and_objects_without_one_are_matched():
+    assert bf.fairness.balance(LABELS, SHUFFLED.loc[LABELS.index]) == bf.fairness.balance(LABELS, ["M", "F", "M", "F"])
+    assert bf.fairness.balance(LABELS.tolist(), SHUFFLED) == bf.fairness.balance(LABELS, SHUFFLED.to_numpy())
