@@ -4,6 +4,7 @@ The site itself is built by `make docs`, which needs Sphinx; nothing here does.
 """
 
 import re
+import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -49,6 +50,32 @@ def test_every_estimator_is_described():
     text = (REFERENCE / "estimators.md").read_text()
     assert set(names_on("estimators")) == ESTIMATORS
     assert set(re.findall(r"autoclass:: (\w+)", text)) == ESTIMATORS
+
+
+@pytest.mark.parametrize("name", sorted(ESTIMATORS))
+def test_every_method_of_an_estimator_is_described(name):
+    text = (REFERENCE / "estimators.md").read_text()
+    shown = re.search(rf"autoclass:: {name}\n   :members: (.+)", text)[1].split(", ")
+    ours = [kind for kind in getattr(bayesfair, name).__mro__ if kind.__module__.startswith("bayesfair.")]
+    methods = {method for kind in ours for method, value in vars(kind).items() if callable(value) or is_class(value)}
+    assert set(shown) == {method for method in methods if not method.startswith("_")}
+
+
+def is_class(value):
+    return isinstance(value, classmethod)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_code_on_the_front_pages_names_nothing_that_it_did_not_make(page):
+    code = "\n".join(re.findall(r"```python\n(.*?)```", (DOCS.parent / page).read_text(), re.DOTALL))
+    assert code
+    assert undefined_names(code) == ""
+    assert "np" in undefined_names(code + "\nprint(np.pi)")
+
+
+def undefined_names(code):
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--quiet", "--select", "F821", "-"]
+    return subprocess.run(command, input=code, capture_output=True, text=True).stdout
 
 
 def test_pages_that_are_linked_exist():
