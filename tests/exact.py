@@ -20,6 +20,10 @@ CASES = {  # group sizes, composition, clusters
     "floor/ceil": ((3, 4), 3, 2),
     "floor/ceil hubs": ((4, 5), 2, 1),
     "three groups": ((3, 3, 3), "auto", 2),
+    "unequal": ((3, 5), ((1, 3), (1, 1), (1, 1)), 2),
+    "unequal, one alone": ((3, 3), ((1, 2), (1, 0), (1, 1)), 2),
+    "unequal hubs": ((4, 5), ((2, 3), (2, 2)), 1),
+    "unequal hubs, one lacks a group": ((3, 4), ((2, 1), (0, 2), (1, 1)), 2),
     "singletons": ((4,), "auto", 2),
 }
 LOSSES = ("kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary")

@@ -36,7 +36,7 @@ def draw_pairing(key, target: Target, rows: Rows) -> Pairing:
     matching = target.matchings[jax.random.randint(key_match, (), 0, target.matchings.shape[0])]
     shift = jax.random.randint(key_match, (), 0, target.n_fairlets)
     group = draw_group(key_group, target)
-    slot = draw_slots(key_slot, target, group, (target.n_fairlets,))
+    slot = draw_slots(key_slot, target, group)
     if target.free_sizes:
         slot = jnp.where(exchange, phantom_slots(target, group, rows, slot), slot)
     random = Pairing(reflection(target.n_fairlets, shift), slot)

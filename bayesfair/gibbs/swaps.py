@@ -41,19 +41,24 @@ def draw_group(key, target: Target) -> Int[Array, ""]:
     return slot_group[slots[jax.random.randint(key, (), 0, len(target.swap_slots))]]
 
 
-def draw_slots(key, target: Target, group, shape) -> Int[Array, " fairlets"]:
-    """A slot of `group` for every fairlet, uniformly."""
-    slot_group = jnp.asarray(target.slot_group)
-    width, start = (slot_group == group).sum(), jnp.argmax(slot_group == group)
-    offset = jnp.floor(jax.random.uniform(key, shape) * width).astype(jnp.int32)
-    return start + jnp.minimum(offset, width - 1)
+def draw_slots(key, target: Target, group) -> Int[Array, " fairlets"]:
+    """A slot of `group` for every fairlet, uniform over the ones that it may fill.
+
+    Where capacities are fixed these are its members' in every state, the slots beyond them empty for good: two fairlets
+    of different capacities a and b offer with probability 1 / (a b) before a swap and after it. A fairlet that may hold
+    none offers its empty slot, which `fits` refuses.
+    """
+    capacity, start = target.upper[:, group], jnp.argmax(jnp.asarray(target.slot_group) == group)
+    offset = jnp.floor(jax.random.uniform(key, capacity.shape) * capacity).astype(jnp.int32)
+    return start + jnp.maximum(jnp.minimum(offset, capacity - 1), 0)
 
 
 def phantom_slots(target: Target, group, rows: Rows, otherwise) -> Int[Array, " fairlets"]:
-    """The empty slot of `group` where a fairlet has one, else the slot in `otherwise`.
+    """The empty slot of `group` where a fairlet has one, else the slot in `otherwise`; for free sizes only.
 
     Offering the empty slot to a full partner moves an extra member across. Reversed, the partner has the empty slot and
-    this fairlet is the full one: both offer with the same probability, as free capacities are alike in all fairlets.
+    this fairlet is the full one: both offer with the same probability, as free capacities are alike in all fairlets and
+    leave each at most one slot empty.
     """
     empty = ~rows.present & (jnp.asarray(target.slot_group) == group)
     return jnp.where(empty.any(1), jnp.argmax(empty, 1), otherwise)
@@ -76,7 +81,7 @@ def propose(target: Target, rows: Rows, energy, cluster, temperatures, centers, 
     swapped = target.replace_slot(rows, pairing.slot, incoming)
     new_energy = energies(target, swapped, cluster, temperatures, centers)
     change = energy - new_energy
-    if target.free_sizes:
+    if target.has_phantoms:
         change = jnp.where(fits(target, swapped, pairing.slot), change, -jnp.inf)
     change = settled(change)
     # a + b == b + a exactly, so both ends of a pair see the same ratio and decide alike.

@@ -36,11 +36,13 @@ pytestmark = pytest.mark.usefixtures("x64")
 
 TOLERANCE = 1e-10
 CAUGHT = 1e-4
-SMALL = ("1:1", "2:3 hubs", "two-member hubs", "floor/ceil", "three groups")
+UNEQUAL = tuple(case for case in CASES if case.startswith("unequal"))
+SMALL = ("1:1", "2:3 hubs", "two-member hubs", "floor/ceil", "three groups", *UNEQUAL)
 BREGMAN = tuple(loss for loss in LOSSES if not is_norm(loss))
 EXCHANGED = InverseTemperatures(TEMPERATURES.clustering, TEMPERATURES.fairlet)
 PAIRS = [(case, "kmeans") for case in CASES] + [("floor/ceil", loss) for loss in LOSSES[1:]]
 PAIRS += [("two-member hubs", loss) for loss in LOSSES[1:]]
+PAIRS += [("unequal", "kl"), ("unequal hubs, one lacks a group", "manhattan"), ("unequal, one alone", "binary")]
 
 
 def units_of(t, s):
@@ -326,25 +328,48 @@ def swap_matrix(t, temperatures, centers, pairings, round_ratio=log_round_ratio)
     return with_rest(P)
 
 
-def uniform_slots(t, partners, exchange=False):
-    """All choices of a slot per fairlet within each group that swaps, for each of the partners."""
-    group_of = np.array(t.target.slot_group)
-    groups = sorted({int(group_of[slot]) for slot in t.target.swap_slots})
+def uniform_slots(t, partners, exchange=False, capacity=None):
+    """All choices of a slot per fairlet within each group that swaps, for each of the partners.
+
+    `capacity` (fairlets, groups): how many slots a fairlet chooses from, by default those of `draw_slots`.
+    """
+    target, group_of = t.target, np.array(t.target.slot_group)
+    capacity = np.asarray(target.upper) if capacity is None else capacity
+    groups = sorted({int(group_of[slot]) for slot in target.swap_slots})
     choices = [
         (p, slots, group)
         for group in groups  # any fixed law of the group will do: each group's swaps are a kernel of their own
         for p in partners
-        for slots in product(np.flatnonzero(group_of == group), repeat=t.target.n_fairlets)
+        for slots in product(*(np.flatnonzero(group_of == group)[: max(n, 1)] for n in capacity[:, group]))
     ]
     partner, slot, group_index = (jnp.asarray(np.array(column)) for column in zip(*choices))
 
     def pairings(rows):
         if not exchange:
             return Pairing(partner, slot)
-        offered = jax.vmap(lambda g, s: swaps.phantom_slots(t.target, g, rows, s))(group_index, slot)
+        offered = jax.vmap(lambda g, s: swaps.phantom_slots(target, g, rows, s))(group_index, slot)
         return Pairing(partner, offered)
 
     return pairings
+
+
+@pytest.mark.parametrize("case", ["1:2", "floor/ceil hubs", "three groups", *UNEQUAL])
+def test_slots_are_offered_uniformly_up_to_the_capacity_of_each_fairlet(case):
+    """Against the choices that `uniform_slots` enumerates, 2,000 draws: chi-squared, fails once in 10,000 by chance."""
+    from scipy.stats import chisquare
+
+    t = tiny(case)
+    group = t.target.slot_group[t.target.swap_slots[-1]]
+    slots = np.flatnonzero(np.array(t.target.slot_group) == group)
+    keys = jax.random.split(jax.random.PRNGKey(0), 2000)
+    drawn = np.asarray(jax.vmap(lambda key: swaps.draw_slots(key, t.target, group))(keys))
+    for offered, capacity in zip(drawn.T, t.capacities.upper[:, group]):
+        count = (offered[:, None] == slots).sum(0)
+        expected = np.zeros(len(slots))
+        expected[: max(capacity, 1)] = len(keys) / max(capacity, 1)
+        np.testing.assert_array_equal(count[expected == 0], 0)
+        if capacity > 1:
+            assert chisquare(count[expected > 0], expected[expected > 0]).pvalue > 1e-5
 
 
 def reflections(t):
@@ -369,7 +394,7 @@ def test_exchange_of_extras_is_exact_given_the_centers(case):
     assert invariance_error(naive_augmented(t, "kmeans", centers), P) < TOLERANCE
 
 
-@pytest.mark.parametrize("case", ["1:1, four fairlets", "three groups", "floor/ceil"])
+@pytest.mark.parametrize("case", ["1:1, four fairlets", "three groups", "floor/ceil", "unequal", "unequal, one alone"])
 def test_near_swaps_of_anchors_are_exact(case):
     t = tiny(case)
     centers = some_centers(t, "kmeans")
@@ -377,7 +402,7 @@ def test_near_swaps_of_anchors_are_exact(case):
     assert invariance_error(naive_augmented(t, "kmeans", centers), P) < TOLERANCE
 
 
-@pytest.mark.parametrize("case", ["2:3 hubs", "floor/ceil hubs"])
+@pytest.mark.parametrize("case", ["2:3 hubs", "floor/ceil hubs", "unequal hubs", "unequal hubs, one lacks a group"])
 def test_near_swaps_of_observations_are_exact(case):
     """Each draw of the priorities is a kernel of its own that leaves the target invariant."""
     t = tiny(case)
@@ -413,6 +438,19 @@ def test_swap_check_catches_planted_bugs():
     assert invariance_error(pi, swap_matrix(t, EXCHANGED, centers, pairings)) > CAUGHT
     bug = swap_matrix(t, TEMPERATURES, centers, pairings, lambda *_: jnp.zeros(()))  # normaliser of W forgotten
     assert invariance_error(pi, bug) > CAUGHT
+
+
+@pytest.mark.parametrize("case", UNEQUAL)
+def test_swaps_that_break_a_fixed_composition_are_caught(case, monkeypatch):
+    """The guarantee rests on `fits`: with slots that only another fairlet may fill and no check, fairlets change size."""
+    t = tiny(case)
+    centers, width = some_centers(t, "kmeans"), np.broadcast_to(t.capacities.upper.max(0), t.capacities.upper.shape)
+    wide = uniform_slots(t, reflections(t), capacity=width)
+    pi = naive_augmented(t, "kmeans", centers)
+    assert invariance_error(pi, swap_matrix(t, TEMPERATURES, centers, wide)) < TOLERANCE
+    monkeypatch.setattr(swaps, "fits", lambda target, rows, slot: jnp.ones(len(rows.members), bool))
+    with pytest.raises(KeyError):  # a state outside the support
+        swap_matrix(t, TEMPERATURES, centers, wide)
 
 
 def loop_matrix(t, temperatures, ratio=loop.log_swap_ratio):

@@ -5,7 +5,7 @@ from collections import Counter
 import jax
 import numpy as np
 import pytest
-from exact import TEMPERATURES, joint, naive_losses, normalise, tiny
+from exact import CASES, TEMPERATURES, joint, naive_losses, normalise, tiny
 
 from bayesfair.gibbs import Dispersion
 from bayesfair.gibbs.run import Run, chain_keys, draw
@@ -56,12 +56,31 @@ NOISE = 0.03
         ("1:1", "manhattan", {}),
         ("floor/ceil", "manhattan", {"reallocation": "blocked"}),
         ("1:1", "kmeans", {"swaps": "sequential"}),
+        ("unequal", "kmeans", {}),
+        ("unequal, one alone", "kmeans", {"reallocation": "blocked"}),
+        ("unequal hubs, one lacks a group", "kmeans", {}),
+        ("unequal hubs, one lacks a group", "manhattan", {}),
     ],
 )
 def test_draws_agree_with_enumeration(case, loss, choices):
     t = tiny(case, loss, dtype=np.float32)
     _, draws = draw(start(t, **choices), t.target, 20_000)
     assert distance_to(label_law(t, joint(t, loss)), draws) < NOISE
+
+
+@pytest.mark.parametrize("case", ["unequal", "unequal, one alone", "unequal hubs", "unequal hubs, one lacks a group"])
+@pytest.mark.parametrize("loss", ["kmeans", "manhattan"])
+def test_every_draw_has_the_composition_it_was_given(case, loss):
+    t = tiny(case, loss, dtype=np.float32)
+    run, seen = start(t), set()
+    for _ in range(100):
+        run, _ = draw(run, t.target, 1, thinning=3)
+        for members in np.asarray(run.states.allocation.members):
+            held = [[(t.code[row[row < len(t.X)]] == g).sum() for g in range(2)] for row in members]
+            np.testing.assert_array_equal(held, CASES[case][1])
+            assert len(set(members[members < len(t.X)].tolist())) == len(t.X)
+            seen.add(members.tobytes())
+    assert len(seen) > 2
 
 
 def test_sampled_dispersion_agrees_with_enumeration():
