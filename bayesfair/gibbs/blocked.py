@@ -36,16 +36,13 @@ def proposal_logits(target: Target, units: Units, centers, inverse_temperature) 
     return -inverse_temperature * units.weight[:, None] * target.loss.divergences(units.center, centers)
 
 
-def log_normalizers(target: Target, means, inverse_temperature):
-    """sum_k log g_k, and +inf where a cluster is empty: such clusterings have probability zero."""
-    logs = target.loss.augmentation.log_normalizer(inverse_temperature, means)
-    return jnp.where((means.count > 0).all(), logs.sum(), jnp.inf)
-
-
 def log_block_ratio(target: Target, old: Units, new: Units, inverse_temperature):
-    """log prod_k g_k / g'_k: what is left of the ratio after a proposal drawn from the softmax, or local in m."""
+    """log prod_k g_k / g'_k, -inf where `new` leaves a cluster empty: what is left of the ratio after a proposal drawn
+    from the softmax, or local in m."""
     before, after = cluster_means(old, target.n_clusters), cluster_means(new, target.n_clusters)
-    return log_normalizers(target, before, inverse_temperature) - log_normalizers(target, after, inverse_temperature)
+    log_normalizer = target.loss.augmentation.log_normalizer
+    change = log_normalizer(inverse_temperature, before) - log_normalizer(inverse_temperature, after)
+    return jnp.where((after.count > 0).all(), change.sum(), -jnp.inf)
 
 
 def reallocate(key, target: Target, units: Units, centers, inverse_temperature, n_blocks: int = 1):

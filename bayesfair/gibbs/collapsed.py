@@ -3,11 +3,12 @@
 Works for every loss: takes a unit out, asks the loss what joining each cluster would cost, draws, puts it back.
 """
 
+from itertools import accumulate
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from bayesfair._arrays import short_sum
 from bayesfair.gibbs.losses import Units
 from bayesfair.gibbs.target import Target
 
@@ -27,15 +28,16 @@ def unit_law(target: Target, stats, count, i, center, weight, old, inverse_tempe
 
 
 def draw_cluster(uniform, logits):
-    """A category by inverse CDF from one uniform number (last axis)."""
+    """A category by inverse CDF from one uniform number in [0, 1) (last axis); never one of mass zero.
+
+    The threshold lies above zero and is at most the running sum's own last value, so that neither a uniform number of 0
+    nor rounding of the sum reaches clusters without mass at either end.
+    """
     mass = jnp.exp(logits - logits.max(-1, keepdims=True))
-    threshold = uniform * short_sum(mass)
     # Written out, the running sum fuses with the comparison; cumsum over a short axis takes six times as long.
-    cluster, running = jnp.zeros(uniform.shape, jnp.int32), jnp.zeros_like(threshold)
-    for k in range(logits.shape[-1] - 1):
-        running += mass[..., k]
-        cluster += running < threshold
-    return cluster
+    running = list(accumulate(mass[..., k] for k in range(mass.shape[-1])))
+    threshold = jnp.maximum(uniform * running[-1], jnp.finfo(mass.dtype).tiny)
+    return sum((below < threshold for below in running[:-1]), jnp.zeros(uniform.shape, jnp.int32))
 
 
 def reallocate(key, target: Target, units: Units, inverse_temperature):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import gammaln, xlogy
 from jaxtyping import Array, Float, Int
 
@@ -84,6 +85,34 @@ class Loss:
         return jax.vmap(joined)(jnp.arange(n_clusters)) - self.cluster_losses(stats, n_clusters)
 
 
+SERIES_FROM = 4.0  # below it the closed forms are good to 1e-6 in float32, above it the series to 1e-10 in float64
+STIRLING = np.array([1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360])
+HALF_STEP = -(1 - 2.0 ** (1 - 2 * np.arange(1, 7))) * STIRLING
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+def _stirling_remainder(s):
+    """R(s) = log Gamma(s) - (s - 1/2) log s + s - log(2 pi) / 2 for s > 0, which falls to 0 as 1 / (12 s).
+
+    Normalisers of conjugate centres are differences of terms of order s log s, of which float32 keeps nothing at s = 1e6;
+    written with R and `_half_step_remainder` these terms never arise.
+    """
+    closed = gammaln(s) - (s - 0.5) * jnp.log(s) + s - HALF_LOG_2PI
+    return jnp.where(s < SERIES_FROM, closed, _odd_powers(STIRLING, s))
+
+
+def _half_step_remainder(s):
+    """Q(s) = log Gamma(s + 1/2) - s log s + s - log(2 pi) / 2 for s >= 0: -log(2) / 2 at 0, rises to 0 as -1 / (24 s)."""
+    closed = gammaln(s + 0.5) - xlogy(s, s) + s - HALF_LOG_2PI
+    return jnp.where(s < SERIES_FROM, closed, _odd_powers(HALF_STEP, s))
+
+
+def _odd_powers(coefficients, s):
+    """c_0 / s + c_1 / s^3 + c_2 / s^5 + ... for s >= SERIES_FROM."""
+    inverse = 1 / jnp.maximum(s, SERIES_FROM)
+    return inverse * jnp.polyval(jnp.asarray(coefficients[::-1], inverse.dtype), inverse**2)
+
+
 class ClusterMeans(NamedTuple):
     """Sufficient statistics of the Bregman family: units, total weight and weighted sum of each cluster."""
 
@@ -147,7 +176,11 @@ class BregmanLoss(Loss):
 
     def log_normalizer(self, inverse_temperature, means: ClusterMeans) -> Float[Array, " clusters"]:
         """log g_k = log of the integral of exp(-lambda W_k d_phi(ubar_k, m)) mu(dm), so that
-        integral prod_i exp(-lambda w_i d_phi(u_i, m)) mu(dm) = g_k exp(-lambda L_k)."""
+        integral prod_i exp(-lambda w_i d_phi(u_i, m)) mu(dm) = g_k exp(-lambda L_k).
+
+        Those that ship are within 2e-6 a feature of the exact value in float32, for lambda W_k from 1e-2 to 1e8, and so
+        is their difference when a unit moves, which is what enters acceptance. +inf or NaN for an empty cluster.
+        """
         raise NotImplementedError
 
     def cluster_losses(self, units, n_clusters):
@@ -216,10 +249,9 @@ class PoissonLoss(BregmanLoss):
         return jnp.exp(jax.random.loggamma(key, shape)) / rate
 
     def log_normalizer(self, inverse_temperature, means):
-        rate, mean = (inverse_temperature * means.mass)[:, None], means.mean
-        shape = rate * mean + 0.5
-        entropy = xlogy(mean, mean) - mean
-        return (gammaln(shape) - shape * jnp.log(rate) - rate * entropy).sum(1)
+        """d log(2 pi / r) / 2 + sum Q(r ubar), r = lambda W: of log Gamma(r ubar + 1/2) - ... the large terms cancel."""
+        total = _half_step_remainder(inverse_temperature * means.sum).sum(1)
+        return total + 0.5 * means.sum.shape[1] * jnp.log(2 * math.pi / (inverse_temperature * means.mass))
 
 
 @dataclass(frozen=True)
@@ -237,8 +269,9 @@ class ItakuraSaitoLoss(BregmanLoss):
         return shape * means.mean * jnp.exp(-jax.random.loggamma(key, shape))
 
     def log_normalizer(self, inverse_temperature, means):
-        shape = inverse_temperature * means.mass
-        return means.sum.shape[1] * (shape + gammaln(shape) - shape * jnp.log(shape))
+        """d (log(2 pi / r) / 2 + R(r)), r = lambda W: what is left of r + log Gamma(r) - r log r."""
+        rate = inverse_temperature * means.mass
+        return means.sum.shape[1] * (0.5 * jnp.log(2 * math.pi / rate) + _stirling_remainder(rate))
 
 
 @dataclass(frozen=True)
@@ -251,19 +284,19 @@ class BinaryLoss(BregmanLoss):
         variance = y * (1 - y)
         return jnp.where(variance > 0, 1 / jnp.where(variance > 0, variance, 1.0), 0.0)
 
-    def _beta(self, inverse_temperature, means):
-        mass, mean = (inverse_temperature * means.mass)[:, None], jnp.clip(means.mean, 0.0, 1.0)
-        return mass, mean, mass * mean + 0.5, mass * (1 - mean) + 0.5
-
     def draw_centers(self, key, inverse_temperature, means):
-        _, _, a, b = self._beta(inverse_temperature, means)
+        mass, mean = (inverse_temperature * means.mass)[:, None], jnp.clip(means.mean, 0.0, 1.0)
         edge = jnp.finfo(means.sum.dtype).epsneg  # a beta draw may round to 0 or 1, where the divergence is infinite
-        return jnp.clip(jax.random.beta(key, a, b), edge, 1 - edge)
+        return jnp.clip(jax.random.beta(key, mass * mean + 0.5, mass * (1 - mean) + 0.5), edge, 1 - edge)
 
     def log_normalizer(self, inverse_temperature, means):
-        mass, mean, a, b = self._beta(inverse_temperature, means)
-        entropy = xlogy(mean, mean) + xlogy(1 - mean, 1 - mean)
-        return (gammaln(a) + gammaln(b) - gammaln(a + b) - mass * entropy).sum(1)
+        """d (log(2 pi / r) / 2 - R(r)) + sum Q(r ubar) + Q(r (1 - ubar)), r = lambda W: the log of a beta function."""
+        rate = inverse_temperature * means.mass
+        ones = inverse_temperature * means.sum
+        # W - sum and not W (1 - mean): the quotient's rounding, times W, would be an error of whole observations.
+        zeros = inverse_temperature * jnp.maximum(means.mass[:, None] - means.sum, 0.0)
+        total = (_half_step_remainder(ones) + _half_step_remainder(zeros)).sum(1)
+        return total + means.sum.shape[1] * (0.5 * jnp.log(2 * math.pi / rate) - _stirling_remainder(rate))
 
 
 class PairSums(NamedTuple):
