@@ -19,8 +19,11 @@ __all__ = ["Run", "chain_keys", "draw", "warm_up"]
 CHUNK_BYTES = 32_000_000  # of labels held by the sampler at a time, all chains together
 MAX_CHUNK = 64
 CHUNK_SECONDS = 0.5  # how long the progress bar may stand still and Ctrl-C go unheard, past the first chunk
-MIN_BLOCK_ACCEPTANCE = 0.3
-MAX_BLOCKS = 64
+WINDOW = 32  # sweeps of the warm-up from one decision on the blocks to the next
+BLOCKS = (1, 8, 64)
+# Eightfold blocks have a log ratio of sqrt(8) times the spread: where small ones were accepted at 0.9 they are at 0.7,
+# and where large ones were at 0.3 small ones are at 0.7. So neither decision calls for the other.
+SPLIT_BELOW, MERGE_ABOVE = 0.3, 0.9
 
 
 class Run(NamedTuple):
@@ -51,14 +54,54 @@ def chain_keys(seed: int, num_chains: int) -> Int[Array, "chains 2"]:
 
 
 def warm_up(run: Run, target: Target, num_warmup: int, progress_bar=False) -> Run:
-    """`num_warmup` sweeps that are thrown away; splits the blocks of the blocked kernel while too few are accepted."""
+    """`num_warmup` sweeps that are thrown away, in which the blocked kernel settles on a number of blocks.
+
+    After every 32 sweeps of this call the share of blocks accepted in them, all chains pooled, decides: blocks are split
+    where it is poor, merged where nearly all are accepted, and merged into the same number once only, so that the search
+    ends. Nothing depends on the clock. A shorter warm-up, and sweeps after the last 32, decide nothing; if few blocks
+    were accepted at the end, a warning says so.
+    """
+    adapts = run.schedule.reallocation == "blocked" and target.loss.augmentation is not None
+    done, accepted, merged = 0, [], set()  # `accepted`: since the number of blocks last changed
     with progress(num_warmup, "warm-up", progress_bar) as bar:
-        for n_sweeps in _pace(num_warmup, _chunk_length(run, target), bar):
+        for n_sweeps in _pace(num_warmup, _chunk_length(run, target), bar, WINDOW):
             run, chunk = _advance(run, target, n_sweeps, 1)
-            poor = chunk.info.block_acceptance.mean() < MIN_BLOCK_ACCEPTANCE
-            if run.schedule.reallocation == "blocked" and poor and run.schedule.n_blocks < MAX_BLOCKS:
-                run = run._replace(schedule=run.schedule._replace(n_blocks=8 * run.schedule.n_blocks))
+            done += n_sweeps
+            accepted.append(chunk.info.block_acceptance)
+            if adapts and done % WINDOW == 0:
+                n_blocks = choose_blocks(run.schedule.n_blocks, _recent(accepted), target.n_fairlets, merged)
+                if n_blocks != run.schedule.n_blocks:
+                    run, accepted = run._replace(schedule=run.schedule._replace(n_blocks=n_blocks)), []
+    if accepted and _recent(accepted) < SPLIT_BELOW:
+        _warn_of_poor_blocks(run, _recent(accepted))
     return run
+
+
+def choose_blocks(n_blocks: int, acceptance: float, n_fairlets: int, merged: set[int]) -> int:
+    """The next number of blocks: finer, coarser or the same; `merged` collects the numbers that merging has led to."""
+    sizes = [min(size, n_fairlets) for size in BLOCKS]
+    finer, coarser = [size for size in sizes if size > n_blocks], [size for size in sizes if size < n_blocks]
+    if acceptance < SPLIT_BELOW and finer:
+        return finer[0]
+    if acceptance > MERGE_ABOVE and coarser and coarser[-1] not in merged:
+        merged.add(coarser[-1])
+        return coarser[-1]
+    return n_blocks
+
+
+def _recent(accepted) -> float:
+    """Mean over the last window, or over all sweeps where there were fewer; the same however they were cut."""
+    return float(np.concatenate(accepted, axis=1)[:, -WINDOW:].mean(dtype=float))
+
+
+def _warn_of_poor_blocks(run: Run, acceptance: float):
+    warnings.warn(
+        f"Only {acceptance:.0%} of the blocks of fairlets were accepted at the end of the warm-up (n_blocks = "
+        f"{run.schedule.n_blocks}): clusters will change slowly. Warm up for longer (num_warmup of at least "
+        f"{4 * WINDOW}; blocks are split every {WINDOW} sweeps), or pass reallocation='collapsed'.",
+        RuntimeWarning,
+        stacklevel=4,
+    )
 
 
 def draw(run: Run, target: Target, num_draws: int, thinning: int = 1, progress_bar=False) -> tuple[Run, Draws]:
@@ -97,14 +140,15 @@ def _chunk_length(run: Run, target: Target) -> int:
     return int(np.clip(CHUNK_BYTES // (n_chains * target.n_obs), 1, MAX_CHUNK))
 
 
-def _pace(total: int, longest: int, bar):
-    """Sizes of chunks that add up to `total`, each about CHUNK_SECONDS long as the ones before it went."""
-    done, size = 0, 1
+def _pace(total: int, longest: int, bar, window: int | None = None):
+    """Sizes of chunks that add up to `total`, each about CHUNK_SECONDS long as the ones before it went, none across a
+    multiple of `window`. The clock decides when the bar moves and Ctrl-C is heard; draws and decisions never see it."""
+    done, wish, window = 0, 1, window or total
     while done < total:
-        size = min(size, longest, total - done)
+        size = min(wish, longest, total - done, window - done % window)
         began = time.perf_counter()
         yield size
         seconds = time.perf_counter() - began
         done += size
         bar.update(size)
-        size = max(1, min(2 * size, int(size * CHUNK_SECONDS / max(seconds, 1e-6))))
+        wish = max(1, min(2 * wish, int(size * CHUNK_SECONDS / max(seconds, 1e-6))))
