@@ -115,7 +115,7 @@ def draw(run: Run, target: Target, num_draws: int, thinning: int = 1, progress_b
     except KeyboardInterrupt:
         if not parts:
             raise
-        done = sum(draws.lp.shape[1] for _, draws in parts)
+        done = sum(draws.labels.shape[1] for _, draws in parts)
         warnings.warn(
             f"Interrupted: kept the {done} of {num_draws} draws made so far; resume(num_draws={num_draws - done}) "
             "makes the others.",

@@ -43,9 +43,9 @@ class ChainState(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What a sweep reports; log density with the terms of lambda's prior where lambda is sampled."""
+    """What a sweep reports; `lp`, the log density, has the terms of lambda's prior where lambda is sampled."""
 
-    lp: Float[Array, ""]
+    lp: Float[Array, ""] | None  # None where the target's density is not known
     fairlet_loss: Float[Array, ""]
     clustering_loss: Float[Array, ""]
     swap_rate: Float[Array, ""]
@@ -92,9 +92,7 @@ def sweep(key, target: Target, state: ChainState, schedule: Schedule) -> tuple[C
     cluster, temperatures, (fairlet_loss, clustering_loss, acceptance) = jax.lax.fori_loop(
         0, schedule.inner_steps, step, start
     )
-    lp = -temperatures.fairlet * fairlet_loss - temperatures.clustering * clustering_loss
-    if schedule.prior is not None:
-        lp += log_prior(target, schedule.prior, temperatures)
+    lp = log_density(target, temperatures, (fairlet_loss, clustering_loss), schedule.prior)
     moved = (cluster != allocation.cluster).mean(dtype=rows.x.dtype)
     info = Info(lp, fairlet_loss, clustering_loss, swap_rate, moved, acceptance)
     return ChainState(Allocation(rows.members, cluster), temperatures), info
@@ -104,6 +102,14 @@ def draw_temperatures(key, target: Target, temperatures, losses, prior):
     """The conjugate step. Under the cut, lambda_f stays: what clusters say must not reach the decomposition."""
     drawn = from_dispersion(target, draw_inverse_dispersion(key, target, prior, *losses))
     return drawn if target.name != "cut" else drawn._replace(fairlet=temperatures.fairlet)
+
+
+def log_density(target: Target, temperatures, losses, prior: Dispersion | None):
+    """log p(B, C), or log p(B, C, lambda) where lambda has a prior, up to a constant; None for the cut."""
+    if not target.has_density:
+        return None
+    lp = -temperatures.fairlet * losses[0] - temperatures.clustering * losses[1]
+    return lp if prior is None else lp + log_prior(target, prior, temperatures)
 
 
 def draw_centers(key, target: Target, rows: Rows, cluster, temperatures, schedule: Schedule):
@@ -196,7 +202,8 @@ def run_chunk(keys, first, n_draws, thinning, target: Target, states: ChainState
 
         blank = jnp.zeros(length, target.x.dtype)
         labels = jnp.zeros((length, target.n_obs), label_type)
-        start = state, labels, InverseTemperatures(blank, blank), Info(*[blank] * len(Info._fields))
+        infos = Info(*[blank] * len(Info._fields))._replace(lp=blank if target.has_density else None)
+        start = state, labels, InverseTemperatures(blank, blank), infos
         return jax.lax.fori_loop(0, n_draws, draw, start)
 
     return jax.vmap(chain)(keys, states)

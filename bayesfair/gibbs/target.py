@@ -93,6 +93,12 @@ class Target:
         return self.name == "joint"
 
     @property
+    def has_density(self):
+        """Is the density of a state known up to one constant? Under the cut, p(B) p(C | B), it is not: the normaliser of
+        p(C | B) is a sum over all clusterings that depends on B."""
+        return self.name != "cut"
+
+    @property
     def has_phantoms(self):
         return self.n_fairlets * len(self.slot_group) != self.n_obs
 
@@ -150,12 +156,6 @@ class Target:
 def settled(values):
     """`values`, computed once: left to itself, XLA computes them again inside every fused loop that reads them."""
     return jax.lax.optimization_barrier(values)
-
-
-def log_density(target: Target, allocation: Allocation, inverse_temperatures: InverseTemperatures):
-    """-lambda_f L_f(B) - lambda_c L_c(C | u(B)): eq. (9) up to a constant."""
-    fairlet_loss, clustering_loss = target.losses(allocation)
-    return -inverse_temperatures.fairlet * fairlet_loss - inverse_temperatures.clustering * clustering_loss
 
 
 def make_target(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from exact import CASES, TEMPERATURES, joint, naive_losses, normalise, tiny
 
-from bayesfair.gibbs import Dispersion
+from bayesfair.gibbs import Dispersion, concatenate
 from bayesfair.gibbs.run import Run, chain_keys, draw
 from bayesfair.gibbs.sampler import ChainState, choose_schedule, sweep
 from bayesfair.gibbs.start import start_states
@@ -140,8 +140,9 @@ def test_seeds_make_runs():
     assert (labels[0] != labels[2]).any()
 
 
-def test_reported_losses_are_those_of_the_state():
-    t = tiny("floor/ceil", dtype=np.float32)
+@pytest.mark.parametrize("name", ["joint", "optimal"])
+def test_reported_losses_are_those_of_the_state(name):
+    t = tiny("floor/ceil", name=name, dtype=np.float32)
     state = ChainState(t.allocation(3), InverseTemperatures(*map(np.float32, TEMPERATURES)))
     new, info = sweep(jax.random.PRNGKey(0), t.target, state, choose_schedule(t.target))
     s = t.state_of(new.allocation.members, new.allocation.cluster)
@@ -149,6 +150,21 @@ def test_reported_losses_are_those_of_the_state():
     np.testing.assert_allclose([info.fairlet_loss, info.clustering_loss], [fairlet[s], clustering[s]], rtol=1e-5)
     lp = -TEMPERATURES.fairlet * fairlet[s] - TEMPERATURES.clustering * clustering[s]
     np.testing.assert_allclose(info.lp, lp, rtol=1e-5)
+
+
+@pytest.mark.parametrize("prior", [None, Dispersion()])
+def test_no_density_is_reported_under_the_cut(prior):
+    """lp of the joint target would name another most probable clustering: p(B) is not divided by what depends on it."""
+    t = tiny("1:2", name="cut", dtype=np.float32)
+    run, first = draw(start(t, prior=prior), t.target, 40)
+    _, second = draw(run, t.target, 23)
+    whole = concatenate([first, second])
+    assert first.lp is second.lp is whole.lp is None
+    assert not t.target.has_density
+    assert whole.fairlet_loss.shape == whole.swap_rate.shape == (2, 63)
+    given_B = np.exp(-TEMPERATURES.clustering * naive_losses(t, "kmeans")[1])
+    normaliser = (t.fairlets[:, None] == t.fairlets).all(-1) @ given_B
+    assert np.ptp(normaliser) > 0.1 * normaliser.max()  # so the joint density would rank decompositions wrongly
 
 
 def test_an_interrupt_keeps_what_was_drawn(monkeypatch):
