@@ -19,7 +19,7 @@ from jax.scipy.special import gammaln, xlogy
 from jaxtyping import Array, Float, Int
 
 from bayesfair._check import check_number, message
-from bayesfair.fairlets.dissimilarity import resolve_dissimilarity
+from bayesfair.fairlets.dissimilarity import Minkowski, resolve_dissimilarity
 
 __all__ = [
     "BinaryLoss",
@@ -51,13 +51,16 @@ class Loss:
     Attributes
     ----------
     dissimilarity: the D that fairlets pay (`bayesfair.fairlets.dissimilarity`); its domain is the loss's domain.
-    degree: h with L(s X) = s^h L(X), which sets the conjugate step of the inverse temperature
-        (2 for squared distances, 1 for norms); None where the loss is not homogeneous, and then temperatures are fixed.
+    degree: h, where the normaliser of exp(-lambda L) over N observations in d dimensions falls as lambda^(-N d / h), which
+        sets the conjugate step of the inverse temperature. Exact where the loss is homogeneous, L(s X) = s^h L(X): 2 for
+        squared distances, 1 for norms. None where no such power is known, and then temperatures are fixed.
+    homogeneous: whether L(s X) = s^degree L(X); false unless a loss says otherwise.
     """
 
     dissimilarity: Any = field(default_factory=lambda: resolve_dissimilarity("kmeans"))
     degree: float | None = None
     translation_invariant: bool = False
+    homogeneous = False
     augmentation = None
 
     def cluster_losses(self, units: Units, n_clusters: int) -> Float[Array, " clusters"]:
@@ -148,6 +151,11 @@ class BregmanLoss(Loss):
 
     The mean minimises it for every phi, and with conjugate centres m_k (see `augmentation`) the units of a clustering
     are independent given m: that is what the blocked kernels use.
+
+    `degree` 2 is exact for squared distances. The other divergences are not homogeneous of degree 2 (Kullback-Leibler's
+    degree is 1, Itakura-Saito's 0, the logistic has none); near the mean each is half a squared distance in the metric
+    phi'', so that N d / 2 is the power of lambda to second order: the saddlepoint approximation, better the larger
+    lambda is.
     """
 
     degree: float | None = 2.0
@@ -211,6 +219,7 @@ class KMeansLoss(BregmanLoss):
     """Squared Euclidean distance to the cluster's mean; conjugate centres are normal."""
 
     translation_invariant: bool = True
+    homogeneous = True
     normalizer_reads_mean = False
 
     def curvature(self, y):
@@ -317,6 +326,10 @@ class DissimilarityLoss(Loss):
 
     degree: float | None = 1.0
     translation_invariant: bool = True
+
+    @property
+    def homogeneous(self):
+        return isinstance(self.dissimilarity, Minkowski) and self.degree == 1
 
     def _reach(self, units, center, n_clusters):
         """sum_i w_i D(center, u_i) over the units of every cluster."""

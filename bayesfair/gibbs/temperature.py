@@ -43,7 +43,11 @@ def total_loss(target: Target, fairlet_loss, clustering_loss):
 
 
 def degrees(target: Target) -> float:
-    """Power of lambda in the normaliser of exp(-lambda loss): N d / h for a loss of degree h (Rigon et al. 2023)."""
+    """Power of lambda in the normaliser of exp(-lambda loss), N d / h for a loss of degree h (Rigon et al. 2023).
+
+    Exact for homogeneous losses, to second order for the other Bregman divergences (see `BregmanLoss`). Either way it is
+    part of the target as lambda^(N d / h), which the conjugate step samples exactly.
+    """
     return target.n_obs * target.x.shape[1] / target.loss.degree
 
 
