@@ -9,6 +9,7 @@ from bayesfair.posterior.co_clustering_probability import (
     misclassification_probability,
 )
 from bayesfair.posterior.diagnostics import diagnostic_vars, summary
+from bayesfair.posterior.files import check_destination, read_tree, write_tree
 from bayesfair.posterior.partitions import (
     CredibleBall,
     binder_partition,
@@ -19,7 +20,7 @@ from bayesfair.posterior.partitions import (
     vi_partition,
 )
 from bayesfair.posterior.relabelling import relabel
-from bayesfair.posterior.tree import build_tree, read_tree, write_tree
+from bayesfair.posterior.tree import build_tree
 
 _ESTIMATORS = {
     "BayesianFairMixture": "bayesfair.posterior.bayesian_fair_mixture",
@@ -32,6 +33,7 @@ __all__ = [
     "GibbsFairClustering",
     "binder_partition",
     "build_tree",
+    "check_destination",
     "co_clustering",
     "co_clustering_columns",
     "credible_ball",

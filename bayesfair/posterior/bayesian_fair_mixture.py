@@ -21,9 +21,10 @@ from bayesfair.models.mixtures import SMOOTHING, Prior
 from bayesfair.models.starts import STARTS
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.diagnostics import convergence
+from bayesfair.posterior.files import write_tree
 from bayesfair.posterior.mixture_tree import leaves_of, parameters_of, sites_of, state_dataset
 from bayesfair.posterior.saved import plain_parameters, read_run
-from bayesfair.posterior.tree import build_tree, write_tree
+from bayesfair.posterior.tree import build_tree
 
 __all__ = ["BayesianFairMixture"]
 

@@ -13,9 +13,10 @@ from bayesfair.gibbs.run import Run
 from bayesfair.gibbs.sampler import ChainState, Schedule
 from bayesfair.gibbs.target import Allocation, InverseTemperatures
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
+from bayesfair.posterior.files import write_tree
 from bayesfair.posterior.partitions import map_partition
 from bayesfair.posterior.saved import plain_parameters, read_run
-from bayesfair.posterior.tree import build_tree, write_tree
+from bayesfair.posterior.tree import build_tree
 
 __all__ = ["GibbsFairClustering"]
 

@@ -6,7 +6,7 @@ import os
 import numpy as np
 
 from bayesfair.gibbs import Loss
-from bayesfair.posterior.tree import read_tree
+from bayesfair.posterior.files import read_tree
 
 __all__ = ["plain_parameters", "read_run"]
 

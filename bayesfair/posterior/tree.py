@@ -1,10 +1,6 @@
-"""The posterior as an xarray.DataTree by ArviZ's conventions: made here, written to and read from netCDF here."""
+"""The posterior as an xarray.DataTree by ArviZ's conventions, made from the draws of any sampler."""
 
 import json
-import os
-import tempfile
-from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csc_array
@@ -12,11 +8,10 @@ from scipy.sparse import csc_array
 from bayesfair import __version__
 from bayesfair._check import check_features, check_integer, check_same_length, message
 from bayesfair.fairness import cluster_balance, encode_groups
-from bayesfair.posterior.access import variable
 from bayesfair.posterior.contingency import agreement, tables_with
 from bayesfair.posterior.relabelling import align, apply_permutations, move_clusters, order_by_size
 
-__all__ = ["build_tree", "read_tree", "write_tree"]
+__all__ = ["build_tree"]
 
 _POSTERIOR = ("lambda_f", "lambda_c")
 _SAMPLE_STATS = (
@@ -173,69 +168,3 @@ def _root_attributes(settings, n_clusters):
         "n_clusters": n_clusters,
         "bayesfair_version": __version__,
     }
-
-
-def write_tree(tree, path):
-    """Write `tree` to the netCDF file `path`, all groups, compressed and with checksums, whole or not at all.
-
-    The old file stays until the new one is complete. The name of the tree is not stored.
-    """
-    path = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
-    try:
-        tree.to_netcdf(temporary, engine="h5netcdf", encoding=_encoding(tree))
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
-
-
-def _umask():
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _encoding(tree):
-    """Checksums for every array, because a damaged draw looks like any other; compression where it pays."""
-    return {
-        node.path: {name: _array_encoding(values) for name, values in node.data_vars.items() if values.size > 1}
-        for node in tree.subtree
-    }
-
-
-def _array_encoding(values):
-    if values.ndim == 0 or values.dtype.kind not in "biuf":
-        return {}
-    compression = {"zlib": True, "complevel": 4} if values.dtype.kind in "iu" else {}
-    return {"fletcher32": True, **compression}
-
-
-def read_tree(path):
-    """The tree that `write_tree` wrote to `path`, in memory.
-
-    Raises
-    ------
-    FileNotFoundError: no such file. ValueError: a file that is damaged, or that holds something else.
-    """
-    import xarray as xr
-
-    if not Path(path).exists():
-        raise FileNotFoundError(f"There is no file {os.fspath(path)!r}. Check the name, or fit and save a model first.")
-    try:
-        with xr.open_datatree(path, engine="h5netcdf") as file:
-            tree = file.load()
-    except Exception as error:  # HDF5, h5netcdf and xarray each raise types of their own for a damaged file
-        raise ValueError(
-            f"{os.fspath(path)!r} cannot be read as a saved posterior: it is damaged, incomplete or no netCDF file "
-            f"({type(error).__name__}: {error}). Restore it from a copy or fit and save again."
-        ) from error
-    labels = variable(tree, "posterior", "labels")
-    if labels is None or labels.dims != ("chain", "draw", "obs"):
-        raise ValueError(
-            f"{os.fspath(path)!r} is a netCDF file but not a saved posterior of bayesfair: it has no `labels` "
-            "(chain, draw, obs) in a group 'posterior'. Pass a file that save or write_tree made."
-        )
-    return tree

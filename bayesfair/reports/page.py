@@ -10,6 +10,7 @@ from bayesfair._check import message
 from bayesfair.fairness import cluster_balance
 from bayesfair.posterior import summary
 from bayesfair.posterior.access import variable
+from bayesfair.posterior.files import check_destination, write_whole
 from bayesfair.reports.contents import (
     SHOWN_FEATURES,
     SHOWN_GROUPS,
@@ -62,7 +63,8 @@ def report(tree, path, *, title=None):
     path = _check_path(path)
     contents = read_contents(tree)
     heading = _title(contents) if title is None else str(title)
-    _write_whole(document(heading, _sections(contents)), path)
+    page = document(heading, _sections(contents))
+    write_whole([page.encode("utf-8", errors="replace")], path)
     return path
 
 
@@ -319,16 +321,4 @@ def _check_path(path):
     if path.suffix.lower() not in (".html", ".htm"):
         remedy = "Name the file report.html; the saved run itself must not be overwritten."
         raise ValueError(message("path", "end in .html", repr(os.fspath(path)), remedy))
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"There is no folder {os.fspath(path.parent)!r}. Make it first, or choose another.")
-    return path
-
-
-def _write_whole(text, path):
-    """Write `text` to `path` whole or not at all: the old file stays until the new one is complete."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        temporary.write_text(text, encoding="utf-8", errors="replace")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    return check_destination(path)

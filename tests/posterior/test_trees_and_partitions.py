@@ -1,4 +1,4 @@
-"""Blocks of the contingency pass, every partition by enumeration, edges of credible balls, medoids, files."""
+"""Blocks of the contingency pass, every partition by enumeration, edges of credible balls, medoids."""
 
 from types import SimpleNamespace
 
@@ -18,11 +18,9 @@ from bayesfair.posterior import (
     map_partition,
     medoids,
     partition_distance,
-    read_tree,
     relabel,
     summary,
     vi_partition,
-    write_tree,
 )
 from bayesfair.posterior.co_clustering_probability import _total_manhattan
 
@@ -267,53 +265,3 @@ def test_summary_has_the_figures_of_arviz():
     for name in ("mean", "sd", "eti89_lb", "eti89_ub", "ess_bulk", "r_hat"):
         np.testing.assert_allclose(row[name], theirs[name], rtol=1e-6, err_msg=name)
     np.testing.assert_allclose(row["ess_tail"], float(az.ess(lp, method="tail", prob=(0.05, 0.95))))
-
-
-@pytest.fixture
-def saved(some, tmp_path):
-    lp = np.random.default_rng(1).normal(size=(2, 40))
-    tree = make_tree(some, 8, groups=list("abcabcab"), lp=lp)
-    state = {"key": ("word", np.array([1, 2**32 - 1], np.uint32)), "step": 7, "flag": ("word", np.array([True, False]))}
-    tree["sampler_state"] = xr.DataTree(xr.Dataset(state))
-    write_tree(tree, tmp_path / "run.nc")
-    return tree, tmp_path / "run.nc"
-
-
-def test_files_bring_back_every_group_value_type_and_attribute(saved):
-    tree, path = saved
-    again = read_tree(path)
-    xr.testing.assert_identical(again, tree)
-    for node in tree.subtree:
-        for name, values in node.data_vars.items():
-            assert again[node.path][name].dtype == values.dtype, name
-    assert [p.name for p in path.parent.iterdir()] == ["run.nc"]
-
-
-def test_a_flipped_bit_is_told_wherever_draws_are(saved):
-    """Numbers without a checksum would come back changed and in silence: find the bytes of `lp` and change one."""
-    tree, path = saved
-    whole = path.read_bytes()
-    start = whole.index(tree["sample_stats"]["lp"].values.tobytes())
-    path.write_bytes(whole[: start + 9] + bytes([whole[start + 9] ^ 1]) + whole[start + 10 :])
-    with pytest.raises(ValueError, match=r"run\.nc' cannot be read as a saved posterior: it is damaged.*fit and save"):
-        read_tree(path)
-
-
-def test_a_failed_write_leaves_the_old_file_alone(saved):
-    tree, path = saved
-    before = path.read_bytes()
-    broken = tree.copy()
-    broken.attrs["unsaveable"] = {"a": 1}
-    with pytest.raises(TypeError):
-        write_tree(broken, path)
-    assert path.read_bytes() == before
-    assert [p.name for p in path.parent.iterdir()] == ["run.nc"]
-
-
-def test_foreign_files_are_told(tmp_path):
-    path = tmp_path / "other.nc"
-    xr.Dataset({"labels": ("x", [1, 2])}).to_netcdf(path, engine="h5netcdf")
-    with pytest.raises(ValueError, match=r"other\.nc' is a netCDF file but not a saved posterior"):
-        read_tree(path)
-    with pytest.raises(FileNotFoundError, match=r"no file .*nothing\.nc"):
-        read_tree(tmp_path / "nothing.nc")

@@ -1,0 +1,270 @@
+"""Files: everything comes back, damage is told, and a write that fails or is killed loses nothing."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import arviz as az
+import numpy as np
+import pytest
+import xarray as xr
+
+from bayesfair.posterior import build_tree, check_destination, files, read_tree, write_tree
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A tree with groups, density and a sampler's state, and the file it was written to."""
+    rng = np.random.default_rng(1)
+    draws = SimpleNamespace(labels=rng.integers(3, size=(2, 40, 8)).astype(np.int8), lp=rng.normal(size=(2, 40)))
+    tree = build_tree(draws, rng.normal(size=(8, 2)), list("abcabcab"), settings={"loss": "kmeans"}, n_clusters=3)
+    state = {"key": ("word", np.array([1, 2**32 - 1], np.uint32)), "step": 7, "flag": ("word", np.array([True, False]))}
+    tree["sampler_state"] = xr.DataTree(xr.Dataset(state))
+    write_tree(tree, tmp_path / "run.nc")
+    return tree, tmp_path / "run.nc"
+
+
+def names_beside(path):
+    return sorted(entry.name for entry in path.parent.iterdir())
+
+
+def run_python(code, *arguments):
+    """The finished process of `code` in a new interpreter, its text on standard output and error."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+def test_files_bring_back_every_group_value_type_and_attribute(saved):
+    tree, path = saved
+    again = read_tree(path)
+    xr.testing.assert_identical(again, tree)
+    for node in tree.subtree:
+        for name, values in node.data_vars.items():
+            assert again[node.path][name].dtype == values.dtype, name
+    assert names_beside(path) == ["run.nc"]
+
+
+def test_other_programs_read_the_file_and_what_they_write_is_taken_in(saved, tmp_path):
+    tree, path = saved
+    with xr.open_datatree(path, engine="h5netcdf") as file:
+        theirs = file.load()
+    xr.testing.assert_identical(theirs, tree)
+    xr.testing.assert_identical(az.from_netcdf(path), tree)
+    theirs.to_netcdf(tmp_path / "theirs.nc", engine="h5netcdf")
+    with pytest.raises(
+        ValueError, match=r"written by another program.*is taken in by write_tree\(xarray.open_datatree"
+    ):
+        read_tree(tmp_path / "theirs.nc")
+    with xr.open_datatree(tmp_path / "theirs.nc", engine="h5netcdf") as file:
+        write_tree(file.load(), tmp_path / "ours.nc")
+    xr.testing.assert_identical(read_tree(tmp_path / "ours.nc"), tree)
+
+
+def test_a_flipped_bit_is_told_wherever_draws_are(saved):
+    """Numbers without a checksum would come back changed and in silence: find the bytes of `lp` and change one."""
+    tree, path = saved
+    whole = path.read_bytes()
+    start = whole.index(tree["sample_stats"]["lp"].values.tobytes())
+    path.write_bytes(whole[: start + 9] + bytes([whole[start + 9] ^ 1]) + whole[start + 10 :])
+    with pytest.raises(ValueError, match=r"run\.nc' cannot be read as a saved posterior: it is damaged.*fit and save"):
+        read_tree(path)
+
+
+def test_nothing_parses_bytes_whose_checksum_is_wrong(saved, monkeypatch):
+    """One copied block sent HDF5 into a loop of minutes: it must not see damaged bytes at all."""
+    _, path = saved
+    whole = path.read_bytes()
+    path.write_bytes(whole[:500] + b"?" + whole[501:])
+    monkeypatch.setattr(xr, "open_datatree", lambda *_, **__: pytest.fail("parsed a damaged file"))
+    with pytest.raises(ValueError, match="its checksum is wrong"):
+        read_tree(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda whole: whole[:-1], "no checksum at its end"),
+        (lambda whole: whole[: len(whole) // 2], "no checksum at its end"),
+        (lambda whole: whole + b"\n", "no checksum at its end"),
+        (lambda whole: b"", "no checksum at its end"),
+        (lambda whole: b"not a netCDF file", "no checksum at its end"),
+        (lambda whole: whole + whole, "its checksum is wrong"),
+        (lambda whole: whole[:-2] + b"z\n", "its checksum is wrong"),
+        (lambda whole: whole[-90:], "its checksum is wrong"),
+        (lambda whole: b"HDF" + files._trailer(b"HDF"), "though its checksum is right"),
+    ],
+)
+def test_files_cut_off_appended_to_or_made_up_are_told(saved, change, text):
+    _, path = saved
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(ValueError, match=rf"run\.nc' cannot be read as a saved posterior.*{text}"):
+        read_tree(path)
+
+
+def test_files_that_are_missing_or_hold_something_else_are_told(tmp_path):
+    write_tree(xr.DataTree(xr.Dataset({"labels": ("x", [1, 2])})), tmp_path / "other.nc")
+    with pytest.raises(ValueError, match=r"other\.nc' is a netCDF file but not a saved posterior"):
+        read_tree(tmp_path / "other.nc")
+    with pytest.raises(FileNotFoundError, match=r"no file .*nothing\.nc"):
+        read_tree(tmp_path / "nothing.nc")
+    with pytest.raises(IsADirectoryError, match="`path` must be a file that can be read"):
+        read_tree(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "text"),
+    [
+        ("", ValueError, "`path` must name a file, got ''"),
+        ("folder", IsADirectoryError, r"got the folder '.*folder'\. Name a file in it"),
+        ("missing/run.nc", FileNotFoundError, "There is no folder '.*missing'. Make it first"),
+        ("file/run.nc", FileNotFoundError, "There is no folder '.*file'"),
+        ("n" * 300, OSError, "`path` must be a file that can be written, got '.*name too long"),
+        ("a\0b", ValueError, "`path` must be a file that can be written"),
+        ("/dev/null", OSError, "`path` must name an ordinary file, got '/dev/null'"),
+    ],
+)
+def test_destinations_are_checked_before_anything_is_written(saved, tmp_path, name, error, text):
+    tree, _ = saved
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    before = names_beside(tmp_path / "file")
+    path = name and tmp_path / name
+    for attempt in (check_destination, lambda path: write_tree(tree, path)):
+        with pytest.raises(error, match=text) as told:
+            attempt(path)
+        assert ".part" not in str(told.value)
+    assert names_beside(tmp_path / "file") == before
+
+
+def test_a_folder_that_may_not_be_written_to_is_told(tmp_path, monkeypatch):
+    assert check_destination(tmp_path / "run.nc") == tmp_path / "run.nc"
+    monkeypatch.setattr(os, "access", lambda *_: False)  # as root every folder may be written to
+    with pytest.raises(PermissionError, match=r"`path` must be in a folder that you may write to, got '.*run\.nc'"):
+        check_destination(tmp_path / "run.nc")
+
+
+def test_a_new_file_has_the_permissions_of_any_other_and_an_earlier_one_keeps_its_own(saved, tmp_path):
+    tree, path = saved
+    (tmp_path / "plain").touch()
+    assert path.stat().st_mode == (tmp_path / "plain").stat().st_mode
+    path.chmod(0o600)  # the file holds the data
+    write_tree(tree, path)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_failed_write_leaves_the_old_file_alone(saved, monkeypatch):
+    tree, path = saved
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    for step in ("fsync", "replace"):
+        with monkeypatch.context() as patched:
+            patched.setattr(os, step, full)
+            with pytest.raises(
+                OSError, match=r"got '.*/run\.nc' \(No space left on device\).*nothing in memory is lost"
+            ):
+                write_tree(tree, path)
+        assert path.read_bytes() == before
+        assert names_beside(path) == ["run.nc"]
+
+
+FULL_DISK = """
+import resource, sys
+import numpy as np
+from types import SimpleNamespace
+from bayesfair.posterior import build_tree, read_tree, write_tree
+rng = np.random.default_rng(0)
+labels = rng.integers(2, size=(2, 500, 400)).astype(np.int8)
+tree = build_tree(SimpleNamespace(labels=labels), rng.normal(size=(400, 2)), None, settings={}, n_clusters=2)
+write_tree(tree.isel(draw=slice(9)), sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, resource.RLIM_INFINITY))
+try:
+    write_tree(tree, sys.argv[1])
+except OSError as error:
+    print(error)
+assert read_tree(sys.argv[1]).identical(tree.isel(draw=slice(9)))
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+write_tree(tree, sys.argv[1])
+assert read_tree(sys.argv[1]).identical(tree)
+"""
+
+
+def test_a_full_disk_is_an_error_and_the_draws_can_be_saved_again(tmp_path):
+    """HDF5 ended the process with a segmentation fault here when it wrote to the disk itself."""
+    done = run_python(FULL_DISK, tmp_path / "run.nc")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"got '.*run\.nc' \(File too large\)\. An earlier file there is as it was", done.stdout)
+    assert names_beside(tmp_path / "run.nc") == ["run.nc"]
+
+
+UNSAVEABLE = """
+import gc, sys
+from bayesfair.posterior import files
+tree = files.read_tree(sys.argv[1])
+tree.attrs["unsaveable"] = {"a": 1}
+for attempt in (lambda: files.write_tree(tree, sys.argv[1]), lambda: files.read_tree(sys.argv[2])):
+    try:
+        attempt()
+    except (TypeError, ValueError) as error:
+        print(type(error).__name__)
+    gc.collect()
+"""
+
+
+def test_libraries_print_nothing_of_their_own(saved, tmp_path):
+    """Closing a half-written or unreadable file at garbage collection put h5netcdf's own errors on the screen."""
+    _, path = saved
+    before = path.read_bytes()
+    (tmp_path / "damaged.nc").write_bytes(before[:300] + b"?" * 900 + before[1200:])
+    done = run_python(UNSAVEABLE, path, tmp_path / "damaged.nc")
+    assert (done.stdout.split(), done.stderr) == (["TypeError", "ValueError"], "")
+    assert path.read_bytes() == before
+
+
+KILLED = """
+import os, signal, sys
+from bayesfair.posterior import files
+tree = files.read_tree(sys.argv[1]).isel(draw=slice(5))
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+class Dying:
+    def __buffer__(self, flags):
+        die()
+if sys.argv[2] == "half written":
+    files._trailer = lambda body: Dying()
+else:
+    setattr(os, sys.argv[2], die)
+files.write_tree(tree, sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("moment", ["half written", "fsync", "replace"])
+def test_a_kill_while_saving_loses_nothing_and_what_it_leaves_is_named(saved, moment):
+    tree, path = saved
+    done = run_python(KILLED, path, moment)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    xr.testing.assert_identical(read_tree(path), tree)
+    (left,) = set(names_beside(path)) - {"run.nc"}
+    with pytest.warns(UserWarning, match=rf"writing was cut off: .*{re.escape(left)}\. Delete them") as told:
+        write_tree(tree, path)
+    assert told[0].filename == __file__
+    (path.parent / left).unlink()
+    write_tree(tree, path)
+
+
+@pytest.mark.parametrize(("option", "status"), [([], 0), (["--unchecked"], 1)])
+def test_no_damage_is_silent_raw_or_slow_and_without_the_checksum_some_is(option, status):
+    command = [sys.executable, ROOT / "benchmarks" / "damaged_files.py", "--cases", "60", *option]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert "60" in done.stdout.splitlines()[-1]
