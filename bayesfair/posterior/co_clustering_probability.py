@@ -4,7 +4,7 @@ import numpy as np
 
 from bayesfair._check import message
 from bayesfair.posterior.access import check_partition, flat_labels, observed_features, variable
-from bayesfair.posterior.contingency import distinct_observations, draw_blocks, one_hot
+from bayesfair.posterior.contingency import count_together, distinct_observations
 from bayesfair.posterior.partitions import map_partition
 
 __all__ = ["co_clustering", "co_clustering_columns", "medoids", "misclassification_probability"]
@@ -23,13 +23,7 @@ def co_clustering(tree, *, indices=None, max_obs=MAX_OBS):
         labels = labels[:, np.asarray(indices)]
     _check_size(labels.shape[1], max_obs)
     columns, _, inverse = distinct_observations(labels)
-    compact = labels[:, columns]
-    n_clusters = int(labels.max()) + 1
-    together = np.zeros((len(columns),) * 2, dtype=np.float32)
-    for draws in draw_blocks(len(labels), n_clusters, len(columns)):
-        indicators = one_hot(compact[draws], n_clusters)
-        together += indicators.T @ indicators
-    together /= len(labels)
+    together = count_together(labels[:, columns], int(labels.max()) + 1) / np.float32(len(labels))
     return together[np.ix_(inverse, inverse)]
 
 

@@ -11,11 +11,24 @@ import numpy as np
 
 from bayesfair._check import check_integer, message
 
-__all__ = ["Agreement", "agreement", "canonical", "distinct_observations", "evenly_spaced", "one_hot", "tables_with"]
+__all__ = [
+    "Company",
+    "Information",
+    "canonical",
+    "company",
+    "count_together",
+    "distinct_observations",
+    "evenly_spaced",
+    "information",
+    "tables_with",
+]
 
 _BLOCK_ELEMENTS = 16_000_000  # of a one-hot matrix: 64 MB in float32
 _BLOCK_ROWS = 2_000  # of a product of two one-hot matrices, so that short tables do not make wide products
-_AUTO_MULTIPLICATIONS = 5e11  # of one pass: 3 to 7 seconds on two cores
+_AUTO_MULTIPLICATIONS = 5e11  # of one pass, or what takes as long: 3 to 7 seconds on two cores
+_ENTRY = {"squares": 300, "entropies": 800}  # what an entry of a table costs beyond its products, in multiplications
+_MATRIX_ENTRY = 400  # what an indicator costs on the way through the matrix of observations, likewise
+_MOST_COLUMNS = 5_000  # of that matrix: 300 MB
 
 
 def canonical(partition):
@@ -25,9 +38,9 @@ def canonical(partition):
 
 
 def one_hot(labels, n_clusters):
-    """Indicators float32 (draws * n_clusters, obs) of `labels` (draws, obs), draw by draw, cluster by cluster."""
+    """Indicators float32 (n_clusters * draws, obs) of `labels` (draws, obs), cluster by cluster, draw by draw."""
     clusters = np.arange(n_clusters, dtype=labels.dtype)
-    return (labels[:, None, :] == clusters[:, None]).astype(np.float32).reshape(-1, labels.shape[1])
+    return (labels == clusters[:, None, None]).astype(np.float32).reshape(-1, labels.shape[1])
 
 
 def draw_blocks(num_draws, n_clusters, num_obs):
@@ -57,19 +70,17 @@ def tables_with(labels, reference, n_rows, n_clusters):
     return np.stack(counts).reshape(len(labels), n_rows, n_clusters)
 
 
-class Agreement(NamedTuple):
-    """How well each candidate draw agrees with all of them, from one pass over their contingency tables.
+class Company(NamedTuple):
+    """How well each candidate draw agrees with all of them about pairs of observations.
 
-    `draw`: flat positions of the candidates among all draws. `squares`: sum_k n_k(s)^2. `shared`: the mean over the
-    draws s' of sum_kl n_kl(s, s')^2. `entropy`, `joint_entropy` (also a mean over s'): in bits. All (candidates,).
+    `draw`: flat positions of the candidates among all draws. `squares`: sum_k n_k(s)^2, the ordered pairs that s puts
+    together. `shared`: the mean over the draws s' of sum_kl n_kl(s, s')^2, those that both do. All (candidates,).
     """
 
     draw: np.ndarray
     num_obs: int
     squares: np.ndarray
     shared: np.ndarray
-    entropy: np.ndarray
-    joint_entropy: np.ndarray
 
     @property
     def least_squares(self):
@@ -81,44 +92,102 @@ class Agreement(NamedTuple):
         together, both = (self.squares - self.num_obs) / 2, (self.shared - self.num_obs) / 2
         return a * (together.mean() - both) + b * (together - both)
 
+
+class Information(NamedTuple):
+    """What each candidate draw knows of all of them, in bits. `draw` as in `Company`; `joint_entropy` is a mean over s'."""
+
+    draw: np.ndarray
+    entropy: np.ndarray
+    joint_entropy: np.ndarray
+
     @property
     def variation_of_information(self):
         """Expected 2 H(s, s') - H(s) - H(s') in bits, Meila (2007); Wade & Ghahramani (2018), eq. (4)."""
         return 2 * self.joint_entropy - self.entropy - self.entropy.mean()
 
 
-def agreement(labels, n_clusters, max_draws="auto"):
-    """`Agreement` of up to `max_draws` evenly spaced draws of `labels` (draws, obs) with each other.
+def company(labels, n_clusters, max_draws="auto"):
+    """`Company` of up to `max_draws` evenly spaced draws of `labels` (draws, obs) with each other.
 
-    One matrix product of one-hot matrices per pair of blocks of draws holds all their contingency tables; the pass is
-    symmetric, so that half of the blocks do. "auto" takes as many draws as some seconds allow (at least 200, all of
-    4,000 on a thousand observations, some 550 on 33,000 with ten clusters); None takes all.
+    Two ways to the same whole numbers, the cheaper one of which is taken: tables of all pairs of draws, O(draws^2 K^2 N),
+    or, since shared(s) = sum_ij eta_ij(s) etabar_ij, the co-clustering matrix of the U observations that are ever
+    apart, O(draws K U^2). "auto" takes as many draws as some seconds allow, at least 200 (all of 80,000 on 40
+    observations, all of 4,000 on a thousand, some 550 on 33,000 with ten clusters); None takes all.
     """
     columns, weight, _ = distinct_observations(labels)
-    chosen = evenly_spaced(len(labels), _most_draws(max_draws, n_clusters, len(columns)))
+    chosen, by_matrix = _plan(max_draws, len(labels), n_clusters, len(columns))
     compact = labels[np.ix_(chosen, columns)]
-    squares, entropy = np.empty(len(chosen)), np.empty(len(chosen))
-    shared, joint = np.zeros(len(chosen)), np.zeros(len(chosen))
-    blocks = draw_blocks(len(chosen), n_clusters, len(columns))
+    mean_shared = _mean_shared_by_matrix if by_matrix else _mean_shared_by_tables
+    squares = (_sizes(compact, weight, n_clusters) ** 2).sum(axis=1)
+    return Company(chosen, labels.shape[1], squares, mean_shared(compact, weight, n_clusters))
+
+
+def information(labels, n_clusters, max_draws="auto"):
+    """`Information` of up to `max_draws` evenly spaced draws of `labels` (draws, obs) about each other.
+
+    Entropies need the table of every pair of draws: "auto" takes some 11,000 of 80,000 draws of 40 observations in three
+    clusters, all of 4,000 on a thousand in four, some 540 on 33,000 in ten.
+    """
+    columns, weight, _ = distinct_observations(labels)
+    chosen = evenly_spaced(len(labels), _most_draws(max_draws, _most_by_tables("entropies", n_clusters, len(columns))))
+    compact = labels[np.ix_(chosen, columns)]
     plogp = _minus_plogp(labels.shape[1])
+    entropy = plogp[_sizes(compact, weight, n_clusters).astype(int)].sum(axis=1)
+    joint = _mean_over_pairs(
+        compact, weight, n_clusters, lambda counts: plogp.take(counts.astype(np.intp), mode="clip")
+    )
+    return Information(chosen, entropy, joint)
+
+
+def _sizes(compact, weight, n_clusters):
+    """Sizes of the clusters (draws, n_clusters), whole numbers in float64."""
+    blocks = draw_blocks(len(compact), n_clusters, len(weight))
+    sizes = [(one_hot(compact[rows], n_clusters) @ weight).reshape(n_clusters, -1) for rows in blocks]
+    return np.concatenate(sizes, axis=1).T
+
+
+def _mean_shared_by_tables(compact, weight, n_clusters):
+    return _mean_over_pairs(compact, weight, n_clusters, lambda counts: np.square(counts, dtype=np.float64))
+
+
+def _mean_over_pairs(compact, weight, n_clusters, of_counts):
+    """The mean over all draws s' of the sum of a function of the table of s and s', for every draw s: (draws,).
+
+    One matrix product of one-hot matrices per pair of blocks of draws holds all their tables (n_clusters, draws,
+    n_clusters, other draws); the pass is symmetric, so that half of the blocks do.
+    """
+    cells = [(k, other) for k in range(n_clusters) for other in range(n_clusters)]
+    total = np.zeros(len(compact))
+    blocks = draw_blocks(len(compact), n_clusters, len(weight))
     for position, rows in enumerate(blocks):
         left = one_hot(compact[rows], n_clusters) * weight.astype(np.float32)
-        sizes = left.sum(axis=1, dtype=np.float64).reshape(-1, n_clusters)
-        squares[rows], entropy[rows] = (sizes**2).sum(axis=1), plogp[sizes.astype(int)].sum(axis=1)
         for others in blocks[position:]:
-            sums = _table_sums(left @ one_hot(compact[others], n_clusters).T, n_clusters, plogp)
-            for total, of_pairs in zip((shared, joint), sums):
-                total[rows] += of_pairs.sum(axis=1)
-                if others != rows:
-                    total[others] += of_pairs.sum(axis=0)
-    return Agreement(chosen, labels.shape[1], squares, shared / len(chosen), entropy, joint / len(chosen))
+            product = left @ one_hot(compact[others], n_clusters).T
+            tables = product.reshape(n_clusters, len(left) // n_clusters, n_clusters, -1)
+            of_pairs = sum(of_counts(tables[k, :, other]) for k, other in cells)  # cell by cell, which the cache holds
+            total[rows] += of_pairs.sum(axis=1)
+            if others != rows:
+                total[others] += of_pairs.sum(axis=0)
+    return total / len(compact)
 
 
-def _table_sums(product, n_clusters, plogp):
-    """sum_kl n_kl^2 and the joint entropy of every pair of draws, each (draws, other draws)."""
-    tables = product.reshape(product.shape[0] // n_clusters, n_clusters, -1, n_clusters)
-    squares = np.einsum("skrl,skrl->sr", tables, tables, dtype=np.float64)
-    return squares, plogp[tables.astype(np.int32)].sum(axis=(1, 3))
+def _mean_shared_by_matrix(compact, weight, n_clusters):
+    shared = np.empty(len(compact))
+    weighted = np.float64(weight)[:, None] * count_together(compact, n_clusters) * weight
+    for rows in draw_blocks(len(compact), n_clusters, len(weight)):
+        members = one_hot(compact[rows], n_clusters)
+        of_clusters = np.einsum("ku,ku->k", members @ weighted, members)
+        shared[rows] = of_clusters.reshape(n_clusters, -1).sum(axis=0)
+    return shared / len(compact)
+
+
+def count_together(compact, n_clusters):
+    """In how many of the draws (draws, obs) two observations share a cluster: float32 (obs, obs)."""
+    together = np.zeros((compact.shape[1],) * 2, dtype=np.float32)
+    for rows in draw_blocks(len(compact), n_clusters, compact.shape[1]):
+        members = one_hot(compact[rows], n_clusters)
+        together += members.T @ members
+    return together
 
 
 def _minus_plogp(num_obs):
@@ -132,12 +201,32 @@ def evenly_spaced(num_draws, most):
     return np.unique(np.linspace(0, num_draws - 1, min(num_draws, most)).astype(int))
 
 
-def _most_draws(max_draws, n_clusters, num_columns):
+def _plan(max_draws, num_draws, n_clusters, num_columns):
+    """The draws that `company` takes, and whether the matrix of observations is the cheaper way."""
+    matrix_draw = n_clusters * num_columns * (3 * num_columns + _MATRIX_ENTRY)  # one product in float32, one in float64
+    fits = num_columns <= _MOST_COLUMNS
+    by_tables = _most_by_tables("squares", n_clusters, num_columns)
+    by_matrix = int(_AUTO_MULTIPLICATIONS / matrix_draw) if fits else 0
+    chosen = evenly_spaced(num_draws, _most_draws(max_draws, max(by_tables, by_matrix)))
+    return chosen, fits and matrix_draw < _table_cost("squares", n_clusters, num_columns) * len(chosen)
+
+
+def _table_cost(statistic, n_clusters, num_columns):
+    """Multiplications per draw and other draw, half of all pairs."""
+    return n_clusters**2 * (num_columns + _ENTRY[statistic]) / 2
+
+
+def _most_by_tables(statistic, n_clusters, num_columns):
+    """How many draws can meet each other in the time that "auto" allows."""
+    return math.isqrt(int(_AUTO_MULTIPLICATIONS / _table_cost(statistic, n_clusters, num_columns)))
+
+
+def _most_draws(max_draws, affordable):
+    remedy = "'auto' keeps the time to seconds, None takes every draw."
     if isinstance(max_draws, str) and max_draws == "auto":
-        return max(200, math.isqrt(int(2 * _AUTO_MULTIPLICATIONS / (n_clusters**2 * num_columns))))
+        return max(200, affordable)
     if max_draws is None:
         return np.iinfo(np.int64).max
     if isinstance(max_draws, str):
-        remedy = "'auto' keeps the time to seconds, None takes every draw."
         raise ValueError(message("max_draws", "be 'auto', None or an integer", repr(max_draws), remedy))
-    return check_integer("max_draws", max_draws, remedy="'auto' keeps the time to seconds, None takes every draw.")
+    return check_integer("max_draws", max_draws, remedy=remedy)

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesfair._check import check_number, message
 from bayesfair.posterior.access import check_partition, count_clusters, flat_labels, variable
-from bayesfair.posterior.contingency import agreement, canonical, tables_with
+from bayesfair.posterior.contingency import canonical, company, information, tables_with
 
 __all__ = [
     "CredibleBall",
@@ -29,7 +29,7 @@ def dahl_partition(tree, *, max_draws="auto"):
     argmin_s sum_ij (eta_ij(s) - etabar_ij)^2, Dahl (2006), section 3.2 of the paper. The candidates, which also stand
     for the posterior, are `max_draws` evenly spaced draws; "auto" keeps the time to seconds, None takes every draw.
     """
-    return _best_draw(tree, max_draws, lambda candidates: candidates.least_squares)
+    return _best_draw(tree, company, max_draws, lambda candidates: candidates.least_squares)
 
 
 def reference_partition(tree):
@@ -46,7 +46,7 @@ def binder_partition(tree, *, a=1.0, b=1.0, max_draws="auto"):
     clusters. `max_draws` as in `dahl_partition`.
     """
     a, b = check_number("a", a), check_number("b", b)
-    return _best_draw(tree, max_draws, lambda candidates: candidates.binder(a, b))
+    return _best_draw(tree, company, max_draws, lambda candidates: candidates.binder(a, b))
 
 
 def vi_partition(tree, *, max_draws="auto"):
@@ -54,7 +54,7 @@ def vi_partition(tree, *, max_draws="auto"):
 
     Wade & Ghahramani (2018), section 2, restricted to draws; `max_draws` as in `dahl_partition`.
     """
-    return _best_draw(tree, max_draws, lambda candidates: candidates.variation_of_information)
+    return _best_draw(tree, information, max_draws, lambda candidates: candidates.variation_of_information)
 
 
 def map_partition(tree):
@@ -66,9 +66,9 @@ def map_partition(tree):
     return flat_labels(tree)[np.argmax(lp.values)].astype(np.int64)
 
 
-def _best_draw(tree, max_draws, loss):
+def _best_draw(tree, compare, max_draws, loss):
     labels = flat_labels(tree)
-    candidates = agreement(labels, count_clusters(tree), max_draws)
+    candidates = compare(labels, count_clusters(tree), max_draws)
     return labels[candidates.draw[np.argmin(loss(candidates))]].astype(np.int64)
 
 

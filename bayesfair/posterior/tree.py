@@ -8,11 +8,12 @@ from scipy.sparse import csc_array
 from bayesfair import __version__
 from bayesfair._check import check_features, check_integer, check_same_length, message
 from bayesfair.fairness import cluster_balance, encode_groups
-from bayesfair.posterior.contingency import agreement, tables_with
+from bayesfair.posterior.contingency import company, tables_with
 from bayesfair.posterior.relabelling import align, apply_permutations, move_clusters, order_by_size
 
 __all__ = ["build_tree"]
 
+_BLOCK_LABELS = 2_000_000  # whose centres are taken at a time: 32 MB
 _POSTERIOR = ("lambda_f", "lambda_c")
 _SAMPLE_STATS = (
     *("lp", "fairlet_loss", "clustering_loss", "swap_rate", "reallocation_rate"),
@@ -107,7 +108,7 @@ def _check_labels(labels, n_clusters):
 
 def _reference(flat, n_clusters):
     """Dahl's partition of the draws (draws, obs), clusters numbered by size so that runs can be compared."""
-    candidates = agreement(flat, n_clusters)
+    candidates = company(flat, n_clusters)
     best = flat[candidates.draw[np.argmin(candidates.least_squares)]]
     return order_by_size(best, n_clusters).astype(flat.dtype)
 
@@ -137,16 +138,20 @@ def _balance(flat, groups, n_clusters):
 
 def _centers(flat, X, n_clusters):
     """Means (draws, n_clusters, dim) of the observations of each cluster, centred first against cancellation."""
-    mean = X.mean(axis=0)
-    sums = np.stack([_membership(draw, n_clusters) @ (X - mean) for draw in flat])
-    sizes = np.stack([np.bincount(draw, minlength=n_clusters) for draw in flat])[:, :, None]
+    mean, num_draws = X.mean(axis=0), len(flat)
+    step = max(1, _BLOCK_LABELS // len(X))
+    blocks = [_membership(flat[at : at + step], n_clusters) for at in range(0, num_draws, step)]
+    sums = np.concatenate([block @ (X - mean) for block in blocks]).reshape(num_draws, n_clusters, -1)
+    sizes = np.concatenate([block.sum(axis=1) for block in blocks]).reshape(num_draws, n_clusters, 1)
     return mean + np.divide(sums, sizes, where=sizes > 0, out=np.full(sums.shape, np.nan))
 
 
-def _membership(draw, n_clusters):
-    """The sparse indicator matrix (n_clusters, obs) of one draw."""
-    starts = np.arange(len(draw) + 1)
-    return csc_array((np.ones(len(draw)), draw.astype(np.int64), starts), shape=(n_clusters, len(draw)))
+def _membership(draws, n_clusters):
+    """The sparse indicator matrix (draws * n_clusters, obs) of a block of draws."""
+    num_draws, num_obs = draws.shape
+    cluster = (np.arange(num_draws)[:, None] * n_clusters + draws).T.ravel()  # observation by observation
+    starts = num_draws * np.arange(num_obs + 1)
+    return csc_array((np.ones(cluster.size), cluster, starts), shape=(num_draws * n_clusters, num_obs))
 
 
 def _present(draws, names):

@@ -73,11 +73,22 @@ def tiny_blocks(monkeypatch):
     monkeypatch.setattr(contingency, "_BLOCK_ROWS", 24)  # three draws of eight clusters: 27 blocks for 80 draws
 
 
-def test_all_partitions_agree_with_their_definitions_in_many_blocks(tiny_blocks):
+def company_by(way, labels, n_clusters, monkeypatch):
+    """`company` of all draws by the tables of their pairs, or by the matrix of observations."""
+    with monkeypatch.context() as patched:
+        patched.setattr(contingency, "_MOST_COLUMNS", 0 if way == "tables" else 5_000)
+        patched.setattr(contingency, "_MATRIX_ENTRY", 0)
+        _, by_matrix = contingency._plan(None, len(labels), n_clusters, labels.shape[1])
+        assert by_matrix == (way == "matrix")
+        return contingency.company(labels, n_clusters, None)
+
+
+@pytest.mark.parametrize("way", ["tables", "matrix"])
+def test_all_partitions_agree_with_their_definitions_in_many_blocks(tiny_blocks, way, monkeypatch):
     """Every partition of six points into at most four clusters is a draw; each meets every other once."""
     draws = every_partition(6, 4)
     assert len(draws) == 187  # S(6,1) + ... + S(6,4) = 1 + 31 + 90 + 65
-    found = contingency.agreement(draws, 4, None)
+    found = company_by(way, draws, 4, monkeypatch)
     eta = np.mean([same(draw) for draw in draws], axis=0)
     np.testing.assert_allclose(found.least_squares, [((same(draw) - eta) ** 2).sum() for draw in draws])
     np.testing.assert_allclose(found.binder(), [np.mean([pairs_apart(s, t) for t in draws]) for s in draws])
@@ -85,18 +96,45 @@ def test_all_partitions_agree_with_their_definitions_in_many_blocks(tiny_blocks)
     joined = [np.mean([np.triu(same(s) * (1 - same(t)), 1).sum() for t in draws]) for s in draws]
     np.testing.assert_allclose(found.binder(a=2.0, b=5.0), 2 * np.array(split) + 5 * np.array(joined))
     vi = [np.mean([naive_vi(s, t) for t in draws]) for s in draws]
-    np.testing.assert_allclose(found.variation_of_information, vi, atol=1e-12)
+    known = contingency.information(draws, 4, None)
+    np.testing.assert_allclose(known.variation_of_information, vi, atol=1e-12)
+
+
+def test_both_ways_to_company_give_the_same_whole_numbers(monkeypatch):
+    """Equal to the last bit, so that the draw that is chosen does not depend on which way was cheaper."""
+    rng = np.random.default_rng(7)
+    labels = np.repeat(rng.integers(5, size=(300, 40)).astype(np.int8), 3, axis=1)
+    ways = [company_by(way, labels, 5, monkeypatch) for way in ("tables", "matrix")]
+    for one, other in zip(*ways):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_auto_counts_all_work_and_takes_every_draw_where_it_can():
+    """40 observations with 80,000 draws took six minutes, all of them in the entries of tables of pairs of draws."""
+    plan, budget = contingency._plan, contingency._AUTO_MULTIPLICATIONS
+    chosen, by_matrix = plan("auto", 80_000, 3, 40)
+    assert by_matrix
+    assert len(chosen) == 80_000
+    assert 5_000 < contingency._most_by_tables("entropies", 3, 40) < 15_000
+    for n_clusters, num_columns in [(3, 10), (50, 40), (2, 700), (3, 442), (10, 5_000), (10, 33_000)]:
+        draws = len(plan("auto", 10**6, n_clusters, num_columns)[0])
+        pairs = contingency._most_by_tables("entropies", n_clusters, num_columns) ** 2 / 2
+        assert pairs * n_clusters**2 * (num_columns + contingency._ENTRY["entropies"]) <= budget
+        products = min(draws * n_clusters * 3 * num_columns**2, draws**2 / 2 * n_clusters**2 * num_columns)
+        assert products <= budget
 
 
 def test_blocks_change_nothing(some, monkeypatch):
     flat = some.reshape(-1, 8)
-    whole = contingency.agreement(flat, 8, None)
+    ways = contingency.company, contingency.information
+    whole = [way(flat, 8, None) for way in ways]
     tree = make_tree(some, 8)
     matrix = co_clustering(tree)
     monkeypatch.setattr(contingency, "_BLOCK_ROWS", 24)
     assert len(contingency.draw_blocks(80, 8, 8)) == 27
-    for one, other in zip(whole, contingency.agreement(flat, 8, None)):
-        np.testing.assert_allclose(one, other, rtol=1e-12)
+    for way, before in zip(ways, whole):
+        for one, other in zip(before, way(flat, 8, None)):
+            np.testing.assert_allclose(one, other, rtol=1e-12)
     np.testing.assert_array_equal(co_clustering(tree), matrix)
 
 
@@ -111,19 +149,23 @@ def test_estimates_do_not_depend_on_numbering_or_repeated_rows(some):
     for name in ("labels", "centers"):
         np.testing.assert_array_equal(trees[0][name], trees[1][name])
     doubled = np.repeat(some, 2, axis=2)
-    losses = [contingency.agreement(labels.reshape(80, -1), 8, None) for labels in (some, doubled)]
-    np.testing.assert_allclose(losses[1].variation_of_information, losses[0].variation_of_information)
-    np.testing.assert_allclose(losses[1].least_squares, 4 * losses[0].least_squares)
+    both = [labels.reshape(80, -1) for labels in (some, doubled)]
+    vi = [contingency.information(labels, 8, None).variation_of_information for labels in both]
+    np.testing.assert_allclose(vi[1], vi[0])
+    losses = [contingency.company(labels, 8, None).least_squares for labels in both]
+    np.testing.assert_allclose(losses[1], 4 * losses[0])
     assert len(contingency.distinct_observations(doubled.reshape(80, -1))[0]) == 8
 
 
 def test_thinned_candidates_are_spread_over_all_draws(some):
-    thinned = contingency.agreement(some.reshape(-1, 8), 8, 5)
+    thinned = contingency.information(some.reshape(-1, 8), 8, 5)
+    np.testing.assert_array_equal(contingency.company(some.reshape(-1, 8), 8, 5).draw, thinned.draw)
     np.testing.assert_array_equal(thinned.draw, [0, 19, 39, 59, 79])
     used = some.reshape(-1, 8)[thinned.draw]
     vi = [np.mean([naive_vi(s, t) for t in used]) for s in used]
     np.testing.assert_allclose(thinned.variation_of_information, vi, atol=1e-12)
-    assert contingency._most_draws("auto", 10, 32_561) < 2_000 <= contingency._most_draws("auto", 3, 442)
+    most = contingency._most_by_tables
+    assert most("squares", 10, 32_561) < 2_000 <= most("entropies", 3, 442)
 
 
 @pytest.mark.parametrize(("max_draws", "error"), [("all", ValueError), (0, ValueError), (2.5, TypeError)])
