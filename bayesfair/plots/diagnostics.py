@@ -4,7 +4,8 @@ import numpy as np
 
 from bayesfair._check import message
 from bayesfair.plots.style import FIGURE_WIDTH
-from bayesfair.posterior import diagnostic_vars
+from bayesfair.posterior.diagnostics import diagnostic_vars, summarise
+from bayesfair.posterior.verdict import worst_first
 
 __all__ = ["trace"]
 
@@ -13,13 +14,15 @@ _LINES = ("#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE", "#882255")
 
 
 def trace(tree, *, var_names=None, axes=None):
-    """Every chain's trace and the histogram of its draws, one row per scalar; returns the axes (rows, 2).
+    """Every chain's trace and the histogram of its draws, one row per scalar with its R-hat; returns the axes (rows, 2).
 
-    `var_names` are names of `bayesfair.posterior.diagnostic_vars(tree)`; by default the first six: log density,
-    losses, inverse temperatures, ...
+    `var_names` are names of `bayesfair.posterior.diagnostic_vars(tree)`; by default the six on which the chains agree
+    least, the largest R-hat first.
     """
-    scalars = diagnostic_vars(tree)
-    names = list(scalars.data_vars)[:SHOWN] if var_names is None else list(var_names)
+    scalars = diagnostic_vars(tree, constant=True)
+    table = summarise(scalars)
+    names = list(worst_first(table).index[:SHOWN]) if var_names is None else list(var_names)
+    names = names or list(table.index[:SHOWN])  # nothing moved
     unknown = [name for name in names if name not in scalars]
     if unknown:
         rule = f"be among {', '.join(scalars.data_vars)}"
@@ -32,7 +35,7 @@ def trace(tree, *, var_names=None, axes=None):
             color = _LINES[chain % len(_LINES)]
             left.plot(draws, color=color, linewidth=0.6, alpha=0.8)
             right.hist(draws, bins=bins, density=True, histtype="step", color=color, linewidth=1.2)
-        left.set_ylabel(name.replace("_", " "), fontsize=8)
+        left.set_ylabel(f"{name.replace('_', ' ')}\n{_agreement(table.loc[name, 'r_hat'])}", fontsize=8)
         right.set_yticks([])
         right.locator_params(axis="x", nbins=4)
         for ax in (left, right):
@@ -43,6 +46,10 @@ def trace(tree, *, var_names=None, axes=None):
     axes[0, 0].set_title("trace, one colour per chain", fontsize=9)
     axes[0, 1].set_title("distribution", fontsize=9)
     return axes
+
+
+def _agreement(r_hat):
+    return "no R-hat" if np.isnan(r_hat) else f"R-hat {r_hat:.2f}"
 
 
 def _axes(n_rows):

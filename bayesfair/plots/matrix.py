@@ -7,8 +7,7 @@ import numpy as np
 from bayesfair._check import check_integer, message
 from bayesfair.plots.style import axes_or_new
 from bayesfair.posterior import co_clustering as probabilities
-from bayesfair.posterior import misclassification_probability
-from bayesfair.posterior.partitions import reference_partition
+from bayesfair.posterior import misclassification_probability, reference_partition
 
 __all__ = ["co_clustering", "ordered_matrix"]
 
@@ -53,7 +52,7 @@ def ordered_matrix(tree, *, sample=None, seed=0, max_obs=2_000) -> OrderedMatrix
     if len(rows) > max_obs:
         remedy = f"Pass sample={max_obs} to draw that many at random, or raise max_obs."
         raise ValueError(message("tree", f"hold at most {max_obs} observations for a heat map", len(rows), remedy))
-    doubt = misclassification_probability(tree, reference=cluster)  # of the clusters shown, which need not be the MAP
+    doubt = misclassification_probability(tree)
     order = rows[np.lexsort((doubt[rows], cluster[rows]))]
     ends = np.cumsum(np.bincount(cluster[order], minlength=int(cluster.max()) + 1))
     return OrderedMatrix(probabilities(tree, indices=order, max_obs=max_obs), order, ends)

@@ -6,9 +6,8 @@ import numpy as np
 
 from bayesfair._check import check_features, check_same_length, message
 from bayesfair.plots.style import MARKERS, axes_or_new, cluster_colors
-from bayesfair.posterior import misclassification_probability
+from bayesfair.posterior import misclassification_probability, reference_partition
 from bayesfair.posterior.access import group_names, observed_features, variable
-from bayesfair.posterior.partitions import reference_partition
 
 __all__ = ["uncertainty", "uncertainty_points", "uncertainty_profile"]
 
@@ -80,9 +79,7 @@ def uncertainty_points(tree, X=None, *, columns=None) -> Points:
     group = variable(tree, "constant_data", "group")
     groups = ("everyone",) if group is None else tuple(group_names(tree))
     group = np.zeros(len(known), int) if group is None else group.values
-    cluster = reference_partition(tree)
-    probability = misclassification_probability(tree, reference=cluster)  # of the clusters shown, not of the MAP's
-    return Points(position, axes, cluster, probability, group, groups)
+    return Points(position, axes, reference_partition(tree), misclassification_probability(tree), group, groups)
 
 
 def _position(X, names, columns):
@@ -153,7 +150,7 @@ def _handle(marker, color, size):
 def uncertainty_profile(tree, ax=None):
     """Misclassification probabilities in descending order, coloured by cluster: how many observations are uncertain."""
     cluster = reference_partition(tree)
-    probability = misclassification_probability(tree, reference=cluster)
+    probability = misclassification_probability(tree)
     order = np.argsort(-probability, kind="stable")
     ax = axes_or_new(ax, 0.45)
     share = np.arange(1, len(order) + 1) / len(order)

@@ -17,6 +17,7 @@ from bayesfair.posterior.partitions import (
     dahl_partition,
     map_partition,
     partition_distance,
+    reference_partition,
     vi_partition,
 )
 from bayesfair.posterior.relabelling import relabel
@@ -44,6 +45,7 @@ __all__ = [
     "misclassification_probability",
     "partition_distance",
     "read_tree",
+    "reference_partition",
     "relabel",
     "summary",
     "vi_partition",

@@ -1,13 +1,11 @@
 """`BayesianFairMixture`: the NumPyro fair mixtures behind scikit-learn's interface, their posterior as an ArviZ tree."""
 
-import warnings
 from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,17 +18,16 @@ from bayesfair.models.exchange import ladder
 from bayesfair.models.mixtures import SMOOTHING, Prior
 from bayesfair.models.starts import STARTS
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
-from bayesfair.posterior.diagnostics import convergence
 from bayesfair.posterior.files import write_tree
 from bayesfair.posterior.mixture_tree import leaves_of, parameters_of, sites_of, state_dataset
-from bayesfair.posterior.saved import plain_parameters, read_run
+from bayesfair.posterior.saved import read_run
 from bayesfair.posterior.tree import build_tree
+from bayesfair.posterior.verdict import warn_of_disagreement
 
 __all__ = ["BayesianFairMixture"]
 
 STATE = "sampler_state"
 POINTWISE = 50_000_000  # log-likelihoods kept at most: 200 MB
-R_HAT = 1.05
 
 
 class BayesianFairMixture(ClusterMixin, BaseEstimator):
@@ -60,7 +57,9 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
     posterior_: xarray.DataTree by ArviZ's conventions: `labels` drawn from psi, `weights`, `means`, `scales`, ... relabelled
     with them, in the units of X; sample_stats `lp` (on the unconstrained scale), `gap` (Delta of psi, FMC eq. 6; of the
     labels for "gibbs"), `balance` (of the labels), `diverging`; log_likelihood `x`, left out above 50 million entries.
-    labels_ (N,): each row's most frequent label. misclassification_probability_ (N,). weights_, means_: posterior means.
+    labels_ (N,): each row's most frequent label, and a row at least for every cluster that all draws use.
+    misclassification_probability_ (N,), that a row is elsewhere than its cluster of `labels_`. weights_, means_: posterior
+    means.
     gap_, hard_gap_: Delta of `predict_proba` and of `labels_` on the rows of the fit. n_iter_: iterations per chain.
     losses_: of "svi".
 
@@ -212,7 +211,8 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
             new = {name: np.concatenate([before[name], values], 1) for name, values in new.items()}
         self._finish(problem, new, jax.tree.leaves(chains.states))
         self._live = chains
-        self._warn_of_modes()
+        untempered = self.inference == "nuts" and self.tempering is False
+        warn_of_disagreement(self.posterior_, "tempering=True visits all modes in one chain." if untempered else "")
         return self
 
     def _fit_svi(self, problem):
@@ -243,7 +243,7 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         names = self._names
         settings = {
             "estimator": type(self).__name__,
-            "parameters": plain_parameters(self),
+            "parameters": self.get_params(deep=False),
             "seed": self._seed,
             "names": names,
             "middle": self._encoder.middle.tolist(),
@@ -278,20 +278,6 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         self.gap_ = gap(soft, problem.groups) if several else 0.0
         self.hard_gap_ = gap(self.labels_, problem.groups) if several else 0.0
         self.n_iter_ = self.num_warmup + posterior.sizes["draw"]
-
-    def _warn_of_modes(self):
-        if self.posterior_["posterior"].sizes["chain"] == 1:
-            return
-        stats = self.posterior_["sample_stats"]
-        r_hat = {name: convergence(stats[name].values)["r_hat"] for name in ("lp", "gap", "balance") if name in stats}
-        worst = max(r_hat, key=lambda name: np.nan_to_num(r_hat[name], posinf=np.inf))
-        if r_hat[worst] > R_HAT:
-            warnings.warn(
-                f"{type(self).__name__}: the chains do not agree, R-hat of {worst} is {r_hat[worst]:.2f}: they sit in "
-                "different modes or have not forgotten their starts. Remedy: tempering=True, or more draws.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
 
     def _psi(self, x, codes):
         """psi (N, K) averaged over the relabelled draws; x centred."""
@@ -388,10 +374,7 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         FileNotFoundError: no such file. ValueError: a damaged file, or one that holds something else.
         """
         tree, settings = read_run(path, cls)
-        parameters = settings["parameters"]
-        if parameters["prior"] is not None:
-            parameters["prior"] = Prior(*parameters["prior"])
-        estimator = cls(**parameters)
+        estimator = cls(**settings["parameters"])
         estimator._seed, estimator._names, estimator._live = settings["seed"], settings["names"], None
         return estimator._restore(tree, settings)
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 from bayesfair._check import message
-from bayesfair.posterior.access import check_partition, flat_labels, observed_features, variable
+from bayesfair.posterior.access import check_partition, flat_labels, observed_features
 from bayesfair.posterior.contingency import count_together, distinct_observations
-from bayesfair.posterior.partitions import map_partition
+from bayesfair.posterior.partitions import reference_partition
 
 __all__ = ["co_clustering", "co_clustering_columns", "medoids", "misclassification_probability"]
 
@@ -36,15 +36,16 @@ def co_clustering_columns(tree, columns):
 def misclassification_probability(tree, *, reference=None, medoid=None, metric="co-clustering"):
     """Probability that an observation is not in the cluster of its medoid: 1 - etabar_{i i*}, float (N,).
 
-    i* is the medoid of i's cluster in the maximum a posteriori partition (section 3.2 of the paper; for a mixture, whose
-    density does not depend on drawn labels, in the partition of most frequent labels), or in `reference`
-    (obs,). By default the medoid is the member most often together with the rest of its cluster, so that a medoid's own
-    doubt does not count against everyone; other metrics take `medoids(X, reference, metric=)` of the observed data, and
-    `medoid` (K,) names the K observations. O(draws N) time.
+    i* is the medoid of i's cluster in `reference` (obs,), by default `reference_partition(tree)`, the one that tables,
+    pictures and `labels_` show. Section 3.2 of the paper takes the maximum a posteriori draw instead, which is
+    `reference=map_partition(tree)`: another clustering, so that its doubts are about other clusters. By default the
+    medoid is the member most often together with the rest of its cluster, so that a medoid's own doubt does not count
+    against everyone; other metrics take `medoids(X, reference, metric=)` of the observed data, and `medoid` (K,) names
+    the K observations. O(draws N) time.
     """
     labels = flat_labels(tree)
     num_obs = labels.shape[1]
-    partition = _point_estimate(tree) if reference is None else check_partition("reference", reference, num_obs)
+    partition = reference_partition(tree) if reference is None else check_partition("reference", reference, num_obs)
     if medoid is not None:
         centers = np.asarray(medoid)
     elif metric == "co-clustering":
@@ -58,13 +59,6 @@ def misclassification_probability(tree, *, reference=None, medoid=None, metric="
         members = np.flatnonzero(partition == cluster)
         probability[members] = 1 - _share_with(labels[:, members], labels[:, centers[cluster]])
     return probability
-
-
-def _point_estimate(tree):
-    reference = variable(tree, "constant_data", "reference_labels")
-    if reference is not None and reference.attrs.get("point") == "mode":
-        return reference.values.astype(np.int64)
-    return map_partition(tree)
 
 
 def medoids(X, partition, *, metric="sqeuclidean"):

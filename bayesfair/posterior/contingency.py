@@ -132,7 +132,7 @@ def information(labels, n_clusters, max_draws="auto"):
     chosen = evenly_spaced(len(labels), _most_draws(max_draws, _most_by_tables("entropies", n_clusters, len(columns))))
     compact = labels[np.ix_(chosen, columns)]
     plogp = _minus_plogp(labels.shape[1])
-    entropy = plogp[_sizes(compact, weight, n_clusters).astype(int)].sum(axis=1)
+    entropy = plogp[_sizes(compact, weight, n_clusters).astype(np.intp)].sum(axis=1)
     joint = _mean_over_pairs(
         compact, weight, n_clusters, lambda counts: plogp.take(counts.astype(np.intp), mode="clip")
     )
@@ -142,8 +142,9 @@ def information(labels, n_clusters, max_draws="auto"):
 def _sizes(compact, weight, n_clusters):
     """Sizes of the clusters (draws, n_clusters), whole numbers in float64."""
     blocks = draw_blocks(len(compact), n_clusters, len(weight))
+    weight = weight.astype(np.float32)
     sizes = [(one_hot(compact[rows], n_clusters) @ weight).reshape(n_clusters, -1) for rows in blocks]
-    return np.concatenate(sizes, axis=1).T
+    return np.concatenate(sizes, axis=1).T.astype(np.float64)
 
 
 def _mean_shared_by_tables(compact, weight, n_clusters):

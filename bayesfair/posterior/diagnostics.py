@@ -5,7 +5,7 @@ import numpy as np
 from bayesfair.posterior.access import count_clusters, flat_labels, variable
 from bayesfair.posterior.partitions import partition_distance, reference_partition
 
-__all__ = ["convergence", "diagnostic_vars", "summary"]
+__all__ = ["diagnostic_vars", "summarise", "summary"]
 
 _SCALARS = (
     ("sample_stats", "lp"),
@@ -51,9 +51,13 @@ def summary(tree):
     takes 11% and 89%. R-hat is NaN for a single chain; R-hat and ESS are NaN for constant variables and for fewer than
     four draws a chain.
     """
+    return summarise(diagnostic_vars(tree, constant=True))
+
+
+def summarise(scalars):
+    """`summary` of a Dataset of scalars (chain, draw)."""
     import pandas as pd
 
-    scalars = diagnostic_vars(tree, constant=True)
     rows = {name: _row(values.values) for name, values in scalars.data_vars.items()}
     if "lp" in scalars and scalars.sizes["chain"] > 1:
         of_chains = zip(scalars["chain"].values, scalars["lp"].values)
@@ -65,10 +69,10 @@ def _row(values):
     """The summary of one scalar (chain, draw)."""
     lower, upper = np.quantile(values, [0.055, 0.945])
     sd = values.std(ddof=1) if values.size > 1 else np.nan
-    return {"mean": values.mean(), "sd": sd, "eti89_lb": lower, "eti89_ub": upper, **convergence(values)}
+    return {"mean": values.mean(), "sd": sd, "eti89_lb": lower, "eti89_ub": upper, **_convergence(values)}
 
 
-def convergence(values):
+def _convergence(values):
     """ess_bulk, ess_tail and r_hat of one scalar (chain, draw)."""
     if values.shape[1] < 4 or np.ptp(values) == 0:
         return {"ess_bulk": np.nan, "ess_tail": np.nan, "r_hat": np.nan}

@@ -10,6 +10,7 @@ import stat
 import warnings
 from pathlib import Path
 
+import bayesfair
 from bayesfair._check import message
 from bayesfair.posterior.access import variable
 
@@ -100,7 +101,8 @@ def _warn_of_leftovers(path):
         warnings.warn(
             f"Beside {os.fspath(path)!r} lie parts of files whose writing was cut off: {', '.join(map(str, leftovers))}. "
             "Delete them, unless another process is saving there now.",
-            stacklevel=4,
+            stacklevel=2,
+            skip_file_prefixes=tuple(bayesfair.__path__),
         )
 
 

@@ -15,8 +15,9 @@ from bayesfair.gibbs.target import Allocation, InverseTemperatures
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.files import write_tree
 from bayesfair.posterior.partitions import map_partition
-from bayesfair.posterior.saved import plain_parameters, read_run
+from bayesfair.posterior.saved import read_run
 from bayesfair.posterior.tree import build_tree
+from bayesfair.posterior.verdict import warn_of_disagreement
 
 __all__ = ["GibbsFairClustering"]
 
@@ -50,7 +51,8 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
     Attributes
     ----------
     posterior_: xarray.DataTree by ArviZ's conventions. labels_: Dahl's partition (N,). map_labels_: the draw of highest
-    density. misclassification_probability_: (N,). inverse_temperature_: posterior means (lambda_f, lambda_c).
+    density, absent under the cut. misclassification_probability_: (N,), that an observation is elsewhere than its cluster
+    of `labels_`. inverse_temperature_: posterior means (lambda_f, lambda_c).
     cluster_centers_: means of `labels_` (K, d). n_iter_: sweeps done. n_features_in_, feature_names_in_.
 
     Examples
@@ -200,7 +202,7 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
     def _finish(self, X, groups, run, draws):
         settings = {
             "estimator": type(self).__name__,
-            "parameters": plain_parameters(self),
+            "parameters": self.get_params(deep=False),
             "seed": self._seed,
             "names": self._names,
             "sweep": run.sweep,
@@ -215,7 +217,9 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
             n_clusters=self.n_clusters,
         )
         tree[STATE] = _state_dataset(run)
-        return self._adopt(tree, settings)
+        self._adopt(tree, settings)
+        warn_of_disagreement(tree)
+        return self
 
     def _adopt(self, tree, settings):
         """Take the tree as this estimator's posterior; everything that ends in an underscore is read from it."""
@@ -223,7 +227,6 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
         self.posterior_ = tree
         self._run = _run_of(tree[STATE], settings)
         self.labels_ = tree["constant_data"]["reference_labels"].values.astype(int)  # Dahl's partition, found once
-        self.map_labels_ = map_partition(tree)
         self.misclassification_probability_ = misclassification_probability(tree)
         self.inverse_temperature_ = tuple(float(posterior[name].mean()) for name in ("lambda_f", "lambda_c"))
         self.cluster_centers_ = np.stack([X[self.labels_ == k].mean(0) for k in range(self.n_clusters)])
@@ -232,6 +235,15 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
         if self._names["feature_names"] is not None:
             self.feature_names_in_ = np.array(self._names["feature_names"], dtype=object)
         return self
+
+    @property
+    def map_labels_(self):
+        """The draw of highest density (N,); absent under target="cut", where no draw's density is known."""
+        check_is_fitted(self, "posterior_")
+        try:
+            return map_partition(self.posterior_)
+        except ValueError as error:
+            raise AttributeError(f"There are no `map_labels_`. {error}") from error
 
     def _known_groups(self):
         return Groups(self.posterior_["constant_data"]["group"].values, tuple(self._names["group_names"]))
@@ -248,7 +260,7 @@ def _check_same_data(known, groups, X, given):
 def _draws_of(tree):
     """The draws a tree was built from, clusters renumbered: `build_tree` gives the same tree for any numbering."""
     values = {**tree["posterior"].data_vars, **tree["sample_stats"].data_vars}
-    return gibbs.Draws(**{name: values[name].values for name in gibbs.Draws._fields})
+    return gibbs.Draws(**{name: values[name].values if name in values else None for name in gibbs.Draws._fields})
 
 
 def _state_dataset(run):
@@ -270,7 +282,5 @@ def _run_of(state, settings):
     array = {name: jnp.asarray(values.values) for name, values in state.data_vars.items()}
     allocation = Allocation(array["members"], array["cluster"])
     temperatures = InverseTemperatures(array["lambda_f"], array["lambda_c"])
-    schedule = settings["schedule"]
-    prior = None if schedule["prior"] is None else gibbs.Dispersion(*schedule["prior"])
-    schedule = Schedule(**{**schedule, "prior": prior})
+    schedule = Schedule(**settings["schedule"])
     return Run(array["key"], settings["sweep"], ChainState(allocation, temperatures), schedule)

@@ -33,7 +33,12 @@ def dahl_partition(tree, *, max_draws="auto"):
 
 
 def reference_partition(tree):
-    """The partition that the tree calls `reference_labels`, Dahl's where it names none: labels (obs,)."""
+    """The one partition that tables, pictures and misclassification probabilities of a tree are about: labels (obs,).
+
+    It is stored as `reference_labels` in the group constant_data, and gives clusters their numbers. Its attribute `point`
+    says what it is: "dahl", `dahl_partition`; "mode", every observation's most frequent label; "given", the argument of
+    `relabel`. Dahl's where the tree names none.
+    """
     reference = variable(tree, "constant_data", "reference_labels")
     return dahl_partition(tree) if reference is None else reference.values.astype(int)
 
@@ -58,10 +63,16 @@ def vi_partition(tree, *, max_draws="auto"):
 
 
 def map_partition(tree):
-    """The draw of highest posterior density `lp`: labels (obs,). Raises ValueError where the tree has no `lp`."""
+    """The draw of highest posterior density `lp`: labels (obs,).
+
+    ValueError where the tree has no `lp`, as under target="cut": the density of a cut has a normaliser for every
+    decomposition, a sum over all clusterings of its fairlets, which nobody knows.
+    """
     lp = variable(tree, "sample_stats", "lp")
     if lp is None:
-        remedy = "Use dahl_partition or vi_partition, which need only labels."
+        remedy = (
+            "Under target='cut' densities are not known; use dahl_partition or vi_partition, which need only labels."
+        )
         raise ValueError(message("tree", "hold `lp` in its group 'sample_stats'", "none", remedy))
     return flat_labels(tree)[np.argmax(lp.values)].astype(np.int64)
 

@@ -3,9 +3,9 @@
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from bayesfair.posterior.access import check_partition, count_clusters, flat_labels
+from bayesfair.posterior.access import check_partition, count_clusters, flat_labels, variable
 from bayesfair.posterior.contingency import tables_with
-from bayesfair.posterior.partitions import dahl_partition
+from bayesfair.posterior.partitions import reference_partition
 
 __all__ = ["align", "apply_permutations", "move_clusters", "order_by_size", "relabel"]
 
@@ -14,13 +14,19 @@ def relabel(tree, reference=None):
     """A new tree in which cluster k of every draw is the one that overlaps most with cluster k of `reference`.
 
     The overlap of all clusters together is the largest that a one-to-one assignment allows (Hungarian algorithm on the
-    contingency table). `reference` (obs,) is `dahl_partition(tree)` unless given. Every posterior variable
-    with a dimension `cluster` follows its cluster; partitions, and thus co-clustering, do not change. The result does
-    not depend on the numbers that clusters had before.
+    contingency table). `reference` (obs,) is `reference_partition(tree)` unless given; it becomes the new tree's. Every
+    posterior variable with a dimension `cluster` follows its cluster; partitions, and thus co-clustering, do not change,
+    nor does the sampler's state. The result does not depend on the numbers that clusters had before.
     """
+    import xarray as xr
+
     labels = flat_labels(tree)
-    reference = dahl_partition(tree) if reference is None else check_partition("reference", reference, labels.shape[1])
+    point = _point(tree) if reference is None else "given"
+    reference = (
+        reference_partition(tree) if reference is None else check_partition("reference", reference, labels.shape[1])
+    )
     n_clusters = max(count_clusters(tree), int(reference.max()) + 1)
+    labels = labels.astype(np.promote_types(labels.dtype, np.min_scalar_type(-n_clusters)), copy=False)
     permutations = align(labels, reference, n_clusters)
     posterior = tree["posterior"].to_dataset()
     shape = posterior["labels"].shape
@@ -30,7 +36,16 @@ def relabel(tree, reference=None):
             moved[name] = _move_clusters(values, permutations)
     relabelled = tree.copy()
     relabelled["posterior"] = type(tree)(posterior.assign(moved), children=relabelled["posterior"].children)
+    constant = tree["constant_data"].to_dataset() if "constant_data" in tree.children else xr.Dataset()
+    named = xr.DataArray(reference.astype(labels.dtype), dims="obs", attrs={"point": point})
+    relabelled["constant_data"] = type(tree)(constant.assign(reference_labels=named))
     return relabelled
+
+
+def _point(tree):
+    """What the tree's reference partition is, "dahl" where it names none."""
+    reference = variable(tree, "constant_data", "reference_labels")
+    return "dahl" if reference is None else reference.attrs.get("point", "dahl")
 
 
 def align(labels, reference, n_clusters):

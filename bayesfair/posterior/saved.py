@@ -2,22 +2,56 @@
 
 import json
 import os
+from importlib import import_module
 
 import numpy as np
 
-from bayesfair.gibbs import Loss
 from bayesfair.posterior.files import read_tree
 
-__all__ = ["plain_parameters", "read_run"]
+__all__ = ["plain", "read_run", "restored"]
+
+_TYPE = "__type__"
+_NAMED_TUPLES = {"Dispersion": "bayesfair.gibbs", "Prior": "bayesfair.models"}
 
 
-def plain_parameters(estimator):
-    """Constructor parameters as JSON holds them; a loss of the user's own and a RandomState become None."""
-    return json.loads(json.dumps(estimator.get_params(deep=False), default=_plain))
+def plain(value):
+    """`value` as JSON holds it, so that `restored` brings it back: tuples, named ones too, arrays and nested parts.
+
+    NumPy's scalars become Python's. Code and the state of a generator are not stored: a loss of the user's own and a
+    RandomState become None.
+    """
+    if isinstance(value, dict):
+        if _TYPE not in value and all(isinstance(key, str) for key in value):
+            return {key: plain(part) for key, part in value.items()}
+        return {_TYPE: "dict", "items": [plain(list(item)) for item in value.items()]}
+    if isinstance(value, list):
+        return [plain(part) for part in value]
+    if isinstance(value, tuple):
+        kind = type(value).__name__ if hasattr(value, "_fields") else "tuple"
+        return {_TYPE: kind, "items": [plain(part) for part in value]}
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    array = np.asarray(value)
+    if array.dtype == object and array.ndim == 0:
+        return None
+    return plain(array.item()) if array.ndim == 0 else {_TYPE: "array", "items": plain(array.tolist())}
 
 
-def _plain(value):
-    return None if isinstance(value, (Loss, np.random.RandomState)) else np.asarray(value).tolist()
+def restored(value):
+    """What `plain` was given, from what it returned. ValueError where it returned no such thing."""
+    if isinstance(value, list):
+        return [restored(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if _TYPE not in value:
+        return {key: restored(part) for key, part in value.items()}
+    kind, items = value[_TYPE], restored(value.get("items", []))
+    if kind in _NAMED_TUPLES:
+        return getattr(import_module(_NAMED_TUPLES[kind]), kind)(*items)  # they load JAX, which few settings need
+    makers = {"tuple": tuple, "dict": dict, "array": np.array}
+    if kind not in makers:
+        raise ValueError(f"Settings hold a {kind!r}, which this version does not know. Read them with a newer one.")
+    return makers[kind](items)
 
 
 def read_run(path, estimator_class, needed=()):
@@ -28,7 +62,7 @@ def read_run(path, estimator_class, needed=()):
     FileNotFoundError: no such file. ValueError: a damaged file, or one that holds something else.
     """
     tree = read_tree(path)
-    settings = json.loads(tree.attrs.get("settings", "{}"))
+    settings = restored(json.loads(tree.attrs.get("settings", "{}")))
     if settings.get("estimator") != estimator_class.__name__ or not set(needed) <= set(tree.children):
         raise ValueError(
             f"{os.fspath(path)!r} holds a posterior but not a run of {estimator_class.__name__}. "

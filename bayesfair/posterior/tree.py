@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csc_array
 
 from bayesfair import __version__
@@ -10,6 +11,7 @@ from bayesfair._check import check_features, check_integer, check_same_length, m
 from bayesfair.fairness import cluster_balance, encode_groups
 from bayesfair.posterior.contingency import company, tables_with
 from bayesfair.posterior.relabelling import align, apply_permutations, move_clusters, order_by_size
+from bayesfair.posterior.saved import plain
 
 __all__ = ["build_tree"]
 
@@ -30,7 +32,8 @@ def build_tree(
     `centers` (chain, draw, cluster, feature), the mean of the observations with that label (NaN for an empty cluster).
     sample_stats: `lp`, `fairlet_loss`, `clustering_loss`, `balance`, `swap_rate`, `reallocation_rate` (chain, draw).
     observed_data: `X` (obs, feature). constant_data: `group` (obs) and `reference_labels` (obs), the partition that
-    gives clusters their numbers, largest first. Attributes of the root: `settings` (JSON), `n_clusters`, versions.
+    gives clusters their numbers, largest first. Attributes of the root: `settings` (JSON, by `saved.plain`), `n_clusters`,
+    versions.
 
     `parameters`: further posterior variables, {name: (dimensions after chain and draw, array)}; those whose first dimension
     is "cluster" follow their cluster. `point`: the partition called `reference_labels` is Dahl's draw, or, with "mode",
@@ -114,8 +117,18 @@ def _reference(flat, n_clusters):
 
 
 def _most_frequent(flat, n_clusters):
+    """Every observation's most frequent label in the draws (draws, obs): labels (obs,).
+
+    A cluster that every draw uses and that is nobody's most frequent label gets one observation all the same, so chosen
+    that the fewest draws disagree.
+    """
     counts = np.stack([(flat == k).sum(axis=0) for k in range(n_clusters)])
-    return counts.argmax(axis=0).astype(flat.dtype)
+    labels = counts.argmax(axis=0)
+    always = np.array([k for k in range(n_clusters) if (flat == k).any(axis=1).all()])
+    if not np.isin(always, labels).all():
+        member, row = linear_sum_assignment(counts.max(axis=0) - counts[always])
+        labels[row] = always[member]
+    return labels.astype(flat.dtype)
 
 
 def _moved(parameters, permutations):
@@ -169,7 +182,7 @@ def _names(names, length):
 
 def _root_attributes(settings, n_clusters):
     return {
-        "settings": json.dumps(settings, default=str),
+        "settings": json.dumps(plain(settings)),
         "n_clusters": n_clusters,
         "bayesfair_version": __version__,
     }

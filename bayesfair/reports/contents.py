@@ -13,6 +13,7 @@ from bayesfair.posterior import misclassification_probability, relabel
 from bayesfair.posterior.access import count_clusters, flat_labels, group_names, variable
 from bayesfair.posterior.contingency import tables_with
 from bayesfair.posterior.partitions import reference_partition
+from bayesfair.posterior.saved import restored
 
 __all__ = [
     "Contents",
@@ -65,15 +66,14 @@ def read_contents(tree) -> Contents:
     if flat_labels(tree).size == 0:
         remedy = "Sample at least one draw of at least one observation."
         raise ValueError(message("tree", "hold draws", "none", remedy))
-    cluster = reference_partition(tree)
     if variable(tree, "constant_data", "reference_labels") is None:
-        tree = relabel(tree, cluster)
+        tree = relabel(tree)
     observed = variable(tree, "observed_data", "X")
     return Contents(
         tree,
         flat_labels(tree),
-        cluster,
-        misclassification_probability(tree, reference=cluster),
+        reference_partition(tree),
+        misclassification_probability(tree),
         count_clusters(tree),
         _groups(tree),
         None if observed is None else observed.values,
@@ -96,7 +96,7 @@ def _names(array, dim):
 
 def _settings(tree):
     try:
-        settings = json.loads(tree.attrs.get("settings", "{}"))
+        settings = restored(json.loads(tree.attrs.get("settings", "{}")))
     except (TypeError, ValueError):
         settings = {}
     if not isinstance(settings, dict) or not isinstance(settings.get("parameters", {}), dict):

@@ -11,6 +11,7 @@ from bayesfair.fairness import cluster_balance
 from bayesfair.posterior import summary
 from bayesfair.posterior.access import variable
 from bayesfair.posterior.files import check_destination, write_whole
+from bayesfair.posterior.verdict import judge, of_all_chains, reading, worst_first
 from bayesfair.reports.contents import (
     SHOWN_FEATURES,
     SHOWN_GROUPS,
@@ -28,7 +29,6 @@ from bayesfair.reports.contents import (
 )
 from bayesfair.reports.markup import definitions, document, note, paragraph, picture, table
 from bayesfair.reports.pictures import draw_co_clustering, draw_profile, draw_trace, draw_uncertainty
-from bayesfair.reports.verdict import judge, moving_scalars, of_all_chains, reading
 
 __all__ = ["report"]
 
@@ -197,10 +197,14 @@ def _clusters(contents):
 
 
 def _point_estimate(contents):
-    reference = variable(contents.tree, "constant_data", "reference_labels")
-    if reference is not None and reference.attrs.get("point") == "mode":
-        return "each row's most frequent cluster over the draws"
-    return "the draw nearest to the co-clustering probabilities in least squares (Dahl), the largest first"
+    return _POINT_ESTIMATES[contents.tree["constant_data"]["reference_labels"].attrs.get("point", "dahl")]
+
+
+_POINT_ESTIMATES = {
+    "dahl": "the draw nearest to the co-clustering probabilities in least squares (Dahl), the largest first",
+    "mode": "each row's most frequent cluster over the draws",
+    "given": "the partition to which the draws were relabelled",
+}
 
 
 def _uncertain(contents):
@@ -259,12 +263,12 @@ def _together(contents):
 
 def _diagnostics(contents, diagnostics, verdict):
     parts = [note(verdict.kind, verdict.headline, f"{verdict.evidence} {verdict.advice}")]
-    drawn = draw_trace(contents, _traced(diagnostics))
+    drawn = draw_trace(contents, worst_first(diagnostics).index[:TRACES].tolist())
     if drawn is not None:
         alt = (
             f"Traces of {_count(contents.num_chains, 'chain')} over {contents.num_draws:,} draws, and their histograms."
         )
-        caption = "Chains that agree lie on top of each other. Shown: lp and the scalars with the largest R-hat."
+        caption = "Chains that agree lie on top of each other. Shown: the scalars on which they agree least."
         parts.append(picture(drawn.png, alt, caption + drawn.remarks))
     rows = [(name.replace("_", " "), *_diagnostic_cells(row)) for name, row in of_all_chains(diagnostics).iterrows()]
     head = ["scalar", "mean", "89% interval", "R-hat", "ESS bulk", "ESS tail", "reading"]
@@ -274,12 +278,6 @@ def _diagnostics(contents, diagnostics, verdict):
         "ESS: effective sample size."
     )
     return "".join(parts) + table("Scalars on which convergence is read", head, rows) + paragraph(names)
-
-
-def _traced(diagnostics):
-    """Names of the scalars to show: `lp` first, then those on which the chains agree least; none that stands still."""
-    worst = moving_scalars(diagnostics)["r_hat"].fillna(np.inf).sort_values(ascending=False, kind="stable").index
-    return [name for name in ("lp",) if name in worst] + [name for name in worst if name != "lp"][: TRACES - 1]
 
 
 def _diagnostic_cells(row):

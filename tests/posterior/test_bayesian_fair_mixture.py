@@ -1,5 +1,6 @@
 """`BayesianFairMixture` as its users meet it."""
 
+import json
 from functools import partial
 
 import numpy as np
@@ -10,7 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
-from bayesfair.models import inference, sampling
+from bayesfair.models import Prior, inference, sampling
+from bayesfair.posterior.saved import plain, restored
 
 SHORT = {"num_chains": 2, "num_warmup": 60, "num_draws": 40, "random_state": 0, "progress_bar": False}
 RNG = np.random.default_rng(0)
@@ -93,6 +95,40 @@ def test_saved_runs_predict_and_resume_to_the_same_draws(fitted, tmp_path):
         bf.GibbsFairClustering.load(tmp_path / "run.nc")
 
 
+ROUND_TRIPS = {
+    "prior": [Prior(weight=3.0, sd=(0.4, 0.6)), None],
+    "starts": [("k-means",), ["k-means"]],
+    "tempering": [(0.3, 1.0), [0.3, 1.0], np.array([0.3, 1.0]), False],
+    "categorical_features": [["colour"], [0], np.array([True, False, False]), ("colour",), None],
+    "fairness_weight": [np.float64(0.5), 0],
+    "smoothing": [0.1],
+    "n_components": [np.int64(2)],
+    "covariance_type": ["diag", "full"],
+    "chain_method": ["vectorized"],
+    "random_state": [3, None],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, v) for name, values in ROUND_TRIPS.items() for v in values])
+def test_settings_come_back_as_they_were(name, value):
+    """Without a fit: what `save` writes and `load` reads is what `plain` and `restored` do to the parameters."""
+    est = bf.BayesianFairMixture(**{**SHORT, name: value})
+    again = restored(json.loads(json.dumps(plain(est.get_params(deep=False)))))
+    assert again.keys() == est.get_params().keys()
+    assert type(again[name]) is type(value) or np.isscalar(value)
+    np.testing.assert_equal(again, est.get_params(deep=False))
+
+
+def test_a_prior_comes_back_from_a_file(tmp_path):
+    est = bf.BayesianFairMixture(
+        2, prior=Prior(weight=3.0, sd=(0.4, 0.6)), starts=("k-means",), inference="svi", **SHORT
+    )
+    est.fit(TABLE[["age"]], sensitive_features=GROUPS).save(tmp_path / "run.nc")
+    loaded = bf.BayesianFairMixture.load(tmp_path / "run.nc")
+    assert loaded.get_params() == est.get_params()
+    assert isinstance(loaded.prior, Prior)
+
+
 def test_the_report_says_what_the_clusters_are(fitted, tmp_path):
     page = bf.report(fitted.posterior_, tmp_path / "report.html").read_text()
     assert "most frequent cluster" in page
@@ -132,6 +168,9 @@ def test_a_second_mode_is_told():
     settings = {**SHORT, "num_chains": 4, "num_warmup": 200, "num_draws": 100}
     with pytest.warns(ConvergenceWarning, match="do not agree"):
         bf.BayesianFairMixture(3, fairness_weight=0.05, **settings).fit(X, sensitive_features=groups)
+    with pytest.warns(ConvergenceWarning, match=r"tempering=True visits all modes in one chain\.") as told:
+        bf.BayesianFairMixture(3, fairness_weight=0.05, **settings).fit(X, sensitive_features=groups)
+    assert told[0].filename == __file__
 
 
 def test_chain_methods_draw_from_one_law():

@@ -8,15 +8,20 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
+from bayesfair import gibbs
 from bayesfair.gibbs import DissimilarityLoss
 from bayesfair.posterior import GibbsFairClustering
+from bayesfair.posterior.gibbs_fair_clustering import _draws_of
+from bayesfair.posterior.saved import plain, restored
 
 SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 10, "random_state": 0, "progress_bar": False}
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # ten draws
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +70,87 @@ def test_a_loaded_run_is_the_saved_one(fitted, tmp_path):
     assert loaded.get_params() == fitted.get_params()
     np.testing.assert_array_equal(loaded.labels_, fitted.labels_)
     np.testing.assert_array_equal(loaded.cluster_centers_, fitted.cluster_centers_)
+
+
+ROUND_TRIPS = {
+    "inverse_temperature": [
+        *(
+            gibbs.Dispersion(2, 1),
+            gibbs.Dispersion(),
+            (0.5, 1.0),
+            [0.5, 1.0],
+            (np.float64(0.5), 1),
+            np.array([0.5, 2.0]),
+        ),
+        "dispersion",
+    ],
+    "composition": [(1, 1), [1, 1], np.array([1, 1]), np.ones((50, 2), int), [[1, 1]] * 50, "auto", "singletons"],
+    "n_clusters": [2, np.int64(3)],
+    "power": [1.5, np.float32(0.5), 2],
+    "loss": ["manhattan", "minkowski"],
+    "target": ["joint", "cut", "optimal"],
+    "reallocation": ["blocked", "collapsed", "auto"],
+    "inner_steps": [3, np.int32(2)],
+    "num_chains": [1, 3],
+    "num_warmup": [0, 2],
+    "num_draws": [2, np.int16(3)],
+    "thinning": [2],
+    "random_state": [None, 7, np.int64(7)],
+    "progress_bar": [False],
+}
+
+
+def same_value(one, other):
+    """Equal, of the same type but for NumPy's scalars, part by part."""
+    if isinstance(one, np.ndarray):
+        return isinstance(other, np.ndarray) and np.array_equal(one, other)
+    if isinstance(one, (list, tuple)):
+        return type(one) is type(other) and len(one) == len(other) and all(map(same_value, one, other))
+    return one == other and isinstance(one, str) == isinstance(other, str)
+
+
+def test_every_setting_is_in_the_table_of_round_trips():
+    assert set(ROUND_TRIPS) == set(GibbsFairClustering().get_params())
+    assert not same_value(gibbs.Dispersion(2, 1), [2, 1])  # the table can fail
+    assert not same_value((2, 1), [2, 1])
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, v) for name, values in ROUND_TRIPS.items() for v in values])
+def test_settings_come_back_as_they_were(name, value):
+    """What `save` writes and `load` reads is what `plain` and `restored` do to the parameters."""
+    parameters = GibbsFairClustering(**{**SHORT, name: value}).get_params(deep=False)
+    again = restored(json.loads(json.dumps(plain(parameters))))
+    assert again.keys() == parameters.keys()
+    assert all(same_value(parameters[name], value) for name, value in again.items())
+
+
+@pytest.mark.parametrize("temperature", [gibbs.Dispersion(2, 1), np.array([0.5, 2.0])], ids=["prior", "array"])
+def test_a_run_from_a_file_has_its_settings_and_goes_on(data, tmp_path, temperature):
+    """Dispersion(2, 1), a prior, used to come back as the pair of fixed temperatures [2, 1]."""
+    settings = {**SHORT, "inverse_temperature": temperature, "composition": np.ones((50, 2), int)}
+    est = GibbsFairClustering(np.int64(2), **settings).fit(data.features, sensitive_features=data.sensitive)
+    est.save(tmp_path / "run.nc")
+    loaded = GibbsFairClustering.load(tmp_path / "run.nc")
+    known = est.get_params()
+    assert all(same_value(known[name], value) for name, value in loaded.get_params().items())
+    same_draws(loaded.resume(3), est.resume(3))
+
+
+def test_a_random_state_that_has_a_state_is_not_stored(data, tmp_path):
+    est = GibbsFairClustering(2, **{**SHORT, "random_state": np.random.RandomState(0)})
+    est.fit(data.features, sensitive_features=data.sensitive).save(tmp_path / "run.nc")
+    loaded = GibbsFairClustering.load(tmp_path / "run.nc")
+    assert loaded.random_state is None
+    same_draws(loaded.resume(3), est.resume(3))
+
+
+@pytest.mark.parametrize(
+    "value", [{"F": 1, "M": (2, None)}, {1: "a", "b": [(), {}]}, {"__type__": [1]}, [(1, [2, (3,)])]]
+)
+def test_nested_settings_come_back(value):
+    assert same_value(restored(json.loads(json.dumps(plain(value)))), value)
+    with pytest.raises(ValueError, match="'Tensor', which this version does not know"):
+        restored({"__type__": "Tensor", "items": []})
 
 
 def test_pickles_and_clones(data, fitted):
@@ -244,3 +330,63 @@ def test_damaged_and_foreign_files_are_told(fitted, tmp_path):
         GibbsFairClustering.load(path)
     with pytest.raises(FileNotFoundError, match="no file"):
         GibbsFairClustering.load(tmp_path / "nothing.nc")
+
+
+def test_estimator_pictures_and_page_tell_of_one_partition(data, fitted):
+    """README's five lines: row 151 was told 0.95 by the estimator, whose labels it was about 0.05."""
+    from bayesfair.plots.matrix import ordered_matrix
+    from bayesfair.plots.uncertainty import uncertainty_points
+    from bayesfair.reports.contents import read_contents
+
+    patients = bf.datasets.load_diabetes()
+    run = {**SHORT, "num_chains": 4, "num_warmup": 20, "num_draws": 60}
+    est = GibbsFairClustering(3, **run).fit(patients.features, sensitive_features=patients.sensitive)
+    points, contents = uncertainty_points(est.posterior_), read_contents(est.posterior_)
+    for cluster, doubt in [(points.cluster, points.probability), (contents.cluster, contents.doubt)]:
+        np.testing.assert_array_equal(cluster, est.labels_)
+        np.testing.assert_array_equal(doubt, est.misclassification_probability_)
+    order = ordered_matrix(est.posterior_).order
+    np.testing.assert_array_equal(order, np.lexsort((est.misclassification_probability_, est.labels_)))
+    of_map = bf.posterior.misclassification_probability(est.posterior_, reference=est.map_labels_)
+    assert np.abs(of_map - est.misclassification_probability_).max() > 0.3  # they are different questions
+
+
+def test_chains_that_disagree_are_told_after_fit_and_resume():
+    """Five clusters of 25 heaps at a temperature that makes the valleys between good solutions deep."""
+    heaps = bf.datasets.make_gmm_grid(n_samples=200)
+    est = GibbsFairClustering(5, inverse_temperature=(0.5, 2.0), **{**SHORT, "num_chains": 4, "num_draws": 50})
+    with pytest.warns(
+        ConvergenceWarning, match=r"The chains do not agree\. R-hat is .* below 1\.01 is wanted.* Look at"
+    ):
+        est.fit(heaps.features, sensitive_features=heaps.sensitive)
+    with pytest.warns(ConvergenceWarning, match="do not agree") as told:
+        est.resume(50)
+    assert told[0].filename == __file__
+    est.num_chains, est.num_draws = 1, 50
+    with pytest.warns(ConvergenceWarning, match="One chain cannot be checked"):
+        est.fit(heaps.features, sensitive_features=heaps.sensitive)
+    est.num_chains, est.num_draws = 4, 3
+    with pytest.warns(ConvergenceWarning, match="Too few draws to tell"):
+        est.fit(heaps.features, sensitive_features=heaps.sensitive)
+
+
+def test_nothing_is_told_where_chains_agree(data, recwarn):
+    settings = {**SHORT, "num_warmup": 100, "num_draws": 400}
+    GibbsFairClustering(2, **settings).fit(data.features, sensitive_features=data.sensitive)
+    assert not [warning for warning in recwarn if issubclass(warning.category, ConvergenceWarning)]
+
+
+def test_a_posterior_without_density_has_no_map_and_all_else(data, tmp_path):
+    est = GibbsFairClustering(2, target="cut", **SHORT).fit(data.features, sensitive_features=data.sensitive)
+    stats = est.posterior_["sample_stats"].to_dataset().drop_vars("lp", errors="ignore")
+    est.posterior_["sample_stats"] = type(est.posterior_)(stats)
+    assert not hasattr(est, "map_labels_")
+    with pytest.raises(AttributeError, match=r"no `map_labels_`.*Under target='cut' densities are not known"):
+        est.map_labels_  # noqa: B018
+    assert "lp" not in bf.posterior.summary(est.posterior_).index
+    est.save(tmp_path / "run.nc")
+    loaded = GibbsFairClustering.load(tmp_path / "run.nc")
+    np.testing.assert_array_equal(loaded.misclassification_probability_, est.misclassification_probability_)
+    assert bf.plots.trace(loaded.posterior_).shape[1] == 2
+    bf.report(loaded.posterior_, tmp_path / "report.html")
+    assert _draws_of(loaded.posterior_).lp is None

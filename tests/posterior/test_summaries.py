@@ -18,10 +18,12 @@ from bayesfair.posterior import (
     map_partition,
     misclassification_probability,
     partition_distance,
+    reference_partition,
     relabel,
     summary,
     vi_partition,
 )
+from bayesfair.posterior.tree import _most_frequent
 
 N_OBS, N_CLUSTERS = 9, 3
 
@@ -103,14 +105,19 @@ def test_map_is_the_draw_of_highest_density(tree, labels):
     np.testing.assert_array_equal(same(map_partition(tree)), same(best))
 
 
-def test_misclassification_is_measured_at_the_medoid(tree, eta):
-    partition = map_partition(tree)
-    expected = np.empty(N_OBS)
-    for k in np.unique(partition):
-        members = np.flatnonzero(partition == k)
-        medoid = members[np.argmax(eta[np.ix_(members, members)].sum(1))]
-        expected[members] = 1 - eta[members, medoid]
-    np.testing.assert_allclose(misclassification_probability(tree), expected)
+def test_misclassification_is_measured_at_the_medoid_of_the_reference_partition(tree, labels, eta):
+    """The one that `reference_labels` names, and another, such as the paper's MAP, where it is asked for."""
+    reference = tree["constant_data"]["reference_labels"].values
+    other = labels.reshape(-1, N_OBS)[np.argmin(tree["sample_stats"]["lp"].values)]
+    found = [misclassification_probability(tree), misclassification_probability(tree, reference=other)]
+    for partition, probability in zip([reference, other], found):
+        expected = np.empty(N_OBS)
+        for k in np.unique(partition):
+            members = np.flatnonzero(partition == k)
+            medoid = members[np.argmax(eta[np.ix_(members, members)].sum(1))]
+            expected[members] = 1 - eta[members, medoid]
+        np.testing.assert_allclose(probability, expected)
+    assert not np.allclose(*found)
     named = misclassification_probability(tree, reference=np.arange(N_OBS) % 3, medoid=[0, 1, 2])
     np.testing.assert_allclose(named, 1 - eta[np.arange(N_OBS), np.arange(N_OBS) % 3])
 
@@ -122,6 +129,65 @@ def test_relabelling_undoes_any_numbering(tree, labels):
         np.testing.assert_array_equal(same(new), same(old))
         best = max((np.array(p)[old] == reference).sum() for p in product(range(3), repeat=3) if len(set(p)) == 3)
         assert (new == reference).sum() == best
+
+
+def test_a_relabelled_tree_carries_the_reference_it_was_relabelled_to(tree):
+    """A page about it would mix two numberings otherwise."""
+    with_state = tree.copy()
+    with_state["sampler_state"] = type(tree)(tree["observed_data"].to_dataset().rename(X="members"))
+    reference = (2 - map_partition(tree)).astype(int)
+    relabelled = relabel(with_state, reference)
+    np.testing.assert_array_equal(reference_partition(relabelled), reference)
+    assert relabelled["constant_data"]["reference_labels"].attrs == {"point": "given"}
+    np.testing.assert_array_equal(relabelled["constant_data"]["group"], tree["constant_data"]["group"])
+    assert relabelled["sampler_state"].identical(with_state["sampler_state"])
+    assert tree["constant_data"]["reference_labels"].attrs == {"point": "dahl"}
+    expected = misclassification_probability(tree, reference=reference)
+    np.testing.assert_array_equal(misclassification_probability(relabelled), expected)
+    back = relabel(relabelled, reference_partition(tree))
+    for name, values in tree["posterior"].data_vars.items():
+        np.testing.assert_array_equal(back["posterior"][name], values, err_msg=name)
+
+
+def test_relabelling_to_nothing_new_changes_nothing(tree):
+    assert relabel(tree).identical(tree)
+    bare = tree.copy()
+    del bare["constant_data"]
+    assert relabel(bare)["constant_data"]["reference_labels"].attrs == {"point": "dahl"}
+    np.testing.assert_array_equal(reference_partition(relabel(bare)), dahl_partition(bare))
+
+
+def test_labels_are_not_wrapped_where_a_reference_has_more_clusters_than_a_byte(tree):
+    reference = np.arange(N_OBS) + 150
+    plain = type(tree).from_dict({"posterior": tree["posterior"].to_dataset()[["labels"]]})
+    moved = relabel(plain, reference)
+    np.testing.assert_array_equal(reference_partition(moved), reference)
+    assert moved["posterior"]["labels"].values.min() >= 0
+    assert moved["posterior"]["labels"].values.max() >= 150
+
+
+def test_the_most_frequent_labels_use_every_cluster_that_all_draws_use():
+    """By brute force over all labels: as many draws agree as can under that condition."""
+    rng = np.random.default_rng(4)
+    for _ in range(30):
+        flat = rng.choice(4, p=[0.5, 0.3, 0.15, 0.05], size=(12, 6))
+        flat[:, rng.permutation(6)[:3]] = rng.permuted(np.tile([0, 1, 2], (12, 1)), axis=1)
+        needed = {k for k in range(4) if (flat == k).any(axis=1).all()}
+        found = _most_frequent(flat, 4)
+        assert needed <= set(found)
+        agreeing = [(flat == z).sum() for z in product(range(4), repeat=6) if needed <= set(z)]
+        assert (flat == found).sum() == max(agreeing)
+
+
+def test_a_cluster_that_moves_about_is_not_lost():
+    """Cluster 2 holds one row in every draw, never the same one for long: nobody's most frequent label."""
+    flat = np.tile(np.repeat([0, 1], 5), (10, 1))
+    flat[np.arange(10), np.arange(10)] = 2
+    flat[9] = [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]
+    assert set(_most_frequent(flat, 3)) == {0, 1}  # one draw leaves it empty
+    flat[9, 4] = 2
+    assert set(_most_frequent(flat, 3)) == {0, 1, 2}
+    assert _most_frequent(flat, 3)[4] == 2  # the row that is there twice
 
 
 def test_trees_do_not_depend_on_numbering(tree, labels):

@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 
 import bayesfair as bf
+from bayesfair.posterior.verdict import judge
 from bayesfair.reports import contents as contents_module
 from bayesfair.reports.contents import (
     at_least,
@@ -19,7 +20,6 @@ from bayesfair.reports.contents import (
     read_contents,
     uncertain_table,
 )
-from bayesfair.reports.verdict import judge
 
 GIBBS = {"estimator": "GibbsFairClustering", "parameters": {"composition": "auto", "target": "joint"}}
 
@@ -169,6 +169,7 @@ ODD = {
     "no constants": ({}, without("constant_data"), 4, "knows no protected groups"),
     "no centers": ({}, without("posterior", "centers", "lambda_f", "lambda_c"), 4, "Who is uncertain"),
     "no statistics": ({}, without("sample_stats"), 4, "did not record the balance"),
+    "no density": ({}, without("sample_stats", "lp"), 4, "Do the chains agree?"),
     "settings of another kind": ({}, strange, 4, "Settings and versions"),
 }
 

@@ -1,10 +1,14 @@
-"""Whether the chains agree, in words, by the bars of Vehtari et al. (2021)."""
+"""Whether the chains agree, in words, by the bars of Vehtari et al. (2021): for the warning, the page and the traces."""
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Verdict", "judge", "moving_scalars", "of_all_chains", "reading"]
+import bayesfair
+from bayesfair.posterior.diagnostics import summary
+
+__all__ = ["Verdict", "judge", "of_all_chains", "reading", "warn_of_disagreement", "worst_first"]
 
 R_HAT_GOOD, R_HAT_BAD, ENOUGH = 1.01, 1.05, 400
 FEWEST_DRAWS = 4  # per chain: with fewer neither R-hat nor an effective sample size exists
@@ -19,11 +23,25 @@ class Verdict(NamedTuple):
     advice: str
 
 
+def warn_of_disagreement(tree, remedy=""):
+    """Warn (ConvergenceWarning) where the chains do not agree, or where one chain or a handful of draws cannot tell.
+
+    `remedy` is what the method has to offer beyond the verdict's own advice.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+
+    sizes = tree["posterior"].sizes
+    verdict = judge(summary(tree), sizes["chain"], sizes["draw"])
+    if verdict.kind == "bad" or sizes["chain"] == 1:
+        text = " ".join([verdict.headline, verdict.evidence, verdict.advice, remedy]).rstrip()
+        warnings.warn(text, ConvergenceWarning, stacklevel=2, skip_file_prefixes=tuple(bayesfair.__path__))
+
+
 def judge(summary, num_chains, num_draws) -> Verdict:
     """The verdict on a table of `bayesfair.posterior.summary`."""
     if num_draws < FEWEST_DRAWS:
         return _too_few(num_draws)
-    moving = moving_scalars(summary)
+    moving = _moving_scalars(summary)
     if moving.empty:
         return NOTHING_MOVED
     ess = float(np.nanmin(moving[["ess_bulk", "ess_tail"]].to_numpy(), initial=np.inf))
@@ -42,7 +60,14 @@ def of_all_chains(summary):
     return summary[~summary.index.str.startswith("lp, chain")]
 
 
-def moving_scalars(summary):
+def worst_first(summary):
+    """The rows of the scalars that move, those of largest R-hat first, then those of smallest effective sample size."""
+    moving = _moving_scalars(summary)
+    doubt = np.lexsort([moving["ess_bulk"].fillna(0), -moving["r_hat"].fillna(np.inf)])
+    return moving.iloc[doubt]
+
+
+def _moving_scalars(summary):
     """The rows of scalars that change at all, beyond the rounding of their mean."""
     scalars = of_all_chains(summary)
     return scalars[_moves(scalars)]
@@ -67,7 +92,7 @@ def _too_few(num_draws):
     return Verdict(
         "bad",
         f"Too few draws to tell whether the chains agree: {num_draws} in each.",
-        "Intervals and probabilities on this page are not to be relied on.",
+        "Intervals and probabilities are not to be relied on.",
         "Draw at least a few hundred per chain.",
     )
 
@@ -87,7 +112,7 @@ def _one_chain(ess):
         "caution",
         "One chain cannot be checked against others.",
         f"Whether it has seen all of the posterior is unknown.{few}",
-        "Fit with num_chains=4 before you rely on this page.",
+        "Fit with num_chains=4 before you rely on intervals and probabilities.",
     )
 
 
@@ -95,8 +120,8 @@ def _disagree(r_hat):
     return Verdict(
         "bad",
         "The chains do not agree.",
-        f"{_worst(r_hat)}; below {R_HAT_GOOD} is wanted. Each chain gives its own account, and the probabilities on this "
-        "page are averages over accounts that depend on where the chains began.",
+        f"{_worst(r_hat)}; below {R_HAT_GOOD} is wanted. Each chain gives its own account, and probabilities are "
+        "averages over accounts that depend on where the chains began.",
         "Look at the traces. Chains that drift have not forgotten their start: raise num_warmup, or resume the run for "
         "more draws. Chains that stay at levels of their own sit in different modes: run more of them, see whether another "
         "number of clusters or another temperature joins the modes, and until then report that the chains differ, not "
