@@ -1,11 +1,24 @@
 """Errors that say the argument, the rule, the value and the remedy; checks that every room shares."""
 
 import math
+from collections import Counter
 from numbers import Integral, Real
 
 import numpy as np
 
-__all__ = ["check_features", "check_integer", "check_number", "check_same_index", "check_same_length", "message"]
+__all__ = [
+    "check_columns",
+    "check_features",
+    "check_finite",
+    "check_in_memory",
+    "check_integer",
+    "check_number",
+    "check_same_index",
+    "check_same_length",
+    "column_names",
+    "message",
+    "place",
+]
 
 
 def message(argument, rule, value, remedy):
@@ -61,6 +74,110 @@ def check_same_index(argument, value, other, other_value):
     raise ValueError(message(argument, f"have the row index of `{other}`", got, remedy))
 
 
+def place(names, column):
+    """A column as messages name it: its name in quotes, or its position where the table has no names."""
+    return column if names is None else repr(str(names[column]))
+
+
+def check_in_memory(argument, table):
+    """TypeError for a polars LazyFrame, which is a plan and not yet a table, and for a sparse matrix."""
+    if type(table).__name__ == "LazyFrame":
+        raise TypeError(message(argument, "be a table in memory", "a LazyFrame", f"Pass {argument}.collect()."))
+    if hasattr(table, "toarray"):
+        got = f"a sparse {type(table).__name__}"
+        raise TypeError(message(argument, "be a dense table", got, f"Pass {argument}.toarray(), if it fits in memory."))
+
+
+def column_names(X, *, argument="X"):
+    """The names of a data frame's columns, None for arrays and lists.
+
+    Raises
+    ------
+    TypeError: a table that is not in memory. ValueError: a name that stands twice.
+    """
+    check_in_memory(argument, X)
+    if not hasattr(X, "columns"):
+        return None
+    names = list(X.columns)
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        bad = f"columns that share the name {', '.join(map(repr, twice))}"
+        raise ValueError(message(argument, "name every column once", bad, "Rename or drop the repeated ones."))
+    return names
+
+
+def check_columns(X, *, argument="X", only=None):
+    """`column_names` of a table whose columns (those at the positions `only`) all hold numbers; booleans are 0 and 1.
+
+    Raises
+    ------
+    As `column_names`; TypeError: a column of text, dates or objects, with its name and the first entry.
+    """
+    names = column_names(X, argument=argument)
+    for column, values in _doubtful_columns(X, names):
+        if only is None or column in only:
+            _check_numbers(values, argument, place(names, column))
+    return names
+
+
+def _doubtful_columns(X, names):
+    """(position, values) of the columns whose type does not say that they hold numbers."""
+    if names is None:
+        array = _array_of(X)
+        wanted = array is not None and array.ndim == 2 and array.dtype.kind not in "biufc"
+        return enumerate(array.T) if wanted else ()
+    series = ((j, X[name]) for j, name in enumerate(names))
+    return ((j, np.asarray(one)) for j, one in series if not _holds_numbers(one.dtype))
+
+
+def _array_of(X):
+    """Nested lists as an array; None where they are ragged."""
+    try:
+        return np.asarray(X)
+    except ValueError:
+        return None
+
+
+def _holds_numbers(dtype):
+    """pandas and polars alike."""
+    if hasattr(dtype, "is_numeric"):
+        return dtype.is_numeric() or str(dtype) == "Boolean"
+    return getattr(dtype, "kind", "O") in "biufc"
+
+
+def _check_numbers(values, argument, where):
+    if values.dtype.kind in "mM":
+        remedy = "Turn dates into numbers, such as days since the first one, or drop the column."
+        raise TypeError(message(argument, "hold numbers only", f"dates or durations in column {where}", remedy))
+    try:
+        values.astype(np.float64)
+    except (TypeError, ValueError):
+        entries = values.astype(object)
+        row, error = next(bad for bad in enumerate(map(_why_no_number, entries)) if bad[1] is not None)
+        bad = f"{entries[row]!r} at row {row}, column {where} ({error})"
+        remedy = "Encode or drop the columns that are not numeric."
+        raise TypeError(message(argument, "hold numbers only", bad, remedy)) from None
+
+
+def _why_no_number(value):
+    """What `float` says against a value, None where it takes it; a missing value is another check's affair."""
+    try:
+        np.asarray([value], dtype=object).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        return error
+    return None
+
+
+def check_finite(array, names=None, *, argument="X", allow_nan=False):
+    """ValueError where entries of an array (N, d) are infinite, or NaN unless `allow_nan`; names row and column."""
+    bad = np.isinf(array) if allow_nan else ~np.isfinite(array)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        where = f"row {row}, column {place(names, column)}"
+        got = f"{array[row, column]} at {where} ({np.count_nonzero(bad)} such entries in all)"
+        raise ValueError(message(argument, "be finite", got, "Impute or drop NaN and infinity first."))
+
+
 def check_features(X, *, argument="X"):
     """`X` as a float64 array (N, d) with N, d >= 1 and finite entries, from pandas, polars, NumPy or nested lists.
 
@@ -68,22 +185,25 @@ def check_features(X, *, argument="X"):
     ------
     TypeError: entries that are not numbers. ValueError: wrong dimension, no rows or columns, NaN or infinity.
     """
-    columns = [str(name) for name in X.columns] if hasattr(X, "columns") else None
-    try:
-        array = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        rule, remedy = "hold numbers only", "Encode or drop the columns that are not numeric."
-        raise TypeError(message(argument, rule, f"entries that are not ({error})", remedy)) from error
+    names = check_columns(X, argument=argument)
+    array = _as_numbers(X, argument)
     if array.ndim != 2:
         remedy = "Use X.reshape(-1, 1) for a single feature."
         raise ValueError(message(argument, "be a table of two dimensions", f"{array.ndim}", remedy))
     if 0 in array.shape:
         rule, remedy = "have at least one row and one column", "Check the filter that made it."
         raise ValueError(message(argument, rule, f"shape {array.shape}", remedy))
-    finite = np.isfinite(array)
-    if not finite.all():
-        row, column = np.argwhere(~finite)[0]
-        where = repr(columns[column]) if columns else column
-        bad = f"{array[row, column]} at row {row}, column {where} ({np.count_nonzero(~finite)} such entries in all)"
-        raise ValueError(message(argument, "be finite", bad, "Impute or drop NaN and infinity first."))
+    check_finite(array, names, argument=argument)
     return array
+
+
+def _as_numbers(X, argument):
+    try:
+        if np.iscomplexobj(X):
+            raise TypeError("complex numbers")
+        if hasattr(X, "iloc"):  # pandas: its own types have a missing value that NumPy does not know
+            return X.to_numpy(dtype=np.float64, na_value=np.nan)
+        return np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        remedy = "Encode or drop what is not numeric."
+        raise TypeError(message(argument, "hold numbers only", f"entries that are not ({error})", remedy)) from error

@@ -1,26 +1,34 @@
 """What the five estimators share: their data, how a run's outcome is told, prediction."""
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from bayesfair._arrays import Units
 from bayesfair._check import check_integer, message
 from bayesfair.engines.optimize import Outcome, converged_or_warn
+from bayesfair.engines.tables import read_table
 from bayesfair.fairness import Groups, groups_for_fit
 
-__all__ = ["Data", "Engine", "check_distinct", "kmeans_centers", "relocate_empty"]
+__all__ = ["Data", "Engine", "check_distinct", "kmeans_centers", "nearest_center", "relocate_empty", "warn_of_work"]
+
+LONG = 60.0  # seconds of work that a user is warned of
+
+FARTHEST = 1e150  # from the middle of the training rows, in units of their spread: squares are finite
 
 
 class Data(NamedTuple):
-    """A checked table and its groups; `seed` drives everything random in a fit."""
+    """A checked table, its groups and the names of its columns; `seed` drives everything random in a fit."""
 
     X: Float[np.ndarray, "obs dim"]
     groups: Groups
     seed: int
+    names: list | None = None
 
 
 class Engine(ClusterMixin, BaseEstimator):
@@ -28,12 +36,12 @@ class Engine(ClusterMixin, BaseEstimator):
 
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
 
-    def _data(self, X, sensitive_features, n_clusters, name="n_clusters", *, fair=True, **options) -> Data:
+    def _data(self, X, sensitive_features, n_clusters, name="n_clusters", *, fair=True, allow_nan=False) -> Data:
         """X as float64, groups and a seed. `fair=False`: groups are not used, so that leaving them out is silent."""
-        X = validate_data(self, X, dtype=np.float64, order="C", **options)
-        return self._data_of(X, sensitive_features, n_clusters, name, fair=fair)
+        X, names = read_table(self, X, reset=True, allow_nan=allow_nan)
+        return self._data_of(X, sensitive_features, n_clusters, name, fair=fair, names=names)
 
-    def _data_of(self, X, sensitive_features, n_clusters, name, *, fair=True) -> Data:
+    def _data_of(self, X, sensitive_features, n_clusters, name, *, fair=True, names=None) -> Data:
         """`_data`, of a table that has been checked."""
         if fair or sensitive_features is not None:
             groups = groups_for_fit(sensitive_features, len(X))
@@ -41,7 +49,7 @@ class Engine(ClusterMixin, BaseEstimator):
             groups = Groups(np.zeros(len(X), np.int32), ("everyone",))
         remedy = f"There are {len(X)} rows (n_samples = {len(X)}): ask for fewer."
         check_integer(name, n_clusters, maximum=len(X), remedy=remedy)
-        return Data(X, groups, int(check_random_state(self.random_state).randint(2**31 - 1)))
+        return Data(X, groups, int(check_random_state(self.random_state).randint(2**31 - 1)), names)
 
     def _record(self, outcome: Outcome, remedy, sign=1):
         """n_iter_, converged_, objective_trace_ (of `sign` times the loss) from one run; warns if it did not converge."""
@@ -52,8 +60,7 @@ class Engine(ClusterMixin, BaseEstimator):
     def predict(self, X):
         """The cluster of every row, int (N,); row by row, so that balance is not promised for new rows."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        return self._assign(X)
+        return self._assign(read_table(self, X, reset=False)[0])
 
 
 def check_distinct(X, n_clusters):
@@ -78,6 +85,31 @@ def kmeans_centers(X, n_clusters, seed, n_init=1):
     rng = np.random.RandomState(seed)
     fits = [KMeans(n_clusters, n_init=1, random_state=rng.randint(2**31 - 1)).fit(X) for _ in range(n_init)]
     return np.stack([fit.cluster_centers_ for fit in sorted(fits, key=lambda fit: fit.inertia_)])
+
+
+def warn_of_work(estimator, why, seconds, remedy):
+    """A RuntimeWarning before a fit that may take longer than anybody expects."""
+    if seconds > LONG:
+        much = f"{seconds:.0f} seconds" if seconds < 7200 else f"{seconds / 3600:.0f} hours"
+        what = f"{why} may take about {much} on one core"
+        warnings.warn(f"{type(estimator).__name__}: {what}. Remedy: {remedy}.", RuntimeWarning, stacklevel=4)
+
+
+def nearest_center(X, centers, units: Units):
+    """The centre (clusters, dim) nearest to every row (obs, dim), both in the units of X.
+
+    Raises
+    ------
+    ValueError: a row so far from the training rows, measured in their spread, that squared distances overflow.
+    """
+    from sklearn.metrics import pairwise_distances_argmin
+
+    rows = units.rows(X)
+    if np.abs(rows).max() > FARTHEST:
+        row, column = np.unravel_index(np.abs(rows).argmax(), rows.shape)
+        rule, got = "be near the rows of the fit", f"{X[row, column]:.3g} at row {row}, column {column}"
+        raise ValueError(message("X", rule, got, "Correct that entry, or use the units of the fit."))
+    return pairwise_distances_argmin(rows, units.rows(centers))
 
 
 def relocate_empty(labels, cost):

@@ -5,6 +5,7 @@ A marginal matching overwrites the subset's block of means and covariances alone
 eigenvalues makes a covariance of the old and the new block together.
 """
 
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -14,10 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from scipy.special import logsumexp, softmax
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._check import check_integer, check_number, message
-from bayesfair.engines.base import Engine
+from bayesfair._arrays import center_and_spread, check_resolution
+from bayesfair._check import check_integer, check_number, message, place
+from bayesfair.engines.base import Engine, warn_of_work
 from bayesfair.engines.gaussians import (
     Gaussians,
     Moments,
@@ -29,11 +32,16 @@ from bayesfair.engines.gaussians import (
     rotate,
 )
 from bayesfair.engines.optimize import minimize
+from bayesfair.engines.tables import read_table
 
 __all__ = ["BigLearnMixture"]
 
 SUBSET_SIZE = 5.0  # the share of coordinates in a subset is Beta(5, 1) (Table 5): the fifth root of a uniform number
 MEMORY = 0.9  # of the running mean of the objective by which "mixing" is told
+SECONDS = 1e-9  # of a core, times d^3: an EM step of one component, most of it eigenvectors
+FARTHEST = 1e15  # of an entry from 0, where the starts are: squared distances are finite in float32
+REACH = 2.0**12  # of their means from 0, in spreads or in 1: the root of float32's precision
+SCALE = "Scale the columns to [0, 1], such as by sklearn.preprocessing.MinMaxScaler."
 WANDER_TOLERANCE, WANDER_PATIENCE = 2e-4, 20
 
 
@@ -89,11 +97,7 @@ class Wandering:
     def __call__(self, problem: Problem, state: State):
         key, draw = jax.random.split(state.key)
         matching = draw_matching(draw, problem.x.shape[1], problem.probabilities)
-
-        def step(_, parameters):
-            return em_step(problem, parameters, matching, self.missing)
-
-        parameters = jax.lax.fori_loop(0, self.n_local_steps, step, state.parameters)
+        parameters = em_steps(problem, state.parameters, matching, self.missing, self.n_local_steps)
         now = loss(problem, parameters, self.missing)
         running = jnp.where(jnp.isfinite(state.running), MEMORY * state.running + (1 - MEMORY) * now, now)
         return State(parameters, key, running), running
@@ -123,15 +127,21 @@ def expect(problem: Problem, parameters: Gaussians, x, seen, missing: bool):
     return e_step_of_rows(parameters, x, problem.seen & seen) if missing else e_step(parameters, x, seen)
 
 
-def em_step(problem: Problem, parameters: Gaussians, matching: Matching, missing: bool) -> Gaussians:
-    """Joint-EM (4), Marginal-EM (6) or its transformed form (10), with the weights of (11)."""
-    constants = matching.seen, problem.prior, problem.min_eigenvalue
+def em_steps(problem: Problem, parameters: Gaussians, matching: Matching, missing: bool, n_steps=1) -> Gaussians:
+    """Steps of Joint-EM (4), Marginal-EM (6) or its transformed form (10), with the weights of (11)."""
     if missing:  # a rotation would spread a missing entry over all coordinates: none is drawn then
-        _, statistics = expect(problem, parameters, problem.x, matching.seen, missing)
-        return m_step(parameters, statistics, *constants)
-    x, turned = problem.x @ matching.rotation.T, rotate(parameters, matching.rotation)
-    _, statistics = expect(problem, turned, x, matching.seen, missing)
-    return rotate(m_step(turned, statistics, *constants), matching.rotation.T)
+        return _em_steps(problem, parameters, problem.x, matching.seen, missing, n_steps)
+    turned = rotate(parameters, matching.rotation)
+    turned = _em_steps(problem, turned, problem.x @ matching.rotation.T, matching.seen, missing, n_steps)
+    return rotate(turned, matching.rotation.T)
+
+
+def _em_steps(problem: Problem, parameters: Gaussians, x, seen, missing: bool, n_steps) -> Gaussians:
+    def step(_, parameters):
+        _, statistics = expect(problem, parameters, x, seen, missing)
+        return m_step(parameters, statistics, seen, problem.prior, problem.min_eigenvalue)
+
+    return jax.lax.fori_loop(0, n_steps, step, parameters)
 
 
 def log_joint_of(parameters: Gaussians, x, seen, missing: bool):
@@ -219,9 +229,9 @@ class BigLearnMixture(Engine):
         TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
         """
         self._check_settings()
-        finite = {"ensure_all_finite": "allow-nan"}
-        data = self._data(X, sensitive_features, self.n_components, "n_components", fair=False, **finite)
-        problem = self._problem(data.X)
+        data = self._data(X, sensitive_features, self.n_components, "n_components", fair=False, allow_nan=True)
+        self._warn_of_work(data.X.shape[1])
+        problem = self._problem(data.X, data.names)
         missing = bool(np.isnan(data.X).any())
         state = start_states(data.seed, self.n_init, self.n_components, problem, data.X)
         settings = {"progress_bar": self.progress_bar}
@@ -244,7 +254,12 @@ class BigLearnMixture(Engine):
             rule, remedy = "be three numbers, at least 0 and summing to 1", "The paper's are (0.4, 0.1, 0.5)."
             raise ValueError(message("matching_probabilities", rule, self.matching_probabilities, remedy))
 
-    def _problem(self, X) -> Problem:
+    def _warn_of_work(self, n_columns):
+        steps = self.n_init * self.n_components * self.max_iter * (self.n_local_steps + 1)
+        remedy = "reduce the columns (such as by PCA), or ask for fewer components, starts or rounds"
+        warn_of_work(self, f"{n_columns} columns with full covariances", SECONDS * steps * n_columns**3, remedy)
+
+    def _problem(self, X, names) -> Problem:
         joint, marginal, rotated = self.matching_probabilities
         missing = np.isnan(X)
         if missing.all(0).any():
@@ -254,7 +269,9 @@ class BigLearnMixture(Engine):
             marginal, rotated = marginal + rotated, 0.0
         prior = 1 / self.n_components if self.weight_prior is None else self.weight_prior
         numbers = (jnp.float32(prior), jnp.float32(self.min_eigenvalue), jnp.array([joint, marginal, rotated]))
-        self._middle = np.nanmean(X, 0)
+        with np.errstate(over="ignore"):
+            self._middle = np.nanmean(X, 0)
+        check_start(X, self._middle, names, self.min_eigenvalue)
         x = jnp.asarray(np.where(missing, 0.0, X - self._middle), jnp.float32)
         return Problem(x, jnp.asarray(~missing), *numbers)
 
@@ -265,6 +282,9 @@ class BigLearnMixture(Engine):
         self._record(outcome, "raise max_iter or tol.", sign=-1)
         self.n_iter_ += n_rounds
         self.labels_ = self._log_joint_of(X).argmax(1)
+        if self.n_components > 1 and len(np.unique(self.labels_)) == 1:
+            what = f"component {self.labels_[0]} has the largest responsibility for every row"
+            warnings.warn(f"BigLearnMixture: {what}. Remedy: {SCALE} Raise n_init.", ConvergenceWarning, stacklevel=3)
 
     def _log_joint_of(self, X):
         missing = np.isnan(X)
@@ -274,7 +294,7 @@ class BigLearnMixture(Engine):
 
     def _log_joint(self, X):
         check_is_fitted(self)
-        return self._log_joint_of(validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan"))
+        return self._log_joint_of(read_table(self, X, reset=False, allow_nan=True)[0])
 
     def predict(self, X):
         """The component of largest responsibility of every row given what it has, int (N,)."""
@@ -291,6 +311,32 @@ class BigLearnMixture(Engine):
     def score(self, X, y=None):
         """Mean log density."""
         return float(self.score_samples(X).mean())
+
+
+def check_start(X, middle, names, min_eigenvalue):
+    """Can the start, N(0, I) in the units of X, and the floor of the eigenvalues tell the rows of X apart in float32?
+
+    Raises
+    ------
+    ValueError: with the column's name, where distances from 0 drown the differences within the column or are not finite;
+    where all columns vary by less than the floor.
+    """
+    far = np.nanmax(np.abs(X), 0)
+    if far.max() >= FARTHEST:
+        got = f"{far.max():.3g} in column {place(names, int(far.argmax()))}"
+        raise ValueError(message("X", "be near [0, 1], where the random starts are", got, SCALE))
+    whole = np.where(np.isnan(X), middle, X)
+    _, spread, _ = center_and_spread(whole)
+    off = np.abs(middle) / np.maximum(spread, 1.0)
+    if off.max() > REACH:
+        column = int(off.argmax())
+        got = f"a mean of {middle[column]:.3g} and a spread of {spread[column]:.3g} in column {place(names, column)}"
+        raise ValueError(message("X", "be near [0, 1], where the random starts are", got, SCALE))
+    if 0 < spread.max() <= np.sqrt(min_eigenvalue):
+        rule = f"have a column whose variance is above min_eigenvalue, {min_eigenvalue}"
+        got = f"at most {spread.max() ** 2:.3g}, in column {place(names, int(spread.argmax()))}"
+        raise ValueError(message("X", rule, got, SCALE))
+    check_resolution(whole, middle, names=names, precision=np.float32)
 
 
 @partial(jax.jit, static_argnames="missing")

@@ -110,7 +110,9 @@ class FairMixture(Engine):
         """
         self._check_settings()
         columns = read_columns(self, X, self.categorical_features, reset=True)
-        data = self._data_of(columns.continuous, sensitive_features, self.n_components, "n_components")
+        data = self._data_of(
+            columns.continuous, sensitive_features, self.n_components, "n_components", names=columns.names
+        )
         self._encoder = fit_encoder(columns, one_scale=self.covariance_type == "isotropic")
         self._family = Family(self.covariance_type, self._encoder.n_levels)
         table = self._encoder.table(columns)

@@ -5,8 +5,9 @@ import warnings
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from bayesfair._arrays import standardise
 from bayesfair._check import check_integer, check_number, message
-from bayesfair.engines.base import Data, Engine
+from bayesfair.engines.base import Data, Engine, nearest_center
 from bayesfair.fairlets import Decomposition, decompose, singleton_capacities
 
 __all__ = ["FairletKMeans", "cluster_fairlets"]
@@ -56,27 +57,27 @@ class FairletKMeans(Engine):
             check_integer(name, getattr(self, name))
         tol = check_number("tol", self.tol, minimum=0)
         data = self._data(X, sensitive_features, self.n_clusters)
+        Z, self._units = standardise(data.X, names=data.names)
         self.decomposition_ = fairlets_of(data, self.composition)
         fairlet = self.decomposition_.fairlet
         settings = {"n_init": self.n_init, "max_iter": self.max_iter, "tol": tol, "random_state": data.seed}
-        fit = cluster_fairlets(data.X, fairlet, self.n_clusters, **settings)
+        fit = cluster_fairlets(Z, fairlet, self.n_clusters, **settings)
         self.labels_ = fit.labels_[fairlet]
-        self.cluster_centers_ = means(data.X, self.labels_, fit.cluster_centers_)
-        self.inertia_ = float(((data.X - self.cluster_centers_[self.labels_]) ** 2).sum())
+        centers = means(Z, self.labels_, fit.cluster_centers_)
+        self.cluster_centers_ = self._units.points(centers)
+        self.inertia_ = float(self._units.cost(((Z - centers[self.labels_]) ** 2).sum()))
         self._tell(fit)
         return self
 
     def _tell(self, fit):
-        self.n_iter_, self.objective_trace_ = fit.n_iter_, np.array([fit.inertia_])
+        self.n_iter_, self.objective_trace_ = fit.n_iter_, self._units.cost([fit.inertia_])
         self.converged_ = fit.n_iter_ < self.max_iter
         if not self.converged_:
             why = f"k-means of the fairlets had not converged after {fit.n_iter_} iterations"
             warnings.warn(f"FairletKMeans: {why}. Remedy: raise max_iter or tol.", ConvergenceWarning, stacklevel=3)
 
     def _assign(self, X):
-        from sklearn.metrics import pairwise_distances_argmin
-
-        return pairwise_distances_argmin(X, self.cluster_centers_)
+        return nearest_center(X, self.cluster_centers_, self._units)
 
 
 def fairlets_of(data: Data, composition) -> Decomposition:

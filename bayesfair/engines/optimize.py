@@ -1,5 +1,7 @@
 """The loop of every engine: an engine supplies `step(problem, state) -> (state, loss)`, this file all the rest.
 
+A step that can be short, or refused, far from any optimum adds a third value: whether a quiet step is a sign of rest.
+
 States carry a leading axis: restarts, or a path of fairness weights. All of them advance together, compiled once per
 shape; those that have converged stand still.
 """
@@ -57,8 +59,10 @@ class _Progress(NamedTuple):
 def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=False, description=None) -> Outcome:
     """Iterate `step` on a batch of states until each run's loss has settled.
 
-    step: hashable; `step(problem, state) -> (state, loss)` of one run, loss being that of the state returned.
-    A run converges after `patience` iterations in a row that change its loss by at most `tol` times its size.
+    step: hashable; `step(problem, state) -> (state, loss)` or `(state, loss, at_rest)` of one run, loss being that of the
+        state returned.
+    A run converges after `patience` iterations in a row that change its loss by at most `tol` times its size, and that
+    the step does not deny to be at rest.
     Ctrl-C ends the loop and keeps where it was.
     """
     n_runs = jax.tree.leaves(state)[0].shape[0]
@@ -85,10 +89,11 @@ def _chunk(step, problem, progress, tol, patience, most, length):
 
     def one(carry):
         i, progress, trace = carry
-        state, loss = jax.vmap(step, (None, 0))(problem, progress.state)
+        state, loss, *at_rest = jax.vmap(step, (None, 0))(problem, progress.state)
         active, finite = progress.active, jnp.isfinite(loss)
         moved = active & finite
         settled = jnp.abs(progress.loss - loss) <= tol * jnp.maximum(jnp.abs(loss), 1e-30)
+        settled = settled & at_rest[0] if at_rest else settled
         quiet = jnp.where(moved & settled, progress.quiet + 1, jnp.where(moved, 0, progress.quiet))
         status = jnp.where(moved & (quiet >= patience), CONVERGED, progress.status)
         status = jnp.where(active & ~finite, NOT_FINITE, status)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 
 from bayesfair.fairness import balance, encode_groups, gap, kl_error
 
@@ -11,6 +12,8 @@ __all__ = ["fairness_path"]
 
 def fairness_path(estimator, X, sensitive_features, parameter, values):
     """Fit a clone of `estimator` at each of `values` of its `parameter`; a DataFrame with one row per value.
+
+    All start from the same random numbers, drawn once where `random_state` is None, so that the values alone differ.
 
     Columns: method, parameter, value, n_clusters (used), cost (sum of squared distances of the rows of X to the means of
     their clusters, X numeric), balance, gap, kl_error. What was compiled for the first value serves the others.
@@ -25,7 +28,8 @@ def fairness_path(estimator, X, sensitive_features, parameter, values):
     """
     groups = encode_groups(sensitive_features)
     rows = np.asarray(X, dtype=np.float64)
-    results = []
+    results, seed = [], int(check_random_state(estimator.random_state).randint(2**31 - 1))
+    estimator = clone(estimator).set_params(random_state=seed)
     for value in values:
         labels = clone(estimator).set_params(**{parameter: value}).fit(X, sensitive_features=sensitive_features).labels_
         used = np.unique(labels)

@@ -7,17 +7,19 @@ import numpy as np
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import validate_data
 
-from bayesfair._check import message
+from bayesfair._arrays import center_and_spread, check_costs, check_resolution
+from bayesfair._check import check_columns, check_finite, column_names, message
 from bayesfair.engines.families import Table
 
-__all__ = ["Encoder", "categorical_positions", "encoder_of", "fit_encoder", "read_columns"]
+__all__ = ["Encoder", "categorical_positions", "encoder_of", "fit_encoder", "read_columns", "read_table"]
 
 
 class Columns(NamedTuple):
-    """A checked table, split: continuous columns (N, d) float64 and categorical ones (N, c) as objects."""
+    """A checked table, split: continuous columns (N, d) float64, with their names, and categorical ones (N, c) as objects."""
 
     continuous: np.ndarray
     categorical: np.ndarray
+    names: list | None = None
 
 
 class Encoder(NamedTuple):
@@ -54,14 +56,23 @@ class Encoder(NamedTuple):
 
 
 def fit_encoder(columns: Columns, one_scale: bool) -> Encoder:
-    """Centre, scale (one number for all columns, or one each; 1 for a constant column) and levels of a training table."""
+    """Centre, scale (one number for all columns, or one each; 1 for a constant column) and levels of a training table.
+
+    Raises
+    ------
+    ValueError: with the column's name, where float32 cannot hold its differences or float64 its variance.
+    """
     x = columns.continuous
-    variance = x.var(0)
-    if one_scale and x.shape[1]:
-        variance = np.full_like(variance, variance.mean())
-    scale = np.sqrt(np.where(variance > 0, variance, 1.0))
     levels = OrdinalEncoder().fit(columns.categorical) if columns.categorical.shape[1] else None
-    return Encoder(x.mean(0), scale, levels)
+    if x.shape[1] == 0:
+        return Encoder(np.zeros(0), np.zeros(0), levels)
+    middle, spread, pooled = center_and_spread(x)
+    check_resolution(x, middle, names=columns.names, precision=np.float32)
+    if one_scale:
+        spread = np.full_like(spread, pooled)
+    scale = np.where(spread > 0, spread, 1.0)
+    check_costs(scale, names=columns.names)
+    return Encoder(middle, scale, levels)
 
 
 def encoder_of(levels) -> OrdinalEncoder | None:
@@ -72,20 +83,37 @@ def encoder_of(levels) -> OrdinalEncoder | None:
     return OrdinalEncoder(categories=categories).fit(np.array([[part[0] for part in levels]], dtype=object))
 
 
+def read_table(estimator, X, *, reset, allow_nan=False):
+    """(X as float64 (N, d), names of its columns or None) for an estimator's fit (`reset`) or predict, which records or
+    compares names and number of columns; scikit-learn's checks, after ours that name the column.
+
+    Raises
+    ------
+    TypeError: LazyFrames, sparse matrices, text, dates. ValueError: repeated names, NaN (unless `allow_nan`) or infinity,
+    a wrong shape, other columns than in the fit.
+    """
+    names = check_columns(X)
+    X = validate_data(estimator, X, dtype=np.float64, order="C", reset=reset, ensure_all_finite=False)
+    check_finite(X, names, allow_nan=allow_nan)
+    return X, names
+
+
 def read_columns(estimator, X, categorical_features, *, reset) -> Columns:
     """X checked and split; `categorical_features`: names, positions, a mask, or None for columns whose dtype says so."""
     where = categorical_positions(X, categorical_features)
     if len(where) == 0:
-        X = validate_data(estimator, X, dtype=np.float64, order="C", reset=reset)
-        return Columns(X, np.empty((len(X), 0), object))
+        X, names = read_table(estimator, X, reset=reset)
+        return Columns(X, np.empty((len(X), 0), object), names)
+    rest = np.setdiff1d(np.arange(np.shape(X)[1]), where)
+    names = check_columns(X, only=rest)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     table = np.asarray(X, dtype=object)
-    rest = np.setdiff1d(np.arange(table.shape[1]), where)
-    return Columns(_numbers(table[:, rest]), _levels(table[:, where]))
+    names = [str(j) for j in rest] if names is None else [names[j] for j in rest]
+    return Columns(_numbers(table[:, rest], names), _levels(table[:, where]), names)
 
 
 def categorical_positions(X, categorical_features):
-    names = list(getattr(X, "columns", []))
+    names = column_names(X) or []
     if categorical_features is None:
         return np.flatnonzero([not _is_numeric(X[name].dtype) for name in names]) if names else np.array([], int)
     wanted = np.asarray(categorical_features)
@@ -107,16 +135,9 @@ def _is_numeric(dtype):
     return getattr(dtype, "kind", "O") in "iuf"
 
 
-def _numbers(values):
-    try:
-        numbers = values.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        rule, remedy = "hold numbers in its continuous columns", "Name that column in categorical_features."
-        raise ValueError(message("X", rule, str(error), remedy)) from error
-    if not np.isfinite(numbers).all():
-        row, column = np.argwhere(~np.isfinite(numbers))[0]
-        got = f"{numbers[row, column]} at row {row} of continuous column {column}"
-        raise ValueError(message("X", "be finite", got, "Impute or drop rows that contain NaN or infinity."))
+def _numbers(values, names):
+    numbers = values.astype(np.float64)
+    check_finite(numbers, names)
     return numbers
 
 

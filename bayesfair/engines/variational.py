@@ -6,6 +6,7 @@ mirror-descent step whose L follows the objective: a step that would raise E is 
 increases and rows need not be normalised.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,11 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from bayesfair._arrays import standardise
 from bayesfair._check import check_integer, check_number, message
-from bayesfair.engines.base import Engine, kmeans_centers, relocate_empty
+from bayesfair.engines.base import Engine, kmeans_centers, nearest_center, relocate_empty
 from bayesfair.engines.families import squared_distances
 from bayesfair.engines.optimize import Outcome, minimize
-from bayesfair.fairness import kl_error, target_proportions
+from bayesfair.fairness import Groups, kl_error, target_proportions
 from bayesfair.fairness.metrics import check_target
 
 __all__ = ["VariationalFairClustering"]
@@ -26,7 +28,11 @@ __all__ = ["VariationalFairClustering"]
 FLOOR = -15.0  # smallest log s below the largest of its row: what was given up can still come back
 START = -3.0  # log s of the other clusters at the start
 NEIGHBOURS = 20
-PATIENCE = 8  # refused steps count as quiet ones: so many doublings of L before a run may stop
+SERIES = 1e-2  # |P / U - 1| below which the divergence is summed as a series: the closed form cancels there
+PATIENCE = 8  # steps in a row that must change E little, refused ones among them
+AT_REST = 1e-2  # of E: the most that the linearised objective may still have to gain at the end of a run
+RESTARTS = 10  # of k-means++, of which the best `n_init` are starts
+LARGEST_WEIGHT = 1e12  # of the fairness term, in costs per row: float32 sees no cost beside it long before
 PAIRS, FINE_PATH = 3, 4  # weights of the path, in pairs, and between its last unfair and first fair weight
 BATCH_ELEMENTS = 2**25  # of all soft assignments that advance together
 
@@ -98,12 +104,20 @@ def normalized_cut(problem: Problem, s, centers):
 
 
 OBJECTIVES = {"kmeans": k_means, "kmedians": k_medians, "ncut": normalized_cut}
+DEGREES = {"kmeans": 2, "kmedians": 1, "ncut": 0}  # power of the scale of X in the cost
 
 
 def fairness_penalty(masses, target):
-    """sum_k KL(U || P_k), eq. (2)-(3), from the masses of the groups in the clusters; groups that U leaves out are free."""
+    """sum_k KL(U || P_k), eq. (2)-(3), from the masses of the groups in the clusters; groups that U leaves out are free.
+
+    Summed as U log(U / P) - U + P, no term of which is negative: a large weight makes rounding visible.
+    """
     share = masses / masses.sum(1, keepdims=True)
-    return jnp.where(target > 0, target * jnp.log(target / share), 0.0).sum()
+    wanted = jnp.where(target > 0, target, 1.0)
+    excess = (share - target) / wanted
+    small = jnp.square(excess) * (1 / 2 - excess / 3 + jnp.square(excess) / 4)
+    term = jnp.where(jnp.abs(excess) < SERIES, small, excess - jnp.log1p(excess))
+    return jnp.where(target > 0, target * term, share).sum()
 
 
 def fairness_potential(masses, target, n_obs):
@@ -126,13 +140,24 @@ class Descent:
         return State(log_s, potential, masses, centers, loss, lipschitz, weight)
 
     def __call__(self, problem: Problem, state: State):
-        unfair = fairness_potential(state.masses, problem.target, problem.x.shape[0])
-        gradient = state.potential + state.weight * unfair @ problem.member
-        log_s = log_simplex(state.log_s - gradient / state.lipschitz)
+        before, gradient = state.log_s, full_potential(problem, state)
+        log_s = log_simplex(before - gradient / state.lipschitz)
         new = self.evaluate(problem, log_s, state.centers, state.weight, state.lipschitz / 1.3)
         refused = state._replace(lipschitz=2 * state.lipschitz)
         state = jax.tree.map(lambda a, b: jnp.where(new.loss <= state.loss, a, b), new, refused)
-        return state, state.loss
+        # Steps shrink where they are refused: that E stands still is no sign of an optimum by itself.
+        return state, state.loss, left_to_gain(gradient, before) <= AT_REST * jnp.abs(state.loss)
+
+
+def full_potential(problem: Problem, state: State):
+    """obs * dE/dS (clusters, obs), the fairness term included."""
+    unfair = fairness_potential(state.masses, problem.target, problem.x.shape[0])
+    return state.potential + state.weight * unfair @ problem.member
+
+
+def left_to_gain(gradient, log_s):
+    """The Frank-Wolfe gap <dE/dS, S - S'>, S' the best vertex for every row: 0 at a stationary point alone."""
+    return ((jnp.exp(log_s) * gradient).sum(0) - gradient.min(0)).mean()
 
 
 def log_simplex(logits):
@@ -151,7 +176,8 @@ class VariationalFairClustering(Engine):
         divided by N. None takes the cost per row of k-means without fairness (1 for "ncut"), a weight without scale.
     max_fairness_error: instead, the smallest weight of a path whose hard clusters have sum_k KL at most this.
     target_proportions: U, {group: proportion} or proportions in the order of the groups; None: those of the data.
-    n_init: k-means++ starts, run together. max_iter, tol: a run ends where E changes by less than `tol` of its size.
+    n_init: starts, the best of ten or more k-means++ restarts, run together. max_iter, tol: a run ends where E changes by
+        less than `tol` of its size and no assignment is worth changing.
 
     Attributes
     ----------
@@ -203,12 +229,12 @@ class VariationalFairClustering(Engine):
         self._check_settings()
         data = self._data(X, sensitive_features, self.n_clusters)
         target = target_proportions(data.groups) if self.target_proportions is None else self._target(data.groups)
-        middle = data.X.mean(0)
-        starts = kmeans_centers(data.X - middle, self.n_clusters, data.seed, check_integer("n_init", self.n_init))
-        problem = make_problem(data.X - middle, data.groups.code, target, self.objective)
+        Z, self._units = standardise(data.X, names=data.names, degree=DEGREES[self.objective], precision=np.float32)
+        starts = kmeans_centers(Z, self.n_clusters, data.seed, max(RESTARTS, self.n_init))[: self.n_init]
+        problem = make_problem(Z, data.groups.code, target, self.objective)
         scale = 1.0 if self.objective == "ncut" else cost_per_row(problem, starts[0], self.objective)
         run = self._run(problem, starts, data.groups, target, scale)
-        self._finish(data, middle, problem, run, target)
+        self._finish(data, problem, run, target)
         return self
 
     def _check_settings(self):
@@ -221,7 +247,8 @@ class VariationalFairClustering(Engine):
         for name in ("fairness_weight", "max_fairness_error"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), minimum=0)
-        check_integer("max_iter", self.max_iter)
+        for name in ("n_init", "max_iter"):
+            check_integer(name, getattr(self, name))
 
     def _target(self, groups):
         return check_target(self.target_proportions, groups)
@@ -230,8 +257,27 @@ class VariationalFairClustering(Engine):
         """The best run at the weight asked for, or at the smallest weight of a path that is fair enough."""
         if self.max_fairness_error is not None:
             return self._fair_enough(problem, starts[:1], groups, target, scale)
-        weight = scale if self.fairness_weight is None else float(self.fairness_weight)
-        return self._descend(problem, starts, [weight] * len(starts)).best
+        weight = scale if self.fairness_weight is None else self._scaled_weight(scale)
+        others = [START] * len(starts)
+        if (
+            weight == 0 and self.objective == "kmeans"
+        ):  # hard starts are its answer, softened ones at times a better one
+            starts, others = np.concatenate([starts, starts]), others + [FLOOR] * len(starts)
+        return self._descend(problem, starts, [weight] * len(starts), others).best
+
+    def _scaled_weight(self, scale):
+        """`fairness_weight` in units of the rows that are worked on, whose cost per row is `scale`."""
+        with np.errstate(over="ignore"):
+            weight = self._cost(self.fairness_weight, -1)
+        if weight > LARGEST_WEIGHT * scale:
+            rule = f"be at most {LARGEST_WEIGHT:.0e} times the cost per row, {self._cost(scale):.3g}"
+            remedy = "Rescale the columns of X, or leave fairness_weight out."
+            raise ValueError(message("fairness_weight", rule, self.fairness_weight, remedy))
+        return float(weight)
+
+    def _cost(self, cost, direction=1):
+        """A cost of the rows that are worked on, in the units of X; with direction -1 the other way."""
+        return self._units.cost(cost, direction * DEGREES[self.objective])
 
     def _fair_enough(self, problem, start, groups, target, scale) -> Outcome:
         """Weights grow, two at a time as heavy ones take long, until one suffices; then those below it are searched."""
@@ -254,46 +300,61 @@ class VariationalFairClustering(Engine):
     def _path(self, problem, start, weights, groups, target):
         """One run per weight, and the fairness error of each."""
         runs = self._descend(problem, start.repeat(len(weights), 0), weights)
-        labels = np.asarray(runs.state.log_s.argmax(1))
-        return runs, np.array([kl_error(one, groups, target) for one in labels])
+        return runs, np.array([kl_error(hard_labels(one), groups, target) for one in runs.state.log_s])
 
-    def _descend(self, problem, starts, weights) -> Outcome:
-        """One run per pair of start and weight, in batches that fit the memory."""
+    def _descend(self, problem, starts, weights, others=None) -> Outcome:
+        """One run per pair of start and weight, in batches that fit the memory; `others`: see `start_state`."""
+        others = [START] * len(starts) if others is None else others
         descent = Descent(self.objective)
         size = max(1, BATCH_ELEMENTS // (len(problem.x) * self.n_clusters))
         parts = []
         for first in range(0, len(starts), size):
-            some = [
-                start_state(descent, problem, center, weight)
-                for center, weight in zip(starts[first : first + size], weights[first : first + size])
-            ]
+            batch = slice(first, first + size)
+            some = [start_state(descent, problem, *one) for one in zip(starts[batch], weights[batch], others[batch])]
             state = jax.tree.map(lambda *leaves: jnp.stack(leaves), *some)
             settings = {"max_iter": self.max_iter, "tol": self.tol, "patience": PATIENCE}
             parts.append(minimize(descent, problem, state, progress_bar=self.progress_bar, **settings))
         return concatenate(parts)
 
-    def _finish(self, data, middle, problem, run, target):
-        log_s = np.asarray(run.state.log_s).T
-        self.labels_ = relocate_empty(log_s.argmax(1), -log_s)
-        self.soft_assignment_ = np.exp(log_s)
+    def _finish(self, data, problem, run, target):
+        self.labels_ = hard_labels(run.state.log_s)
+        self.soft_assignment_ = np.exp(np.asarray(run.state.log_s).T)
         hard = jax.nn.one_hot(self.labels_, self.n_clusters, dtype=problem.x.dtype, axis=0)
         cost, _, centers = OBJECTIVES[self.objective](problem, hard, run.state.centers)
-        self.cost_ = float(cost) * (1 if self.objective == "ncut" else len(data.X))
+        self.cost_ = float(self._cost(float(cost) * (1 if self.objective == "ncut" else len(data.X))))
         if self.objective == "ncut":
             _, _, centers = k_means(problem, hard, None)
-        self.cluster_centers_ = np.asarray(centers, np.float64) + middle
+        self.cluster_centers_ = self._units.points(centers)
         self.fairness_error_ = kl_error(self.labels_, data.groups, target)
-        self.fairness_weight_ = float(run.state.weight)
-        self._record(run, "raise max_iter, or tol.")
+        self.fairness_weight_ = float(self._cost(run.state.weight))
+        self._record(run, "raise max_iter or tol; large fairness weights take longest.")
+        self.objective_trace_ = self._cost(self.objective_trace_)
+        warn_of_absent_groups(self.labels_, data.groups, target)
 
     def _assign(self, X):
-        from scipy.spatial.distance import cdist
+        return nearest_center(X, self.cluster_centers_, self._units)
 
-        return cdist(X, self.cluster_centers_).argmin(1)
+
+def hard_labels(log_s):
+    """The cluster of largest assignment (obs,) from log s (clusters, obs); empty ones take the row most willing."""
+    log_s = np.asarray(log_s).T
+    return relocate_empty(log_s.argmax(1), -log_s)
+
+
+def warn_of_absent_groups(labels, groups: Groups, target):
+    """Says which clusters have nobody of a group that the target wants there: their Kullback-Leibler error is infinite."""
+    n_clusters = labels.max() + 1
+    held = np.bincount(labels * len(target) + groups.code, minlength=n_clusters * len(target)).reshape(n_clusters, -1)
+    absent = [f"cluster {k} has nobody of {groups.names[g]!r}" for k, g in np.argwhere((held == 0) & (target > 0))]
+    if absent:
+        more = f" ({len(absent)} such cases)" if len(absent) > 1 else ""
+        remedy = "raise fairness_weight, or ask for fewer clusters"
+        what = f"fairness_error_ is infinite and the balance 0, because {absent[0]}{more}"
+        warnings.warn(f"VariationalFairClustering: {what}. Remedy: {remedy}.", UserWarning, stacklevel=4)
 
 
 def make_problem(X, group, target, objective) -> Problem:
-    """`X` centred, in float32 on the device."""
+    """Standardised rows X, in float32 on the device."""
     graph = neighbour_graph(X) if objective == "ncut" else ()
     x = jnp.asarray(X, jnp.float32)
     square = jnp.asarray((X**2).sum(1), jnp.float32)
@@ -319,13 +380,14 @@ def cost_per_row(problem: Problem, centers, objective):
     return float(max((square if objective == "kmeans" else np.sqrt(square)).mean(), np.finfo(np.float32).tiny))
 
 
-def start_state(descent: Descent, problem: Problem, centers, weight) -> State:
-    """Nearly hard assignments to the nearest of `centers`, and L at the size of the potentials' differences."""
+def start_state(descent: Descent, problem: Problem, centers, weight, others=START) -> State:
+    """Assignments to the nearest of `centers`, log s of the `others`, and L at the size of the potentials' differences."""
     centers = jnp.asarray(centers, jnp.float32)
     nearest = distances(problem, centers).argmin(0)
-    log_s = log_simplex(jnp.where(jax.nn.one_hot(nearest, len(centers), dtype=bool, axis=0), 0.0, START))
+    log_s = log_simplex(jnp.where(jax.nn.one_hot(nearest, len(centers), dtype=bool, axis=0), 0.0, others))
     state = descent.evaluate(problem, log_s, centers, jnp.float32(weight), jnp.float32(1.0))
-    spread = (state.potential.mean(0) - state.potential.min(0)).mean()
+    potential = full_potential(problem, state)
+    spread = (potential.mean(0) - potential.min(0)).mean()
     return state._replace(lipschitz=jnp.maximum(spread, jnp.finfo(jnp.float32).tiny))
 
 

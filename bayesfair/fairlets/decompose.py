@@ -5,15 +5,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._check import check_features, check_same_index, check_same_length, message
+from bayesfair._arrays import standardise
+from bayesfair._check import check_features, check_same_index, check_same_length, column_names, message
 from bayesfair.fairlets.capacities import anchor_group, capacities, rule_of_small_groups
-from bayesfair.fairlets.dissimilarity import resolve_dissimilarity
+from bayesfair.fairlets.dissimilarity import KullbackLeibler, Minkowski, SquaredEuclidean, resolve_dissimilarity
 from bayesfair.fairlets.hub import decompose_hubs, lower_bound
 from bayesfair.fairlets.transport import transport
 from bayesfair.fairness import encode_groups
 
 __all__ = ["Decomposition", "decompose"]
 
+DEGREES = {SquaredEuclidean: 2, Minkowski: 1, KullbackLeibler: 1}  # D(s x, s y) = s**degree D(x, y)
 PROVED = 1e-8  # relative gap up to which rounding, not doubt, parts the cost from its bound
 
 
@@ -71,6 +73,7 @@ def decompose(X, sensitive, composition="auto", *, dissimilarity="kmeans", power
     [0, 0, 1, 1]
     """
     check_same_index("sensitive", sensitive, "X", X)
+    names = column_names(X)
     X, groups = check_features(X), encode_groups(sensitive, argument="sensitive")
     check_same_length("sensitive", len(groups.code), "X", len(X))
     if len(groups.names) == 1:
@@ -80,13 +83,18 @@ def decompose(X, sensitive, composition="auto", *, dissimilarity="kmeans", power
     dissimilarity.check(X)
     held, code = capacities(groups.sizes, composition, groups.names), groups.code
     _warn_of_small_groups(groups, composition)
-    anchor = anchor_group(held)
+    anchor, scale = anchor_group(held), 1.0
+    degree = DEGREES.get(type(dissimilarity))
+    if degree is not None:  # scaling does not change the answer, and the network simplex has absolute tolerances
+        X, units = standardise(X, names=names, degree=degree, center=degree == 2)
+        scale = units.cost(1.0, degree)
     if anchor is None:
         fairlet = decompose_hubs(X, code, held, dissimilarity, np.random.default_rng(random_state))
         cost = _hub_cost(X, fairlet, dissimilarity)
         bound = min(lower_bound(X, code, held, dissimilarity), cost)
     else:
         fairlet, cost, bound = _anchored(X, code, held, anchor, dissimilarity)
+    cost, bound = scale * cost, scale * bound
     return Decomposition(fairlet.astype(np.int32), _composition(fairlet, code, held), cost, bound, anchor is not None)
 
 

@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesfair import BigLearnMixture
 from bayesfair.engines import gaussians
-from bayesfair.engines.big_learn import Matching, Problem, draw_matching, em_step
+from bayesfair.engines.big_learn import Matching, Problem, draw_matching, em_steps
 from bayesfair.engines.gaussians import Gaussians
 
 D, K, N = 4, 3, 300
@@ -82,7 +82,7 @@ def test_one_joint_step_is_a_step_of_scikit_learn(X, parameters):
     other.precisions_init = np.linalg.inv(covariance)
     with pytest.warns(match="converge"):
         other.fit(X)
-    ours = em_step(problem_of(X), parameters, Matching(jnp.eye(D), jnp.ones(D, bool)), missing=False)
+    ours = em_steps(problem_of(X), parameters, Matching(jnp.eye(D), jnp.ones(D, bool)), missing=False)
     np.testing.assert_allclose(ours.weight, other.weights_, rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(ours.mean, other.means_, rtol=2e-3, atol=2e-3)
     np.testing.assert_allclose(ours.covariance, other.covariances_, rtol=5e-3, atol=3e-3)
@@ -97,14 +97,14 @@ def test_joint_matching_alone_is_plain_em(X):
 
 def test_weights_follow_equation_11(X, parameters):
     matching = Matching(jnp.eye(D), jnp.ones(D, bool))
-    plain = em_step(problem_of(X), parameters, matching, missing=False).weight
-    smooth = em_step(problem_of(X, prior=0.25), parameters, matching, missing=False).weight
+    plain = em_steps(problem_of(X), parameters, matching, missing=False).weight
+    smooth = em_steps(problem_of(X, prior=0.25), parameters, matching, missing=False).weight
     np.testing.assert_allclose(smooth, (plain + 0.25) / (1 + K * 0.25), rtol=1e-4)
 
 
 def test_marginal_steps_touch_their_block_alone(X, parameters):
     seen = np.array([True, False, True, False])
-    new = em_step(problem_of(X, floor=1e-5), parameters, Matching(jnp.eye(D), jnp.asarray(seen)), missing=False)
+    new = em_steps(problem_of(X, floor=1e-5), parameters, Matching(jnp.eye(D), jnp.asarray(seen)), missing=False)
     np.testing.assert_allclose(np.asarray(new.mean)[:, ~seen], np.asarray(parameters.mean)[:, ~seen])
     r = joint_density(parameters, X, [0, 2])
     r = np.exp(r - r.max(0))
@@ -138,11 +138,11 @@ def slow_missing_step(parameters, X, seen):
 def test_missing_values_take_part_as_in_the_slow_loop(X, parameters):
     seen = np.random.default_rng(2).random(X.shape) < 0.7
     matching = Matching(jnp.eye(D), jnp.ones(D, bool))
-    ours = em_step(problem_of(np.where(seen, X, 0.0), seen), parameters, matching, missing=True)
+    ours = em_steps(problem_of(np.where(seen, X, 0.0), seen), parameters, matching, missing=True)
     for part, oracle in zip(ours, slow_missing_step(parameters, X, seen)):
         np.testing.assert_allclose(part, oracle, rtol=5e-3, atol=3e-3)
-    whole = em_step(problem_of(X), parameters, matching, missing=True)
-    fast = em_step(problem_of(X), parameters, matching, missing=False)
+    whole = em_steps(problem_of(X), parameters, matching, missing=True)
+    fast = em_steps(problem_of(X), parameters, matching, missing=False)
     for part, other in zip(whole, fast):
         np.testing.assert_allclose(part, other, rtol=2e-3, atol=2e-3)
 
