@@ -7,7 +7,16 @@ import numpy as np
 
 from bayesfair._check import message, place
 
-__all__ = ["Units", "center_and_spread", "check_costs", "check_resolution", "namespace", "short_sum", "standardise"]
+__all__ = [
+    "Units",
+    "center_and_spread",
+    "check_costs",
+    "check_float32",
+    "check_resolution",
+    "namespace",
+    "short_sum",
+    "standardise",
+]
 
 WRITTEN_OUT = 32  # longest axis that `short_sum` writes out; beyond it compilation takes longer and the gain shrinks
 ROUNDING = 4 * np.finfo(np.float64).eps
@@ -112,6 +121,17 @@ def check_costs(spread, *, names=None, degree=2, terms=1, argument="X"):
             f"`{argument}` spreads by no more than {largest}: costs in its units are too small for a float64 and read 0"
         )
         warnings.warn(f"{what}. Labels do not suffer. Remedy: divide every column by that.", RuntimeWarning, 4)
+
+
+def check_float32(X, *, names=None, argument="X"):
+    """ValueError, with the column's name, where an entry of X (N, d) is too large for a float32, or so small that it is 0."""
+    with np.errstate(over="ignore", under="ignore"):
+        single = X.astype(np.float32)
+    lost = np.isinf(single) | ((single == 0) & (X != 0))
+    if lost.any():
+        row, column = np.argwhere(lost)[0]
+        rule, bad = "hold numbers within float32", f"{X[row, column]:.3g} at row {row}, column {place(names, column)}"
+        raise ValueError(message(argument, rule, bad, "Rescale that column."))
 
 
 def check_resolution(X, middle, *, names=None, degree=2, precision=np.float64, argument="X"):

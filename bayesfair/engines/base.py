@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import Units
-from bayesfair._check import check_integer, message
+from bayesfair._check import check_integer, check_same_index, message
 from bayesfair.engines.optimize import Outcome, converged_or_warn
 from bayesfair.engines.tables import read_table
 from bayesfair.fairness import Groups, groups_for_fit
@@ -36,15 +36,21 @@ class Engine(ClusterMixin, BaseEstimator):
 
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
 
-    def _data(self, X, sensitive_features, n_clusters, name="n_clusters", *, fair=True, allow_nan=False) -> Data:
-        """X as float64, groups and a seed. `fair=False`: groups are not used, so that leaving them out is silent."""
-        X, names = read_table(self, X, reset=True, allow_nan=allow_nan)
-        return self._data_of(X, sensitive_features, n_clusters, name, fair=fair, names=names)
+    def _data(
+        self, X, sensitive_features, n_clusters, name="n_clusters", *, fair=True, allow_nan=False, **merging
+    ) -> Data:
+        """X as float64, groups and a seed. `fair=False`: groups are not used, so that leaving them out is silent.
 
-    def _data_of(self, X, sensitive_features, n_clusters, name, *, fair=True, names=None) -> Data:
+        `merging`: of small groups, as `groups_for_fit` takes it.
+        """
+        check_same_index("sensitive_features", sensitive_features, "X", X)
+        X, names = read_table(self, X, reset=True, allow_nan=allow_nan)
+        return self._data_of(X, sensitive_features, n_clusters, name, fair=fair, names=names, **merging)
+
+    def _data_of(self, X, sensitive_features, n_clusters, name, *, fair=True, names=None, **merging) -> Data:
         """`_data`, of a table that has been checked."""
         if fair or sensitive_features is not None:
-            groups = groups_for_fit(sensitive_features, len(X))
+            groups = groups_for_fit(sensitive_features, len(X), **merging)
         else:
             groups = Groups(np.zeros(len(X), np.int32), ("everyone",))
         remedy = f"There are {len(X)} rows (n_samples = {len(X)}): ask for fewer."

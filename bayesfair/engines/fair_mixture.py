@@ -10,7 +10,7 @@ from scipy.special import logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._check import check_integer, check_number, message
+from bayesfair._check import check_integer, check_number, check_same_index, message
 from bayesfair.engines.base import Engine, kmeans_centers
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Table, unpack_factor
 from bayesfair.engines.fmc import Ascent, Problem, Rows, Rule, bounds_by_size, cluster_gaps, membership, start_state
@@ -109,6 +109,7 @@ class FairMixture(Engine):
         TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
         """
         self._check_settings()
+        check_same_index("sensitive_features", sensitive_features, "X", X)
         columns = read_columns(self, X, self.categorical_features, reset=True)
         data = self._data_of(
             columns.continuous, sensitive_features, self.n_components, "n_components", names=columns.names

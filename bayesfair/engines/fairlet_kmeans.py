@@ -20,6 +20,8 @@ class FairletKMeans(Engine):
     ----------
     n_clusters: K. composition: members of each group per fairlet, see `bayesfair.fairlets.capacities`; "singletons" is
         k-means without fairness.
+    min_group_size, merged_group_name: groups of fewer rows become one group of that name first, see
+        `bayesfair.fairness.merge_small_groups`; None merges nothing.
     n_init, max_iter, tol: of scikit-learn's `KMeans` on the fairlets' centres, weighted by their sizes.
 
     Attributes
@@ -38,9 +40,22 @@ class FairletKMeans(Engine):
     1.0
     """
 
-    def __init__(self, n_clusters=4, *, composition="auto", n_init=10, max_iter=300, tol=1e-4, random_state=None):
+    def __init__(
+        self,
+        n_clusters=4,
+        *,
+        composition="auto",
+        min_group_size=None,
+        merged_group_name="other",
+        n_init=10,
+        max_iter=300,
+        tol=1e-4,
+        random_state=None,
+    ):
         self.n_clusters = n_clusters
         self.composition = composition
+        self.min_group_size = min_group_size
+        self.merged_group_name = merged_group_name
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
@@ -56,7 +71,8 @@ class FairletKMeans(Engine):
         for name in ("n_init", "max_iter"):
             check_integer(name, getattr(self, name))
         tol = check_number("tol", self.tol, minimum=0)
-        data = self._data(X, sensitive_features, self.n_clusters)
+        merging = {"min_group_size": self.min_group_size, "merged_group_name": self.merged_group_name}
+        data = self._data(X, sensitive_features, self.n_clusters, **merging)
         Z, self._units = standardise(data.X, names=data.names)
         self.decomposition_ = fairlets_of(data, self.composition)
         fairlet = self.decomposition_.fairlet

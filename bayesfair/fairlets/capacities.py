@@ -77,8 +77,8 @@ def rule_of_small_groups(sizes, names):
     without = {name: int(count) for name, count in zip(names, sizes // sizes[~small].min())}
     mergeable = f"min_group_size={enough} merges small groups into one; " if len(sizes) - small.sum() > 1 else ""
     return (
-        f"Group {smallest!r} has {fewest:,} of {n_obs:,} rows and every fairlet needs one of them, so that there are "
-        f"{fewest:,} fairlets of about {n_obs // fewest:,} rows, and clusters are unions of these. Remedy: {mergeable}"
+        f"Group {smallest!r} has {fewest:,} of {n_obs:,} rows and every fairlet needs one of them: {fewest:,} "
+        f"fairlet{'s' * (fewest > 1)} of about {n_obs // fewest:,} rows, of which clusters are unions. Remedy: {mergeable}"
         f"composition={without} lets fairlets go without small groups, whose balance is then not guaranteed."
     )
 

@@ -11,7 +11,7 @@ from bayesfair.gibbs.losses import (
     PoissonLoss,
     resolve_loss,
 )
-from bayesfair.gibbs.problem import make_problem, start_run
+from bayesfair.gibbs.problem import in_units_of_table, make_problem, start_run
 from bayesfair.gibbs.run import Run, draw, warm_up
 from bayesfair.gibbs.temperature import Dispersion, resolve_temperature
 
@@ -28,6 +28,7 @@ __all__ = [
     "Run",
     "concatenate",
     "draw",
+    "in_units_of_table",
     "make_problem",
     "resolve_loss",
     "resolve_temperature",

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from bayesfair._arrays import Units, center_and_spread, check_float32, standardise
 from bayesfair._check import check_integer, message
 from bayesfair.fairlets import (
     Capacities,
@@ -18,6 +19,7 @@ from bayesfair.fairlets import (
 )
 from bayesfair.fairness import Groups
 from bayesfair.gibbs import temperature
+from bayesfair.gibbs.draws import Draws
 from bayesfair.gibbs.losses import Loss
 from bayesfair.gibbs.matchings import neighbour_matchings
 from bayesfair.gibbs.run import Run, chain_keys
@@ -25,27 +27,35 @@ from bayesfair.gibbs.sampler import choose_schedule
 from bayesfair.gibbs.start import start_clusterings, start_states
 from bayesfair.gibbs.target import Allocation, Target, make_target
 
-__all__ = ["TARGETS", "Problem", "make_problem", "start_run"]
+__all__ = ["TARGETS", "Problem", "in_units_of_table", "make_problem", "start_run"]
 
 TARGETS = ("joint", "cut", "optimal")
+LARGEST_LOG = 900  # of a loss, to base 2: sums of many, and inverse temperatures, are still ordinary float64 numbers
 
 
 class Problem(NamedTuple):
-    """The data as the sampler sees them. `groups`: to be balanced, one where fairlets are singletons."""
+    """The data as the sampler sees them, X in units near their spread where the loss allows (`units`), to be told in those
+    of the table by `in_units_of_table`. `groups`: to be balanced, one where fairlets are singletons."""
 
     X: Float[np.ndarray, "obs dim"]
+    units: Units
     groups: Groups
     capacities: Capacities
     composition: object
     target: Target
 
 
-def make_problem(X, groups, *, n_clusters, loss: Loss, target="joint", composition="auto", seed=0) -> Problem:
+def make_problem(
+    X, groups, *, n_clusters, loss: Loss, target="joint", composition="auto", seed=0, names=None
+) -> Problem:
     """The target of a table and its groups; `composition` as in `bayesfair.fairlets.capacities`, or "singletons".
+
+    `names`: of the columns, for messages.
 
     Raises
     ------
-    ValueError: an unknown target, data outside the domain of the loss, more clusters than fairlets.
+    ValueError: an unknown target, data outside the domain of the loss or what float32 can tell apart, more clusters than
+    fairlets.
     """
     if target not in TARGETS:
         remedy = "'joint' is eq. (9) of the paper; see the docstring for the others."
@@ -55,8 +65,45 @@ def make_problem(X, groups, *, n_clusters, loss: Loss, target="joint", compositi
         groups, composition = Groups(np.zeros(len(X), np.int32), ("everyone",)), "auto"
     held = capacities(groups.sizes, composition, groups.names)
     check_integer("n_clusters", n_clusters, maximum=len(held.lower), remedy=_fewer_clusters(groups, held, composition))
+    X, units = _in_own_units(X, loss, names)
     matchings = _matchings(X, groups.code, held, np.random.default_rng(seed)) if target != "optimal" else [[0]]
-    return Problem(X, groups, held, composition, make_target(X, held, loss, n_clusters, matchings, name=target))
+    return Problem(X, units, groups, held, composition, make_target(X, held, loss, n_clusters, matchings, name=target))
+
+
+def _in_own_units(X, loss: Loss, names):
+    """X in units near its spread, a power of two, where that changes nothing but the units; as it is for other losses."""
+    degree = _degree(loss)
+    if not degree:
+        check_float32(X, names=names)
+        return X, Units(np.zeros(X.shape[1]), 0)
+    spread = center_and_spread(X)[2]
+    if spread > 0 and abs(degree * np.log2(spread)) > LARGEST_LOG:
+        rule, remedy = "have a spread whose powers a float64 can hold", "Divide every column by that."
+        raise ValueError(message("X", rule, f"a standard deviation of {spread:.3g}", remedy))
+    return standardise(X, names=names, degree=degree, precision=np.float32)
+
+
+def _degree(loss: Loss):
+    """h of L(s X + a) = s^h L(X) where the loss has a whole one, else 0."""
+    exact = loss.homogeneous and loss.translation_invariant and float(loss.degree).is_integer()
+    return int(loss.degree) if exact else 0
+
+
+def in_units_of_table(problem: Problem, draws: Draws) -> Draws:
+    """Losses and inverse temperatures in the units of the table, float64; `lp`, known up to a constant, stays."""
+    degree, cost = _degree(problem.target.loss), problem.units.cost
+    losses = {name: cost(getattr(draws, name), degree) for name in ("fairlet_loss", "clustering_loss")}
+    return draws._replace(**losses, **{name: cost(getattr(draws, name), -degree) for name in ("lambda_f", "lambda_c")})
+
+
+def _in_own_units_too(problem: Problem, inverse_temperature):
+    """An inverse temperature that a user gave in the units of the table, or the rate of its prior, in the problem's."""
+    degree, cost = _degree(problem.target.loss), problem.units.cost
+    if isinstance(inverse_temperature, temperature.Dispersion):
+        return inverse_temperature._replace(rate=float(cost(inverse_temperature.rate, -degree)))
+    if isinstance(inverse_temperature, tuple):
+        return tuple(float(cost(part, degree)) for part in inverse_temperature)
+    return inverse_temperature
 
 
 def _fewer_clusters(groups, held: Capacities, composition):
@@ -76,14 +123,18 @@ def _matchings(X, code, held: Capacities, rng):
 
 
 def start_run(problem: Problem, *, inverse_temperature, num_chains, seed, reallocation="auto", inner_steps=10) -> Run:
-    """Chains at the optimal (or best found) decomposition, a k-means++ clustering each, temperatures to match."""
+    """Chains at the optimal (or best found) decomposition, a k-means++ clustering each, temperatures to match.
+
+    `inverse_temperature`: what `resolve_temperature` returns, in the units of the table.
+    """
     target, rng = problem.target, np.random.default_rng(seed)
     members = jnp.asarray(member_table(_decomposition(problem, seed), problem.groups.code, problem.capacities.upper))
     clusters = start_clusterings(target, members, num_chains, rng)
     losses = [tuple(map(float, _losses(target, Allocation(members, cluster)))) for cluster in clusters]
     best = int(np.argmin([temperature.total_loss(target, *pair) for pair in losses]))
     labels = np.asarray(_labels(target, Allocation(members, clusters[best])))
-    temperatures, prior = _temperatures(problem, inverse_temperature, labels, losses[best])
+    own = _in_own_units_too(problem, inverse_temperature)
+    temperatures, prior = _temperatures(problem, own, labels, losses[best])
     schedule = choose_schedule(target, reallocation, prior=prior, inner_steps=inner_steps)
     return Run(chain_keys(seed, num_chains), 0, start_states(target, members, clusters, temperatures), schedule)
 

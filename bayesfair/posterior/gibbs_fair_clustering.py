@@ -4,10 +4,11 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from bayesfair import gibbs
 from bayesfair._check import check_integer, check_same_index, message
+from bayesfair.engines.tables import read_table
 from bayesfair.fairness import Groups, groups_for_fit
 from bayesfair.gibbs.run import Run
 from bayesfair.gibbs.sampler import ChainState, Schedule
@@ -117,15 +118,14 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
         check_integer("num_warmup", self.num_warmup, minimum=0)
         temperature = gibbs.resolve_temperature(self.inverse_temperature)
         check_same_index("sensitive_features", sensitive_features, "X", X)
-        names = getattr(X, "columns", None)
-        X = validate_data(self, X, dtype=np.float64, order="C")
+        X, names = read_table(self, X, reset=True)
         groups = self._groups(sensitive_features, len(X))
         self._names = {
             "feature_names": None if names is None else [str(name) for name in names],
             "group_names": list(groups.names),
         }
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        problem = self._problem(X, groups)
+        problem = self._problem(X, groups, names)
         run = gibbs.start_run(
             problem,
             inverse_temperature=temperature,
@@ -135,7 +135,7 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
             inner_steps=self.inner_steps,
         )
         run = gibbs.warm_up(run, problem.target, self.num_warmup, self.progress_bar)
-        run, draws = gibbs.draw(run, problem.target, self.num_draws, self.thinning, self.progress_bar)
+        run, draws = self._draw(problem, run, self.num_draws)
         return self._finish(X, groups, run, draws)
 
     def resume(self, num_draws=None, X=None, *, sensitive_features=None):
@@ -148,8 +148,7 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
         known, groups = self.posterior_["observed_data"]["X"].values, self._known_groups()
         given = None if sensitive_features is None else self._groups(sensitive_features, len(known))
         _check_same_data(known, groups, X, given)
-        target = self._problem(known, groups).target
-        run, draws = gibbs.draw(self._run, target, num_draws, self.thinning, self.progress_bar)
+        run, draws = self._draw(self._problem(known, groups), self._run, num_draws)
         return self._finish(known, groups, run, gibbs.concatenate([_draws_of(self.posterior_), draws]))
 
     def predict(self, X):
@@ -158,7 +157,7 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
         Row-wise, so balance is not promised for new rows.
         """
         check_is_fitted(self, "posterior_")
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X, _ = read_table(self, X, reset=False)
         loss = gibbs.resolve_loss(self.loss, self.power)
         return np.stack([loss.dissimilarity.to_center(X, c) for c in self.cluster_centers_], 1).argmin(1)
 
@@ -188,7 +187,7 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
         settings = {"min_group_size": self.min_group_size, "merged_group_name": self.merged_group_name}
         return groups_for_fit(sensitive_features, n_obs, **settings)
 
-    def _problem(self, X, groups):
+    def _problem(self, X, groups, names=None):
         return gibbs.make_problem(
             X,
             groups,
@@ -197,7 +196,13 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
             target=self.target,
             composition=self.composition,
             seed=self._seed,
+            names=names,
         )
+
+    def _draw(self, problem, run, num_draws):
+        """(run, draws in the units of the table)."""
+        run, draws = gibbs.draw(run, problem.target, num_draws, self.thinning, self.progress_bar)
+        return run, gibbs.in_units_of_table(problem, draws)
 
     def _finish(self, X, groups, run, draws):
         settings = {

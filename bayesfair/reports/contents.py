@@ -127,7 +127,7 @@ def _held(contents):
     if contents.groups is None or members is None or composition == "singletons":
         return None
     try:
-        held = capacities(contents.groups.sizes, composition)
+        held = capacities(contents.groups.sizes, composition, contents.groups.names)
     except (TypeError, ValueError):
         return None
     return held if len(held.lower) == members.sizes["fairlet"] else None

@@ -212,6 +212,10 @@ LABELS = pd.Series([0, 1, 0, 1], index=PEOPLE.index)
     [
         lambda s: bf.GibbsFairClustering(2).fit(PEOPLE, sensitive_features=s),
         lambda s: bf.BayesianFairMixture(2).fit(PEOPLE, sensitive_features=s),
+        lambda s: bf.FairMixture(2).fit(PEOPLE, sensitive_features=s),
+        lambda s: bf.VariationalFairClustering(2).fit(PEOPLE, sensitive_features=s),
+        lambda s: bf.FairletKMeans(2).fit(PEOPLE, sensitive_features=s),
+        lambda s: bf.engines.fairness_path(bf.FairletKMeans(), PEOPLE, s, "n_clusters", [2]),
         lambda s: bf.fairlets.decompose(PEOPLE, s),
         lambda s: bf.fairness.balance(LABELS, s),
         lambda s: bf.fairness.kl_error(LABELS, s),

@@ -84,7 +84,12 @@ ROUND_TRIPS = {
         ),
         "dispersion",
     ],
-    "composition": [(1, 1), [1, 1], np.array([1, 1]), np.ones((50, 2), int), [[1, 1]] * 50, "auto", "singletons"],
+    "composition": [
+        *("auto", "singletons", (1, 1), [1, 1], np.array([1, 1]), np.ones((50, 2), int), [[1, 1]] * 50),
+        *({"a": 1, "b": 0}, {1: 2, 0: np.int64(3)}),
+    ],
+    "min_group_size": [None, 5, np.int64(5)],
+    "merged_group_name": ["few"],
     "n_clusters": [2, np.int64(3)],
     "power": [1.5, np.float32(0.5), 2],
     "loss": ["manhattan", "minkowski"],
@@ -106,6 +111,8 @@ def same_value(one, other):
         return isinstance(other, np.ndarray) and np.array_equal(one, other)
     if isinstance(one, (list, tuple)):
         return type(one) is type(other) and len(one) == len(other) and all(map(same_value, one, other))
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(map(same_value, one.values(), other.values()))
     return one == other and isinstance(one, str) == isinstance(other, str)
 
 
@@ -285,6 +292,7 @@ def test_bad_tables_are_told(name):
         GibbsFairClustering(3, **SHORT).fit(X, sensitive_features=groups)
 
 
+@pytest.mark.filterwarnings("ignore:Group 'b' has 1 of 40 rows")
 @pytest.mark.parametrize("name", ["one feature", "duplicated rows", "constant column", "a group of one member"])
 def test_awkward_tables_work(name):
     rng = np.random.default_rng(1)
