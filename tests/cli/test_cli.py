@@ -1,5 +1,6 @@
 """The commands as a user types them, on small settings."""
 
+import os
 import subprocess
 import sys
 
@@ -7,8 +8,13 @@ import pytest
 
 import bayesfair as bf
 from bayesfair.cli import main
+from bayesfair.cli.arguments import LOSSES, TARGETS, make_parser
+from bayesfair.gibbs import resolve_loss
+from bayesfair.gibbs.problem import TARGETS as KNOWN_TARGETS
+from bayesfair.posterior.verdict import judge
 
 SHORT = ["--num-chains", "2", "--num-warmup", "5", "--num-draws", "8"]
+PROGRAM = [sys.executable, "-m", "bayesfair.cli"]
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +32,22 @@ def run_file(table):
     return path
 
 
+def fit(table, out, *more):
+    return main(["fit", str(table), "--sensitive", "group", "--n-clusters", "2", "--out", str(out), *SHORT, *more])
+
+
+def verdict_of(run_file):
+    tree = bf.posterior.read_tree(run_file)
+    return judge(bf.posterior.summary(tree), tree["posterior"].sizes["chain"], tree["posterior"].sizes["draw"])
+
+
+def one_line(capsys):
+    """What went to standard error, which must be one line."""
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
 def test_fit_saves_a_run_of_the_numeric_columns(run_file):
     est = bf.GibbsFairClustering.load(run_file)
     assert est.feature_names_in_.tolist() == ["x1", "x2"]
@@ -33,11 +55,28 @@ def test_fit_saves_a_run_of_the_numeric_columns(run_file):
     assert (est.posterior_["sample_stats"]["balance"] == 1).all()
 
 
+def test_fit_says_what_it_takes_judges_the_chains_and_how_to_go_on(table, tmp_path, capsys):
+    out = tmp_path / "made" / "my run.nc"
+    assert fit(table, out) == 0
+    printed = capsys.readouterr().out
+    order = [
+        "people.csv: 100 rows",
+        "features   x1 (numbers), x2 (numbers)",
+        "sensitive  group:",
+        "left out   name (text",
+    ]
+    order += ["saved the posterior to", "Clusters of the point estimate", verdict_of(out).headline, "Go on with"]
+    places = [printed.index(text) for text in order]
+    assert places == sorted(places)
+    assert f"bayesfair summary '{out}'" in printed
+
+
 def test_summary_and_plot_read_it(run_file, tmp_path, capsys):
     assert main(["summary", str(run_file)]) == 0
     printed = capsys.readouterr().out
     assert "r_hat" in printed
     assert "would be elsewhere" in printed
+    assert verdict_of(run_file).headline in printed
     assert main(["plot", str(run_file), "--out", str(tmp_path / "pictures")]) == 0
     pictures = {path.name for path in (tmp_path / "pictures").iterdir()}
     assert pictures == {"clustering.png", "uncertainty_profile.png", "co_clustering.png", "trace.png"}
@@ -50,48 +89,142 @@ def test_report_writes_one_page(run_file, tmp_path, capsys):
     assert "<h1>A &lt; B</h1>" in page.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("name", "text"), [("run.nc", "must end in .html"), ("nowhere/page.html", "There is no folder")]
-)
-def test_report_refuses_a_wrong_place(run_file, tmp_path, capsys, name, text):
-    assert main(["report", str(run_file), "--out", str(tmp_path / name)]) == 2
-    assert text in capsys.readouterr().err
-
-
-def test_demo_leaves_a_posterior_and_pictures(tmp_path, capsys):
+def test_demo_leaves_a_posterior_and_pictures_and_says_whether_chains_agree(tmp_path, capsys):
     assert main(["demo", "--out", str(tmp_path), *SHORT]) == 0
     printed = capsys.readouterr().out
     assert "balance without fairness" in printed
+    assert verdict_of(tmp_path / "run.nc").headline in printed
     assert {path.suffix for path in tmp_path.iterdir()} == {".nc", ".png"}
+
+
+def test_settings_reach_the_estimator(table, tmp_path):
+    more = ["--composition", "1=1,2=1", "--target", "optimal", "--seed", "7", "--loss", "manhattan"]
+    assert fit(table, tmp_path / "run.nc", *more, "--merge-groups-below", "3", "--merged-group-name", "rest") == 0
+    est = bf.GibbsFairClustering.load(tmp_path / "run.nc")
+    expected = {"composition": {"1": 1, "2": 1}, "min_group_size": 3, "merged_group_name": "rest", "target": "optimal"}
+    expected |= {"random_state": 7, "loss": "manhattan", "num_chains": 2, "num_warmup": 5, "num_draws": 8}
+    assert {name: est.get_params()[name] for name in expected} == expected
+
+
+def test_small_groups_are_merged_and_shown_so(tmp_path, capsys):
+    groups = ["a"] * 8 + ["b"] * 8 + ["c"] * 2 + ["d"] * 2
+    (tmp_path / "t.csv").write_text("x,s\n" + "".join(f"{row % 7},{group}\n" for row, group in enumerate(groups)))
+    command = ["fit", str(tmp_path / "t.csv"), "--sensitive", "s", "--n-clusters", "2", *SHORT]
+    assert (
+        main([*command, "--out", str(tmp_path / "r.nc"), "--merge-groups-below", "5", "--merged-group-name", "rest"])
+        == 0
+    )
+    printed, error = capsys.readouterr()
+    assert "s: a (8), b (8), c (2), d (2)" in printed
+    assert "count[rest]" in printed
+    assert all(line.startswith("bayesfair fit: warning: ") for line in error.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("auto", "auto"),
+        ("singletons", "singletons"),
+        ("7", 7),
+        ("9,8", (9, 8)),
+        ("4, 4", (4, 4)),
+        ("F=9,M=8", {"F": 9, "M": 8}),
+        ('"F, a=1", b=2', {"F, a": 1, "b": 2}),
+        ("a=b=3", {"a=b": 3}),
+    ],
+)
+def test_compositions_can_be_typed(text, value):
+    arguments = ["fit", "t.csv", "--sensitive", "s", "--n-clusters", "2", "--out", "r.nc", "--composition", text]
+    assert make_parser().parse_args(arguments).composition == value
+
+
+def test_choices_are_those_of_the_package():
+    assert TARGETS == KNOWN_TARGETS
+    assert all(resolve_loss(name) is not None for name in LOSSES)
 
 
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        (["--sensitive", "gender"], "the columns of the table are: x1, x2, group, name"),
-        (["--sensitive", "group", "--features", "x1,x9"], "--features names x9"),
-        (["--sensitive", "group", "--n-clusters", "51"], "There are 50 fairlets"),
-        (["--sensitive", "group", "--features", "name"], "could not convert string to float"),
+        (["--sensitive", "gender"], "got 'gender'. The columns of the table are: x1, x2, group, name"),
+        (["--features", "x1,x9"], "`--features` must name columns of the table, got 'x9'"),
+        (["--features", "x1,x1"], "got 'x1' twice"),
+        (["--features", ""], "`--features` must be a list"),
+        (["--n-clusters", "51"], "There are 50 fairlets"),
+        (["--n-clusters", "0"], "`--n-clusters` must be an integer, at least 1, got 0"),
+        (["--n-clusters", "3.5"], "`--n-clusters` must be an integer, at least 1, got '3.5'"),
+        (["--num-draws", "1e3"], "`--num-draws` must be an integer, at least 1, got '1e3'"),
+        (["--num-draws", "-1"], "`--num-draws` must be an integer, at least 1, got -1"),
+        (["--num-warmup", "-1"], "`--num-warmup` must be an integer, at least 0, got -1"),
+        (["--seed", "9" * 5000], "`--seed` must be an integer, between 0 and 4294967295"),
+        (["--loss", "l2"], "`--loss` must be one of kmeans"),
+        (["--target", "Joint"], "`--target` must be one of joint, cut, optimal, got 'Joint'"),
+        (["--composition", "singleton"], "`--composition` must be auto, singletons"),
+        (["--composition", "F=9,8"], "Write for example 9,8 or F=9,M=8"),
+        (["--composition", "F=9,F=8"], "Write for example 9,8 or F=9,M=8"),
+        (["--merge-groups-below", "0"], "`--merge-groups-below` must be an integer, at least 1, got 0"),
+        (["--merged-group-name", "rest"], "`--merged-group-name` must come with --merge-groups-below"),
+        (["--separator", ";;"], "`--separator` must be one character, got ';;'"),
+        (["--encoding", "latin9000"], "`--encoding` must be known to Python"),
+        (["--out", ""], "`--out` must not be empty"),
+        (["--nonsense"], "unrecognized arguments: --nonsense. See bayesfair --help"),
     ],
 )
 def test_errors_are_one_line(table, tmp_path, capsys, changes, text):
-    base = ["fit", str(table), "--n-clusters", "2", "--out", str(tmp_path / "run.nc"), *SHORT]
-    assert main(base + changes) == 2
-    error = capsys.readouterr().err
+    assert fit(table, tmp_path / "run.nc", *changes) == 2
+    error = one_line(capsys)
     assert text in error
-    assert error.startswith("bayesfair fit: ")
+    assert error.startswith(("bayesfair fit: ", "bayesfair: "))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["cluster"], "invalid choice: 'cluster'"),
+        (["fit"], "the following arguments are required: TABLE.csv, --out, --sensitive, --n-clusters"),
+        (["demo", "--num-chains", "0"], "bayesfair demo: `--num-chains` must be an integer, at least 1, got 0"),
+        (["plot", "run.nc"], "bayesfair plot: the following arguments are required: --out"),
+    ],
+)
+def test_an_incomplete_line_is_told_in_one(capsys, arguments, text):
+    assert main(arguments) == 2
+    assert text in one_line(capsys)
+
+
+@pytest.mark.parametrize("command", [[], ["demo"], ["fit"], ["summary"], ["plot"], ["report"]])
+def test_help_explains_the_exit_statuses(capsys, command):
+    assert main([*command, "--help"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"\n  {status:<3}  " in printed for status in (0, 1, 2, 130, 141))
 
 
 def test_a_missing_or_foreign_file_is_told(tmp_path, capsys):
     assert main(["summary", str(tmp_path / "nothing.nc")]) == 2
-    assert "no file" in capsys.readouterr().err
+    assert "no file" in one_line(capsys)
     (tmp_path / "foreign.nc").write_text("text")
     assert main(["plot", str(tmp_path / "foreign.nc"), "--out", str(tmp_path)]) == 2
-    assert "cannot be read" in capsys.readouterr().err
+    assert "cannot be read" in one_line(capsys)
+    assert main(["summary", str(tmp_path)]) == 2
+    assert "Is a directory" in one_line(capsys)
 
 
 def test_it_is_a_program():
-    shown = subprocess.run(
-        [sys.executable, "-m", "bayesfair.cli", "--help"], capture_output=True, text=True, check=True
-    )
+    shown = subprocess.run([*PROGRAM, "--help"], capture_output=True, text=True, check=True)
     assert "demo" in shown.stdout
+
+
+def test_starting_is_light():
+    code = "import sys, bayesfair.cli.arguments; print([name for name in ('jax', 'pandas', 'sklearn') if name in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stdout.strip() == "[]"
+
+
+def test_names_that_the_terminal_cannot_show_are_escaped(tmp_path):
+    (tmp_path / "t.csv").write_text("x,s\n5,ä\n2,b\n", encoding="utf-8")
+    command = [*PROGRAM, "fit", "t.csv", "--sensitive", "s", "--n-clusters", "9", "--out", "r.nc"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "s: b (1), \\xe4 (1)" in done.stdout

@@ -1,0 +1,203 @@
+"""What can be typed: commands, options, and their values from text."""
+
+import argparse
+import codecs
+import csv
+import re
+from functools import partial
+from pathlib import Path
+
+import bayesfair
+from bayesfair._check import check_integer, message
+from bayesfair.cli import commands
+from bayesfair.cli.outcome import EXIT_STATUSES
+
+__all__ = ["make_parser"]
+
+LOSSES = ("kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary")
+TARGETS = ("joint", "cut", "optimal")  # those of bayesfair.gibbs, which takes a second to import
+LARGEST_SEED = 2**32 - 1
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse with one line per error, and the exit statuses below each help."""
+
+    def __init__(self, **settings):
+        settings |= {"formatter_class": argparse.RawDescriptionHelpFormatter, "epilog": EXIT_STATUSES}
+        super().__init__(**settings)
+
+    def error(self, message):
+        text = re.sub(r"^argument [^`]+: (?=`)", "", message)  # our own messages name their argument already
+        self.exit(2, f"{self.prog}: {text.rstrip('.')}. See {self.prog} --help.\n")
+
+
+def make_parser():
+    """The parser of `bayesfair`: what it returns has `command`, and `run` to be called with it."""
+    parser = _Parser(prog="bayesfair", description="Bayesian fair clustering with uncertainty.")
+    parser.add_argument("--version", action="version", version=f"bayesfair {bayesfair.__version__}")
+    added = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_demo(added.add_parser("demo", help="run the main job on the bundled data, leave pictures and a posterior"))
+    _add_fit(added.add_parser("fit", help="sample the posterior of a CSV table"))
+    _add_summary(added.add_parser("summary", help="print the summary of a saved run"))
+    _add_plot(added.add_parser("plot", help="draw the pictures of a saved run"))
+    _add_report(added.add_parser("report", help="write one self-contained HTML page about a saved run"))
+    return parser
+
+
+def _add_demo(parser):
+    _add(parser, "--out", _path, default=Path("demo-output"), metavar="DIR")
+    _add_sampling(parser)
+    parser.set_defaults(run=commands.demo)
+
+
+def _add_fit(parser):
+    _add(parser, "table", _path, metavar="TABLE.csv")
+    _add(parser, "--out", _path, required=True, metavar="RUN.nc", help="where the posterior goes")
+    _add_columns(parser.add_argument_group("columns (quote a name that holds a comma: '\"income, gross\",age')"))
+    _add_reading(parser.add_argument_group("reading the table"))
+    _add_clustering(parser.add_argument_group("clustering"))
+    _add_sampling(parser)
+    parser.set_defaults(run=commands.fit)
+
+
+def _add_columns(group):
+    columns = {"metavar": "COL[,COL]"}
+    _add(group, "--sensitive", _names, required=True, help="protected attributes; several are crossed", **columns)
+    standard = "default: every numeric column that is neither sensitive, nor constant, nor row names"
+    _add(group, "--features", _names, help=standard, **columns)
+    _add(group, "--index", _filled, metavar="COL", help="the column of row names, which is no feature")
+    divide = "divide features by their standard deviation first"
+    group.add_argument("--standardize", action="store_true", help=divide)
+
+
+def _add_reading(group):
+    _add(group, "--separator", _separator, default=",", metavar="CHAR", help="between columns: ';', '|', '\\t'")
+    _add(group, "--encoding", _encoding, default="utf-8", help="of the file, such as latin-1 (default: utf-8)")
+    missing = "cells that mean missing; empty cells always do, and in features NA, NaN, null and the like"
+    _add(group, "--na", _names, default=[], metavar="TEXT[,TEXT]", help=missing)
+    own = "put rows without a value in a sensitive column into a group of this name (default: refuse them)"
+    _add(group, "--missing-group", _filled, metavar="NAME", help=own)
+
+
+def _add_clustering(group):
+    _add(group, "--n-clusters", _whole, required=True, metavar="K")
+    for option, choices in (("--loss", LOSSES), ("--target", TARGETS)):
+        convert, listed = partial(_choice, choices=choices), ", ".join(choices)
+        _add(group, option, convert, default=choices[0], metavar="NAME", help=f"{listed} (default: {choices[0]})")
+    fairlets = (
+        "members of each group per fairlet: auto, singletons, 9,8 (groups sorted), F=9,M=8, or a number of fairlets"
+    )
+    _add(group, "--composition", _composition, default="auto", metavar="COUNTS", help=fairlets)
+    merge = "merge groups of fewer rows into one"
+    _add(group, "--merge-groups-below", _whole, metavar="N", help=merge)
+    _add(group, "--merged-group-name", _filled, metavar="NAME", help="of the merged group (default: other)")
+
+
+def _add_sampling(parser):
+    group = parser.add_argument_group("sampling")
+    for option, minimum, default in (("--num-chains", 1, 4), ("--num-warmup", 0, 1000), ("--num-draws", 1, 1000)):
+        convert = partial(_whole, minimum=minimum)
+        _add(group, option, convert, default=default, metavar="N", help=f"default: {default}")
+    convert = partial(_whole, minimum=0, maximum=LARGEST_SEED)
+    _add(group, "--seed", convert, default=0, metavar="N", help="makes a run repeatable (default: 0)")
+
+
+def _add_summary(parser):
+    _add(parser, "run_file", _path, metavar="RUN.nc")
+    parser.set_defaults(run=commands.summary)
+
+
+def _add_plot(parser):
+    _add(parser, "run_file", _path, metavar="RUN.nc")
+    _add(parser, "--out", _path, required=True, metavar="DIR")
+    parser.set_defaults(run=commands.plot)
+
+
+def _add_report(parser):
+    _add(parser, "run_file", _path, metavar="RUN.nc")
+    _add(parser, "--out", _path, required=True, metavar="REPORT.html")
+    parser.add_argument("--title", help="default: what was clustered into how many clusters")
+    parser.set_defaults(run=commands.report)
+
+
+def _add(parser, name, convert, **settings):
+    """An argument whose text goes through `convert(name, text)`; what that raises is the message."""
+
+    def parse(text):
+        try:
+            return convert(settings["metavar"] if name[0] != "-" else name, text)
+        except (TypeError, ValueError) as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    parser.add_argument(name, type=parse, **settings)
+
+
+def _filled(option, text):
+    if not text.strip():
+        raise ValueError(message(option, "not be empty", repr(text), "Name it, or leave the option out."))
+    return text.strip()
+
+
+def _path(option, text):
+    return Path(_filled(option, text))
+
+
+def _whole(option, text, minimum=1, maximum=None):
+    number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,1000}", text) else text
+    remedy = "Write a whole number in that range in digits."
+    return check_integer(option, number, minimum=minimum, maximum=maximum, remedy=remedy)
+
+
+def _fields(option, text):
+    """The fields of a line of CSV, so that quoted names may hold commas."""
+    fields = [field.strip() for row in csv.reader([text], skipinitialspace=True) for field in row]
+    if not fields or not all(fields):
+        raise ValueError(message(option, "be a list between commas", repr(text), "Leave no field empty."))
+    return fields
+
+
+def _names(option, text):
+    names = _fields(option, text)
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(message(option, "give each name once", f"{twice[0]!r} twice", "Leave one of them out."))
+    return names
+
+
+def _choice(option, text, choices):
+    if text not in choices:
+        raise ValueError(message(option, f"be one of {', '.join(choices)}", repr(text), "Choose one of them."))
+    return text
+
+
+def _separator(option, text):
+    separator = "\t" if text in ("\\t", "tab") else text
+    if len(separator) != 1 or separator in '"\r\n':
+        raise ValueError(message(option, "be one character", repr(text), "Write ';' or '|', and '\\t' for tabs."))
+    return separator
+
+
+def _encoding(option, text):
+    try:
+        return codecs.lookup(text).name
+    except LookupError as error:
+        raise ValueError(message(option, "be known to Python", repr(text), "Try latin-1, cp1252 or utf-16.")) from error
+
+
+def _composition(option, text):
+    """ "auto", "singletons", a number of fairlets, counts (p, q, ...), or {group: count}."""
+    if text in ("auto", "singletons"):
+        return text
+    parts = [field.rpartition("=") for field in _fields(option, text)]
+    groups, counts = [group.strip() for group, _, _ in parts], [count.strip() for _, _, count in parts]
+    named = all(groups) and len(set(groups)) == len(groups)
+    if not all(re.fullmatch("[0-9]{1,18}", count) for count in counts) or not (
+        named or not any("=" in p for p in parts)
+    ):
+        rule = (
+            "be auto, singletons, a number of fairlets, counts in the order of the sorted groups, or group=count pairs"
+        )
+        raise ValueError(message(option, rule, repr(text), "Write for example 9,8 or F=9,M=8."))
+    if named:
+        return dict(zip(groups, map(int, counts)))
+    return int(counts[0]) if len(counts) == 1 else tuple(map(int, counts))

@@ -1,0 +1,121 @@
+"""The commands, each a few calls of the package: places first, then the work, then results saved before they are printed."""
+
+import os
+import sys
+
+import bayesfair as bf
+from bayesfair._check import message
+from bayesfair.cli.columns import choose_columns, standardized
+from bayesfair.cli.outcome import writing
+from bayesfair.cli.output import (
+    PICTURES,
+    draw_pictures,
+    place_for,
+    print_clusters,
+    print_next_steps,
+    print_summary,
+    print_verdict,
+    save,
+)
+from bayesfair.cli.tables import read_table
+
+__all__ = ["demo", "fit", "plot", "report", "summary"]
+
+
+def demo(arguments):
+    """Cluster the bundled patients fairly; figures in print, posterior and pictures in a folder."""
+    from sklearn.cluster import KMeans
+
+    places = [place_for(arguments.out / name) for name in ("run.nc", *PICTURES)]
+    data = bf.datasets.load_diabetes()
+    print(data, flush=True)
+    X = standardized(data.features)
+    plain = KMeans(3, n_init=10, random_state=arguments.seed).fit_predict(X)
+    estimator = _estimator(arguments, 3).fit(X, sensitive_features=data.sensitive)
+    _, status = save(estimator, places[0], arguments.num_draws)
+    print_clusters(estimator, X)
+    print(f"\nbalance without fairness (k-means)  {bf.fairness.balance(plain, data.sensitive):.3f}")
+    print(f"balance of the point estimate       {bf.fairness.balance(estimator.labels_, data.sensitive):.3f}")
+    print_summary(estimator.posterior_)
+    print_verdict(estimator.posterior_)
+    draw_pictures(estimator.posterior_, arguments.out)
+    return status
+
+
+def fit(arguments):
+    """Sample the posterior of a table; what is a feature is said before, the run is saved and judged after."""
+    run_file = place_for(arguments.out)
+    if run_file.exists() and arguments.table.exists() and run_file.samefile(arguments.table):
+        rule, remedy = "be another file than the table", "Choose another name, such as run.nc."
+        raise ValueError(message("--out", rule, repr(os.fspath(run_file)), remedy))
+    merging = _merging(arguments)
+    columns = _read_columns(arguments)
+    print(f"{arguments.table}: {len(columns.features)} rows\n{columns}", flush=True)
+    X = standardized(columns.features) if arguments.standardize else columns.features
+    settings = {name: getattr(arguments, name) for name in ("loss", "target", "composition")}
+    estimator = _estimator(arguments, arguments.n_clusters, **settings, **merging)
+    estimator.fit(X, sensitive_features=columns.sensitive)
+    saved_to, status = save(estimator, run_file, arguments.num_draws)
+    print_clusters(estimator)
+    print_verdict(estimator.posterior_)
+    print_next_steps(saved_to)
+    return status
+
+
+def _read_columns(arguments):
+    return choose_columns(
+        read_table(arguments.table, arguments.separator, arguments.encoding),
+        arguments.sensitive,
+        arguments.features,
+        index=arguments.index,
+        na=arguments.na,
+        missing_group=arguments.missing_group,
+    )
+
+
+def _merging(arguments):
+    """Settings of the merging of small groups, where it is asked for."""
+    size, name = arguments.merge_groups_below, arguments.merged_group_name
+    if size is None and name is not None:
+        remedy = "Say below which size groups are merged."
+        raise ValueError(message("--merged-group-name", "come with --merge-groups-below", repr(name), remedy))
+    settings = {"min_group_size": size, "merged_group_name": name}
+    return {setting: value for setting, value in settings.items() if value is not None}
+
+
+def _estimator(arguments, n_clusters, **settings):
+    return bf.GibbsFairClustering(
+        n_clusters,
+        num_chains=arguments.num_chains,
+        num_warmup=arguments.num_warmup,
+        num_draws=arguments.num_draws,
+        random_state=arguments.seed,
+        progress_bar=sys.stderr is not None and sys.stderr.isatty(),
+        **settings,
+    )
+
+
+def summary(arguments):
+    """Print diagnostics, how many observations are uncertain, and whether the chains agree."""
+    tree = bf.posterior.read_tree(arguments.run_file)
+    print_summary(tree)
+    print_verdict(tree)
+
+
+def plot(arguments):
+    """Draw the pictures of a run into a folder, which is made."""
+    tree = bf.posterior.read_tree(arguments.run_file)
+    for name in PICTURES:
+        place_for(arguments.out / name)
+    draw_pictures(tree, arguments.out)
+
+
+def report(arguments):
+    """Write the HTML page about a run, into a folder that is there."""
+    from bayesfair.posterior.files import check_destination
+
+    check_destination(arguments.out)
+    tree = bf.posterior.read_tree(arguments.run_file)
+    with writing():
+        bf.report(tree, arguments.out, title=arguments.title)
+    print(f"wrote {arguments.out}")

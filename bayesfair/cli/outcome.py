@@ -1,0 +1,128 @@
+"""How a command ends: its exit status, and what went wrong in one line on standard error."""
+
+import os
+import re
+import sys
+import traceback
+import warnings
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import bayesfair
+
+__all__ = ["DONE", "EXIT_STATUSES", "FAILED", "INTERRUPTED", "guarded", "writing"]
+
+DONE, FAILED, MISUSED, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141  # the last two: 128 + the signal, as shells count
+EXIT_STATUSES = """\
+exit status:
+  0    done
+  1    results could not be put where asked (the draws are kept elsewhere if they can be), memory ran out, or a bug
+  2    wrong use: an option, a table or a file that cannot be what was meant; told in one line
+  130  interrupted (Ctrl-C); draws that were made by then are saved
+  141  whoever read the output closed the pipe
+"""
+
+
+class NotWritten(Exception):
+    """Results that could not be put where they were asked for."""
+
+
+_OPTIONS = {
+    "X": "--features",
+    "composition": "--composition",
+    "loss": "--loss",
+    "merged_group_name": "--merged-group-name",
+    "min_group_size": "--merge-groups-below",
+    "n_clusters": "--n-clusters",
+    "num_chains": "--num-chains",
+    "num_draws": "--num-draws",
+    "num_warmup": "--num-warmup",
+    "random_state": "--seed",
+    "sensitive_features": "--sensitive",
+    "target": "--target",
+}
+
+
+def guarded(program, command) -> int:
+    """The exit status of `command()`, None being fine; warnings and errors become lines that begin with `program`."""
+    try:
+        with _warnings_in_one_line(program):
+            status = command()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status or DONE
+    except BrokenPipeError:
+        _silence_standard_output()
+        return CLOSED_PIPE
+    except (Exception, KeyboardInterrupt) as error:
+        return _told(program, error)
+
+
+@contextmanager
+def writing():
+    """Results are written here: what the system refuses is told with exit status 1, for the place had been checked."""
+    try:
+        yield
+    except OSError as error:
+        raise NotWritten(str(error)) from error
+
+
+def _told(program, error):
+    if isinstance(error, KeyboardInterrupt):
+        return _end(program, "interrupted", INTERRUPTED)
+    if isinstance(error, NotWritten):
+        return _end(program, error, FAILED)
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # the latter is how JAX says it
+        return _end(program, f"out of memory. Ask for fewer draws or chains, or take fewer rows. ({error})", FAILED)
+    if isinstance(error, OSError) and error.errno is not None:
+        return _end(program, _refusal_of_the_system(error), FAILED)
+    if isinstance(error, (ValueError, TypeError, OSError)) and _is_meant_for_users(error):
+        return _end(program, error, MISUSED)
+    traceback.print_exception(error)
+    text = f"this is a bug of bayesfair {bayesfair.__version__}. Please report it, with the lines above."
+    return _end(program, text, FAILED)
+
+
+def _end(program, text, status):
+    _tell(f"{program}: {text}")
+    return status
+
+
+def _tell(text):
+    """One line on standard error, if that is open: the package's arguments have their names in the shell."""
+    line = re.sub(r"`(\w+)`", lambda argument: f"`{_OPTIONS.get(argument[1], argument[1])}`", text)
+    if sys.stderr is not None:
+        with suppress(OSError):  # nobody is left to be told
+            print(" ".join(line.split()), file=sys.stderr)
+
+
+def _refusal_of_the_system(error):
+    if error.filename is None:  # writing to standard output has no name, and would fail once more at exit
+        _silence_standard_output()
+        return f"the output could not be written: {error.strerror}"
+    return f"{os.fspath(error.filename)!r}: {error.strerror}"
+
+
+def _is_meant_for_users(error):
+    """Whether a `raise` of this package made it: its messages are for users, while anything else is a bug."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return Path(last.filename).is_relative_to(Path(bayesfair.__file__).parent) and last.line.startswith("raise")
+
+
+@contextmanager
+def _warnings_in_one_line(program):
+    def show(text, category, filename, lineno, file=None, line=None):
+        _tell(f"{program}: warning: {text}")
+
+    with warnings.catch_warnings():
+        for category in (UserWarning, RuntimeWarning):  # told even where Python is asked to make errors of warnings
+            warnings.simplefilter("default", category)
+        warnings.showwarning = show
+        yield
+
+
+def _silence_standard_output():
+    """Let what is still in the buffer go nowhere when the interpreter ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

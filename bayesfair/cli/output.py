@@ -1,0 +1,142 @@
+"""Where results go: places checked before any work, runs kept wherever they can be, tables and verdicts in print."""
+
+import os
+import tempfile
+import warnings
+from contextlib import suppress
+from io import BytesIO
+from itertools import count
+from pathlib import Path
+from shlex import quote
+from textwrap import fill
+
+import bayesfair as bf
+from bayesfair._check import message
+from bayesfair.cli.outcome import DONE, FAILED, INTERRUPTED, writing
+
+__all__ = [
+    "PICTURES",
+    "draw_pictures",
+    "place_for",
+    "print_clusters",
+    "print_next_steps",
+    "print_summary",
+    "print_verdict",
+    "save",
+]
+
+UNCERTAIN = 0.1  # misclassification probability from which the summary counts an observation as uncertain
+LINE = 100  # letters
+SHOWN_OBS = 1000  # rows and columns of the picture of co-clustering at most
+PICTURES = {
+    "clustering.png": lambda tree: bf.plots.uncertainty(tree),
+    "uncertainty_profile.png": lambda tree: bf.plots.uncertainty_profile(tree),
+    "co_clustering.png": lambda tree: bf.plots.co_clustering(
+        tree, sample=min(tree["posterior"].sizes["obs"], SHOWN_OBS)
+    ),
+    "trace.png": lambda tree: bf.plots.trace(tree),
+}
+
+
+def place_for(path):
+    """`path`, found fit for a file to be written there, its folder made if need be; ValueError or OSError if not."""
+    from bayesfair.posterior.files import check_destination
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        got, remedy = f"{str(path.parent)!r} ({error.strerror})", "Choose another folder."
+        raise ValueError(message("--out", "be in a folder that exists or can be made", got, remedy)) from error
+    return check_destination(path)
+
+
+def save(estimator, path, num_draws):
+    """Save the run to `path` or, should that fail after all, beside it or among temporary files; (where it is, exit status).
+
+    Where it is not where it was asked for, or not whole, that is told in a warning; None is where no place took it.
+    """
+    status = INTERRUPTED if estimator.posterior_["posterior"].sizes["draw"] < num_draws else DONE
+    for place in _places(path):
+        try:
+            estimator.save(place)
+        except OSError as error:
+            warnings.warn(f"The run could not be saved to {os.fspath(place)!r}: {error}", RuntimeWarning, stacklevel=2)
+        else:
+            print(f"saved the posterior to {place}")
+            return place, status if place == path else FAILED
+    warnings.warn("The draws are lost: no place took them.", RuntimeWarning, stacklevel=2)
+    return None, FAILED
+
+
+def _places(path):
+    """`path`, then where else a file may go; found one by one, for a full disk may leave no temporary folder either."""
+    yield path
+    yield _free(path)
+    with suppress(OSError):
+        yield _free(Path(tempfile.gettempdir()) / path.name)
+
+
+def _free(path):
+    """The first of run-1.nc, run-2.nc, ... that is no file yet."""
+    names = (path.with_stem(f"{path.stem}-{number}") for number in count(1))
+    return next(name for name in names if not name.exists())
+
+
+def print_clusters(estimator, X=None):
+    """Sizes, groups and balance of the clusters of the point estimate."""
+    from bayesfair.posterior.access import group_names
+
+    tree = estimator.posterior_
+    groups = bf.fairness.Groups(tree["constant_data"]["group"].values, group_names(tree))
+    print("\nClusters of the point estimate")
+    print(bf.fairness.report(estimator.labels_, groups, X).round(3).to_string())
+
+
+def print_summary(tree):
+    """Diagnostics of every scalar, and how many observations are uncertain."""
+    uncertain = bf.posterior.misclassification_probability(tree) > UNCERTAIN
+    print("\nDiagnostics")
+    print(bf.posterior.summary(tree).round(3).to_string(na_rep=""))
+    print(
+        f"\n{uncertain.sum()} of {len(uncertain)} observations ({uncertain.mean():.0%}) would be elsewhere "
+        f"with probability above {UNCERTAIN:.0%}"
+    )
+
+
+def print_verdict(tree):
+    """Whether the chains agree, by which figures, and what to do."""
+    from bayesfair.posterior.verdict import judge
+
+    sizes = tree["posterior"].sizes
+    verdict = judge(bf.posterior.summary(tree), sizes["chain"], sizes["draw"])
+    print()
+    for text in (verdict.headline, verdict.evidence, verdict.advice):
+        print(fill(text, LINE))
+
+
+def print_next_steps(path):
+    """What can be typed next about the run that `path` holds."""
+    if path is None:
+        return
+    run = quote(str(path))
+    print(f"\nGo on with\n  bayesfair summary {run}")
+    print(f"  bayesfair plot {run} --out pictures\n  bayesfair report {run} --out report.html")
+
+
+def draw_pictures(tree, folder):
+    """All PICTURES of a tree, as files in `folder`."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    from bayesfair.posterior.files import write_whole
+
+    for name, draw in PICTURES.items():
+        draw(tree)
+        picture = BytesIO()
+        plt.gcf().savefig(picture, format="png", dpi=150, bbox_inches="tight")
+        plt.close("all")
+        with writing():
+            write_whole([picture.getbuffer()], folder / name)
+    print(f"drew {', '.join(PICTURES)} in {folder}")

@@ -1,0 +1,135 @@
+"""Tables from CSV files, every cell as the text that stands there."""
+
+import codecs
+import lzma
+import re
+import zlib
+from zipfile import BadZipFile
+
+from bayesfair._check import message
+
+__all__ = ["UNNAMED", "listed", "read_table", "separator_hint", "typed"]
+
+COMPRESSED = (".gz", ".bz2", ".zip", ".xz", ".zst")  # what pandas unpacks by itself, by the name
+NOT_TEXT = b"\x00"  # in pictures, workbooks and archives; text has none unless it is UTF-16 or UTF-32
+BEGINNING = 4096  # bytes of a file in which a zero byte is looked for
+BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+UNNAMED = "Unnamed: "  # and the position: what pandas calls a column without a name
+SHOWN = 12
+NO_SEPARATOR = "Say what separates its columns, such as --separator ';'."
+
+
+def read_table(path, separator=",", encoding="utf-8"):
+    """Cells of a CSV file as a pandas DataFrame of text, with the names of its first line; nothing counts as missing.
+
+    Raises
+    ------
+    ValueError, OSError: no such file, a folder, no text, another encoding or separator, lines of unequal lengths, no
+    rows, names that are given twice.
+    """
+    import pandas as pd
+
+    _check_is_text(path, encoding)
+    try:
+        lines = pd.read_csv(
+            path, sep=separator, encoding=encoding, header=None, dtype=str, na_filter=False, skipinitialspace=True
+        )
+    except UnicodeError as error:
+        raise _wrong_encoding(path, encoding) from error
+    except pd.errors.EmptyDataError as error:
+        raise ValueError(
+            message("TABLE.csv", "hold a table", f"the empty file {str(path)!r}", "Check the name.")
+        ) from error
+    except pd.errors.ParserError as error:
+        raise _wrong_lines(str(error)) from error
+    except (OSError, EOFError, LookupError, ValueError, BadZipFile, lzma.LZMAError, zlib.error) as error:
+        raise _unreadable(path, error) from error
+    names = _names([str(name).strip() for name in lines.iloc[0]])
+    return lines[1:].set_axis(names, axis=1).reset_index(drop=True)
+
+
+def listed(items, shown=SHOWN):
+    """The items between commas, at most `shown` of them, and how many more there are."""
+    items = [str(item) for item in items]
+    more = f" and {len(items) - shown} more" if len(items) > shown else ""
+    return ", ".join(items[:shown]) + more
+
+
+def typed(name):
+    """A column's name as it is typed in a list: quoted where it holds a comma."""
+    return f'"{name}"' if "," in name else name
+
+
+def separator_hint(names):
+    """What to type where the names themselves hold what separates columns; empty where they do not."""
+    found = [separator for separator in (";", "\\t", "|", ",") if any(separator in name for name in names)]
+    return f" If columns are separated by {found[0]!r}, pass --separator '{found[0]}'." if found else ""
+
+
+def _check_is_text(path, encoding):
+    """Refuse what can be told from the beginning of the file; pipes, which can be read once only, are let through."""
+    if path.is_dir():
+        raise IsADirectoryError(message("TABLE.csv", "be a file", f"the folder {str(path)!r}", "Name a file in it."))
+    if not path.exists():
+        raise FileNotFoundError(message("TABLE.csv", "be a file that exists", repr(str(path)), "Check the name."))
+    if not path.is_file() or path.suffix.lower() in COMPRESSED:
+        return
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(BEGINNING)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    wide = encoding.startswith(("utf-16", "utf-32")) or beginning.startswith(BYTE_ORDER_MARKS)
+    if NOT_TEXT in beginning and not wide:
+        remedy = "Save the table as CSV; a compressed one needs the ending that says so, such as .gz."
+        raise ValueError(message("TABLE.csv", "be text", f"{str(path)!r}, which is not", remedy))
+
+
+def _unreadable(path, error):
+    reason = getattr(error, "strerror", None) or error
+    return ValueError(
+        message("TABLE.csv", "be a file that can be read", f"{str(path)!r} ({reason})", "Check the file.")
+    )
+
+
+def _wrong_encoding(path, encoding):
+    got, guess = "other bytes", "latin-1"
+    if path.is_file() and path.suffix.lower() not in COMPRESSED:
+        whole = path.read_bytes()
+        guess = "utf-16" if whole.startswith(BYTE_ORDER_MARKS) else guess
+        got = _first_wrong_byte(whole, encoding) or got
+    remedy = f"Name the file's own encoding, such as --encoding {guess}, or save it as UTF-8."
+    return ValueError(message("TABLE.csv", f"be text in {encoding}", got, remedy))
+
+
+def _first_wrong_byte(whole, encoding):
+    try:
+        whole.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = whole.count(b"\n", 0, error.start) + 1
+        return f"the byte 0x{whole[error.start]:02x} in line {line}"
+
+
+def _wrong_lines(text):
+    """An error in the words of this package for one of pandas' tokenizer."""
+    counts = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text)
+    if counts is None:
+        remedy = "Close every quotation mark, and check --separator."
+        return ValueError(message("TABLE.csv", "be lines of fields", f"something else ({text.strip()})", remedy))
+    header, line, fields = map(int, counts.groups())
+    rule, got = f"have no line longer than its first, of {header} fields", f"{fields} fields in line {line}"
+    remedy = "Quote fields that hold the separator, and give every column a name in the first line."
+    return ValueError(message("TABLE.csv", rule, got, NO_SEPARATOR if header == 1 else remedy))
+
+
+def _names(header):
+    """Names of the columns, each once."""
+    names = [name or f"{UNNAMED}{position}" for position, name in enumerate(header)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        remedy = "Rename one of them in the first line of the file."
+        raise ValueError(message("TABLE.csv", "name each column once", f"{listed(map(repr, twice))} twice", remedy))
+    if len(names) == 1:
+        got = f"one named {names[0]!r}"
+        raise ValueError(message("TABLE.csv", "have several columns", got, NO_SEPARATOR + separator_hint(names)))
+    return names

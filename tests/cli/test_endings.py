@@ -1,0 +1,293 @@
+"""How commands end when something goes wrong: nothing drawn is lost, one line is told, and the status says what kind it was."""
+
+import errno
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import pytest
+
+import bayesfair as bf
+from bayesfair.cli import main
+from bayesfair.cli.outcome import guarded
+from bayesfair.cli.tables import listed
+
+SHORT = ["--num-chains", "2", "--num-warmup", "2", "--num-draws", "6", "--n-clusters", "2"]
+PROGRAM = [sys.executable, "-m", "bayesfair.cli"]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("table") / "people.csv"
+    path.write_text("x,s\n" + "".join(f"{row % 5},{'ab'[row % 2]}\n" for row in range(20)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def run_file(table):
+    path = table.with_name("run.nc")
+    assert main(["fit", str(table), "--sensitive", "s", "--out", str(path), *SHORT]) == 0
+    return path
+
+
+def fit(table, out, *more):
+    return main(["fit", str(table), "--sensitive", "s", "--out", str(out), *SHORT, *more])
+
+
+def shell(command):
+    """Standard output and error of a pipeline of a real shell, the statuses of its parts in the last line."""
+    script = f'{command}\necho "${{PIPESTATUS[@]}}"'
+    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=120)
+
+
+@pytest.fixture
+def no_sampling(monkeypatch):
+    """Fail if a command samples before it finds out that its results have no place."""
+
+    def sample(*arguments, **settings):
+        raise AssertionError("sampled before the place of the results was checked")
+
+    monkeypatch.setattr(bf.GibbsFairClustering, "fit", sample)
+
+
+@pytest.mark.parametrize(
+    ("out", "text"),
+    [
+        ("", "got the folder"),
+        ("file/run.nc", "(File exists)"),
+        ("file/deeper/run.nc", "(Not a directory)"),
+        ("people.csv", "must be another file than the table"),
+    ],
+)
+def test_fit_refuses_a_wrong_place_before_sampling(no_sampling, table, tmp_path, capsys, out, text):
+    (tmp_path / "file").touch()
+    (tmp_path / "people.csv").symlink_to(table)
+    assert fit(table, tmp_path / out) == 2
+    error = capsys.readouterr().err
+    assert text in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("blocker", ["demo", "demo/run.nc/x", "demo/trace.png/x"])
+def test_demo_refuses_a_wrong_place_before_sampling(no_sampling, tmp_path, capsys, blocker):
+    (tmp_path / blocker).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / blocker).touch()
+    assert main(["demo", "--out", str(tmp_path / "demo"), *SHORT[:-2]]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "text"),
+    [
+        ("plot", "file", "(File exists)"),
+        ("plot", "", "must name a file, got the folder"),
+        ("report", "run.nc", "must end in .html"),
+        ("report", "nowhere/page.html", "There is no folder"),
+        ("report", "", "got the folder"),
+    ],
+)
+def test_plot_and_report_refuse_a_wrong_place(run_file, tmp_path, capsys, command, name, text):
+    (tmp_path / "file").touch()
+    (tmp_path / "trace.png").mkdir()
+    assert main([command, str(run_file), "--out", str(tmp_path / name)]) == 2
+    error = capsys.readouterr().err
+    assert text in error
+    assert error.count("\n") == 1
+
+
+def full_disk(monkeypatch, places):
+    """Saving fails wherever `places(path)` holds."""
+    save = bf.GibbsFairClustering.save
+
+    def refuse(self, path):
+        if places(path):
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        save(self, path)
+
+    monkeypatch.setattr(bf.GibbsFairClustering, "save", refuse)
+
+
+def test_draws_are_kept_beside_a_file_that_cannot_be_written(table, tmp_path, monkeypatch, capsys):
+    (tmp_path / "run-1.nc").write_text("an older file")
+    full_disk(monkeypatch, lambda path: path.name == "run.nc")
+    assert fit(table, tmp_path / "run.nc") == 1
+    printed, error = capsys.readouterr()
+    assert "could not be saved" in error
+    assert f"saved the posterior to {tmp_path / 'run-2.nc'}" in printed
+    assert f"bayesfair summary {tmp_path / 'run-2.nc'}" in printed
+    assert bf.GibbsFairClustering.load(tmp_path / "run-2.nc").posterior_["posterior"].sizes["draw"] == 6
+    assert (tmp_path / "run-1.nc").read_text() == "an older file"
+
+
+def test_draws_go_to_the_temporary_folder_where_the_disk_is_full(table, tmp_path, monkeypatch, capsys):
+    full, spare = tmp_path / "full", tmp_path / "spare"
+    spare.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(spare))
+    full_disk(monkeypatch, lambda path: path.parent == full)
+    assert fit(table, full / "run.nc") == 1
+    assert f"saved the posterior to {spare / 'run-1.nc'}" in capsys.readouterr().out
+    assert bf.GibbsFairClustering.load(spare / "run-1.nc").n_iter_ == 8
+
+
+def test_lost_draws_are_told(table, tmp_path, monkeypatch, capsys):
+    def no_folder():
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", no_folder)
+    assert fit(table, tmp_path / "other.nc") == 0
+    full_disk(monkeypatch, lambda path: True)
+    assert fit(table, tmp_path / "run.nc") == 1
+    printed, error = capsys.readouterr()
+    assert "The draws are lost" in error
+    assert printed.count("Clusters of the point estimate") == 2
+    assert printed.count("Go on with") == 1
+
+
+def test_a_page_that_cannot_be_written_after_all_is_no_wrong_use(run_file, tmp_path, monkeypatch, capsys):
+    def refuse(*arguments, **settings):
+        raise OSError(
+            "`path` must be a file that can be written, got 'page.html' (No space left on device). Make room."
+        )
+
+    monkeypatch.setattr("bayesfair.reports.page.write_whole", refuse)
+    assert main(["report", str(run_file), "--out", str(tmp_path / "page.html")]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.fixture
+def interrupt(monkeypatch):
+    """Ctrl-C at the second step of a phase of the run, 'warm-up' or 'draws'."""
+    from bayesfair.gibbs import run
+
+    progress = run.progress
+
+    def at(phase):
+        def interrupted(total, description, show):
+            context = progress(total, description, False)
+            steps = iter([None, None])
+
+            def update(count):
+                if description == phase and next(steps, phase) == phase:
+                    raise KeyboardInterrupt
+
+            with context as bar:
+                bar.update = update
+            return context
+
+        monkeypatch.setattr(run, "progress", interrupted)
+
+    return at
+
+
+def test_ctrl_c_during_warm_up_is_one_line(table, tmp_path, interrupt, capsys):
+    interrupt("warm-up")
+    assert fit(table, tmp_path / "run.nc", "--num-warmup", "500") == 130
+    assert capsys.readouterr().err == "bayesfair fit: interrupted\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_during_draws_keeps_them(table, tmp_path, interrupt, capsys):
+    interrupt("draws")
+    assert fit(table, tmp_path / "run.nc", "--num-draws", "500") == 130
+    printed, error = capsys.readouterr()
+    assert error.startswith("bayesfair fit: warning: Interrupted: kept the ")
+    assert "saved the posterior to" in printed
+    assert 0 < bf.GibbsFairClustering.load(tmp_path / "run.nc").posterior_["posterior"].sizes["draw"] < 500
+
+
+def test_a_real_ctrl_c_is_one_line(tmp_path):
+    command = [*PROGRAM, "demo", "--num-warmup", "100000000", "--out", str(tmp_path)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert "diabetes" in running.stdout.readline()
+    running.send_signal(signal.SIGINT)
+    _, error = running.communicate(timeout=60)
+    assert error == "bayesfair demo: interrupted\n"
+    assert running.returncode in (
+        130,
+        -signal.SIGINT,
+    )  # Python ends by the signal itself where an `exec` was interrupted
+
+
+@pytest.mark.parametrize("command", ["summary {run}", "fit --help", "--help"])
+def test_a_closed_pipe_ends_silently(run_file, command):
+    typed = shlex.join(PROGRAM) + " " + command.format(run=shlex.quote(str(run_file)))
+    done = shell(f"PYTHONUNBUFFERED= {typed} | true")
+    assert done.stderr == ""
+    assert done.stdout in ("141 0\n", "0 0\n")  # 0: argparse does not mind that its help was not read
+
+
+def test_a_full_output_is_told(run_file):
+    done = shell(f"{shlex.join([*PROGRAM, 'summary', str(run_file)])} > /dev/full")
+    assert done.stdout == "1\n"
+    assert done.stderr == "bayesfair summary: the output could not be written: No space left on device\n"
+
+
+def test_a_run_is_saved_before_anything_is_printed_about_it(table, tmp_path):
+    out = tmp_path / "run.nc"
+    typed = shlex.join([*PROGRAM, "fit", str(table), "--sensitive", "s", "--out", str(out), *SHORT])
+    done = shell(f"PYTHONUNBUFFERED=1 {typed} | head -4")  # the four lines before sampling, then nobody reads
+    assert done.stdout.splitlines()[0::4] == [f"{table}: 20 rows", "141 0"]
+    assert done.stderr == "" or "warning" in done.stderr
+    assert out.exists()
+
+
+def test_closed_standard_streams_do_no_harm(run_file):
+    summary = shlex.join([*PROGRAM, "summary"])
+    assert shell(f"{summary} {shlex.quote(str(run_file))} >&-").stdout == "0\n"
+    assert shell(f"{summary} nothing.nc 2>&-").stdout == "2\n"
+
+
+def test_warnings_are_one_line_each(table, tmp_path, monkeypatch, capsys):
+    sample = bf.GibbsFairClustering.fit
+
+    def warned(self, X, **settings):
+        warnings.warn("`num_draws` is too low:\n  R-hat is 2.7.", UserWarning, stacklevel=2)
+        return sample(self, X, **settings)
+
+    monkeypatch.setattr(bf.GibbsFairClustering, "fit", warned)
+    assert fit(table, tmp_path / "run.nc") == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "bayesfair fit: warning: `--num-draws` is too low: R-hat is 2.7."
+    assert all(line.startswith("bayesfair fit: warning: ") for line in lines)
+
+
+def unable(error):
+    def command():
+        raise error
+
+    return command
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        unable(ValueError("of another library")),
+        unable(KeyError("name")),
+        lambda: listed(None),
+    ],
+)
+def test_a_bug_shows_its_traceback_and_asks_to_be_reported(capsys, command):
+    assert guarded("bayesfair fit", command) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("Traceback")
+    assert "bayesfair fit: this is a bug of bayesfair" in error.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "text"),
+    [
+        (lambda: bf.fairness.encode_groups([]), 2, "`--sensitive` must hold at least one observation"),
+        (unable(MemoryError("Unable to allocate 3 TiB")), 1, "out of memory. Ask for fewer draws"),
+        (unable(RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes.")), 1, "out of memory"),
+        (unable(PermissionError(errno.EACCES, "Permission denied", "x.png")), 1, "'x.png': Permission denied"),
+        (unable(KeyboardInterrupt()), 130, "interrupted"),
+    ],
+)
+def test_what_is_told_and_the_status(capsys, command, status, text):
+    assert guarded("bayesfair fit", command) == status
+    error = capsys.readouterr().err
+    assert error.startswith(f"bayesfair fit: {text}")
+    assert error.count("\n") == 1

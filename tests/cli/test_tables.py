@@ -1,0 +1,173 @@
+"""CSV files as people have them: what is taken from each, and what is said of those that cannot be meant."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from bayesfair.cli import main
+from bayesfair.cli.columns import choose_columns, standardized
+from bayesfair.cli.tables import read_table
+from bayesfair.fairness import encode_groups
+
+PEOPLE = 'id,age,"income, gross",sex,code,married,year,town\n' + "".join(
+    f"{row},{20 + 7 * row % 31},{row**0.5!r},{'FM'[row % 2]},{row % 2}.0,{row % 3 == 0},2020,x{row % 4}\n"
+    for row in range(1, 13)
+)
+
+
+def table_of(tmp_path, text, encoding="utf-8"):
+    path = tmp_path / "table.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_table(path, encoding=encoding)
+
+
+def groups_of(columns):
+    groups = encode_groups(columns.sensitive)
+    return dict(zip(groups.names, groups.sizes.tolist()))
+
+
+def test_features_are_the_numeric_columns_and_the_others_are_told(tmp_path):
+    columns = choose_columns(table_of(tmp_path, PEOPLE), ["sex"])
+    assert list(columns.features) == ["age", "income, gross", "code", "married"]
+    assert (columns.features["income, gross"] == np.arange(1, 13) ** 0.5).all()
+    assert str(columns).splitlines() == [
+        'features   age (whole numbers), "income, gross" (numbers), code (0 or 1), married (0 or 1)',
+        "sensitive  sex: F (6), M (6)",
+        "left out   id (row numbers; name it in --features to take it), year (constant), town (text such as 'x1')",
+    ]
+
+
+def test_named_features_are_taken_as_they_are(tmp_path):
+    columns = choose_columns(table_of(tmp_path, PEOPLE), ["sex", "code"], ["id", "year", "code"], index="town")
+    assert list(columns.features) == ["id", "year", "code"]
+    assert groups_of(columns) == {"F, 0": 6, "M, 1": 6}
+    assert columns.left_out["town"] == "row names"
+    assert columns.left_out["age"] == "not in --features"
+
+
+@pytest.mark.parametrize("header", ["", "Unnamed: 0"])
+def test_a_first_column_without_a_name_is_no_feature(tmp_path, header):
+    columns = choose_columns(table_of(tmp_path, f"{header},x,s\n7,1,a\n9,2,b\n"), ["s"])
+    assert list(columns.features) == ["x"]
+    assert columns.left_out == {"Unnamed: 0": "row names, as it has no name itself"}
+
+
+@pytest.mark.parametrize(
+    ("first", "taken"), [((0, 1, 2), False), ((1, 2, 3), False), ((0, 2, 1), True), ((2, 3, 4), True)]
+)
+def test_row_numbers_are_no_feature(tmp_path, first, taken):
+    lines = "".join(f"{value},{value**2 % 5},{'ab'[row % 2]}\n" for row, value in enumerate(first))
+    columns = choose_columns(table_of(tmp_path, "n,x,s\n" + lines), ["s"])
+    assert ("n" in columns.features) == taken
+
+
+def test_categories_stand_as_they_are_written(tmp_path):
+    table = table_of(
+        tmp_path, "x,s\n" + "".join(f"{row},{value}\n" for row, value in enumerate(["None", "NA ", "nan", "F"]))
+    )
+    assert groups_of(choose_columns(table, ["s"], ["x"])) == {"F": 1, "NA": 1, "None": 1, "nan": 1}
+    with pytest.raises(
+        ValueError, match=r"got 2 missing in 's'\. Make them a group of their own, --missing-group unknown"
+    ):
+        choose_columns(table, ["s"], ["x"], na=["NA", "nan"])
+    merged = choose_columns(table, ["s"], ["x"], na=["NA", "nan"], missing_group="unknown")
+    assert groups_of(merged) == {"F": 1, "None": 1, "unknown": 2}
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        (["1", "0", "1"], ["0", "1"]),
+        (["1.0", "0.0", "1"], ["0", "1"]),
+        (["10", "9", "10"], ["9", "10"]),
+        (["01", "1", "01"], ["01", "1"]),
+        (["0.5", "1", "1"], ["0.5", "1"]),
+        (["1", "", "0"], ["0", "1", "none"]),
+    ],
+)
+def test_whole_numbers_are_groups_without_a_point(tmp_path, values, names):
+    table = table_of(tmp_path, "x,s\n" + "".join(f"{row},{value}\n" for row, value in enumerate(values)))
+    assert list(groups_of(choose_columns(table, ["s"], ["x"], missing_group="none"))) == names
+
+
+def test_missing_numbers_are_refused_with_what_to_type(tmp_path):
+    table = table_of(tmp_path, 'x,y,"z, w",s\n1,NA,1,a\n2,3,3,b\n3,?,5,b\n,3,1,a\n')
+    with pytest.raises(ValueError, match="text '\\?' in 'y', row 3"):
+        choose_columns(table, ["s"], ["y"])
+    refusal = "got 1 missing or infinite in 'x', 2 missing or infinite in 'y'.*--features '\"z, w\"'"
+    with pytest.raises(ValueError, match=refusal):
+        choose_columns(table, ["s"], na=["?"])
+    columns = choose_columns(table, ["s"], ["z, w"])
+    assert columns.features["z, w"].tolist() == [1, 3, 5, 1]
+
+
+def test_one_text_among_numbers_is_told_with_what_to_type(tmp_path):
+    columns = choose_columns(table_of(tmp_path, "x,y,s\n1,5,a\n2,6,b\n?,8,b\n4,7,a\n"), ["s"])
+    assert columns.left_out == {"x": "1 times '?' among numbers; if that means missing, --na '?'"}
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("", "hold a table, got the empty file"),
+        ("\n\n", "hold a table, got the empty file"),
+        ("x,s\n", "have rows below the names of its columns, got none"),
+        ("x,x,s\n1,2,a\n", "name each column once, got 'x' twice"),
+        ("x;s\n1;a\n", "got one named 'x;s'.*--separator ';'"),
+        ("x;s\n1,5;a\n", "no line longer than its first, of 1 fields, got 2 fields in line 2.*--separator ';'"),
+        ("x;s;a, b\n1;2;3\n", "must name columns of the table, got 's'.*pass --separator ';'"),
+        ("x,s\n1,a\n2,b,3\n", "no line longer than its first, of 2 fields, got 3 fields in line 3"),
+        ('x,s\n1,"a\n2,b\n', "lines of fields.*Close every quotation mark"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "must be text"),
+        (b"PK\x03\x04\x14\x00\x06\x00", "must be text"),
+        ("x,s\n1,\u00fc\n".encode("latin-1"), "text in utf-8, got the byte 0xfc in line 2.*--encoding latin-1"),
+        ("x,s\n1,a\n".encode("utf-16"), "text in utf-8, got the byte 0xff in line 1.*--encoding utf-16"),
+        ("x,s\n5,a\n2,a\n", "`--sensitive` must make at least two groups, got only 'a'"),
+        ("x,s\na,a\nb,b\n", "`--features` must leave numeric columns, got none; left out: x"),
+    ],
+)
+def test_other_files_are_refused_in_our_words(tmp_path, text, match):
+    with pytest.raises((ValueError, OSError), match=match):
+        choose_columns(table_of(tmp_path, text), ["s"])
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-8-sig", "cp1252"])
+def test_encodings_can_be_named(tmp_path, encoding):
+    text = "x,\u00e4\n1,\u00fc\n2,b\n".encode(encoding)
+    table = table_of(tmp_path, text, encoding="utf-8" if encoding == "utf-8-sig" else encoding)
+    assert table["\u00e4"].tolist() == ["\u00fc", "b"]
+
+
+def test_packed_tables_are_unpacked_and_broken_ones_refused(tmp_path):
+    path = tmp_path / "table.csv.gz"
+    path.write_bytes(gzip.compress(PEOPLE.encode()))
+    assert len(read_table(path)) == 12
+    for wrong in (b"no gzip", gzip.compress(PEOPLE.encode())[:-20], gzip.compress("x,s\n1,\u00fc\n".encode("latin-1"))):
+        path.write_bytes(wrong)
+        with pytest.raises(ValueError, match=r"must be (text in utf-8|a file that can be read)"):
+            read_table(path)
+
+
+@pytest.mark.parametrize("values", [[2.0, 2.0], [1e300, -1e300]])
+def test_what_cannot_be_standardized_is_named(tmp_path, values):
+    table = table_of(tmp_path, "x,s\n" + "".join(f"{value},{group}\n" for value, group in zip(values, "ab")))
+    features = choose_columns(table, ["s"], ["x"]).features
+    with pytest.raises(ValueError, match="constant or too large to square: x"):
+        standardized(features)
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        (".", "`TABLE.csv` must be a file, got the folder '.'"),
+        ("nothing.csv", "`TABLE.csv` must be a file that exists, got 'nothing.csv'"),
+        ("", "`TABLE.csv` must not be empty"),
+    ],
+)
+def test_no_table_at_all_is_one_line(tmp_path, monkeypatch, capsys, table, text):
+    monkeypatch.chdir(tmp_path)
+    assert main(["fit", table, "--sensitive", "s", "--n-clusters", "2", "--out", "r.nc"]) == 2
+    error = capsys.readouterr().err
+    assert text in error
+    assert error.count("\n") == 1
