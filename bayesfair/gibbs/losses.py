@@ -258,7 +258,7 @@ class PoissonLoss(BregmanLoss):
         return jnp.exp(jax.random.loggamma(key, shape)) / rate
 
     def log_normalizer(self, inverse_temperature, means):
-        """d log(2 pi / r) / 2 + sum Q(r ubar), r = lambda W: of log Gamma(r ubar + 1/2) - ... the large terms cancel."""
+        """d log(2 pi / r) / 2 + sum Q(r ubar), r = lambda W: the terms of order r log r have cancelled."""
         total = _half_step_remainder(inverse_temperature * means.sum).sum(1)
         return total + 0.5 * means.sum.shape[1] * jnp.log(2 * math.pi / (inverse_temperature * means.mass))
 
