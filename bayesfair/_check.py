@@ -114,28 +114,28 @@ def check_columns(X, *, argument="X", only=None):
     As `column_names`; TypeError: a column of text, dates or objects, with its name and the first entry.
     """
     names = column_names(X, argument=argument)
-    for column, values in _doubtful_columns(X, names):
+    for column, values in _doubtful_columns(X, names, argument):
         if only is None or column in only:
             _check_numbers(values, argument, place(names, column))
     return names
 
 
-def _doubtful_columns(X, names):
+def _doubtful_columns(X, names, argument):
     """(position, values) of the columns whose type does not say that they hold numbers."""
     if names is None:
-        array = _array_of(X)
-        wanted = array is not None and array.ndim == 2 and array.dtype.kind not in "biufc"
+        array = _array_of(X, argument)
+        wanted = array.ndim == 2 and array.dtype.kind not in "biufc"
         return enumerate(array.T) if wanted else ()
     series = ((j, X[name]) for j, name in enumerate(names))
     return ((j, np.asarray(one)) for j, one in series if not _holds_numbers(one.dtype))
 
 
-def _array_of(X):
-    """Nested lists as an array; None where they are ragged."""
+def _array_of(X, argument):
     try:
         return np.asarray(X)
-    except ValueError:
-        return None
+    except ValueError as error:
+        rule, remedy = "have rows of one length", "Fill the short ones, or pass a data frame."
+        raise ValueError(message(argument, rule, f"ragged ones ({error})", remedy)) from error
 
 
 def _holds_numbers(dtype):

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._check import check_integer, check_number, check_same_index, message
-from bayesfair.engines.base import Engine, kmeans_centers
+from bayesfair.engines.base import Engine, kmeans_centers, warn_of_work
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Table, unpack_factor
 from bayesfair.engines.fmc import Ascent, Problem, Rows, Rule, bounds_by_size, cluster_gaps, membership, start_state
 from bayesfair.engines.optimize import minimize, stack
@@ -31,6 +31,7 @@ KEPT = 6  # of the starts after the first temperature
 ANNEALING = 1.0, 0.4, 0.15, 0.06
 RATE = 0.02  # of Adam, on scaled columns
 FEWEST = 30  # rows of a group in a sub-sample
+SECONDS = 2e-9, 1e-8  # of a core, an iteration on full covariances: times d^3, and times d^2 for every row
 STRICTER = 3  # how often the weight is doubled and the temperature halved while clusters are not fair, or empty
 PATIENCE = 6
 
@@ -115,6 +116,7 @@ class FairMixture(Engine):
             columns.continuous, sensitive_features, self.n_components, "n_components", names=columns.names
         )
         self._encoder = fit_encoder(columns, one_scale=self.covariance_type == "isotropic")
+        self._warn_of_work(*columns.continuous.shape)
         self._family = Family(self.covariance_type, self._encoder.n_levels)
         table = self._encoder.table(columns)
         order = np.random.default_rng(data.seed).permutation(len(columns.continuous))
@@ -139,6 +141,15 @@ class FairMixture(Engine):
             check_integer(name, getattr(self, name))
         if self.batch_size is not None:
             check_integer("batch_size", self.batch_size)
+
+    def _warn_of_work(self, n_obs, n_columns):
+        if self.covariance_type != "full":
+            return
+        explore = EXPLORE_ITERATIONS * (self.n_init + (len(self._rules()) - 1) * min(KEPT, self.n_init))
+        step = SECONDS[0] * n_columns**3 + SECONDS[1] * n_columns**2 * min(n_obs, EXPLORE_ROWS)
+        seconds = self.n_components * step * (explore + self.max_iter)
+        remedy = 'reduce the columns (such as by PCA), or take covariance_type="diag"'
+        warn_of_work(self, f"{n_columns} columns with full covariances", seconds, remedy)
 
     def _n_learn(self, n_obs):
         if self.subsample is None:

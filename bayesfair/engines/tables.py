@@ -115,7 +115,14 @@ def read_columns(estimator, X, categorical_features, *, reset) -> Columns:
 def categorical_positions(X, categorical_features):
     names = column_names(X) or []
     if categorical_features is None:
-        return np.flatnonzero([not _is_numeric(X[name].dtype) for name in names]) if names else np.array([], int)
+        where = np.array([j for j, name in enumerate(names) if not _is_numeric(X[name].dtype)], int)
+        dates = [names[j] for j in where if _is_date(X[names[j]].dtype)]
+        if dates:
+            remedy = "Turn dates into numbers, drop the column, or name it in categorical_features."
+            raise TypeError(
+                message("X", "hold numbers and categories", f"dates or durations in column {dates[0]!r}", remedy)
+            )
+        return where
     wanted = np.asarray(categorical_features)
     n_columns = np.shape(X)[1]
     if wanted.dtype == bool and wanted.shape == (n_columns,):
@@ -133,6 +140,10 @@ def _is_numeric(dtype):
     if hasattr(dtype, "is_numeric"):
         return dtype.is_numeric()
     return getattr(dtype, "kind", "O") in "iuf"
+
+
+def _is_date(dtype):
+    return dtype.is_temporal() if hasattr(dtype, "is_temporal") else getattr(dtype, "kind", "O") in "mM"
 
 
 def _numbers(values, names):

@@ -319,7 +319,7 @@ class TiltedKMeans(Engine):
         settings = {"max_iter": self.max_iter, "tol": self.tol, "progress_bar": self.progress_bar}
         if self.solver == "sgd":
             return minimize(GradientDescent(self.batch_size), problem, states, patience=SGD_PATIENCE, **settings).best
-        steps = np.ceil(np.log(max(float(self.tilt * problem.square.mean()), 1.0)) / np.log(TILT_RATIO))
+        steps = np.ceil(np.log(max(float(problem.tilt * problem.square.mean()), 1.0)) / np.log(TILT_RATIO))
         for divisor in TILT_RATIO ** np.arange(steps, -1, -1):
             outcome = minimize(newton, problem._replace(tilt=problem.tilt / divisor), states, patience=3, **settings)
             states = outcome.state

@@ -192,6 +192,40 @@ def test_bad_tables_say_what_to_do(X):
     BigLearnMixture(K, max_iter=20, random_state=0).fit(np.column_stack([X, np.ones(N)]))
 
 
+def test_a_round_is_its_steps_one_by_one(X, parameters):
+    """The rotation is applied once a round."""
+    matching = draw_matching(jax.random.PRNGKey(3), D, jnp.array([0.0, 0.0, 1.0]))
+    problem, stepwise = problem_of(X, floor=1e-3), parameters
+    for _ in range(3):
+        stepwise = em_steps(problem, stepwise, matching, missing=False)
+    whole = em_steps(problem, parameters, matching, missing=False, n_steps=3)
+    for part, other in zip(whole, stepwise):
+        np.testing.assert_allclose(part, other, rtol=5e-3, atol=5e-3)
+
+
+def test_many_columns_are_told_before_the_work(X):
+    wide = np.random.default_rng(0).random((30, 500))
+    with pytest.raises(
+        RuntimeWarning, match=r"500 columns with full covariances may take about \d+ .* Remedy: reduce the"
+    ):
+        BigLearnMixture(10).fit(wide)  # warnings are errors here: nothing was done before
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda X: 1e-300 * X, "variance is above min_eigenvalue, 0.001, got at most 0, in column"),
+        (lambda X: 1e20 * X, r"near \[0, 1\], where the random starts are, got .* Scale the columns .*MinMaxScaler"),
+        (lambda X: X + 1e8, r"near \[0, 1\], where the random starts are, got a mean of 1e\+08"),
+        (lambda X: np.where(np.arange(N)[:, None] == 3, 1e10, X), "differences that float32 can tell"),
+        (lambda X: np.where(np.arange(N)[:, None] == 3, 1e300, X), r"near \[0, 1\]"),
+    ],
+)
+def test_columns_that_the_start_cannot_tell_apart_are_refused(X, change, match):
+    with pytest.raises(ValueError, match=match):
+        BigLearnMixture(K).fit(change(X))
+
+
 @parametrize_with_checks([BigLearnMixture(2, max_iter=30)])
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)

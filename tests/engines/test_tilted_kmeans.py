@@ -162,6 +162,75 @@ def test_empty_clusters_come_back():
     assert loss < 1e-3
 
 
+def test_rows_in_their_own_span_keep_all_distances():
+    Z = np.random.default_rng(0).normal(size=(12, 300))
+    Z -= Z.mean(0)
+    coordinates, axes = tilted_kmeans.span(Z)
+    assert coordinates.shape == (12, 12)
+    np.testing.assert_allclose(coordinates @ axes, Z, atol=1e-12)
+    np.testing.assert_allclose(axes @ axes.T, np.eye(12), atol=1e-12)
+    tall = np.ones((12, 3))
+    assert tilted_kmeans.span(tall)[0] is tall
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.01])
+def test_many_columns_are_fitted_in_the_span_of_the_rows(monkeypatch, tilt):
+    """The work is that of 30 columns, the answer that of 500."""
+    shapes, make = [], TiltedKMeans._problem
+    monkeypatch.setattr(TiltedKMeans, "_problem", lambda self, X: shapes.append(X.shape) or make(self, X))
+    rng = np.random.default_rng(0)
+    X = 0.1 * rng.normal(size=(30, 500)) + np.repeat(rng.normal(size=(3, 500)), 10, 0)
+    settings = {"tilt": tilt, "n_init": 2, "random_state": 0}
+    turned = TiltedKMeans(3, **settings).fit(X)
+    assert shapes == [(30, 30)]
+    monkeypatch.setattr(tilted_kmeans, "span", lambda Z: (Z, None))
+    plain = TiltedKMeans(3, **settings).fit(X)
+    assert shapes[1] == (30, 500)
+    np.testing.assert_array_equal(turned.labels_, plain.labels_)
+    np.testing.assert_allclose(turned.cluster_centers_, plain.cluster_centers_, atol=1e-3)
+    np.testing.assert_allclose(turned.tilted_sse_, plain.tilted_sse_, rtol=1e-5)
+    np.testing.assert_array_equal(turned.predict(X), turned.labels_)
+
+
+@pytest.mark.parametrize("tilt", [1e-3, 0.2])
+def test_conjugate_gradients_take_newtons_step(X, monkeypatch, tilt):
+    rng = np.random.default_rng(0)
+    problem = problem_of(rng.normal(size=(300, 20)) * np.linspace(1.5, 0.1, 20), tilt)
+    centers = problem.x[:3]
+    labels = tilted_kmeans.distances(problem, centers).argmin(1)
+    direct = tilted_kmeans.newton_step(problem, centers, labels)
+    monkeypatch.setattr(tilted_kmeans, "DIRECT", 0)
+    np.testing.assert_allclose(
+        tilted_kmeans.newton_step(problem, centers, labels), direct, atol=2e-3 * abs(direct).max()
+    )
+
+
+def test_no_matrix_of_the_columns_is_made_where_there_are_many():
+    problem = problem_of(np.random.default_rng(0).normal(size=(300, 200)), 0.1)
+    program = str(jax.make_jaxpr(tilted_kmeans.newton_step)(problem, problem.x[:4], jnp.zeros(300, int)))
+    assert "200,200" not in program
+    small = problem_of(np.random.default_rng(0).normal(size=(300, 20)), 0.1)
+    assert "20,20" in str(jax.make_jaxpr(tilted_kmeans.newton_step)(small, small.x[:4], jnp.zeros(300, int)))
+
+
+@pytest.mark.parametrize("power", [-200, 200])
+def test_powers_of_two_change_units_alone(X, power):
+    """The tilt is per squared unit."""
+    plain = TiltedKMeans(3, tilt=0.1, n_init=2, random_state=0).fit(X)
+    other = TiltedKMeans(3, tilt=float(np.ldexp(0.1, -2 * power)), n_init=2, random_state=0).fit(2.0**power * X)
+    np.testing.assert_array_equal(other.labels_, plain.labels_)
+    np.testing.assert_array_equal(other.cluster_centers_, 2.0**power * plain.cluster_centers_)
+    degrees = {
+        "tilted_sse_": 2,
+        "inertia_": 2,
+        "objective_trace_": 2,
+        "max_distance_": 1,
+        "within_cluster_variance_": 4,
+    }
+    for name, degree in degrees.items():
+        np.testing.assert_array_equal(getattr(other, name), np.ldexp(getattr(plain, name), degree * power))
+
+
 @pytest.mark.parametrize(
     ("settings", "match"),
     [

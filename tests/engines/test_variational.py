@@ -8,11 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
 from bayesfair.engines import variational
+from bayesfair.engines.optimize import CONVERGED
 from bayesfair.engines.variational import OBJECTIVES, Descent, VariationalFairClustering, make_problem
 
 KINDS = tuple(OBJECTIVES)
@@ -195,6 +197,120 @@ def test_odd_tables(data):
         fit((X, np.repeat("a", len(X))))
     with pytest.raises(ValueError, match="sensitive_features"):
         fit((X, group[:-1]))
+
+
+def run_at(data, k, weight, **settings):
+    """The final state of a fit, with what its own gradient could still gain, relative to E."""
+    est = VariationalFairClustering(k, **settings)
+    X, group = data
+    code = np.unique(group, return_inverse=True)[1]
+    problem = make_problem(X - X.mean(0), code, np.bincount(code) / len(code), est.objective)
+    run = est._descend(problem, (X - X.mean(0))[None, :k], [weight]).best
+    gap = variational.left_to_gain(variational.full_potential(problem, run.state), run.state.log_s)
+    return run, float(gap) / abs(float(run.loss))
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.0, 10.0, 1e3, 1e6, 1e9])
+def test_runs_converge_only_where_their_gradient_says_so(data, weight):
+    """Large weights shrink the steps until E stands still, far from any optimum."""
+    run, gap = run_at(data, 3, weight)
+    assert run.loss >= 0
+    assert (np.diff(run.trace) <= 0).all()
+    assert run.status != CONVERGED or gap < 0.02
+    assert (run.status == CONVERGED) == (weight <= 10)
+
+
+def test_the_convergence_test_can_fail(data, monkeypatch):
+    """Without the look at the gradient refused and tiny steps count as rest."""
+    monkeypatch.setattr(variational, "AT_REST", np.inf)
+    runs = [run_at(data, 3, weight) for weight in (1e3, 1e6, 1e9)]
+    assert any(run.status == CONVERGED and gap > 0.02 for run, gap in runs)
+
+
+def test_what_has_not_converged_is_said(data):
+    with pytest.warns(ConvergenceWarning, match="large fairness weights take longest"):
+        assert not fit(data, fairness_weight=1e6).converged_
+
+
+def test_the_first_step_length_knows_the_fairness_term(data):
+    X, group = data
+    code = np.unique(group, return_inverse=True)[1]
+    problem = make_problem(X - X.mean(0), code, np.bincount(code) / len(code), "kmeans")
+    first = [float(variational.start_state(Descent("kmeans"), problem, X[:3], w).lipschitz) for w in (0.0, 1e4, 1e6)]
+    assert first[1] > 100 * first[0]
+    np.testing.assert_allclose(first[2] / first[1], 100, rtol=0.1)
+
+
+def test_the_penalty_is_exact_near_its_target_and_never_negative():
+    """U log(U / P) in float32 leaves 1e-7 of nothing, which a weight of 1e6 makes visible."""
+    rng = np.random.default_rng(0)
+    target = np.array([0.5, 0.3, 0.2, 0.0])
+    for size in (1e-1, 1e-2, 1e-4):
+        masses = 100 * (target + size * rng.random((3, 4)))
+        share = masses / masses.sum(1, keepdims=True)
+        exact = (target[:3] * np.log(target[:3] / share[:, :3])).sum()
+        ours = variational.fairness_penalty(jnp.asarray(masses, jnp.float32), jnp.asarray(target, jnp.float32))
+        assert ours >= 0
+        np.testing.assert_allclose(ours, exact, rtol=5e-3, atol=1e-9)
+
+
+def test_no_weight_is_k_means_at_its_best():
+    """README's path: a weight of 0 may not cost more than the best of k-means++ restarts, nor than larger weights."""
+    data = bf.datasets.load_diabetes()
+    X = ((data.features - data.features.mean()) / data.features.std()).to_numpy()
+    path = bf.engines.fairness_path(VariationalFairClustering(4), X, data.sensitive, "fairness_weight", [0, 0.1, 1, 10])
+    assert path["cost"][0] <= path["cost"].min() * (1 + 1e-4)  # `tol` is 1e-5
+    est = VariationalFairClustering(4, fairness_weight=0.0, random_state=0).fit(X, sensitive_features=data.sensitive)
+    best = min(KMeans(4, n_init=1, random_state=i).fit(X).inertia_ for i in range(10))
+    assert est.cost_ <= best * 1.003  # other ten restarts
+
+
+def test_a_path_starts_everywhere_from_the_same_random_numbers(data):
+    X, group = data
+    path = bf.engines.fairness_path(VariationalFairClustering(5, n_init=1), X, group, "fairness_weight", [1.0] * 4)
+    assert path["cost"].nunique() == 1
+
+
+def test_the_fairness_error_is_that_of_the_clusters_returned(data, monkeypatch):
+    """An empty cluster takes one row, so that nobody of two groups is there: not within any bound."""
+    X, group = data
+    groups = bf.fairness.encode_groups(group)
+    log_s = np.full((1, 3, len(X)), -20.0)
+    log_s[0, np.arange(len(X)) % 2, np.arange(len(X))] = 0.0
+    outcome = type("Runs", (), {"state": type("State", (), {"log_s": log_s})})
+    monkeypatch.setattr(VariationalFairClustering, "_descend", lambda *_: outcome)
+    target = groups.sizes / len(X)
+    runs, errors = VariationalFairClustering(3)._path(None, np.zeros((1, 3, 3)), [1.0], groups, target)
+    assert runs is outcome
+    assert np.isinf(errors).all()
+    assert np.isfinite(bf.fairness.kl_error(log_s[0].argmax(0), groups, target))  # what was judged before
+
+
+def test_a_cluster_without_a_group_is_said():
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(60, 2)), np.repeat(["f", "m"], 30)
+    X[:10] += 50
+    with pytest.warns(UserWarning, match=r"infinite and the balance 0, because cluster \d has nobody of 'm'"):
+        est = VariationalFairClustering(2, fairness_weight=0.0, random_state=0).fit(X, sensitive_features=group)
+    assert est.fairness_error_ == np.inf
+
+
+@pytest.mark.parametrize("objective", KINDS)
+@pytest.mark.parametrize("power", [-300, 300])
+def test_costs_are_told_in_the_units_of_the_rows(data, objective, power):
+    X, group = data
+    degree = variational.DEGREES[objective]
+    plain, other = fit(data, objective=objective), fit((2.0**power * X, group), objective=objective)
+    np.testing.assert_array_equal(other.labels_, plain.labels_)
+    for name in ("cost_", "objective_trace_", "fairness_weight_"):
+        np.testing.assert_array_equal(getattr(other, name), np.ldexp(getattr(plain, name), degree * power))
+    weighted = fit((2.0**power * X, group), objective=objective, fairness_weight=float(np.ldexp(0.5, degree * power)))
+    np.testing.assert_array_equal(weighted.labels_, fit(data, objective=objective, fairness_weight=0.5).labels_)
+
+
+def test_a_weight_beyond_all_costs_is_refused(data):
+    with pytest.raises(ValueError, match=r"`fairness_weight` must be at most 1e.12 times the cost per row"):
+        fit((1e-20 * data[0], data[1]), fairness_weight=1.0)
 
 
 @pytest.mark.skipif("BAYESFAIR_DATA" not in os.environ, reason="BAYESFAIR_DATA names no folder with UCI's files")

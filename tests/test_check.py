@@ -1,0 +1,57 @@
+"""Tables of every make: read as numbers, or refused with the column's name."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+
+from bayesfair._check import check_features
+
+GOOD = {
+    "integers": [[1, 2], [3, 4]],
+    "booleans": pd.DataFrame({"a": [True, False], "b": [1.5, 2.0]}),
+    "half precision": np.array([[1, 2]], np.float16),
+    "objects": np.array([[1, 2.5]], object),
+    "numbers as text": pd.DataFrame({"a": ["1", "2.5"]}),
+    "nullable": pd.DataFrame({"a": pd.array([1, 2], dtype="Int64"), "b": pd.array([True, False], dtype="boolean")}),
+    "polars": pl.DataFrame({"a": [1, 2], "b": [True, False]}),
+    "categories that are numbers": pd.DataFrame({"a": pd.Categorical([3, 4])}),
+}
+DAY = datetime.date(2020, 1, 1)
+BAD = {
+    "text": (pd.DataFrame({"a": [1, 2], "town": ["1", "York"]}), TypeError, "'York' at row 1, column 'town'"),
+    "text in an array": (np.array([["1", "x"]]), TypeError, "'x' at row 0, column 1"),
+    "text in polars": (pl.DataFrame({"town": ["York"]}), TypeError, "'York' at row 0, column 'town'"),
+    "a dictionary": (np.array([[1, {}]], object), TypeError, "column 1"),
+    "dates": (pd.DataFrame({"day": pd.to_datetime(["2020-01-01"])}), TypeError, "dates or durations in column 'day'"),
+    "dates in polars": (pl.DataFrame({"day": [DAY]}), TypeError, "dates or durations in column 'day'"),
+    "durations": (pl.DataFrame({"t": [datetime.timedelta(1)]}), TypeError, "dates or durations in column 't'"),
+    "dates in an array": (np.array([["2020-01-01"]], "M8[D]"), TypeError, "dates or durations in column 0"),
+    "one name twice": (pd.DataFrame([[1, 2]], columns=["a", "a"]), ValueError, "share the name 'a'"),
+    "lazy": (pl.DataFrame({"a": [1]}).lazy(), TypeError, r"got a LazyFrame. Pass X.collect\(\)"),
+    "sparse": (scipy.sparse.csr_matrix([[1.0]]), TypeError, r"X.toarray\(\)"),
+    "missing": (pd.DataFrame({"a": pd.array([1, None], dtype="Int64")}), ValueError, "nan at row 1, column 'a'"),
+    "missing in polars": (pl.DataFrame({"a": [None, 1]}), ValueError, "nan at row 0, column 'a'"),
+    "infinite": ([[1.0, np.inf]], ValueError, "inf at row 0, column 1"),
+    "complex": (np.array([[1j]]), TypeError, "complex"),
+    "ragged": ([[1, 2], [3]], ValueError, "rows of one length"),
+    "a list": ([1.0, 2.0], ValueError, "reshape"),
+    "no rows": (np.empty((0, 2)), ValueError, "at least one row"),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_numbers_are_read(name):
+    table = check_features(GOOD[name])
+    assert table.dtype == np.float64
+    assert table.ndim == 2
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_holds_no_numbers_is_refused_by_name(name):
+    table, error, match = BAD[name]
+    with pytest.raises(error, match=match):
+        check_features(table)
