@@ -127,7 +127,8 @@ def conjugate_gradients(product, right):
         length = ratio(square, (direction * image).sum(1))[:, None]
         x, residual = x + length * direction, residual - length * image
         new = jnp.square(residual).sum(1)
-        return i + 1, x, residual, residual + ratio(new, square)[:, None] * direction, jnp.where(new > goal, new, 0.0)
+        new = jnp.where((square > 0) & (new > goal), new, 0.0)  # 0 from when it is solved
+        return i + 1, x, residual, residual + ratio(new, square)[:, None] * direction, new
 
     def go_on(carry):
         return (carry[0] < CG_STEPS) & (carry[-1] > 0).any()
