@@ -146,6 +146,33 @@ def test_trace_has_a_row_per_scalar(make_tree):
         bf.plots.trace(tree, var_names=["temperature"])
 
 
+def test_trace_shows_the_scalars_on_which_chains_agree_least_and_their_r_hat(make_tree):
+    """A run looked fine in the first six of its scalars, while the one at R-hat 1.31 was not among them."""
+    tree = make_tree()
+    stats = tree["sample_stats"]
+    stats["gap"] = stats["lp"] + 30 * stats["lp"]["chain"]  # the last of the scalars with a name
+    stats["clustering_loss"] = stats["lp"] * 0 + stats["lp"]["chain"]  # chains that stand still at different values
+    stats["fairlet_loss"] = stats["lp"] * 0  # nothing to see
+    axes = bf.plots.trace(tree)
+    labels = [ax.get_ylabel() for ax in axes[:, 0]]
+    table = bf.posterior.summary(tree)
+    assert labels[0] == "clustering loss\nR-hat inf"
+    assert labels[1] == f"gap\nR-hat {table.loc['gap', 'r_hat']:.2f}"
+    assert len(labels) == 6 < len(table) - 4
+    assert not any("fairlet" in label for label in labels)
+    shown = [float(label.split()[-1]) for label in labels]
+    assert shown == sorted(shown, reverse=True)
+    others = table.drop([label.split("\n")[0].replace(" ", "_") for label in labels])["r_hat"]
+    assert min(shown) >= others.max() - 0.01  # to two digits
+    one = bf.plots.trace(tree.isel(chain=[0]))
+    assert {ax.get_ylabel().split("\n")[1] for ax in one[:, 0]} == {"no R-hat"}
+
+
+def test_trace_of_a_run_in_which_nothing_moved(make_tree):
+    still = make_tree().isel(draw=[0] * 8, chain=[0, 0])
+    assert bf.plots.trace(still).shape == (6, 2)
+
+
 def test_elbow_pays_for_balance():
     data = bf.datasets.make_well_specified()
     costs = elbow_costs(data.features, data.sensitive, range(2, 5))
