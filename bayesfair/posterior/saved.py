@@ -32,9 +32,9 @@ def plain(value):
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     array = np.asarray(value)
-    if array.dtype == object and array.ndim == 0:
-        return None
-    return plain(array.item()) if array.ndim == 0 else {_TYPE: "array", "items": plain(array.tolist())}
+    if array.ndim > 0:
+        return {_TYPE: "array", "items": plain(array.tolist())}
+    return array.item() if array.dtype.kind in "biuf" else None
 
 
 def restored(value):

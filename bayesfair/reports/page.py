@@ -197,7 +197,8 @@ def _clusters(contents):
 
 
 def _point_estimate(contents):
-    return _POINT_ESTIMATES[contents.tree["constant_data"]["reference_labels"].attrs.get("point", "dahl")]
+    point = contents.tree["constant_data"]["reference_labels"].attrs.get("point", "dahl")
+    return _POINT_ESTIMATES.get(point, _POINT_ESTIMATES["given"])
 
 
 _POINT_ESTIMATES = {

@@ -156,6 +156,7 @@ def test_a_random_state_that_has_a_state_is_not_stored(data, tmp_path):
 )
 def test_nested_settings_come_back(value):
     assert same_value(restored(json.loads(json.dumps(plain(value)))), value)
+    assert plain([1j, b"x", object(), np.datetime64("2020-01-01")]) == [None] * 4  # what no setting is
     with pytest.raises(ValueError, match="'Tensor', which this version does not know"):
         restored({"__type__": "Tensor", "items": []})
 
@@ -379,7 +380,7 @@ def test_chains_that_disagree_are_told_after_fit_and_resume():
 
 
 def test_nothing_is_told_where_chains_agree(data, recwarn):
-    settings = {**SHORT, "num_warmup": 100, "num_draws": 400}
+    settings = {**SHORT, "num_warmup": 100, "num_draws": 500}
     GibbsFairClustering(2, **settings).fit(data.features, sensitive_features=data.sensitive)
     assert not [warning for warning in recwarn if issubclass(warning.category, ConvergenceWarning)]
 

@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 
 import bayesfair as bf
+from bayesfair.posterior import reference_partition, relabel
 from bayesfair.posterior.verdict import judge
 from bayesfair.reports import contents as contents_module
 from bayesfair.reports.contents import (
@@ -182,6 +183,21 @@ def test_what_a_tree_lacks_is_left_out(make_tree, tmp_path, name):
     assert page.count("<img ") == pictures
     assert text in page
     assert "nan" not in page.split("</style>")[1].replace("base64", "").lower().split("<img")[0]
+
+
+def test_a_page_about_a_relabelled_tree_has_one_numbering(make_tree, tmp_path):
+    """Rows, doubts and counts of clusters that `relabel` renumbered."""
+    tree = make_tree()
+    reference = 2 - reference_partition(tree)
+    contents = read_contents(relabel(tree, reference))
+    np.testing.assert_array_equal(contents.cluster, reference)
+    assert (contents.labels == reference).mean() > 0.9
+    before = read_contents(tree)
+    np.testing.assert_array_equal(contents.doubt, before.doubt)
+    sizes = [[row[1:] for row in cluster_table(read)[1]] for read in (contents, before)]
+    assert sizes[0] == sizes[1][::-1]
+    page = bf.report(contents.tree, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "the partition to which the draws were relabelled" in page
 
 
 def test_many_rows_take_little_room(make_tree, tmp_path):
