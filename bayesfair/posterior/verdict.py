@@ -11,6 +11,7 @@ from bayesfair.posterior.diagnostics import summary
 __all__ = ["Verdict", "judge", "of_all_chains", "reading", "warn_of_disagreement", "worst_first"]
 
 R_HAT_GOOD, R_HAT_BAD, ENOUGH = 1.01, 1.05, 400
+ROUNDING = 1e-6  # relative, of sums in float32: chains in one partition number it differently, and add in another order
 FEWEST_DRAWS = 4  # per chain: with fewer neither R-hat nor an effective sample size exists
 
 
@@ -74,7 +75,7 @@ def _moving_scalars(summary):
 
 
 def _moves(row):
-    return row["sd"] > 1e-12 * abs(row["mean"])
+    return row["sd"] > ROUNDING * abs(row["mean"])
 
 
 def reading(row) -> str:

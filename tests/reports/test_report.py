@@ -115,7 +115,9 @@ def test_the_verdict(make_tree, shape, kind, headline):
     assert headline in verdict.headline
 
 
-@pytest.mark.parametrize(("apart", "headline"), [(0.0, "Nothing moved"), (1.0, "do not agree")])
+@pytest.mark.parametrize(
+    ("apart", "headline"), [(0.0, "Nothing moved"), (1e-8, "Nothing moved"), (1.0, "do not agree")]
+)
 def test_chains_that_stand_still(make_tree, apart, headline):
     """Constants in floating point: their standard deviation is rounding, not movement."""
     tree = make_tree(draws=40, chains=2).copy()
