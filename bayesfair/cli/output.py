@@ -104,14 +104,15 @@ def print_summary(tree):
 
 
 def print_verdict(tree):
-    """Whether the chains agree, by which figures, and what to do."""
+    """Whether the chains agree, by which figures, and what to do; and what groups of a few rows did to the fairlets."""
+    from bayesfair.posterior.saved import small_groups
     from bayesfair.posterior.verdict import judge
 
     sizes = tree["posterior"].sizes
     verdict = judge(bf.posterior.summary(tree), sizes["chain"], sizes["draw"])
     print()
-    for text in (verdict.headline, verdict.evidence, verdict.advice):
-        print(fill(text, LINE))
+    for text in (verdict.headline, verdict.evidence, verdict.advice, small_groups(tree)):
+        print(fill(text, LINE), end="\n" * bool(text))
 
 
 def print_next_steps(path):

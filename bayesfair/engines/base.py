@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._arrays import Units
 from bayesfair._check import check_integer, check_same_index, message
+from bayesfair._units import Units
 from bayesfair.engines.optimize import Outcome, converged_or_warn
 from bayesfair.engines.tables import read_table
 from bayesfair.fairness import Groups, groups_for_fit

@@ -18,8 +18,8 @@ from scipy.special import logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._arrays import center_and_spread, check_resolution
 from bayesfair._check import check_integer, check_number, message, place
+from bayesfair._units import center_and_spread, check_resolution
 from bayesfair.engines.base import Engine, warn_of_work
 from bayesfair.engines.gaussians import (
     Gaussians,
@@ -282,9 +282,11 @@ class BigLearnMixture(Engine):
         self._record(outcome, "raise max_iter or tol.", sign=-1)
         self.n_iter_ += n_rounds
         self.labels_ = self._log_joint_of(X).argmax(1)
-        if self.n_components > 1 and len(np.unique(self.labels_)) == 1:
-            what = f"component {self.labels_[0]} has the largest responsibility for every row"
-            warnings.warn(f"BigLearnMixture: {what}. Remedy: {SCALE} Raise n_init.", ConvergenceWarning, stacklevel=3)
+        empty = np.setdiff1d(np.arange(self.n_components), self.labels_).tolist()
+        if empty:
+            what = f"no row has its largest responsibility in components {empty}"
+            remedy = f"raise n_init, or ask for fewer components. {SCALE}"
+            warnings.warn(f"BigLearnMixture: {what}. Remedy: {remedy}", ConvergenceWarning, stacklevel=3)
 
     def _log_joint_of(self, X):
         missing = np.isnan(X)
@@ -336,7 +338,7 @@ def check_start(X, middle, names, min_eigenvalue):
         rule = f"have a column whose variance is above min_eigenvalue, {min_eigenvalue}"
         got = f"at most {spread.max() ** 2:.3g}, in column {place(names, int(spread.argmax()))}"
         raise ValueError(message("X", rule, got, SCALE))
-    check_resolution(whole, middle, names=names, precision=np.float32)
+    check_resolution(whole, middle, spread, names=names, precision=np.float32)
 
 
 @partial(jax.jit, static_argnames="missing")

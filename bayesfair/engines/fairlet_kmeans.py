@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesfair._arrays import standardise
 from bayesfair._check import check_integer, check_number, message
+from bayesfair._units import standardise
 from bayesfair.engines.base import Data, Engine, nearest_center
 from bayesfair.fairlets import Decomposition, decompose, singleton_capacities
 

@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import validate_data
 
-from bayesfair._arrays import center_and_spread, check_costs, check_resolution
 from bayesfair._check import check_columns, check_finite, column_names, message
+from bayesfair._units import center_and_spread, check_costs, check_resolution
 from bayesfair.engines.families import Table
 
 __all__ = ["Encoder", "categorical_positions", "encoder_of", "fit_encoder", "read_columns", "read_table"]
@@ -67,7 +67,7 @@ def fit_encoder(columns: Columns, one_scale: bool) -> Encoder:
     if x.shape[1] == 0:
         return Encoder(np.zeros(0), np.zeros(0), levels)
     middle, spread, pooled = center_and_spread(x)
-    check_resolution(x, middle, names=columns.names, precision=np.float32)
+    check_resolution(x, middle, spread, names=columns.names, precision=np.float32)
     if one_scale:
         spread = np.full_like(spread, pooled)
     scale = np.where(spread > 0, spread, 1.0)

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bayesfair._arrays import standardise
 from bayesfair._check import check_integer, check_number, message
+from bayesfair._units import standardise
 from bayesfair.engines.base import Engine, kmeans_centers, nearest_center, relocate_empty
 from bayesfair.engines.families import squared_distances
 from bayesfair.engines.optimize import Outcome, minimize
@@ -259,9 +259,7 @@ class VariationalFairClustering(Engine):
             return self._fair_enough(problem, starts[:1], groups, target, scale)
         weight = scale if self.fairness_weight is None else self._scaled_weight(scale)
         others = [START] * len(starts)
-        if (
-            weight == 0 and self.objective == "kmeans"
-        ):  # hard starts are its answer, softened ones at times a better one
+        if weight == 0 and self.objective == "kmeans":  # k-means' own answer too: softened, a start may end worse
             starts, others = np.concatenate([starts, starts]), others + [FLOOR] * len(starts)
         return self._descend(problem, starts, [weight] * len(starts), others).best
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._arrays import standardise
 from bayesfair._check import check_features, check_same_index, check_same_length, column_names, message
+from bayesfair._units import standardise
 from bayesfair.fairlets.capacities import anchor_group, capacities, rule_of_small_groups
 from bayesfair.fairlets.dissimilarity import KullbackLeibler, Minkowski, SquaredEuclidean, resolve_dissimilarity
 from bayesfair.fairlets.hub import decompose_hubs, lower_bound

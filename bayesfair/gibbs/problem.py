@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from bayesfair._arrays import Units, center_and_spread, check_float32, standardise
 from bayesfair._check import check_integer, message
+from bayesfair._units import Units, center_and_spread, check_float32, standardise
 from bayesfair.fairlets import (
     Capacities,
     anchor_group,

@@ -6,9 +6,11 @@ from importlib import import_module
 
 import numpy as np
 
+from bayesfair.fairlets import rule_of_small_groups
+from bayesfair.posterior.access import group_names, variable
 from bayesfair.posterior.files import read_tree
 
-__all__ = ["plain", "read_run", "restored"]
+__all__ = ["plain", "read_run", "restored", "settings_of", "small_groups"]
 
 _TYPE = "__type__"
 _NAMED_TUPLES = {"Dispersion": "bayesfair.gibbs", "Prior": "bayesfair.models"}
@@ -52,6 +54,26 @@ def restored(value):
     if kind not in makers:
         raise ValueError(f"Settings hold a {kind!r}, which this version does not know. Read them with a newer one.")
     return makers[kind](items)
+
+
+def settings_of(tree):
+    """The settings of the run that made the tree; {} where it has none that can be read."""
+    try:
+        settings = restored(json.loads(tree.attrs.get("settings", "{}")))
+    except (TypeError, ValueError):
+        settings = {}
+    if not isinstance(settings, dict) or not isinstance(settings.get("parameters", {}), dict):
+        return {}
+    return settings
+
+
+def small_groups(tree):
+    """What groups of a few rows did to the fairlets of the run that made the tree, in a sentence; "" where nothing."""
+    group, names = variable(tree, "constant_data", "group"), group_names(tree)
+    composition = settings_of(tree).get("parameters", {}).get("composition")
+    if group is None or not isinstance(composition, str) or composition != "auto":
+        return ""
+    return rule_of_small_groups(np.bincount(group.values, minlength=len(names)), names)
 
 
 def read_run(path, estimator_class, needed=()):

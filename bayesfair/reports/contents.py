@@ -1,6 +1,5 @@
 """What the page says, as numbers and text: read from a tree, without a mark of HTML."""
 
-import json
 from math import floor, log10
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from bayesfair.posterior import misclassification_probability, relabel
 from bayesfair.posterior.access import count_clusters, flat_labels, group_names, variable
 from bayesfair.posterior.contingency import tables_with
 from bayesfair.posterior.partitions import reference_partition
-from bayesfair.posterior.saved import restored
+from bayesfair.posterior.saved import settings_of
 
 __all__ = [
     "Contents",
@@ -79,7 +78,7 @@ def read_contents(tree) -> Contents:
         None if observed is None else observed.values,
         _names(observed, "feature"),
         _names(tree["posterior"]["labels"], "obs"),
-        _settings(tree),
+        settings_of(tree),
     )
 
 
@@ -92,16 +91,6 @@ def _groups(tree):
 
 def _names(array, dim):
     return () if array is None else tuple(array[dim].values.astype(str).tolist())
-
-
-def _settings(tree):
-    try:
-        settings = restored(json.loads(tree.attrs.get("settings", "{}")))
-    except (TypeError, ValueError):
-        settings = {}
-    if not isinstance(settings, dict) or not isinstance(settings.get("parameters", {}), dict):
-        return {}
-    return settings
 
 
 def guaranteed_balance(contents):

@@ -11,6 +11,7 @@ from bayesfair.fairness import cluster_balance
 from bayesfair.posterior import summary
 from bayesfair.posterior.access import variable
 from bayesfair.posterior.files import check_destination, write_whole
+from bayesfair.posterior.saved import small_groups
 from bayesfair.posterior.verdict import judge, of_all_chains, reading, worst_first
 from bayesfair.reports.contents import (
     SHOWN_FEATURES,
@@ -113,13 +114,16 @@ def _balance_note(contents):
         f"size in every cluster). The population itself has {number(_population_balance(contents))}, which no clustering "
         f"can exceed. {_guarantee(contents)}"
     )
-    return note("plain", "How balanced:", text)
+    ruled = small_groups(contents.tree)
+    return note("plain", "How balanced:", text) + (note("caution", "Small groups:", ruled) if ruled else "")
 
 
 def _guarantee(contents):
     bound = guaranteed_balance(contents)
     if bound is None:
         return "That is what the draws had; the method does not guarantee it."
+    if bound == 0:
+        return "The method guarantees none of it: fairlets may go without a group."
     return f"By construction none can fall below {at_least(bound)}: every cluster is a union of whole fairlets."
 
 

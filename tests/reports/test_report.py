@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 
 import bayesfair as bf
+from bayesfair.cli import main
 from bayesfair.posterior import reference_partition, relabel
 from bayesfair.posterior.verdict import judge
 from bayesfair.reports import contents as contents_module
@@ -267,3 +268,24 @@ def test_the_old_page_stays_where_the_new_one_fails(make_tree, tmp_path, monkeyp
         bf.report(make_tree(), path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.filterwarnings("ignore:Too few draws", "ignore:Group 'unknown' has 2 of 120 rows")
+@pytest.mark.parametrize(
+    ("composition", "said"),
+    [
+        ("auto", "Group &#x27;unknown&#x27; has 2 of 120 rows"),
+        ({"F": 1, "M": 1, "unknown": 0}, "guarantees none of it: fairlets may go without a group"),
+    ],
+)
+def test_what_small_groups_do_is_said_on_the_page_and_in_the_shell(composition, said, tmp_path, capsys):
+    group = np.repeat(["unknown", "F", "M"], [2, 58, 60])
+    X = np.random.default_rng(0).normal(size=(len(group), 2))
+    settings = {"num_chains": 2, "num_warmup": 2, "num_draws": 2, "random_state": 0, "progress_bar": False}
+    est = bf.GibbsFairClustering(2, composition=composition, **settings).fit(X, sensitive_features=group)
+    page = bf.report(est.posterior_, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert said in page
+    assert ("Small groups:" in page) == (composition == "auto")
+    est.save(tmp_path / "run.nc")
+    assert main(["summary", str(tmp_path / "run.nc")]) == 0
+    assert ("every fairlet needs one of them" in capsys.readouterr().out) == (composition == "auto")

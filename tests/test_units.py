@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayesfair._arrays import center_and_spread, check_costs, check_resolution, standardise
+from bayesfair._units import center_and_spread, check_costs, check_resolution, standardise
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,16 @@ def heavy_tails(n_obs=2_000):
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
 def test_heavy_tails_dummies_and_time_stamps_pass(precision):
     X = heavy_tails()
-    check_resolution(X, X.mean(0), precision=precision)
+    check_resolution(X, X.mean(0), X.std(0), precision=precision)
+
+
+def test_columns_that_vary_by_rounding_alone_are_refused_where_they_count(X):
+    with pytest.raises(
+        ValueError, match=r"a float64 can tell, got a spread of \d+(\.\d+)? around 1e\+17 in column 'time'"
+    ):
+        standardise(np.column_stack([X[:, 0], X[:, 1] + 1e17]), names=["age", "time"])
+    nearly_constant = 0.1 + np.where(np.arange(len(X)) % 2, np.spacing(0.1), 0.0)
+    standardise(np.column_stack([X, nearly_constant]))
 
 
 def test_costs_that_no_float64_holds_are_refused_or_told():

@@ -1,0 +1,154 @@
+"""Rows in units near their spread, so that the size of the numbers decides nothing; refusals where float numbers end."""
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesfair._check import message, place
+
+__all__ = [
+    "Units",
+    "center_and_spread",
+    "check_costs",
+    "check_float32",
+    "check_resolution",
+    "standardise",
+]
+
+ROUNDING = 4 * np.finfo(np.float64).eps
+NEGLIGIBLE = 1e-3  # spread of a column beside the largest one
+FEW_ROWS = 1_000
+LARGEST_LOG, SMALLEST_LOG = 1023, -1022  # of normal float64 numbers, to base 2
+HEADROOM = 8  # between a cost of the size expected and the ends of the float64 numbers
+
+
+class Units(NamedTuple):
+    """X = middle + 2**exponent Z: what was computed from Z, told in the units of X without rounding."""
+
+    middle: np.ndarray
+    exponent: int
+
+    def rows(self, X):
+        """Rows of X (N, d) as rows of Z."""
+        return np.ldexp(X - self.middle, -self.exponent)
+
+    def points(self, Z):
+        """Points of Z (.., d), such as centres, among the rows of X."""
+        return self.middle + np.ldexp(np.asarray(Z, np.float64), self.exponent)
+
+    def cost(self, cost, degree=2):
+        """Sums of distances to the power `degree`, in the units of X; a negative degree goes the other way."""
+        return np.ldexp(np.asarray(cost, np.float64), degree * self.exponent)[()]
+
+
+def center_and_spread(X):
+    """Means (d,) of the columns and standard deviations (d,), exactly 0 for a constant one, and the root of the mean
+    variance of all columns; whatever the size of the numbers: none is squared before a power of two was taken out."""
+    lowest, highest = X.min(0), X.max(0)
+    exponent = np.frexp(np.maximum(np.abs(lowest), np.abs(highest)))[1]
+    moderate = np.ldexp(X, -exponent)
+    same = lowest == highest
+    middle = np.where(same, lowest, np.ldexp(moderate.mean(0), exponent))
+    variance = np.where(same, 0.0, moderate.var(0))
+    spread = np.ldexp(np.sqrt(variance), exponent)
+    top = int(np.frexp(spread.max())[1])
+    pooled = np.ldexp(np.sqrt(np.ldexp(variance, 2 * (exponent - top)).mean()), top)
+    return middle, spread, float(pooled)
+
+
+def standardise(X, *, names=None, degree=2, center=True, precision=np.float64, argument="X"):
+    """(Z, Units): float64 X (N, d) less its column means, divided by ONE power of two near its standard deviation.
+
+    For methods whose answer is equivariant: nothing over- or underflows, and no bit of ordinary numbers changes. `degree`:
+    of the costs, which `Units.cost` must be able to tell in the units of X. `center`: false for costs that know more than
+    differences. `precision`: in which differences will be raised to `degree`.
+
+    Raises
+    ------
+    ValueError: with the column's name, where differences are lost (`check_resolution`) or costs overflow (`check_costs`).
+
+    Warns
+    -----
+    RuntimeWarning: costs in the units of X are too small for a float64, and read 0 (`check_costs`).
+    """
+    middle, spread, pooled = center_and_spread(X)
+    check_resolution(X, middle, spread, names=names, degree=max(degree, 1), precision=precision, argument=argument)
+    check_costs(spread, names=names, degree=max(degree, 1), terms=X.size, argument=argument)
+    units = Units(middle if center else np.zeros_like(middle), int(np.round(np.log2(pooled))) if pooled > 0 else 0)
+    return units.rows(X), units
+
+
+def check_costs(spread, *, names=None, degree=2, terms=1, argument="X"):
+    """Can a float64 hold a sum of so many `terms`, powers `degree` of the columns' standard deviations `spread` (d,)?
+
+    Raises
+    ------
+    ValueError: with the column's name, where they overflow.
+
+    Warns
+    -----
+    RuntimeWarning: all are too small, and read 0.
+    """
+    column = int(spread.argmax())
+    largest = f"{spread[column]:.3g} in column {place(names, column)}"
+    log_cost = np.log2(spread[column]) * degree + np.log2(terms) if spread[column] > 0 else 0.0
+    if log_cost > LARGEST_LOG - HEADROOM:
+        rule = "have costs that a float64 can hold"
+        raise ValueError(message(argument, rule, f"a spread of {largest}", "Rescale: divide every column by that."))
+    if log_cost < SMALLEST_LOG + HEADROOM:
+        what = (
+            f"`{argument}` spreads by no more than {largest}: costs in its units are too small for a float64 and read 0"
+        )
+        warnings.warn(f"{what}. Labels do not suffer. Remedy: divide every column by that.", RuntimeWarning, 4)
+
+
+def check_float32(X, *, names=None, argument="X"):
+    """ValueError, with the column's name, where an entry of X (N, d) is too large for a float32, or so small that it is 0."""
+    with np.errstate(over="ignore", under="ignore"):
+        single = X.astype(np.float32)
+    lost = np.isinf(single) | ((single == 0) & (X != 0))
+    if lost.any():
+        row, column = np.argwhere(lost)[0]
+        rule, bad = "hold numbers within float32", f"{X[row, column]:.3g} at row {row}, column {place(names, column)}"
+        raise ValueError(message(argument, rule, bad, "Rescale that column."))
+
+
+def check_resolution(X, middle, spread, *, names=None, degree=2, precision=np.float64, argument="X"):
+    """ValueError where differences within a column are lost, beside its largest entry or in the rounding of a float64.
+
+    Rows less `middle`, their mean, are raised to `degree` in `precision`. That keeps apart what differs by a `typical`
+    difference (from the median, of the rows that differ from it) only if the mean is no further from the median than
+    `typical` over that root of the precision's epsilon: one entry of 1e10 among hundreds of order 1 fails in float32.
+    """
+    _check_rounding(middle, spread, names, argument)
+    reach = np.finfo(precision).eps ** (-1 / degree)
+    few = X[:: max(1, len(X) // FEW_ROWS)]
+    for column, values in enumerate(X.T):
+        # Ordinary columns are far from the limit, as a few rows show; the medians of all rows cost more.
+        if abs(middle[column] - np.median(few[:, column])) / reach <= _typical(few[:, column]) / 2:
+            continue
+        typical = _typical(values)
+        if abs(middle[column] - np.median(values)) / reach > typical > 0:
+            largest = values[np.abs(values - middle[column]).argmax()]
+            bad = f"{largest:.3g} in column {place(names, column)}, where others differ by {typical:.3g}"
+            rule = f"have differences that {np.dtype(precision)} can tell beside its largest entry"
+            raise ValueError(message(argument, rule, bad, "Correct, clip or transform that entry (logarithm, ranks)."))
+
+
+def _check_rounding(middle, spread, names, argument):
+    """ValueError where a column varies by rounding alone (around 1e17, say), and as much as the others do."""
+    lost = (spread > 0) & (spread <= ROUNDING * np.abs(middle)) & (spread > NEGLIGIBLE * spread.max())
+    if lost.any():
+        column = int(lost.argmax())
+        got = f"a spread of {spread[column]:.3g} around {middle[column]:.3g} in column {place(names, column)}"
+        remedy = "Subtract an offset from the original numbers before they become floats."
+        raise ValueError(message(argument, "have differences that a float64 can tell", got, remedy))
+
+
+def _typical(values):
+    """The median distance from the median of the values that are off it by more than rounding; 0 if none is."""
+    median = np.median(values)
+    off = np.abs(values - median)
+    off = off[off > ROUNDING * abs(median)]
+    return np.median(off) if len(off) else 0.0
