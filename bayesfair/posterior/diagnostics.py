@@ -16,6 +16,7 @@ _SCALARS = (
     ("sample_stats", "balance"),
     ("sample_stats", "gap"),
 )
+_ROUNDING_STEPS = 16  # of float32 between sums of the same terms
 _PAIRS_SHOWN, _PAIRS_TRIED = 3, 200
 
 
@@ -36,11 +37,30 @@ def diagnostic_vars(tree, *, constant=False):
     shape = labels.shape[:2]
     values = {name: variable(tree, group, name) for group, name in _SCALARS}
     columns = {
-        name: (("chain", "draw"), array.values.astype(float)) for name, array in values.items() if array is not None
+        name: (("chain", "draw"), _without_rounding(array.values))
+        for name, array in values.items()
+        if array is not None
     }
     columns |= {name: (("chain", "draw"), array.reshape(shape).astype(float)) for name, array in derived.items()}
     kept = {name: column for name, column in columns.items() if constant or np.ptp(column[1]) > 0}
     return xr.Dataset(kept, coords={"chain": labels["chain"], "draw": labels["draw"]})
+
+
+def _without_rounding(values):
+    """Scalars (chain, draw) in float64, those that differ by the rounding of float32 sums made equal.
+
+    Chains in one partition number it differently and add in another order: R-hat, which looks at ranks, would call that
+    disagreement. Only values that lie close together and apart from all others are made equal, never a dense run.
+    """
+    if values.dtype != np.float32 or not np.isfinite(values).all():
+        return values.astype(float)
+    distinct, where = np.unique(values, return_inverse=True)
+    close = _ROUNDING_STEPS * np.spacing(np.abs(values).max())
+    begins = np.flatnonzero(np.diff(distinct, prepend=-np.inf) > close)
+    lengths = np.diff(begins, append=len(distinct))
+    first, last = distinct[begins], distinct[begins + lengths - 1]
+    merged = np.where(np.repeat(last - first <= close, lengths), np.repeat(first, lengths), distinct)
+    return merged.astype(float)[where].reshape(values.shape)
 
 
 def summary(tree):
