@@ -243,8 +243,9 @@ def test_rounding_of_float32_sums_is_no_disagreement(tree):
     stats = tree["sample_stats"].to_dataset()
 
     def scalars_of(**values):
-        changed = {name: stats[name].copy(data=array) for name, array in values.items()}
-        return diagnostic_vars(type(tree).from_dict({**tree.to_dict(), "sample_stats": stats.assign(changed)}))
+        other = tree.copy()
+        other["sample_stats"] = type(tree)(stats.assign({k: stats[k].copy(data=v) for k, v in values.items()}))
+        return diagnostic_vars(other)
 
     scalars = scalars_of(lp=rounded, clustering_loss=dense)
     assert np.unique(scalars["lp"]).size == 2
