@@ -93,12 +93,16 @@ def column_names(X, *, argument="X"):
 
     Raises
     ------
-    TypeError: a table that is not in memory. ValueError: a name that stands twice.
+    TypeError: a table that is not in memory, names of several types. ValueError: a name that stands twice.
     """
     check_in_memory(argument, X)
     if not hasattr(X, "columns"):
         return None
     names = list(X.columns)
+    kinds = {type(name).__name__ for name in names}
+    if len(kinds) > 1 and "str" in kinds:
+        remedy = f"Rename them: {argument}.columns = {argument}.columns.astype(str)."
+        raise TypeError(message(argument, "name its columns by text alone", ", ".join(sorted(kinds)), remedy))
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         bad = f"columns that share the name {', '.join(map(repr, twice))}"
@@ -111,13 +115,32 @@ def check_columns(X, *, argument="X", only=None):
 
     Raises
     ------
-    As `column_names`; TypeError: a column of text, dates or objects, with its name and the first entry.
+    As `column_names`; TypeError: a column of text, dates or objects, with its name and the first entry. ValueError: no
+    table of rows and columns, complex numbers.
     """
     names = column_names(X, argument=argument)
+    _check_shape(X if names is not None else _array_of(X, argument), argument)
     for column, values in _doubtful_columns(X, names, argument):
         if only is None or column in only:
             _check_numbers(values, argument, place(names, column))
     return names
+
+
+def _check_shape(table, argument):
+    # The words of the remedies are those that scikit-learn's own checks of estimators look for.
+    if len(table.shape) != 2:
+        remedy = f"Reshape your data: {argument}.reshape(-1, 1) makes a table of a single feature."
+        raise ValueError(message(argument, "be a table of two dimensions", f"{len(table.shape)}", remedy))
+    if 0 in table.shape:
+        n_rows, n_columns = table.shape
+        what = f"{n_rows} sample(s)" if n_rows == 0 else f"{n_columns} feature(s)"
+        got = f"{what} (shape={table.shape}) while a minimum of 1 is required"
+        raise ValueError(
+            message(argument, "have at least one row and one column", got, "Check the filter that made it.")
+        )
+    if np.iscomplexobj(table):
+        remedy = "Complex data not supported: pass real and imaginary parts as columns."
+        raise ValueError(message(argument, "hold real numbers", "complex ones", remedy))
 
 
 def _doubtful_columns(X, names, argument):
@@ -187,20 +210,12 @@ def check_features(X, *, argument="X"):
     """
     names = check_columns(X, argument=argument)
     array = _as_numbers(X, argument)
-    if array.ndim != 2:
-        remedy = "Use X.reshape(-1, 1) for a single feature."
-        raise ValueError(message(argument, "be a table of two dimensions", f"{array.ndim}", remedy))
-    if 0 in array.shape:
-        rule, remedy = "have at least one row and one column", "Check the filter that made it."
-        raise ValueError(message(argument, rule, f"shape {array.shape}", remedy))
     check_finite(array, names, argument=argument)
     return array
 
 
 def _as_numbers(X, argument):
     try:
-        if np.iscomplexobj(X):
-            raise TypeError("complex numbers")
         if hasattr(X, "iloc"):  # pandas: its own types have a missing value that NumPy does not know
             return X.to_numpy(dtype=np.float64, na_value=np.nan)
         return np.asarray(X, dtype=np.float64)
