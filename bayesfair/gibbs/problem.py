@@ -30,7 +30,7 @@ from bayesfair.gibbs.target import Allocation, Target, make_target
 __all__ = ["TARGETS", "Problem", "in_units_of_table", "make_problem", "start_run"]
 
 TARGETS = ("joint", "cut", "optimal")
-LARGEST_LOG = 900  # of a loss, to base 2: sums of many, and inverse temperatures, are still ordinary float64 numbers
+LARGEST_LOG = 450  # of a loss, to base 2: sums over rows and inverse temperatures have squares that a float64 holds
 
 
 class Problem(NamedTuple):

@@ -311,6 +311,52 @@ def test_awkward_tables_work(name):
     assert np.isfinite(est.posterior_["sample_stats"]["lp"]).all()
 
 
+SCALE = 2.0**60
+TEMPERATURES = {
+    "sampled": ("dispersion", "dispersion"),
+    "prior": (gibbs.Dispersion(2, 0.5), lambda h: gibbs.Dispersion(2, 0.5 * SCALE**h)),
+    "holmes-walker": ("holmes-walker", "holmes-walker"),
+    "pair": ((0.5, 1.5), lambda h: (0.5 / SCALE**h, 1.5 / SCALE**h)),
+}
+
+
+@pytest.mark.parametrize(("loss", "degree"), [("kmeans", 2), ("manhattan", 1)])
+@pytest.mark.parametrize("name", TEMPERATURES)
+def test_the_size_of_the_numbers_changes_the_units_and_nothing_else(data, name, loss, degree):
+    plain, scaled = TEMPERATURES[name]
+    other = scaled(degree) if callable(scaled) else scaled
+    one = GibbsFairClustering(2, loss=loss, inverse_temperature=plain, **SHORT)
+    two = GibbsFairClustering(2, loss=loss, inverse_temperature=other, **SHORT)
+    one.fit(data.features, sensitive_features=data.sensitive)
+    two.fit(SCALE * data.features, sensitive_features=data.sensitive).resume(3)
+    one.resume(3)
+    np.testing.assert_array_equal(one.posterior_["posterior"]["labels"], two.posterior_["posterior"]["labels"])
+    for group, variable, power in (
+        ("posterior", "lambda_c", -degree),
+        ("posterior", "lambda_f", -degree),
+        ("sample_stats", "fairlet_loss", degree),
+        ("sample_stats", "clustering_loss", degree),
+        ("sample_stats", "lp", 0),
+    ):
+        known = one.posterior_[group][variable].values
+        np.testing.assert_array_equal(two.posterior_[group][variable].values, SCALE**power * known)
+
+
+@pytest.mark.parametrize(
+    ("loss", "change", "text"),
+    [
+        ("kmeans", lambda X: 1e100 * X, "a spread whose powers a float64 can hold"),
+        ("manhattan", lambda X: 1e-200 * X, "a spread whose powers a float64 can hold"),
+        ("kmeans", lambda X: X.assign(x1=X["x1"].where(X.index != 3, 1e155)), r"1e\+155 in column 'x1'"),
+        ("kmeans", lambda X: X + 1e16, "a float64 can tell.* in column 'x1'"),
+        ("kl", lambda X: 1e50 * X.abs(), "within float32, got .* column 'x1'"),
+    ],
+)
+def test_numbers_that_cannot_be_held_are_refused_by_name(data, loss, change, text):
+    with pytest.raises(ValueError, match=text):
+        GibbsFairClustering(2, loss=loss, **SHORT).fit(change(data.features), sensitive_features=data.sensitive)
+
+
 def test_groups_in_the_place_of_y_are_not_taken_in_silence(data):
     with pytest.warns(UserWarning, match="plain clustering"):
         GibbsFairClustering(2, **SHORT).fit(data.features, data.sensitive)
