@@ -1,5 +1,6 @@
 """From a table and groups to a target, and from a target to chains that are ready to run."""
 
+import warnings
 from typing import NamedTuple
 
 import jax
@@ -8,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesfair._check import check_integer, message
-from bayesfair._units import Units, center_and_spread, check_float32, standardise
+from bayesfair._units import Units, check_float32, standardise
 from bayesfair.fairlets import (
     Capacities,
     anchor_group,
@@ -76,11 +77,13 @@ def _in_own_units(X, loss: Loss, names):
     if not degree:
         check_float32(X, names=names)
         return X, Units(np.zeros(X.shape[1]), 0)
-    spread = center_and_spread(X)[2]
-    if spread > 0 and abs(degree * np.log2(spread)) > LARGEST_LOG:
+    with warnings.catch_warnings():  # of costs that read 0: refused here, where their inverses are told too
+        warnings.simplefilter("ignore", RuntimeWarning)
+        Z, units = standardise(X, names=names, degree=degree, precision=np.float32)
+    if abs(degree * units.exponent) > LARGEST_LOG:
         rule, remedy = "have a spread whose powers a float64 can hold", "Divide every column by that."
-        raise ValueError(message("X", rule, f"a standard deviation of {spread:.3g}", remedy))
-    return standardise(X, names=names, degree=degree, precision=np.float32)
+        raise ValueError(message("X", rule, f"a standard deviation near {2.0**units.exponent:.3g}", remedy))
+    return Z, units
 
 
 def _degree(loss: Loss):
