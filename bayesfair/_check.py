@@ -66,8 +66,12 @@ def check_same_length(argument, length, other, other_length):
 def check_same_index(argument, value, other, other_value):
     """ValueError where both are pandas objects and their row indexes differ: matched by position they would mix up rows."""
     index, wanted = (getattr(part, "index", None) for part in (value, other_value))
-    if not hasattr(index, "equals") or not hasattr(wanted, "equals") or index.equals(wanted):
-        return
+    if (
+        not (hasattr(index, "equals") and hasattr(wanted, "equals"))
+        or len(index) != len(wanted)
+        or index.equals(wanted)
+    ):
+        return  # lengths that differ are another check's affair
     begins = [", ".join(map(repr, part[:3].tolist())) for part in (index, wanted)]
     got = f"one that begins with {begins[0]} where that of `{other}` begins with {begins[1]}"
     remedy = f"Pass {argument}.loc[{other}.index], or {argument}.to_numpy() where rows do match by position."

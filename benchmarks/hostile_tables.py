@@ -1,8 +1,8 @@
 """Every estimator on tables that nobody should have to fit: what it does with each. The last three columns must be 0.
 
-refused: an error of ours. survived: a right answer (of the table as it was before it was made hostile), or one with a
-warning that says what is wrong. silent: a wrong one without a word. raw: an error or a warning of another library's.
-slow: more than --limit seconds.
+refused: an error of ours, or a warning of ours before work that would take minutes. survived: a right answer (of the
+table as it was before it was made hostile), or one with a warning that says what is wrong. silent: a wrong one without
+a word. raw: an error or a warning of another library's. slow: more than --limit seconds.
 
 python benchmarks/hostile_tables.py [--only Estimator,...] [--tables name,...] [--limit 60] [--verbose]
 """
@@ -181,6 +181,7 @@ def outcome(name, make, table, limit):
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.filterwarnings("error", "[^.]*may take about", RuntimeWarning)
         try:
             est = make().fit(table.X, sensitive_features=table.sensitive)
         except KeyboardInterrupt:
@@ -194,9 +195,9 @@ def outcome(name, make, table, limit):
 
 
 def is_ours(error):
-    """Was the error raised by the package's own code, as an error of use?"""
+    """Was the error raised by the package's own code, as an error of use or as a warning before long work?"""
     frames = traceback.extract_tb(error.__traceback__)
-    return frames[-1].filename.startswith(PACKAGE) and isinstance(error, (TypeError, ValueError))
+    return frames[-1].filename.startswith(PACKAGE) and isinstance(error, (TypeError, ValueError, RuntimeWarning))
 
 
 def judged(est, table, caught):

@@ -248,7 +248,7 @@ def describe(est):
         "clustering loss": float(stats["clustering_loss"].mean()),
         "mean P(misclassified)": est.misclassification_probability_.mean(),
         "contrast with the truth": contrast(est, well.target.to_numpy()),
-        "R-hat of lp": bf.posterior.summary(est.posterior_)["r_hat"]["lp"],
+        "worst R-hat": bf.posterior.summary(est.posterior_)["r_hat"].max(),
     }
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import validate_data
 
-from bayesfair._check import check_columns, check_finite, column_names, message
+from bayesfair._check import check_columns, check_finite, column_names, message, place
 from bayesfair._units import center_and_spread, check_costs, check_resolution
 from bayesfair.engines.families import Table
 
@@ -105,11 +105,11 @@ def read_columns(estimator, X, categorical_features, *, reset) -> Columns:
         X, names = read_table(estimator, X, reset=reset)
         return Columns(X, np.empty((len(X), 0), object), names)
     rest = np.setdiff1d(np.arange(np.shape(X)[1]), where)
-    names = check_columns(X, only=rest)
+    known = check_columns(X, only=rest)
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     table = np.asarray(X, dtype=object)
-    names = [str(j) for j in rest] if names is None else [names[j] for j in rest]
-    return Columns(_numbers(table[:, rest], names), _levels(table[:, where]), names)
+    names = [str(j) for j in rest] if known is None else [known[j] for j in rest]
+    return Columns(_numbers(table[:, rest], names), _levels(table[:, where], [place(known, j) for j in where]), names)
 
 
 def categorical_positions(X, categorical_features):
@@ -152,9 +152,13 @@ def _numbers(values, names):
     return numbers
 
 
-def _levels(values):
+def _levels(values, places):
     missing = np.argwhere(values != values)
     if len(missing) or any(value is None for value in values.ravel()):
         rule, remedy = "have a level in every categorical cell", "Give missing levels a name, e.g. .fillna('unknown')."
         raise ValueError(message("X", rule, "a missing value", remedy))
+    for where, column in zip(places, values.T):
+        if len({isinstance(value, str) for value in column}) > 1:
+            rule, remedy = "hold either text or numbers in a categorical column", "Write all its levels in one way."
+            raise TypeError(message("X", rule, f"both in column {where}", remedy))
     return values

@@ -93,10 +93,18 @@ def _degree(loss: Loss):
 
 
 def in_units_of_table(problem: Problem, draws: Draws) -> Draws:
-    """Losses and inverse temperatures in the units of the table, float64; `lp`, known up to a constant, stays."""
-    degree, cost = _degree(problem.target.loss), problem.units.cost
-    losses = {name: cost(getattr(draws, name), degree) for name in ("fairlet_loss", "clustering_loss")}
-    return draws._replace(**losses, **{name: cost(getattr(draws, name), -degree) for name in ("lambda_f", "lambda_c")})
+    """Losses and inverse temperatures in the units of the table; `lp`, known up to a constant, stays."""
+    degree = _degree(problem.target.loss)
+    powers = {"fairlet_loss": degree, "clustering_loss": degree, "lambda_f": -degree, "lambda_c": -degree}
+    return draws._replace(**{name: _told(problem, getattr(draws, name), power) for name, power in powers.items()})
+
+
+def _told(problem: Problem, values, power):
+    """`values` times that power of the problem's unit, float64 where float32 cannot hold it."""
+    told = problem.units.cost(values, power)
+    with np.errstate(over="ignore", under="ignore"):
+        single = told.astype(values.dtype)
+    return single if (single.astype(float) == told).all() else told
 
 
 def _in_own_units_too(problem: Problem, inverse_temperature):

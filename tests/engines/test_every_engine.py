@@ -30,7 +30,7 @@ every_table = pytest.mark.parametrize("table", TABLES)
 
 @every_engine
 @every_table
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*fairness_error_ is infinite")
 def test_conventions_of_the_house(engine, table):
     data = TABLES[table]()
     est = clone(engine).fit(data.features, sensitive_features=data.sensitive)
@@ -49,7 +49,7 @@ def test_conventions_of_the_house(engine, table):
 
 @every_engine
 @every_table
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*fairness_error_ is infinite")
 def test_pipelines_and_polars(engine, table):
     data = TABLES[table]()
     frame = polars.DataFrame({name: data.features[name].to_numpy() for name in data.features})

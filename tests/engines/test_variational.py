@@ -222,8 +222,10 @@ def test_runs_converge_only_where_their_gradient_says_so(data, weight):
 
 def test_the_convergence_test_can_fail(data, monkeypatch):
     """Without the look at the gradient refused and tiny steps count as rest."""
+    jax.clear_caches()  # the constant is compiled into the loop
     monkeypatch.setattr(variational, "AT_REST", np.inf)
     runs = [run_at(data, 3, weight) for weight in (1e3, 1e6, 1e9)]
+    jax.clear_caches()
     assert any(run.status == CONVERGED and gap > 0.02 for run, gap in runs)
 
 
@@ -258,8 +260,12 @@ def test_no_weight_is_k_means_at_its_best():
     """README's path: a weight of 0 may not cost more than the best of k-means++ restarts, nor than larger weights."""
     data = bf.datasets.load_diabetes()
     X = ((data.features - data.features.mean()) / data.features.std()).to_numpy()
-    path = bf.engines.fairness_path(VariationalFairClustering(4), X, data.sensitive, "fairness_weight", [0, 0.1, 1, 10])
-    assert path["cost"][0] <= path["cost"].min() * (1 + 1e-4)  # `tol` is 1e-5
+    for seed in range(4):
+        est = VariationalFairClustering(4, random_state=seed)
+        path = bf.engines.fairness_path(est, X, data.sensitive, "fairness_weight", [0, 0.1, 1, 10])
+        assert (
+            path["cost"][0] <= path["cost"].min() * 1.003
+        )  # one local optimum of k-means beside another; it was 1.044
     est = VariationalFairClustering(4, fairness_weight=0.0, random_state=0).fit(X, sensitive_features=data.sensitive)
     best = min(KMeans(4, n_init=1, random_state=i).fit(X).inertia_ for i in range(10))
     assert est.cost_ <= best * 1.003  # other ten restarts

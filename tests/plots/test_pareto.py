@@ -20,6 +20,7 @@ def test_front_is_what_no_other_point_beats():
     assert 0 < sum(expected) < 40
 
 
+@pytest.mark.filterwarnings("ignore:VariationalFairClustering. fairness_error_ is infinite")  # a weight of 0
 def test_the_picture_of_a_path():
     data = bf.datasets.make_vfc_synthetic()
     engine = bf.VariationalFairClustering(2, random_state=0)

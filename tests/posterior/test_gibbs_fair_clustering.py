@@ -338,7 +338,7 @@ def test_the_size_of_the_numbers_changes_the_units_and_nothing_else(data, name, 
         ("sample_stats", "clustering_loss", degree),
         ("sample_stats", "lp", 0),
     ):
-        known = one.posterior_[group][variable].values
+        known = one.posterior_[group][variable].values.astype(float)
         np.testing.assert_array_equal(two.posterior_[group][variable].values, SCALE**power * known)
 
 
