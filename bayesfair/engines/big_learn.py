@@ -40,6 +40,7 @@ SUBSET_SIZE = 5.0  # the share of coordinates in a subset is Beta(5, 1) (Table 5
 MEMORY = 0.9  # of the running mean of the objective by which "mixing" is told
 SECONDS = 1e-9  # of a core, times d^3: an EM step of one component, most of it eigenvectors
 FARTHEST = 1e15  # of an entry from 0, where the starts are: squared distances are finite in float32
+WIDE = 100.0  # standard deviations of a column, beside which starts N(0, I) are one point
 REACH = 2.0**12  # of their means from 0, in spreads or in 1: the root of float32's precision
 SCALE = "Scale the columns to [0, 1], such as by sklearn.preprocessing.MinMaxScaler."
 WANDER_TOLERANCE, WANDER_PATIENCE = 2e-4, 20
@@ -322,6 +323,10 @@ def check_start(X, middle, names, min_eigenvalue):
     ------
     ValueError: with the column's name, where distances from 0 drown the differences within the column or are not finite;
     where all columns vary by less than the floor.
+
+    Warns
+    -----
+    UserWarning: a column so wide that all starts are alike beside it.
     """
     far = np.nanmax(np.abs(X), 0)
     if far.max() >= FARTHEST:
@@ -339,6 +344,9 @@ def check_start(X, middle, names, min_eigenvalue):
         got = f"at most {spread.max() ** 2:.3g}, in column {place(names, int(spread.argmax()))}"
         raise ValueError(message("X", rule, got, SCALE))
     check_resolution(whole, middle, spread, names=names, precision=np.float32)
+    if spread.max() > WIDE:
+        what = f"column {place(names, int(spread.argmax()))} spreads by {spread.max():.3g}, beside which all starts are alike"
+        warnings.warn(f"BigLearnMixture: {what}. Remedy: {SCALE}", UserWarning, stacklevel=5)
 
 
 @partial(jax.jit, static_argnames="missing")

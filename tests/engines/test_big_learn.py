@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
 from sklearn.mixture import GaussianMixture
@@ -224,6 +225,12 @@ def test_many_columns_are_told_before_the_work(X):
 def test_columns_that_the_start_cannot_tell_apart_are_refused(X, change, match):
     with pytest.raises(ValueError, match=match):
         BigLearnMixture(K).fit(change(X))
+
+
+def test_columns_beside_which_all_starts_are_alike_are_told():
+    X = pd.DataFrame(1e6 * np.random.default_rng(0).random((40, 2)), columns=["age", "income"])
+    with pytest.warns(UserWarning, match=r"column '(age|income)' spreads by .*MinMaxScaler"):
+        BigLearnMixture(2, max_iter=3, random_state=0).fit(X)
 
 
 @pytest.mark.filterwarnings("ignore:BigLearnMixture. no row has its largest")  # tables of any scale, fitted in haste
