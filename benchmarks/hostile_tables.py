@@ -154,8 +154,8 @@ def tables():
         "a group of one": of(FRAME, groups_of(1, 30, 29)),
         "every row a group": of(FRAME, np.arange(N)),
         "groups of 50 and 10": of(FRAME, groups_of(50, 10)),
-        "30 rows, 500 columns": many_columns(30, 500),
-        "120 rows, 2,000 columns": many_columns(120, 2_000),
+        "30 rows of 500 columns": many_columns(30, 500),
+        "120 rows of 2000 columns": many_columns(120, 2_000),
     }
 
 
