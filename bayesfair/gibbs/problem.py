@@ -31,6 +31,7 @@ from bayesfair.gibbs.target import Allocation, Target, make_target
 __all__ = ["TARGETS", "Problem", "in_units_of_table", "make_problem", "start_run"]
 
 TARGETS = ("joint", "cut", "optimal")
+LARGEST_TEMPERATURE = 1e30  # in units near the spread: sums of energies are within float32
 LARGEST_LOG = 450  # of a loss, to base 2: sums over rows and inverse temperatures have squares that a float64 holds
 
 
@@ -112,9 +113,15 @@ def _in_own_units_too(problem: Problem, inverse_temperature):
     degree, cost = _degree(problem.target.loss), problem.units.cost
     if isinstance(inverse_temperature, temperature.Dispersion):
         return inverse_temperature._replace(rate=float(cost(inverse_temperature.rate, -degree)))
-    if isinstance(inverse_temperature, tuple):
-        return tuple(float(cost(part, degree)) for part in inverse_temperature)
-    return inverse_temperature
+    if not isinstance(inverse_temperature, tuple):
+        return inverse_temperature
+    own = tuple(float(cost(part, degree)) for part in inverse_temperature)
+    if not all(1 / LARGEST_TEMPERATURE <= part <= LARGEST_TEMPERATURE for part in own):
+        spread = 2.0**problem.units.exponent
+        rule = f"suit X, whose standard deviation is near {spread:.3g}"
+        remedy = f"Pass numbers near {cost(1.0, -degree):.1g}, or 'dispersion'."
+        raise ValueError(message("inverse_temperature", rule, inverse_temperature, remedy))
+    return own
 
 
 def _fewer_clusters(groups, held: Capacities, composition):

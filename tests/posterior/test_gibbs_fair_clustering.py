@@ -357,6 +357,12 @@ def test_numbers_that_cannot_be_held_are_refused_by_name(data, loss, change, tex
         GibbsFairClustering(2, loss=loss, **SHORT).fit(change(data.features), sensitive_features=data.sensitive)
 
 
+def test_temperatures_that_do_not_suit_the_size_of_the_numbers_are_refused(data):
+    est = GibbsFairClustering(2, inverse_temperature=(1.0, 1.0), **SHORT)
+    with pytest.raises(ValueError, match=r"suit X, whose standard deviation is near \d\.\d+e\+20.* near \de-41"):
+        est.fit(1e20 * data.features, sensitive_features=data.sensitive)
+
+
 def test_groups_in_the_place_of_y_are_not_taken_in_silence(data):
     with pytest.warns(UserWarning, match="plain clustering"):
         GibbsFairClustering(2, **SHORT).fit(data.features, data.sensitive)
