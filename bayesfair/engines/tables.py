@@ -1,5 +1,6 @@
 """Tables of continuous and categorical columns, encoded for mixtures: chosen by name, position, mask or dtype."""
 
+from numbers import Real
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -115,7 +116,7 @@ def read_columns(estimator, X, categorical_features, *, reset) -> Columns:
 def categorical_positions(X, categorical_features):
     names = column_names(X) or []
     if categorical_features is None:
-        where = np.array([j for j, name in enumerate(names) if not _is_numeric(X[name].dtype)], int)
+        where = np.array([j for j, name in enumerate(names) if not _is_numeric(X[name])], int)
         dates = [names[j] for j in where if _is_date(X[names[j]].dtype)]
         if dates:
             remedy = "Turn dates into numbers, drop the column, or name it in categorical_features."
@@ -135,10 +136,13 @@ def categorical_positions(X, categorical_features):
     raise ValueError(message("categorical_features", rule, repr(categorical_features), "None goes by dtype."))
 
 
-def _is_numeric(dtype):
-    """pandas and polars alike; booleans count as levels."""
+def _is_numeric(column):
+    """By dtype, pandas and polars alike, and by content where the dtype says "object"; booleans count as levels."""
+    dtype = column.dtype
     if hasattr(dtype, "is_numeric"):
         return dtype.is_numeric()
+    if getattr(dtype, "kind", "O") == "O" and str(dtype) == "object":
+        return all(isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) for value in column)
     return getattr(dtype, "kind", "O") in "iuf"
 
 

@@ -1,15 +1,18 @@
 """`BayesianFairMixture`: the NumPyro fair mixtures behind scikit-learn's interface, their posterior as an ArviZ tree."""
 
+import warnings
 from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._check import check_integer, check_number, check_same_index, message
+from bayesfair._check import check_integer, check_number, check_same_index, message, place
+from bayesfair._units import center_and_spread
 from bayesfair.engines.base import check_distinct
 from bayesfair.engines.tables import Encoder, categorical_positions, encoder_of, fit_encoder, read_columns
 from bayesfair.fairness import Groups, gap, groups_for_fit
@@ -27,6 +30,7 @@ from bayesfair.posterior.verdict import warn_of_disagreement
 __all__ = ["BayesianFairMixture"]
 
 STATE = "sampler_state"
+SPREADS = 1e-12, 1e12  # of columns: the model computes with their squares in float32
 POINTWISE = 50_000_000  # log-likelihoods kept at most: 200 MB
 
 
@@ -122,6 +126,7 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         check_same_index("sensitive_features", sensitive_features, "X", X)
         columns = read_columns(self, X, self.categorical_features, reset=True)
         groups = groups_for_fit(sensitive_features, len(columns.continuous))
+        _check_spreads(columns.continuous, columns.names)
         self._encoder = fit_encoder(columns, one_scale=False)
         x, codes = columns.continuous, self._encoder.codes(columns.categorical)
         check_integer(
@@ -263,6 +268,11 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         if leaves:
             tree[STATE] = state_dataset(leaves)
         self._adopt(tree, problem)
+        empty = np.setdiff1d(np.arange(self.n_components), self.labels_).tolist()
+        if empty:
+            what = f"no row is most often in components {empty}, which are empty in some draws"
+            remedy = "ask for fewer components"
+            warnings.warn(f"{type(self).__name__}: {what}. Remedy: {remedy}.", ConvergenceWarning, stacklevel=4)
 
     def _adopt(self, tree, problem):
         """Take the tree as this estimator's posterior; everything that ends in an underscore is read from it."""
@@ -392,3 +402,14 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         problem = self._problem(x, codes, Groups(group, tuple(names["groups"])))
         self._adopt(tree, problem)
         return self
+
+
+def _check_spreads(x, names):
+    """ValueError, with the column's name, where a column of x (N, d) spreads by more or less than SPREADS allows."""
+    spread = center_and_spread(x)[1] if x.shape[1] else np.ones(0)
+    outside = (spread > 0) & ((spread < SPREADS[0]) | (spread > SPREADS[1]))
+    if outside.any():
+        column = int(outside.argmax())
+        got = f"a standard deviation of {spread[column]:.3g} in column {place(names, column)}"
+        remedy = "Divide that column by it, such as by sklearn.preprocessing.StandardScaler."
+        raise ValueError(message("X", f"spread by {SPREADS[0]:g} to {SPREADS[1]:g} in every column", got, remedy))

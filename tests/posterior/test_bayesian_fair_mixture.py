@@ -201,6 +201,7 @@ BAD = [
     ({}, {"sensitive_features": ["F"] * 90}, "at least two groups"),
     ({}, {"sensitive_features": GROUPS[:5]}, "one entry per row"),
     ({}, {"X": TABLE.assign(age=np.nan)}, "be finite"),
+    ({}, {"X": TABLE.assign(age=1e20 * TABLE["age"])}, "a standard deviation of .* in column 'age'"),
     ({}, {"X": TABLE[:0], "sensitive_features": GROUPS[:0]}, "minimum|at least|0 sample"),
     ({}, {"X": TABLE[["age"]] * 0}, "distinct rows"),
 ]
