@@ -107,7 +107,7 @@ def tables():
         "one entry 1e10": outlier(1e10),
         "one entry 1e155": outlier(1e155),
         "one entry 1e300": outlier(1e300),
-        "columns 1e-8 to 1e8": of(FRAME * [1e-8, 1, 1e8], plain=PLAIN * [1e-16, 1e-8, 1]),
+        "columns 1e-8 to 1e8": of(FRAME * [1e-8, 1, 1e8], plain=PLAIN * [1e-8, 1, 1e8]),
         "nanoseconds": of(FRAME.assign(age=nanoseconds + 1_700_000_000_000_000_000), plain=PLAIN * [1, 1e-9, 1e-9]),
         "constant column": of(FRAME.assign(age=3.0)),
         "all constant": refused(FRAME * 0 + 5),
