@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
 import numpy as np
 import pandas as pd
 import polars
@@ -273,6 +274,7 @@ def main():
             continue
         found = {table: outcome(name, make, chosen[table], arguments.limit) for table in chosen}
         rows[name] = Counter(kind for kind, _ in found.values())
+        jax.clear_caches()  # programs hold memory maps, of which a process has 65,530
         for table, (kind, text) in found.items():
             if arguments.verbose or kind in OUTCOMES[2:]:
                 print(f"{name:32s} {table:26s} {kind:9s} {text[:300]}", flush=True)
