@@ -22,7 +22,7 @@ def fairness_path(estimator, X, sensitive_features, parameter, values):
     >>> import bayesfair as bf
     >>> data = bf.datasets.make_vfc_synthetic()
     >>> engine = bf.VariationalFairClustering(2, random_state=0)
-    >>> path = bf.engines.fairness_path(engine, data.features, data.sensitive, "fairness_weight", [0.0, 10.0])
+    >>> path = bf.engines.fairness_path(engine, data.features, data.sensitive, "fairness_weight", [3.0, 30.0])
     >>> bool(path["gap"].is_monotonic_decreasing)
     True
     """

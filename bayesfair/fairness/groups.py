@@ -61,7 +61,7 @@ def merge_small_groups(sensitive, min_group_size, *, name="other"):
     ------
     ValueError: fewer than two groups would be left, or a larger group has that `name`.
 
-    >>> merge_small_groups(["a"] * 5 + ["b"] * 4 + ["c", "d"], 3).names
+    >>> merge_small_groups(["a"] * 5 + ["b"] * 4 + ["c", "d"], 2).names
     ('a', 'b', 'other')
     """
     groups = encode_groups(sensitive, argument="sensitive")
