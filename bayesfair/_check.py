@@ -123,8 +123,9 @@ def check_columns(X, *, argument="X", only=None):
     table of rows and columns, complex numbers.
     """
     names = column_names(X, argument=argument)
-    _check_shape(X if names is not None else _array_of(X, argument), argument)
-    for column, values in _doubtful_columns(X, names, argument):
+    table = X if names is not None else _array_of(X, argument)
+    _check_shape(table, argument)
+    for column, values in _doubtful_columns(table, names):
         if only is None or column in only:
             _check_numbers(values, argument, place(names, column))
     return names
@@ -147,13 +148,12 @@ def _check_shape(table, argument):
         raise ValueError(message(argument, "hold real numbers", "complex ones", remedy))
 
 
-def _doubtful_columns(X, names, argument):
-    """(position, values) of the columns whose type does not say that they hold numbers."""
+def _doubtful_columns(table, names):
+    """(position, values) of the columns of a data frame, or of an array (N, d), whose type does not say that they hold
+    numbers."""
     if names is None:
-        array = _array_of(X, argument)
-        wanted = array.ndim == 2 and array.dtype.kind not in "biufc"
-        return enumerate(array.T) if wanted else ()
-    series = ((j, X[name]) for j, name in enumerate(names))
+        return () if table.dtype.kind in "biufc" else enumerate(table.T)
+    series = ((j, table[name]) for j, name in enumerate(names))
     return ((j, np.asarray(one)) for j, one in series if not _holds_numbers(one.dtype))
 
 
