@@ -11,13 +11,25 @@ try:
 except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "unknown"
 
-_ROOMS = ("datasets", "fairness", "fairlets", "gibbs", "engines", "models", "posterior", "plots", "reports", "cli")
+_ROOMS = (
+    "datasets",
+    "fairness",
+    "fairlets",
+    "gibbs",
+    "engines",
+    "models",
+    "posterior",
+    "estimators",
+    "plots",
+    "reports",
+    "cli",
+)
 _HOMES = {
-    "BayesianFairMixture": "bayesfair.posterior",
+    "BayesianFairMixture": "bayesfair.estimators",
     "BigLearnMixture": "bayesfair.engines",
     "FairMixture": "bayesfair.engines",
     "FairletKMeans": "bayesfair.engines",
-    "GibbsFairClustering": "bayesfair.posterior",
+    "GibbsFairClustering": "bayesfair.estimators",
     "TiltedKMeans": "bayesfair.engines",
     "VariationalFairClustering": "bayesfair.engines",
     "report": "bayesfair.reports",

@@ -10,7 +10,19 @@ import pytest
 import bayesfair
 
 ROOT = Path(bayesfair.__file__).parent
-ORDER = ("datasets", "fairness", "fairlets", "gibbs", "engines", "models", "posterior", "plots", "reports", "cli")
+ORDER = (
+    "datasets",
+    "fairness",
+    "fairlets",
+    "gibbs",
+    "engines",
+    "models",
+    "posterior",
+    "estimators",
+    "plots",
+    "reports",
+    "cli",
+)
 SIBLINGS = {frozenset({"datasets", "fairness"})}
 HEAVY = ("jax", "numpyro", "arviz", "xarray", "ot", "pandas", "sklearn", "matplotlib", "scipy")
 FILES = sorted(ROOT.rglob("*.py"))

@@ -12,6 +12,7 @@ from bayesfair.gibbs.losses import (
     resolve_loss,
 )
 from bayesfair.gibbs.problem import in_units_of_table, make_problem, start_run
+from bayesfair.gibbs.replicas import exchange, ladder
 from bayesfair.gibbs.run import Run, draw, warm_up
 from bayesfair.gibbs.temperature import Dispersion, resolve_temperature
 
@@ -28,7 +29,9 @@ __all__ = [
     "Run",
     "concatenate",
     "draw",
+    "exchange",
     "in_units_of_table",
+    "ladder",
     "make_problem",
     "resolve_loss",
     "resolve_temperature",

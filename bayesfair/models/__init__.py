@@ -1,6 +1,7 @@
 """Fair mixtures for NumPyro: model functions, the label sweep, replica exchange over the fairness weight, checks."""
 
-from bayesfair.models.exchange import ReplicaExchange, ladder
+from bayesfair.gibbs import ladder
+from bayesfair.models.exchange import ReplicaExchange
 from bayesfair.models.labels import labelled_kernel
 from bayesfair.models.mixtures import (
     Prior,

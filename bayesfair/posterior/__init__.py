@@ -1,7 +1,5 @@
 """The posterior over clusterings: the tree that holds it, and every summary of it."""
 
-from importlib import import_module
-
 from bayesfair.posterior.co_clustering_probability import (
     co_clustering,
     co_clustering_columns,
@@ -23,15 +21,8 @@ from bayesfair.posterior.partitions import (
 from bayesfair.posterior.relabelling import relabel
 from bayesfair.posterior.tree import build_tree
 
-_ESTIMATORS = {
-    "BayesianFairMixture": "bayesfair.posterior.bayesian_fair_mixture",
-    "GibbsFairClustering": "bayesfair.posterior.gibbs_fair_clustering",
-}
-
 __all__ = [
-    "BayesianFairMixture",
     "CredibleBall",
-    "GibbsFairClustering",
     "binder_partition",
     "build_tree",
     "check_destination",
@@ -51,9 +42,3 @@ __all__ = [
     "vi_partition",
     "write_tree",
 ]
-
-
-def __getattr__(name):
-    if name in _ESTIMATORS:  # they load JAX, which no summary needs
-        return getattr(import_module(_ESTIMATORS[name]), name)
-    raise AttributeError(f"module 'bayesfair.posterior' has no attribute {name!r}")

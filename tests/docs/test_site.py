@@ -38,7 +38,7 @@ def test_every_room_has_a_page():
     assert all(f"\n{room}\n" in index for room in ROOMS)
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", [room for room in ROOMS if room != "estimators"])
 def test_every_public_name_is_in_a_table_of_its_page_once(room):
     expected = set(import_module(f"bayesfair.{room}").__all__) - ESTIMATORS
     names = names_on(room)

@@ -12,7 +12,9 @@ from numpyro.infer import HMC, MCMC, NUTS
 from numpyro.infer.util import log_density
 
 import bayesfair as bf
-from bayesfair.models import exchange
+from bayesfair.gibbs import exchange, ladder, replicas
+from bayesfair.gibbs.replicas import swap
+from bayesfair.models.exchange import BETA, ReplicaExchange, tempered
 
 BETAS = np.array([0.2, 0.5, 1.0])
 ENERGY = np.array([0.0, 0.7, 2.5, 4.0])  # V of the four states a replica may be in
@@ -36,7 +38,7 @@ def swap_matrix(probability):
 
 def share_of_swaps(a, b, betas, rounds=4_000):
     energies, keys = jnp.array([ENERGY[a], ENERGY[b]]), jax.random.split(jax.random.key(0), rounds)
-    return float(jax.vmap(lambda key: exchange.swap(key, energies, jnp.asarray(betas), 0)[1])(keys).mean())
+    return float(jax.vmap(lambda key: swap(key, energies, jnp.asarray(betas), 0)[1])(keys).mean())
 
 
 def test_swaps_leave_the_joint_law_invariant():
@@ -58,9 +60,9 @@ def test_swaps_leave_the_joint_law_invariant():
 
 def test_rounds_only_permute():
     energy = jnp.array([5.0, 1.0, 3.0, 0.0, 2.0])
-    betas = jnp.asarray(exchange.ladder(60))[-5:]
+    betas = jnp.asarray(ladder(60))[-5:]
     for seed in range(5):
-        order, accepted = exchange.exchange(jax.random.key(seed), energy[: len(betas)], betas)
+        order, accepted = exchange(jax.random.key(seed), energy[: len(betas)], betas)
         assert sorted(order.tolist()) == list(range(len(betas)))
         assert ((accepted >= 0) & (accepted <= 1)).all()
 
@@ -68,7 +70,7 @@ def test_rounds_only_permute():
 @pytest.mark.parametrize("bad", [[1.0], [0.5, 0.2, 1.0], [0.1, 0.9], [-0.1, 1.0]])
 def test_bad_ladders_are_refused(bad):
     with pytest.raises(ValueError, match="`inverse_temperatures` must be"):
-        exchange.ReplicaExchange(NUTS(bf.models.fair_gaussian_mixture), bad)
+        ReplicaExchange(NUTS(bf.models.fair_gaussian_mixture), bad)
 
 
 # One feature, two components, everything known but the two means: a posterior to integrate on a grid.
@@ -120,7 +122,7 @@ TOLERANCE = np.array([0.05, 0.06, 0.05])  # four standard errors at the effectiv
 
 def test_replica_exchange_agrees_with_integration(grid):
     assert 0.05 < moments(grid)[0] < 0.95  # both orders of the components count
-    kernel = exchange.ReplicaExchange(HMC(MODEL, num_steps=8, trajectory_length=None), [0.1, 0.3, 0.6, 1.0])
+    kernel = ReplicaExchange(HMC(MODEL, num_steps=8, trajectory_length=None), [0.1, 0.3, 0.6, 1.0])
     assert (np.abs(moments(sample(kernel)) - moments(grid)) < TOLERANCE).all()
 
 
@@ -131,8 +133,8 @@ def test_the_integration_test_can_fail(grid, monkeypatch):
         accepted = jnp.arange(len(betas) - 1) % 2 == parity
         return jnp.arange(len(betas)) + jnp.append(accepted, False) - jnp.insert(accepted, 0, False), accepted
 
-    monkeypatch.setattr(exchange, "swap", always)
-    kernel = exchange.ReplicaExchange(HMC(MODEL, num_steps=8, trajectory_length=None), [0.1, 0.3, 0.6, 1.0])
+    monkeypatch.setattr(replicas, "swap", always)
+    kernel = ReplicaExchange(HMC(MODEL, num_steps=8, trajectory_length=None), [0.1, 0.3, 0.6, 1.0])
     assert (np.abs(moments(sample(kernel, 1_000)) - moments(grid)) > TOLERANCE).any()
 
 
@@ -141,12 +143,12 @@ def test_tempering_multiplies_the_observed_sites_alone():
     settings = {**SETTINGS, "fairness_weight": 0.0}
 
     def density(beta, groups, settings):
-        model = exchange.tempered(MODEL)
-        return float(log_density(model, (X, groups), {**settings, exchange.BETA: beta}, values)[0])
+        model = tempered(MODEL)
+        return float(log_density(model, (X, groups), {**settings, BETA: beta}, values)[0])
 
     prior, half, whole = (density(beta, GROUPS, SETTINGS) for beta in (0.0, 0.5, 1.0))
     assert half == pytest.approx((prior + whole) / 2, rel=1e-5)
     assert whole == pytest.approx(float(log_density(MODEL, (X, GROUPS), SETTINGS, values)[0]), rel=1e-6)
     base = numpyro.distributions.Normal(0, 1.5).log_prob(values["means_base"]).sum()
-    known = log_density(exchange.tempered(MODEL), (X, None), {**settings, exchange.BETA: 0.0}, values)[0]
+    known = log_density(tempered(MODEL), (X, None), {**settings, BETA: 0.0}, values)[0]
     assert float(known) == pytest.approx(float(base), rel=1e-5)

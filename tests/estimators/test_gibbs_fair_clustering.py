@@ -15,9 +15,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
 from bayesfair import gibbs
+from bayesfair.estimators import GibbsFairClustering
+from bayesfair.estimators.gibbs_fair_clustering import _draws_of
 from bayesfair.gibbs import DissimilarityLoss
-from bayesfair.posterior import GibbsFairClustering
-from bayesfair.posterior.gibbs_fair_clustering import _draws_of
 from bayesfair.posterior.saved import plain, restored
 
 SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 10, "random_state": 0, "progress_bar": False}

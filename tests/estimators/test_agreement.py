@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bayesfair as bf
-from bayesfair.posterior import GibbsFairClustering
+from bayesfair.estimators import GibbsFairClustering
 
 RUN = {"num_chains": 4, "num_warmup": 300, "num_draws": 700, "random_state": 0, "progress_bar": False}
 

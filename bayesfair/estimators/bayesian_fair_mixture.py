@@ -16,8 +16,8 @@ from bayesfair._units import center_and_spread
 from bayesfair.engines.base import check_distinct
 from bayesfair.engines.tables import Encoder, categorical_positions, encoder_of, fit_encoder, read_columns
 from bayesfair.fairness import Groups, gap, groups_for_fit
+from bayesfair.gibbs import ladder
 from bayesfair.models import inference, sampling, starts
-from bayesfair.models.exchange import ladder
 from bayesfair.models.mixtures import SMOOTHING, Prior
 from bayesfair.models.starts import STARTS
 from bayesfair.posterior.co_clustering_probability import misclassification_probability

@@ -1,0 +1,17 @@
+"""The samplers behind scikit-learn's interface: settings in, tree out. Each is loaded when it is asked for: NumPyro takes
+seconds."""
+
+from importlib import import_module
+
+_HOMES = {
+    "BayesianFairMixture": "bayesfair.estimators.bayesian_fair_mixture",
+    "GibbsFairClustering": "bayesfair.estimators.gibbs_fair_clustering",
+}
+
+__all__ = ["BayesianFairMixture", "GibbsFairClustering"]
+
+
+def __getattr__(name):
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'bayesfair.estimators' has no attribute {name!r}")
