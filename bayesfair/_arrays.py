@@ -2,7 +2,7 @@
 
 import numpy as np
 
-__all__ = ["namespace", "short_sum"]
+__all__ = ["namespace", "short_sum", "stack", "unstack"]
 
 WRITTEN_OUT = 32  # longest axis that `short_sum` writes out; beyond it compilation takes longer and the gain shrinks
 
@@ -23,3 +23,19 @@ def short_sum(terms, axis=-1):
         return terms.sum(axis)
     before = (slice(None),) * (axis % terms.ndim)
     return sum(terms[(*before, j)] for j in range(1, terms.shape[axis])) + terms[(*before, 0)]
+
+
+def stack(trees):
+    """Trees of arrays (states of single runs, chains, replicas) as one whose arrays have a leading axis."""
+    import jax
+    import jax.numpy as jnp
+
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def unstack(tree):
+    """The list of trees that `stack` made one of."""
+    import jax
+
+    leaves, structure = jax.tree.flatten(tree)
+    return [structure.unflatten(parts) for parts in zip(*leaves, strict=True)]

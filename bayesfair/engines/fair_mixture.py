@@ -10,11 +10,12 @@ from scipy.special import logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from bayesfair._arrays import stack
 from bayesfair._check import check_integer, check_number, check_same_index, message
 from bayesfair.engines.base import Engine, kmeans_centers, warn_of_work
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Table, unpack_factor
 from bayesfair.engines.fmc import Ascent, Problem, Rows, Rule, bounds_by_size, cluster_gaps, membership, start_state
-from bayesfair.engines.optimize import minimize, stack
+from bayesfair.engines.optimize import minimize
 from bayesfair.engines.tables import fit_encoder, read_columns
 from bayesfair.fairness import gap
 

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._progress import progress
 
-__all__ = ["Outcome", "converged_or_warn", "minimize", "stack"]
+__all__ = ["Outcome", "converged_or_warn", "minimize"]
 
 CHUNK = 25  # iterations between two looks at the progress bar and at Ctrl-C
 RUNNING, CONVERGED, NOT_FINITE = 0, 1, 2
@@ -110,11 +110,6 @@ def _chunk(step, problem, progress, tol, patience, most, length):
     blank = jnp.full((progress.loss.shape[0], length), jnp.nan, progress.loss.dtype)
     _, progress, trace = jax.lax.while_loop(go_on, one, (0, progress, blank))
     return progress, trace
-
-
-def stack(states):
-    """States of single runs, stacked to a batch."""
-    return jax.tree.map(lambda *parts: jnp.stack(parts), *states)
 
 
 def converged_or_warn(outcome: Outcome, estimator, remedy) -> bool:

@@ -17,11 +17,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesfair._arrays import short_sum
+from bayesfair._arrays import short_sum, stack
 from bayesfair._check import check_integer, check_number, message
 from bayesfair._units import center_and_spread, check_costs, standardise
 from bayesfair.engines.base import Engine, check_distinct, nearest_center
-from bayesfair.engines.optimize import minimize, stack
+from bayesfair.engines.optimize import minimize
 
 __all__ = ["TiltedKMeans"]
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from bayesfair._arrays import stack
 from bayesfair._check import check_integer, check_number, message
 from bayesfair._units import standardise
 from bayesfair.engines.base import Engine, kmeans_centers, nearest_center, relocate_empty
@@ -309,7 +310,7 @@ class VariationalFairClustering(Engine):
         for first in range(0, len(starts), size):
             batch = slice(first, first + size)
             some = [start_state(descent, problem, *one) for one in zip(starts[batch], weights[batch], others[batch])]
-            state = jax.tree.map(lambda *leaves: jnp.stack(leaves), *some)
+            state = stack(some)
             settings = {"max_iter": self.max_iter, "tol": self.tol, "patience": PATIENCE}
             parts.append(minimize(descent, problem, state, progress_bar=self.progress_bar, **settings))
         return concatenate(parts)

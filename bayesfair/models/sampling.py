@@ -1,6 +1,5 @@
 """Running a NumPyro kernel: compiled once, chains in threads or vectorised, in chunks that Ctrl-C cannot lose."""
 
-import operator
 import os
 import warnings
 from collections.abc import Callable
@@ -8,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from bayesfair._arrays import stack, unstack
 from bayesfair._check import message
 from bayesfair._progress import progress
 
@@ -65,7 +64,7 @@ def advance(chains: Chains, num_steps, description=None, progress_bar=False, *, 
 
     With `keep` Ctrl-C ends it after the last chunk that all chains have finished, and that much is returned.
     """
-    states, kept = _split(chains.states, chains.num_chains), []
+    states, kept = unstack(chains.states), []
     lengths = [CHUNK] * (num_steps // CHUNK) + [num_steps % CHUNK] * (num_steps % CHUNK > 0)
     with progress(num_steps, description, progress_bar) as bar:
         try:
@@ -78,23 +77,15 @@ def advance(chains: Chains, num_steps, description=None, progress_bar=False, *, 
                 raise
             warnings.warn(f"Interrupted after {len(kept) * CHUNK} iterations: they are kept.", RuntimeWarning, 2)
     parts = jax.tree.map(lambda *leaves: np.concatenate(leaves, 1), *kept) if kept else None
-    return chains._replace(states=_stack(states)), parts
+    return chains._replace(states=stack(states)), parts
 
 
 def _chunk(chains, states, length):
     if chains.method == "vectorized":
-        stacked, collected = chains.step(_stack(states), length)
-        return _split(stacked, chains.num_chains), jax.tree.map(np.asarray, collected)
+        stacked, collected = chains.step(stack(states), length)
+        return unstack(stacked), jax.tree.map(np.asarray, collected)
     workers = min(chains.num_chains, os.cpu_count() or 1) if chains.method == "parallel" else 1
     with ThreadPoolExecutor(workers) as pool:
         done = list(pool.map(lambda state: jax.block_until_ready(chains.step(state, length)), states))
     collected = [jax.tree.map(np.asarray, one) for _, one in done]
     return [state for state, _ in done], jax.tree.map(lambda *leaves: np.stack(leaves), *collected)
-
-
-def _split(states, num_chains):
-    return [jax.tree.map(operator.itemgetter(c), states) for c in range(num_chains)]
-
-
-def _stack(states):
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpyro.infer.util import unconstrain_fn
 
+from bayesfair._arrays import stack
 from bayesfair.engines import FairMixture
 from bayesfair.engines.families import Family
 from bayesfair.models.rows import Units, indicators
@@ -95,7 +96,7 @@ def _spread(covariance_type, within, weights):
 
 def unconstrained(model, args, kwargs, starts):
     """`init_params` of NumPyro: the starts' sites stacked, on the unconstrained scale."""
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
+    stacked = stack(starts)
     with warnings.catch_warnings():  # NumPyro thinks that the labels are to be enumerated; they are given
         warnings.simplefilter("ignore", FutureWarning)
         return jax.jit(jax.vmap(lambda sites: unconstrain_fn(model, args, kwargs, sites)))(stacked)

@@ -13,11 +13,12 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
+from bayesfair._arrays import stack
 from bayesfair.engines import fair_mixture
 from bayesfair.engines.fair_mixture import FairMixture, _fair_rows
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family
 from bayesfair.engines.fmc import Ascent, Problem, Rule, cluster_gaps, penalty, start_state
-from bayesfair.engines.optimize import minimize, stack
+from bayesfair.engines.optimize import minimize
 from bayesfair.engines.tables import Columns, fit_encoder
 from bayesfair.fairness import encode_groups
 
