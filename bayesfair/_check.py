@@ -1,8 +1,10 @@
 """Errors that say the argument, the rule, the value and the remedy; checks that every room shares."""
 
 import math
+import warnings
 from collections import Counter
 from numbers import Integral, Real
+from pathlib import Path
 
 import numpy as np
 
@@ -18,12 +20,20 @@ __all__ = [
     "column_names",
     "message",
     "place",
+    "tell",
 ]
+
+PACKAGE = str(Path(__file__).parent)
 
 
 def message(argument, rule, value, remedy):
     """The one shape of an error: "`argument` must rule, got value. Remedy." """
     return f"`{argument}` must {rule}, got {value}. {remedy}"
+
+
+def tell(text, category=UserWarning):
+    """A warning at the first line of code that is not the package's own."""
+    warnings.warn(text, category, skip_file_prefixes=(PACKAGE,))
 
 
 def check_integer(argument, value, *, minimum=1, maximum=None, remedy="Pass a whole number in that range."):

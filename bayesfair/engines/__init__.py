@@ -1,20 +1,24 @@
 """Point-estimate engines, one file per paper, on one template (`base`), one loop (`optimize`) and one file of mixture
 mathematics (`families`)."""
 
-from bayesfair.engines.base import Engine, check_distinct
+from bayesfair.engines.base import Data, Engine, check_distinct
 from bayesfair.engines.big_learn import BigLearnMixture
+from bayesfair.engines.checks import check_engine
 from bayesfair.engines.fair_mixture import FairMixture
 from bayesfair.engines.fairlet_kmeans import FairletKMeans, cluster_fairlets
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Table, pack_factor, sample_rows
 from bayesfair.engines.fmc import cluster_gaps, membership
+from bayesfair.engines.mixture import MixtureEngine
 from bayesfair.engines.optimize import Outcome, minimize
 from bayesfair.engines.path import fairness_path
 from bayesfair.engines.tables import (
+    Columns,
     Encoder,
     categorical_positions,
     encoder_of,
     fit_encoder,
     read_columns,
+    read_groups,
     read_table,
 )
 from bayesfair.engines.tilted_kmeans import TiltedKMeans
@@ -24,18 +28,22 @@ from bayesfair.fairness import gaps_of_shares
 __all__ = [
     "COVARIANCE_TYPES",
     "BigLearnMixture",
+    "Columns",
     "Components",
+    "Data",
     "Encoder",
     "Engine",
     "FairMixture",
     "FairletKMeans",
     "Family",
+    "MixtureEngine",
     "Outcome",
     "Table",
     "TiltedKMeans",
     "VariationalFairClustering",
     "categorical_positions",
     "check_distinct",
+    "check_engine",
     "cluster_fairlets",
     "cluster_gaps",
     "encoder_of",
@@ -46,6 +54,7 @@ __all__ = [
     "minimize",
     "pack_factor",
     "read_columns",
+    "read_groups",
     "read_table",
     "sample_rows",
 ]

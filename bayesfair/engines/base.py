@@ -1,72 +1,141 @@
-"""What the five estimators share: their data, how a run's outcome is told, prediction."""
+"""The template of every engine: `fit` and `predict` are written here, once, and so is what several engines need."""
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._check import check_integer, check_same_index, message
-from bayesfair._units import Units
-from bayesfair.engines.optimize import Outcome, converged_or_warn
-from bayesfair.engines.tables import read_table
-from bayesfair.fairness import Groups, groups_for_fit
+from bayesfair._check import check_integer, check_number, message, tell
+from bayesfair._units import Units, standardise
+from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
+from bayesfair.engines.tables import Columns, read_columns, read_groups
+from bayesfair.fairness import Groups
 
 __all__ = ["Data", "Engine", "check_distinct", "kmeans_centers", "nearest_center", "relocate_empty", "warn_of_work"]
 
 LONG = 60.0  # seconds of work that a user is warned of
-
 FARTHEST = 1e150  # from the middle of the training rows, in units of their spread: squares are finite
 
 
 class Data(NamedTuple):
-    """A checked table, its groups and the names of its columns; `seed` drives everything random in a fit."""
+    """What a fit is given: checked columns, groups, and the seed that drives everything random in it."""
 
-    X: Float[np.ndarray, "obs dim"]
+    columns: Columns
     groups: Groups
     seed: int
-    names: list | None = None
+
+    @property
+    def X(self):
+        """The continuous columns, float64 (N, d)."""
+        return self.columns.continuous
 
 
 class Engine(ClusterMixin, BaseEstimator):
-    """A clustering estimator that takes `sensitive_features`; subclasses write `fit` and `_assign`."""
+    """A clustering estimator that takes `sensitive_features`; subclass it and write four methods.
+
+    `problem(data)`: the data as a tuple of arrays, the argument of compiled programs. `starts(problem, data)`: a batch of
+    states, the leading axis of whose arrays counts runs. `step(problem, state) -> (state, loss)`: an iteration of one
+    run, see `minimize`. `report(outcome, problem, data)`: sets `labels_` and whatever else was found.
+
+    `step` is a static method, or a property that gives a frozen dataclass of the settings that shape the program: equal
+    settings must give equal steps, for what is compiled is kept by step. An engine of several stages also writes `solve`.
+
+    Attributes
+    ----------
+    parts: the argument that says how many clusters there are, None for an engine that finds out. uses_groups: false
+    where every row is treated alike whatever its group. patience: quiet iterations in a row at which a run ends.
+    monotone: false where `objective_trace_` may get worse on its way, as with random mini-batches. remedy: what helps a
+    run that did not converge.
+    """
 
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
+    parts = "n_clusters"
+    uses_groups = True
+    patience = 1
+    monotone = True
+    remedy = "raise max_iter or tol."
 
-    def _data(
-        self, X, sensitive_features, n_clusters, name="n_clusters", *, fair=True, allow_nan=False, **merging
-    ) -> Data:
-        """X as float64, groups and a seed. `fair=False`: groups are not used, so that leaving them out is silent.
+    def fit(self, X, y=None, *, sensitive_features=None):
+        """Cluster a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q).
 
-        `merging`: of small groups, as `groups_for_fit` takes it.
+        Without groups, an engine that uses them warns and clusters without fairness. Ctrl-C keeps the solution so far.
+
+        Raises
+        ------
+        TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
         """
-        check_same_index("sensitive_features", sensitive_features, "X", X)
-        X, names = read_table(self, X, reset=True, allow_nan=allow_nan)
-        return self._data_of(X, sensitive_features, n_clusters, name, fair=fair, names=names, **merging)
-
-    def _data_of(self, X, sensitive_features, n_clusters, name, *, fair=True, names=None, **merging) -> Data:
-        """`_data`, of a table that has been checked."""
-        if fair or sensitive_features is not None:
-            groups = groups_for_fit(sensitive_features, len(X), **merging)
-        else:
-            groups = Groups(np.zeros(len(X), np.int32), ("everyone",))
-        remedy = f"There are {len(X)} rows (n_samples = {len(X)}): ask for fewer."
-        check_integer(name, n_clusters, maximum=len(X), remedy=remedy)
-        return Data(X, groups, int(check_random_state(self.random_state).randint(2**31 - 1)), names)
-
-    def _record(self, outcome: Outcome, remedy, sign=1):
-        """n_iter_, converged_, objective_trace_ (of `sign` times the loss) from one run; warns if it did not converge."""
+        check_shared_settings(self)
+        self.check_settings()
+        data = self._data(X, sensitive_features)
+        problem = self.problem(data)
+        outcome = self.solve(problem, data)
+        self.converged_ = converged_or_warn(outcome, self, self.remedy)
         self.n_iter_ = outcome.n_iter
-        self.objective_trace_ = sign * np.asarray(outcome.trace, np.float64)
-        self.converged_ = converged_or_warn(outcome, self, remedy)
+        self.report(outcome, problem, data)
+        self.objective_trace_ = self.objective_of(np.asarray(outcome.trace, np.float64))
+        return self
 
     def predict(self, X):
         """The cluster of every row, int (N,); row by row, so that balance is not promised for new rows."""
         check_is_fitted(self)
-        return self._assign(read_table(self, X, reset=False)[0])
+        return self.assign(self.read(X, reset=False))
+
+    def _data(self, X, sensitive_features) -> Data:
+        columns = self.read(X, reset=True, sensitive_features=sensitive_features)
+        n_obs = len(columns.continuous)
+        groups = read_groups(self, sensitive_features, n_obs, needed=self.uses_groups)
+        if self.parts is not None:
+            remedy = f"There are {n_obs} rows (n_samples = {n_obs}): ask for fewer."
+            check_integer(self.parts, self.n_parts, maximum=n_obs, remedy=remedy)
+        return Data(columns, groups, int(check_random_state(self.random_state).randint(2**31 - 1)))
+
+    @property
+    def n_parts(self):
+        """How many clusters are asked for."""
+        return getattr(self, self.parts)
+
+    def check_settings(self):
+        """Raises where an argument of the engine's own is bad; n_init, max_iter and tol have been looked at."""
+
+    def read(self, X, *, reset, sensitive_features=None) -> Columns:
+        """The checked columns of a table, of a fit (`reset`) or of a prediction; numbers alone, NaN by the tags."""
+        allow_nan = self.__sklearn_tags__().input_tags.allow_nan
+        return read_columns(self, X, (), reset=reset, allow_nan=allow_nan, sensitive_features=sensitive_features)
+
+    def standardised(self, data: Data, **settings):
+        """The rows in units near their spread, float64 (N, d), so that the size of the numbers decides nothing;
+        `self._units` leads back. `settings`: as `bayesfair._units.standardise` takes them."""
+        Z, self._units = standardise(data.X, names=data.columns.names, **settings)
+        return Z
+
+    def solve(self, problem, data: Data) -> Outcome:
+        """The one run that is reported: the best of one stage from all starts, unless an engine has more of them."""
+        return self.run(problem, self.starts(problem, data)).best
+
+    def run(self, problem, states, *, step=None, **settings) -> Outcome:
+        """One stage: `minimize` with the engine's step, max_iter, tol, patience and progress_bar, or with `settings`."""
+        names = ("max_iter", "tol", "patience", "progress_bar")
+        known = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return minimize(self.step if step is None else step, problem, states, **{**known, **settings})
+
+    def objective_of(self, losses):
+        """Losses as `objective_trace_` tells them: in the units of X, with the sign of the paper."""
+        return losses
+
+    def assign(self, columns: Columns):
+        """The cluster of every row (N,): the one whose centre is nearest."""
+        return nearest_center(columns.continuous, self.cluster_centers_, self._units)
+
+
+def check_shared_settings(estimator):
+    """Raises where arguments that engines have in common are bad."""
+    settings = estimator.get_params(deep=False)
+    for name in {"n_init", "max_iter"} & settings.keys():
+        check_integer(name, settings[name])
+    if "tol" in settings:
+        check_number("tol", settings["tol"], minimum=0)
 
 
 def check_distinct(X, n_clusters):
@@ -98,7 +167,7 @@ def warn_of_work(estimator, why, seconds, remedy):
     if seconds > LONG:
         much = f"{seconds:.0f} seconds" if seconds < 7200 else f"{seconds / 3600:.0f} hours"
         what = f"{why} may take about {much} on one core"
-        warnings.warn(f"{type(estimator).__name__}: {what}. Remedy: {remedy}.", RuntimeWarning, stacklevel=4)
+        tell(f"{type(estimator).__name__}: {what}. Remedy: {remedy}.", RuntimeWarning)
 
 
 def nearest_center(X, centers, units: Units):

@@ -5,7 +5,6 @@ A marginal matching overwrites the subset's block of means and covariances alone
 eigenvalues makes a covariance of the old and the new block together.
 """
 
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -14,13 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
-from scipy.special import logsumexp, softmax
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._check import check_integer, check_number, message, place
+from bayesfair._check import check_integer, check_number, message, place, tell
 from bayesfair._units import center_and_spread, check_resolution
-from bayesfair.engines.base import Engine, warn_of_work
+from bayesfair.engines.base import warn_of_work
 from bayesfair.engines.gaussians import (
     Gaussians,
     Moments,
@@ -31,8 +27,7 @@ from bayesfair.engines.gaussians import (
     m_step,
     rotate,
 )
-from bayesfair.engines.optimize import minimize
-from bayesfair.engines.tables import read_table
+from bayesfair.engines.mixture import MixtureEngine
 
 __all__ = ["BigLearnMixture"]
 
@@ -46,7 +41,7 @@ SCALE = "Scale the columns to [0, 1], such as by sklearn.preprocessing.MinMaxSca
 WANDER_TOLERANCE, WANDER_PATIENCE = 2e-4, 20
 
 
-class Problem(NamedTuple):
+class SeenRows(NamedTuple):
     """Rows, which of their entries are there (all true where none is missing), and the constants of the M-step."""
 
     x: Float[Array, "obs dim"]
@@ -56,13 +51,15 @@ class Problem(NamedTuple):
     probabilities: Float[Array, "3"]
 
 
-class State(NamedTuple):
+class Wanderer(NamedTuple):
+    """Parameters on their way through matchings drawn with `key`, and the running mean of the objective."""
+
     parameters: Gaussians
     key: Int[Array, "2"]
     running: Float[Array, ""]
 
 
-class Joint(NamedTuple):
+class Expected(NamedTuple):
     """Parameters and what the E-step of the joint matching makes of them."""
 
     parameters: Gaussians
@@ -95,13 +92,13 @@ class Wandering:
     n_local_steps: int
     missing: bool
 
-    def __call__(self, problem: Problem, state: State):
+    def __call__(self, problem: SeenRows, state: Wanderer):
         key, draw = jax.random.split(state.key)
         matching = draw_matching(draw, problem.x.shape[1], problem.probabilities)
         parameters = em_steps(problem, state.parameters, matching, self.missing, self.n_local_steps)
         now = loss(problem, parameters, self.missing)
         running = jnp.where(jnp.isfinite(state.running), MEMORY * state.running + (1 - MEMORY) * now, now)
-        return State(parameters, key, running), running
+        return Wanderer(parameters, key, running), running
 
 
 @dataclass(frozen=True)
@@ -110,25 +107,25 @@ class Settling:
 
     missing: bool
 
-    def __call__(self, problem: Problem, state: Joint):
+    def __call__(self, problem: SeenRows, state: Expected):
         everything = jnp.ones(problem.x.shape[1], bool)
         parameters = m_step(*state, everything, problem.prior, problem.min_eigenvalue)
         return joint_of(problem, parameters, self.missing)
 
 
-def joint_of(problem: Problem, parameters: Gaussians, missing: bool):
+def joint_of(problem: SeenRows, parameters: Gaussians, missing: bool):
     """One pass over the rows: the state of `Settling` at these parameters, and its loss."""
     everything = jnp.ones(problem.x.shape[1], bool)
     log_density, statistics = expect(problem, parameters, problem.x, everything, missing)
-    return Joint(parameters, statistics), -log_density - problem.prior * jnp.log(parameters.weight).sum()
+    return Expected(parameters, statistics), -log_density - problem.prior * jnp.log(parameters.weight).sum()
 
 
-def expect(problem: Problem, parameters: Gaussians, x, seen, missing: bool):
+def expect(problem: SeenRows, parameters: Gaussians, x, seen, missing: bool):
     """E-step of the coordinates `seen` of x, of those that a row has where some are missing."""
     return e_step_of_rows(parameters, x, problem.seen & seen) if missing else e_step(parameters, x, seen)
 
 
-def em_steps(problem: Problem, parameters: Gaussians, matching: Matching, missing: bool, n_steps=1) -> Gaussians:
+def em_steps(problem: SeenRows, parameters: Gaussians, matching: Matching, missing: bool, n_steps=1) -> Gaussians:
     """Steps of Joint-EM (4), Marginal-EM (6) or its transformed form (10), with the weights of (11)."""
     if missing:  # a rotation would spread a missing entry over all coordinates: none is drawn then
         return _em_steps(problem, parameters, problem.x, matching.seen, missing, n_steps)
@@ -137,7 +134,7 @@ def em_steps(problem: Problem, parameters: Gaussians, matching: Matching, missin
     return rotate(turned, matching.rotation.T)
 
 
-def _em_steps(problem: Problem, parameters: Gaussians, x, seen, missing: bool, n_steps) -> Gaussians:
+def _em_steps(problem: SeenRows, parameters: Gaussians, x, seen, missing: bool, n_steps) -> Gaussians:
     def step(_, parameters):
         _, statistics = expect(problem, parameters, x, seen, missing)
         return m_step(parameters, statistics, seen, problem.prior, problem.min_eigenvalue)
@@ -154,13 +151,13 @@ def log_joint_of(parameters: Gaussians, x, seen, missing: bool):
 log_joint_compiled = partial(jax.jit, static_argnames="missing")(log_joint_of)
 
 
-def loss(problem: Problem, parameters: Gaussians, missing: bool):
+def loss(problem: SeenRows, parameters: Gaussians, missing: bool):
     """-(mean log-likelihood of what is seen + eta sum_k log pi_k)."""
     log_density = jax.nn.logsumexp(log_joint_of(parameters, problem.x, problem.seen, missing), 0)
     return -log_density.mean() - problem.prior * jnp.log(parameters.weight).sum()
 
 
-class BigLearnMixture(Engine):
+class BigLearnMixture(MixtureEngine):
     """A Gaussian mixture with full covariances, fitted by big learning EM; missing values are allowed.
 
     Parameters
@@ -217,37 +214,16 @@ class BigLearnMixture(Engine):
         self.random_state = random_state
         self.progress_bar = progress_bar
 
+    uses_groups = False
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
 
-    def fit(self, X, y=None, *, sensitive_features=None):
-        """Fit to a table X (N, d), NaN where an entry is missing.
-
-        Raises
-        ------
-        TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
-        """
-        self._check_settings()
-        data = self._data(X, sensitive_features, self.n_components, "n_components", fair=False, allow_nan=True)
-        self._warn_of_work(data.X.shape[1])
-        problem = self._problem(data.X, data.names)
-        missing = bool(np.isnan(data.X).any())
-        state = start_states(data.seed, self.n_init, self.n_components, problem, data.X)
-        settings = {"progress_bar": self.progress_bar}
-        wandering = Wandering(self.n_local_steps, missing)
-        wander = {"max_iter": self.max_iter, "tol": WANDER_TOLERANCE, "patience": WANDER_PATIENCE}
-        rounds = minimize(wandering, problem, state, **wander, **settings)
-        start = starts_of(problem, rounds.state.parameters, missing)
-        final = minimize(Settling(missing), problem, start, max_iter=10 * self.max_iter, tol=self.tol, **settings)
-        self._finish(final.best, int(rounds.n_iter[int(np.nanargmin(final.loss))]), data.X)
-        return self
-
-    def _check_settings(self):
+    def check_settings(self):
         check_number("min_eigenvalue", self.min_eigenvalue)
-        for name in ("max_iter", "n_local_steps", "n_init"):
-            check_integer(name, getattr(self, name))
+        check_integer("n_local_steps", self.n_local_steps)
         if self.weight_prior is not None:
             check_number("weight_prior", self.weight_prior, minimum=0)
         p = np.asarray(self.matching_probabilities, float)
@@ -260,7 +236,9 @@ class BigLearnMixture(Engine):
         remedy = "reduce the columns (such as by PCA), or ask for fewer components, starts or rounds"
         warn_of_work(self, f"{n_columns} columns with full covariances", SECONDS * steps * n_columns**3, remedy)
 
-    def _problem(self, X, names) -> Problem:
+    def problem(self, data) -> SeenRows:
+        self._warn_of_work(data.X.shape[1])
+        X = data.X
         joint, marginal, rotated = self.matching_probabilities
         missing = np.isnan(X)
         if missing.all(0).any():
@@ -272,48 +250,43 @@ class BigLearnMixture(Engine):
         numbers = (jnp.float32(prior), jnp.float32(self.min_eigenvalue), jnp.array([joint, marginal, rotated]))
         with np.errstate(over="ignore"):
             self._middle = np.nanmean(X, 0)
-        check_start(X, self._middle, names, self.min_eigenvalue)
+        check_start(X, self._middle, data.columns.names, self.min_eigenvalue)
         x = jnp.asarray(np.where(missing, 0.0, X - self._middle), jnp.float32)
-        return Problem(x, jnp.asarray(~missing), *numbers)
+        return SeenRows(x, jnp.asarray(~missing), *numbers)
 
-    def _finish(self, outcome, n_rounds, X):
+    def starts(self, problem, data):
+        return start_states(data.seed, self.n_init, self.n_components, problem, data.X)
+
+    def solve(self, problem, data):
+        """Rounds of Algorithm 1, then joint EM steps from where they ended."""
+        missing = has_missing(data.X)
+        wander = {"tol": WANDER_TOLERANCE, "patience": WANDER_PATIENCE}
+        step = Wandering(self.n_local_steps, missing)
+        rounds = self.run(problem, self.starts(problem, data), step=step, **wander)
+        start = starts_of(problem, rounds.state.parameters, missing)
+        final = self.run(problem, start, step=Settling(missing), max_iter=10 * self.max_iter)
+        best = int(final.order[0])
+        return final.run(best)._replace(n_iter=int(final.n_iter[best] + rounds.n_iter[best]))
+
+    def report(self, outcome, problem, data):
         self._parameters = outcome.state.parameters
         weight, mean, covariance = (np.asarray(part, np.float64) for part in self._parameters)
         self.weights_, self.means_, self.covariances_ = weight, mean + self._middle, covariance
-        self._record(outcome, "raise max_iter or tol.", sign=-1)
-        self.n_iter_ += n_rounds
-        self.labels_ = self._log_joint_of(X).argmax(1)
-        empty = np.setdiff1d(np.arange(self.n_components), self.labels_).tolist()
-        if empty:
-            what = f"no row has its largest responsibility in components {empty}"
-            remedy = f"raise n_init, or ask for fewer components. {SCALE}"
-            warnings.warn(f"BigLearnMixture: {what}. Remedy: {remedy}", ConvergenceWarning, stacklevel=3)
+        self.labels_ = self.assign(data.columns)
+        self.warn_of_empty(f"raise n_init, or ask for fewer components. {SCALE}")
 
-    def _log_joint_of(self, X):
-        missing = np.isnan(X)
-        x = jnp.asarray(np.where(missing, 0.0, X - self._middle), jnp.float32)
-        log_joint = log_joint_compiled(self._parameters, x, jnp.asarray(~missing), bool(missing.any()))
+    def objective_of(self, losses):
+        return -losses
+
+    def log_joint(self, columns):
+        X = columns.continuous
+        x = jnp.asarray(np.where(np.isnan(X), 0.0, X - self._middle), jnp.float32)
+        log_joint = log_joint_compiled(self._parameters, x, jnp.asarray(~np.isnan(X)), has_missing(X))
         return np.asarray(log_joint.T, np.float64)
 
-    def _log_joint(self, X):
-        check_is_fitted(self)
-        return self._log_joint_of(read_table(self, X, reset=False, allow_nan=True)[0])
 
-    def predict(self, X):
-        """The component of largest responsibility of every row given what it has, int (N,)."""
-        return self._log_joint(X).argmax(1)
-
-    def predict_proba(self, X):
-        """Responsibilities (N, K); the weights for a row without any entry."""
-        return softmax(self._log_joint(X), 1)
-
-    def score_samples(self, X):
-        """Log density of what every row has, (N,)."""
-        return logsumexp(self._log_joint(X), 1)
-
-    def score(self, X, y=None):
-        """Mean log density."""
-        return float(self.score_samples(X).mean())
+def has_missing(X):
+    return bool(np.isnan(X).any())
 
 
 def check_start(X, middle, names, min_eigenvalue):
@@ -346,16 +319,16 @@ def check_start(X, middle, names, min_eigenvalue):
     check_resolution(whole, middle, spread, names=names, precision=np.float32)
     if spread.max() > WIDE:
         what = f"column {place(names, int(spread.argmax()))} spreads by {spread.max():.3g}, beside which all starts are alike"
-        warnings.warn(f"BigLearnMixture: {what}. Remedy: {SCALE}", UserWarning, stacklevel=5)
+        tell(f"BigLearnMixture: {what}. Remedy: {SCALE}")
 
 
 @partial(jax.jit, static_argnames="missing")
-def starts_of(problem: Problem, parameters: Gaussians, missing: bool) -> Joint:
+def starts_of(problem: SeenRows, parameters: Gaussians, missing: bool) -> Expected:
     """States of `Settling` for a batch of parameters."""
     return jax.vmap(lambda one: joint_of(problem, one, missing)[0])(parameters)
 
 
-def start_states(seed, n_init, n_components, problem: Problem, X) -> State:
+def start_states(seed, n_init, n_components, problem: SeenRows, X) -> Wanderer:
     """The paper's random starts, mu ~ N(0, I) and Sigma = I, in the units of X."""
     dim = problem.x.shape[1]
     keys = jax.random.split(jax.random.PRNGKey(seed), 2 * n_init)
@@ -363,4 +336,4 @@ def start_states(seed, n_init, n_components, problem: Problem, X) -> State:
     mean = jax.vmap(lambda key: jax.random.normal(key, (n_components, dim)) - middle)(keys[:n_init])
     weight = jnp.full((n_init, n_components), 1 / n_components)
     covariance = jnp.broadcast_to(jnp.eye(dim), (n_init, n_components, dim, dim))
-    return State(Gaussians(weight, mean, covariance), keys[n_init:], jnp.full(n_init, jnp.inf))
+    return Wanderer(Gaussians(weight, mean, covariance), keys[n_init:], jnp.full(n_init, jnp.inf))

@@ -1,28 +1,34 @@
 """`FairMixture`: fair model-based clustering (FMC) behind scikit-learn's interface; the method is in `fmc`."""
 
-import warnings
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import stack
-from bayesfair._check import check_integer, check_number, check_same_index, message
-from bayesfair.engines.base import Engine, kmeans_centers, warn_of_work
+from bayesfair._check import check_integer, check_number, message, tell
+from bayesfair.engines.base import kmeans_centers, warn_of_work
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Table, unpack_factor
-from bayesfair.engines.fmc import Ascent, Problem, Rows, Rule, bounds_by_size, cluster_gaps, membership, start_state
-from bayesfair.engines.optimize import minimize
+from bayesfair.engines.fmc import (
+    Ascent,
+    GroupedRows,
+    LearningRows,
+    Rule,
+    bounds_by_size,
+    cluster_gaps,
+    membership,
+    start_state,
+)
+from bayesfair.engines.mixture import MixtureEngine
 from bayesfair.engines.tables import fit_encoder, read_columns
 from bayesfair.fairness import gap
 
 __all__ = ["FairMixture"]
 
 DEFAULT_GAP = 0.01
-MARGIN = 0.74  # of max_gap that the penalty aims at
 WEIGHT = 30.0  # of the exact penalty to begin with, per observation
 # Starts are explored on a sub-sample. Under max_gap they begin hot, every component as wide as the data, and the
 # responsibilities that have to be fair sharpen step by step: from k-means clusters, tight unfair ones never came loose.
@@ -37,7 +43,7 @@ STRICTER = 3  # how often the weight is doubled and the temperature halved while
 PATIENCE = 6
 
 
-class FairMixture(Engine):
+class FairMixture(MixtureEngine):
     """A finite mixture with fair assignments: Gaussian, categorical or mixed (FMC, eq. 7-15 and 84-87).
 
     Parameters
@@ -46,6 +52,9 @@ class FairMixture(Engine):
     max_gap: epsilon of eq. (7), for soft *and* hard assignments: the largest difference between groups in the share of
         them that a cluster holds. 0.01 where neither it nor `fairness_weight` is given.
     fairness_weight: instead, lambda of (1/N) l - lambda Delta, per observation; 0 is the ordinary mixture.
+    gap_margin: the share of max_gap that the penalty aims at. The penalty weighs responsibilities, softened and sharpened,
+        but max_gap is for labels too, which change by whole rows: what is kept back is room for that. The smaller, the
+        surer max_gap is met, at the price of likelihood.
     min_share: every cluster is to hold at least this fraction of 1 / K; 0 leaves the paper's objective as printed.
     categorical_features: names, positions or a mask of columns; None takes the data frame's columns that hold no
         numbers.
@@ -77,6 +86,7 @@ class FairMixture(Engine):
         covariance_type="isotropic",
         max_gap=None,
         fairness_weight=None,
+        gap_margin=0.74,
         min_share=0.35,
         categorical_features=None,
         solver="em",
@@ -92,6 +102,7 @@ class FairMixture(Engine):
         self.covariance_type = covariance_type
         self.max_gap = max_gap
         self.fairness_weight = fairness_weight
+        self.gap_margin = gap_margin
         self.min_share = min_share
         self.categorical_features = categorical_features
         self.solver = solver
@@ -103,31 +114,22 @@ class FairMixture(Engine):
         self.random_state = random_state
         self.progress_bar = progress_bar
 
-    def fit(self, X, y=None, *, sensitive_features=None):
-        """Fit to a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q); None warns and is unfair.
+    @property
+    def patience(self):
+        return PATIENCE if self.batch_size is None else 5 * PATIENCE
 
-        Raises
-        ------
-        TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
-        """
-        self._check_settings()
-        check_same_index("sensitive_features", sensitive_features, "X", X)
-        columns = read_columns(self, X, self.categorical_features, reset=True)
-        data = self._data_of(
-            columns.continuous, sensitive_features, self.n_components, "n_components", names=columns.names
-        )
-        self._encoder = fit_encoder(columns, one_scale=self.covariance_type == "isotropic")
-        self._warn_of_work(*columns.continuous.shape)
-        self._family = Family(self.covariance_type, self._encoder.n_levels)
-        table = self._encoder.table(columns)
-        order = np.random.default_rng(data.seed).permutation(len(columns.continuous))
-        learn = order[: self._n_learn(len(order))]
-        problem = self._problem(table, data.groups, learn)
-        outcome, fair = self._learn(problem, table, data, learn)
-        self._finish(outcome, table, data.groups, fair)
-        return self
+    @property
+    def monotone(self):
+        return self.batch_size is None
 
-    def _check_settings(self):
+    @property
+    def step(self):
+        return Ascent(self._family, self.solver, self.batch_size)
+
+    def read(self, X, *, reset, sensitive_features=None):
+        return read_columns(self, X, self.categorical_features, reset=reset, sensitive_features=sensitive_features)
+
+    def check_settings(self):
         for name, allowed in (("covariance_type", COVARIANCE_TYPES), ("solver", ("em", "gradient"))):
             if getattr(self, name) not in allowed:
                 raise ValueError(message(name, f"be one of {allowed}", repr(getattr(self, name)), "See the docstring."))
@@ -138,8 +140,7 @@ class FairMixture(Engine):
             check_number("max_gap", self.max_gap)
         check_number("fairness_weight", self.fairness_weight or 0, minimum=0)
         check_number("min_share", self.min_share, minimum=0)
-        for name in ("n_init", "max_iter"):
-            check_integer(name, getattr(self, name))
+        check_number("gap_margin", self.gap_margin)
         if self.batch_size is not None:
             check_integer("batch_size", self.batch_size)
 
@@ -159,48 +160,57 @@ class FairMixture(Engine):
             return max(self.n_components, int(check_number("subsample", self.subsample) * n_obs))
         return min(n_obs, check_integer("subsample", self.subsample, minimum=self.n_components))
 
-    def _problem(self, table, groups, rows) -> Problem:
+    def problem(self, data) -> GroupedRows:
+        """Everybody; `solve` learns from all of them or some."""
+        self._encoder = fit_encoder(data.columns, one_scale=self.covariance_type == "isotropic")
+        self._family = Family(self.covariance_type, self._encoder.n_levels)
+        self._warn_of_work(*data.X.shape)
+        return GroupedRows(self._encoder.table(data.columns), membership(data.groups.code, len(data.groups.names)))
+
+    def solve(self, everybody, data):
+        """Explore from several starts, go on from the best with all rows, more strictly while clusters are not fair."""
+        rows = np.random.default_rng(data.seed).permutation(len(data.X))
+        rows = rows[: self._n_learn(len(rows))]
+        problem, rules = self._learning_rows(everybody.table, data.groups, rows), self._rules()
+        rule, parameters = rules[-1], self._explore(everybody.table, data, rows, rules)
+        for _ in range(1 + STRICTER):
+            outcome = self.run(problem, self._states([parameters], rule, data.seed)).best
+            parameters = outcome.state.parameters
+            if all(self._is_fair(parameters, problem.fair, rule)):
+                break
+            rule = rule._replace(weight=2 * rule.weight, temperature=rule.temperature / 2)
+        return outcome
+
+    def _learning_rows(self, table, groups, rows) -> LearningRows:
         """All of `rows`; the penalty is on a fixed part of them where there are mini-batches."""
         if self.batch_size is None:
             fair = _fair_rows(table, groups, rows)
-            return Problem(fair.table, fair)
+            return LearningRows(fair.table, fair)
         some = stratified(rows, groups.code, max(self.batch_size, EXPLORE_ROWS))
-        return Problem(_take(table, rows), _fair_rows(table, groups, some))
+        return LearningRows(_take(table, rows), _fair_rows(table, groups, some))
 
     def _rules(self) -> list[Rule]:
         """The rules a start is taken through: one, lambda Delta; or the exact penalty at falling temperatures."""
         floor = self.min_share / self.n_components
         if self.fairness_weight is not None:
             return [Rule(self.fairness_weight, np.inf, floor if self.fairness_weight else 0.0, ANNEALING[-1])]
-        allowed = MARGIN * (DEFAULT_GAP if self.max_gap is None else self.max_gap)
+        allowed = self.gap_margin * (DEFAULT_GAP if self.max_gap is None else self.max_gap)
         return [Rule(WEIGHT, allowed, floor, temperature) for temperature in ANNEALING]
-
-    def _learn(self, problem, table, data, rows):
-        """Explore from several starts, go on from the best with all rows; (outcome, is it fair enough)."""
-        rules = self._rules()
-        rule, parameters = rules[-1], self._explore(table, data, rows, rules)
-        for _ in range(1 + STRICTER):
-            outcome = self._minimize(problem, [parameters], rule, self.max_iter, data.seed).best
-            parameters = outcome.state.parameters
-            if all(self._is_fair(parameters, problem.fair, rule)):
-                break
-            rule = rule._replace(weight=2 * rule.weight, temperature=rule.temperature / 2)
-        everybody = Rows(table, membership(data.groups.code, len(data.groups.names)))
-        return outcome, self._is_fair(parameters, everybody, rule)[0]
 
     def _explore(self, table, data, rows, rules) -> Components:
         """The best parameters of `n_init` starts on part of the rows."""
         fair = _fair_rows(table, data.groups, stratified(rows, data.groups.code, EXPLORE_ROWS))
-        part, problem = fair.table, Problem(fair.table, fair)
+        part, problem = fair.table, LearningRows(fair.table, fair)
+        ascent = Ascent(self._family, self.solver)
         points = np.hstack([np.asarray(part.x), np.asarray(part.levels)]).astype(np.float64)
         starts = self._centers(points, data.seed)
         parameters = [self._parameters_at(part, points, centers) for centers in starts]
         hot = range(self._first_hot(rules[0], data.groups), self.n_init)
         parameters = [self._family.heated(one) if i in hot else one for i, one in enumerate(parameters)]
         for rule in rules:
-            outcome = self._minimize(problem, parameters, rule, EXPLORE_ITERATIONS, data.seed, batch_size=None)
-            best = np.argsort(np.nan_to_num(outcome.loss, nan=np.inf), kind="stable")[:KEPT]
-            parameters = [outcome.run(i).state.parameters for i in best]
+            states = self._states(parameters, rule, data.seed)
+            outcome = self.run(problem, states, step=ascent, max_iter=EXPLORE_ITERATIONS, patience=PATIENCE)
+            parameters = [outcome.run(i).state.parameters for i in outcome.order[:KEPT]]
         return parameters[0]
 
     def _first_hot(self, rule, groups):
@@ -232,47 +242,43 @@ class FairMixture(Engine):
         )
         return self._family.m_step(blank, table, hard)
 
-    def _minimize(self, problem, parameters, rule, max_iter, seed, **batch):
-        batch_size = batch.get("batch_size", self.batch_size)
-        ascent = Ascent(self._family, self.solver, batch_size)
-        states = stack([start_state(one, rule, RATE, seed) for one in parameters])
-        patience = PATIENCE if batch_size is None else 5 * PATIENCE
-        settings = {"tol": self.tol, "patience": patience, "progress_bar": self.progress_bar}
-        return minimize(ascent, problem, states, max_iter=max_iter, **settings)
+    def _states(self, parameters, rule, seed):
+        return stack([start_state(one, rule, RATE, seed) for one in parameters])
 
-    def _is_fair(self, parameters, rows: Rows, rule):
+    def _is_fair(self, parameters, rows: GroupedRows, rule):
         """Are soft and hard clusters within max_gap and alive; and are the hard ones within their `bounds_by_size`?"""
         if not np.isfinite(rule.allowed):
             return True, True
-        log_joint, allowed = log_joint_of(self._family, parameters, rows.table), rule.allowed / MARGIN
+        log_joint, allowed = log_joint_of(self._family, parameters, rows.table), rule.allowed / self.gap_margin
         hard = jax.nn.one_hot(log_joint.argmax(0), self.n_components, axis=0)
         share, gaps = hard.mean(1), cluster_gaps(hard, rows.member, corner=0)
         worst = max(gaps.max(), cluster_gaps(jax.nn.softmax(log_joint, 0), rows.member, corner=0).max())
         even = (gaps <= bounds_by_size(allowed, share)).all()
         return bool(worst <= allowed and share.min() >= rule.floor / 2), bool(even)
 
-    def _finish(self, outcome, table, groups, fair):
+    def report(self, outcome, everybody, data):
         self._parameters = parameters = outcome.state.parameters
         self.fairness_weight_ = float(outcome.state.rule.weight)
-        log_joint = np.asarray(log_joint_of(self._family, parameters, table).T, np.float64)
-        self.labels_ = log_joint.argmax(1)
-        self.gap_, self.hard_gap_ = gap(softmax(log_joint, 1), groups), gap(self.labels_, groups)
         self._describe(parameters)
-        self._record(outcome, "raise max_iter or tol.", sign=-1)
-        self.objective_trace_ = self.objective_trace_ - np.log(self._encoder.scale).sum()
-        self._warn_of(fair)
-
-    def _warn_of(self, fair):
-        empty = np.setdiff1d(np.arange(self.n_components), self.labels_).tolist()
-        if not fair:
+        log_joint = self._in_units_of_table(log_joint_of(self._family, parameters, everybody.table))
+        self.labels_ = log_joint.argmax(1)
+        self.gap_, self.hard_gap_ = gap(softmax(log_joint, 1), data.groups), gap(self.labels_, data.groups)
+        if self._is_fair(parameters, everybody, self._rules()[-1])[0]:
+            self.warn_of_empty("raise min_share or n_init, or ask for fewer components.")
+        else:
             what = f"max_gap and min_share were not both met, gap_ is {self.gap_:.4f}, hard_gap_ {self.hard_gap_:.4f}"
             remedy = "raise max_gap or n_init, or ask for fewer components"
-        elif empty:
-            what = f"no row has its largest responsibility in components {empty}"
-            remedy = "raise min_share or n_init, or ask for fewer components"
-        else:
-            return
-        warnings.warn(f"{type(self).__name__}: {what}. Remedy: {remedy}.", ConvergenceWarning, stacklevel=4)
+            tell(f"{type(self).__name__}: {what}. Remedy: {remedy}.", ConvergenceWarning)
+
+    def objective_of(self, losses):
+        return -losses - np.log(self._encoder.scale).sum()
+
+    def log_joint(self, columns):
+        return self._in_units_of_table(log_joint_of(self._family, self._parameters, self._encoder.table(columns)))
+
+    def _in_units_of_table(self, log_joint):
+        """Log densities (K, N) of scaled rows as those of the rows, (N, K)."""
+        return np.asarray(log_joint.T, np.float64) - np.log(self._encoder.scale).sum()
 
     def _describe(self, parameters: Components):
         """Parameters in the units of X, in scikit-learn's shapes."""
@@ -285,28 +291,6 @@ class FairMixture(Engine):
             self.covariances_ = np.linalg.inv(factor @ factor.swapaxes(1, 2)) * np.outer(scale, scale)
         else:
             self.covariances_ = np.exp(spread) * (scale**2 if self.covariance_type == "diag" else scale[:1].sum() ** 2)
-
-    def _log_joint(self, X):
-        check_is_fitted(self)
-        columns = read_columns(self, X, self.categorical_features, reset=False)
-        table = self._encoder.table(columns)
-        return np.asarray(log_joint_of(self._family, self._parameters, table).T, np.float64)
-
-    def predict(self, X):
-        """The component of largest responsibility of every row, int (N,)."""
-        return self._log_joint(X).argmax(1)
-
-    def predict_proba(self, X):
-        """psi_k(x), eq. (2): responsibilities (N, K), for unseen rows too."""
-        return softmax(self._log_joint(X), 1)
-
-    def score_samples(self, X):
-        """Log density of every row, (N,), in the units of X."""
-        return logsumexp(self._log_joint(X), 1) - np.log(self._encoder.scale).sum()
-
-    def score(self, X, y=None):
-        """Mean log density."""
-        return float(self.score_samples(X).mean())
 
     def bic(self, X):
         """-2 l + log(N) times the number of free parameters; lower is better."""
@@ -339,7 +323,7 @@ def _take(table: Table, rows) -> Table:
     return jax.tree.map(lambda part: part[rows], table)
 
 
-def _fair_rows(table, groups, rows) -> Rows:
+def _fair_rows(table, groups, rows) -> GroupedRows:
     """ValueError where a group has nobody among `rows`."""
     code = groups.code[rows]
     sizes = np.bincount(code, minlength=len(groups.names))
@@ -347,4 +331,4 @@ def _fair_rows(table, groups, rows) -> Rows:
         absent = [name for name, size in zip(groups.names, sizes) if size == 0]
         rule, remedy = "leave somebody of every group", "Raise subsample or batch_size, or merge small groups."
         raise ValueError(message("subsample", rule, f"none of {absent} among {len(rows)} rows", remedy))
-    return Rows(_take(table, rows), membership(code, len(sizes)))
+    return GroupedRows(_take(table, rows), membership(code, len(sizes)))

@@ -1,14 +1,11 @@
 """Fairlets first, k-means second: the baseline of Chierichetti et al. (2017) with optimal fairlets."""
 
-import warnings
-
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from bayesfair._check import check_integer, check_number, message
-from bayesfair._units import standardise
-from bayesfair.engines.base import Data, Engine, nearest_center
-from bayesfair.fairlets import Decomposition, decompose, singleton_capacities
+from bayesfair._check import check_integer, message
+from bayesfair.engines.base import Data, Engine
+from bayesfair.engines.optimize import CONVERGED, RUNNING, Outcome
+from bayesfair.fairlets import Decomposition, decompose, fairlet_centers, singleton_capacities
 
 __all__ = ["FairletKMeans", "cluster_fairlets"]
 
@@ -61,39 +58,26 @@ class FairletKMeans(Engine):
         self.tol = tol
         self.random_state = random_state
 
-    def fit(self, X, y=None, *, sensitive_features=None):
-        """Cluster a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q); None warns and is plain k-means.
-
-        Raises
-        ------
-        TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
-        """
-        for name in ("n_init", "max_iter"):
-            check_integer(name, getattr(self, name))
-        tol = check_number("tol", self.tol, minimum=0)
-        merging = {"min_group_size": self.min_group_size, "merged_group_name": self.merged_group_name}
-        data = self._data(X, sensitive_features, self.n_clusters, **merging)
-        Z, self._units = standardise(data.X, names=data.names)
+    def problem(self, data):
         self.decomposition_ = fairlets_of(data, self.composition)
-        fairlet = self.decomposition_.fairlet
-        settings = {"n_init": self.n_init, "max_iter": self.max_iter, "tol": tol, "random_state": data.seed}
-        fit = cluster_fairlets(Z, fairlet, self.n_clusters, **settings)
-        self.labels_ = fit.labels_[fairlet]
+        return self.standardised(data)
+
+    def solve(self, Z, data):
+        """scikit-learn's KMeans, the best of whose runs tells where it ended."""
+        settings = {name: getattr(self, name) for name in ("n_init", "max_iter", "tol")}
+        fit = cluster_fairlets(Z, self.decomposition_.fairlet, self.n_clusters, random_state=data.seed, **settings)
+        status = CONVERGED if fit.n_iter_ < self.max_iter else RUNNING
+        return Outcome(fit, fit.inertia_, np.array([fit.inertia_]), fit.n_iter_, status)
+
+    def report(self, outcome, Z, data):
+        fit = outcome.state
+        self.labels_ = fit.labels_[self.decomposition_.fairlet]
         centers = means(Z, self.labels_, fit.cluster_centers_)
         self.cluster_centers_ = self._units.points(centers)
         self.inertia_ = float(self._units.cost(((Z - centers[self.labels_]) ** 2).sum()))
-        self._tell(fit)
-        return self
 
-    def _tell(self, fit):
-        self.n_iter_, self.objective_trace_ = fit.n_iter_, self._units.cost([fit.inertia_])
-        self.converged_ = fit.n_iter_ < self.max_iter
-        if not self.converged_:
-            why = f"k-means of the fairlets had not converged after {fit.n_iter_} iterations"
-            warnings.warn(f"FairletKMeans: {why}. Remedy: raise max_iter or tol.", ConvergenceWarning, stacklevel=3)
-
-    def _assign(self, X):
-        return nearest_center(X, self.cluster_centers_, self._units)
+    def objective_of(self, losses):
+        return self._units.cost(losses)
 
 
 def fairlets_of(data: Data, composition) -> Decomposition:
@@ -123,7 +107,7 @@ def cluster_fairlets(X, fairlet, n_clusters, **settings):
     size = np.bincount(fairlet)
     remedy = f"There are {len(size)} fairlets: ask for fewer clusters or smaller fairlets."
     check_integer("n_clusters", n_clusters, maximum=len(size), remedy=remedy)
-    centers = np.stack([np.bincount(fairlet, column) for column in X.T], 1) / size[:, None]
+    centers = fairlet_centers(X, fairlet)
     n_distinct = len(np.unique(centers, axis=0))
     if n_clusters > n_distinct:
         rule = f"be at most the number of fairlets whose centres differ, {n_distinct}"

@@ -19,10 +19,11 @@ from bayesfair.engines.families import Components, Family, Table
 from bayesfair.fairness import gaps_of_shares
 
 __all__ = [
+    "Ascender",
     "Ascent",
-    "Problem",
+    "GroupedRows",
+    "LearningRows",
     "Rule",
-    "State",
     "bounds_by_size",
     "cluster_gaps",
     "membership",
@@ -50,21 +51,21 @@ class Rule(NamedTuple):
     temperature: Float[Array, ""]
 
 
-class Rows(NamedTuple):
+class GroupedRows(NamedTuple):
     """Rows and their `membership` of the groups."""
 
     table: Table
     member: Float[Array, "groups obs"]
 
 
-class Problem(NamedTuple):
+class LearningRows(NamedTuple):
     """`fair`: the rows on which P is measured (Algorithm 3's D_n where there are mini-batches, all rows otherwise)."""
 
     rows: Table
-    fair: Rows
+    fair: GroupedRows
 
 
-class State(NamedTuple):
+class Ascender(NamedTuple):
     """Parameters, Adam's averages and age, the learning rate; the rule travels along so that runs may differ in it."""
 
     parameters: Components
@@ -93,7 +94,7 @@ def bounds_by_size(allowed, share) -> Float[Array, " clusters"]:
     return allowed * jnp.minimum(1.0, len(share) * share)
 
 
-def penalty(log_joint, rows: Rows, rule: Rule) -> Float[Array, ""]:
+def penalty(log_joint, rows: GroupedRows, rule: Rule) -> Float[Array, ""]:
     """P: what is taken from the mean log-likelihood."""
     soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / rule.temperature, 0)
     share, gaps = sharp.mean(1), cluster_gaps(soft, rows.member)
@@ -116,7 +117,7 @@ class Ascent:
     solver: str = "em"
     batch_size: int | None = None
 
-    def __call__(self, problem: Problem, state: State):
+    def __call__(self, problem: LearningRows, state: Ascender):
         key, draw = jax.random.split(state.key)
         table = problem.rows if self.batch_size is None else self.batch(draw, problem.rows)
         responsibilities = jax.nn.softmax(self.family.log_joint(state.parameters, table), 0)
@@ -137,7 +138,7 @@ class Ascent:
         rows = jax.random.randint(key, (self.batch_size,), 0, table.x.shape[0])
         return jax.tree.map(lambda part: part[rows], table)
 
-    def merit(self, parameters, problem: Problem, rule: Rule, table: Table, responsibilities):
+    def merit(self, parameters, problem: LearningRows, rule: Rule, table: Table, responsibilities):
         """-Q_fair per row, or the negative objective; of `table`, with the penalty of the fair rows."""
         log_joint = on_fair = self.family.log_joint(parameters, problem.fair.table)
         if self.batch_size is not None:
@@ -145,12 +146,12 @@ class Ascent:
         each = (responsibilities * log_joint).sum(0) if self.solver == "em" else jax.nn.logsumexp(log_joint, 0)
         return penalty(on_fair, problem.fair, rule) - each.mean()
 
-    def loss(self, parameters, problem: Problem, rule: Rule):
+    def loss(self, parameters, problem: LearningRows, rule: Rule):
         """P - l / N, of the fair rows."""
         log_joint = self.family.log_joint(parameters, problem.fair.table)
         return penalty(log_joint, problem.fair, rule) - jax.nn.logsumexp(log_joint, 0).mean()
 
-    def climb(self, merit, state: State) -> State:
+    def climb(self, merit, state: Ascender) -> Ascender:
         """INNER_STEPS of Adam."""
 
         def step(_, state):
@@ -174,8 +175,8 @@ def choose(condition, yes, no) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
-def start_state(parameters: Components, rule: Rule, rate, seed) -> State:
+def start_state(parameters: Components, rule: Rule, rate, seed) -> Ascender:
     """A fresh state at `parameters`."""
     zero = jax.tree.map(jnp.zeros_like, parameters)
     rule = Rule(*(jnp.float32(part) for part in rule))
-    return State(parameters, zero, zero, jnp.float32(0), jnp.float32(rate), jax.random.PRNGKey(seed), rule)
+    return Ascender(parameters, zero, zero, jnp.float32(0), jnp.float32(rate), jax.random.PRNGKey(seed), rule)

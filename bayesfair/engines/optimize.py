@@ -1,12 +1,12 @@
 """The loop of every engine: an engine supplies `step(problem, state) -> (state, loss)`, this file all the rest.
 
-A step that can be short, or refused, far from any optimum adds a third value: whether a quiet step is a sign of rest.
+A step that may be refused, or cut short, far from any optimum adds a third value: whether there was more to gain than
+it took. Standing still is no rest then, and a run that ends so says so.
 
 States carry a leading axis: restarts, or a path of fairness weights. All of them advance together, compiled once per
 shape; those that have converged stand still.
 """
 
-import warnings
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,16 +16,21 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from sklearn.exceptions import ConvergenceWarning
 
+from bayesfair._check import tell
 from bayesfair._progress import progress
 
-__all__ = ["Outcome", "converged_or_warn", "minimize"]
+__all__ = ["CONVERGED", "NOT_FINITE", "REFUSED", "RUNNING", "Outcome", "converged_or_warn", "minimize"]
 
 CHUNK = 25  # iterations between two looks at the progress bar and at Ctrl-C
-RUNNING, CONVERGED, NOT_FINITE = 0, 1, 2
+RUNNING, CONVERGED, NOT_FINITE, REFUSED = 0, 1, 2, 3
 
 
 class Outcome(NamedTuple):
-    """Where the runs ended. `trace` is padded with NaN; a state is the last one whose loss was finite."""
+    """Where the runs ended, and why. `trace` is padded with NaN; a state is the last one whose loss was finite.
+
+    status: CONVERGED; RUNNING, max_iter came first; NOT_FINITE, the loss stopped being finite; REFUSED, the loss stood
+    still at the end because steps were refused or cut short, not because nothing was left to gain.
+    """
 
     state: Any
     loss: Float[np.ndarray, " runs"]
@@ -39,16 +44,22 @@ class Outcome(NamedTuple):
         return Outcome(pick, self.loss[i], self.trace[i, : self.n_iter[i]], int(self.n_iter[i]), int(self.status[i]))
 
     @property
+    def order(self):
+        """The runs by their losses, the least one first, those that are not finite last."""
+        return np.argsort(np.where(np.isfinite(self.loss), self.loss, np.inf), kind="stable")
+
+    @property
     def best(self):
         """The run of least loss."""
-        return self.run(int(np.nanargmin(np.where(np.isfinite(self.loss), self.loss, np.inf))))
+        return self.run(int(self.order[0]))
 
 
 class _Progress(NamedTuple):
     state: Any
     loss: Float[Array, " runs"]
     n_iter: Int[Array, " runs"]
-    quiet: Int[Array, " runs"]  # iterations in a row that changed the loss by no more than the tolerance
+    quiet: Int[Array, " runs"]  # iterations in a row that changed the loss by no more than the tolerance, at rest
+    refused: Int[Array, " runs"]  # and in a row that did so although there was more to gain
     status: Int[Array, " runs"]
 
     @property
@@ -59,15 +70,15 @@ class _Progress(NamedTuple):
 def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=False, description=None) -> Outcome:
     """Iterate `step` on a batch of states until each run's loss has settled.
 
-    step: hashable; `step(problem, state) -> (state, loss)` or `(state, loss, at_rest)` of one run, loss being that of the
-        state returned.
-    A run converges after `patience` iterations in a row that change its loss by at most `tol` times its size, and that
-    the step does not deny to be at rest.
+    step: hashable; `step(problem, state) -> (state, loss)` or `(state, loss, more)` of one run, loss being that of the
+        state returned, `more` whether there was more to gain than the step took.
+    A run converges after `patience` iterations in a row that change its loss by at most `tol` times its size and had no
+    more to gain.
     Ctrl-C ends the loop and keeps where it was.
     """
     n_runs = jax.tree.leaves(state)[0].shape[0]
     fresh = jnp.zeros(n_runs, jnp.int32)
-    now = _Progress(state, jnp.full(n_runs, jnp.inf), fresh, fresh, fresh)
+    now = _Progress(state, jnp.full(n_runs, jnp.inf), fresh, fresh, fresh, fresh)
     traces, done = [], 0
     with progress(max_iter, description, progress_bar) as bar:
         try:
@@ -78,9 +89,12 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
                 done += made
                 bar.update(made)
         except KeyboardInterrupt:
-            warnings.warn(f"Interrupted after {done} iterations: the solution so far is kept.", RuntimeWarning, 2)
+            tell(f"Interrupted after {done} iterations: the solution so far is kept.", RuntimeWarning)
     trace = np.concatenate([np.empty((n_runs, 0)), *traces], 1)[:, :done]
-    return Outcome(now.state, *map(np.asarray, (now.loss,)), trace, *map(np.asarray, (now.n_iter, now.status)))
+    loss, n_iter, refused, status = map(np.asarray, (now.loss, now.n_iter, now.refused, now.status))
+    return Outcome(
+        now.state, loss, trace, n_iter, np.where((status == RUNNING) & (refused >= patience), REFUSED, status)
+    )
 
 
 @partial(jax.jit, static_argnames=("step", "length"))
@@ -89,19 +103,20 @@ def _chunk(step, problem, progress, tol, patience, most, length):
 
     def one(carry):
         i, progress, trace = carry
-        state, loss, *at_rest = jax.vmap(step, (None, 0))(problem, progress.state)
+        state, loss, *more = jax.vmap(step, (None, 0))(problem, progress.state)
         active, finite = progress.active, jnp.isfinite(loss)
         moved = active & finite
-        settled = jnp.abs(progress.loss - loss) <= tol * jnp.maximum(jnp.abs(loss), 1e-30)
-        settled = settled & at_rest[0] if at_rest else settled
-        quiet = jnp.where(moved & settled, progress.quiet + 1, jnp.where(moved, 0, progress.quiet))
+        still = jnp.abs(progress.loss - loss) <= tol * jnp.maximum(jnp.abs(loss), 1e-30)
+        more = more[0] if more else jnp.zeros_like(still)
+        quiet = jnp.where(moved, jnp.where(still & ~more, progress.quiet + 1, 0), progress.quiet)
+        refused = jnp.where(moved, jnp.where(still & more, progress.refused + 1, 0), progress.refused)
         status = jnp.where(moved & (quiet >= patience), CONVERGED, progress.status)
         status = jnp.where(active & ~finite, NOT_FINITE, status)
         keep = lambda new, old: jnp.where(moved.reshape(-1, *[1] * (new.ndim - 1)), new, old)  # noqa: E731
         state = jax.tree.map(keep, state, progress.state)
         trace = trace.at[:, i].set(jnp.where(moved, loss, jnp.nan))
         n_iter = progress.n_iter + moved
-        return i + 1, _Progress(state, keep(loss, progress.loss), n_iter, quiet, status), trace
+        return i + 1, _Progress(state, keep(loss, progress.loss), n_iter, quiet, refused, status), trace
 
     def go_on(carry):
         i, progress, _ = carry
@@ -110,6 +125,14 @@ def _chunk(step, problem, progress, tol, patience, most, length):
     blank = jnp.full((progress.loss.shape[0], length), jnp.nan, progress.loss.dtype)
     _, progress, trace = jax.lax.while_loop(go_on, one, (0, progress, blank))
     return progress, trace
+
+
+WHY = {
+    RUNNING: "it had not converged after {} iterations",
+    NOT_FINITE: "the objective stopped being finite after {} iterations (the last finite solution is kept)",
+    REFUSED: "the objective stood still before iteration {}, its last, because steps were refused or cut short, not because "
+    "nothing was left to gain",
+}
 
 
 def converged_or_warn(outcome: Outcome, estimator, remedy) -> bool:
@@ -126,8 +149,6 @@ def converged_or_warn(outcome: Outcome, estimator, remedy) -> bool:
         )
     if outcome.status == CONVERGED:
         return True
-    why = f"the objective stopped being finite after {outcome.n_iter} iterations (the last finite solution is kept)"
-    if outcome.status == RUNNING:
-        why = f"it had not converged after {outcome.n_iter} iterations"
-    warnings.warn(f"{name}: {why}. Remedy: {remedy}", ConvergenceWarning, stacklevel=3)
+    why = WHY[outcome.status].format(outcome.n_iter)
+    tell(f"{name}: {why}. Remedy: {remedy}", ConvergenceWarning)
     return False

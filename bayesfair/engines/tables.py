@@ -8,11 +8,21 @@ import numpy as np
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import validate_data
 
-from bayesfair._check import check_columns, check_finite, column_names, message, place
+from bayesfair._check import check_columns, check_finite, check_same_index, column_names, message, place
 from bayesfair._units import center_and_spread, check_costs, check_resolution
 from bayesfair.engines.families import Table
+from bayesfair.fairness import Groups, groups_for_fit
 
-__all__ = ["Encoder", "categorical_positions", "encoder_of", "fit_encoder", "read_columns", "read_table"]
+__all__ = [
+    "Columns",
+    "Encoder",
+    "categorical_positions",
+    "encoder_of",
+    "fit_encoder",
+    "read_columns",
+    "read_groups",
+    "read_table",
+]
 
 
 class Columns(NamedTuple):
@@ -84,26 +94,29 @@ def encoder_of(levels) -> OrdinalEncoder | None:
     return OrdinalEncoder(categories=categories).fit(np.array([[part[0] for part in levels]], dtype=object))
 
 
-def read_table(estimator, X, *, reset, allow_nan=False):
+def read_table(estimator, X, *, reset, allow_nan=False, sensitive_features=None):
     """(X as float64 (N, d), names of its columns or None) for an estimator's fit (`reset`) or predict, which records or
     compares names and number of columns; scikit-learn's checks, after ours that name the column.
 
     Raises
     ------
     TypeError: LazyFrames, sparse matrices, text, dates. ValueError: repeated names, NaN (unless `allow_nan`) or infinity,
-    a wrong shape, other columns than in the fit.
+    a wrong shape, other columns than in the fit, another row index than that of `sensitive_features`.
     """
+    check_same_index("sensitive_features", sensitive_features, "X", X)
     names = check_columns(X)
     X = validate_data(estimator, X, dtype=np.float64, order="C", reset=reset, ensure_all_finite=False)
     check_finite(X, names, allow_nan=allow_nan)
     return X, names
 
 
-def read_columns(estimator, X, categorical_features, *, reset) -> Columns:
-    """X checked and split; `categorical_features`: names, positions, a mask, or None for columns whose dtype says so."""
+def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False, sensitive_features=None) -> Columns:
+    """X checked as by `read_table` and split; `categorical_features`: names, positions, a mask, () for none of the columns
+    or None for those whose dtype says so."""
+    check_same_index("sensitive_features", sensitive_features, "X", X)
     where = categorical_positions(X, categorical_features)
     if len(where) == 0:
-        X, names = read_table(estimator, X, reset=reset)
+        X, names = read_table(estimator, X, reset=reset, allow_nan=allow_nan)
         return Columns(X, np.empty((len(X), 0), object), names)
     rest = np.setdiff1d(np.arange(np.shape(X)[1]), where)
     known = check_columns(X, only=rest)
@@ -113,7 +126,19 @@ def read_columns(estimator, X, categorical_features, *, reset) -> Columns:
     return Columns(_numbers(table[:, rest], names), _levels(table[:, where], [place(known, j) for j in where]), names)
 
 
+def read_groups(estimator, sensitive_features, n_obs, *, needed=True) -> Groups:
+    """`groups_for_fit` by the estimator's min_group_size and merged_group_name, where it has them. Not `needed`: that
+    they are left out is no news."""
+    if sensitive_features is None and not needed:
+        return Groups(np.zeros(n_obs, np.int32), ("everyone",))
+    settings = estimator.get_params(deep=False)
+    merging = {name: settings[name] for name in ("min_group_size", "merged_group_name") if name in settings}
+    return groups_for_fit(sensitive_features, n_obs, **merging)
+
+
 def categorical_positions(X, categorical_features):
+    if isinstance(categorical_features, tuple) and not categorical_features:
+        return np.array([], int)
     names = column_names(X) or []
     if categorical_features is None:
         where = np.array([j for j, name in enumerate(names) if not _is_numeric(X[name])], int)

@@ -6,7 +6,6 @@ variant that divides by the cluster's own size instead of N, sum_k (1/t) log((1/
 the sum of within-cluster *means*; it is not what this file minimises.
 """
 
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -18,10 +17,9 @@ from jaxtyping import Array, Float, Int
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._arrays import short_sum, stack
-from bayesfair._check import check_integer, check_number, message
-from bayesfair._units import center_and_spread, check_costs, standardise
-from bayesfair.engines.base import Engine, check_distinct, nearest_center
-from bayesfair.engines.optimize import minimize
+from bayesfair._check import check_integer, check_number, message, tell
+from bayesfair._units import center_and_spread, check_costs
+from bayesfair.engines.base import Engine, check_distinct
 
 __all__ = ["TiltedKMeans"]
 
@@ -36,35 +34,39 @@ DIRECT = 64  # columns up to which Newton's systems are solved with matrices
 CG_STEPS, CG_TOLERANCE = 50, 1e-4
 
 
-class Problem(NamedTuple):
+class TiltedRows(NamedTuple):
+    """Centred rows, their squares' sums, the tilt in their units, and the step length of the paper's solver."""
+
     x: Float[Array, "obs dim"]
     square: Float[Array, " obs"]
     tilt: Float[Array, ""]
     learning_rate: Float[Array, ""]
 
 
-class State(NamedTuple):
+class Partition(NamedTuple):
+    """Centres, and the labels that the objective counts."""
+
     centers: Float[Array, "clusters dim"]
     labels: Int[Array, " obs"]
     key: Int[Array, "2"]
 
 
-def distances(problem: Problem, centers) -> Float[Array, "obs clusters"]:
+def distances(problem: TiltedRows, centers) -> Float[Array, "obs clusters"]:
     """||x_i - c_k||^2 of centred data, up to ||x_i||^2: enough to find the nearest centre."""
     return jnp.square(centers).sum(1) - 2 * problem.x @ centers.T
 
 
-def own_distances(problem: Problem, centers, labels) -> Float[Array, " obs"]:
+def own_distances(problem: TiltedRows, centers, labels) -> Float[Array, " obs"]:
     return short_sum(jnp.square(problem.x - centers[labels]))
 
 
-def shifts(problem: Problem, own, labels, n_clusters):
+def shifts(problem: TiltedRows, own, labels, n_clusters):
     """What is taken off the exponents of each cluster before they are exponentiated; 0 where none is large."""
     largest = jax.ops.segment_max(problem.tilt * own, labels, n_clusters)
     return jnp.maximum(largest - SAFE_EXPONENT, 0.0)
 
 
-def cluster_losses(problem: Problem, centers, labels) -> Float[Array, " clusters"]:
+def cluster_losses(problem: TiltedRows, centers, labels) -> Float[Array, " clusters"]:
     """(1/t) log(1 + sum_{i in k} (exp(t d_ik) - 1) / N), by expm1 where exponents are moderate; sum d / N at t = 0."""
     n_clusters, n_obs = centers.shape[0], problem.x.shape[0]
     own = own_distances(problem, centers, labels)
@@ -78,7 +80,7 @@ def cluster_losses(problem: Problem, centers, labels) -> Float[Array, " clusters
     return jnp.where(problem.tilt > 0, log / jnp.where(problem.tilt > 0, problem.tilt, 1.0), plain)
 
 
-def tilted_weights(problem: Problem, centers, labels) -> Float[Array, " obs"]:
+def tilted_weights(problem: TiltedRows, centers, labels) -> Float[Array, " obs"]:
     """d J_k / d d_ik: exp(t d_ik) over the sum in its cluster, others counting 1."""
     n_clusters, n_obs = centers.shape[0], problem.x.shape[0]
     own = own_distances(problem, centers, labels)
@@ -89,7 +91,7 @@ def tilted_weights(problem: Problem, centers, labels) -> Float[Array, " obs"]:
     return mass / total[labels]
 
 
-def newton_step(problem: Problem, centers, labels):
+def newton_step(problem: TiltedRows, centers, labels):
     """-Hessian^-1 gradient of each J_k, which is smooth and strictly convex in c_k; at t = 0 the step to the mean.
 
     Above DIRECT columns by conjugate gradients, whose every iterate is a descent direction: O(obs dim) each for all
@@ -143,7 +145,7 @@ def ratio(a, b):
     return jnp.where(a > 0, a / jnp.where(a > 0, b, 1.0), 0.0)
 
 
-def refine(problem: Problem, centers, labels):
+def refine(problem: TiltedRows, centers, labels):
     """A Newton step of every centre, halved where it would raise its J_k; not taken at all if no halving helps."""
     step = newton_step(problem, centers, labels)
     before = cluster_losses(problem, centers, labels)
@@ -163,7 +165,7 @@ def refine(problem: Problem, centers, labels):
     return centers + length[:, None] * step
 
 
-def assign(problem: Problem, state: State):
+def assign(problem: TiltedRows, state: Partition):
     """Labels of the nearest centres (Algorithm 2), where that does not raise the objective.
 
     It can: J_k is concave in what its members add, so that a move to a nearer centre may cost more than it saves. Then
@@ -171,11 +173,16 @@ def assign(problem: Problem, state: State):
     """
     nearest = distances(problem, state.centers).argmin(1)
     now = cluster_losses(problem, state.centers, state.labels).sum()
-    lower = cluster_losses(problem, state.centers, nearest).sum() <= now
-    return jax.lax.cond(lower, lambda: nearest, lambda: bounded_labels(problem, state))
+    raised = ~(cluster_losses(problem, state.centers, nearest).sum() <= now)
+
+    # A loop of at most one round, not lax.cond: under vmap that works out both branches, this only what a run needs.
+    def instead(_):
+        return jnp.bool_(False), bounded_labels(problem, state)
+
+    return jax.lax.while_loop(lambda carry: carry[0], instead, (raised, nearest))[1]
 
 
-def bounded_labels(problem: Problem, state: State):
+def bounded_labels(problem: TiltedRows, state: Partition):
     """argmin_k of expm1(t d_ik) / (1 + A_k), A_k = exp(t J_k) - 1 the sum in cluster k; in logarithms."""
     square = jnp.maximum(distances(problem, state.centers) + problem.square[:, None], 0.0)
     exponent = problem.tilt * square
@@ -187,7 +194,7 @@ def bounded_labels(problem: Problem, state: State):
     return jnp.where(lower, labels, state.labels)
 
 
-def revive(problem: Problem, state: State) -> State:
+def revive(problem: TiltedRows, state: Partition) -> Partition:
     """Centres of empty clusters go to the rows farthest from their own: the objective does not read them."""
     n_clusters = state.centers.shape[0]
     count = jax.ops.segment_sum(jnp.ones_like(state.labels), state.labels, n_clusters)
@@ -197,12 +204,12 @@ def revive(problem: Problem, state: State) -> State:
     return state._replace(centers=jnp.where(empty[:, None], problem.x[far[rank]], state.centers))
 
 
-def newton(problem: Problem, state: State):
+def newton(problem: TiltedRows, state: Partition):
     """Assignment, then refinement; the objective never increases."""
     state = revive(problem, state)
     labels = assign(problem, state)
     centers = refine(problem, state.centers, labels)
-    return State(centers, labels, state.key), cluster_losses(problem, centers, labels).sum()
+    return Partition(centers, labels, state.key), cluster_losses(problem, centers, labels).sum()
 
 
 @dataclass(frozen=True)
@@ -212,7 +219,7 @@ class GradientDescent:
     batch_size: int
     n_epochs: int = 5
 
-    def __call__(self, problem: Problem, state: State):
+    def __call__(self, problem: TiltedRows, state: Partition):
         state = revive(problem, state)
         key, draw = jax.random.split(state.key)
 
@@ -225,7 +232,7 @@ class GradientDescent:
 
         centers = jax.lax.fori_loop(0, self.n_epochs, epoch, state.centers)
         labels = distances(problem, centers).argmin(1)
-        return State(centers, labels, key), cluster_losses(problem, centers, labels).sum()
+        return Partition(centers, labels, key), cluster_losses(problem, centers, labels).sum()
 
 
 class TiltedKMeans(Engine):
@@ -283,52 +290,30 @@ class TiltedKMeans(Engine):
         self.random_state = random_state
         self.progress_bar = progress_bar
 
-    def fit(self, X, y=None, *, sensitive_features=None):
-        """Cluster a table X (N, d).
+    uses_groups = False
 
-        Raises
-        ------
-        TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
-        """
+    @property
+    def monotone(self):
+        return self.solver == "newton"
+
+    def check_settings(self):
         if self.solver not in ("newton", "sgd"):
             rule, remedy = "be 'newton' or 'sgd'", "See the docstring."
             raise ValueError(message("solver", rule, repr(self.solver), remedy))
         check_number("tilt", self.tilt, minimum=0)
         check_number("learning_rate", self.learning_rate)
-        check_number("tol", self.tol, minimum=0)
-        for name in ("n_init", "max_iter", "batch_size"):
-            check_integer(name, getattr(self, name))
-        data = self._data(X, sensitive_features, self.n_clusters, fair=False)
+        check_integer("batch_size", self.batch_size)
+
+    def problem(self, data) -> TiltedRows:
         check_distinct(data.X, self.n_clusters)
-        Z, self._units = standardise(data.X, names=data.names, precision=np.float32)
-        check_costs(center_and_spread(data.X)[1], names=data.names, degree=4, terms=data.X.size)  # their variance
-        Z, axes = span(Z)
-        rng = np.random.RandomState(data.seed)
-        few = Z if len(Z) <= EXPLORE_ROWS else Z[rng.choice(len(Z), EXPLORE_ROWS, replace=False)]
-        starts = seeds(few, self.n_clusters, self.n_init, rng)
-        if few is not Z:
-            starts = self._descend(few, starts, data.seed).state.centers[None]
-        self._finish(Z, axes, self._descend(Z, starts, data.seed))
-        return self
+        Z = self.standardised(data, precision=np.float32)
+        spread = center_and_spread(data.X)[1]
+        check_costs(spread, names=data.columns.names, degree=4, terms=data.X.size)  # variance of squared distances
+        Z, self._axes = span(Z)
+        return self._tilted(Z)
 
-    def _descend(self, X, starts, seed):
-        problem = self._problem(X)
-        states = [start_state(problem, centers, seed + i) for i, centers in enumerate(starts)]
-        return self._minimize(problem, stack(states))
-
-    def _minimize(self, problem, states):
-        """The best run; Newton's method comes to a large tilt through smaller ones, where the objective is smoother."""
-        settings = {"max_iter": self.max_iter, "tol": self.tol, "progress_bar": self.progress_bar}
-        if self.solver == "sgd":
-            return minimize(GradientDescent(self.batch_size), problem, states, patience=SGD_PATIENCE, **settings).best
-        steps = np.ceil(np.log(max(float(problem.tilt * problem.square.mean()), 1.0)) / np.log(TILT_RATIO))
-        for divisor in TILT_RATIO ** np.arange(steps, -1, -1):
-            outcome = minimize(newton, problem._replace(tilt=problem.tilt / divisor), states, patience=3, **settings)
-            states = outcome.state
-        return outcome.best
-
-    def _problem(self, X) -> Problem:
-        square = (X**2).sum(1)
+    def _tilted(self, Z) -> TiltedRows:
+        square = (Z**2).sum(1)
         tilt = self._units.cost(self.tilt) if self.tilt else 0.0
         exponent = tilt * 4 * square.max()
         if not exponent <= LARGEST_EXPONENT:
@@ -338,31 +323,48 @@ class TiltedKMeans(Engine):
             raise ValueError(message("tilt", rule, f"{self.tilt} with distances that give {exponent:.3g}", remedy))
         if exponent < SMALLEST_EXPONENT:
             tilt = 0.0
-        return Problem(*(jnp.asarray(part, jnp.float32) for part in (X, square, tilt, self.learning_rate)))
+        return TiltedRows(*(jnp.asarray(part, jnp.float32) for part in (Z, square, tilt, self.learning_rate)))
 
-    def _finish(self, Z, axes, outcome):
+    def solve(self, problem, data):
+        """From all seeds on at most EXPLORE_ROWS rows; the best goes on with all of them."""
+        rng, Z = np.random.RandomState(data.seed), span(self._units.rows(data.X))[0]
+        if len(Z) <= EXPLORE_ROWS:
+            return self._descend(problem, seeds(Z, self.n_clusters, self.n_init, rng), data.seed)
+        rows = rng.choice(len(Z), EXPLORE_ROWS, replace=False)
+        few = problem._replace(x=problem.x[rows], square=problem.square[rows])
+        best = self._descend(few, seeds(Z[rows], self.n_clusters, self.n_init, rng), data.seed)
+        return self._descend(problem, best.state.centers[None], data.seed)
+
+    def _descend(self, problem, starts, seed):
+        """The best run; Newton's method comes to a large tilt through smaller ones, where the objective is smoother."""
+        states = stack([start_state(problem, centers, seed + i) for i, centers in enumerate(starts)])
+        if self.solver == "sgd":
+            return self.run(problem, states, step=GradientDescent(self.batch_size), patience=SGD_PATIENCE).best
+        steps = np.ceil(np.log(max(float(problem.tilt * problem.square.mean()), 1.0)) / np.log(TILT_RATIO))
+        for divisor in TILT_RATIO ** np.arange(steps, -1, -1):
+            outcome = self.run(problem._replace(tilt=problem.tilt / divisor), states, step=newton, patience=3)
+            states = outcome.state
+        return outcome.best
+
+    def report(self, outcome, problem, data):
         self.labels_ = np.asarray(outcome.state.labels)
         centers = np.asarray(outcome.state.centers, np.float64)
-        self.cluster_centers_ = self._units.points(centers if axes is None else centers @ axes)
+        centers = centers if self._axes is None else centers @ self._axes
+        self.cluster_centers_ = self._units.points(centers)
         self.tilted_sse_ = float(self._units.cost(outcome.loss))
-        squared = ((Z - centers[self.labels_]) ** 2).sum(1)
+        squared = ((self._units.rows(data.X) - centers[self.labels_]) ** 2).sum(1)
         self.inertia_ = float(self._units.cost(squared.sum()))
         members = [squared[self.labels_ == k] for k in range(self.n_clusters)]
         variance, radius = np.array([(part.var(), part.max()) if len(part) else (np.nan,) * 2 for part in members]).T
         self.within_cluster_variance_ = self._units.cost(variance, 4)
         self.max_distance_ = self._units.cost(np.sqrt(radius), 1)
-        self._record(outcome, "raise max_iter or tol.")
-        self.objective_trace_ = self._units.cost(self.objective_trace_)
         empty = [k for k, part in enumerate(members) if len(part) == 0]
         if empty:
-            warnings.warn(
-                f"TiltedKMeans: clusters {empty} are empty, as this tilt prefers. Remedy: lower tilt or n_clusters.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            what = f"clusters {empty} are empty, as this tilt prefers. Remedy: lower tilt or n_clusters."
+            tell(f"TiltedKMeans: {what}", ConvergenceWarning)
 
-    def _assign(self, X):
-        return nearest_center(X, self.cluster_centers_, self._units)
+    def objective_of(self, losses):
+        return self._units.cost(losses)
 
 
 def span(Z):
@@ -381,6 +383,6 @@ def seeds(X, n_clusters, n_init, rng):
     return np.stack([kmeans_plusplus(X, n_clusters, random_state=rng)[0] for _ in range(n_init)])
 
 
-def start_state(problem: Problem, centers, seed) -> State:
+def start_state(problem: TiltedRows, centers, seed) -> Partition:
     centers = jnp.asarray(centers, jnp.float32)
-    return State(centers, distances(problem, centers).argmin(1), jax.random.PRNGKey(seed))
+    return Partition(centers, distances(problem, centers).argmin(1), jax.random.PRNGKey(seed))

@@ -6,7 +6,6 @@ mirror-descent step whose L follows the objective: a step that would raise E is 
 increases and rows need not be normalised.
 """
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,11 +15,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from bayesfair._arrays import stack
-from bayesfair._check import check_integer, check_number, message
-from bayesfair._units import standardise
-from bayesfair.engines.base import Engine, kmeans_centers, nearest_center, relocate_empty
+from bayesfair._check import check_number, message, tell
+from bayesfair.engines.base import Engine, kmeans_centers, relocate_empty
 from bayesfair.engines.families import squared_distances
-from bayesfair.engines.optimize import Outcome, minimize
+from bayesfair.engines.optimize import Outcome
 from bayesfair.fairness import Groups, check_target, kl_error
 
 __all__ = ["VariationalFairClustering"]
@@ -28,8 +26,8 @@ __all__ = ["VariationalFairClustering"]
 FLOOR = -15.0  # smallest log s below the largest of its row: what was given up can still come back
 START = -3.0  # log s of the other clusters at the start
 NEIGHBOURS = 20
+FILL = 4  # the list of a graph's entries is as long as a multiple of so many times its rows
 SERIES = 1e-2  # |P / U - 1| below which the divergence is summed as a series: the closed form cancels there
-PATIENCE = 8  # steps in a row that must change E little, refused ones among them
 AT_REST = 1e-2  # of E: the most that the linearised objective may still have to gain at the end of a run
 RESTARTS = 10  # of k-means++, of which the best `n_init` are starts
 LARGEST_WEIGHT = 1e12  # of the fairness term, in costs per row: float32 sees no cost beside it long before
@@ -37,8 +35,8 @@ PAIRS, FINE_PATH = 3, 4  # weights of the path, in pairs, and between its last u
 BATCH_ELEMENTS = 2**25  # of all soft assignments that advance together
 
 
-class Problem(NamedTuple):
-    """The data. `graph`: for the normalised cut alone."""
+class TargetedRows(NamedTuple):
+    """Rows, their groups and the proportions wanted. `graph`: for the normalised cut alone."""
 
     x: Float[Array, "obs dim"]
     square: Float[Array, " obs"]
@@ -56,7 +54,7 @@ class Graph(NamedTuple):
     degree: Float[Array, " obs"]
 
 
-class State(NamedTuple):
+class SoftClusters(NamedTuple):
     """Soft assignments with what was computed from them; `loss` is E."""
 
     log_s: Float[Array, "clusters obs"]
@@ -68,19 +66,19 @@ class State(NamedTuple):
     weight: Float[Array, ""]
 
 
-def distances(problem: Problem, centers):
+def distances(problem: TargetedRows, centers):
     """||x_i - c_k||^2 (clusters, obs), at least 0."""
     return jnp.maximum(squared_distances(centers, problem.x, problem.square), 0.0)
 
 
-def k_means(problem: Problem, s, centers):
+def k_means(problem: TargetedRows, s, centers):
     """(cost per row, potentials, centres) of sum_ik s_ik ||x_i - c_k||^2 with c_k the weighted means (Table 1)."""
     centers = (s @ problem.x) / s.sum(1)[:, None]
     potential = distances(problem, centers)
     return (s * potential).sum(0).mean(), potential, centers
 
 
-def k_medians(problem: Problem, s, centers):
+def k_medians(problem: TargetedRows, s, centers):
     """The same with ||x_i - c_k||: centres take one Weiszfeld step, which never raises the cost.
 
     The paper's centres are medoids; the geometric median costs no more and needs no N^2 distances.
@@ -92,7 +90,7 @@ def k_medians(problem: Problem, s, centers):
     return (s * potential).sum(0).mean(), potential, centers
 
 
-def normalized_cut(problem: Problem, s, centers):
+def normalized_cut(problem: TargetedRows, s, centers):
     """K - sum_k s_k' W s_k / d' s_k and obs times its gradient (Table 1)."""
     graph = problem.graph
     entries = graph.value[:, None] * s.T[graph.column]  # a neighbour's assignments lie side by side
@@ -132,24 +130,24 @@ class Descent:
 
     objective: str
 
-    def evaluate(self, problem: Problem, log_s, centers, weight, lipschitz) -> State:
+    def evaluate(self, problem: TargetedRows, log_s, centers, weight, lipschitz) -> SoftClusters:
         s = jnp.exp(log_s)
         cost, potential, centers = OBJECTIVES[self.objective](problem, s, centers)
         masses = s @ problem.member.T
         loss = cost + weight * fairness_penalty(masses, problem.target)
-        return State(log_s, potential, masses, centers, loss, lipschitz, weight)
+        return SoftClusters(log_s, potential, masses, centers, loss, lipschitz, weight)
 
-    def __call__(self, problem: Problem, state: State):
+    def __call__(self, problem: TargetedRows, state: SoftClusters):
         before, gradient = state.log_s, full_potential(problem, state)
         log_s = log_simplex(before - gradient / state.lipschitz)
         new = self.evaluate(problem, log_s, state.centers, state.weight, state.lipschitz / 1.3)
         refused = state._replace(lipschitz=2 * state.lipschitz)
         state = jax.tree.map(lambda a, b: jnp.where(new.loss <= state.loss, a, b), new, refused)
         # Steps shrink where they are refused: that E stands still is no sign of an optimum by itself.
-        return state, state.loss, left_to_gain(gradient, before) <= AT_REST * jnp.abs(state.loss)
+        return state, state.loss, left_to_gain(gradient, before) > AT_REST * jnp.abs(state.loss)
 
 
-def full_potential(problem: Problem, state: State):
+def full_potential(problem: TargetedRows, state: SoftClusters):
     """obs * dE/dS (clusters, obs), the fairness term included."""
     unfair = fairness_potential(state.masses, problem.target, problem.x.shape[0])
     return state.potential + state.weight * unfair @ problem.member
@@ -219,25 +217,10 @@ class VariationalFairClustering(Engine):
         self.random_state = random_state
         self.progress_bar = progress_bar
 
-    def fit(self, X, y=None, *, sensitive_features=None):
-        """Cluster a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q); None warns and is plain.
+    patience = 8  # refused steps among them change E little
+    remedy = "raise max_iter or tol; large fairness weights take longest."
 
-        Raises
-        ------
-        TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
-        """
-        self._check_settings()
-        data = self._data(X, sensitive_features, self.n_clusters)
-        target = check_target(self.target_proportions, data.groups)
-        Z, self._units = standardise(data.X, names=data.names, degree=DEGREES[self.objective], precision=np.float32)
-        starts = kmeans_centers(Z, self.n_clusters, data.seed, max(RESTARTS, self.n_init))[: self.n_init]
-        problem = make_problem(Z, data.groups.code, target, self.objective)
-        scale = 1.0 if self.objective == "ncut" else cost_per_row(problem, starts[0], self.objective)
-        run = self._run(problem, starts, data.groups, target, scale)
-        self._finish(data, problem, run, target)
-        return self
-
-    def _check_settings(self):
+    def check_settings(self):
         if self.objective not in OBJECTIVES:
             remedy = "See the docstring for what each minimises."
             raise ValueError(message("objective", f"be one of {tuple(OBJECTIVES)}", repr(self.objective), remedy))
@@ -247,11 +230,27 @@ class VariationalFairClustering(Engine):
         for name in ("fairness_weight", "max_fairness_error"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), minimum=0)
-        for name in ("n_init", "max_iter"):
-            check_integer(name, getattr(self, name))
 
-    def _run(self, problem, starts, groups, target, scale) -> Outcome:
+    def problem(self, data) -> TargetedRows:
+        Z = self.standardised(data, degree=DEGREES[self.objective], precision=np.float32)
+        return make_problem(Z, data.groups.code, self._target(data.groups), self.objective)
+
+    @property
+    def step(self):
+        return Descent(self.objective)
+
+    def _target(self, groups):
+        return check_target(self.target_proportions, groups)
+
+    def starts(self, problem, data):
+        """Centres (n_init, K, d) of the best k-means++ restarts."""
+        Z = self._units.rows(data.X)
+        return kmeans_centers(Z, self.n_clusters, data.seed, max(RESTARTS, self.n_init))[: self.n_init]
+
+    def solve(self, problem, data) -> Outcome:
         """The best run at the weight asked for, or at the smallest weight of a path that is fair enough."""
+        starts, groups, target = self.starts(problem, data), data.groups, self._target(data.groups)
+        scale = 1.0 if self.objective == "ncut" else cost_per_row(problem, starts[0], self.objective)
         if self.max_fairness_error is not None:
             return self._fair_enough(problem, starts[:1], groups, target, scale)
         weight = scale if self.fairness_weight is None else self._scaled_weight(scale)
@@ -300,18 +299,16 @@ class VariationalFairClustering(Engine):
     def _descend(self, problem, starts, weights, others=None) -> Outcome:
         """One run per pair of start and weight, in batches that fit the memory; `others`: see `start_state`."""
         others = [START] * len(starts) if others is None else others
-        descent = Descent(self.objective)
         size = max(1, BATCH_ELEMENTS // (len(problem.x) * self.n_clusters))
         parts = []
         for first in range(0, len(starts), size):
             batch = slice(first, first + size)
-            some = [start_state(descent, problem, *one) for one in zip(starts[batch], weights[batch], others[batch])]
-            state = stack(some)
-            settings = {"max_iter": self.max_iter, "tol": self.tol, "patience": PATIENCE}
-            parts.append(minimize(descent, problem, state, progress_bar=self.progress_bar, **settings))
+            some = [start_state(self.step, problem, *one) for one in zip(starts[batch], weights[batch], others[batch])]
+            parts.append(self.run(problem, stack(some)))
         return concatenate(parts)
 
-    def _finish(self, data, problem, run, target):
+    def report(self, run, problem, data):
+        target = self._target(data.groups)
         self.labels_ = hard_labels(run.state.log_s)
         self.soft_assignment_ = np.exp(np.asarray(run.state.log_s).T)
         hard = jax.nn.one_hot(self.labels_, self.n_clusters, dtype=problem.x.dtype, axis=0)
@@ -322,12 +319,10 @@ class VariationalFairClustering(Engine):
         self.cluster_centers_ = self._units.points(centers)
         self.fairness_error_ = kl_error(self.labels_, data.groups, target)
         self.fairness_weight_ = float(self._cost(run.state.weight))
-        self._record(run, "raise max_iter or tol; large fairness weights take longest.")
-        self.objective_trace_ = self._cost(self.objective_trace_)
         warn_of_absent_groups(self.labels_, data.groups, target)
 
-    def _assign(self, X):
-        return nearest_center(X, self.cluster_centers_, self._units)
+    def objective_of(self, losses):
+        return self._cost(losses)
 
 
 def hard_labels(log_s):
@@ -345,37 +340,40 @@ def warn_of_absent_groups(labels, groups: Groups, target):
         more = f" ({len(absent)} such cases)" if len(absent) > 1 else ""
         remedy = "raise fairness_weight, or ask for fewer clusters"
         what = f"fairness_error_ is infinite and the balance 0, because {absent[0]}{more}"
-        warnings.warn(f"VariationalFairClustering: {what}. Remedy: {remedy}.", UserWarning, stacklevel=4)
+        tell(f"VariationalFairClustering: {what}. Remedy: {remedy}.")
 
 
-def make_problem(X, group, target, objective) -> Problem:
+def make_problem(X, group, target, objective) -> TargetedRows:
     """Standardised rows X, in float32 on the device."""
     graph = neighbour_graph(X) if objective == "ncut" else ()
     x = jnp.asarray(X, jnp.float32)
     square = jnp.asarray((X**2).sum(1), jnp.float32)
     member = jax.nn.one_hot(group, len(target), dtype=x.dtype, axis=0)
-    return Problem(x, square, member, jnp.asarray(target, jnp.float32), graph)
+    return TargetedRows(x, square, member, jnp.asarray(target, jnp.float32), graph)
 
 
 def neighbour_graph(X) -> Graph:
-    """The symmetric 20-nearest-neighbour affinity (w + w') / 2 with w in {0, 1}."""
+    """The symmetric 20-nearest-neighbour affinity (w + w') / 2 with w in {0, 1}; zeros fill up its list of entries, for
+    their number depends on the rows and every number would be compiled anew."""
     from sklearn.neighbors import kneighbors_graph
 
     nearest = kneighbors_graph(X, min(NEIGHBOURS, len(X) - 1))
     affinity = ((nearest + nearest.T) / 2).tocoo()
     order = np.argsort(affinity.row, kind="stable")
     degree = np.asarray(affinity.sum(1)).ravel()
-    entries = affinity.row[order], affinity.col[order], affinity.data[order].astype(np.float32)
+    fill = -len(order) % (FILL * len(X)), len(X) - 1
+    entries = [np.pad(part[order], (0, fill[0]), constant_values=fill[1]) for part in (affinity.row, affinity.col)]
+    entries.append(np.pad(affinity.data[order].astype(np.float32), (0, fill[0])))
     return Graph(*map(jnp.asarray, entries), jnp.asarray(degree, jnp.float32))
 
 
-def cost_per_row(problem: Problem, centers, objective):
+def cost_per_row(problem: TargetedRows, centers, objective):
     """Of nearest centres, without fairness."""
     square = np.asarray(distances(problem, jnp.asarray(centers, jnp.float32))).min(0)
     return float(max((square if objective == "kmeans" else np.sqrt(square)).mean(), np.finfo(np.float32).tiny))
 
 
-def start_state(descent: Descent, problem: Problem, centers, weight, others=START) -> State:
+def start_state(descent: Descent, problem: TargetedRows, centers, weight, others=START) -> SoftClusters:
     """Assignments to the nearest of `centers`, log s of the `others`, and L at the size of the potentials' differences."""
     centers = jnp.asarray(centers, jnp.float32)
     nearest = distances(problem, centers).argmin(0)

@@ -9,7 +9,7 @@ from bayesfair.fairlets.capacities import (
 )
 from bayesfair.fairlets.decompose import Decomposition, decompose
 from bayesfair.fairlets.dissimilarity import Dissimilarity, resolve_dissimilarity
-from bayesfair.fairlets.hub import member_table
+from bayesfair.fairlets.hub import fairlet_centers, member_table
 from bayesfair.fairlets.rectangular_loop import rectangular_loop
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "anchor_group",
     "capacities",
     "decompose",
+    "fairlet_centers",
     "member_table",
     "rectangular_loop",
     "resolve_dissimilarity",

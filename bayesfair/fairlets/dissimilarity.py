@@ -168,23 +168,29 @@ class Minkowski(Dissimilarity):
         return cdist(x, y, "cityblock") if self.power == 1 else super().pairwise(x, y)
 
 
-def resolve_dissimilarity(dissimilarity, power=1.0):
-    """The dissimilarity of that name, or the `Dissimilarity` itself.
+def resolve_dissimilarity(dissimilarity, power=1.0, *, argument="dissimilarity", own="fairlets.Dissimilarity"):
+    """The dissimilarity of that name, or the `Dissimilarity` itself; the one list of names, of clustering losses too.
 
-    "kmeans", "manhattan", "minkowski" (the norm of that `power`), "kl", "itakura-saito", "binary".
+    "kmeans", "manhattan", "minkowski" (the norm of that `power`), "kl", "itakura-saito", "binary". `argument` and `own`:
+    what an error calls the argument, and the class to subclass instead.
     """
     if isinstance(dissimilarity, Dissimilarity):
         return dissimilarity
-    if dissimilarity in _BREGMAN:
-        return _BREGMAN[dissimilarity]()
-    if dissimilarity in ("manhattan", "minkowski"):
-        return Minkowski(1.0 if dissimilarity == "manhattan" else check_number("power", power))
-    names = ", ".join(repr(name) for name in (*_BREGMAN, "manhattan", "minkowski"))
-    remedy = "Subclass bayesfair.fairlets.Dissimilarity for one of your own."
-    raise ValueError(message("dissimilarity", f"be one of {names}, or a Dissimilarity", repr(dissimilarity), remedy))
+    if isinstance(dissimilarity, str) and dissimilarity in NAMED:
+        return NAMED[dissimilarity](power)
+    names = ", ".join(map(repr, NAMED))
+    rule = f"be one of {names}, or a {own.split('.')[1]}"
+    raise ValueError(message(argument, rule, repr(dissimilarity), f"Subclass bayesfair.{own} for one of your own."))
 
 
-_BREGMAN = {kind.name: kind for kind in (SquaredEuclidean, KullbackLeibler, ItakuraSaito, Bernoulli)}
+NAMED = {
+    **{
+        kind.name: lambda power, kind=kind: kind()
+        for kind in (SquaredEuclidean, KullbackLeibler, ItakuraSaito, Bernoulli)
+    },
+    "manhattan": lambda power: Minkowski(1.0),
+    "minkowski": lambda power: Minkowski(check_number("power", power)),
+}
 
 
 def _kl(x, y):

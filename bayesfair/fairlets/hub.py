@@ -10,7 +10,7 @@ import numpy as np
 from bayesfair.fairlets.dissimilarity import Dissimilarity, SquaredEuclidean
 from bayesfair.fairlets.transport import transport
 
-__all__ = ["decompose_hubs", "lower_bound", "member_table"]
+__all__ = ["decompose_hubs", "fairlet_centers", "lower_bound", "member_table"]
 
 RESTARTS = 3
 ALTERNATIONS = 15
@@ -43,20 +43,24 @@ def decompose_hubs(X, code, capacities, dissimilarity, rng):
 
 def _alternate(X, code, capacities, dissimilarity, hubs):
     """Transport to the hubs, hubs to the means, while the cost falls."""
-    m, best, best_cost = len(hubs), None, np.inf
+    best, best_cost = None, np.inf
     for _ in range(ALTERNATIONS):
         fairlet = np.empty(len(X), np.int64)
         for group in range(capacities.lower.shape[1]):
             rows = np.flatnonzero(code == group)
             limits = capacities.lower[:, group], capacities.upper[:, group]
             fairlet[rows] = transport(hubs, X[rows], *limits, _ToCenter(dissimilarity), random_state=0).anchor
-        hubs = np.stack([np.bincount(fairlet, column, minlength=m) for column in X.T], 1)
-        hubs /= np.bincount(fairlet, minlength=m)[:, None]
+        hubs = fairlet_centers(X, fairlet)
         cost = float(dissimilarity.to_center(X, hubs[fairlet]).sum())
         if cost >= best_cost * (1 - 1e-9):
             break
         best, best_cost = fairlet, cost
     return best, best_cost
+
+
+def fairlet_centers(X, fairlet):
+    """The mean (m, d) of the rows of every fairlet; `fairlet` (N,) numbers them from 0 and leaves no number out."""
+    return np.stack([np.bincount(fairlet, column) for column in X.T], 1) / np.bincount(fairlet)[:, None]
 
 
 def member_table(fairlet, code, upper):

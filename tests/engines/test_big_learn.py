@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesfair import BigLearnMixture
 from bayesfair.engines import gaussians
-from bayesfair.engines.big_learn import Matching, Problem, draw_matching, em_steps
+from bayesfair.engines.big_learn import Matching, SeenRows, draw_matching, em_steps
 from bayesfair.engines.gaussians import Gaussians
 
 D, K, N = 4, 3, 300
@@ -35,7 +35,7 @@ def parameters():
 def problem_of(X, seen=None, prior=0.0, floor=1e-6):
     seen = np.ones(X.shape, bool) if seen is None else seen
     numbers = jnp.float32(prior), jnp.float32(floor), jnp.array([1.0, 0.0, 0.0])
-    return Problem(jnp.asarray(X, jnp.float32), jnp.asarray(seen), *numbers)
+    return SeenRows(jnp.asarray(X, jnp.float32), jnp.asarray(seen), *numbers)
 
 
 def joint_density(parameters, x, subset):

@@ -17,7 +17,7 @@ from bayesfair._arrays import stack
 from bayesfair.engines import fair_mixture
 from bayesfair.engines.fair_mixture import FairMixture, _fair_rows
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family
-from bayesfair.engines.fmc import Ascent, Problem, Rule, cluster_gaps, penalty, start_state
+from bayesfair.engines.fmc import Ascent, LearningRows, Rule, cluster_gaps, penalty, start_state
 from bayesfair.engines.optimize import minimize
 from bayesfair.engines.tables import Columns, fit_encoder
 from bayesfair.fairness import encode_groups
@@ -94,7 +94,7 @@ def test_without_fairness_it_is_expectation_maximisation(data, covariance_type):
 def test_one_iteration_without_penalty_is_one_em_step(data):
     _, table = encoded(data[0])
     family, groups = Family("diag"), encode_groups(data[1])
-    problem = Problem(table, _fair_rows(table, groups, np.arange(600)))
+    problem = LearningRows(table, _fair_rows(table, groups, np.arange(600)))
     start = random_components("diag", 3, 2)
     state, _ = Ascent(family)(problem, start_state(start, Rule(0.0, np.inf, 0.0, 1.0), 0.02, 0))
     em = family.m_step(start, table, jax.nn.softmax(family.log_joint(start, table), 0))
@@ -108,7 +108,7 @@ def test_one_iteration_without_penalty_is_one_em_step(data):
 @pytest.mark.parametrize("rule", [Rule(1.0, np.inf, 0.1, 0.3), Rule(30.0, 0.02, 0.1, 0.3), Rule(0.0, np.inf, 0.0, 1.0)])
 def test_the_objective_never_decreases(data, solver, rule):
     _, table = encoded(data[0])
-    problem = Problem(table, _fair_rows(table, encode_groups(data[1]), np.arange(600)))
+    problem = LearningRows(table, _fair_rows(table, encode_groups(data[1]), np.arange(600)))
     states = stack([start_state(random_components("full", 3, 2, seed=seed), rule, 0.05, 0) for seed in range(3)])
     outcome = minimize(Ascent(Family("full"), solver), problem, states, max_iter=60, tol=1e-9, patience=5)
     for i in range(3):
@@ -137,7 +137,7 @@ def test_gradients_against_finite_differences(data):
     with jax.enable_x64(True):
         _, table = encoded(data[0])
         table = jax.tree.map(lambda part: part.astype(jnp.float64), table)
-        problem = Problem(table, _fair_rows(table, encode_groups(data[1]), np.arange(600)))
+        problem = LearningRows(table, _fair_rows(table, encode_groups(data[1]), np.arange(600)))
         parameters = jax.tree.map(lambda part: part.astype(jnp.float64), random_components("full", 3, 2))
         rule = Rule(*(jnp.float64(part) for part in (5.0, 0.01, 0.2, 0.3)))
 

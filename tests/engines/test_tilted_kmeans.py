@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesfair.engines import tilted_kmeans
-from bayesfair.engines.tilted_kmeans import Problem, State, TiltedKMeans
+from bayesfair.engines.tilted_kmeans import Partition, TiltedKMeans, TiltedRows
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ losses, assign, newton = map(jax.jit, (tilted_kmeans.cluster_losses, tilted_kmea
 
 def problem_of(X, tilt):
     Z = X - X.mean(0)
-    return Problem(*(jnp.asarray(part, jnp.float32) for part in (Z, (Z**2).sum(1), tilt, 0.05)))
+    return TiltedRows(*(jnp.asarray(part, jnp.float32) for part in (Z, (Z**2).sum(1), tilt, 0.05)))
 
 
 @pytest.mark.parametrize("tilt", [1e-4, 0.05, 1.0])
@@ -114,7 +114,7 @@ def test_assignment_never_raises_the_objective_where_the_nearest_centre_would():
         before = losses(problem, centers, labels).sum()
         nearest = tilted_kmeans.distances(problem, centers).argmin(1)
         raised += bool(losses(problem, centers, nearest).sum() > before * (1 + 1e-5))
-        ours = assign(problem, State(centers, labels, jax.random.PRNGKey(0)))
+        ours = assign(problem, Partition(centers, labels, jax.random.PRNGKey(0)))
         assert losses(problem, centers, ours).sum() <= before * (1 + 1e-6)
     assert raised > 0
 
@@ -176,8 +176,8 @@ def test_rows_in_their_own_span_keep_all_distances():
 @pytest.mark.parametrize("tilt", [0.0, 0.01])
 def test_many_columns_are_fitted_in_the_span_of_the_rows(monkeypatch, tilt):
     """The work is that of 30 columns, the answer that of 500."""
-    shapes, make = [], TiltedKMeans._problem
-    monkeypatch.setattr(TiltedKMeans, "_problem", lambda self, X: shapes.append(X.shape) or make(self, X))
+    shapes, make = [], TiltedKMeans._tilted
+    monkeypatch.setattr(TiltedKMeans, "_tilted", lambda self, X: shapes.append(X.shape) or make(self, X))
     rng = np.random.default_rng(0)
     X = 0.1 * rng.normal(size=(30, 500)) + np.repeat(rng.normal(size=(3, 500)), 10, 0)
     settings = {"tilt": tilt, "n_init": 2, "random_state": 0}

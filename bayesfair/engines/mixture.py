@@ -1,0 +1,47 @@
+"""What a fitted mixture tells, from one function: the log joint densities of rows and components."""
+
+import numpy as np
+from scipy.special import logsumexp, softmax
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from bayesfair._check import tell
+from bayesfair.engines.base import Engine
+
+__all__ = ["MixtureEngine"]
+
+
+class MixtureEngine(Engine):
+    """An engine that writes `log_joint(columns)`: log pi_k + log f(x_i; theta_k), float64 (N, K), in the units of X."""
+
+    parts = "n_components"
+
+    def assign(self, columns):
+        return self.log_joint(columns).argmax(1)
+
+    def predict(self, X):
+        """The component of largest responsibility of every row given what it has, int (N,)."""
+        return super().predict(X)
+
+    def predict_proba(self, X):
+        """Responsibilities psi_k(x), (N, K), for unseen rows too; the weights for a row without any entry."""
+        return softmax(self._log_joint_of(X), 1)
+
+    def score_samples(self, X):
+        """Log density of what every row has, (N,), in the units of X."""
+        return logsumexp(self._log_joint_of(X), 1)
+
+    def score(self, X, y=None):
+        """Mean log density."""
+        return float(self.score_samples(X).mean())
+
+    def _log_joint_of(self, X):
+        check_is_fitted(self)
+        return self.log_joint(self.read(X, reset=False))
+
+    def warn_of_empty(self, remedy):
+        """Says which components are nobody's most probable one."""
+        empty = np.setdiff1d(np.arange(self.n_parts), self.labels_).tolist()
+        if empty:
+            what = f"no row has its largest responsibility in components {empty}"
+            tell(f"{type(self).__name__}: {what}. Remedy: {remedy}", ConvergenceWarning)
