@@ -35,12 +35,7 @@ class Data(NamedTuple):
 class Engine(ClusterMixin, BaseEstimator):
     """A clustering estimator that takes `sensitive_features`; subclass it and write four methods.
 
-    `problem(data)`: the data as a tuple of arrays, the argument of compiled programs. `starts(problem, data)`: a batch of
-    states, the leading axis of whose arrays counts runs. `step(problem, state) -> (state, loss)`: an iteration of one
-    run, see `minimize`. `report(outcome, problem, data)`: sets `labels_` and whatever else was found.
-
-    `step` is a static method, or a property that gives a frozen dataclass of the settings that shape the program: equal
-    settings must give equal steps, for what is compiled is kept by step. An engine of several stages also writes `solve`.
+    `problem`, `starts`, `step` and `report`. An engine of several stages writes `solve` instead of `starts` and `step`.
 
     Attributes
     ----------
@@ -95,6 +90,24 @@ class Engine(ClusterMixin, BaseEstimator):
     def n_parts(self):
         """How many clusters are asked for."""
         return getattr(self, self.parts)
+
+    def problem(self, data: Data):
+        """What iterations read, a tree of arrays: the argument of compiled programs, so that none is a constant in them."""
+        raise NotImplementedError
+
+    def starts(self, problem, data: Data):
+        """A batch of states, the leading axis of whose arrays counts runs."""
+        raise NotImplementedError
+
+    @staticmethod
+    def step(problem, state):
+        """(state, loss) after an iteration of one run, see `minimize`. Where settings shape the program, a property that
+        gives a frozen dataclass of them instead: equal settings give equal steps, and programs are kept by step."""
+        raise NotImplementedError
+
+    def report(self, outcome: Outcome, problem, data: Data):
+        """Sets `labels_` and whatever else the run of `outcome` has found."""
+        raise NotImplementedError
 
     def check_settings(self):
         """Raises where an argument of the engine's own is bad; n_init, max_iter and tol have been looked at."""

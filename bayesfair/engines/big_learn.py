@@ -273,7 +273,7 @@ class BigLearnMixture(MixtureEngine):
         weight, mean, covariance = (np.asarray(part, np.float64) for part in self._parameters)
         self.weights_, self.means_, self.covariances_ = weight, mean + self._middle, covariance
         self.labels_ = self.assign(data.columns)
-        self.warn_of_empty(f"raise n_init, or ask for fewer components. {SCALE}")
+        self._warn_of_empty(f"raise n_init, or ask for fewer components. {SCALE}")
 
     def objective_of(self, losses):
         return -losses

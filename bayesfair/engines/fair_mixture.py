@@ -264,7 +264,7 @@ class FairMixture(MixtureEngine):
         self.labels_ = log_joint.argmax(1)
         self.gap_, self.hard_gap_ = gap(softmax(log_joint, 1), data.groups), gap(self.labels_, data.groups)
         if self._is_fair(parameters, everybody, self._rules()[-1])[0]:
-            self.warn_of_empty("raise min_share or n_init, or ask for fewer components.")
+            self._warn_of_empty("raise min_share or n_init, or ask for fewer components.")
         else:
             what = f"max_gap and min_share were not both met, gap_ is {self.gap_:.4f}, hard_gap_ {self.hard_gap_:.4f}"
             remedy = "raise max_gap or n_init, or ask for fewer components"

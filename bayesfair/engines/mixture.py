@@ -39,7 +39,7 @@ class MixtureEngine(Engine):
         check_is_fitted(self)
         return self.log_joint(self.read(X, reset=False))
 
-    def warn_of_empty(self, remedy):
+    def _warn_of_empty(self, remedy):
         """Says which components are nobody's most probable one."""
         empty = np.setdiff1d(np.arange(self.n_parts), self.labels_).tolist()
         if empty:

@@ -1,10 +1,12 @@
 """`check_engine` passes an engine written by the exported protocol alone, and names the promise that a planted bug breaks."""
 
+import re
 from itertools import count
+from pathlib import Path
 
 import numpy as np
 import pytest
-from toy_engine import CentredKMeans, squared
+from engines.toy_engine import CentredKMeans, squared
 
 import bayesfair as bf
 from bayesfair.engines import checks
@@ -83,7 +85,6 @@ BUGS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_planted_bugs_are_caught_by_name(bug):
     with pytest.raises(AssertionError, match=f"{bug.__name__} breaks a promise, {BUGS[bug]}"):
@@ -102,10 +103,25 @@ def test_an_engine_of_ones_own_is_one_of_the_house():
 
 def test_an_engine_of_ones_own_has_a_path():
     data = bf.datasets.make_vfc_synthetic()
-    path = bf.engines.fairness_path(CentredKMeans(2, random_state=0), data.features, data.sensitive, "blend", [0.0, 1.0])
+    path = bf.engines.fairness_path(
+        CentredKMeans(2, random_state=0), data.features, data.sensitive, "blend", [0.0, 1.0]
+    )
     assert path["gap"][1] < path["gap"][0] / 2
     assert path["cost"][1] > path["cost"][0]
     assert path["method"].tolist() == ["CentredKMeans"] * 2
+
+
+def test_the_page_of_an_engine_of_ones_own_shows_this_file_and_runs():
+    pytest.importorskip("matplotlib").use("Agg")
+    root = Path(__file__).parents[2]
+    whole, *cells = re.findall(
+        r"```{code-cell} python\n(.*?)```", (root / "docs/how-to/own-engine.md").read_text(), re.DOTALL
+    )
+    assert whole == (Path(__file__).parent / "toy_engine.py").read_text()
+    names = {}
+    for cell in (whole, *cells):
+        exec(cell, names)
+    assert len(names["ours"]) == 5
 
 
 def test_settings_of_an_engine_of_ones_own_are_checked():

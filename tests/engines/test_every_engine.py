@@ -10,6 +10,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import bayesfair as bf
+from bayesfair._compilations import compilations
+from bayesfair.engines import checks
 
 ENGINES = [
     bf.FairMixture(2, n_init=2, max_gap=0.3, tol=1e-4, max_iter=500, random_state=0),
@@ -29,36 +31,57 @@ every_table = pytest.mark.parametrize("table", TABLES)
 
 
 @every_engine
-@every_table
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*fairness_error_ is infinite")
-def test_conventions_of_the_house(engine, table):
-    data = TABLES[table]()
-    est = clone(engine).fit(data.features, sensitive_features=data.sensitive)
-    n_obs = len(data.features)
-    assert est.labels_.shape == (n_obs,)
-    assert est.labels_.dtype.kind == "i"
-    assert set(np.unique(est.labels_)) <= {0, 1}
-    assert est.predict(data.features).shape == (n_obs,)
-    assert est.n_iter_ >= 1
-    assert est.converged_ in (True, False)
-    assert np.isfinite(est.objective_trace_).all()
-    again = clone(engine).fit(data.features, sensitive_features=data.sensitive)
-    np.testing.assert_array_equal(est.labels_, again.labels_)
-    assert bf.fairness.report(est.labels_, data.sensitive, data.features).shape[0] >= 1
+def test_promises_of_the_house(engine):
+    """scikit-learn's own checks are run one by one, each engine's in its file."""
+    bf.engines.check_engine(engine, scikit_learn=False)
 
 
 @every_engine
 @every_table
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*fairness_error_ is infinite")
-def test_pipelines_and_polars(engine, table):
+def test_every_table_of_the_papers_in_pandas_polars_and_a_pipeline(engine, table):
+    """A hundred rows of each, so that one compiled program serves all tables of two columns."""
     data = TABLES[table]()
-    frame = polars.DataFrame({name: data.features[name].to_numpy() for name in data.features})
-    plain = clone(engine).fit(data.features, sensitive_features=data.sensitive)
-    np.testing.assert_array_equal(plain.labels_, clone(engine).fit(frame, sensitive_features=data.sensitive).labels_)
+    rows = np.random.default_rng(0).permutation(len(data.features))[:100]
+    X, sensitive = data.features.iloc[rows], data.sensitive.iloc[rows]
+    est = clone(engine).fit(X, sensitive_features=sensitive)
+    assert est.labels_.shape == est.predict(X).shape == (100,)
+    assert set(np.unique(est.labels_)) <= {0, 1}
+    assert bf.fairness.report(est.labels_, sensitive, X).shape[0] >= 1
+    polar = polars.DataFrame({name: X[name].to_numpy() for name in X})
+    np.testing.assert_array_equal(clone(engine).fit(polar, sensitive_features=sensitive.array).labels_, est.labels_)
     with config_context(enable_metadata_routing=True):
-        pipeline = make_pipeline(StandardScaler(), clone(engine))
-        pipeline.fit(data.features, sensitive_features=data.sensitive)
-    assert pipeline[-1].labels_.shape == (len(data.features),)
+        pipeline = make_pipeline(StandardScaler(), clone(engine)).fit(X, sensitive_features=sensitive)
+    assert pipeline[-1].labels_.shape == (100,)
+
+
+VARIANTS = {
+    "weight": bf.FairMixture(2, fairness_weight=1.0, n_init=2, random_state=0),
+    "batches": bf.FairMixture(2, max_gap=0.3, n_init=2, batch_size=20, max_iter=30, random_state=0),
+    "full": bf.FairMixture(2, max_gap=0.3, n_init=2, covariance_type="full", random_state=0),
+    "path": bf.VariationalFairClustering(2, max_fairness_error=0.5, random_state=0),
+    "ncut": bf.VariationalFairClustering(2, objective="ncut", random_state=0),
+    "kmedians": bf.VariationalFairClustering(2, objective="kmedians", random_state=0),
+    "sgd": bf.TiltedKMeans(2, solver="sgd", batch_size=20, max_iter=30, n_init=2, random_state=0),
+    "tilt": bf.TiltedKMeans(2, tilt=50.0, n_init=2, random_state=0),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_second_fit_of_the_same_shape_compiles_nothing(variant):
+    """Other settings than those of `test_promises_of_the_house`, which looks at this too."""
+    checks.compiles_once(VARIANTS[variant])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_second_fit_with_missing_values_compiles_nothing():
+    hole = (np.arange(60)[:, None] == 3) & (np.arange(3) == 1)
+    engine = bf.BigLearnMixture(2, max_iter=20, random_state=0)
+    clone(engine).fit(frame().mask(hole))
+    with compilations() as compiled:
+        clone(engine).fit((1.1 * frame()).mask(hole[::-1]))
+    assert compiled == []
 
 
 GROUP = np.resize(["f", "m"], 60)

@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair.engines.base import kmeans_centers, relocate_empty
-from bayesfair.engines.optimize import CHUNK, Outcome, converged_or_warn, minimize
+from bayesfair.engines.optimize import CHUNK, CONVERGED, REFUSED, RUNNING, Outcome, converged_or_warn, minimize
 
 
 class Problem(NamedTuple):
@@ -59,6 +59,31 @@ def test_a_loss_that_is_not_finite_keeps_the_last_finite_state():
         assert not converged_or_warn(outcome.best, object(), "rescale.")
 
 
+def stuck(problem, x):
+    """Every step is refused, however much there is to gain; where the goal is reached nothing is."""
+    return x, jnp.square(x - problem.goal).sum() + 1.0, x[0] != problem.goal[0]
+
+
+def halting(problem, x):
+    """Refused on the way from 8 to 1, then free again."""
+    x, loss = halve(problem, x)
+    return x, loss, jnp.bool_(True)
+
+
+def test_standing_still_because_steps_are_refused_is_not_rest():
+    starts = jnp.array([[4.0], [1.0]])
+    outcome = minimize(stuck, Problem(jnp.array([1.0])), starts, max_iter=9, tol=1e-6, patience=3)
+    np.testing.assert_array_equal(outcome.status, [REFUSED, CONVERGED])
+    np.testing.assert_array_equal(outcome.n_iter, [9, 4])
+    with pytest.warns(ConvergenceWarning, match="stood still .* because steps were refused or cut short.*Remedy: less"):
+        assert not converged_or_warn(outcome.run(0), object(), "less")
+
+
+def test_a_run_that_still_moves_is_not_called_refused():
+    outcome = minimize(halting, Problem(jnp.array([1.0])), jnp.array([[1e4]]), max_iter=5, tol=1e-6, patience=3)
+    assert outcome.status[0] == RUNNING
+
+
 def test_outcomes_are_told_in_words():
     blank = np.array([])
     with pytest.warns(ConvergenceWarning, match="not converged after 7 iterations. Remedy: more"):
@@ -71,6 +96,7 @@ def test_outcomes_are_told_in_words():
 def test_the_best_run_is_the_one_of_least_finite_loss():
     outcome = minimize(explode, Problem(jnp.float32(1.0)), jnp.array([3.0, 200.0, 2.0]), max_iter=3, tol=0.1)
     assert outcome.best.loss == 2.0
+    np.testing.assert_array_equal(outcome.order, [2, 0, 1])
 
 
 def test_empty_clusters_take_the_rows_that_suit_their_own_least():

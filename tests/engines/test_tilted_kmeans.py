@@ -119,6 +119,52 @@ def test_assignment_never_raises_the_objective_where_the_nearest_centre_would():
     assert raised > 0
 
 
+def bounds_worked_out(problem, states, assign):
+    """How often the rare branch ran for a batch of states."""
+    calls = []
+
+    def counted(problem, state):
+        jax.debug.callback(lambda: calls.append(1))
+        return bounded_labels(problem, state)
+
+    bounded_labels = tilted_kmeans.bounded_labels
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tilted_kmeans, "bounded_labels", counted)
+        jax.block_until_ready(jax.jit(jax.vmap(assign, (None, 0)))(problem, states))
+        jax.effects_barrier()
+    return len(calls)
+
+
+def test_the_rare_branch_is_paid_for_only_where_a_run_needs_it():
+    """lax.cond under vmap works out both branches for every run: the planted form is caught."""
+    rng = np.random.default_rng(1)
+    problem = problem_of(3 * rng.normal(size=(12, 1)), 0.5)
+
+    def state(centers, labels):
+        return Partition(jnp.asarray(centers, jnp.float32), jnp.asarray(labels), jax.random.PRNGKey(0))
+
+    def by_cond(problem, state):
+        nearest = tilted_kmeans.distances(problem, state.centers).argmin(1)
+        now = tilted_kmeans.cluster_losses(problem, state.centers, state.labels).sum()
+        lower = tilted_kmeans.cluster_losses(problem, state.centers, nearest).sum() <= now
+        return jax.lax.cond(lower, lambda: nearest, lambda: tilted_kmeans.bounded_labels(problem, state))
+
+    def raised(one):
+        nearest = tilted_kmeans.distances(problem, one.centers).argmin(1)
+        return losses(problem, one.centers, nearest).sum() > losses(problem, one.centers, one.labels).sum()
+
+    drawn = [state(3 * rng.normal(size=(3, 1)), rng.integers(3, size=12)) for _ in range(300)]
+    rare, common = ([one for one in drawn if bool(raised(one)) == wanted][:2] for wanted in (True, False))
+    settled = jax.tree.map(lambda *leaves: jnp.stack(leaves), *common)
+    mixed = jax.tree.map(lambda *leaves: jnp.stack(leaves), common[0], rare[0])
+    assert bounds_worked_out(problem, settled, tilted_kmeans.assign) == 0
+    assert bounds_worked_out(problem, settled, by_cond) > 0
+    assert bounds_worked_out(problem, mixed, tilted_kmeans.assign) > 0
+    for i, one in enumerate((common[0], rare[0])):
+        batch = jax.vmap(tilted_kmeans.assign, (None, 0))(problem, mixed)
+        np.testing.assert_array_equal(batch[i], by_cond(problem, one))
+
+
 def test_tilts_that_overflow_naively_are_fine_and_impossible_ones_are_refused(X):
     est = TiltedKMeans(2, tilt=20.0, random_state=0, max_iter=3000).fit(1e1 * X)
     assert np.isfinite(est.tilted_sse_)

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
 from bayesfair.engines import variational
-from bayesfair.engines.optimize import CONVERGED
+from bayesfair.engines.optimize import CONVERGED, REFUSED
 from bayesfair.engines.variational import OBJECTIVES, Descent, VariationalFairClustering, make_problem
 
 KINDS = tuple(OBJECTIVES)
@@ -218,6 +218,7 @@ def test_runs_converge_only_where_their_gradient_says_so(data, weight):
     assert (np.diff(run.trace) <= 0).all()
     assert run.status != CONVERGED or gap < 0.02
     assert (run.status == CONVERGED) == (weight <= 10)
+    assert (run.status == REFUSED) == (weight >= 1e6)
 
 
 def test_the_convergence_test_can_fail(data, monkeypatch):
@@ -230,7 +231,7 @@ def test_the_convergence_test_can_fail(data, monkeypatch):
 
 
 def test_what_has_not_converged_is_said(data):
-    with pytest.warns(ConvergenceWarning, match="large fairness weights take longest"):
+    with pytest.warns(ConvergenceWarning, match="steps were refused or cut short.*large fairness weights take longest"):
         assert not fit(data, fairness_weight=1e6).converged_
 
 
