@@ -52,9 +52,9 @@ class FairMixture(MixtureEngine):
     max_gap: epsilon of eq. (7), for soft *and* hard assignments: the largest difference between groups in the share of
         them that a cluster holds. 0.01 where neither it nor `fairness_weight` is given.
     fairness_weight: instead, lambda of (1/N) l - lambda Delta, per observation; 0 is the ordinary mixture.
-    gap_margin: the share of max_gap that the penalty aims at. The penalty weighs responsibilities, softened and sharpened,
-        but max_gap is for labels too, which change by whole rows: what is kept back is room for that. The smaller, the
-        surer max_gap is met, at the price of likelihood.
+    gap_margin: the share of max_gap that the penalty aims at. The penalty weighs responsibilities, as they are and sharpened,
+        but max_gap is for labels too, which jump by whole rows: the rest is room for that. While labels exceed max_gap the
+        penalty's weight is doubled, at most three times; a small margin seldom needs it, at some price in likelihood.
     min_share: every cluster is to hold at least this fraction of 1 / K; 0 leaves the paper's objective as printed.
     categorical_features: names, positions or a mask of columns; None takes the data frame's columns that hold no
         numbers.
@@ -140,7 +140,9 @@ class FairMixture(MixtureEngine):
             check_number("max_gap", self.max_gap)
         check_number("fairness_weight", self.fairness_weight or 0, minimum=0)
         check_number("min_share", self.min_share, minimum=0)
-        check_number("gap_margin", self.gap_margin)
+        if not 0 < check_number("gap_margin", self.gap_margin) <= 1:
+            rule, remedy = "be above 0 and at most 1", "1 aims at max_gap itself."
+            raise ValueError(message("gap_margin", rule, self.gap_margin, remedy))
         if self.batch_size is not None:
             check_integer("batch_size", self.batch_size)
 

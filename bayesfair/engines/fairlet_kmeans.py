@@ -4,7 +4,7 @@ import numpy as np
 
 from bayesfair._check import check_integer, message
 from bayesfair.engines.base import Data, Engine
-from bayesfair.engines.optimize import CONVERGED, RUNNING, Outcome
+from bayesfair.engines.optimize import Outcome
 from bayesfair.fairlets import Decomposition, decompose, fairlet_centers, singleton_capacities
 
 __all__ = ["FairletKMeans", "cluster_fairlets"]
@@ -66,7 +66,7 @@ class FairletKMeans(Engine):
         """scikit-learn's KMeans, the best of whose runs tells where it ended."""
         settings = {name: getattr(self, name) for name in ("n_init", "max_iter", "tol")}
         fit = cluster_fairlets(Z, self.decomposition_.fairlet, self.n_clusters, random_state=data.seed, **settings)
-        status = CONVERGED if fit.n_iter_ < self.max_iter else RUNNING
+        status = Outcome.CONVERGED if fit.n_iter_ < self.max_iter else Outcome.RUNNING
         return Outcome(fit, fit.inertia_, np.array([fit.inertia_]), fit.n_iter_, status)
 
     def report(self, outcome, Z, data):

@@ -19,10 +19,6 @@ class MixtureEngine(Engine):
     def assign(self, columns):
         return self.log_joint(columns).argmax(1)
 
-    def predict(self, X):
-        """The component of largest responsibility of every row given what it has, int (N,)."""
-        return super().predict(X)
-
     def predict_proba(self, X):
         """Responsibilities psi_k(x), (N, K), for unseen rows too; the weights for a row without any entry."""
         return softmax(self._log_joint_of(X), 1)

@@ -19,10 +19,9 @@ from sklearn.exceptions import ConvergenceWarning
 from bayesfair._check import tell
 from bayesfair._progress import progress
 
-__all__ = ["CONVERGED", "NOT_FINITE", "REFUSED", "RUNNING", "Outcome", "converged_or_warn", "minimize"]
+__all__ = ["Outcome", "converged_or_warn", "minimize"]
 
 CHUNK = 25  # iterations between two looks at the progress bar and at Ctrl-C
-RUNNING, CONVERGED, NOT_FINITE, REFUSED = 0, 1, 2, 3
 
 
 class Outcome(NamedTuple):
@@ -37,6 +36,8 @@ class Outcome(NamedTuple):
     trace: Float[np.ndarray, "runs iterations"]
     n_iter: Int[np.ndarray, " runs"]
     status: Int[np.ndarray, " runs"]
+
+    RUNNING, CONVERGED, NOT_FINITE, REFUSED = range(4)
 
     def run(self, i):
         """One run alone, its trace cut to the iterations it made."""
@@ -64,7 +65,7 @@ class _Progress(NamedTuple):
 
     @property
     def active(self) -> Bool[Array, " runs"]:
-        return self.status == RUNNING
+        return self.status == Outcome.RUNNING
 
 
 def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=False, description=None) -> Outcome:
@@ -92,9 +93,8 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
             tell(f"Interrupted after {done} iterations: the solution so far is kept.", RuntimeWarning)
     trace = np.concatenate([np.empty((n_runs, 0)), *traces], 1)[:, :done]
     loss, n_iter, refused, status = map(np.asarray, (now.loss, now.n_iter, now.refused, now.status))
-    return Outcome(
-        now.state, loss, trace, n_iter, np.where((status == RUNNING) & (refused >= patience), REFUSED, status)
-    )
+    status = np.where((status == Outcome.RUNNING) & (refused >= patience), Outcome.REFUSED, status)
+    return Outcome(now.state, loss, trace, n_iter, status)
 
 
 @partial(jax.jit, static_argnames=("step", "length"))
@@ -110,8 +110,8 @@ def _chunk(step, problem, progress, tol, patience, most, length):
         more = more[0] if more else jnp.zeros_like(still)
         quiet = jnp.where(moved, jnp.where(still & ~more, progress.quiet + 1, 0), progress.quiet)
         refused = jnp.where(moved, jnp.where(still & more, progress.refused + 1, 0), progress.refused)
-        status = jnp.where(moved & (quiet >= patience), CONVERGED, progress.status)
-        status = jnp.where(active & ~finite, NOT_FINITE, status)
+        status = jnp.where(moved & (quiet >= patience), Outcome.CONVERGED, progress.status)
+        status = jnp.where(active & ~finite, Outcome.NOT_FINITE, status)
         keep = lambda new, old: jnp.where(moved.reshape(-1, *[1] * (new.ndim - 1)), new, old)  # noqa: E731
         state = jax.tree.map(keep, state, progress.state)
         trace = trace.at[:, i].set(jnp.where(moved, loss, jnp.nan))
@@ -128,10 +128,9 @@ def _chunk(step, problem, progress, tol, patience, most, length):
 
 
 WHY = {
-    RUNNING: "it had not converged after {} iterations",
-    NOT_FINITE: "the objective stopped being finite after {} iterations (the last finite solution is kept)",
-    REFUSED: "the objective stood still before iteration {}, its last, because steps were refused or cut short, not because "
-    "nothing was left to gain",
+    Outcome.RUNNING: "it had not converged after {} iterations",
+    Outcome.NOT_FINITE: "the objective stopped being finite after {} iterations (the last finite solution is kept)",
+    Outcome.REFUSED: "the objective stood still at the end, iteration {}, because steps were refused or cut short",
 }
 
 
@@ -143,11 +142,11 @@ def converged_or_warn(outcome: Outcome, estimator, remedy) -> bool:
     FloatingPointError: the very first iteration gave a number that is not finite.
     """
     name = type(estimator).__name__
-    if outcome.status == NOT_FINITE and outcome.n_iter == 0:
+    if outcome.status == Outcome.NOT_FINITE and outcome.n_iter == 0:
         raise FloatingPointError(
             f"{name}: the objective is not finite at the start. Rescale the columns of X; {remedy}"
         )
-    if outcome.status == CONVERGED:
+    if outcome.status == Outcome.CONVERGED:
         return True
     why = WHY[outcome.status].format(outcome.n_iter)
     tell(f"{name}: {why}. Remedy: {remedy}", ConvergenceWarning)

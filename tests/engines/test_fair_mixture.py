@@ -167,6 +167,23 @@ def test_soft_and_hard_clusters_are_fair(data, covariance_type):
     np.testing.assert_allclose(est.gap_, bf.fairness.gap(est.predict_proba(data[0]), data[1]), atol=1e-6)
 
 
+def patients(n_obs):
+    """So many of the bundled patients drawn at random, two columns: as many rows as `data`, so as to share its programs."""
+    diabetes, rows = bf.datasets.load_diabetes(), np.random.default_rng(0).integers(442, size=n_obs)
+    X = diabetes.features[["bmi", "bp"]].to_numpy()[rows]
+    return (X - X.mean(0)) / X.std(0), diabetes.sensitive.to_numpy()[rows]
+
+
+@pytest.mark.parametrize("name", ["simulated", "patients"])
+def test_what_the_margin_keeps_back_is_room_for_labels(data, name):
+    """Without it, labels exceed what responsibilities keep to, and the weight must be doubled until they do not."""
+    table = data if name == "simulated" else patients(600)
+    fits = [fit(table, max_gap=0.05, gap_margin=margin) for margin in (0.5, 0.74, 1.0)]
+    assert max(max(est.gap_, est.hard_gap_) for est in fits) <= 0.05
+    assert fits[0].gap_ <= fits[1].gap_ <= fits[2].gap_
+    assert fits[0].fairness_weight_ <= fits[1].fairness_weight_ <= 2 * fair_mixture.WEIGHT < fits[2].fairness_weight_
+
+
 def test_weight_buys_fairness_and_costs_likelihood(data):
     fits = [fit(data, fairness_weight=weight) for weight in (0.0, 20.0)]
     assert fits[1].gap_ < fits[0].gap_ / 2
@@ -268,6 +285,7 @@ def test_a_group_missing_from_the_sub_sample_is_an_error(data):
         ({"solver": "newton"}, "`solver` must be one of"),
         ({"max_gap": 0.0}, "`max_gap` must be a finite number above zero"),
         ({"max_gap": 0.1, "fairness_weight": 1.0}, "`fairness_weight` must be None where max_gap is given"),
+        ({"gap_margin": 1.5}, "`gap_margin` must be above 0 and at most 1, got 1.5"),
         ({"fairness_weight": -1.0}, "`fairness_weight` must be a finite number, at least 0"),
         ({"k": 601}, "`n_components` must be an integer, between 1 and 600"),
     ],

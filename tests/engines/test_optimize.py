@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair.engines.base import kmeans_centers, relocate_empty
-from bayesfair.engines.optimize import CHUNK, CONVERGED, REFUSED, RUNNING, Outcome, converged_or_warn, minimize
+from bayesfair.engines.optimize import CHUNK, Outcome, converged_or_warn, minimize
 
 
 class Problem(NamedTuple):
@@ -73,7 +73,7 @@ def halting(problem, x):
 def test_standing_still_because_steps_are_refused_is_not_rest():
     starts = jnp.array([[4.0], [1.0]])
     outcome = minimize(stuck, Problem(jnp.array([1.0])), starts, max_iter=9, tol=1e-6, patience=3)
-    np.testing.assert_array_equal(outcome.status, [REFUSED, CONVERGED])
+    np.testing.assert_array_equal(outcome.status, [Outcome.REFUSED, Outcome.CONVERGED])
     np.testing.assert_array_equal(outcome.n_iter, [9, 4])
     with pytest.warns(ConvergenceWarning, match="stood still .* because steps were refused or cut short.*Remedy: less"):
         assert not converged_or_warn(outcome.run(0), object(), "less")
@@ -81,7 +81,7 @@ def test_standing_still_because_steps_are_refused_is_not_rest():
 
 def test_a_run_that_still_moves_is_not_called_refused():
     outcome = minimize(halting, Problem(jnp.array([1.0])), jnp.array([[1e4]]), max_iter=5, tol=1e-6, patience=3)
-    assert outcome.status[0] == RUNNING
+    assert outcome.status[0] == Outcome.RUNNING
 
 
 def test_outcomes_are_told_in_words():

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
 from bayesfair.engines import variational
-from bayesfair.engines.optimize import CONVERGED, REFUSED
+from bayesfair.engines.optimize import Outcome
 from bayesfair.engines.variational import OBJECTIVES, Descent, VariationalFairClustering, make_problem
 
 KINDS = tuple(OBJECTIVES)
@@ -216,9 +216,9 @@ def test_runs_converge_only_where_their_gradient_says_so(data, weight):
     run, gap = run_at(data, 3, weight)
     assert run.loss >= 0
     assert (np.diff(run.trace) <= 0).all()
-    assert run.status != CONVERGED or gap < 0.02
-    assert (run.status == CONVERGED) == (weight <= 10)
-    assert (run.status == REFUSED) == (weight >= 1e6)
+    assert run.status != Outcome.CONVERGED or gap < 0.02
+    assert (run.status == Outcome.CONVERGED) == (weight <= 10)
+    assert (run.status == Outcome.REFUSED) == (weight >= 1e6)
 
 
 def test_the_convergence_test_can_fail(data, monkeypatch):
@@ -227,7 +227,7 @@ def test_the_convergence_test_can_fail(data, monkeypatch):
     monkeypatch.setattr(variational, "AT_REST", np.inf)
     runs = [run_at(data, 3, weight) for weight in (1e3, 1e6, 1e9)]
     jax.clear_caches()
-    assert any(run.status == CONVERGED and gap > 0.02 for run, gap in runs)
+    assert any(run.status == Outcome.CONVERGED and gap > 0.02 for run, gap in runs)
 
 
 def test_what_has_not_converged_is_said(data):
