@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from bayesfair.engines.families import Components, Family, Table
+from bayesfair.fairness import gaps_of_shares
 
 __all__ = [
     "Ascent",
@@ -24,7 +25,6 @@ __all__ = [
     "State",
     "bounds_by_size",
     "cluster_gaps",
-    "gaps_of_shares",
     "membership",
     "start_state",
 ]
@@ -86,14 +86,6 @@ def cluster_gaps(psi, member, corner=ROUND) -> Float[Array, " clusters"]:
     """The mean over pairs of groups of |share of one in cluster k - share of the other|, eq. (6) and (14), the corner of
     |x| rounded to sqrt(x^2 + corner). psi: (clusters, obs); member: `membership` (groups, obs)."""
     return gaps_of_shares(psi @ member.T, corner)
-
-
-def gaps_of_shares(share, corner=ROUND) -> Float[Array, " clusters"]:
-    """`cluster_gaps` of the shares (clusters, groups) of the groups that the clusters hold."""
-    first, second = jnp.triu_indices(share.shape[1], 1)
-    if len(first) == 0:
-        return jnp.zeros(share.shape[0], share.dtype)
-    return jnp.sqrt(jnp.square(share[:, first] - share[:, second]) + corner).mean(1)
 
 
 def bounds_by_size(allowed, share) -> Float[Array, " clusters"]:

@@ -21,8 +21,7 @@ from bayesfair._units import standardise
 from bayesfair.engines.base import Engine, kmeans_centers, nearest_center, relocate_empty
 from bayesfair.engines.families import squared_distances
 from bayesfair.engines.optimize import Outcome, minimize
-from bayesfair.fairness import Groups, kl_error, target_proportions
-from bayesfair.fairness.metrics import check_target
+from bayesfair.fairness import Groups, check_target, kl_error
 
 __all__ = ["VariationalFairClustering"]
 
@@ -229,7 +228,7 @@ class VariationalFairClustering(Engine):
         """
         self._check_settings()
         data = self._data(X, sensitive_features, self.n_clusters)
-        target = target_proportions(data.groups) if self.target_proportions is None else self._target(data.groups)
+        target = check_target(self.target_proportions, data.groups)
         Z, self._units = standardise(data.X, names=data.names, degree=DEGREES[self.objective], precision=np.float32)
         starts = kmeans_centers(Z, self.n_clusters, data.seed, max(RESTARTS, self.n_init))[: self.n_init]
         problem = make_problem(Z, data.groups.code, target, self.objective)
@@ -250,9 +249,6 @@ class VariationalFairClustering(Engine):
                 check_number(name, getattr(self, name), minimum=0)
         for name in ("n_init", "max_iter"):
             check_integer(name, getattr(self, name))
-
-    def _target(self, groups):
-        return check_target(self.target_proportions, groups)
 
     def _run(self, problem, starts, groups, target, scale) -> Outcome:
         """The best run at the weight asked for, or at the smallest weight of a path that is fair enough."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.special import rel_entr
 
+from bayesfair._arrays import namespace
 from bayesfair._check import check_same_index, check_same_length, message
 from bayesfair.fairness.groups import encode_groups, encode_values, target_proportions
 
@@ -22,6 +23,7 @@ __all__ = [
     "cluster_kl",
     "encode_assignment",
     "gap",
+    "gaps_of_shares",
     "group_masses",
     "kl_error",
 ]
@@ -103,11 +105,20 @@ def cluster_balance(masses):
 
 def cluster_gap(masses):
     """Mean over pairs of groups of the difference in the share of the group in each cluster, (..., K). FMC eq. (14)."""
-    share = masses / masses.sum(axis=-2, keepdims=True)
-    first, second = np.triu_indices(masses.shape[-1], k=1)
+    return gaps_of_shares(masses / masses.sum(axis=-2, keepdims=True))
+
+
+def gaps_of_shares(share, corner=0.0):
+    """`cluster_gap` of the shares (..., K, J) of the groups that the clusters hold, in NumPy and JAX alike.
+
+    corner: where it is not 0, |x| is sqrt(x^2 + corner), which has a gradient everywhere.
+    """
+    first, second = np.triu_indices(share.shape[-1], k=1)
+    xp = namespace(share)
     if len(first) == 0:
-        return np.zeros(masses.shape[:-1])
-    return np.abs(share[..., first] - share[..., second]).mean(axis=-1)
+        return xp.zeros(share.shape[:-1], share.dtype)
+    difference = share[..., first] - share[..., second]
+    return xp.sqrt(xp.square(difference) + corner).mean(-1)
 
 
 def cluster_kl(masses, target):
