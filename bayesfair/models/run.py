@@ -108,7 +108,7 @@ class MixtureRun(NamedTuple):
         if pointwise.size <= POINTWISE:
             values["log_likelihood"] = pointwise
         num_chains = len(figures["lp"])
-        new = {name: np.reshape(v, (num_chains, -1, *np.shape(v)[1:])) for name, v in values.items()} | figures
+        new = {name: np.asarray(v).reshape(num_chains, -1, *np.shape(v)[1:]) for name, v in values.items()} | figures
         if self.draws is not None:
             new = {name: np.concatenate([self.draws[name], new[name]], 1) for name in new if name in self.draws}
         return self._replace(draws=new)
