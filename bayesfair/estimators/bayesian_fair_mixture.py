@@ -13,9 +13,7 @@ from bayesfair._units import center_and_spread
 from bayesfair.engines import Encoder, categorical_positions, check_distinct, encoder_of, fit_encoder, read_columns
 from bayesfair.estimators.base import STATE, PosteriorEstimator, arrays_of, state_dataset
 from bayesfair.fairness import Groups, gap, groups_for_fit
-from bayesfair.posterior import build_tree
-from bayesfair.posterior.saved import read_run
-from bayesfair.posterior.verdict import warn_of_disagreement
+from bayesfair.posterior import build_tree, read_run, warn_of_disagreement
 
 __all__ = ["BayesianFairMixture"]
 

@@ -121,14 +121,12 @@ def test_the_smooth_gap_tends_to_the_gap_and_is_zero_when_fair():
 
 
 def test_the_priors_are_those_of_the_docstring():
-    draws = [
-        numpyro.handlers.trace(numpyro.handlers.seed(bf.models.fair_gaussian_mixture, key)).get_trace(
-            X, n_components=2, covariance_type="diag"
-        )
-        for key in range(200)
-    ]
-    means = np.stack([draw["means"]["value"] for draw in draws])
-    scales = np.stack([draw["scales"]["value"] for draw in draws])
+    def draw(key):
+        model = numpyro.handlers.seed(bf.models.fair_gaussian_mixture, key)
+        sites = numpyro.handlers.trace(model).get_trace(X, n_components=2, covariance_type="diag")
+        return sites["means"]["value"], sites["scales"]["value"]
+
+    means, scales = jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(0), 200))
     np.testing.assert_allclose(means.mean((0, 1)), X.mean(0), atol=0.35 * X.std(0).max())
     np.testing.assert_allclose(means.std((0, 1)) / X.std(0), 1.5, rtol=0.12)
     np.testing.assert_allclose(np.median(scales, (0, 1)) / X.std(0), 0.5, rtol=0.12)
@@ -197,8 +195,7 @@ def test_a_group_of_one_member_and_a_constant_column_work():
         values = {
             name: site["value"] for name, site in trace.items() if site["type"] == "sample" and not site["is_observed"]
         }
-        density, gradient = jax.value_and_grad(lambda v, s=settings: log_density(model, (table, groups), s, v)[0])(
-            values
-        )
+        differentiated = jax.value_and_grad(lambda v, s=settings: log_density(model, (table, groups), s, v)[0])
+        density, gradient = jax.jit(differentiated)(values)
         assert np.isfinite(density)
         assert all(np.isfinite(part).all() for part in jax.tree.leaves(gradient))
