@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+import bayesfair
 from bayesfair import models
 from bayesfair._check import check_integer, check_number, check_same_index, message, place
 from bayesfair._units import center_and_spread
@@ -18,8 +19,10 @@ from bayesfair.posterior import build_tree, read_run, warn_of_disagreement
 __all__ = ["BayesianFairMixture"]
 
 SPREADS = 1e-12, 1e12  # of columns: the model computes with their squares in float32
-OF_THE_MIXTURE = "n_components", "covariance_type", "fairness_weight", "prior", "smoothing"
-OF_THE_CHAINS = "inference", "tempering", "num_warmup"
+OF_THE_RUN = (
+    *("n_components", "covariance_type", "fairness_weight", "prior", "smoothing"),
+    *("inference", "tempering", "num_warmup"),
+)
 
 
 class BayesianFairMixture(PosteriorEstimator):
@@ -121,12 +124,11 @@ class BayesianFairMixture(PosteriorEstimator):
         self._draw_seed()
         self._names = self._describe(X, encoder, groups)
         run = self._make_run(x, codes, groups, encoder)
-        kinds = [self.starts[chain % len(self.starts)] for chain in range(self.num_chains)]
         if self.inference == "svi":
             num_draws = self.num_chains * self.num_draws
             return self._finish(run.draw_from_guide(self.starts, num_draws, self.progress_bar))
-        run = run.start(kinds).warm_up(*self._going)
-        return self._draw(run, self.num_draws)
+        kinds = [self.starts[chain % len(self.starts)] for chain in range(self.num_chains)]
+        return self._draw(run.start(kinds).warm_up(*self._going), self.num_draws)
 
     def _check_settings(self):
         if self.inference not in models.INFERENCES:
@@ -163,8 +165,7 @@ class BayesianFairMixture(PosteriorEstimator):
         }
 
     def _make_run(self, *table):
-        settings = {name: getattr(self, name) for name in (*OF_THE_MIXTURE, *OF_THE_CHAINS)}
-        return models.make_run(*table, self._seed, **settings)
+        return models.make_run(*table, self._seed, **{name: getattr(self, name) for name in OF_THE_RUN})
 
     @property
     def _going(self):
@@ -196,8 +197,8 @@ class BayesianFairMixture(PosteriorEstimator):
         empty = np.setdiff1d(np.arange(self.n_components), self.labels_).tolist()
         if empty:
             what = f"no row is most often in components {empty}, which are empty in some draws"
-            remedy = "ask for fewer components"
-            warnings.warn(f"{type(self).__name__}: {what}. Remedy: {remedy}.", ConvergenceWarning, stacklevel=4)
+            text, ours = f"{type(self).__name__}: {what}. Remedy: ask for fewer components.", tuple(bayesfair.__path__)
+            warnings.warn(text, ConvergenceWarning, stacklevel=2, skip_file_prefixes=ours)
         return self
 
     def _adopt(self, tree, run):

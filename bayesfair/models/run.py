@@ -33,8 +33,11 @@ DIMENSIONS = {
 
 
 class MixtureRun(NamedTuple):
-    """`x` (N, d) float64 and `codes` (N, c) as `encoder` makes them of a table, x not centred. `draws`: by name (chain, draw,
-    ...), the sites without "means", "labels", the SCALARS, and "log_likelihood" (chain, draw, N) where it is small enough.
+    """A fair mixture of one table, its chains and draws so far: it draws, goes on, predicts and simulates rows.
+
+    `x` (N, d) float64 not centred, `codes` (N, c): as `encoder` makes them of the table. `states`: of the chains' kernels.
+    `draws`: by name (chain, draw, ...), the sites without "means", "labels", the SCALARS, and "log_likelihood" (chain,
+    draw, N) where it is small enough. `losses`: of a guide.
     """
 
     x: np.ndarray
