@@ -3,38 +3,29 @@
 import warnings
 from types import SimpleNamespace
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+import bayesfair
+from bayesfair import models
 from bayesfair._check import check_integer, check_number, check_same_index, message, place
 from bayesfair._units import center_and_spread
-from bayesfair.engines.base import check_distinct
-from bayesfair.engines.tables import Encoder, categorical_positions, encoder_of, fit_encoder, read_columns
+from bayesfair.engines import Encoder, categorical_positions, check_distinct, encoder_of, fit_encoder, read_columns
+from bayesfair.estimators.base import STATE, PosteriorEstimator, arrays_of, state_dataset
 from bayesfair.fairness import Groups, gap, groups_for_fit
-from bayesfair.gibbs import ladder
-from bayesfair.models import inference, sampling, starts
-from bayesfair.models.mixtures import SMOOTHING, Prior
-from bayesfair.models.starts import STARTS
-from bayesfair.posterior.co_clustering_probability import misclassification_probability
-from bayesfair.posterior.files import write_tree
-from bayesfair.posterior.mixture_tree import leaves_of, parameters_of, sites_of, state_dataset
-from bayesfair.posterior.saved import read_run
-from bayesfair.posterior.tree import build_tree
-from bayesfair.posterior.verdict import warn_of_disagreement
+from bayesfair.posterior import build_tree, read_run, warn_of_disagreement
 
 __all__ = ["BayesianFairMixture"]
 
-STATE = "sampler_state"
 SPREADS = 1e-12, 1e12  # of columns: the model computes with their squares in float32
-POINTWISE = 50_000_000  # log-likelihoods kept at most: 200 MB
+OF_THE_RUN = (
+    *("n_components", "covariance_type", "fairness_weight", "prior", "smoothing"),
+    *("inference", "tempering", "num_warmup"),
+)
 
 
-class BayesianFairMixture(ClusterMixin, BaseEstimator):
+class BayesianFairMixture(PosteriorEstimator):
     """The posterior of a fair mixture: parameters by NumPyro, labels drawn from them, Gaussian, categorical or mixed.
 
     log p(Theta | X) = log p(Theta) + l(Theta) - lambda N Delta_tau(Theta) + const, labels summed out; see
@@ -76,8 +67,6 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
     (100, 2)
     """
 
-    __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
-
     def __init__(
         self,
         n_components=3,
@@ -88,11 +77,11 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         inference="nuts",
         tempering=False,
         prior=None,
-        smoothing=SMOOTHING,
+        smoothing=models.SMOOTHING,
         num_chains=4,
         num_warmup=500,
         num_draws=500,
-        starts=STARTS,
+        starts=models.STARTS,
         chain_method="auto",
         random_state=None,
         progress_bar=True,
@@ -126,191 +115,119 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         check_same_index("sensitive_features", sensitive_features, "X", X)
         columns = read_columns(self, X, self.categorical_features, reset=True)
         groups = groups_for_fit(sensitive_features, len(columns.continuous))
-        _check_spreads(columns.continuous, columns.names)
-        self._encoder = fit_encoder(columns, one_scale=False)
-        x, codes = columns.continuous, self._encoder.codes(columns.categorical)
-        check_integer(
-            "n_components", self.n_components, maximum=len(x), remedy=f"There are {len(x)} rows: ask for fewer."
-        )
+        encoder = fit_encoder(columns, one_scale=False)
+        _check_spreads(encoder.scale, columns.names)
+        x, codes = columns.continuous, encoder.codes(columns.categorical)
+        remedy = f"There are {len(x)} rows: ask for fewer."
+        check_integer("n_components", self.n_components, maximum=len(x), remedy=remedy)
         check_distinct(np.hstack([x, codes]), self.n_components)
-        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self._names = self._describe(X, groups)
-        problem = self._problem(x, codes, groups)
-        return self._fit_svi(problem) if self.inference == "svi" else self._fit_chains(problem)
+        self._draw_seed()
+        self._names = self._describe(X, encoder, groups)
+        run = self._make_run(x, codes, groups, encoder)
+        if self.inference == "svi":
+            num_draws = self.num_chains * self.num_draws
+            return self._finish(run.draw_from_guide(self.starts, num_draws, self.progress_bar))
+        kinds = [self.starts[chain % len(self.starts)] for chain in range(self.num_chains)]
+        return self._draw(run.start(kinds).warm_up(*self._going), self.num_draws)
 
     def _check_settings(self):
-        if self.inference not in inference.INFERENCES:
-            raise ValueError(
-                message("inference", f"be one of {inference.INFERENCES}", repr(self.inference), "See above.")
-            )
+        if self.inference not in models.INFERENCES:
+            rule = f"be one of {models.INFERENCES}"
+            raise ValueError(message("inference", rule, repr(self.inference), "See above."))
         check_number("fairness_weight", self.fairness_weight, minimum=0)
         check_number("smoothing", self.smoothing)
         for name in ("n_components", "num_chains", "num_draws"):
             check_integer(name, getattr(self, name))
         check_integer("num_warmup", self.num_warmup, minimum=0)
-        sampling.check_chain_method(self.chain_method)
-        if isinstance(self.starts, str) or not len(self.starts) or not set(self.starts) <= set(STARTS):
-            raise ValueError(
-                message("starts", f"be some of {STARTS}", repr(self.starts), "Leave it out for all of them.")
-            )
-        if self.prior is not None and not isinstance(self.prior, Prior):
+        models.check_chain_method(self.chain_method)
+        if isinstance(self.starts, str) or not len(self.starts) or not set(self.starts) <= set(models.STARTS):
+            rule = f"be some of {models.STARTS}"
+            raise ValueError(message("starts", rule, repr(self.starts), "Leave it out for all of them."))
+        if self.prior is not None and not isinstance(self.prior, models.Prior):
             rule, remedy = "be a bayesfair.models.Prior or None", "Its fields are numbers; Prior() is the default."
             raise TypeError(message("prior", rule, type(self.prior).__name__, remedy))
         if self.inference != "nuts" and self.tempering is not False:
             rule, remedy = "be False unless inference is 'nuts'", "Leave one of them out."
             raise ValueError(message("tempering", rule, repr(self.tempering), remedy))
 
-    def _describe(self, X, groups):
+    def _describe(self, X, encoder, groups):
         """Names for the tree, continuous columns first, and the levels' own values."""
         columns = [str(name) for name in X.columns] if hasattr(X, "columns") else None
         where = categorical_positions(X, self.categorical_features).tolist()
         names = np.array(columns or [str(at) for at in range(self.n_features_in_)], dtype=object)
-        levels = [] if self._encoder.levels is None else [part.tolist() for part in self._encoder.levels.categories_]
+        levels = [] if encoder.levels is None else [part.tolist() for part in encoder.levels.categories_]
         return {
-            "columns": columns,
+            "feature_names": columns,
             "continuous": np.delete(names, where).tolist(),
             "categorical": names[where].tolist(),
             "levels": levels,
             "groups": list(groups.names),
         }
 
-    def _problem(self, x, codes, groups):
-        weight = float(self.fairness_weight) if len(groups.names) > 1 else 0.0
-        settings = self.n_components, self.covariance_type, weight, self.prior
-        return inference.make_problem(x - self._encoder.middle, codes, self._encoder.n_levels, groups, *settings)
+    def _make_run(self, *table):
+        return models.make_run(*table, self._seed, **{name: getattr(self, name) for name in OF_THE_RUN})
 
-    def _starts(self, problem, num_chains):
-        kinds = [self.starts[chain % len(self.starts)] for chain in range(num_chains)]
-        table = problem.x, problem.codes, problem.family.n_levels, problem.groups
-        partitions = starts.start_partitions(*table, self.n_components, kinds, self._seed)
-        rest = problem.x, problem.codes, problem.family, problem.units, self.n_components
-        return partitions, [starts.sites_of_partition(labels, *rest) for labels in partitions]
+    @property
+    def _going(self):
+        return models.check_chain_method(self.chain_method), self.progress_bar
 
-    def _chains(self, problem):
-        """Chains at their starts, before warm-up."""
-        betas = None
-        if self.tempering is not False:
-            betas = ladder(len(problem.x)) if self.tempering is True else self.tempering
-        sampler = inference.make_sampler(problem, self.inference, self.smoothing, betas)
-        partitions, sites = self._starts(problem, self.num_chains)
-        if self.inference == "gibbs":
-            sites = [{**one, "labels": jnp.asarray(labels)} for one, labels in zip(sites, partitions)]
-        init = starts.unconstrained(sampler.model, problem.args, sampler.settings, sites)
-        method = sampling.check_chain_method(self.chain_method)
-        key, model = jax.random.PRNGKey(self._seed), (problem.args, sampler.settings)
-        return sampling.start_chains(
-            sampler.kernel, key, self.num_chains, self.num_warmup, init, *model, sampler.collect, method
-        )
-
-    def _fit_chains(self, problem):
-        chains = self._chains(problem)
-        chains, _ = sampling.advance(chains, self.num_warmup, "warm-up", self.progress_bar, keep=False)
-        return self._draw(problem, chains, self.num_draws, None)
-
-    def _draw(self, problem, chains, num_draws, before):
-        chains, (sites, stats) = sampling.advance(chains, num_draws, "draws", self.progress_bar)
-        flat = jax.tree.map(lambda part: part.reshape(part.shape[0] * part.shape[1], *part.shape[2:]), sites)
-        sites = jax.tree.map(np.asarray, chains.constrain(flat))
-        new = self._draws(problem, sites, stats, chains.num_chains, 0 if before is None else before["lp"].shape[1])
-        if before is not None:
-            new = {name: np.concatenate([before[name], values], 1) for name, values in new.items()}
-        self._finish(problem, new, jax.tree.leaves(chains.states))
-        self._live = chains
+    def _draw(self, run, num_draws):
+        self._finish(run.draw(num_draws, *self._going))
         untempered = self.inference == "nuts" and self.tempering is False
         warn_of_disagreement(self.posterior_, "tempering=True visits all modes in one chain." if untempered else "")
         return self
 
-    def _fit_svi(self, problem):
-        key = jax.random.PRNGKey(self._seed)
-        _, sites = self._starts(problem, len(self.starts))
-        total = self.num_chains * self.num_draws
-        sites, stats, losses = inference.run_svi(problem, self.smoothing, sites, key, total, self.progress_bar)
-        self.losses_, self._live = losses, None
-        stats = {name: np.asarray(values)[None] for name, values in stats.items()}
-        self._finish(problem, self._draws(problem, jax.tree.map(np.asarray, sites), stats, 1, 0), [])
-        return self
-
-    def _draws(self, problem, sites, stats, num_chains, num_before):
-        """Everything the tree holds, by name, (chain, draw, ...); labels from psi where they were not sampled."""
-        latent = {name: values for name, values in sites.items() if name not in ("gap", "means", "labels")}
-        key = jax.random.fold_in(jax.random.PRNGKey(self._seed), 1 + num_before)
-        labels, gaps, pointwise = inference.allocate(problem, latent, key)
-        if "labels" in sites:
-            labels = sites["labels"]
-            gaps = np.array([gap(one, problem.groups) for one in labels]) if len(problem.groups.names) > 1 else gaps
-        values = {"labels": labels, "gap": gaps, **latent}
-        if pointwise.size <= POINTWISE:
-            values["log_likelihood"] = pointwise
-        shaped = {name: np.asarray(v).reshape(num_chains, -1, *np.shape(v)[1:]) for name, v in values.items()}
-        return {**shaped, **stats}
-
-    def _finish(self, problem, draws, leaves):
-        names = self._names
-        settings = {
-            "estimator": type(self).__name__,
-            "parameters": self.get_params(deep=False),
-            "seed": self._seed,
-            "names": names,
-            "middle": self._encoder.middle.tolist(),
-        }
+    def _finish(self, run):
+        names, draws = self._names, run.draws
         tree = build_tree(
             SimpleNamespace(**{**draws, "labels": draws["labels"].astype(np.int32)}),
-            np.hstack([problem.x + self._encoder.middle, problem.codes]),
-            problem.groups if len(problem.groups.names) > 1 else None,
-            settings=settings,
+            np.hstack([run.x, run.codes]),
+            run.groups if len(run.groups.names) > 1 else None,
+            settings=self._settings(),
             feature_names=names["continuous"] + names["categorical"],
             n_clusters=self.n_components,
-            parameters=parameters_of(draws, problem.units, self._encoder.middle),
+            parameters=run.parameters,
             point="mode",
         )
         if "column" in tree["posterior"].sizes:
             tree["posterior"] = tree["posterior"].to_dataset().assign_coords(column=names["continuous"])
-        if leaves:
-            tree[STATE] = state_dataset(leaves)
-        self._adopt(tree, problem)
+        if run.states is not None:
+            tree[STATE] = state_dataset(run.state())
+        self._adopt(tree, run)
         empty = np.setdiff1d(np.arange(self.n_components), self.labels_).tolist()
         if empty:
             what = f"no row is most often in components {empty}, which are empty in some draws"
-            remedy = "ask for fewer components"
-            warnings.warn(f"{type(self).__name__}: {what}. Remedy: {remedy}.", ConvergenceWarning, stacklevel=4)
+            text, ours = f"{type(self).__name__}: {what}. Remedy: ask for fewer components.", tuple(bayesfair.__path__)
+            warnings.warn(text, ConvergenceWarning, stacklevel=2, skip_file_prefixes=ours)
+        return self
 
-    def _adopt(self, tree, problem):
-        """Take the tree as this estimator's posterior; everything that ends in an underscore is read from it."""
-        self.posterior_, self._fitted = tree, problem
-        posterior = tree["posterior"]
-        self.labels_ = tree["constant_data"]["reference_labels"].values.astype(int)
-        self.misclassification_probability_ = misclassification_probability(tree)
+    def _adopt(self, tree, run):
+        """The run takes the tree's draws, whose clusters are renumbered."""
+        super()._adopt(tree, run.with_parameters(*_draws_of(tree)))
+        posterior, groups = tree["posterior"], run.groups
         self.weights_ = posterior["weights"].mean(("chain", "draw")).values
         if "means" in posterior:
             self.means_ = posterior["means"].mean(("chain", "draw")).values
-        soft = self._psi(problem.x, problem.codes)
-        several = len(problem.groups.names) > 1
-        self.gap_ = gap(soft, problem.groups) if several else 0.0
-        self.hard_gap_ = gap(self.labels_, problem.groups) if several else 0.0
+        soft = self._run.psi(run.x, run.codes)
+        several = len(groups.names) > 1
+        self.gap_ = gap(soft, groups) if several else 0.0
+        self.hard_gap_ = gap(self.labels_, groups) if several else 0.0
         self.n_iter_ = self.num_warmup + posterior.sizes["draw"]
-
-    def _psi(self, x, codes):
-        """psi (N, K) averaged over the relabelled draws; x centred."""
-        return inference.responsibilities(self._fitted, self._sites(), x, codes)
-
-    def _sites(self):
-        """The model's sites (draws, ...), relabelled."""
-        values = sites_of(self.posterior_, self._fitted.units, self._encoder.middle)
-        return {name: jnp.asarray(v.reshape(-1, *v.shape[2:]), jnp.float32) for name, v in values.items()}
+        if run.losses is not None:
+            self.losses_ = run.losses
+        return self
 
     def prior_predictive(self, num_draws=50):
         """A tree with `prior_predictive` X (chain, draw, obs, feature): tables simulated from the prior, whose scale is
         the fitted table's. The fairness factor is no prior and takes no part. For `bayesfair.plots.predictive`."""
         check_is_fitted(self, "posterior_")
-        num_draws = check_integer("num_draws", num_draws)
-        key = jax.random.PRNGKey(self._seed)
-        return self._predictive("prior_predictive", inference.prior_sites(self._fitted, key, num_draws))
+        return self._predictive("prior_predictive", self._run.prior_sites(check_integer("num_draws", num_draws)))
 
     def posterior_predictive(self, num_draws=50):
         """A tree with `posterior_predictive` X (chain, draw, obs, feature): tables simulated from `num_draws` draws of the
         posterior, evenly spaced. For `bayesfair.plots.predictive`, or ArviZ."""
         check_is_fitted(self, "posterior_")
-        sites = self._sites()
+        sites = self._run.sites
         total = len(sites["weights"])
         num_draws = check_integer("num_draws", num_draws, maximum=total, remedy=f"There are {total} draws.")
         chosen = np.linspace(0, total - 1, num_draws).astype(int)
@@ -319,20 +236,16 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
     def _predictive(self, group, sites):
         import xarray as xr
 
-        problem, observed = self._fitted, self.posterior_["observed_data"]
-        keys = jax.random.split(jax.random.PRNGKey(self._seed + 1), len(sites["weights"]))
-        rows = inference.replicate_rows(problem.family, problem.units, len(problem.x), keys, sites)
-        rows = np.asarray(rows, np.float64)
-        rows[:, :, : problem.x.shape[1]] += self._encoder.middle
-        values = (("chain", "draw", "obs", "feature"), rows[None])
-        table = xr.Dataset({"X": values}, coords=observed.to_dataset().coords)
-        return xr.DataTree.from_dict({group: table, "observed_data": observed.to_dataset()})
+        observed = self.posterior_["observed_data"].to_dataset()
+        values = (("chain", "draw", "obs", "feature"), self._run.simulate(sites)[None])
+        table = xr.Dataset({"X": values}, coords=observed.coords)
+        return xr.DataTree.from_dict({group: table, "observed_data": observed})
 
     def predict_proba(self, X):
         """P(cluster | row) (N, K), psi averaged over the draws, for unseen rows too."""
         check_is_fitted(self, "posterior_")
         columns = read_columns(self, X, self.categorical_features, reset=False)
-        return self._psi(columns.continuous - self._encoder.middle, self._encoder.codes(columns.categorical))
+        return self._run.psi(columns.continuous, self._run.encoder.codes(columns.categorical))
 
     def predict(self, X):
         """The likeliest cluster of every row, int (N,); row by row, so that balance is not promised."""
@@ -342,38 +255,9 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         """Go on from the last draw, `num_draws` more per chain, with the data of the fit."""
         check_is_fitted(self, "posterior_")
         if self.inference == "svi":
-            raise ValueError(
-                message("inference", "be 'nuts' or 'gibbs'", "'svi'", "A guide is not resumed: fit again.")
-            )
-        num_draws = check_integer("num_draws", self.num_draws if num_draws is None else num_draws)
-        if self._live is None:
-            self._live = self._revive()
-        return self._draw(self._fitted, self._live, num_draws, self._known_draws())
-
-    def _revive(self):
-        """The chains of a loaded run: as they start, with the states that were saved."""
-        fresh = self._chains(self._fitted)
-        leaves = [jnp.asarray(leaf) for leaf in leaves_of(self.posterior_[STATE])]
-        return fresh._replace(states=jax.tree.unflatten(jax.tree.structure(fresh.states), leaves))
-
-    def _known_draws(self):
-        """What `_draws` gave, from the tree; clusters renumbered, which the next tree undoes."""
-        tree = self.posterior_
-        sites = sites_of(tree, self._fitted.units, self._encoder.middle)
-        values = {"labels": tree["posterior"]["labels"].values, **sites}
-        values |= {name: v.values for name, v in tree["sample_stats"].data_vars.items() if name != "balance"}
-        if "log_likelihood" in tree.children:
-            values["log_likelihood"] = tree["log_likelihood"]["x"].values
-        return values
-
-    def __getstate__(self):
-        """Without what is compiled: `resume` makes it again from the posterior."""
-        return super().__getstate__() | ({"_live": None} if hasattr(self, "_live") else {})
-
-    def save(self, path):
-        """Write posterior, data, settings and the chains' state to a netCDF file; whole or not at all."""
-        check_is_fitted(self, "posterior_")
-        write_tree(self.posterior_, path)
+            remedy = "A guide is not resumed: fit again."
+            raise ValueError(message("inference", "be 'nuts' or 'gibbs'", "'svi'", remedy))
+        return self._draw(self._run, check_integer("num_draws", self.num_draws if num_draws is None else num_draws))
 
     @classmethod
     def load(cls, path):
@@ -383,31 +267,32 @@ class BayesianFairMixture(ClusterMixin, BaseEstimator):
         ------
         FileNotFoundError: no such file. ValueError: a damaged file, or one that holds something else.
         """
-        tree, settings = read_run(path, cls)
-        estimator = cls(**settings["parameters"])
-        estimator._seed, estimator._names, estimator._live = settings["seed"], settings["names"], None
-        return estimator._restore(tree, settings)
+        return cls._of_file(*read_run(path, cls))
 
-    def _restore(self, tree, settings):
-        names, X = self._names, tree["observed_data"]["X"].values
-        self.n_features_in_ = len(names["continuous"]) + len(names["categorical"])
-        if names["columns"] is not None:
-            self.feature_names_in_ = np.array(names["columns"], dtype=object)
-        middle = np.array(settings["middle"])
-        self._encoder = Encoder(middle, np.ones_like(middle), encoder_of(names["levels"]))
-        x, codes = X[:, : len(middle)], X[:, len(middle) :].astype(np.int32)
-        group = (
-            tree["constant_data"]["group"].values if "group" in tree["constant_data"] else np.zeros(len(X), np.int32)
-        )
-        problem = self._problem(x, codes, Groups(group, tuple(names["groups"])))
-        self._adopt(tree, problem)
-        return self
+    def _run_of(self, tree, settings):
+        names, X, constant = self._names, tree["observed_data"]["X"].values, tree["constant_data"]
+        dim = len(names["continuous"])
+        x, codes = X[:, :dim], X[:, dim:].astype(np.int32)
+        middle, spread, _ = center_and_spread(x) if dim else (np.zeros(0),) * 3
+        encoder = Encoder(middle, np.where(spread > 0, spread, 1.0), encoder_of(names["levels"]))
+        group = constant["group"].values if "group" in constant else np.zeros(len(X), np.int32)
+        run = self._make_run(x, codes, Groups(group, tuple(names["groups"])), encoder)
+        return run.with_state(arrays_of(tree[STATE]), self.num_chains) if STATE in tree.children else run
 
 
-def _check_spreads(x, names):
-    """ValueError, with the column's name, where a column of x (N, d) spreads by more or less than SPREADS allows."""
-    spread = center_and_spread(x)[1] if x.shape[1] else np.ones(0)
-    outside = (spread > 0) & ((spread < SPREADS[0]) | (spread > SPREADS[1]))
+def _draws_of(tree):
+    """(parameters, the rest) of the draws that a tree holds, by name."""
+    values = {name: v.values for name, v in tree["posterior"].data_vars.items() if name != "centers"}
+    rest = {"labels": values.pop("labels")}
+    rest |= {name: v.values for name, v in tree["sample_stats"].data_vars.items() if name in models.SCALARS}
+    if "log_likelihood" in tree.children:
+        rest["log_likelihood"] = tree["log_likelihood"]["x"].values
+    return values, rest
+
+
+def _check_spreads(spread, names):
+    """ValueError, with the column's name, where a column's standard deviation is not within SPREADS."""
+    outside = (spread < SPREADS[0]) | (spread > SPREADS[1])
     if outside.any():
         column = int(outside.argmax())
         got = f"a standard deviation of {spread[column]:.3g} in column {place(names, column)}"

@@ -4,6 +4,7 @@ from bayesfair.gibbs import ladder
 from bayesfair.models.exchange import ReplicaExchange
 from bayesfair.models.labels import labelled_kernel
 from bayesfair.models.mixtures import (
+    SMOOTHING,
     Prior,
     fair_categorical_mixture,
     fair_gaussian_mixture,
@@ -11,19 +12,28 @@ from bayesfair.models.mixtures import (
     labelled_mixture,
     smooth_gap,
 )
-from bayesfair.models.rows import Units
-from bayesfair.models.starts import start_partitions
+from bayesfair.models.rows import ColumnUnits
+from bayesfair.models.run import INFERENCES, SCALARS, MixtureRun, make_run
+from bayesfair.models.sampling import check_chain_method
+from bayesfair.models.starts import STARTS, start_partitions
 
 __all__ = [
+    "INFERENCES",
+    "SCALARS",
+    "SMOOTHING",
+    "STARTS",
+    "ColumnUnits",
+    "MixtureRun",
     "Prior",
     "ReplicaExchange",
-    "Units",
+    "check_chain_method",
     "fair_categorical_mixture",
     "fair_gaussian_mixture",
     "fair_mixed_mixture",
     "labelled_kernel",
     "labelled_mixture",
     "ladder",
+    "make_run",
     "smooth_gap",
     "start_partitions",
 ]

@@ -2,17 +2,15 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int
 from numpyro.infer import NUTS
 from numpyro.infer.gibbs import CustomGibbs, Gibbs
 
-from bayesfair.engines.fmc import gaps_of_shares
-from bayesfair.fairness import encode_groups
-from bayesfair.models.mixtures import assemble, checked, labelled_mixture
-from bayesfair.models.rows import Rows
+from bayesfair.fairness import gaps_of_shares
+from bayesfair.models.mixtures import Mixture, labelled_mixture
+from bayesfair.models.observed import Observed, observe
 
-__all__ = ["conditional_law", "label_sweep", "labelled_kernel"]
+__all__ = ["conditional_law", "label_sweep", "labelled_kernel", "sweeping_kernel"]
 
 
 def labelled_kernel(
@@ -40,16 +38,20 @@ def labelled_kernel(
     >>> mcmc.get_samples()["labels"].shape
     (20, 100)
     """
-    family, units, table = checked(X, codes, n_components, n_levels, covariance_type, units)
-    group = np.zeros(len(table), np.int32) if groups is None else encode_groups(groups, argument="groups").code
-    sizes = jnp.asarray(np.bincount(group), jnp.float32)
-    weight = fairness_weight * len(table)
+    observed, family = observe(X, codes, groups, n_components, n_levels, covariance_type, fairness_weight, units)
+    return sweeping_kernel(labelled_mixture, Mixture(family, n_components), observed, **nuts)
+
+
+def sweeping_kernel(model, mixture: Mixture, observed: Observed, **nuts):
+    """A label sweep, then NUTS with these settings on the parameters of `model`, a form of `labelled`."""
+    member = jnp.ones((1, len(observed.rows))) if observed.member is None else observed.member
+    group, sizes = member.argmax(0), (member > 0).sum(1).astype(jnp.float32)
 
     def update(rng_key, gibbs_sites, hmc_sites):
-        log_joint = Rows(assemble(family, units, hmc_sites), units, family).log_joint(table).T
-        return {"labels": label_sweep(rng_key, gibbs_sites["labels"], log_joint, jnp.asarray(group), sizes, weight)}
+        log_joint = mixture.row(observed.units, hmc_sites).log_joint_of(observed.table).T
+        return {"labels": label_sweep(rng_key, gibbs_sites["labels"], log_joint, group, sizes, observed.weight)}
 
-    return Gibbs([(CustomGibbs(update), ["labels"]), (NUTS(labelled_mixture, **nuts), None)])
+    return Gibbs([(CustomGibbs(update), ["labels"]), (NUTS(model, **nuts), None)])
 
 
 def label_sweep(key, labels, log_joint, group, group_size, weight) -> Int[Array, " obs"]:

@@ -9,28 +9,27 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
 
-from bayesfair._check import check_features, check_integer, check_number, check_same_length, message
-from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, pack_factor
-from bayesfair.engines.fmc import cluster_gaps, membership
-from bayesfair.fairness import encode_groups
-from bayesfair.models.rows import LabelledRows, Rows, Units, units_of
+from bayesfair.engines import Components, Family, cluster_gaps, pack_factor
+from bayesfair.models.observed import Observed, observe
+from bayesfair.models.rows import ColumnUnits, LabelledRow, MixtureRow
 
 __all__ = [
+    "Mixture",
     "Prior",
     "fair_categorical_mixture",
     "fair_gaussian_mixture",
     "fair_mixed_mixture",
+    "labelled",
     "labelled_mixture",
+    "marginal",
     "smooth_gap",
 ]
 
 SMOOTHING = 0.01  # tau: gaps are told apart down to about this size
-FARTHEST = 1e4  # a column's mean in standard deviations, above which float32 no longer resolves the column
 
 
 class Prior(NamedTuple):
@@ -66,7 +65,7 @@ def fair_gaussian_mixture(
     X: continuous features (N, d). groups: N values, as `bayesfair.fairness.encode_groups` takes them, or None.
     n_components: K. covariance_type: "isotropic" (one variance for all, FMC's), "diag", "full" (LKJ).
     fairness_weight: lambda, per observation; 0 is the ordinary mixture. It may be traced. smoothing: tau of `smooth_gap`.
-    prior: `Prior`, whose docstring has the formulas. units: `Units` the prior is relative to; those of X where None.
+    prior: `Prior`, whose docstring has the formulas. units: `ColumnUnits` the prior is relative to; those of X where None.
 
     Sites
     -----
@@ -123,15 +122,9 @@ def fair_mixed_mixture(
 
     Either may be None: the general form of the two models above. The site `x` (N, d + c) has the continuous columns first.
     """
-    settings = n_components, n_levels, covariance_type, fairness_weight, prior, units
-    family, units, components, table, member = _drawn(X, codes, groups, *settings)
-    row = Rows(components, units, family).prepared_for(table)
-    with numpyro.plate("obs", len(table)):
-        numpyro.sample("x", row, obs=table)
-    if member is not None:
-        psi = jax.nn.softmax(row.log_joint(table), 0)
-        numpyro.deterministic("gap", cluster_gaps(psi, member).max())
-        numpyro.factor("fairness", -fairness_weight * len(table) * smooth_gap(psi.T, member.T, smoothing))
+    described = n_components, n_levels, covariance_type, fairness_weight, units
+    observed, family = observe(X, codes, groups, *described)
+    marginal(Mixture(family, n_components, prior or Prior(), smoothing), observed)
 
 
 def labelled_mixture(
@@ -155,35 +148,9 @@ def labelled_mixture(
     the parameters are hardly bent. Its labels cannot be enumerated (the factor couples them): sample it with
     `bayesfair.models.labelled_kernel`. Sites: those of `fair_mixed_mixture`, and `labels` (N,).
     """
-    settings = n_components, n_levels, covariance_type, fairness_weight, prior, units
-    family, units, components, table, member = _drawn(X, codes, groups, *settings)
-    with numpyro.plate("obs", len(table)):
-        labels = numpyro.sample("labels", dist.Categorical(logits=components.weight))
-        numpyro.sample("x", LabelledRows(components, units, family, labels), obs=table)
-    if member is not None:
-        gap = cluster_gaps(jax.nn.one_hot(labels, n_components, axis=0), member, corner=0.0).max()
-        numpyro.deterministic("gap", gap)
-        numpyro.factor("fairness", -fairness_weight * len(table) * gap)
-
-
-def _drawn(X, codes, groups, n_components, n_levels, covariance_type, fairness_weight, prior, units):
-    """What both label treatments share: the checked table, and components drawn from their prior."""
-    family, units, table = checked(X, codes, n_components, n_levels, covariance_type, units)
-    member = _member(groups, len(table), fairness_weight)
-    components = assemble(family, units, sample_parameters(family, units, n_components, prior or Prior()))
-    return family, units, components, table, member
-
-
-def checked(X, codes, n_components, n_levels, covariance_type, units):
-    """Family, units (those of the table where None) and rows (N, d + c) of a table that a model is given."""
-    x, codes, n_levels = tables(X, codes, n_levels)
-    family = family_of(covariance_type, n_levels, n_components)
-    return family, units_of(x, covariance_type) if units is None else units, rows_of(x, codes)
-
-
-def rows_of(x, codes) -> Float[Array, "obs columns"]:
-    """One table: continuous columns, then codes."""
-    return jnp.concatenate([jnp.asarray(x, jnp.float32), jnp.asarray(codes, jnp.float32)], 1)
+    described = n_components, n_levels, covariance_type, fairness_weight, units
+    observed, family = observe(X, codes, groups, *described)
+    labelled(Mixture(family, n_components, prior or Prior()), observed)
 
 
 def smooth_gap(psi, member, smoothing=SMOOTHING) -> Float[Array, ""]:
@@ -197,8 +164,48 @@ def smooth_gap(psi, member, smoothing=SMOOTHING) -> Float[Array, ""]:
     return smoothing * (jax.nn.logsumexp(gaps / smoothing) - jnp.log(psi.shape[1]))
 
 
-def sample_parameters(family: Family, units: Units, n_components, prior: Prior):
-    """The parameter sites, by name."""
+class Mixture(NamedTuple):
+    """A mixture before it has seen a table: hashable, and with the shapes of `Observed` all that its program depends on."""
+
+    family: Family
+    n_components: int
+    prior: Prior = Prior()
+    smoothing: float = SMOOTHING
+
+    def row(self, units: ColumnUnits, sites) -> MixtureRow:
+        """The law of a row, from the sites' values."""
+        return MixtureRow(assemble(self.family, units, sites), units, self.family)
+
+
+def marginal(mixture: Mixture, observed: Observed):
+    """The model of `fair_mixed_mixture`, of arrays that may be traced."""
+    row = mixture.row(observed.units, sample_parameters(mixture, observed.units))
+    row = row.prepared_for(observed.rows, observed.table)
+    with numpyro.plate("obs", len(observed.rows)):
+        numpyro.sample("x", row, obs=observed.rows)
+    if observed.member is not None:
+        psi = jax.nn.softmax(row.log_joint(observed.rows), 0)
+        numpyro.deterministic("gap", cluster_gaps(psi, observed.member).max())
+        numpyro.factor("fairness", -observed.weight * smooth_gap(psi.T, observed.member.T, mixture.smoothing))
+
+
+def labelled(mixture: Mixture, observed: Observed):
+    """The model of `labelled_mixture`, of arrays that may be traced."""
+    components = assemble(mixture.family, observed.units, sample_parameters(mixture, observed.units))
+    with numpyro.plate("obs", len(observed.rows)):
+        labels = numpyro.sample("labels", dist.Categorical(logits=components.weight))
+        row = LabelledRow(components, observed.units, mixture.family, labels)
+        numpyro.sample("x", row.prepared_for(observed.rows, observed.table), obs=observed.rows)
+    if observed.member is not None:
+        psi = jax.nn.one_hot(labels, mixture.n_components, axis=0)
+        gap = cluster_gaps(psi, observed.member, corner=0.0).max()
+        numpyro.deterministic("gap", gap)
+        numpyro.factor("fairness", -observed.weight * gap)
+
+
+def sample_parameters(mixture: Mixture, units: ColumnUnits):
+    """The parameter sites, by name, drawn from their prior."""
+    family, n_components, prior, _ = mixture
     dim = len(units.middle)
     sites = {"weights": numpyro.sample("weights", dist.Dirichlet(jnp.full(n_components, float(prior.weight))))}
     if dim:
@@ -222,7 +229,7 @@ def _prior_of_scales(family, units, n_components, prior):
     return dist.LogNormal(jnp.log(median * units.scale), spread).expand([n_components, len(units.middle)]).to_event(2)
 
 
-def assemble(family: Family, units: Units, sites) -> Components:
+def assemble(family: Family, units: ColumnUnits, sites) -> Components:
     """The unconstrained form of `engines.families`, in units of `units.scale`, from the sites' values."""
     n_components, dim = sites["weights"].shape[-1], len(units.middle)
     mean, spread = jnp.zeros((n_components, 0)), jnp.zeros(())
@@ -238,74 +245,3 @@ def assemble(family: Family, units: Units, sites) -> Components:
     return Components(
         jnp.log(sites["weights"]), mean, spread, jnp.concatenate([jnp.zeros((n_components, 0)), *logits], 1)
     )
-
-
-def tables(X, codes=None, n_levels=None):
-    """Continuous columns (N, d), codes (N, c) and the numbers of levels (c,), checked; either table may be None.
-
-    Traced arrays pass unchecked, and traced codes want `n_levels`.
-    """
-    if codes is None:
-        x = _numbers(X)
-        return x, np.zeros((len(x), 0), np.int32), ()
-    codes, n_levels = _codes(codes, n_levels)
-    if X is None:
-        return np.zeros((len(codes), 0), np.float32), codes, n_levels
-    x = _numbers(X)
-    check_same_length("codes", len(codes), "X", len(x))
-    return x, codes, n_levels
-
-
-def _numbers(X):
-    if isinstance(X, jax.core.Tracer):
-        return X
-    x = check_features(X)
-    far = np.abs(x.mean(0)) > FARTHEST * np.where(x.std(0) > 0, x.std(0), np.inf)
-    if far.any():
-        column = int(np.argmax(far))
-        rule = f"have means within {FARTHEST:g} standard deviations of 0, as float32 resolves no more"
-        got = f"a mean of {x[:, column].mean():.6g} in column {column} with standard deviation {x[:, column].std():.6g}"
-        raise ValueError(message("X", rule, got, "Subtract the columns' means; BayesianFairMixture does it for you."))
-    return x
-
-
-def _codes(codes, n_levels):
-    if isinstance(codes, jax.core.Tracer):
-        if n_levels is None:
-            remedy = "Pass the number of levels of each column."
-            raise ValueError(message("n_levels", "be given where codes are traced", "None", remedy))
-        return codes, tuple(n_levels)
-    table = check_features(codes, argument="codes")
-    if (table != np.floor(table)).any() or table.min() < 0:
-        remedy = "Encode the levels, e.g. by sklearn.preprocessing.OrdinalEncoder."
-        raise ValueError(message("codes", "be whole numbers from 0 on", f"an entry {table.min()}", remedy))
-    largest = tuple(int(most) + 1 for most in table.max(0))
-    n_levels = largest if n_levels is None else tuple(n_levels)
-    if len(n_levels) != len(largest) or any(few > n for few, n in zip(largest, n_levels)):
-        rule = "have one number for each column of codes, above its largest code"
-        raise ValueError(message("n_levels", rule, f"{n_levels} for {largest}", "Leave it out to count the levels."))
-    return table.astype(np.int32), n_levels
-
-
-def family_of(covariance_type, n_levels, n_components) -> Family:
-    if covariance_type not in COVARIANCE_TYPES:
-        rule = f"be one of {COVARIANCE_TYPES}"
-        raise ValueError(message("covariance_type", rule, repr(covariance_type), "See the docstring."))
-    check_integer("n_components", n_components)
-    return Family(covariance_type, n_levels)
-
-
-def _member(groups, n_obs, weight):
-    """The membership (J, N) of `groups`, or None without groups, which only lambda = 0 allows."""
-    positive = isinstance(weight, jax.Array) or check_number("fairness_weight", weight, minimum=0) > 0
-    if groups is None and positive:
-        rule, remedy = "be given where fairness_weight is above 0", "Pass one value per row, or fairness_weight=0."
-        raise ValueError(message("groups", rule, "None", remedy))
-    if groups is None:
-        return None
-    groups = encode_groups(groups, argument="groups")
-    check_same_length("groups", len(groups.code), "X", n_obs)
-    if len(groups.names) == 1 and positive:
-        remedy = "Check the column, or pass fairness_weight=0 for a mixture without fairness."
-        raise ValueError(message("groups", "have at least two groups", repr(groups.names[0]), remedy))
-    return membership(groups.code, len(groups.names))

@@ -10,12 +10,12 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float
 from numpyro.distributions import constraints
 
-from bayesfair.engines.families import Components, Family, Table, sample_rows
+from bayesfair.engines import Components, Family, Table, sample_rows
 
-__all__ = ["LabelledRows", "Rows", "Units", "units_of"]
+__all__ = ["ColumnUnits", "LabelledRow", "MixtureRow", "scaled_table", "units_of"]
 
 
-class Units(NamedTuple):
+class ColumnUnits(NamedTuple):
     """What the priors are relative to: middle and standard deviation (d,) of each continuous column, and the scale (d,)
     by which densities are computed, which is one number for all columns where the covariance is isotropic."""
 
@@ -24,18 +24,18 @@ class Units(NamedTuple):
     scale: Float[Array, " dim"]
 
 
-def units_of(x, covariance_type) -> Units:
+def units_of(x, covariance_type) -> ColumnUnits:
     """Of the columns of x (N, d); a constant column has spread 1."""
     xp = np if isinstance(x, np.ndarray) else jnp
     if x.shape[1] == 0:
-        return Units(*[jnp.zeros(0)] * 3)
+        return ColumnUnits(*[jnp.zeros(0)] * 3)
     variance = x.var(0)
     safe = xp.where(variance > 0, variance, 1.0)
     scale = xp.full_like(safe, safe.mean()) if covariance_type == "isotropic" else safe
-    return Units(*(jnp.asarray(part, jnp.float32) for part in (x.mean(0), xp.sqrt(safe), xp.sqrt(scale))))
+    return ColumnUnits(*(jnp.asarray(part, jnp.float32) for part in (x.mean(0), xp.sqrt(safe), xp.sqrt(scale))))
 
 
-class Rows(dist.Distribution):
+class MixtureRow(dist.Distribution):
     """One row of a mixture: d continuous columns, then the codes of the levels of the categorical ones.
 
     log p(x) = log sum_k pi_k f(x; theta_k). `components` are in units of `units.scale` around `units.middle`.
@@ -46,16 +46,16 @@ class Rows(dist.Distribution):
     support = constraints.real_vector
     _prepared = None, None
 
-    def __init__(self, components: Components, units: Units, family: Family, *, validate_args=None):
+    def __init__(self, components: Components, units: ColumnUnits, family: Family, *, validate_args=None):
         self.components, self.units, self.family = components, units, family
         n_columns = components.mean.shape[-1] + len(family.n_levels)
         super().__init__(batch_shape=(), event_shape=(n_columns,), validate_args=validate_args)
 
-    def prepared_for(self, value):
-        """The same law with `log_joint` of `value` (obs, columns) worked out: the density and psi of the same rows then
-        share it, and its gradient."""
+    def prepared_for(self, value, table: Table):
+        """The same law with `log_joint` of `value` (obs, columns), whose `scaled_table` is given, worked out: the density
+        and psi of the same rows then share it, and its gradient."""
         row = copy(self)
-        row._prepared = value, self.log_joint(value)
+        row._prepared = value, self.log_joint_of(table)
         return row
 
     def log_joint(self, value) -> Float[Array, "clusters obs"]:
@@ -63,9 +63,10 @@ class Rows(dist.Distribution):
         known, log_joint = self._prepared
         if value is known:
             return log_joint
-        dim = self.components.mean.shape[-1]
-        x = (value[..., :dim] - self.units.middle) / self.units.scale
-        table = Table(x, jnp.square(x).sum(-1), indicators(value[..., dim:], self.family.n_levels))
+        return self.log_joint_of(scaled_table(value, self.units, self.family))
+
+    def log_joint_of(self, table: Table) -> Float[Array, "clusters obs"]:
+        """`log_joint` of rows whose `scaled_table` is given."""
         return self.family.log_joint(self.components, table) - jnp.log(self.units.scale).sum()
 
     def log_prob(self, value, intermediates=None):
@@ -84,8 +85,8 @@ class Rows(dist.Distribution):
         return jnp.concatenate([x, levels.astype(x.dtype)], 1).reshape(*label.shape, -1)
 
 
-class LabelledRows(Rows):
-    """Rows whose labels (N,) are known: log p(x_i | z_i) = log f(x_i; theta_{z_i})."""
+class LabelledRow(MixtureRow):
+    """A row of each of the labels (N,): log p(x_i | z_i) = log f(x_i; theta_{z_i})."""
 
     pytree_data_fields = ("components", "units", "label")
 
@@ -100,6 +101,13 @@ class LabelledRows(Rows):
 
     def sample(self, key, sample_shape=()):
         return self.sample_given(key, jnp.broadcast_to(self.label, (*sample_shape, *self.label.shape)))
+
+
+def scaled_table(rows, units: ColumnUnits, family: Family) -> Table:
+    """Rows (N, d + c) as densities read them: continuous columns in `units`, indicators of the levels."""
+    dim = len(units.middle)
+    x = (rows[..., :dim] - units.middle) / units.scale
+    return Table(x, jnp.square(x).sum(-1), indicators(rows[..., dim:], family.n_levels))
 
 
 def indicators(codes, n_levels) -> Float[Array, "obs levels"]:

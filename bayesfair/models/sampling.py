@@ -1,10 +1,9 @@
-"""Running a NumPyro kernel: compiled once, chains in threads or vectorised, in chunks that Ctrl-C cannot lose."""
+"""Chains that go on in chunks, in threads or vectorised, which Ctrl-C cannot lose."""
 
 import os
 import warnings
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from functools import partial
 
 import jax
 import numpy as np
@@ -12,21 +11,11 @@ import numpy as np
 from bayesfair._arrays import stack, unstack
 from bayesfair._check import message
 from bayesfair._progress import progress
+from bayesfair.models.sampler import CHUNK, iterate
 
-__all__ = ["CHAIN_METHODS", "Chains", "advance", "check_chain_method", "start_chains"]
+__all__ = ["CHAIN_METHODS", "advance", "check_chain_method"]
 
-CHUNK = 50  # iterations between two looks at the progress bar and at Ctrl-C
 CHAIN_METHODS = "auto", "parallel", "vectorized", "sequential"
-
-
-class Chains(NamedTuple):
-    """States of the kernel with a leading axis of chains, and how they move on."""
-
-    states: Any
-    step: Callable  # one chunk of one chain: (state, length) -> (state, collected)
-    constrain: Callable  # the model's sites (draws, ...) from unconstrained ones
-    num_chains: int
-    method: str
 
 
 def check_chain_method(method):
@@ -39,53 +28,34 @@ def check_chain_method(method):
     return method
 
 
-def start_chains(kernel, key, num_chains, num_warmup, init_params, args, kwargs, collect, method) -> Chains:
-    """Chains at `init_params` (leading axis of chains). collect(state): what is kept of an iteration."""
-
-    def init(key, params):
-        return kernel.init(key, num_warmup, params, args, kwargs)
-
-    states = jax.jit(jax.vmap(init))(jax.random.split(key, num_chains), init_params)
-
-    def chunk(state, length):
-        def move(state, _):
-            state = kernel.sample(state, args, kwargs)
-            return state, collect(state)
-
-        return jax.lax.scan(move, state, length=length)
-
-    step = jax.vmap(chunk, in_axes=(0, None)) if method == "vectorized" else chunk
-    constrain = jax.jit(jax.vmap(kernel.postprocess_fn(args, kwargs)))
-    return Chains(states, jax.jit(step, static_argnums=1), constrain, num_chains, method)
-
-
-def advance(chains: Chains, num_steps, description=None, progress_bar=False, *, keep=True):
-    """`num_steps` further iterations: (chains, what was collected (chains, draws, ...) as NumPy arrays, or None).
+def advance(sampler, observed, states, num_steps, method, description=None, progress_bar=False, *, keep=True):
+    """`num_steps` further iterations of all chains: (states, what was kept (chains, draws, ...) as NumPy arrays, or None).
 
     With `keep` Ctrl-C ends it after the last chunk that all chains have finished, and that much is returned.
     """
-    states, kept = unstack(chains.states), []
-    lengths = [CHUNK] * (num_steps // CHUNK) + [num_steps % CHUNK] * (num_steps % CHUNK > 0)
+    states, kept = unstack(states), []
     with progress(num_steps, description, progress_bar) as bar:
         try:
-            for length in lengths:
-                states, collected = _chunk(chains, states, length)
-                kept.append(collected)
+            for done in range(0, num_steps, CHUNK):
+                length = min(CHUNK, num_steps - done)
+                states, new = _chunk(sampler, observed, states, length, method)
+                kept.append(new)
                 bar.update(length)
         except KeyboardInterrupt:
             if not (keep and kept):
                 raise
             warnings.warn(f"Interrupted after {len(kept) * CHUNK} iterations: they are kept.", RuntimeWarning, 2)
-    parts = jax.tree.map(lambda *leaves: np.concatenate(leaves, 1), *kept) if kept else None
-    return chains._replace(states=stack(states)), parts
+    return stack(states), jax.tree.map(lambda *leaves: np.concatenate(leaves, 1), *kept) if kept else None
 
 
-def _chunk(chains, states, length):
-    if chains.method == "vectorized":
-        stacked, collected = chains.step(stack(states), length)
-        return unstack(stacked), jax.tree.map(np.asarray, collected)
-    workers = min(chains.num_chains, os.cpu_count() or 1) if chains.method == "parallel" else 1
+def _chunk(sampler, observed, states, length, method):
+    if method == "vectorized":
+        stacked, kept = iterate(sampler, True, observed, stack(states), length)
+        return unstack(stacked), jax.tree.map(lambda leaf: np.asarray(leaf)[:, :length], kept)
+    move = partial(iterate, sampler, False, observed)
+    move(states[0], 0)  # compiled before threads: NumPyro's handlers are one stack for all
+    workers = min(len(states), os.cpu_count() or 1) if method == "parallel" else 1
     with ThreadPoolExecutor(workers) as pool:
-        done = list(pool.map(lambda state: jax.block_until_ready(chains.step(state, length)), states))
-    collected = [jax.tree.map(np.asarray, one) for _, one in done]
-    return [state for state, _ in done], jax.tree.map(lambda *leaves: np.stack(leaves), *collected)
+        done = list(pool.map(lambda state: jax.block_until_ready(move(state, length)), states))
+    kept = jax.tree.map(lambda *leaves: np.stack(leaves)[:, :length], *[one for _, one in done])
+    return [state for state, _ in done], kept

@@ -2,17 +2,13 @@
 
 import warnings
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from numpyro.infer.util import unconstrain_fn
 
-from bayesfair._arrays import stack
-from bayesfair.engines import FairMixture
-from bayesfair.engines.families import Family
-from bayesfair.models.rows import Units, indicators
+from bayesfair.engines import FairMixture, Family
+from bayesfair.models.rows import ColumnUnits, indicators
 
-__all__ = ["STARTS", "sites_of_partition", "start_partitions", "unconstrained"]
+__all__ = ["STARTS", "sites_of_partition", "start_partitions"]
 
 GAPS = 0.01, 0.05  # of the fair starts
 N_INIT = 1  # of the engines: a start, not an answer, and one program to compile
@@ -64,7 +60,7 @@ def _partition(kind, x, codes, points, groups, n_components, rng):
         return engine.fit(np.hstack([x, codes]), sensitive_features=groups).labels_
 
 
-def sites_of_partition(labels, x, codes, family: Family, units: Units, n_components):
+def sites_of_partition(labels, x, codes, family: Family, units: ColumnUnits, n_components):
     """The sites' values at the moments of a partition (N,), shrunk towards the whole table's so that none is extreme."""
     one = np.eye(n_components)[labels]
     size = one.sum(0)
@@ -92,11 +88,3 @@ def _spread(covariance_type, within, weights):
     correlation = within / (scales[:, :, None] * scales[:, None, :])
     correlation = 0.9 * correlation + 0.1 * np.eye(within.shape[1])
     return {"scales": scales, "correlation_cholesky": np.linalg.cholesky(correlation)}
-
-
-def unconstrained(model, args, kwargs, starts):
-    """`init_params` of NumPyro: the starts' sites stacked, on the unconstrained scale."""
-    stacked = stack(starts)
-    with warnings.catch_warnings():  # NumPyro thinks that the labels are to be enumerated; they are given
-        warnings.simplefilter("ignore", FutureWarning)
-        return jax.jit(jax.vmap(lambda sites: unconstrain_fn(model, args, kwargs, sites)))(stacked)

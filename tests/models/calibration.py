@@ -12,11 +12,11 @@ from scipy import stats
 
 import bayesfair as bf
 from bayesfair.models.exchange import BETA, tempered
-from bayesfair.models.rows import Units
+from bayesfair.models.rows import ColumnUnits
 
 N_OBS, N_COMPONENTS, DIM, N_LEVELS = 25, 2, 2, (3, 2)
 NUM_WARMUP, NUM_RANKED, THINNING = 150, 29, 4
-UNITS = Units(jnp.zeros(DIM), jnp.ones(DIM), jnp.ones(DIM))  # the prior must not depend on the data
+UNITS = ColumnUnits(jnp.zeros(DIM), jnp.ones(DIM), jnp.ones(DIM))  # the prior must not depend on the data
 KINDS = ("isotropic", "diag", "full", "categorical", "mixed")
 
 

@@ -1,5 +1,6 @@
 """The label sweep, exactly: its conditional laws against the enumerated target, and a planted bug."""
 
+from functools import partial
 from itertools import product
 
 import jax
@@ -27,26 +28,35 @@ TARGET = np.exp([log_target(labels) for labels in STATES])
 TARGET /= TARGET.sum()
 
 
+COUNTS = np.zeros((len(STATES), N_CLUSTERS, 3))
+np.add.at(COUNTS, (np.arange(len(STATES))[:, None], STATES, GROUP), 1)
+
+
 def transition_matrix(row, law):
     """Of one visit of the sweep to `row`, from its law."""
+    probability = jax.nn.softmax(law(jnp.asarray(COUNTS), jnp.asarray(STATES[:, row]), row), axis=1)
     matrix = np.zeros((len(STATES), len(STATES)))
-    index = {tuple(state): at for at, state in enumerate(STATES.tolist())}
-    for at, state in enumerate(STATES):
-        counts = np.zeros((N_CLUSTERS, 3))
-        np.add.at(counts, (state, GROUP), 1)
-        probability = jax.nn.softmax(law(jnp.asarray(counts), state, row))
-        for k in range(N_CLUSTERS):
-            matrix[at, index[(*state[:row].tolist(), k, *state[row + 1 :].tolist())]] = probability[k]
+    place = N_CLUSTERS ** (4 - row)  # of the row's label in the number of a state
+    for k in range(N_CLUSTERS):
+        moved = np.arange(len(STATES)) + (k - STATES[:, row]) * place
+        matrix[np.arange(len(STATES)), moved] = probability[:, k]
     return matrix
 
 
-def right(counts, state, row):
-    counts = counts.at[state[row], GROUP[row]].add(-1.0)
-    return conditional_law(counts, jnp.asarray(LOG_JOINT[row]), GROUP[row], SIZES, WEIGHT)
+@partial(jax.jit, static_argnums=2)
+def right(counts, label, row):
+    counts = counts.at[jnp.arange(len(STATES)), label, GROUP[row]].add(-1.0)
+    return law_of_all(counts, row)
 
 
-def row_left_in_the_counts(counts, state, row):
-    return conditional_law(counts, jnp.asarray(LOG_JOINT[row]), GROUP[row], SIZES, WEIGHT)
+@partial(jax.jit, static_argnums=2)
+def row_left_in_the_counts(counts, label, row):
+    return law_of_all(counts, row)
+
+
+def law_of_all(counts, row):
+    log_joint = jnp.asarray(LOG_JOINT[row])
+    return jax.vmap(lambda one: conditional_law(one, log_joint, GROUP[row], SIZES, WEIGHT))(counts)
 
 
 @pytest.mark.parametrize("row", range(5))

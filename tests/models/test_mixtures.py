@@ -11,8 +11,9 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayesfair as bf
-from bayesfair.models import mixtures
-from bayesfair.models.rows import Rows, units_of
+from bayesfair.engines import membership
+from bayesfair.models import mixtures, observed
+from bayesfair.models.rows import MixtureRow, scaled_table, units_of
 
 RNG = np.random.default_rng(0)
 X = 30 + np.array([5.0, 0.5]) * RNG.normal(size=(40, 2))
@@ -77,11 +78,11 @@ def test_pointwise_log_likelihood_is_that_of_scipy(kind):
 
 
 def test_rows_prepared_for_a_table_are_the_same_law():
-    family = mixtures.family_of("full", (), 3)
+    family = observed.family_of("full", (), 3)
     values = {name: jnp.asarray(value, jnp.float32) for name, value in sites_of("full").items()}
-    units, table = units_of(X, "full"), mixtures.rows_of(X, np.zeros((40, 0)))
-    plain = Rows(mixtures.assemble(family, units, values), units, family)
-    prepared = plain.prepared_for(table)
+    units, table = units_of(X, "full"), observed.rows_of(X, np.zeros((40, 0)))
+    plain = MixtureRow(mixtures.assemble(family, units, values), units, family)
+    prepared = plain.prepared_for(table, scaled_table(table, units, family))
     copied = jax.tree.map(lambda leaf: leaf + 0, prepared)
     for rows in (table, table[::-1], table + 1):
         for row in (prepared, copied):
@@ -110,7 +111,7 @@ def test_the_fairness_factor_is_the_gap_of_psi(kind):
 
 
 def test_the_smooth_gap_tends_to_the_gap_and_is_zero_when_fair():
-    member = mixtures.membership(GROUPS, 3).T
+    member = membership(GROUPS, 3).T
     psi = RNG.dirichlet(np.ones(4), 40)
     errors = [float(mixtures.smooth_gap(psi, member, tau)) - bf.fairness.gap(psi, GROUPS) for tau in (0.1, 0.01, 1e-3)]
     assert all(error <= 1e-6 for error in errors)
@@ -120,14 +121,12 @@ def test_the_smooth_gap_tends_to_the_gap_and_is_zero_when_fair():
 
 
 def test_the_priors_are_those_of_the_docstring():
-    draws = [
-        numpyro.handlers.trace(numpyro.handlers.seed(bf.models.fair_gaussian_mixture, key)).get_trace(
-            X, n_components=2, covariance_type="diag"
-        )
-        for key in range(200)
-    ]
-    means = np.stack([draw["means"]["value"] for draw in draws])
-    scales = np.stack([draw["scales"]["value"] for draw in draws])
+    def draw(key):
+        model = numpyro.handlers.seed(bf.models.fair_gaussian_mixture, key)
+        sites = numpyro.handlers.trace(model).get_trace(X, n_components=2, covariance_type="diag")
+        return sites["means"]["value"], sites["scales"]["value"]
+
+    means, scales = jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(0), 200))
     np.testing.assert_allclose(means.mean((0, 1)), X.mean(0), atol=0.35 * X.std(0).max())
     np.testing.assert_allclose(means.std((0, 1)) / X.std(0), 1.5, rtol=0.12)
     np.testing.assert_allclose(np.median(scales, (0, 1)) / X.std(0), 0.5, rtol=0.12)
@@ -136,13 +135,13 @@ def test_the_priors_are_those_of_the_docstring():
 @pytest.mark.parametrize("kind", KINDS)
 def test_drawn_rows_have_the_law_of_their_density(kind):
     values = {name: jnp.asarray(value, jnp.float32) for name, value in sites_of(kind).items()}
-    x, _, n_levels = mixtures.tables(
+    x, _, n_levels = observed.tables(
         None if kind == "categorical" else X, CODES if kind in ("categorical", "mixed") else None
     )
     covariance_type = kind if kind in ("isotropic", "diag", "full") else "diag"
-    family, units = mixtures.family_of(covariance_type, n_levels, 3), units_of(x, covariance_type)
+    family, units = observed.family_of(covariance_type, n_levels, 3), units_of(x, covariance_type)
     rows = np.asarray(
-        Rows(mixtures.assemble(family, units, values), units, family).sample(jax.random.key(0), (20_000,))
+        MixtureRow(mixtures.assemble(family, units, values), units, family).sample(jax.random.key(0), (20_000,))
     )
     if kind != "categorical":
         means = X.mean(0) + X.std(0) * BASE
@@ -196,8 +195,7 @@ def test_a_group_of_one_member_and_a_constant_column_work():
         values = {
             name: site["value"] for name, site in trace.items() if site["type"] == "sample" and not site["is_observed"]
         }
-        density, gradient = jax.value_and_grad(lambda v, s=settings: log_density(model, (table, groups), s, v)[0])(
-            values
-        )
+        differentiated = jax.value_and_grad(lambda v, s=settings: log_density(model, (table, groups), s, v)[0])
+        density, gradient = jax.jit(differentiated)(values)
         assert np.isfinite(density)
         assert all(np.isfinite(part).all() for part in jax.tree.leaves(gradient))

@@ -1,0 +1,118 @@
+"""What a mixture is conditioned on, checked: a table and its groups become arrays of one shape and a hashable family."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from bayesfair._check import check_features, check_integer, check_number, check_same_length, message
+from bayesfair.engines import COVARIANCE_TYPES, Family, Table, membership
+from bayesfair.fairness import encode_groups
+from bayesfair.models.rows import ColumnUnits, scaled_table, units_of
+
+__all__ = ["Observed", "family_of", "observe", "rows_of", "tables"]
+
+FARTHEST = 1e4  # a column's mean in standard deviations, above which float32 no longer resolves the column
+
+
+class Observed(NamedTuple):
+    """A table, its groups and lambda N, arrays alone: all that have one shape share what is compiled.
+
+    `rows`: continuous columns, then codes of the levels. `table`: the same as densities read them. `member`: the groups'
+    indicators over their sizes, None without fairness. `weight`: lambda N.
+    """
+
+    rows: Float[Array, "obs columns"]
+    table: Table
+    units: ColumnUnits
+    member: Float[Array, "groups obs"] | None
+    weight: Float[Array, ""]
+
+
+def observe(X, codes, groups, n_components, n_levels, covariance_type, fairness_weight, units):
+    """`Observed` and `Family` of a table that a model is given; units are those of the table where None."""
+    x, codes, n_levels = tables(X, codes, n_levels)
+    family = family_of(covariance_type, n_levels, n_components)
+    units = units_of(x, covariance_type) if units is None else units
+    rows = rows_of(x, codes)
+    member = _member(groups, len(rows), fairness_weight)
+    weight = jnp.asarray(fairness_weight * len(rows), jnp.float32)
+    return Observed(rows, scaled_table(rows, units, family), units, member, weight), family
+
+
+def rows_of(x, codes) -> Float[Array, "obs columns"]:
+    """One table: continuous columns, then codes."""
+    return jnp.concatenate([jnp.asarray(x, jnp.float32), jnp.asarray(codes, jnp.float32)], 1)
+
+
+def tables(X, codes=None, n_levels=None):
+    """Continuous columns (N, d), codes (N, c) and the numbers of levels (c,), checked; either table may be None.
+
+    Traced arrays pass unchecked, and traced codes want `n_levels`.
+    """
+    if codes is None:
+        x = _numbers(X)
+        return x, np.zeros((len(x), 0), np.int32), ()
+    codes, n_levels = _codes(codes, n_levels)
+    if X is None:
+        return np.zeros((len(codes), 0), np.float32), codes, n_levels
+    x = _numbers(X)
+    check_same_length("codes", len(codes), "X", len(x))
+    return x, codes, n_levels
+
+
+def _numbers(X):
+    if isinstance(X, jax.core.Tracer):
+        return X
+    x = check_features(X)
+    far = np.abs(x.mean(0)) > FARTHEST * np.where(x.std(0) > 0, x.std(0), np.inf)
+    if far.any():
+        column = int(np.argmax(far))
+        rule = f"have means within {FARTHEST:g} standard deviations of 0, as float32 resolves no more"
+        got = f"a mean of {x[:, column].mean():.6g} in column {column} with standard deviation {x[:, column].std():.6g}"
+        raise ValueError(message("X", rule, got, "Subtract the columns' means; BayesianFairMixture does it for you."))
+    return x
+
+
+def _codes(codes, n_levels):
+    if isinstance(codes, jax.core.Tracer):
+        if n_levels is None:
+            remedy = "Pass the number of levels of each column."
+            raise ValueError(message("n_levels", "be given where codes are traced", "None", remedy))
+        return codes, tuple(n_levels)
+    table = check_features(codes, argument="codes")
+    if (table != np.floor(table)).any() or table.min() < 0:
+        remedy = "Encode the levels, e.g. by sklearn.preprocessing.OrdinalEncoder."
+        raise ValueError(message("codes", "be whole numbers from 0 on", f"an entry {table.min()}", remedy))
+    largest = tuple(int(most) + 1 for most in table.max(0))
+    n_levels = largest if n_levels is None else tuple(n_levels)
+    if len(n_levels) != len(largest) or any(few > n for few, n in zip(largest, n_levels)):
+        rule = "have one number for each column of codes, above its largest code"
+        raise ValueError(message("n_levels", rule, f"{n_levels} for {largest}", "Leave it out to count the levels."))
+    return table.astype(np.int32), n_levels
+
+
+def family_of(covariance_type, n_levels, n_components) -> Family:
+    if covariance_type not in COVARIANCE_TYPES:
+        rule = f"be one of {COVARIANCE_TYPES}"
+        raise ValueError(message("covariance_type", rule, repr(covariance_type), "See the docstring."))
+    check_integer("n_components", n_components)
+    return Family(covariance_type, n_levels)
+
+
+def _member(groups, n_obs, weight):
+    """The membership (J, N) of `groups`, or None without groups, which only lambda = 0 allows."""
+    positive = isinstance(weight, jax.Array) or check_number("fairness_weight", weight, minimum=0) > 0
+    if groups is None and positive:
+        rule, remedy = "be given where fairness_weight is above 0", "Pass one value per row, or fairness_weight=0."
+        raise ValueError(message("groups", rule, "None", remedy))
+    if groups is None:
+        return None
+    groups = encode_groups(groups, argument="groups")
+    check_same_length("groups", len(groups.code), "X", n_obs)
+    if len(groups.names) == 1 and positive:
+        remedy = "Check the column, or pass fairness_weight=0 for a mixture without fairness."
+        raise ValueError(message("groups", "have at least two groups", repr(groups.names[0]), remedy))
+    return membership(groups.code, len(groups.names))

@@ -1,0 +1,58 @@
+"""What draws of a mixture's parameters say of rows: their labels, psi, and rows like them. Sites have a leading axis."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpyro
+from jaxtyping import Array, Float
+
+from bayesfair.engines import cluster_gaps
+from bayesfair.models.mixtures import Mixture, sample_parameters
+from bayesfair.models.observed import Observed
+from bayesfair.models.rows import scaled_table
+
+__all__ = ["allocate", "mean_psi", "prior_sites", "replicate_rows"]
+
+
+@partial(jax.jit, static_argnums=0)
+def allocate(mixture: Mixture, observed: Observed, member, keys, sites):
+    """Labels (draws, N) drawn from psi, Delta of psi (draws,) and the pointwise log-likelihood (draws, N)."""
+
+    def one(part):
+        key, sites = part
+        log_joint = mixture.row(observed.units, sites).log_joint_of(observed.table)
+        labels = jax.random.categorical(key, log_joint, axis=0).astype(jnp.int16)
+        gap = cluster_gaps(jax.nn.softmax(log_joint, 0), member, corner=0.0).max()
+        return labels, gap, jax.nn.logsumexp(log_joint, 0)
+
+    return jax.lax.map(one, (keys, sites))
+
+
+@partial(jax.jit, static_argnums=0)
+def mean_psi(mixture: Mixture, units, rows, sites) -> Float[Array, "obs clusters"]:
+    """psi of rows (N, columns), averaged over the draws."""
+    table = scaled_table(rows, units, mixture.family)
+
+    def add(total, sites):
+        return total + jax.nn.softmax(mixture.row(units, sites).log_joint_of(table), 0), None
+
+    zero = jnp.zeros((mixture.n_components, len(rows)))
+    return jax.lax.scan(add, zero, sites)[0].T / len(sites["weights"])
+
+
+@partial(jax.jit, static_argnames=("mixture", "num_obs"))
+def replicate_rows(mixture: Mixture, units, num_obs, keys, sites):
+    """`num_obs` rows (draws, num_obs, columns) simulated from each draw."""
+    return jax.lax.map(lambda part: mixture.row(units, part[1]).sample(part[0], (num_obs,)), (keys, sites))
+
+
+@partial(jax.jit, static_argnums=0)
+def prior_sites(mixture: Mixture, units, keys):
+    """A draw of the parameters from their prior alone for each key; the fairness factor is none of it."""
+
+    def one(key):
+        with numpyro.handlers.seed(rng_seed=key):
+            return sample_parameters(mixture, units)
+
+    return jax.vmap(one)(keys)

@@ -1,0 +1,206 @@
+"""A run of a fair mixture: the table, the chains and the draws so far, which predict and simulate rows."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesfair._arrays import stack
+from bayesfair.engines import Encoder, membership
+from bayesfair.fairness import Groups, gap
+from bayesfair.gibbs import ladder
+from bayesfair.models.guide import draw_from_guide
+from bayesfair.models.mixtures import Mixture, Prior
+from bayesfair.models.observed import Observed, observe, rows_of
+from bayesfair.models.predictive import allocate, mean_psi, prior_sites, replicate_rows
+from bayesfair.models.sampler import LEAPFROG_STEPS, Sampler, constrained, start_states, unconstrained
+from bayesfair.models.sampling import advance
+from bayesfair.models.starts import sites_of_partition, start_partitions
+
+__all__ = ["INFERENCES", "SCALARS", "MixtureRun", "make_run"]
+
+INFERENCES = "nuts", "gibbs", "svi"
+POINTWISE = 50_000_000  # log-likelihoods kept at most: 200 MB
+# The scalars of a draw: quantities of the state, on which chains are compared, and figures of the sampler.
+SCALARS = {"lp": "state", "gap": "state", "diverging": "sampler", "num_steps": "sampler", "swap_rate": "sampler"}
+DIMENSIONS = {
+    "weights": ("cluster",),
+    "means": ("cluster", "column"),
+    "scales": ("cluster", "column"),
+    "correlation_cholesky": ("cluster", "column", "column_bis"),
+}
+
+
+class MixtureRun(NamedTuple):
+    """A fair mixture of one table, its chains and draws so far: it draws, goes on, predicts and simulates rows.
+
+    `x` (N, d) float64 not centred, `codes` (N, c): as `encoder` makes them of the table. `states`: of the chains' kernels.
+    `draws`: by name (chain, draw, ...), the sites without "means", "labels", the SCALARS, and "log_likelihood" (chain,
+    draw, N) where it is small enough. `losses`: of a guide.
+    """
+
+    x: np.ndarray
+    codes: np.ndarray
+    groups: Groups
+    encoder: Encoder
+    sampler: Sampler
+    observed: Observed
+    seed: int
+    states: Any = None
+    draws: dict | None = None
+    losses: np.ndarray | None = None
+
+    @property
+    def mixture(self) -> Mixture:
+        return self.sampler.mixture
+
+    @property
+    def key(self):
+        return jax.random.PRNGKey(self.seed)
+
+    @property
+    def num_draws(self):
+        return 0 if self.draws is None else self.draws["lp"].shape[1]
+
+    def start(self, kinds):
+        """One chain for each of these kinds of starts, before warm-up."""
+        partitions, sites = self._starts(kinds)
+        if self.sampler.kind == "gibbs":
+            sites["labels"] = jnp.asarray(partitions)
+        init = unconstrained(self.sampler, self.observed, sites)
+        return self._replace(states=start_states(self.sampler, self.observed, self._chain_keys(len(kinds)), init))
+
+    def _chain_keys(self, num_chains):
+        return jax.random.split(self.key, num_chains)
+
+    def _starts(self, kinds):
+        x, k = self.x - self.encoder.middle, self.mixture.n_components
+        partitions = start_partitions(x, self.codes, self.encoder.n_levels, self.groups, k, kinds, self.seed)
+        rest = x, self.codes, self.mixture.family, self.observed.units, k
+        return partitions, stack([sites_of_partition(labels, *rest) for labels in partitions])
+
+    def warm_up(self, method, progress_bar=False):
+        going = self.sampler, self.observed, self.states, self.sampler.num_warmup, method
+        return self._replace(states=advance(*going, "warm-up", progress_bar, keep=False)[0])
+
+    def draw(self, num_draws, method, progress_bar=False):
+        """`num_draws` more per chain; Ctrl-C keeps those already made."""
+        states, (z, figures) = advance(
+            self.sampler, self.observed, self.states, num_draws, method, "draws", progress_bar
+        )
+        sites = constrained(self.sampler, self.observed, jax.tree.map(_flat, z))
+        return self._with_draws(sites, figures)._replace(states=states)
+
+    def draw_from_guide(self, kinds, num_draws, progress_bar=False):
+        """Draws of a normal guide fitted from the best of these kinds of starts, as one chain."""
+        starts, key = self._starts(kinds)[1], self.key
+        sites, lp, losses = draw_from_guide(self.sampler, self.observed, starts, key, num_draws, progress_bar)
+        return self._with_draws(sites, {"lp": np.asarray(lp)[None]})._replace(losses=losses)
+
+    def _with_draws(self, sites, figures):
+        """After the draws so far; labels are drawn from psi where they are no sites."""
+        several, sites = len(self.groups.names) > 1, dict(sites)
+        labels = sites.pop("labels", None)
+        member = membership(self.groups.code, len(self.groups.names))
+        keys = jax.random.split(jax.random.fold_in(self.key, 1 + self.num_draws), len(sites["weights"]))
+        drawn, gaps, pointwise = allocate(self.mixture, self.observed, member, keys, sites)
+        if labels is not None and several:
+            gaps = [gap(one, self.groups) for one in np.asarray(labels)]
+        values = {"labels": drawn if labels is None else labels, "gap": gaps, **sites}
+        if pointwise.size <= POINTWISE:
+            values["log_likelihood"] = pointwise
+        num_chains = len(figures["lp"])
+        new = {name: np.asarray(v).reshape(num_chains, -1, *np.shape(v)[1:]) for name, v in values.items()} | figures
+        if self.draws is not None:
+            new = {name: np.concatenate([self.draws[name], new[name]], 1) for name in new if name in self.draws}
+        return self._replace(draws=new)
+
+    @property
+    def parameters(self):
+        """{name: (dimensions after chain and draw, array)} of the draws, in the units of the table; `scales` has no dimension
+        where the covariance is isotropic."""
+        values = {
+            name: self.draws[name] for name in ("weights", "scales", "correlation_cholesky") if name in self.draws
+        }
+        if "means_base" in self.draws:
+            middle, spread = self._places()
+            values["means"] = middle + spread * self.draws["means_base"]
+        named = {name: (DIMENSIONS[name][: value.ndim - 2], value) for name, value in values.items()}
+        levels = sorted(name for name in self.draws if name.startswith("levels_"))
+        return named | {name: (("cluster", name.replace("levels", "level")), self.draws[name]) for name in levels}
+
+    def with_parameters(self, values, others):
+        """The run whose draws have these values of `parameters`, and the `others`."""
+        sites = dict(values)
+        if "means" in sites:
+            middle, spread = self._places()
+            sites["means_base"] = (sites.pop("means") - middle) / spread
+        return self._replace(draws=sites | others)
+
+    def _places(self):
+        units = self.observed.units
+        return self.encoder.middle + np.asarray(units.middle, np.float64), np.asarray(units.spread, np.float64)
+
+    @property
+    def sites(self):
+        """Of the draws (draws, ...), as the programs take them."""
+        known = {
+            name: value for name, value in self.draws.items() if name not in (*SCALARS, "labels", "log_likelihood")
+        }
+        return {name: jnp.asarray(_flat(value), jnp.float32) for name, value in known.items()}
+
+    def psi(self, x, codes):
+        """(N, K), averaged over the draws, of rows that need not be the run's."""
+        rows = rows_of(x - self.encoder.middle, codes)
+        return np.asarray(mean_psi(self.mixture, self.observed.units, rows, self.sites), np.float64)
+
+    def simulate(self, sites):
+        """A table (draws, N, d + c) like the run's from each draw of the sites, in the units of the table."""
+        keys = jax.random.split(jax.random.PRNGKey(self.seed + 1), len(sites["weights"]))
+        rows = replicate_rows(self.mixture, self.observed.units, len(self.x), keys, sites)
+        return np.asarray(rows, np.float64) + np.r_[self.encoder.middle, np.zeros(self.codes.shape[1])]
+
+    def prior_sites(self, num_draws):
+        return prior_sites(self.mixture, self.observed.units, jax.random.split(self.key, num_draws))
+
+    def state(self):
+        """What `with_state` goes on from, arrays by name; none for a guide."""
+        return {f"leaf_{at}": np.asarray(leaf) for at, leaf in enumerate(jax.tree.leaves(self.states))}
+
+    def with_state(self, arrays, num_chains):
+        """The run with the chains' states that `state` gave."""
+        like = jax.eval_shape(
+            lambda keys: start_states(self.sampler, self.observed, keys), self._chain_keys(num_chains)
+        )
+        leaves = [jnp.asarray(arrays[f"leaf_{at}"]) for at in range(len(arrays))]
+        return self._replace(states=jax.tree.unflatten(jax.tree.structure(like), leaves))
+
+
+def make_run(
+    x, codes, groups, encoder, seed, *, n_components, covariance_type, fairness_weight, **sampling
+) -> MixtureRun:
+    """Of a checked table: x (N, d) float64, `codes` (N, c), before any chain. `sampling`: as `_sampler` takes it."""
+    weight = float(fairness_weight) if len(groups.names) > 1 else 0.0
+    table = (
+        x - encoder.middle if x.shape[1] else None,
+        codes if codes.shape[1] else None,
+        groups if weight > 0 else None,
+    )
+    observed, family = observe(*table, n_components, encoder.n_levels or None, covariance_type, weight, None)
+    sampler = _sampler(family, n_components, len(x), **sampling)
+    sampler.kernel(observed)  # refuses inverse temperatures before anything is computed
+    return MixtureRun(x, codes, groups, encoder, sampler, observed, seed)
+
+
+def _sampler(family, n_components, n_obs, *, prior, smoothing, inference, tempering, num_warmup):
+    prior = Prior() if prior is None else prior._replace(sd=tuple(prior.sd))
+    kind, betas = inference, None
+    if tempering is not False:
+        betas = ladder(n_obs) if tempering is True else tempering
+        kind, betas = "exchange", tuple(np.atleast_1d(np.asarray(betas, np.float32)).tolist())
+    return Sampler(Mixture(family, n_components, prior, smoothing), kind, num_warmup, LEAPFROG_STEPS.get(kind), betas)
+
+
+def _flat(part):
+    return part.reshape(part.shape[0] * part.shape[1], *part.shape[2:])

@@ -1,0 +1,108 @@
+"""The programs that sample a mixture, compiled once for a `Sampler` and shapes: data and states are their arguments."""
+
+import warnings
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from numpyro.infer import HMC, NUTS
+from numpyro.infer.util import potential_energy, unconstrain_fn
+
+from bayesfair.models.exchange import ReplicaExchange
+from bayesfair.models.labels import sweeping_kernel
+from bayesfair.models.mixtures import Mixture, labelled, marginal
+from bayesfair.models.observed import Observed
+
+__all__ = ["CHUNK", "FIGURES", "Sampler", "constrained", "iterate", "log_densities", "start_states", "unconstrained"]
+
+CHUNK = 50  # iterations of a program
+LEAPFROG_STEPS = {"nuts": None, "exchange": 10}  # None: as many as NUTS wants; its trees would make all replicas wait
+# What is kept of a state besides its sites.
+FIGURES = {
+    "nuts": lambda s: {"lp": -s.potential_energy, "diverging": s.diverging, "num_steps": s.num_steps},
+    "exchange": lambda s: {"lp": -s.potential_energy, "diverging": s.diverging, "swap_rate": s.swap_rate.min()},
+    "gibbs": lambda s: {"lp": -s.block_states[1].potential_energy, "diverging": s.block_states[1].diverging},
+}
+
+
+class Sampler(NamedTuple):
+    """Which kernel samples which mixture, hashable. `kind`: "nuts", "exchange" (replicas), "gibbs" (of labels), "svi"."""
+
+    mixture: Mixture
+    kind: str
+    num_warmup: int
+    leapfrog_steps: int | None = None
+    inverse_temperatures: tuple[float, ...] | None = None
+
+    @property
+    def model(self):
+        """The model function, of an `Observed`."""
+        return partial(labelled if self.kind == "gibbs" else marginal, self.mixture)
+
+    def kernel(self, observed: Observed):
+        if self.kind == "gibbs":
+            return sweeping_kernel(self.model, self.mixture, observed)
+        if self.leapfrog_steps is None:
+            return NUTS(self.model)
+        inner = HMC(self.model, num_steps=self.leapfrog_steps, trajectory_length=None)
+        return ReplicaExchange(inner, self.inverse_temperatures) if self.kind == "exchange" else inner
+
+    def start(self, kernel, observed, key, init_params=None):
+        return kernel.init(key, self.num_warmup, init_params, (observed,), {})
+
+    def ready_kernel(self, observed):
+        """A kernel with its functions set up, which `init` does; what they know of the data are their arguments."""
+        kernel = self.kernel(observed)
+        jax.eval_shape(partial(self.start, kernel, observed), jax.random.PRNGKey(0))
+        return kernel
+
+
+@partial(jax.jit, static_argnums=0)
+def start_states(sampler: Sampler, observed: Observed, keys, init_params=None):
+    """States (leading axis of chains) at unconstrained sites, or wherever NumPyro starts."""
+    return jax.vmap(partial(sampler.start, sampler.kernel(observed), observed))(keys, init_params)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def iterate(sampler: Sampler, vectorized, observed: Observed, state, length):
+    """`length` iterations, CHUNK at most: the state (of all chains where `vectorized`) and what is kept of each iteration,
+    (CHUNK, ...), of which the first `length` count. One program for all lengths."""
+    kernel, figures = sampler.ready_kernel(observed), FIGURES[sampler.kind]
+
+    def move(state):
+        state = kernel.sample(state, (observed,), {})
+        return state, (state.z, figures(state))
+
+    def record(i, carried):
+        state, new = move(carried[0])
+        return state, jax.tree.map(lambda rows, one: rows.at[i].set(one), carried[1], new)
+
+    def chunk(state):
+        kept = jax.tree.map(lambda one: jnp.zeros((CHUNK, *one.shape), one.dtype), jax.eval_shape(move, state)[1])
+        return jax.lax.fori_loop(0, length, record, (state, kept))
+
+    return jax.vmap(chunk)(state) if vectorized else chunk(state)
+
+
+@partial(jax.jit, static_argnums=0)
+def unconstrained(sampler: Sampler, observed: Observed, sites):
+    """Sites (chains, ...) on the unconstrained scale, as kernels want them to start at."""
+    with warnings.catch_warnings():  # NumPyro thinks that the labels are to be enumerated; they are given
+        warnings.simplefilter("ignore", FutureWarning)
+        return jax.vmap(partial(unconstrain_fn, sampler.model, (observed,), {}))(sites)
+
+
+@partial(jax.jit, static_argnums=0)
+def constrained(sampler: Sampler, observed: Observed, z):
+    """Sites (draws, ...) from unconstrained ones, without what follows from them."""
+    sites = jax.vmap(sampler.ready_kernel(observed).postprocess_fn((observed,), {}))(z)
+    return {name: value for name, value in sites.items() if name not in ("gap", "means")}
+
+
+@partial(jax.jit, static_argnums=0)
+def log_densities(sampler: Sampler, observed: Observed, sites) -> Float[Array, " draws"]:
+    """On the unconstrained scale, of sites (draws, ...)."""
+    described = sampler.model, (observed,), {}
+    return jax.vmap(lambda one: -potential_energy(*described, unconstrain_fn(*described, one)))(sites)
