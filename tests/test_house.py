@@ -1,9 +1,12 @@
 """The house keeps its arrows, and its front door stays light."""
 
 import ast
+import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -25,44 +28,209 @@ ORDER = (
 )
 SIBLINGS = {frozenset({"datasets", "fairness"})}
 HEAVY = ("jax", "numpyro", "arviz", "xarray", "ot", "pandas", "sklearn", "matplotlib", "scipy")
-FILES = sorted(ROOT.rglob("*.py"))
+FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
+DOTTED = re.compile(r"bayesfair(\.\w+)+")
+MADE_UP = "{...}"
+NOT_YET_MENDED = {  # goes when the rooms' owners have merged
+    "engines/variational.py",
+    "estimators/bayesian_fair_mixture.py",
+    "estimators/gibbs_fair_clustering.py",
+    "models/inference.py",
+    "models/labels.py",
+    "models/mixtures.py",
+    "models/rows.py",
+    "models/starts.py",
+    "plots/elbow.py",
+}
 
 
-def imported_rooms(tree):
+class Use(NamedTuple):
+    """Something of the package that a file names: the module as it is written, and what is taken from it, if anything."""
+
+    module: tuple[str, ...]  # below bayesfair
+    name: str | None = None
+
+    def __str__(self):
+        return ".".join(("bayesfair", *self.module, *filter(None, [self.name])))
+
+
+def uses(code, file):
+    """Every `Use` in a file (a path below the package), wherever in it: imports of all kinds, what is reached through an
+    imported package or room, and names in strings, which is how lazy imports have them."""
+    tree, package = ast.parse(code), file.split("/")[:-1]
+    imported, known = [], {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bayesfair"):
-            parts = node.module.split(".")
-            yield from [parts[1]] if len(parts) > 1 else [alias.name for alias in node.names]
+        if isinstance(node, ast.ImportFrom):
+            imported += from_import(node, package, known)
         elif isinstance(node, ast.Import):
-            yield from [alias.name.split(".")[1] for alias in node.names if alias.name.startswith("bayesfair.")]
+            imported += plain_import(node, known)
+    return [*imported, *filter(None, (reached(node, known) for node in ast.walk(tree)))]
 
 
-def is_allowed(room, other):
-    return other == room or (ORDER.index(other) < ORDER.index(room) and frozenset({room, other}) not in SIBLINGS)
+def from_import(node, package, known):
+    """Those of `from module import name`; modules among the names become `known` under the name that they have here."""
+    within = ("bayesfair", *package)[: 2 + len(package) - node.level] if node.level else ()
+    module = (*within, *(node.module.split(".") if node.module else ()))
+    if module[0] != "bayesfair":
+        return
+    for alias in node.names:
+        use = as_use((*module[1:], alias.name))
+        if use.name is None:
+            known[alias.asname or alias.name] = use.module
+        yield use
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_rooms_import_only_from_their_left(path):
-    room = path.relative_to(ROOT).parts[0]
-    if room not in ORDER:
-        return  # the top level and `_check` belong to no room
-    others = {other for other in imported_rooms(ast.parse(path.read_text())) if other in ORDER}
-    wrong = {other for other in others if not is_allowed(room, other)}
-    assert not wrong, f"{path} of {room} imports from {wrong}"
+def plain_import(node, known):
+    """Those of `import bayesfair.room as name`."""
+    for alias in node.names:
+        root, *module = alias.name.split(".")
+        if root == "bayesfair":
+            known[alias.asname or root] = tuple(module) if alias.asname else ()
+            if module:
+                yield Use(tuple(module))
 
 
-def test_the_arrow_test_can_fail():
-    tree = ast.parse("from bayesfair.plots import trace\nfrom bayesfair import gibbs\nimport bayesfair.cli.main")
-    assert sorted(imported_rooms(tree)) == ["cli", "gibbs", "plots"]
-    assert not is_allowed("gibbs", "plots")
-    assert not is_allowed("fairness", "datasets")
-    assert is_allowed("plots", "gibbs")
+def reached(node, known):
+    """The use in an attribute of a known module, or in a string that names a module."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and DOTTED.fullmatch(node.value):
+        return as_use(node.value.split(".")[1:])
+    if isinstance(node, ast.Attribute) and (module := module_of(node.value, known)) is not None:
+        return as_use((*module, node.attr))
+    if isinstance(node, ast.JoinedStr) and ast.unparse(node)[2:].startswith("bayesfair."):
+        return Use((MADE_UP,))
+    return None
 
 
-def test_import_is_light():
-    code = f"import sys, bayesfair; print([name for name in {HEAVY!r} if name in sys.modules])"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert loaded.strip() == "[]"
+def module_of(node, known):
+    """The module that an expression such as `bf.gibbs` is, below bayesfair; None where it is no module."""
+    if isinstance(node, ast.Name):
+        return known.get(node.id)
+    if isinstance(node, ast.Attribute) and (module := module_of(node.value, known)) is not None:
+        use = as_use((*module, node.attr))
+        return use.module if use.name is None else None
+    return None
+
+
+def as_use(parts):
+    """A dotted name below bayesfair, split where modules end: a face's own names hide its files."""
+    parts, module = tuple(parts), ()
+    if parts[0] in bayesfair._HOMES:  # a name of the top level is its home's
+        return Use(tuple(bayesfair._HOMES[parts[0]].split(".")[1:]), parts[0])
+    for part in parts:
+        hidden = module and len(parts) == 2 and part in face(module[0])
+        if hidden or not is_module((*module, part)):
+            return Use(module, part)
+        module = (*module, part)
+    return Use(module)
+
+
+def is_module(parts):
+    path = ROOT.joinpath(*parts)
+    return path.is_dir() or path.with_suffix(".py").exists()
+
+
+def face(room):
+    return import_module(f"bayesfair.{room}").__all__ if room in ORDER else ()
+
+
+def fault(file, use):
+    """What is wrong with a use in a file, or None."""
+    room, other = file.split("/")[0], use.module[0] if use.module else None
+    if room == "__init__.py":
+        return None  # the front door leads everywhere
+    if other == MADE_UP:
+        return "names a module that nobody can read here"
+    if other not in ORDER:
+        return None  # the top level's own names and files, which all rooms share
+    if room == other:
+        own = file == f"{room}/__init__.py" or len(use.module) > 1
+        return None if own else "reaches its own room through the face, which is a cycle"
+    if not is_left(other, room):
+        return "imports from its right"
+    if len(use.module) > 1 or (use.name is not None and use.name not in face(other)):
+        return "goes past the face of another room"
+    return None
+
+
+def is_left(other, room):
+    """May `room`, which is a file that all rooms share where it is none of them, import from `other`?"""
+    before = ORDER[: ORDER.index(room)] if room in ORDER else ()
+    return other in before and frozenset({room, other}) not in SIBLINGS
+
+
+def faults(code, file):
+    return [f"{use} {wrong}" for use in uses(code, file) if (wrong := fault(file, use))]
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file not in NOT_YET_MENDED])
+def test_rooms_import_only_from_their_left_and_through_faces(file):
+    assert faults((ROOT / file).read_text(), file) == []
+
+
+RIGHT, PAST, CYCLE = "imports from its right", "goes past the face", "reaches its own room"
+PLANTED = [  # a file, a line in it that is wrong, and what is said
+    ("gibbs/run.py", "from bayesfair.plots import trace", RIGHT),
+    ("gibbs/run.py", "from bayesfair import plots", RIGHT),
+    ("gibbs/run.py", "import bayesfair.plots", RIGHT),
+    ("gibbs/run.py", "import bayesfair as bf\nbf.plots.trace(tree)", RIGHT),
+    ("gibbs/run.py", "import bayesfair\nx = [bayesfair.plots]", RIGHT),
+    ("gibbs/run.py", "from bayesfair import report", RIGHT),
+    ("gibbs/run.py", "import bayesfair as bf\nbf.FairMixture()", RIGHT),
+    ("gibbs/run.py", "from ..plots import trace", RIGHT),
+    ("gibbs/run.py", "from .. import plots", RIGHT),
+    ("gibbs/run.py", "def f():\n    from bayesfair.plots import trace", RIGHT),
+    ("gibbs/run.py", "import_module('bayesfair.plots')", RIGHT),
+    ("gibbs/run.py", "HOMES = {'trace': 'bayesfair.plots.diagnostics'}", RIGHT),
+    ("datasets/uci.py", "from bayesfair.fairness import gap", RIGHT),
+    ("_check.py", "from bayesfair.fairness import gap", RIGHT),
+    ("plots/elbow.py", "from bayesfair.gibbs.run import Run", PAST),
+    ("plots/elbow.py", "from bayesfair.gibbs import run", PAST),
+    ("plots/elbow.py", "from bayesfair.gibbs import _private", PAST),
+    ("plots/elbow.py", "from bayesfair import gibbs\ngibbs.run.Run", PAST),
+    ("plots/elbow.py", "import bayesfair.gibbs.run", PAST),
+    ("plots/elbow.py", "import bayesfair as bf\nbf.gibbs.run.Run", PAST),
+    ("plots/elbow.py", "from ..gibbs.run import Run", PAST),
+    ("plots/elbow.py", "import_module('bayesfair.gibbs.run')", PAST),
+    ("gibbs/run.py", "from bayesfair.gibbs import Draws", CYCLE),
+    ("gibbs/run.py", "from . import Draws", CYCLE),
+    ("gibbs/run.py", "import bayesfair as bf\nbf.gibbs.Draws", CYCLE),
+    ("reports/page.py", "from bayesfair import report", CYCLE),
+    ("plots/elbow.py", "import_module(f'bayesfair.{room}')", "names a module that nobody can read"),
+]
+RIGHTLY = [
+    ("plots/elbow.py", "from bayesfair.gibbs import Draws\nfrom bayesfair._check import message"),
+    ("plots/elbow.py", "from bayesfair import __version__, gibbs as g, FairMixture\ng.Draws.lp"),
+    ("plots/elbow.py", "import bayesfair as bf\nbf.fairlets.decompose(X).fairlet\nbf.__path__\nbf.GibbsFairClustering"),
+    ("gibbs/run.py", "from bayesfair.gibbs import draws\nfrom .draws import Draws\nfrom . import loop\nloop.x"),
+    ("gibbs/__init__.py", "from bayesfair.gibbs.draws import Draws\nimport numpy.random as bayesfair"),
+    ("__init__.py", "HOMES = {'report': 'bayesfair.reports'}"),
+]
+
+
+@pytest.mark.parametrize(("file", "code", "said"), PLANTED)
+def test_every_kind_of_wrong_arrow_is_seen(file, code, said):
+    found = faults(code, file)
+    assert found
+    assert all(said in one for one in found)
+
+
+@pytest.mark.parametrize(("file", "code"), RIGHTLY)
+def test_right_arrows_are_left_alone(file, code):
+    assert faults(code, file) == []
+
+
+def loaded_by(module):
+    code = f"import sys, {module}; print(*[name for name in {HEAVY!r} if name in sys.modules])"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+@pytest.mark.parametrize("module", ["bayesfair", "bayesfair.estimators", "bayesfair.cli"])
+def test_import_is_light(module):
+    assert loaded_by(module) == []
+
+
+def test_summaries_load_no_jax():
+    assert loaded_by("bayesfair.posterior") == ["scipy"]
 
 
 def test_every_public_name_resolves():

@@ -112,9 +112,7 @@ def plot(arguments):
 
 def report(arguments):
     """Write the HTML page about a run, into a folder that is there."""
-    from bayesfair.posterior.files import check_destination
-
-    check_destination(arguments.out)
+    bf.posterior.check_destination(arguments.out)
     tree = bf.posterior.read_tree(arguments.run_file)
     with writing():
         bf.report(tree, arguments.out, title=arguments.title)

@@ -40,14 +40,12 @@ PICTURES = {
 
 def place_for(path):
     """`path`, found fit for a file to be written there, its folder made if need be; ValueError or OSError if not."""
-    from bayesfair.posterior.files import check_destination
-
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         got, remedy = f"{str(path.parent)!r} ({error.strerror})", "Choose another folder."
         raise ValueError(message("--out", "be in a folder that exists or can be made", got, remedy)) from error
-    return check_destination(path)
+    return bf.posterior.check_destination(path)
 
 
 def save(estimator, path, num_draws):
@@ -84,10 +82,8 @@ def _free(path):
 
 def print_clusters(estimator, X=None):
     """Sizes, groups and balance of the clusters of the point estimate."""
-    from bayesfair.posterior.access import group_names
-
     tree = estimator.posterior_
-    groups = bf.fairness.Groups(tree["constant_data"]["group"].values, group_names(tree))
+    groups = bf.fairness.Groups(tree["constant_data"]["group"].values, bf.posterior.group_names(tree))
     print("\nClusters of the point estimate")
     print(bf.fairness.report(estimator.labels_, groups, X).round(3).to_string())
 
@@ -105,13 +101,10 @@ def print_summary(tree):
 
 def print_verdict(tree):
     """Whether the chains agree, by which figures, and what to do; and what groups of a few rows did to the fairlets."""
-    from bayesfair.posterior.saved import small_groups
-    from bayesfair.posterior.verdict import judge
-
     sizes = tree["posterior"].sizes
-    verdict = judge(bf.posterior.summary(tree), sizes["chain"], sizes["draw"])
+    verdict = bf.posterior.judge(bf.posterior.summary(tree), sizes["chain"], sizes["draw"])
     print()
-    for text in (verdict.headline, verdict.evidence, verdict.advice, small_groups(tree)):
+    for text in (verdict.headline, verdict.evidence, verdict.advice, bf.posterior.small_groups(tree)):
         print(fill(text, LINE), end="\n" * bool(text))
 
 
@@ -131,13 +124,11 @@ def draw_pictures(tree, folder):
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    from bayesfair.posterior.files import write_whole
-
     for name, draw in PICTURES.items():
         draw(tree)
         picture = BytesIO()
         plt.gcf().savefig(picture, format="png", dpi=150, bbox_inches="tight")
         plt.close("all")
         with writing():
-            write_whole([picture.getbuffer()], folder / name)
+            bf.posterior.write_whole([picture.getbuffer()], folder / name)
     print(f"drew {', '.join(PICTURES)} in {folder}")

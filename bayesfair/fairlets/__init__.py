@@ -8,14 +8,16 @@ from bayesfair.fairlets.capacities import (
     singleton_capacities,
 )
 from bayesfair.fairlets.decompose import Decomposition, decompose
-from bayesfair.fairlets.dissimilarity import Dissimilarity, resolve_dissimilarity
+from bayesfair.fairlets.dissimilarity import Bregman, Dissimilarity, Minkowski, resolve_dissimilarity
 from bayesfair.fairlets.hub import member_table
 from bayesfair.fairlets.rectangular_loop import rectangular_loop
 
 __all__ = [
+    "Bregman",
     "Capacities",
     "Decomposition",
     "Dissimilarity",
+    "Minkowski",
     "anchor_group",
     "capacities",
     "decompose",

@@ -19,7 +19,7 @@ from jax.scipy.special import gammaln, xlogy
 from jaxtyping import Array, Float, Int
 
 from bayesfair._check import check_number, message
-from bayesfair.fairlets.dissimilarity import Minkowski, resolve_dissimilarity
+from bayesfair.fairlets import Minkowski, resolve_dissimilarity
 
 __all__ = [
     "BinaryLoss",

@@ -5,6 +5,16 @@ from bayesfair.plots.elbow import elbow
 from bayesfair.plots.matrix import co_clustering
 from bayesfair.plots.pareto import pareto
 from bayesfair.plots.predictive import predictive
+from bayesfair.plots.style import MARKERS
 from bayesfair.plots.uncertainty import uncertainty, uncertainty_profile
 
-__all__ = ["co_clustering", "elbow", "pareto", "predictive", "trace", "uncertainty", "uncertainty_profile"]
+__all__ = [
+    "MARKERS",
+    "co_clustering",
+    "elbow",
+    "pareto",
+    "predictive",
+    "trace",
+    "uncertainty",
+    "uncertainty_profile",
+]

@@ -4,8 +4,7 @@ import numpy as np
 
 from bayesfair._check import message
 from bayesfair.plots.style import FIGURE_WIDTH
-from bayesfair.posterior.diagnostics import diagnostic_vars, summarise
-from bayesfair.posterior.verdict import worst_first
+from bayesfair.posterior import diagnostic_vars, summarise, worst_first
 
 __all__ = ["trace"]
 

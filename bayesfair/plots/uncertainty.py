@@ -6,8 +6,13 @@ import numpy as np
 
 from bayesfair._check import check_features, check_same_length, message
 from bayesfair.plots.style import MARKERS, axes_or_new, cluster_colors
-from bayesfair.posterior import misclassification_probability, reference_partition
-from bayesfair.posterior.access import group_names, observed_features, variable
+from bayesfair.posterior import (
+    group_names,
+    misclassification_probability,
+    observed_features,
+    reference_partition,
+    variable,
+)
 
 __all__ = ["uncertainty", "uncertainty_points", "uncertainty_profile"]
 

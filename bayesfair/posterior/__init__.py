@@ -1,13 +1,15 @@
 """The posterior over clusterings: the tree that holds it, and every summary of it."""
 
+from bayesfair.posterior.access import count_clusters, flat_labels, group_names, observed_features, variable
 from bayesfair.posterior.co_clustering_probability import (
     co_clustering,
     co_clustering_columns,
     medoids,
     misclassification_probability,
 )
-from bayesfair.posterior.diagnostics import diagnostic_vars, summary
-from bayesfair.posterior.files import check_destination, read_tree, write_tree
+from bayesfair.posterior.contingency import tables_with
+from bayesfair.posterior.diagnostics import diagnostic_vars, summarise, summary
+from bayesfair.posterior.files import check_destination, read_tree, write_tree, write_whole
 from bayesfair.posterior.partitions import (
     CredibleBall,
     binder_partition,
@@ -19,26 +21,45 @@ from bayesfair.posterior.partitions import (
     vi_partition,
 )
 from bayesfair.posterior.relabelling import relabel
+from bayesfair.posterior.saved import read_run, settings_of, small_groups
 from bayesfair.posterior.tree import build_tree
+from bayesfair.posterior.verdict import Verdict, judge, of_all_chains, reading, warn_of_disagreement, worst_first
 
 __all__ = [
     "CredibleBall",
+    "Verdict",
     "binder_partition",
     "build_tree",
     "check_destination",
     "co_clustering",
     "co_clustering_columns",
+    "count_clusters",
     "credible_ball",
     "dahl_partition",
     "diagnostic_vars",
+    "flat_labels",
+    "group_names",
+    "judge",
     "map_partition",
     "medoids",
     "misclassification_probability",
+    "observed_features",
+    "of_all_chains",
     "partition_distance",
+    "read_run",
     "read_tree",
+    "reading",
     "reference_partition",
     "relabel",
+    "settings_of",
+    "small_groups",
+    "summarise",
     "summary",
+    "tables_with",
+    "variable",
     "vi_partition",
+    "warn_of_disagreement",
+    "worst_first",
     "write_tree",
+    "write_whole",
 ]

@@ -6,7 +6,6 @@ from importlib import import_module
 
 import numpy as np
 
-from bayesfair.fairlets import rule_of_small_groups
 from bayesfair.posterior.access import group_names, variable
 from bayesfair.posterior.files import read_tree
 
@@ -69,6 +68,8 @@ def settings_of(tree):
 
 def small_groups(tree):
     """What groups of a few rows did to the fairlets of the run that made the tree, in a sentence; "" where nothing."""
+    from bayesfair.fairlets import rule_of_small_groups  # loads JAX
+
     group, names = variable(tree, "constant_data", "group"), group_names(tree)
     composition = settings_of(tree).get("parameters", {}).get("composition")
     if group is None or not isinstance(composition, str) or composition != "auto":

@@ -6,13 +6,19 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._check import message
-from bayesfair.fairlets.capacities import capacities
+from bayesfair.fairlets import capacities
 from bayesfair.fairness import Groups, cluster_balance
-from bayesfair.posterior import misclassification_probability, relabel
-from bayesfair.posterior.access import count_clusters, flat_labels, group_names, variable
-from bayesfair.posterior.contingency import tables_with
-from bayesfair.posterior.partitions import reference_partition
-from bayesfair.posterior.saved import settings_of
+from bayesfair.posterior import (
+    count_clusters,
+    flat_labels,
+    group_names,
+    misclassification_probability,
+    reference_partition,
+    relabel,
+    settings_of,
+    tables_with,
+    variable,
+)
 
 __all__ = [
     "Contents",

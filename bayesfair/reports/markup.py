@@ -13,7 +13,7 @@ _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 def document(title, sections):
     """The whole page. `sections`: pairs (heading, markup)."""
-    style = files("bayesfair.reports").joinpath("style.css").read_text(encoding="utf-8")
+    style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
     links = "".join(f'<a href="#{_anchor(heading)}">{_text(heading)}</a> ' for heading, _ in sections)
     body = "".join(section(heading, markup) for heading, markup in sections)
     return (

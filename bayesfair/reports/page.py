@@ -8,11 +8,17 @@ import numpy as np
 from bayesfair import __version__
 from bayesfair._check import message
 from bayesfair.fairness import cluster_balance
-from bayesfair.posterior import summary
-from bayesfair.posterior.access import variable
-from bayesfair.posterior.files import check_destination, write_whole
-from bayesfair.posterior.saved import small_groups
-from bayesfair.posterior.verdict import judge, of_all_chains, reading, worst_first
+from bayesfair.posterior import (
+    check_destination,
+    judge,
+    of_all_chains,
+    reading,
+    small_groups,
+    summary,
+    variable,
+    worst_first,
+    write_whole,
+)
 from bayesfair.reports.contents import (
     SHOWN_FEATURES,
     SHOWN_GROUPS,

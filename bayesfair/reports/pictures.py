@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair.plots import co_clustering, trace, uncertainty, uncertainty_profile
-from bayesfair.plots.style import MARKERS
+from bayesfair.plots import MARKERS, co_clustering, trace, uncertainty, uncertainty_profile
 
 __all__ = ["Picture", "draw_co_clustering", "draw_profile", "draw_trace", "draw_uncertainty"]
 
