@@ -158,17 +158,14 @@ def has_a_dissimilarity_for_fairlets(trial):
     require_same = partial(_require_same, remedy=remedy, scale=np.abs(table).max())
     shape = f"shape {table.shape} for {len(rows)} rows"
     _require(table.shape == (len(rows),) * 2, "have a dissimilarity of pairs of rows", shape, remedy)
-    _require(table.min() >= 0, "have a dissimilarity that is never below 0", table.min(), remedy)
+    _require(table.min() >= 0, "have a dissimilarity that is a number, never below 0", table.min(), remedy)
     require_same(D.pairwise(rows, rows), table, "have a dissimilarity whose `pairwise` is `between`")
     in_jax = D.between(jnp.asarray(rows)[:, None], jnp.asarray(rows)[None])
     require_same(in_jax, table, "have a dissimilarity that is the same in NumPy and JAX")
     members, mask = rows[:FEWEST_ROWS].reshape(2, 4, -1), np.array([[True] * 4, [True] * 3 + [False]])
-    paid = [float(np.sum(D.to_center(held, held.mean(0)))) for held in (members[0], members[1, :3])]
-    for _ in range(2):  # what stands in an empty slot means nothing
-        require_same(D.hub(members, mask), paid, "have a dissimilarity whose `hub` sums `to_center` of the members")
-        members = np.concatenate([members[:, :3], np.zeros_like(members[:, 3:])], 1)
-        mask = mask & [True] * 3 + [False]
-        paid[0] = float(np.sum(D.to_center(members[0, :3], members[0, :3].mean(0))))
+    paid = [np.sum(D.to_center(held, held.mean(0))) for held in (members[0], members[1, :3])]
+    for slots in (members, jnp.where(mask[..., None], members, 0.0)):  # what stands in an empty one means nothing
+        require_same(D.hub(slots, mask), paid, "have a dissimilarity whose `hub` sums `to_center` of the members")
 
 
 def counts_what_is_there(trial):
@@ -180,10 +177,7 @@ def counts_what_is_there(trial):
     expected = trial.losses(weight=lighter)
     _require_same(trial.losses(weight=lighter, cluster=elsewhere, center=moved), expected, rule, remedy)
     without_one = np.where(units.cluster == 0, 0.0, units.weight)
-    rule, remedy = (
-        "cost 0 where a cluster is empty",
-        "Guard the quotient by its weight: jnp.where(weight > 0, ..., 0.0).",
-    )
+    rule, remedy = "cost 0 where a cluster is empty", "Guard quotients by weight: jnp.where(weight > 0, ..., 0.0)."
     empty = [trial.losses(weight=without_one)[0], trial.value(units, trial.n_clusters + 1)[-1]]
     _require_same(empty, np.zeros(2), rule, remedy, scale=trial.losses().sum())
 
@@ -241,10 +235,9 @@ def draws_centers_that_fit(trial):
     if trial.loss.augmentation is None:
         return
     inverse_temperature = 0.5 * trial.units.center.size / trial.losses().sum()
+    units = Units(*map(jnp.asarray, trial.units))
     compiled = jax.jit(partial(_augmented, trial.loss, trial.n_clusters))
-    identities, seen, told = jax.tree.map(
-        np.asarray, compiled(Units(*map(jnp.asarray, trial.units)), inverse_temperature)
-    )
+    identities, seen, told = compiled(units, inverse_temperature)
     for (rule, remedy), (one, other) in zip(IDENTITIES, identities):
         _require_same(one, other, rule, remedy, scale=trial.losses().sum())
     error = np.abs((seen.mean(0) - told) / (seen.std(0) / np.sqrt(DRAWS))).max()
@@ -306,9 +299,7 @@ def _some_numbers(trial):
 
 def suffices_in_float32(trial, exact):
     rule = "be good to a thousandth in float32, in which the sampler computes"
-    remedy = (
-        "Write it with differences, not as a difference of large sums; center X or rescale it where it is far from 0."
-    )
+    remedy = "Write it with differences, not as one of large sums; center X or rescale it where it is far from 0."
     for single, double in zip(_some_numbers(trial), exact):
         _require_same(single, double, rule, remedy, scale=exact[0].sum(), tolerance=SINGLE)
 
