@@ -29,11 +29,17 @@ ORDER = (
 SIBLINGS = {frozenset({"datasets", "fairness"})}
 HEAVY = ("jax", "numpyro", "arviz", "xarray", "ot", "pandas", "sklearn", "matplotlib", "scipy")
 FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
-DOTTED = re.compile(r"bayesfair(\.\w+)+")
-MADE_UP = "{...}"
+DOTTED = re.compile(r"bayesfair(\.\w+)*\.\w*")
+MADE_UP = "{...}"  # a module of which a string holds the beginning alone
 NOT_YET_MENDED = {  # goes when the rooms' owners have merged
     "engines/variational.py",
+    "estimators/bayesian_fair_mixture.py",
     "estimators/gibbs_fair_clustering.py",
+    "models/inference.py",
+    "models/labels.py",
+    "models/mixtures.py",
+    "models/rows.py",
+    "models/starts.py",
     "plots/elbow.py",
 }
 
@@ -87,11 +93,9 @@ def plain_import(node, known):
 def reached(node, known):
     """The use in an attribute of a known module, or in a string that names a module."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and DOTTED.fullmatch(node.value):
-        return as_use(node.value.split(".")[1:])
+        return Use((MADE_UP,)) if node.value.endswith(".") else as_use(node.value.split(".")[1:])
     if isinstance(node, ast.Attribute) and (module := module_of(node.value, known)) is not None:
         return as_use((*module, node.attr))
-    if isinstance(node, ast.JoinedStr) and ast.unparse(node)[2:].startswith("bayesfair."):
-        return Use((MADE_UP,))
     return None
 
 
@@ -190,6 +194,7 @@ PLANTED = [  # a file, a line in it that is wrong, and what is said
     ("gibbs/run.py", "import bayesfair as bf\nbf.gibbs.Draws", CYCLE),
     ("reports/page.py", "from bayesfair import report", CYCLE),
     ("plots/elbow.py", "import_module(f'bayesfair.{room}')", "names a module that nobody can read"),
+    ("plots/elbow.py", "import_module('bayesfair.gibbs.' + file)", "names a module that nobody can read"),
 ]
 RIGHTLY = [
     ("plots/elbow.py", "from bayesfair.gibbs import Draws\nfrom bayesfair._check import message"),

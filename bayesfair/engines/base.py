@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._check import check_integer, check_number, message, tell
-from bayesfair._units import Units, standardise
+from bayesfair._units import Scaling, standardise
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
 from bayesfair.engines.tables import Columns, read_columns, read_groups
 from bayesfair.fairness import Groups
@@ -183,7 +183,7 @@ def warn_of_work(estimator, why, seconds, remedy):
         tell(f"{type(estimator).__name__}: {what}. Remedy: {remedy}.", RuntimeWarning)
 
 
-def nearest_center(X, centers, units: Units):
+def nearest_center(X, centers, units: Scaling):
     """The centre (clusters, dim) nearest to every row (obs, dim), both in the units of X.
 
     Raises

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesfair._arrays import short_sum, stack
+from bayesfair._arrays import inner_sum, stack
 from bayesfair._check import check_integer, check_number, message, tell
 from bayesfair._units import center_and_spread, check_costs
 from bayesfair.engines.base import Engine, check_distinct
@@ -57,7 +57,7 @@ def distances(problem: TiltedRows, centers) -> Float[Array, "obs clusters"]:
 
 
 def own_distances(problem: TiltedRows, centers, labels) -> Float[Array, " obs"]:
-    return short_sum(jnp.square(problem.x - centers[labels]))
+    return inner_sum(jnp.square(problem.x - centers[labels]))
 
 
 def shifts(problem: TiltedRows, own, labels, n_clusters):

@@ -1,5 +1,6 @@
 """The Gibbs posterior over fairlet decompositions and clusterings: losses, target, kernels, sampler."""
 
+from bayesfair.gibbs.check import check_loss
 from bayesfair.gibbs.draws import Draws, concatenate
 from bayesfair.gibbs.losses import (
     BinaryLoss,
@@ -9,6 +10,7 @@ from bayesfair.gibbs.losses import (
     KMeansLoss,
     Loss,
     PoissonLoss,
+    Units,
     resolve_loss,
 )
 from bayesfair.gibbs.problem import in_units_of_table, make_problem, start_run
@@ -27,6 +29,8 @@ __all__ = [
     "Loss",
     "PoissonLoss",
     "Run",
+    "Units",
+    "check_loss",
     "concatenate",
     "draw",
     "exchange",

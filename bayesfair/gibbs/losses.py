@@ -29,6 +29,7 @@ __all__ = [
     "KMeansLoss",
     "Loss",
     "PoissonLoss",
+    "Units",
     "resolve_loss",
 ]
 
@@ -141,7 +142,7 @@ def cluster_means(units: Units, n_clusters: int) -> ClusterMeans:
     def total(values):
         return jax.ops.segment_sum(values, units.cluster, n_clusters)
 
-    count = total(jnp.ones(units.cluster.shape, jnp.int32))
+    count = total((units.weight > 0).astype(jnp.int32))
     return ClusterMeans(count, total(units.weight), total(units.weight[:, None] * units.center))
 
 

@@ -7,8 +7,7 @@ from exact import LOSSES
 from scipy.integrate import quad
 
 from bayesfair.fairlets.dissimilarity import SquaredEuclidean
-from bayesfair.gibbs import DissimilarityLoss, Loss, resolve_loss
-from bayesfair.gibbs.losses import Units
+from bayesfair.gibbs import DissimilarityLoss, Loss, Units, resolve_loss
 
 pytestmark = pytest.mark.usefixtures("x64")
 EXACT = ("kmeans", "manhattan", "minkowski")

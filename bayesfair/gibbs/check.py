@@ -1,0 +1,314 @@
+"""What every clustering loss has to keep, tried on rows of a table: those that ship keep it, and yours can be checked."""
+
+import copy
+from dataclasses import fields
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesfair._check import check_features, check_integer, message
+from bayesfair.gibbs.losses import Loss, Units, cluster_means
+
+__all__ = ["check_loss"]
+
+FEWEST_ROWS, MOST_ROWS, MOVES, DRAWS = 8, 24, 40, 4_000
+EXACT, SINGLE = 1e-8, 1e-3  # of the whole loss: what rounding may change in float64, and what float32 may lose
+SIGMAS = 5.0  # of a mean over the draws of centres: a sound loss fails once in a million comparisons
+
+
+class Trial(NamedTuple):
+    """A loss, a clustering of some rows, and functions of the loss that are compiled once."""
+
+    loss: Loss
+    units: Units
+    n_clusters: int
+    value: Any  # (units, n_clusters) -> the loss of every cluster
+
+    def losses(self, **changed):
+        return np.asarray(self.value(self.units._replace(**changed), self.n_clusters))
+
+
+def check_loss(loss, X, *, n_clusters=3, random_state=0):
+    """Try a `Loss` on a few rows of X (N, d): silent where it keeps all that the sampler relies on.
+
+    That it is hashable and compares by value; compiles; is finite on X; counts units of weight zero for nothing and an
+    empty cluster 0; is a sum over clusters, whatever the order of units and the numbers of clusters; that `remove`,
+    `insert` and `insertion` tell what moves change in `cluster_losses`; that `homogeneous`, `degree` and
+    `translation_invariant` are true, of its dissimilarity too, which fits fairlets; that centres are drawn from the law
+    whose normaliser the loss tells, where it has an `augmentation`; that float32 suffices.
+
+    Parameters
+    ----------
+    X: numbers like those of your data: rows in the domain of the loss, not all the same.
+    n_clusters, random_state: of the clustering that is tried, of at most 24 rows.
+
+    Raises
+    ------
+    AssertionError: what the loss breaks, and by how much. ValueError: X outside the domain of the loss, fewer than eight rows.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.gibbs.check_loss(bf.gibbs.KMeansLoss(), bf.datasets.load_diabetes().features)
+    """
+    X = check_features(X)
+    if len(X) < FEWEST_ROWS:
+        raise ValueError(message("X", f"have at least {FEWEST_ROWS} rows", len(X), "Pass more of your data."))
+    check_integer("n_clusters", n_clusters, minimum=2, maximum=FEWEST_ROWS // 2)
+    loss.dissimilarity.check(X)
+    rng = np.random.default_rng(random_state)
+    rows = X[rng.choice(len(X), min(len(X), MOST_ROWS), replace=False)]
+    units = Units(rows, rng.uniform(0.5, 2.0, len(rows)), rng.permutation(np.arange(len(rows)) % n_clusters))
+    trial = Trial(loss, units, n_clusters, jax.jit(loss.cluster_losses, static_argnums=1))
+    compares_by_value(loss)
+    with jax.enable_x64(True):
+        for check in ON_X:
+            check(trial)
+        trial = trial._replace(units=units._replace(center=_as_the_sampler_sees_them(loss, rows)))
+        for check in IN_OWN_UNITS:
+            check(trial)
+        exact = _some_numbers(trial)
+    suffices_in_float32(trial, exact)
+
+
+def _require(holds, rule, got, remedy):
+    if not holds:
+        raise AssertionError(message("loss", rule, got, remedy))
+
+
+def _require_same(values, expected, rule, remedy, *, scale=None, tolerance=EXACT):
+    """That two arrays agree, but for rounding; `scale`: of the sums that they come from."""
+    values, expected = np.asarray(values, float), np.asarray(expected, float)
+    scale = max(np.abs(expected).max() if scale is None else scale, np.finfo(np.float32).tiny)
+    off = np.abs(values - expected).max() / scale  # NaN where either is
+    _require(off <= tolerance, rule, f"numbers that are off by {off:.2g} of {scale:.3g}", remedy)
+
+
+def _as_the_sampler_sees_them(loss, rows):
+    centered = rows - rows.mean(0) if loss.translation_invariant else rows
+    return centered / rows.std() if loss.homogeneous and loss.translation_invariant else centered
+
+
+def compares_by_value(loss):
+    """Compiled samplers are shared between equal losses: unequal twins compile again, equal strangers give wrong numbers."""
+    seen = {field.name for field in fields(loss) if field.compare}
+    hidden = {name for name in vars(loss) if not isinstance(getattr(type(loss), name, None), cached_property)} - seen
+    remedy = "Make it a frozen dataclass (its dissimilarity too) with numbers, strings and tuples for fields."
+    _require(not hidden, "be equal by all that it holds", f"{sorted(hidden)}, which equality does not see", remedy)
+    twin = copy.deepcopy(loss)
+    try:
+        same, why = twin == loss and hash(twin) == hash(loss), "a copy that is another loss"
+    except (TypeError, ValueError) as error:  # of arrays
+        same, why = False, str(error)
+    _require(same, "be hashable and compare by value", why, remedy)
+
+
+def tells_a_number_per_cluster(trial):
+    try:
+        losses = trial.losses()
+    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
+        remedy = "Use jax.numpy, and jnp.where instead of `if`."
+        raise AssertionError(message("loss", "compile", str(error).split("\n")[0], remedy)) from error
+    shape = f"shape {losses.shape} for {trial.n_clusters} clusters"
+    remedy = "Sum over the units of each: jax.ops.segment_sum(each, units.cluster, n_clusters)."
+    _require(losses.shape == (trial.n_clusters,), "return one number per cluster", shape, remedy)
+    remedy = "Guard logarithms, roots and quotients with jnp.where, or let its dissimilarity refuse such X."
+    _require(np.isfinite(losses).all(), "be finite on X", losses.tolist(), remedy)
+    remedy = "Pass rows that differ, or look for a difference that is always 0."
+    _require(losses.sum() > 0, "be above zero where rows differ", losses.tolist(), remedy)
+    first = np.unique(trial.units.cluster, return_index=True)[1]
+    alone = np.isin(np.arange(len(trial.units.weight)), first).astype(float)
+    losses = trial.losses(weight=alone)
+    remedy = "Guard logarithms, roots and quotients of differences with jnp.where: here they are 0."
+    _require(np.isfinite(losses).all(), "be finite where a unit is alone", losses.tolist(), remedy)
+
+
+def claims_are_true(trial):
+    loss, before = trial.loss, trial.losses()
+    center = trial.units.center
+    if loss.degree is not None:
+        remedy = "Give it the h of L(s X) = s^h L(X), or None where there is no such power."
+        _require(loss.degree > 0, "have a degree above zero, or None", loss.degree, remedy)
+    if loss.homogeneous:
+        rule = f"obey L(s X) = s^{loss.degree} L(X), as it is `homogeneous`"
+        _require(loss.degree is not None, rule, "degree None", "Give it a degree, or drop `homogeneous`.")
+        remedy = "Correct its degree, or drop `homogeneous`."
+        power = 0.5**loss.degree
+        _require_same(trial.losses(center=0.5 * center), power * before, rule, remedy)
+        _require_same(_pays(loss, 0.5 * center), power * _pays(loss, center), f"{rule}, by its dissimilarity", remedy)
+    if loss.translation_invariant:
+        rule, shifted = "be `translation_invariant`, as it says", center + center.std(0)
+        _require_same(trial.losses(center=shifted), before, rule, "Set it to False.")
+        _require_same(_pays(loss, shifted), _pays(loss, center), f"{rule}, by its dissimilarity", "Set it to False.")
+
+
+def _pays(loss, rows):
+    """What rows pay for anchors, and for a mean."""
+    D = loss.dissimilarity
+    return np.stack([D.between(rows, np.roll(rows, 1, axis=0)), D.to_center(rows, rows.mean(0, keepdims=True))])
+
+
+def has_a_dissimilarity_for_fairlets(trial):
+    D, rows = trial.loss.dissimilarity, trial.units.center
+    table = np.asarray(D.between(rows[:, None], rows[None]))
+    remedy = "Write `between` and `to_center` over the last axis of arrays that broadcast, in NumPy and JAX alike."
+    require_same = partial(_require_same, remedy=remedy, scale=np.abs(table).max())
+    shape = f"shape {table.shape} for {len(rows)} rows"
+    _require(table.shape == (len(rows),) * 2, "have a dissimilarity of pairs of rows", shape, remedy)
+    _require(table.min() >= 0, "have a dissimilarity that is a number, never below 0", table.min(), remedy)
+    require_same(D.pairwise(rows, rows), table, "have a dissimilarity whose `pairwise` is `between`")
+    in_jax = D.between(jnp.asarray(rows)[:, None], jnp.asarray(rows)[None])
+    require_same(in_jax, table, "have a dissimilarity that is the same in NumPy and JAX")
+    members, mask = rows[:FEWEST_ROWS].reshape(2, 4, -1), np.array([[True] * 4, [True] * 3 + [False]])
+    paid = [np.sum(D.to_center(held, held.mean(0))) for held in (members[0], members[1, :3])]
+    for slots in (members, jnp.where(mask[..., None], members, 0.0)):  # what stands in an empty one means nothing
+        require_same(D.hub(slots, mask), paid, "have a dissimilarity whose `hub` sums `to_center` of the members")
+
+
+def counts_what_is_there(trial):
+    units = trial.units
+    rule, remedy = "count units of weight zero for nothing", "Multiply what each unit pays by units.weight."
+    lighter = np.where(np.arange(len(units.weight)) % 4 == 0, 0.0, units.weight)
+    elsewhere = np.where(lighter == 0, (units.cluster + 1) % trial.n_clusters, units.cluster)
+    moved = np.where(lighter[:, None] == 0, np.roll(units.center, 1, axis=0), units.center)
+    expected = trial.losses(weight=lighter)
+    _require_same(trial.losses(weight=lighter, cluster=elsewhere, center=moved), expected, rule, remedy)
+    without_one = np.where(units.cluster == 0, 0.0, units.weight)
+    rule, remedy = "cost 0 where a cluster is empty", "Guard quotients by weight: jnp.where(weight > 0, ..., 0.0)."
+    empty = [trial.losses(weight=without_one)[0], trial.value(units, trial.n_clusters + 1)[-1]]
+    _require_same(empty, np.zeros(2), rule, remedy, scale=trial.losses().sum())
+
+
+def is_a_sum_over_clusters(trial):
+    before, units = trial.losses(), trial.units
+    order = np.random.default_rng(0).permutation(len(units.weight))
+    shuffled = trial.losses(center=units.center[order], weight=units.weight[order], cluster=units.cluster[order])
+    _require_same(shuffled, before, "not depend on the order of the units", "Sum over them; read no positions.")
+    renumbered = trial.losses(cluster=(units.cluster + 1) % trial.n_clusters)
+    rule = "be one function of the units of each cluster, whatever the numbers of the clusters"
+    _require_same(np.roll(renumbered, -1), before, rule, "Treat all clusters alike.")
+    of_first = (units.cluster == 0)[:, None]
+    others = trial.losses(center=np.where(of_first, np.roll(units.center, 1, axis=0), units.center))
+    rule, remedy = "let a cluster pay for its own units alone", "Read no unit of another cluster: means, scales, all."
+    _require_same(others[1:], before[1:], rule, remedy)
+
+
+def tells_what_moves_change(trial):
+    """A cluster is emptied unit by unit and settled again, then units go anywhere."""
+    loss, n_clusters, scale = trial.loss, trial.n_clusters, trial.losses().sum()
+    units = Units(*map(jnp.asarray, trial.units))
+    remove, insert = jax.jit(loss.remove), jax.jit(loss.insert)
+    insertion = jax.jit(partial(loss.insertion, n_clusters=n_clusters))
+    gains = jax.jit(partial(_gains_from_scratch, loss, n_clusters=n_clusters))
+    stats = jax.jit(loss.start, static_argnums=1)(units, n_clusters)
+    rule = "tell by `insertion` what `cluster_losses` gains when a unit joins, after any moves"
+    remedy = "Correct `start`, `remove`, `insert` or `insertion`; those of `Loss` itself need `cluster_losses` only."
+    for i, new in _moves(np.asarray(units.cluster), n_clusters):
+        unit = i, units.center[i], units.weight[i]
+        stats = remove(stats, *unit, units.cluster[i])
+        _require_same(insertion(stats, *unit), gains(units, i), rule, remedy, scale=scale)
+        stats = insert(stats, *unit, new)
+        units = units._replace(cluster=units.cluster.at[i].set(new))
+
+
+def _moves(cluster, n_clusters):
+    first = np.flatnonzero(cluster == 0)
+    rng = np.random.default_rng(0)
+    anywhere = zip(rng.integers(len(cluster), size=MOVES), rng.integers(n_clusters, size=MOVES))
+    return [*((i, 1) for i in first), (first[0], 0), *anywhere]
+
+
+def _gains_from_scratch(loss, units, i, n_clusters):
+    def whole(k):
+        return loss.cluster_losses(units._replace(cluster=units.cluster.at[i].set(k)), n_clusters).sum()
+
+    without = loss.cluster_losses(units._replace(weight=units.weight.at[i].set(0.0)), n_clusters).sum()
+    return jax.vmap(whole)(jnp.arange(n_clusters)) - without
+
+
+def draws_centers_that_fit(trial):
+    """E exp(-lambda w d(u, m)) over the centres m that the loss draws is g' exp(-lambda L') / (g exp(-lambda L)), where g'
+    and L' are those of the cluster joined by a unit u of weight w: what acceptance is made of, whatever the measure mu."""
+    if trial.loss.augmentation is None:
+        return
+    inverse_temperature = 0.5 * trial.units.center.size / trial.losses().sum()
+    units = Units(*map(jnp.asarray, trial.units))
+    compiled = jax.jit(partial(_augmented, trial.loss, trial.n_clusters))
+    identities, seen, told = compiled(units, inverse_temperature)
+    for (rule, remedy), (one, other) in zip(IDENTITIES, identities):
+        _require_same(one, other, rule, remedy, scale=trial.losses().sum())
+    error = np.abs((seen.mean(0) - told) / (seen.std(0) / np.sqrt(DRAWS))).max()
+    rule = "draw centres from the law whose normaliser it tells"
+    got = f"averages over draws that are {error:.1f} standard errors from what `log_normalizer` says"
+    _require(error <= SIGMAS, rule, got, "See `BregmanLoss.log_normalizer` for the law that both share.")
+
+
+IDENTITIES = (
+    ("obey sum w d(u, m) = L + W d(mean, m) for all m", "Take a Bregman divergence, or no augmentation."),
+    ("have `divergences` that are `divergence`, but for a term of the unit's own", "Correct `divergences`."),
+    ("have a normaliser that reads no mean, as it says", "Set normalizer_reads_mean = True."),
+)
+
+
+def _augmented(loss, n_clusters, units, inverse_temperature):
+    """Both sides of the IDENTITIES, exp(-lambda w d(u, m)) of every draw and cluster, and the averages told of them."""
+    means, numbers = cluster_means(units, n_clusters), jnp.arange(n_clusters)
+    log_g = partial(loss.augmentation.log_normalizer, inverse_temperature)
+    keys = jax.random.split(jax.random.PRNGKey(0), DRAWS)
+    centers = jax.vmap(lambda key: loss.augmentation.draw_centers(key, inverse_temperature, means))(keys)
+    identities = _both_sides(loss, units, means, centers[0], log_g)
+    # One unit of each cluster, drawn near its mean, so that no single draw of a centre decides the average.
+    one = units.center[jnp.argmax(units.cluster == numbers[:, None], axis=1)]
+    near = means.mean + (one - means.mean) / jnp.sqrt(means.mass)[:, None]
+    joining = Units(near, means.mass / near.shape[1], numbers)
+    joined = Units(*map(jnp.concatenate, zip(units, joining)))
+    gain = loss.cluster_losses(joined, n_clusters) - loss.cluster_losses(units, n_clusters)
+    told = jnp.exp(log_g(cluster_means(joined, n_clusters)) - log_g(means) - inverse_temperature * gain)
+    return identities, jnp.exp(-inverse_temperature * joining.weight * loss.divergence(near, centers)), told
+
+
+def _both_sides(loss, units, means, centers, log_g):
+    n_clusters = len(centers)
+    pays = units.weight * loss.divergence(units.center, centers[units.cluster])
+    excess = jax.ops.segment_sum(pays, units.cluster, n_clusters) - loss.cluster_losses(units, n_clusters)
+    table = loss.divergences(units.center, centers)
+    exact = jax.vmap(lambda center: loss.divergence(units.center, center), out_axes=1)(centers)
+    other = means if loss.normalizer_reads_mean else means._replace(sum=0.5 * means.sum)
+    return (
+        (excess, means.mass * loss.divergence(means.mean, centers)),
+        (table - table[:, :1], exact - exact[:, :1]),
+        (log_g(other), log_g(means)),
+    )
+
+
+def _some_numbers(trial):
+    """Losses of the clusters, what a unit would cost in each, and what rows pay for anchors, in today's precision."""
+
+    def numbers(units):
+        unit = 0, units.center[0], units.weight[0]
+        rest = loss.remove(loss.start(units, n_clusters), *unit, units.cluster[0])
+        pays = loss.dissimilarity.between(units.center, jnp.roll(units.center, 1, axis=0))
+        return loss.cluster_losses(units, n_clusters), loss.insertion(rest, *unit, n_clusters), pays
+
+    loss, n_clusters = trial.loss, trial.n_clusters
+    return [np.asarray(part, float) for part in jax.jit(numbers)(Units(*map(jnp.asarray, trial.units)))]
+
+
+def suffices_in_float32(trial, exact):
+    rule = "be good to a thousandth in float32, in which the sampler computes"
+    remedy = "Write it with differences, not as one of large sums; center X or rescale it where it is far from 0."
+    for single, double in zip(_some_numbers(trial), exact):
+        _require_same(single, double, rule, remedy, scale=exact[0].sum(), tolerance=SINGLE)
+
+
+ON_X = (tells_a_number_per_cluster, claims_are_true)
+IN_OWN_UNITS = (
+    counts_what_is_there,
+    is_a_sum_over_clusters,
+    tells_what_moves_change,
+    has_a_dissimilarity_for_fairlets,
+    draws_centers_that_fit,
+)

@@ -1,0 +1,249 @@
+"""Every loss that ships keeps what `check_loss` tries, and each of its checks catches a loss that breaks one thing."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from exact import LOSSES
+
+from bayesfair.fairlets import Minkowski
+from bayesfair.gibbs import DissimilarityLoss, KMeansLoss, Loss, check_loss, resolve_loss
+
+X = np.random.default_rng(0).uniform(0.05, 0.95, (12, 2))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_that_ship_keep_everything(name):
+    check_loss(resolve_loss(name, 3.0), X, n_clusters=2)
+
+
+def spread(each, units, n_clusters):
+    return jax.ops.segment_sum(each, units.cluster, n_clusters)
+
+
+@dataclass(frozen=True)
+class Own(Loss):
+    """Half the squared distance to the weighted mean, with nothing but `cluster_losses`."""
+
+    def cluster_losses(self, units, n_clusters):
+        mass = spread(units.weight, units, n_clusters)
+        total = spread(units.weight[:, None] * units.center, units, n_clusters)
+        mean = total / jnp.where(mass > 0, mass, 1.0)[:, None]
+        return spread(self.each(units, jnp.square(units.center - mean[units.cluster]).sum(1)), units, n_clusters)
+
+    def each(self, units, squares):
+        return units.weight * squares / 2
+
+
+def test_a_loss_of_cluster_losses_alone_keeps_everything():
+    check_loss(Own(), X)
+    check_loss(Own(degree=2.0, translation_invariant=True), X)
+
+
+@dataclass(frozen=True)
+class WithAnArray(Own):
+    scale: Any = field(default_factory=lambda: np.ones(2))
+
+
+@dataclass(frozen=True)
+class WithAnUnseenPart(Own):
+    scale: Any = field(default=1.0, compare=False)
+
+
+@dataclass(frozen=True)
+class WithAStrangeDissimilarity(Own):
+    dissimilarity: Any = field(default_factory=lambda: Strange())
+
+
+class Strange(Minkowski):
+    """Equal to nothing but itself."""
+
+    __eq__, __hash__ = object.__eq__, object.__hash__
+
+
+class Branches(Own):
+    def each(self, units, squares):
+        return squares if squares.sum() > 1 else units.weight * squares
+
+
+class Whole(Own):
+    def cluster_losses(self, units, n_clusters):
+        return super().cluster_losses(units, n_clusters).sum()
+
+
+class Root(Own):
+    def each(self, units, squares):
+        return units.weight * squares / jnp.sqrt(squares)
+
+
+class OutOfItsDomain(Own):
+    def each(self, units, squares):
+        return units.weight * jnp.sqrt(squares - 0.05)
+
+
+class Negative(Own):
+    def each(self, units, squares):
+        return -units.weight * squares
+
+
+class WithoutWeights(Own):
+    def each(self, units, squares):
+        return squares
+
+
+class Unguarded(Own):
+    def cluster_losses(self, units, n_clusters):
+        return super().cluster_losses(units, n_clusters) / spread(units.weight, units, n_clusters)
+
+
+class ReadsPositions(Own):
+    def each(self, units, squares):
+        return units.weight * squares * jnp.arange(1, len(squares) + 1)
+
+
+class PrefersTheFirstCluster(Own):
+    def each(self, units, squares):
+        return units.weight * squares * jnp.where(units.cluster == 0, 0.9, 1.0)
+
+
+class ReadsOtherClusters(Own):
+    def each(self, units, squares):
+        return units.weight * squares * (1 + units.weight @ squares)
+
+
+class Homogeneous(Own):
+    homogeneous = True
+
+
+class Shifted(Own):
+    def each(self, units, squares):
+        return units.weight * (squares + jnp.abs(units.center).sum(1))
+
+
+class ForgetsToRemove(DissimilarityLoss):
+    def remove(self, stats, i, center, weight, cluster):
+        return stats
+
+
+class InsertsElsewhere(KMeansLoss):
+    def insert(self, stats, i, center, weight, cluster):
+        return stats.add(0, center, weight, +1)
+
+
+class ForgetsTheOldMean(KMeansLoss):
+    def insertion(self, stats, i, center, weight, n_clusters):
+        return weight * self.divergence(center, stats.mean)
+
+
+class HalfThePairs(Minkowski):
+    def pairwise(self, x, y):
+        return super().pairwise(x, y) / 2
+
+
+class NumPyOnly(Minkowski):
+    def between(self, x, y):
+        return np.abs(x - y).sum(-1) if isinstance(x, np.ndarray) else 0 * x[..., 0] * y[..., 0]
+
+
+class CountsEmptySlots(Minkowski):
+    def hub(self, x, mask):
+        return self.to_center(x, x.mean(-2, keepdims=True)).sum(-1)
+
+
+class WidelyDrawn(KMeansLoss):
+    def draw_centers(self, key, inverse_temperature, means):
+        return super().draw_centers(key, inverse_temperature / 2, means)
+
+
+class OffCentre(KMeansLoss):
+    def draw_centers(self, key, inverse_temperature, means):
+        return super().draw_centers(key, inverse_temperature, means) + 0.3 * means.mean
+
+
+class OneDimension(KMeansLoss):
+    def log_normalizer(self, inverse_temperature, means):
+        return super().log_normalizer(inverse_temperature, means) / means.sum.shape[1]
+
+
+class OtherDivergence(KMeansLoss):
+    """Of degree 2 like k-means, but no Bregman divergence; everything but `augmentation` is as `Loss` has it."""
+
+    def divergence(self, x, y):
+        return jnp.square(jnp.abs(x - y).sum(-1))
+
+    start, remove, insert, insertion = Loss.start, Loss.remove, Loss.insert, Loss.insertion
+
+
+class OtherDivergences(KMeansLoss):
+    def divergences(self, u, centers):
+        return 2 * super().divergences(u, centers)
+
+
+class ReadsTheMean(KMeansLoss):
+    def log_normalizer(self, inverse_temperature, means):
+        return super().log_normalizer(inverse_temperature, means) + means.mean.sum(1)
+
+
+class DifferenceOfLargeSums(Own):
+    def cluster_losses(self, units, n_clusters):
+        far = units.center + 100.0
+        mass = spread(units.weight, units, n_clusters)
+        total = spread(units.weight[:, None] * far, units, n_clusters)
+        squares = spread(units.weight * jnp.square(far).sum(1), units, n_clusters)
+        return squares - jnp.square(total).sum(1) / jnp.where(mass > 0, mass, 1.0)
+
+
+PLANTED = [
+    (WithAnArray(), "be hashable and compare by value, got The truth value of an array"),
+    (WithAnUnseenPart(), r"be equal by all that it holds, got \['scale'\]"),
+    (WithAStrangeDissimilarity(), "be hashable and compare by value, got a copy that is another loss"),
+    (Branches(), "must compile"),
+    (Whole(), "return one number per cluster"),
+    (OutOfItsDomain(), "be finite on X"),
+    (Root(), "be finite where a unit is alone"),
+    (Negative(), "be above zero where rows differ"),
+    (WithoutWeights(), "count units of weight zero for nothing"),
+    (Unguarded(), "cost 0 where a cluster is empty"),
+    (ReadsPositions(), "order of the units"),
+    (PrefersTheFirstCluster(), "whatever the numbers of the clusters"),
+    (ReadsOtherClusters(), "pay for its own units alone"),
+    (Own(degree=-1.0), "have a degree above zero"),
+    (Homogeneous(), "degree None"),
+    (Homogeneous(degree=1.0), r"obey L\(s X\) = s\^1.0 L\(X\), as it is `homogeneous`, got"),
+    (Homogeneous(degree=2.0, dissimilarity=Minkowski()), "`homogeneous`, by its dissimilarity"),
+    (Shifted(translation_invariant=True), "be `translation_invariant`, as it says, got"),
+    (Own(translation_invariant=True, dissimilarity=resolve_loss("kl").dissimilarity), "says, by its dissimilarity"),
+    (ForgetsToRemove(dissimilarity=Minkowski()), "tell by `insertion`"),
+    (InsertsElsewhere(), "tell by `insertion`"),
+    (ForgetsTheOldMean(), "tell by `insertion`"),
+    (Own(dissimilarity=HalfThePairs()), "`pairwise` is `between`"),
+    (Own(dissimilarity=NumPyOnly()), "the same in NumPy and JAX"),
+    (Own(dissimilarity=CountsEmptySlots()), "`hub` sums `to_center`"),
+    (WidelyDrawn(), "whose normaliser it tells"),
+    (OffCentre(translation_invariant=False), "whose normaliser it tells"),
+    (OneDimension(), "whose normaliser it tells"),
+    (OtherDivergence(), "for all m"),
+    (OtherDivergences(), "have `divergences` that are `divergence`"),
+    (ReadsTheMean(), "reads no mean"),
+    (DifferenceOfLargeSums(), "good to a thousandth in float32"),
+]
+
+
+@pytest.mark.parametrize(("loss", "said"), PLANTED, ids=lambda part: type(part).__name__)
+def test_each_check_catches_what_it_is_for(loss, said):
+    with pytest.raises(AssertionError, match=said):
+        check_loss(loss, X, n_clusters=2)
+
+
+def test_tables_that_show_nothing_are_refused():
+    with pytest.raises(ValueError, match="at least 8 rows, got 7"):
+        check_loss(Own(), X[:7])
+    with pytest.raises(ValueError, match="must be above 0 for 'itakura-saito'"):
+        check_loss(resolve_loss("itakura-saito"), X - 1)
+    with pytest.raises(AssertionError, match="be above zero where rows differ"):
+        check_loss(Own(), np.zeros((8, 1)))
+    with pytest.raises(NotImplementedError, match="must define cluster_losses"):
+        check_loss(Loss(), X)
