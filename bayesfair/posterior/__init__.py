@@ -19,7 +19,7 @@ from bayesfair.posterior.partitions import (
     vi_partition,
 )
 from bayesfair.posterior.relabelling import relabel
-from bayesfair.posterior.tree import build_tree
+from bayesfair.posterior.tree import build_tree, draws_of
 
 __all__ = [
     "CredibleBall",
@@ -31,6 +31,7 @@ __all__ = [
     "credible_ball",
     "dahl_partition",
     "diagnostic_vars",
+    "draws_of",
     "map_partition",
     "medoids",
     "misclassification_probability",
