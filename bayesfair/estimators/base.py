@@ -1,0 +1,71 @@
+"""What both samplers' estimators share: their fit is a tree, which is written to a file and read back."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from bayesfair.posterior import misclassification_probability, write_tree
+
+__all__ = ["STATE", "PosteriorEstimator", "arrays_of", "state_dataset"]
+
+STATE = "sampler_state"  # group of the tree that holds what a run goes on from
+
+
+class PosteriorEstimator(ClusterMixin, BaseEstimator):
+    """An estimator whose fit is an `xarray.DataTree`: what ends in an underscore is read from it.
+
+    `fit` sets `_seed` (`_draw_seed`) and `_names` (a dictionary with "feature_names", or None there), builds a tree with
+    `_settings` and hands it, with its run, to `_adopt`, which subclasses extend. `_of_file` makes the same estimator from
+    what `read_run` gives, its run by the subclass's `_run_of(tree, settings)`.
+    """
+
+    __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
+
+    def save(self, path):
+        """Write posterior, data, settings and the chains' state to a netCDF file; whole or not at all."""
+        check_is_fitted(self, "posterior_")
+        write_tree(self.posterior_, path)
+
+    def _draw_seed(self):
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _settings(self, **of_the_run):
+        """What the tree keeps of the estimator, as `read_run` gives it back."""
+        return {
+            "estimator": type(self).__name__,
+            "parameters": self.get_params(deep=False),
+            "seed": self._seed,
+            "names": self._names,
+            **of_the_run,
+        }
+
+    @classmethod
+    def _of_file(cls, tree, settings, **parameters):
+        """The estimator that made the tree; `parameters` replace those of the settings."""
+        estimator = cls(**{**settings["parameters"], **parameters})
+        estimator._seed, estimator._names = settings["seed"], settings["names"]
+        return estimator._adopt(tree, estimator._run_of(tree, settings))
+
+    def _adopt(self, tree, run):
+        """Take the tree as this estimator's posterior, and the run that `resume` goes on with."""
+        self.posterior_, self._run = tree, run
+        self.labels_ = tree["constant_data"]["reference_labels"].values.astype(int)
+        self.misclassification_probability_ = misclassification_probability(tree)
+        self.n_features_in_ = tree["observed_data"]["X"].shape[1]
+        if self._names["feature_names"] is not None:
+            self.feature_names_in_ = np.array(self._names["feature_names"], dtype=object)
+        return self
+
+
+def state_dataset(arrays):
+    """Arrays by name as an xarray.Dataset, each with dimensions of its own."""
+    import xarray as xr
+
+    values = {name: np.asarray(array) for name, array in arrays.items()}
+    return xr.Dataset({name: ([f"{name}_{axis}" for axis in range(v.ndim)], v) for name, v in values.items()})
+
+
+def arrays_of(dataset):
+    """What `state_dataset` was given."""
+    return {name: v.values for name, v in dataset.data_vars.items()}
