@@ -9,6 +9,7 @@ from bayesfair.gibbs.losses import (
     KMeansLoss,
     Loss,
     PoissonLoss,
+    Units,
     resolve_loss,
 )
 from bayesfair.gibbs.problem import Problem, in_units_of_table, make_problem
@@ -40,6 +41,7 @@ __all__ = [
     "Statistic",
     "Table",
     "Target",
+    "Units",
     "as_pytree",
     "concatenate",
     "draw",
