@@ -130,8 +130,8 @@ class GibbsFairClustering(PosteriorEstimator):
         known, groups = self._known_data(self.posterior_)
         given = None if sensitive_features is None else self._groups(sensitive_features, len(known))
         _check_same_data(known, groups, X, given)
-        run, draws = self._draw(self._problem(known, groups), self._run, num_draws)
-        return self._finish(known, groups, run, gibbs.concatenate([draws_of(self.posterior_), draws]))
+        target, run, draws = self._draw(self._problem(known, groups), self._run, num_draws)
+        return self._finish(known, groups, target, run, gibbs.concatenate([draws_of(self.posterior_), draws]))
 
     def predict(self, X):
         """The cluster of `labels_` whose centre is nearest by the loss's dissimilarity, row by row: int (N,).

@@ -15,7 +15,7 @@ from bayesfair.gibbs.losses import (
 from bayesfair.gibbs.problem import Problem, in_units_of_table, make_problem
 from bayesfair.gibbs.replicas import exchange, ladder
 from bayesfair.gibbs.run import Run, draw, start_run, tuned, tuning, warm_up
-from bayesfair.gibbs.sweep import Repeat
+from bayesfair.gibbs.sweep import Repeat, in_turn
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree
 from bayesfair.gibbs.targets import TARGETS, resolve_target
 from bayesfair.gibbs.targets.joint import Joint
@@ -46,6 +46,7 @@ __all__ = [
     "concatenate",
     "draw",
     "exchange",
+    "in_turn",
     "in_units_of_table",
     "ladder",
     "make_problem",

@@ -1,13 +1,22 @@
 """The whole sampler against enumeration, and what a run promises: repeatable, resumable, every cluster used."""
 
-from collections import Counter
-
 import jax
 import numpy as np
 import pytest
-from exact import CASES, TEMPERATURES, joint, naive_losses, normalise, tiny
+from exact import (
+    CASES,
+    NOISE,
+    TEMPERATURES,
+    distance_to,
+    joint,
+    label_law,
+    naive_losses,
+    normalise,
+    settings,
+    tiny,
+)
 
-from bayesfair.gibbs import Dispersion, Repeat, Settings, concatenate
+from bayesfair.gibbs import Dispersion, Repeat, concatenate
 from bayesfair.gibbs.moves.collapsed import CollapsedReallocation
 from bayesfair.gibbs.moves.swaps_in_turn import SwapsInTurn
 from bayesfair.gibbs.run import Run, chain_keys, draw
@@ -19,38 +28,14 @@ from bayesfair.gibbs.targets.starts import stacked_states
 IN_TURN = SwapsInTurn(), Repeat((CollapsedReallocation(),))
 
 
-def settings(t, **choices):
-    return Settings(t.target.n_clusters, t.target.loss, **choices)
-
-
 def start(t, num_chains=2, seed=0, moves=None, **choices):
     states = stacked_states(t.target, t.members[0], t.clusters[[0] * num_chains], TEMPERATURES)
     return Run(chain_keys(seed, num_chains), 0, states, moves or t.target.moves(settings(t, **choices)))
 
 
-def label_law(t, pi):
-    labels = np.take_along_axis(t.clusters, t.fairlets, 1)
-    law = Counter()
-    for row, probability in zip(labels, pi):
-        law[tuple(row.tolist())] += probability
-    return law
-
-
-def distance_to(law, draws):
-    """Total variation between drawn labels and their law."""
-    drawn = Counter(map(tuple, draws.labels.reshape(-1, draws.labels.shape[2]).tolist()))
-    total = sum(drawn.values())
-    return 0.5 * sum(abs(drawn[row] / total - law[row]) for row in set(drawn) | set(law))
-
-
 def marginal_over_dispersion(t, loss):
     """p(B, C) with lambda integrated out of lambda^(Nd/h - 1) exp(-lambda total loss): total^(-Nd/h)."""
     return normalise(-t.target.degrees * np.log(t.target.total_loss(Losses(*naive_losses(t, loss)))))
-
-
-# 2 chains x 20,000 draws on at most 60 labellings: independent draws stay below 0.02 but for one run in a thousand, and
-# these kernels forget within a few sweeps.
-NOISE = 0.03
 
 
 @pytest.mark.parametrize(

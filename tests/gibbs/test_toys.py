@@ -7,11 +7,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from exact import TEMPERATURES, all_states, invariance_error, joint, naive_losses, normalise, tiny, with_rest
-from test_sampler import NOISE, distance_to, label_law, settings
-from toy_move import ExchangeClusters, JointWithExchange
-from toy_replicas import Exchange, InEachReplica, Replicated
-from toy_target import FreeLabels, Labelling, MoveOne
+from exact import (
+    NOISE,
+    TEMPERATURES,
+    all_states,
+    distance_to,
+    invariance_error,
+    joint,
+    label_law,
+    naive_losses,
+    normalise,
+    settings,
+    tiny,
+    with_rest,
+)
+from toys.move import ExchangeClusters, JointWithExchange
+from toys.replicas import Exchange, InEachReplica, Replicated
+from toys.target import FreeLabels, Labelling, MoveOne
 
 import bayesfair as bf
 from bayesfair.gibbs import Repeat, Settings, Statistic, Table, resolve_loss
@@ -89,7 +101,7 @@ def test_toys_go_through_tree_diagnostics_file_and_resume(target, choices, quant
         for name, values in whole.posterior_[group].data_vars.items():
             np.testing.assert_array_equal(values, again.posterior_[group][name], err_msg=f"{group}/{name}")
     assert set(whole.posterior_["sample_stats"].data_vars) == set(again.posterior_["sample_stats"].data_vars)
-    assert bf.report(again.posterior_, path=tmp_path / "page.html").exists()
+    assert bf.report(again.posterior_, tmp_path / "page.html").exists()
     bf.plots.trace(again.posterior_)
 
 
@@ -155,7 +167,7 @@ def test_replicas_are_an_inner_axis_of_any_target(exchange, agrees):
     t = tiny("1:1", dtype=np.float32)
     target = Replicated(t.target, jnp.array([0.2, 0.5, 1.0]))
     states = target.replicate(stacked_states(t.target, t.members[0], t.clusters[[0, 0]], TEMPERATURES))
-    moves = (*(InEachReplica(move) for move in t.target.moves(settings(t))), exchange)
+    moves = InEachReplica(t.target.moves(settings(t))), exchange
     _, draws = draw(Run(chain_keys(0, 2), 0, states, moves), target, 20_000)
     assert (distance_to(label_law(t, joint(t, "kmeans")), draws) < NOISE) == agrees
     assert draws.statistics["exchange_rate"] == Statistic("figure")

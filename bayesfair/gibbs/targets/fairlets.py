@@ -109,7 +109,7 @@ class FairletTarget(Target):
     def starts(self, table, settings, num_chains):
         """The optimal (or best found) decomposition in every chain, a k-means++ restart of the clustering each."""
         groups, composition = _groups_to_balance(table, settings)
-        return start_states(self, Table(table.X, table.units, groups), settings, composition, num_chains)
+        return start_states(self, table._replace(groups=groups), settings, composition, num_chains)
 
     @property
     def n_obs(self):

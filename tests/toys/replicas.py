@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from bayesfair.gibbs import Statistic, Target, as_pytree, exchange
+from bayesfair.gibbs import Statistic, Target, as_pytree, exchange, in_turn
 
 
 @as_pytree
@@ -49,17 +49,13 @@ class Replicated(Target):
 
 @dataclass(frozen=True)
 class InEachReplica:
-    """A move of the inner target in every replica."""
+    """The inner target's moves in every replica."""
 
-    move: object
-
-    @property
-    def statistics(self):
-        return self.move.statistics
+    moves: tuple
 
     def __call__(self, key, target, state):
         keys = jax.random.split(key, len(target.betas))
-        state, stats = jax.vmap(lambda key, state: self.move(key, target.inner, state))(keys, state)
+        state, stats = jax.vmap(lambda key, one: in_turn(key, target.inner, one, self.moves))(keys, state)
         return state, {name: values[-1] for name, values in stats.items()}
 
 
