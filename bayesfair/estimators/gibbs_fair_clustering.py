@@ -15,7 +15,7 @@ from bayesfair.posterior.verdict import warn_of_disagreement
 
 __all__ = ["GibbsFairClustering"]
 
-OF_YOUR_OWN = "loss", "target"  # what may be an object, which no file holds
+OF_YOUR_OWN = {"loss": "Loss object", "target": "Target class"}  # which no file holds
 
 
 class GibbsFairClustering(PosteriorEstimator):
@@ -154,10 +154,10 @@ class GibbsFairClustering(PosteriorEstimator):
         tree, settings = read_run(path, cls, needed=[STATE])
         given = {"loss": loss, "target": target}
         given = {name: value for name, value in given.items() if value is not None}
-        for name in OF_YOUR_OWN:
+        for name, kind in OF_YOUR_OWN.items():
             if settings["parameters"][name] is None and name not in given:
                 rule = f"be given for a run whose {name} was not one of the named ones"
-                raise ValueError(message(name, rule, "none", f"Pass the {name} that the run was fitted with."))
+                raise ValueError(message(name, rule, "none", f"Pass the {kind} that the run was fitted with."))
         return cls._of_file(tree, settings, **given)
 
     def _groups(self, sensitive_features, n_obs):

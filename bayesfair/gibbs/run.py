@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from collections import defaultdict
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -53,7 +54,7 @@ def warm_up(run: Run, target: Target, num_warmup: int, progress_bar=False) -> Ru
     pooled. Nothing depends on the clock. A shorter warm-up, and sweeps after the last 32, adapt nothing; what moves have to
     complain of at the end is a warning.
     """
-    done, reports, tried = 0, [], set()  # `reports`: since the moves last changed
+    done, reports, tried = 0, [], defaultdict(set)  # `reports`: since the moves last changed
     with progress(num_warmup, "warm-up", progress_bar) as bar:
         for n_sweeps in _pace(num_warmup, _chunk_length(run, target), bar, WINDOW):
             run, _, report = _advance(run, target, n_sweeps, 1)
@@ -68,12 +69,12 @@ def warm_up(run: Run, target: Target, num_warmup: int, progress_bar=False) -> Ru
 
 
 def _adapted(moves, target, recent, tried):
-    """The moves, those inside others too, as they adapt to what was `recent`; they may note in `tried` what they did."""
+    """The moves, those inside others too, as they adapt to what was `recent`; each may note what it did in its own set."""
 
     def one(move):
         if hasattr(move, "moves"):
             return replace(move, moves=_adapted(move.moves, target, recent, tried))
-        return move.adapt(target, recent, tried) if hasattr(move, "adapt") else move
+        return move.adapt(target, recent, tried[type(move)]) if hasattr(move, "adapt") else move
 
     return tuple(map(one, moves))
 

@@ -162,7 +162,7 @@ def test_moves_of_different_classes_are_never_taken_for_one_another():
     assert ExchangeClusters() == ExchangeClusters()
 
 
-@pytest.mark.parametrize(("exchange", "agrees"), [(Exchange(), True), (Exchange(carries_temperatures=True), False)])
+@pytest.mark.parametrize(("exchange", "agrees"), [(Exchange(), True), (Exchange(sign=-1), False)])
 def test_replicas_are_an_inner_axis_of_any_target(exchange, agrees):
     t = tiny("1:1", dtype=np.float32)
     target = Replicated(t.target, jnp.array([0.2, 0.5, 1.0]))

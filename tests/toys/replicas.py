@@ -63,14 +63,13 @@ class InEachReplica:
 class Exchange:
     """States of neighbouring replicas change places; temperatures stay where they are."""
 
-    carries_temperatures: bool = False  # a planted bug
+    sign: int = 1  # -1 is a planted bug
 
     statistics = {"exchange_rate": Statistic("figure")}  # noqa: RUF012
 
     def __call__(self, key, target, state):
         coldest = jax.tree.map(lambda part: part[-1], state.temperatures)
-        energy = -jax.vmap(lambda one: target.inner.log_density(one, coldest))(state)
+        energy = -self.sign * jax.vmap(lambda one: target.inner.log_density(one, coldest))(state)
         order, accepted = exchange(key, energy, target.betas)
         moved = jax.tree.map(lambda part: part[order], state)
-        kept = moved if self.carries_temperatures else moved._replace(temperatures=state.temperatures)
-        return kept, {"exchange_rate": accepted.mean()}
+        return moved._replace(temperatures=state.temperatures), {"exchange_rate": accepted.mean()}

@@ -56,7 +56,7 @@ class BlockedReallocation:
     def __call__(self, key, target: Target, state: CenteredState):
         units = computed_once(target.units(state.fairlets, state.cluster))
         temperature = state.temperatures.clustering
-        cluster, accepted = reallocate(key, target, units, state.centers, temperature, self.n_blocks)
+        cluster, accepted = decide_blocks(key, target, units, state.centers, temperature, self.n_blocks)
         stats = {**share_moved(target, state.cluster, cluster), "block_acceptance": accepted}
         return state._replace(cluster=cluster), stats
 
@@ -109,7 +109,7 @@ def log_block_ratio(target: Target, old: Units, new: Units, inverse_temperature)
     return jnp.where((after.count > 0).all(), change.sum(), -jnp.inf)
 
 
-def reallocate(key, target: Target, units: Units, centers, inverse_temperature, n_blocks: int = 1):
+def decide_blocks(key, target: Target, units: Units, centers, inverse_temperature, n_blocks: int = 1):
     """Propose all clusters at once, accept block by block (one block: all or nothing); (clusters, accepted share)."""
     key_proposal, key_accept = jax.random.split(key)
     n_units = units.cluster.shape[0]

@@ -26,7 +26,7 @@ class CollapsedReallocation:
 
     def __call__(self, key, target: Target, state: OpenState):
         units = computed_once(target.units(state.fairlets, state.cluster))
-        cluster = reallocate(key, target, units, state.temperatures.clustering)
+        cluster = visit_units(key, target, units, state.temperatures.clustering)
         return state._replace(cluster=cluster), share_moved(target, state.cluster, cluster)
 
 
@@ -60,7 +60,7 @@ def draw_cluster(uniform, logits):
     return sum((below < threshold for below in running[:-1]), jnp.zeros(uniform.shape, jnp.int32))
 
 
-def reallocate(key, target: Target, units: Units, inverse_temperature):
+def visit_units(key, target: Target, units: Units, inverse_temperature):
     """One sweep over the units; a lone unit may not leave its cluster. Returns the clusters."""
     n_units = units.center.shape[0]
     uniforms = jax.random.uniform(key, (n_units,), units.center.dtype)

@@ -28,7 +28,7 @@ class IndependentBlocks:
 
     def __call__(self, key, target: Target, state: OpenState):
         units = computed_once(target.units(state.fairlets, state.cluster))
-        cluster, accepted = reallocate(key, target, units, state.temperatures.clustering, self.block_size)
+        cluster, accepted = visit_blocks(key, target, units, state.temperatures.clustering, self.block_size)
         stats = {**share_moved(target, state.cluster, cluster), "block_acceptance": accepted}
         return state._replace(cluster=cluster), stats
 
@@ -78,7 +78,7 @@ def log_independence_ratio(target: Target, rest, units: Units, block, proposed, 
     return jnp.where(occupied, inverse_temperature * (old_gain - new_gain) + proposal, -jnp.inf)
 
 
-def reallocate(key, target: Target, units: Units, inverse_temperature, block_size: int):
+def visit_blocks(key, target: Target, units: Units, inverse_temperature, block_size: int):
     """A sweep of blocks of units for any loss; (clusters, accepted share). The last block wraps around."""
     n_units = units.cluster.shape[0]
     size = min(block_size, n_units)
