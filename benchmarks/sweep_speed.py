@@ -15,10 +15,12 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from bayesfair.fairlets import capacities
-from bayesfair.gibbs import resolve_loss
-from bayesfair.gibbs.matchings import neighbour_matchings
-from bayesfair.gibbs.sampler import ChainState, choose_schedule, run_chunk
-from bayesfair.gibbs.target import Allocation, InverseTemperatures, make_target
+from bayesfair.gibbs import Joint, resolve_loss
+from bayesfair.gibbs.moves.blocked import BlockedReallocation, GivenCenters
+from bayesfair.gibbs.moves.matchings import neighbour_matchings
+from bayesfair.gibbs.moves.swaps import Swaps
+from bayesfair.gibbs.states import FairletState, InverseTemperatures
+from bayesfair.gibbs.sweep import run_chunk
 
 DIM, CLUSTERS, REPEATS, DRAWS = 6, 10, 7, 11
 
@@ -32,10 +34,10 @@ def problem(n_fairlets, seed=0):
     X = np.concatenate([anchors, anchors + 0.3 * rng.normal(size=(n_fairlets, DIM))]).astype(np.float32)
     held = capacities(np.array([n_fairlets, n_fairlets]))
     matchings = neighbour_matchings(anchors, np.zeros(n_fairlets, int), rng)
-    target = make_target(X, held, resolve_loss("kmeans"), CLUSTERS, matchings)
+    target = Joint.of(X, held, resolve_loss("kmeans"), CLUSTERS, matchings)
     members = np.arange(2 * n_fairlets, dtype=np.int32).reshape(2, n_fairlets).T
-    allocation = Allocation(jnp.asarray(members), jnp.asarray(cluster, jnp.int32))
-    return X, centers, target, ChainState(allocation, InverseTemperatures(jnp.float32(2.0), jnp.float32(1.0)))
+    temperatures = InverseTemperatures(jnp.float32(2.0), jnp.float32(1.0))
+    return X, centers, target, FairletState(jnp.asarray(members), jnp.asarray(cluster, jnp.int32), temperatures)
 
 
 def seconds(function, repeats=REPEATS):
@@ -51,11 +53,11 @@ def seconds(function, repeats=REPEATS):
 
 def sweep_seconds(target, state):
     """One sweep (a round of swaps, a reallocation) inside a compiled chunk, as the sampler runs it: DRAWS less one."""
-    schedule = choose_schedule(target, "blocked")._replace(rounds=1)
+    moves = (GivenCenters((Swaps(), BlockedReallocation())),)
     keys, states = jax.random.PRNGKey(0)[None], jax.tree.map(lambda part: part[None], state)
 
     def draw(n_draws):
-        jax.block_until_ready(run_chunk(keys, 0, n_draws, 1, target, states, schedule, DRAWS))
+        jax.block_until_ready(run_chunk(keys, 0, n_draws, 1, target, states, moves, DRAWS))
 
     return (seconds(lambda: draw(DRAWS)) - seconds(lambda: draw(1))) / (DRAWS - 1)
 

@@ -2,30 +2,23 @@
 
 import jax.numpy as jnp
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair import gibbs
 from bayesfair._check import check_integer, check_same_index, message
 from bayesfair.engines.tables import read_table
+from bayesfair.estimators.base import STATE, PosteriorEstimator
 from bayesfair.fairness import Groups, groups_for_fit
-from bayesfair.gibbs.run import Run
-from bayesfair.gibbs.sampler import ChainState, Schedule
-from bayesfair.gibbs.target import Allocation, InverseTemperatures
-from bayesfair.posterior.co_clustering_probability import misclassification_probability
-from bayesfair.posterior.files import write_tree
-from bayesfair.posterior.partitions import map_partition
+from bayesfair.posterior import build_tree, draws_of, map_partition
 from bayesfair.posterior.saved import read_run
-from bayesfair.posterior.tree import build_tree
 from bayesfair.posterior.verdict import warn_of_disagreement
 
 __all__ = ["GibbsFairClustering"]
 
-STATE = "sampler_state"
+OF_YOUR_OWN = {"loss": "Loss object", "target": "Target class"}  # which no file holds
 
 
-class GibbsFairClustering(ClusterMixin, BaseEstimator):
+class GibbsFairClustering(PosteriorEstimator):
     """Draws fair clusterings from the Gibbs posterior over fairlet decompositions and clusterings.
 
     Paper, eq. (9): log p(B, C) = -lambda_f L_f(B) - lambda_c L_c(C | u(B)) + const. A cluster is a union of whole
@@ -37,7 +30,7 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
     loss: "kmeans", "manhattan", "minkowski" (with `power`), "kl", "itakura-saito", "binary", or a `gibbs.Loss`.
     target: "joint", exactly eq. (9). "cut": B ~ exp(-lambda_f L_f), then C | B ~ exp(-lambda_c L_c), approached by
         `inner_steps` reallocations per sweep (one would not be exact; Plummer 2015). "optimal": B fixed at the
-        optimal decomposition.
+        optimal decomposition. Or a `gibbs.Target` class of your own.
     composition: members of each group per fairlet, {group: count} or as `bayesfair.fairlets.capacities` has it;
         "singletons" is clustering without fairness.
     min_group_size, merged_group_name: groups of fewer rows become one group of that name first, see
@@ -53,7 +46,7 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
     ----------
     posterior_: xarray.DataTree by ArviZ's conventions. labels_: Dahl's partition (N,). map_labels_: the draw of highest
     density, absent under the cut. misclassification_probability_: (N,), that an observation is elsewhere than its cluster
-    of `labels_`. inverse_temperature_: posterior means (lambda_f, lambda_c).
+    of `labels_`. inverse_temperature_: posterior means (lambda_f, lambda_c), or of whatever parameters the target has.
     cluster_centers_: means of `labels_` (K, d). n_iter_: sweeps done. n_features_in_, feature_names_in_.
 
     Examples
@@ -64,8 +57,6 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
     >>> est.fit(data.features, sensitive_features=data.sensitive).labels_.shape
     (100,)
     """
-
-    __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
 
     def __init__(
         self,
@@ -116,7 +107,6 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
         for name in ("num_chains", "num_draws", "thinning", "inner_steps"):
             check_integer(name, getattr(self, name))
         check_integer("num_warmup", self.num_warmup, minimum=0)
-        temperature = gibbs.resolve_temperature(self.inverse_temperature)
         check_same_index("sensitive_features", sensitive_features, "X", X)
         X, names = read_table(self, X, reset=True)
         groups = self._groups(sensitive_features, len(X))
@@ -124,19 +114,11 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
             "feature_names": None if names is None else [str(name) for name in names],
             "group_names": list(groups.names),
         }
-        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._draw_seed()
         problem = self._problem(X, groups, names)
-        run = gibbs.start_run(
-            problem,
-            inverse_temperature=temperature,
-            num_chains=self.num_chains,
-            seed=self._seed,
-            reallocation=self.reallocation,
-            inner_steps=self.inner_steps,
-        )
+        run = gibbs.start_run(problem, self.num_chains)
         run = gibbs.warm_up(run, problem.target, self.num_warmup, self.progress_bar)
-        run, draws = self._draw(problem, run, self.num_draws)
-        return self._finish(X, groups, run, draws)
+        return self._finish(X, groups, *self._draw(problem, run, self.num_draws))
 
     def resume(self, num_draws=None, X=None, *, sensitive_features=None):
         """Go on from the last draw, `num_draws` more per chain; the same draws as one longer run, bit for bit.
@@ -145,11 +127,11 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self, "posterior_")
         num_draws = check_integer("num_draws", self.num_draws if num_draws is None else num_draws)
-        known, groups = self.posterior_["observed_data"]["X"].values, self._known_groups()
+        known, groups = self._known_data(self.posterior_)
         given = None if sensitive_features is None else self._groups(sensitive_features, len(known))
         _check_same_data(known, groups, X, given)
-        run, draws = self._draw(self._problem(known, groups), self._run, num_draws)
-        return self._finish(known, groups, run, gibbs.concatenate([_draws_of(self.posterior_), draws]))
+        target, run, draws = self._draw(self._problem(known, groups), self._run, num_draws)
+        return self._finish(known, groups, target, run, gibbs.concatenate([draws_of(self.posterior_), draws]))
 
     def predict(self, X):
         """The cluster of `labels_` whose centre is nearest by the loss's dissimilarity, row by row: int (N,).
@@ -161,27 +143,22 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
         loss = gibbs.resolve_loss(self.loss, self.power)
         return np.stack([loss.dissimilarity.to_center(X, c) for c in self.cluster_centers_], 1).argmin(1)
 
-    def save(self, path):
-        """Write posterior, data, settings and the chains' state to a netCDF file; whole or not at all."""
-        check_is_fitted(self, "posterior_")
-        write_tree(self.posterior_, path)
-
     @classmethod
-    def load(cls, path, *, loss=None):
-        """The estimator that `save` wrote to `path`. A loss of your own is not stored: pass it again.
+    def load(cls, path, *, loss=None, target=None):
+        """The estimator that `save` wrote to `path`. A loss or a target of your own is not stored: pass it again.
 
         Raises
         ------
         FileNotFoundError: no such file. ValueError: a damaged file, or one that holds something else.
         """
         tree, settings = read_run(path, cls, needed=[STATE])
-        parameters = settings["parameters"]
-        if parameters["loss"] is None and loss is None:
-            rule = "be given for a run whose loss was not one of the named ones"
-            raise ValueError(message("loss", rule, "none", "Pass the Loss object that the run was fitted with."))
-        estimator = cls(**{**parameters, "loss": parameters["loss"] if loss is None else loss})
-        estimator._seed, estimator._names = settings["seed"], settings["names"]
-        return estimator._adopt(tree, settings)
+        given = {"loss": loss, "target": target}
+        given = {name: value for name, value in given.items() if value is not None}
+        for name, kind in OF_YOUR_OWN.items():
+            if settings["parameters"][name] is None and name not in given:
+                rule = f"be given for a run whose {name} was not one of the named ones"
+                raise ValueError(message(name, rule, "none", f"Pass the {kind} that the run was fitted with."))
+        return cls._of_file(tree, settings, **given)
 
     def _groups(self, sensitive_features, n_obs):
         settings = {"min_group_size": self.min_group_size, "merged_group_name": self.merged_group_name}
@@ -194,52 +171,48 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
             n_clusters=self.n_clusters,
             loss=gibbs.resolve_loss(self.loss, self.power),
             target=self.target,
-            composition=self.composition,
-            seed=self._seed,
+            inverse_temperature=gibbs.resolve_temperature(self.inverse_temperature),
             names=names,
+            composition=self.composition,
+            reallocation=self.reallocation,
+            inner_steps=self.inner_steps,
+            seed=self._seed,
         )
 
     def _draw(self, problem, run, num_draws):
-        """(run, draws in the units of the table)."""
+        """(target, run, draws in the units of the table)."""
         run, draws = gibbs.draw(run, problem.target, num_draws, self.thinning, self.progress_bar)
-        return run, gibbs.in_units_of_table(problem, draws)
+        return problem.target, run, gibbs.in_units_of_table(problem, draws)
 
-    def _finish(self, X, groups, run, draws):
-        settings = {
-            "estimator": type(self).__name__,
-            "parameters": self.get_params(deep=False),
-            "seed": self._seed,
-            "names": self._names,
-            "sweep": run.sweep,
-            "schedule": run.schedule._asdict(),
-        }
-        tree = build_tree(
-            draws,
-            X,
-            groups,
-            settings=settings,
-            feature_names=self._names["feature_names"],
-            n_clusters=self.n_clusters,
-        )
-        tree[STATE] = _state_dataset(run)
-        self._adopt(tree, settings)
+    def _finish(self, X, groups, target, run, draws):
+        settings = self._settings(sweep=run.sweep, tuning=gibbs.tuning(run.moves))
+        names = self._names["feature_names"]
+        tree = build_tree(draws, X, groups, settings=settings, feature_names=names, n_clusters=self.n_clusters)
+        tree[STATE] = _state_dataset(target, run)
+        self._adopt(tree, run)
         warn_of_disagreement(tree)
         return self
 
-    def _adopt(self, tree, settings):
-        """Take the tree as this estimator's posterior; everything that ends in an underscore is read from it."""
+    def _adopt(self, tree, run):
+        super()._adopt(tree, run)
         X, posterior = tree["observed_data"]["X"].values, tree["posterior"]
-        self.posterior_ = tree
-        self._run = _run_of(tree[STATE], settings)
-        self.labels_ = tree["constant_data"]["reference_labels"].values.astype(int)  # Dahl's partition, found once
-        self.misclassification_probability_ = misclassification_probability(tree)
-        self.inverse_temperature_ = tuple(float(posterior[name].mean()) for name in ("lambda_f", "lambda_c"))
+        lambdas = [name for name, values in posterior.data_vars.items() if values.attrs.get("kind") == "parameter"]
+        self.inverse_temperature_ = tuple(float(posterior[name].mean()) for name in lambdas)
         self.cluster_centers_ = np.stack([X[self.labels_ == k].mean(0) for k in range(self.n_clusters)])
-        self.n_iter_ = self._run.sweep
-        self.n_features_in_ = X.shape[1]
-        if self._names["feature_names"] is not None:
-            self.feature_names_in_ = np.array(self._names["feature_names"], dtype=object)
+        self.n_iter_ = run.sweep
         return self
+
+    def _run_of(self, tree, settings):
+        """The run that the tree holds, ready to go on."""
+        problem, arrays = self._problem(*self._known_data(tree)), _arrays_of(tree[STATE])
+        keys = arrays.pop("key")
+        moves = gibbs.tuned(problem.target.moves(problem.settings), settings["tuning"])
+        return gibbs.Run(keys, settings["sweep"], problem.target.read(arrays), moves)
+
+    def _known_data(self, tree):
+        """X and the groups of the fit, from its tree."""
+        groups = Groups(tree["constant_data"]["group"].values, tuple(self._names["group_names"]))
+        return tree["observed_data"]["X"].values, groups
 
     @property
     def map_labels_(self):
@@ -250,9 +223,6 @@ class GibbsFairClustering(ClusterMixin, BaseEstimator):
         except ValueError as error:
             raise AttributeError(f"There are no `map_labels_`. {error}") from error
 
-    def _known_groups(self):
-        return Groups(self.posterior_["constant_data"]["group"].values, tuple(self._names["group_names"]))
-
 
 def _check_same_data(known, groups, X, given):
     remedy = "resume() goes on with the data of the fit: leave them out, or fit anew."
@@ -262,30 +232,14 @@ def _check_same_data(known, groups, X, given):
         raise ValueError(message("sensitive_features", "be the groups of the fit", "other groups", remedy))
 
 
-def _draws_of(tree):
-    """The draws a tree was built from, clusters renumbered: `build_tree` gives the same tree for any numbering."""
-    values = {**tree["posterior"].data_vars, **tree["sample_stats"].data_vars}
-    return gibbs.Draws(**{name: values[name].values if name in values else None for name in gibbs.Draws._fields})
-
-
-def _state_dataset(run):
+def _state_dataset(target, run):
+    """Keys and states of the chains, for the tree."""
     import xarray as xr
 
-    allocation, temperatures = run.states
-    return xr.Dataset(
-        {
-            "members": (("chain", "fairlet", "slot"), np.asarray(allocation.members)),
-            "cluster": (("chain", "fairlet"), np.asarray(allocation.cluster)),
-            "lambda_f": (("chain",), np.asarray(temperatures.fairlet)),
-            "lambda_c": (("chain",), np.asarray(temperatures.clustering)),
-            "key": (("chain", "word"), np.asarray(run.keys)),
-        }
-    )
+    values, axes = {**target.write(run.states), "key": np.asarray(run.keys)}, {**target.state_dims, "key": ("word",)}
+    numbered = {name: [f"{name}_{axis}" for axis in range(1, array.ndim)] for name, array in values.items()}
+    return xr.Dataset({name: (("chain", *axes.get(name, numbered[name])), array) for name, array in values.items()})
 
 
-def _run_of(state, settings):
-    array = {name: jnp.asarray(values.values) for name, values in state.data_vars.items()}
-    allocation = Allocation(array["members"], array["cluster"])
-    temperatures = InverseTemperatures(array["lambda_f"], array["lambda_c"])
-    schedule = Schedule(**settings["schedule"])
-    return Run(array["key"], settings["sweep"], ChainState(allocation, temperatures), schedule)
+def _arrays_of(dataset):
+    return {name: jnp.asarray(values.values) for name, values in dataset.data_vars.items()}

@@ -1,7 +1,7 @@
-"""The Gibbs posterior over fairlet decompositions and clusterings: losses, target, kernels, sampler."""
+"""The Gibbs posterior over fairlet decompositions and clusterings: losses, targets, moves, and the run that draws."""
 
+from bayesfair._draws import Draws, Statistic, concatenate
 from bayesfair.gibbs.check import check_loss
-from bayesfair.gibbs.draws import Draws, concatenate
 from bayesfair.gibbs.losses import (
     BinaryLoss,
     BregmanLoss,
@@ -13,32 +13,50 @@ from bayesfair.gibbs.losses import (
     Units,
     resolve_loss,
 )
-from bayesfair.gibbs.problem import in_units_of_table, make_problem, start_run
+from bayesfair.gibbs.problem import Problem, in_units_of_table, make_problem
 from bayesfair.gibbs.replicas import exchange, ladder
-from bayesfair.gibbs.run import Run, draw, warm_up
+from bayesfair.gibbs.run import Run, draw, start_run, tuned, tuning, warm_up
+from bayesfair.gibbs.sweep import Repeat, in_turn
+from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree
+from bayesfair.gibbs.targets import TARGETS, resolve_target
+from bayesfair.gibbs.targets.joint import Joint
 from bayesfair.gibbs.temperature import Dispersion, resolve_temperature
 
 __all__ = [
+    "STATIC",
+    "TARGETS",
     "BinaryLoss",
     "BregmanLoss",
     "Dispersion",
     "DissimilarityLoss",
     "Draws",
     "ItakuraSaitoLoss",
+    "Joint",
     "KMeansLoss",
     "Loss",
     "PoissonLoss",
+    "Problem",
+    "Repeat",
     "Run",
+    "Settings",
+    "Statistic",
+    "Table",
+    "Target",
     "Units",
+    "as_pytree",
     "check_loss",
     "concatenate",
     "draw",
     "exchange",
+    "in_turn",
     "in_units_of_table",
     "ladder",
     "make_problem",
     "resolve_loss",
+    "resolve_target",
     "resolve_temperature",
     "start_run",
+    "tuned",
+    "tuning",
     "warm_up",
 ]

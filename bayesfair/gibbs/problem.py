@@ -1,75 +1,51 @@
-"""From a table and groups to a target, and from a target to chains that are ready to run."""
+"""From a table and groups to a target, in units that float32 can hold, and back to the units of the table."""
 
 import warnings
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 
-from bayesfair._check import check_integer, message
+from bayesfair._check import message
+from bayesfair._draws import Draws
 from bayesfair._units import Scaling, check_float32, standardise
-from bayesfair.fairlets import (
-    Capacities,
-    anchor_group,
-    capacities,
-    decompose,
-    member_table,
-    rule_of_small_groups,
-)
-from bayesfair.fairness import Groups
-from bayesfair.gibbs import temperature
-from bayesfair.gibbs.draws import Draws
 from bayesfair.gibbs.losses import Loss
-from bayesfair.gibbs.matchings import neighbour_matchings
-from bayesfair.gibbs.run import Run, chain_keys
-from bayesfair.gibbs.sampler import choose_schedule
-from bayesfair.gibbs.start import start_clusterings, start_states
-from bayesfair.gibbs.target import Allocation, Target, make_target
+from bayesfair.gibbs.target import Settings, Table, Target
+from bayesfair.gibbs.targets import resolve_target
+from bayesfair.gibbs.temperature import Dispersion
 
-__all__ = ["TARGETS", "Problem", "in_units_of_table", "make_problem", "start_run"]
+__all__ = ["Problem", "in_units_of_table", "make_problem"]
 
-TARGETS = ("joint", "cut", "optimal")
 LARGEST_TEMPERATURE = 1e30  # in units near the spread: sums of energies are within float32
 LARGEST_LOG = 450  # of a loss, to base 2: sums over rows and inverse temperatures have squares that a float64 holds
 
 
 class Problem(NamedTuple):
-    """The data as the sampler sees them, X in units near their spread where the loss allows (`units`), to be told in those
-    of the table by `in_units_of_table`. `groups`: to be balanced, one where fairlets are singletons."""
+    """A table in the sampler's units, what is asked of it, and the target that this makes."""
 
-    X: Float[np.ndarray, "obs dim"]
-    units: Scaling
-    groups: Groups
-    capacities: Capacities
-    composition: object
+    table: Table
+    settings: Settings
     target: Target
 
 
 def make_problem(
-    X, groups, *, n_clusters, loss: Loss, target="joint", composition="auto", seed=0, names=None
+    X, groups, *, n_clusters, loss: Loss, target="joint", inverse_temperature=None, names=None, **choices
 ) -> Problem:
-    """The target of a table and its groups; `composition` as in `bayesfair.fairlets.capacities`, or "singletons".
+    """The target of a table (N, d) and its groups.
 
-    `names`: of the columns, for messages.
+    `target`: a name or a `Target` class. `inverse_temperature`: what `resolve_temperature` returns, in the units of the
+    table; None is `Dispersion()`. `names`: of the columns, for messages. `choices`: further fields of `Settings`.
 
     Raises
     ------
-    ValueError: an unknown target, data outside the domain of the loss or what float32 can tell apart, more clusters than
-    fairlets.
+    ValueError: an unknown target, data outside the domain of the loss or what float32 can tell apart, settings that do not
+    suit the target.
     """
-    if target not in TARGETS:
-        remedy = "'joint' is eq. (9) of the paper; see the docstring for the others."
-        raise ValueError(message("target", f"be one of {TARGETS}", repr(target), remedy))
+    kind = resolve_target(target)
     loss.dissimilarity.check(X)
-    if isinstance(composition, str) and composition == "singletons":
-        groups, composition = Groups(np.zeros(len(X), np.int32), ("everyone",)), "auto"
-    held = capacities(groups.sizes, composition, groups.names)
-    check_integer("n_clusters", n_clusters, maximum=len(held.lower), remedy=_fewer_clusters(groups, held, composition))
     X, units = _in_own_units(X, loss, names)
-    matchings = _matchings(X, groups.code, held, np.random.default_rng(seed)) if target != "optimal" else [[0]]
-    return Problem(X, units, groups, held, composition, make_target(X, held, loss, n_clusters, matchings, name=target))
+    own = _in_own_units_too(Dispersion() if inverse_temperature is None else inverse_temperature, units, loss)
+    table, settings = Table(X, units, groups), Settings(n_clusters, loss, own, **choices)
+    return Problem(table, settings, kind.make(table, settings))
 
 
 def _in_own_units(X, loss: Loss, names):
@@ -93,103 +69,34 @@ def _degree(loss: Loss):
     return int(loss.degree) if exact else 0
 
 
-def in_units_of_table(problem: Problem, draws: Draws) -> Draws:
-    """Losses and inverse temperatures in the units of the table; `lp`, known up to a constant, stays."""
-    degree = _degree(problem.target.loss)
-    powers = {"fairlet_loss": degree, "clustering_loss": degree, "lambda_f": -degree, "lambda_c": -degree}
-    return draws._replace(**{name: _told(problem, getattr(draws, name), power) for name, power in powers.items()})
-
-
-def _told(problem: Problem, values, power):
-    """`values` times that power of the problem's unit, float64 where float32 cannot hold it."""
-    told = problem.units.cost(values, power)
-    with np.errstate(over="ignore", under="ignore"):
-        single = told.astype(values.dtype)
-    return single if (single.astype(float) == told).all() else told
-
-
-def _in_own_units_too(problem: Problem, inverse_temperature):
-    """An inverse temperature that a user gave in the units of the table, or the rate of its prior, in the problem's."""
-    degree, cost = _degree(problem.target.loss), problem.units.cost
-    if isinstance(inverse_temperature, temperature.Dispersion):
+def _in_own_units_too(inverse_temperature, units: Scaling, loss: Loss):
+    """An inverse temperature that a user gave in the units of the table, or the rate of its prior, in the sampler's."""
+    degree, cost = _degree(loss), units.cost
+    if isinstance(inverse_temperature, Dispersion):
         return inverse_temperature._replace(rate=float(cost(inverse_temperature.rate, -degree)))
     if not isinstance(inverse_temperature, tuple):
         return inverse_temperature
     own = tuple(float(cost(part, degree)) for part in inverse_temperature)
     if not all(1 / LARGEST_TEMPERATURE <= part <= LARGEST_TEMPERATURE for part in own):
-        spread = 2.0**problem.units.exponent
-        rule = f"suit X, whose standard deviation is near {spread:.3g}"
+        rule = f"suit X, whose standard deviation is near {2.0**units.exponent:.3g}"
         remedy = f"Pass numbers near {cost(1.0, -degree):.1g}, or 'dispersion'."
         raise ValueError(message("inverse_temperature", rule, inverse_temperature, remedy))
     return own
 
 
-def _fewer_clusters(groups, held: Capacities, composition):
-    """What helps where there are more clusters than fairlets."""
-    n_fairlets, n_obs = len(held.lower), len(groups.code)
-    ruled = rule_of_small_groups(groups.sizes, groups.names) if isinstance(composition, str) else ""
-    return f"There are {n_fairlets} fairlets (n_samples = {n_obs}): ask for fewer clusters or smaller fairlets. {ruled}".strip()
+def in_units_of_table(problem: Problem, draws: Draws) -> Draws:
+    """The draws with every scalar in the units of the table, by the power that it declares."""
+    degree, units = _degree(problem.settings.loss), problem.table.units
+    power = {name: degree * draws.statistics[name].power for name in draws.scalars}
+    told = {name: _told(values, units, power[name]) for name, values in draws.scalars.items()}
+    return draws._replace(scalars=told)
 
 
-def _matchings(X, code, held: Capacities, rng):
-    """A pool for the near swaps: of anchors, or of observations within their group where there are no anchors."""
-    anchor = anchor_group(held)
-    if anchor is None:
-        return neighbour_matchings(X, code, rng)
-    points = X[code == anchor]
-    return neighbour_matchings(points, np.zeros(len(points), int), rng)
-
-
-def start_run(problem: Problem, *, inverse_temperature, num_chains, seed, reallocation="auto", inner_steps=10) -> Run:
-    """Chains at the optimal (or best found) decomposition, a k-means++ clustering each, temperatures to match.
-
-    `inverse_temperature`: what `resolve_temperature` returns, in the units of the table.
-    """
-    target, rng = problem.target, np.random.default_rng(seed)
-    members = jnp.asarray(member_table(_decomposition(problem, seed), problem.groups.code, problem.capacities.upper))
-    clusters = start_clusterings(target, members, num_chains, rng)
-    losses = [tuple(map(float, _losses(target, Allocation(members, cluster)))) for cluster in clusters]
-    best = int(np.argmin([temperature.total_loss(target, *pair) for pair in losses]))
-    labels = np.asarray(_labels(target, Allocation(members, clusters[best])))
-    own = _in_own_units_too(problem, inverse_temperature)
-    temperatures, prior = _temperatures(problem, own, labels, losses[best])
-    schedule = choose_schedule(target, reallocation, prior=prior, inner_steps=inner_steps)
-    return Run(chain_keys(seed, num_chains), 0, start_states(target, members, clusters, temperatures), schedule)
-
-
-# Compiled whole: run one operation at a time they cost seconds of compilation.
-_losses, _labels = jax.jit(Target.losses), jax.jit(Target.labels)
-
-
-def _decomposition(problem: Problem, seed):
-    if problem.capacities.lower.sum(1).max() == 1:
-        return np.arange(len(problem.X))
-    return decompose(
-        problem.X,
-        problem.groups,
-        problem.composition,
-        dissimilarity=problem.target.loss.dissimilarity,
-        random_state=seed,
-    ).fairlet
-
-
-def _temperatures(problem: Problem, inverse_temperature, labels, losses):
-    """Where the temperatures start, and the prior of lambda if it is sampled."""
-    target = problem.target
-    if isinstance(inverse_temperature, tuple) and not isinstance(inverse_temperature, temperature.Dispersion):
-        return temperature.InverseTemperatures(*inverse_temperature), None
-    if target.loss.degree is None:
-        rule = "be a pair (lambda_f, lambda_c) for a loss without a degree"
-        remedy = "Give the loss its degree (2 for squared distances, 1 for norms) to let the data choose."
-        raise ValueError(message("inverse_temperature", rule, repr(inverse_temperature), remedy))
-    if inverse_temperature == "holmes-walker":
-        return temperature.from_dispersion(target, temperature.holmes_walker(target.loss, problem.X, labels)), None
-    total = inverse_temperature.rate + temperature.total_loss(target, *losses)
-    scale = max(float(np.var(problem.X, axis=0).sum()) * len(problem.X), np.finfo(np.float32).tiny)
-    if total <= 1e-10 * scale:
-        rule = "not be 'dispersion' where clusters fit the data without any loss"
-        remedy = "Ask for fewer clusters than there are distinct rows, or pass a pair (lambda_f, lambda_c)."
-        bad = f"a loss of {total:.3g} at the start (n_samples = {len(problem.X)})"
-        raise ValueError(message("inverse_temperature", rule, bad, remedy))
-    start = (inverse_temperature.shape + temperature.degrees(target)) / total
-    return temperature.from_dispersion(target, start), inverse_temperature
+def _told(values, units: Scaling, power: int):
+    """`values` times that power of the unit, float64 where float32 cannot hold it."""
+    if power == 0:
+        return values
+    told = units.cost(values, power)
+    with np.errstate(over="ignore", under="ignore"):
+        single = told.astype(values.dtype)
+    return single if (single.astype(float) == told).all() else told

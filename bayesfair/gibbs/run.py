@@ -2,50 +2,44 @@
 
 import time
 import warnings
-from typing import NamedTuple
+from collections import defaultdict
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Int
 
+from bayesfair._check import message
+from bayesfair._draws import Draws, concatenate
 from bayesfair._progress import progress
-from bayesfair.gibbs.draws import Draws, concatenate
-from bayesfair.gibbs.sampler import ChainState, Info, Schedule, run_chunk
+from bayesfair.gibbs.problem import Problem
+from bayesfair.gibbs.sweep import every_move, run_chunk, statistics_of
 from bayesfair.gibbs.target import Target
 
-__all__ = ["Run", "chain_keys", "draw", "warm_up"]
+__all__ = ["Run", "chain_keys", "draw", "start_run", "tuned", "tuning", "warm_up"]
 
 CHUNK_BYTES = 32_000_000  # of labels held by the sampler at a time, all chains together
 MAX_CHUNK = 64
 CHUNK_SECONDS = 0.5  # how long the progress bar may stand still and Ctrl-C go unheard, past the first chunk
-WINDOW = 32  # sweeps of the warm-up from one decision on the blocks to the next
-BLOCKS = (1, 8, 64)
-# Eightfold blocks have a log ratio of sqrt(8) times the spread: where small ones were accepted at 0.9 they are at 0.7,
-# and where large ones were at 0.3 small ones are at 0.7. So neither decision calls for the other.
-SPLIT_BELOW, MERGE_ABOVE = 0.3, 0.9
+WINDOW = 32  # sweeps of the warm-up from one adaptation of the moves to the next
 
 
 class Run(NamedTuple):
-    """A run that can go on: the chains' keys, sweeps done, states, and the schedule that the warm-up settled on."""
+    """A run that can go on: the chains' keys, sweeps done, states, and the moves that the warm-up settled on."""
 
     keys: Int[Array, "chains 2"]
     sweep: int
-    states: ChainState
-    schedule: Schedule
+    states: Any
+    moves: tuple
 
 
-class Chunk(NamedTuple):
-    """What one compiled call returns, cut to the draws that were made."""
-
-    labels: Int[np.ndarray, "chains draws obs"]
-    lambda_f: Float[np.ndarray, "chains draws"]
-    lambda_c: Float[np.ndarray, "chains draws"]
-    info: Info
-
-    def draws(self) -> Draws:
-        kept = {name: getattr(self.info, name) for name in Info._fields if name in Draws._fields}
-        return Draws(self.labels, self.lambda_f, self.lambda_c, **kept)
+def start_run(problem: Problem, num_chains: int) -> Run:
+    """Chains at the target's starts, with the target's moves."""
+    table, settings, target = problem
+    states = target.starts(table, settings, num_chains)
+    return Run(chain_keys(settings.seed, num_chains), 0, states, target.moves(settings))
 
 
 def chain_keys(seed: int, num_chains: int) -> Int[Array, "chains 2"]:
@@ -54,64 +48,74 @@ def chain_keys(seed: int, num_chains: int) -> Int[Array, "chains 2"]:
 
 
 def warm_up(run: Run, target: Target, num_warmup: int, progress_bar=False) -> Run:
-    """`num_warmup` sweeps that are thrown away, in which the blocked kernel settles on a number of blocks.
+    """`num_warmup` sweeps that are thrown away, in which moves adapt.
 
-    After every 32 sweeps of this call the share of blocks accepted in them, all chains pooled, decides: blocks are split
-    where it is poor, merged where nearly all are accepted, and merged into the same number once only, so that the search
-    ends. Nothing depends on the clock. A shorter warm-up, and sweeps after the last 32, decide nothing; if few blocks
-    were accepted at the end, a warning says so.
+    After every 32 sweeps of this call those that can are given the means of what the sweep reported in them, all chains
+    pooled. Nothing depends on the clock. A shorter warm-up, and sweeps after the last 32, adapt nothing; what moves have to
+    complain of at the end is a warning.
     """
-    adapts = run.schedule.reallocation == "blocked" and target.loss.augmentation is not None
-    done, accepted, merged = 0, [], set()  # `accepted`: since the number of blocks last changed
+    done, reports, tried = 0, [], defaultdict(set)  # `reports`: since the moves last changed
     with progress(num_warmup, "warm-up", progress_bar) as bar:
         for n_sweeps in _pace(num_warmup, _chunk_length(run, target), bar, WINDOW):
-            run, chunk = _advance(run, target, n_sweeps, 1)
+            run, _, report = _advance(run, target, n_sweeps, 1)
             done += n_sweeps
-            accepted.append(chunk.info.block_acceptance)
-            if adapts and done % WINDOW == 0:
-                n_blocks = choose_blocks(run.schedule.n_blocks, _recent(accepted), target.n_fairlets, merged)
-                if n_blocks != run.schedule.n_blocks:
-                    run, accepted = run._replace(schedule=run.schedule._replace(n_blocks=n_blocks)), []
-    if accepted and _recent(accepted) < SPLIT_BELOW:
-        _warn_of_poor_blocks(run, _recent(accepted))
+            reports.append(report)
+            if done % WINDOW == 0:
+                moves = _adapted(run.moves, target, _recent(reports), tried)
+                run, reports = (run, reports) if moves == run.moves else (run._replace(moves=moves), [])
+    if reports:
+        _complain(run.moves, _recent(reports))
     return run
 
 
-def choose_blocks(n_blocks: int, acceptance: float, n_fairlets: int, merged: set[int]) -> int:
-    """The next number of blocks: finer, coarser or the same; `merged` collects the numbers that merging has led to."""
-    sizes = [min(size, n_fairlets) for size in BLOCKS]
-    finer, coarser = [size for size in sizes if size > n_blocks], [size for size in sizes if size < n_blocks]
-    if acceptance < SPLIT_BELOW and finer:
-        return finer[0]
-    if acceptance > MERGE_ABOVE and coarser and coarser[-1] not in merged:
-        merged.add(coarser[-1])
-        return coarser[-1]
-    return n_blocks
+def _adapted(moves, target, recent, tried):
+    """The moves, those inside others too, as they adapt to what was `recent`; each may note what it did in its own set."""
+
+    def one(move):
+        if hasattr(move, "moves"):
+            return replace(move, moves=_adapted(move.moves, target, recent, tried))
+        return move.adapt(target, recent, tried[type(move)]) if hasattr(move, "adapt") else move
+
+    return tuple(map(one, moves))
 
 
-def _recent(accepted) -> float:
-    """Mean over the last window, or over all sweeps where there were fewer; the same however they were cut."""
-    return float(np.concatenate(accepted, axis=1)[:, -WINDOW:].mean(dtype=float))
+def _recent(reports) -> dict[str, float]:
+    """Means over the last window, or over all sweeps where there were fewer; the same however they were cut."""
+    whole = {name: np.concatenate([report[name] for report in reports], axis=1) for name in reports[0]}
+    return {name: float(values[:, -WINDOW:].mean(dtype=float)) for name, values in whole.items()}
 
 
-def _warn_of_poor_blocks(run: Run, acceptance: float):
-    warnings.warn(
-        f"Only {acceptance:.0%} of the blocks of fairlets were accepted at the end of the warm-up (n_blocks = "
-        f"{run.schedule.n_blocks}): clusters will change slowly. Warm up for longer (num_warmup of at least "
-        f"{4 * WINDOW}; blocks are split every {WINDOW} sweeps), or pass reallocation='collapsed'.",
-        RuntimeWarning,
-        stacklevel=4,
-    )
+def _complain(moves, recent):
+    said = [move.complaint(recent, WINDOW) for move in every_move(moves) if hasattr(move, "complaint")]
+    for text in filter(None, said):
+        warnings.warn(text, RuntimeWarning, stacklevel=4)
+
+
+def tuning(moves) -> dict[str, int]:
+    """What the warm-up has settled, by name, for a file."""
+    return {name: getattr(move, name) for move in every_move(moves) for name in getattr(move, "tunes", ())}
+
+
+def tuned(moves, values) -> tuple:
+    """The moves with what `tuning` told."""
+
+    def one(move):
+        if hasattr(move, "moves"):
+            return replace(move, moves=tuned(move.moves, values))
+        return replace(move, **{name: values[name] for name in getattr(move, "tunes", ())})
+
+    return tuple(map(one, moves))
 
 
 def draw(run: Run, target: Target, num_draws: int, thinning: int = 1, progress_bar=False) -> tuple[Run, Draws]:
     """`num_draws` draws per chain, `thinning` sweeps apart. Ctrl-C keeps what was drawn, if anything was."""
+    statistics = statistics_of(target, run.moves)
     parts = []  # (run after the chunk, its draws): appended as one, so that an interrupt leaves no half chunk
     try:
         with progress(num_draws, "draws", progress_bar) as bar:
             for n_draws in _pace(num_draws, _chunk_length(run, target), bar):
-                after, chunk = _advance(parts[-1][0] if parts else run, target, n_draws, thinning)
-                parts.append((after, chunk.draws()))
+                after, labels, report = _advance(parts[-1][0] if parts else run, target, n_draws, thinning)
+                parts.append((after, _kept(labels, report, statistics)))
     except KeyboardInterrupt:
         if not parts:
             raise
@@ -125,13 +129,24 @@ def draw(run: Run, target: Target, num_draws: int, thinning: int = 1, progress_b
     return parts[-1][0], concatenate([draws for _, draws in parts])
 
 
-def _advance(run: Run, target: Target, n_draws: int, thinning: int) -> tuple[Run, Chunk]:
+def _kept(labels, report, statistics) -> Draws:
+    """The draws of a chunk, without what only the warm-up reads; nothing that nobody declared is dropped in silence."""
+    undeclared = sorted(set(report) - set(statistics))
+    if undeclared:
+        remedy = "Name them in the `statistics` of the move or target that reports them."
+        raise ValueError(
+            message("statistics", "declare every scalar that is reported", f"none of {undeclared}", remedy)
+        )
+    kept = {name: kind for name, kind in statistics.items() if kind.kind != "tuning"}
+    return Draws(labels, {name: report[name] for name in kept}, kept)
+
+
+def _advance(run: Run, target: Target, n_draws: int, thinning: int):
+    """(the run after it, labels (chains, n_draws, obs), what was reported)."""
     length = _chunk_length(run, target)
-    states, labels, temperatures, info = run_chunk(
-        run.keys, run.sweep, n_draws, thinning, target, run.states, run.schedule, length
-    )
-    made = jax.tree.map(lambda part: np.asarray(part)[:, :n_draws], (labels, *temperatures, info))
-    return run._replace(sweep=run.sweep + n_draws * thinning, states=states), Chunk(*made)
+    states, labels, report = run_chunk(run.keys, run.sweep, n_draws, thinning, target, run.states, run.moves, length)
+    labels, report = jax.tree.map(lambda part: np.asarray(part)[:, :n_draws], (labels, report))
+    return run._replace(sweep=run.sweep + n_draws * thinning, states=states), labels, report
 
 
 def _chunk_length(run: Run, target: Target) -> int:

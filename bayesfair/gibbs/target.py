@@ -1,178 +1,113 @@
-"""The Gibbs posterior over fairlet decompositions and clusterings: data, state and log density.
+"""What a target of the sampler is: the protocol that the run, the moves and the estimator speak.
 
-Paper, eq. (9): log p(B, C) = -lambda_f L_f(B) - lambda_c L_c(C | u(B)) + const, every cluster used.
-
-The state is O(N). Fairlets are rows of a table of members with one column per *slot*; every group owns as many columns
-as its largest count in a fairlet. Where a fairlet holds fewer, a *phantom* (index N, weight nothing) fills the slot, so
-that "swap two members" and "hand over the extra member" are one and the same move. The order of members within a row
-means nothing, and every decomposition is written in equally many ways, so the law of the table is the law of B.
+A target is data and law in one pytree. Its state is a NamedTuple of arrays, whatever the target wants it to be, in which
+only the target and its moves look. Everything else (chunks, warm-up, interrupts, resuming, storing) knows this page alone.
+A new target is a file with a subclass of `Target`, named in `targets` or passed as `target=` by its user.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
-from bayesfair._arrays import inner_sum
-from bayesfair.fairlets import Capacities, anchor_group
-from bayesfair.gibbs.losses import Loss, Units
+from bayesfair._units import Scaling
+from bayesfair.fairness import Groups
+from bayesfair.gibbs.losses import Loss
+from bayesfair.gibbs.temperature import Dispersion
 
-__all__ = ["Allocation", "InverseTemperatures", "Rows", "Target", "make_target", "settled"]
+__all__ = ["STATIC", "Settings", "Table", "Target", "as_pytree"]
 
-
-class Allocation(NamedTuple):
-    """A fair clustering: each observation has a fairlet, each fairlet a cluster, so balance holds by construction."""
-
-    members: Int[Array, "fairlets slots"]
-    cluster: Int[Array, " fairlets"]
+STATIC = {"static": True}  # metadata of a field that decides what is compiled; the others are data
 
 
-class InverseTemperatures(NamedTuple):
-    """lambda_f of the fairlet loss and lambda_c of the clustering loss, both above zero."""
+class Table(NamedTuple):
+    """The data as the sampler sees them: X in units near their spread where the loss allows (`units`)."""
 
-    fairlet: Float[Array, ""]
-    clustering: Float[Array, ""]
+    X: Float[np.ndarray, "obs dim"]
+    units: Scaling
+    groups: Groups
 
 
-class Rows(NamedTuple):
-    """Some fairlets, opened: who is in which slot, their features (zeros where a slot is empty), what may be held."""
+class Settings(NamedTuple):
+    """What a user chose, of which a target takes what concerns it; temperatures in the units of the `Table`."""
 
-    members: Int[Array, "fairlets slots"]
-    x: Float[Array, "fairlets slots dim"]
-    present: Bool[Array, "fairlets slots"]
-    lower: Int[Array, "fairlets groups"]
-    upper: Int[Array, "fairlets groups"]
+    n_clusters: int
+    loss: Loss
+    inverse_temperature: Dispersion | str | tuple[float, float] = Dispersion()
+    composition: object = "auto"
+    reallocation: str = "auto"
+    inner_steps: int = 10
+    seed: int = 0
 
     @property
-    def size(self):
-        return self.present.sum(1)
+    def prior(self) -> Dispersion | None:
+        """That of a sampled inverse temperature; None where it is fixed."""
+        return self.inverse_temperature if isinstance(self.inverse_temperature, Dispersion) else None
+
+    @property
+    def has_fixed_pair(self) -> bool:
+        return isinstance(self.inverse_temperature, tuple) and self.prior is None
 
 
-STATIC = {"static": True}
+def as_pytree(kind):
+    """Decorator of a target's class: a frozen dataclass whose fields are arrays, but for those marked STATIC."""
+    return jax.tree_util.register_dataclass(dataclass(frozen=True)(kind))
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
 class Target:
-    """What the kernels read and never change. Static fields decide what is compiled, the others are data."""
+    """A law over clusterings, its data, and the moves that sample it; subclass it, decorated by `as_pytree`.
 
-    x: Float[Array, "obs_and_phantom dim"]  # the last row, all zeros, is the phantom's
-    lower: Int[Array, "fairlets groups"]
-    upper: Int[Array, "fairlets groups"]
-    matchings: Int[Array, "pool points"]  # involutions that pair near neighbours, see `matchings.py`
-    loss: Loss = field(metadata=STATIC)
-    n_clusters: int = field(metadata=STATIC)
-    slot_group: tuple[int, ...] = field(metadata=STATIC)
-    anchor: int | None = field(metadata=STATIC)  # the group that supplies one anchor per fairlet; None in the hub form
-    name: str = field(metadata=STATIC)  # "joint", "cut" or "optimal"
-    free_sizes: bool = field(metadata=STATIC)  # may fairlets hand over an extra member?
+    Attributes
+    ----------
+    n_clusters, n_obs: K and N. statistics: what `report` reports, {name: Statistic}.
+    state_dims: names of the axes of what `write` writes, after the chains', for files; numbered where left out.
+    """
 
-    @property
-    def n_obs(self):
-        return self.x.shape[0] - 1
+    state_dims = {}  # noqa: RUF012
 
-    @property
-    def n_fairlets(self):
-        return self.lower.shape[0]
+    @classmethod
+    def make(cls, table: Table, settings: Settings) -> "Target":
+        """The target of a table. ValueError where the settings do not suit it."""
+        raise NotImplementedError
 
-    @property
-    def mean_size(self):
-        return self.n_obs / self.n_fairlets
+    def starts(self, table: Table, settings: Settings, num_chains: int):
+        """States of the chains at their starts, stacked along a leading axis."""
+        raise NotImplementedError
 
-    @property
-    def swap_slots(self):
-        """Slots whose members may change fairlet: all but the anchors'."""
-        return tuple(slot for slot, group in enumerate(self.slot_group) if group != self.anchor)
+    def moves(self, settings: Settings) -> tuple:
+        """The sweep: moves `(key, target, state) -> (state, stats)`, each of which leaves this law invariant."""
+        raise NotImplementedError
 
-    @property
-    def clustering_moves_fairlets(self):
-        """Does the clustering loss enter the law of B (the joint target), or not (cut, optimal)?"""
-        return self.name == "joint"
+    def labels(self, state) -> Int[Array, " obs"]:
+        """The cluster of every observation."""
+        raise NotImplementedError
 
-    @property
-    def has_density(self):
-        """Is the density of a state known up to one constant? Under the cut, p(B) p(C | B), it is not: the normaliser of
-        p(C | B) is a sum over all clusterings that depends on B."""
-        return self.name != "cut"
+    def losses(self, state) -> NamedTuple:
+        """The losses of an opened state, each from scratch."""
+        raise NotImplementedError
 
-    @property
-    def has_phantoms(self):
-        return self.n_fairlets * len(self.slot_group) != self.n_obs
+    def log_density(self, state, temperatures) -> Float[Array, ""]:
+        """Log of the law at an opened state, at these inverse temperatures, up to one constant."""
+        raise NotImplementedError
 
-    def rows(self, members) -> Rows:
-        """The fairlets of a whole table of members, opened."""
-        return self.opened(members, self.x[members])
+    def report(self, state) -> dict[str, Float[Array, ""]]:
+        """The scalars that are kept of every draw, from an opened state, under the names of `statistics`."""
+        raise NotImplementedError
 
-    def opened(self, members, x) -> Rows:
-        """`rows`, from features at hand."""
-        return Rows(members, x, self._is_present(members), self.lower, self.upper)
+    def open(self, state):
+        """What the moves of a sweep work on: the state, with what is worth computing once a sweep."""
+        return state
 
-    def _is_present(self, members):
-        # A constant where no slot is ever empty: the compiler then drops every mask.
-        return members < self.n_obs if self.has_phantoms else jnp.ones(members.shape, bool)
+    def close(self, opened):
+        """What is kept between sweeps."""
+        return opened
 
-    def replace_slot(self, rows: Rows, slot, incoming) -> Rows:
-        """The rows after member `incoming[i]` has taken place `slot[i]` of row i."""
-        here = slot[:, None] == jnp.arange(len(self.slot_group))
-        members = jnp.where(here, incoming[:, None], rows.members)
-        x = jnp.where(here[:, :, None], self.x[incoming][:, None, :], rows.x)
-        return rows._replace(members=members, x=settled(x), present=self._is_present(members))
+    def write(self, states) -> dict[str, np.ndarray]:
+        """States as named arrays, for a file."""
+        return {name: np.asarray(part) for name, part in states._asdict().items()}
 
-    def units(self, rows: Rows, cluster) -> Units:
-        """Fairlet centres u_i (means of the members) with weights n_i / mean size."""
-        size = rows.size.astype(rows.x.dtype)
-        return Units(inner_sum(rows.x, 1) / size[:, None], size / self.mean_size, cluster)
-
-    def fairlet_losses(self, rows: Rows) -> Float[Array, " fairlets"]:
-        """What each fairlet pays: D to its anchor summed over the others (anchored), or D to its own centre (hub)."""
-        if self.anchor is None:
-            return self.loss.dissimilarity.hub(rows.x, rows.present)
-        anchor, total = rows.x[:, self.slot_group.index(self.anchor)], 0.0
-        for slot in self.swap_slots:
-            there = rows.present[:, slot]
-            # An empty slot is measured at the anchor itself: its own zeros may lie outside the domain of D.
-            member = jnp.where(there[:, None], rows.x[:, slot], anchor)
-            total += jnp.where(there, self.loss.dissimilarity.between(member, anchor), 0.0)
-        return total + jnp.zeros(rows.x.shape[0], rows.x.dtype)
-
-    def losses(self, allocation: Allocation):
-        """(L_f, L_c), each from scratch."""
-        return self.losses_of(self.rows(allocation.members), allocation.cluster)
-
-    def losses_of(self, rows: Rows, cluster):
-        """(L_f, L_c) of opened fairlets."""
-        clustering = self.loss.cluster_losses(self.units(rows, cluster), self.n_clusters)
-        return self.fairlet_losses(rows).sum(), clustering.sum()
-
-    def labels(self, allocation: Allocation) -> Int[Array, " obs"]:
-        """cluster[fairlet] of every observation."""
-        cluster = jnp.broadcast_to(allocation.cluster[:, None], allocation.members.shape)
-        return jnp.zeros(self.x.shape[0], cluster.dtype).at[allocation.members].set(cluster)[:-1]
-
-
-def settled(values):
-    """`values`, computed once: left to itself, XLA computes them again inside every fused loop that reads them."""
-    return jax.lax.optimization_barrier(values)
-
-
-def make_target(
-    X, capacities: Capacities, loss: Loss, n_clusters: int, matchings, *, name="joint", dtype=jnp.float32
-) -> Target:
-    """The target for data `X` (N, d), centred first where the loss allows, so that float32 loses nothing."""
-    x = X - X.mean(0) if loss.translation_invariant else X
-    width = capacities.upper.max(0)
-    return Target(
-        x=jnp.asarray(np.vstack([x, np.zeros((1, x.shape[1]))]), dtype),
-        lower=jnp.asarray(capacities.lower, jnp.int32),
-        upper=jnp.asarray(capacities.upper, jnp.int32),
-        matchings=jnp.asarray(matchings, jnp.int32),
-        loss=loss,
-        n_clusters=n_clusters,
-        slot_group=tuple(np.repeat(np.arange(len(width)), width).tolist()),
-        anchor=anchor_group(capacities),
-        name=name,
-        free_sizes=bool((capacities.lower != capacities.upper).any()),
-    )
+    def read(self, arrays):
+        """The states that `write` wrote."""
+        raise NotImplementedError

@@ -1,23 +1,14 @@
-"""Inverse temperatures: one lambda on the scale of the observations, and what it means for the two losses.
-
-The within-cluster loss of the observations splits into a fairlet part and a clustering part. With hubs it does so
-exactly, SSE = L_f + (mean size) L_c, so lambda_f = lambda and lambda_c = (mean size) lambda. Anchored fairlets measure
-D to a member instead of to the mean, twice as far (exactly for 1:1, on average for 1:t): lambda_f = lambda / 2. Two
-lambdas, each with its own conjugate step, would degenerate: fairlets of distant members have centres in one place.
-"""
+"""Inverse temperatures: what a user may ask for, and the choice of Holmes and Walker."""
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.special import gammaincinv
 
 from bayesfair._check import check_number, message
 from bayesfair.gibbs.losses import BregmanLoss
-from bayesfair.gibbs.target import InverseTemperatures, Target
 
-__all__ = ["Dispersion", "from_dispersion", "holmes_walker", "resolve_temperature"]
+__all__ = ["Dispersion", "holmes_walker", "resolve_temperature"]
 
 
 class Dispersion(NamedTuple):
@@ -25,42 +16,6 @@ class Dispersion(NamedTuple):
 
     shape: float = 0.0
     rate: float = 0.0
-
-
-def fairlet_factor(target: Target) -> float:
-    """lambda_f / lambda: 1 with hubs, 1/2 with anchors."""
-    return 1.0 if target.anchor is None else 0.5
-
-
-def from_dispersion(target: Target, inverse_dispersion) -> InverseTemperatures:
-    """(lambda_f, lambda_c) of one lambda = 1 / (2 sigma^2), sigma the within-cluster standard deviation."""
-    return InverseTemperatures(fairlet_factor(target) * inverse_dispersion, target.mean_size * inverse_dispersion)
-
-
-def total_loss(target: Target, fairlet_loss, clustering_loss):
-    """The loss of the observations, of which lambda is the inverse temperature."""
-    return fairlet_factor(target) * fairlet_loss + target.mean_size * clustering_loss
-
-
-def degrees(target: Target) -> float:
-    """Power of lambda in the normaliser of exp(-lambda loss), N d / h for a loss of degree h (Rigon et al. 2023).
-
-    Exact for homogeneous losses, to second order for the other Bregman divergences (see `BregmanLoss`). Either way it is
-    part of the target as lambda^(N d / h), which the conjugate step samples exactly.
-    """
-    return target.n_obs * target.x.shape[1] / target.loss.degree
-
-
-def draw_inverse_dispersion(key, target: Target, prior: Dispersion, fairlet_loss, clustering_loss):
-    """The conjugate step: lambda | B, C ~ Gamma(a + N d / h, rate b + loss)."""
-    rate = prior.rate + total_loss(target, fairlet_loss, clustering_loss)
-    return jax.random.gamma(key, prior.shape + degrees(target), dtype=target.x.dtype) / rate
-
-
-def log_prior(target: Target, prior: Dispersion, temperatures: InverseTemperatures):
-    """Log of everything in p(B, C, lambda) but the losses: (a + N d / h - 1) log lambda - b lambda."""
-    inverse_dispersion = temperatures.clustering / target.mean_size
-    return (prior.shape + degrees(target) - 1) * jnp.log(inverse_dispersion) - prior.rate * inverse_dispersion
 
 
 def holmes_walker(loss, X, labels) -> float:

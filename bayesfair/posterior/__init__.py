@@ -22,7 +22,7 @@ from bayesfair.posterior.partitions import (
 )
 from bayesfair.posterior.relabelling import relabel
 from bayesfair.posterior.saved import read_run, settings_of, small_groups
-from bayesfair.posterior.tree import build_tree
+from bayesfair.posterior.tree import build_tree, draws_of
 from bayesfair.posterior.verdict import Verdict, judge, of_all_chains, reading, warn_of_disagreement, worst_first
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "credible_ball",
     "dahl_partition",
     "diagnostic_vars",
+    "draws_of",
     "flat_labels",
     "group_names",
     "judge",

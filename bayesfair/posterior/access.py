@@ -6,7 +6,15 @@ import numpy as np
 
 from bayesfair._check import message
 
-__all__ = ["check_partition", "count_clusters", "flat_labels", "group_names", "observed_features", "variable"]
+__all__ = [
+    "check_partition",
+    "count_clusters",
+    "declared_scalars",
+    "flat_labels",
+    "group_names",
+    "observed_features",
+    "variable",
+]
 
 
 def variable(tree, group, name):
@@ -14,6 +22,12 @@ def variable(tree, group, name):
     if group not in getattr(tree, "children", {}) or name not in tree[group].data_vars:
         return None
     return tree[group][name]
+
+
+def declared_scalars(tree, group):
+    """The scalars (chain, draw) of `group` that say what they are, {name: DataArray} with attributes `kind` and `power`."""
+    present = group in getattr(tree, "children", {})
+    return {name: values for name, values in tree[group].data_vars.items() if "kind" in values.attrs} if present else {}
 
 
 def flat_labels(tree):

@@ -2,20 +2,12 @@
 
 import numpy as np
 
-from bayesfair.posterior.access import count_clusters, flat_labels, variable
+from bayesfair._draws import COMPARED
+from bayesfair.posterior.access import count_clusters, declared_scalars, flat_labels, variable
 from bayesfair.posterior.partitions import partition_distance, reference_partition
 
 __all__ = ["diagnostic_vars", "summarise", "summary"]
 
-_SCALARS = (
-    ("sample_stats", "lp"),
-    ("sample_stats", "fairlet_loss"),
-    ("sample_stats", "clustering_loss"),
-    ("posterior", "lambda_f"),
-    ("posterior", "lambda_c"),
-    ("sample_stats", "balance"),
-    ("sample_stats", "gap"),
-)
 _ROUNDING_STEPS = 16  # of float32 between sums of the same terms
 _PAIRS_SHOWN, _PAIRS_TRIED = 3, 200
 
@@ -23,7 +15,8 @@ _PAIRS_SHOWN, _PAIRS_TRIED = 3, 200
 def diagnostic_vars(tree, *, constant=False):
     """An xarray.Dataset of scalars (chain, draw) for R-hat, ESS and traces, in float64.
 
-    `lp`, the losses, the inverse temperatures, `balance`, `gap`; `cluster_size_1`, ... from the largest down;
+    Those that the sampler declares as quantities of the draw or parameters (`lp`, losses, inverse temperatures, `gap`), and
+    `balance`; `cluster_size_1`, ... from the largest down;
     `distance_to_reference`, the variation of information in bits from the partition that gives clusters their numbers;
     `together_i_j`, whether observations i and j share a cluster, for the most undecided of a fixed sample of pairs.
     None depends on the numbers of the clusters. Variables that never change are dropped, as they
@@ -35,11 +28,11 @@ def diagnostic_vars(tree, *, constant=False):
     flat = flat_labels(tree)
     derived = {**_sorted_sizes(flat, count_clusters(tree)), **_distance(tree, flat), **_pairs(flat)}
     shape = labels.shape[:2]
-    values = {name: variable(tree, group, name) for group, name in _SCALARS}
     columns = {
         name: (("chain", "draw"), _without_rounding(array.values))
-        for name, array in values.items()
-        if array is not None
+        for group in ("sample_stats", "posterior")
+        for name, array in declared_scalars(tree, group).items()
+        if array.attrs["kind"] in COMPARED
     }
     columns |= {name: (("chain", "draw"), array.reshape(shape).astype(float)) for name, array in derived.items()}
     kept = {name: column for name, column in columns.items() if constant or np.ptp(column[1]) > 0}

@@ -8,29 +8,39 @@ from scipy.sparse import csc_array
 
 from bayesfair import __version__
 from bayesfair._check import check_features, check_integer, check_same_length, message
+from bayesfair._draws import Draws, Statistic
 from bayesfair.fairness import cluster_balance, encode_groups
+from bayesfair.posterior.access import declared_scalars
 from bayesfair.posterior.contingency import company, tables_with
 from bayesfair.posterior.relabelling import align, apply_permutations, move_clusters, order_by_size
 from bayesfair.posterior.saved import plain
 
-__all__ = ["build_tree"]
+__all__ = ["build_tree", "draws_of"]
 
 _BLOCK_LABELS = 2_000_000  # whose centres are taken at a time: 32 MB
-_POSTERIOR = ("lambda_f", "lambda_c")
-_SAMPLE_STATS = (
-    *("lp", "fairlet_loss", "clustering_loss", "swap_rate", "reallocation_rate"),
-    *("gap", "diverging", "num_steps"),
-)
+_GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure": "sample_stats"}
+_BALANCE = Statistic("quantity")  # which the tree itself adds
 
 
 def build_tree(
-    draws, X, groups, *, settings, feature_names=None, obs_names=None, n_clusters, parameters=None, point="dahl"
+    draws: Draws,
+    X,
+    groups,
+    *,
+    settings,
+    feature_names=None,
+    obs_names=None,
+    n_clusters,
+    parameters=None,
+    log_likelihood=None,
+    point="dahl",
 ):
     """An xarray.DataTree of `draws`, relabelled to Dahl's partition of them.
 
-    posterior: `labels` (chain, draw, obs) in the smallest integer type, `lambda_f`, `lambda_c` (chain, draw),
-    `centers` (chain, draw, cluster, feature), the mean of the observations with that label (NaN for an empty cluster).
-    sample_stats: `lp`, `fairlet_loss`, `clustering_loss`, `balance`, `swap_rate`, `reallocation_rate` (chain, draw).
+    posterior: `labels` (chain, draw, obs) in the smallest integer type, `centers` (chain, draw, cluster, feature), the mean
+    of the observations with that label (NaN for an empty cluster), and the scalars that draws declare as parameters.
+    sample_stats: their other scalars, and `balance` where there are groups. What each scalar was declared as stands in its
+    attributes `kind` and `power`.
     observed_data: `X` (obs, feature). constant_data: `group` (obs) and `reference_labels` (obs), the partition that
     gives clusters their numbers, largest first. Attributes of the root: `settings` (JSON, by `saved.plain`), `n_clusters`,
     versions.
@@ -38,63 +48,65 @@ def build_tree(
     `parameters`: further posterior variables, {name: (dimensions after chain and draw, array)}; those whose first dimension
     is "cluster" follow their cluster. `point`: the partition called `reference_labels` is Dahl's draw, or, with "mode",
     every observation's most frequent label after relabelling, for labels that are independent given the parameters.
-    Where draws have `log_likelihood` (chain, draw, obs) it gets its group, for `az.loo`.
-
-    `draws` has those names as attributes; all but `labels` may be None. `groups` is anything that `encode_groups`
-    takes, or None.
+    `log_likelihood` (chain, draw, obs) gets its group, for `az.loo`. `groups` is anything that `encode_groups` takes, or
+    None.
     """
-    import arviz_base
-
     X, n_clusters = check_features(X), check_integer("n_clusters", n_clusters)
     labels = _check_labels(draws.labels, n_clusters)
     check_same_length("draws.labels", labels.shape[2], "X", len(X))
-    flat = labels.reshape(-1, len(X))
-    reference = _reference(flat, n_clusters)
-    permutations = align(flat, reference, n_clusters)
-    flat = apply_permutations(permutations, flat)
-    reference = reference if point == "dahl" else _most_frequent(flat, n_clusters)
-    shape = labels.shape[:2]
-    parameters = _moved(parameters or {}, permutations)
-    constant = {"reference_labels": reference}
-    stats = _present(draws, _SAMPLE_STATS)
+    groups = None if groups is None else encode_groups(groups, argument="groups")
     if groups is not None:
-        groups = encode_groups(groups, argument="groups")
         check_same_length("groups", len(groups.code), "X", len(X))
-        constant["group"] = groups.code
-        stats["balance"] = _balance(flat, groups, n_clusters).reshape(shape)
-    tree = arviz_base.from_dict(
-        {
-            "posterior": {
-                "labels": flat.reshape(labels.shape),
-                "centers": _centers(flat, X, n_clusters).reshape(*shape, n_clusters, -1),
-                **_present(draws, _POSTERIOR),
-                **{name: array for name, (_, array) in parameters.items()},
-            },
-            "sample_stats": stats,
-            "observed_data": {"X": X},
-            "constant_data": constant,
-            **_log_likelihood(draws),
-        },
-        dims={
-            **{name: list(dims) for name, (dims, _) in parameters.items()},
-            "x": ["obs"],
-            "labels": ["obs"],
-            "centers": ["cluster", "feature"],
-            "X": ["obs", "feature"],
-            "group": ["obs"],
-            "reference_labels": ["obs"],
-        },
-        coords={
-            "obs": _names(obs_names, len(X)),
-            "feature": _names(feature_names, X.shape[1]),
-            "cluster": np.arange(n_clusters),
-        },
-        attrs={"/": _root_attributes(settings, n_clusters)},
-        check_conventions=False,  # `lp` is ArviZ's own name, which its check does not know
-    )
+    labels, reference, permutations = _numbered(labels, n_clusters, point)
+    parameters = {**_own_parameters(labels, X, n_clusters), **_moved(parameters or {}, permutations)}
+    scalars, statistics = draws.scalars, draws.statistics
+    if groups is not None:
+        scalars = {**scalars, "balance": _balance(labels, groups, n_clusters)}
+        statistics = {**statistics, "balance": _BALANCE}
+    observed = {"X": (("obs", "feature"), X)}
+    if log_likelihood is not None:
+        observed["x"] = (("obs",), log_likelihood)
+    names = {"obs": _names(obs_names, len(X)), "feature": _names(feature_names, X.shape[1])}
+    coords = {**names, "cluster": np.arange(n_clusters)}
+    tree = _assembled(parameters, scalars, statistics, observed, _constant(reference, groups), coords)
+    tree.attrs.update(_root_attributes(settings, n_clusters))
     tree["constant_data"]["reference_labels"].attrs["point"] = point
     if groups is not None:
         tree["constant_data"]["group"].attrs["group_names"] = json.dumps(groups.names)
+    return tree
+
+
+def draws_of(tree) -> Draws:
+    """The draws that a tree was built from, clusters renumbered: `build_tree` gives the same tree for any numbering."""
+    scalars, statistics = {}, {}
+    for group in ("posterior", "sample_stats"):
+        for name, values in declared_scalars(tree, group).items():
+            if name != "balance":
+                scalars[name] = values.values
+                statistics[name] = Statistic(values.attrs["kind"], int(values.attrs["power"]))
+    return Draws(tree["posterior"]["labels"].values, scalars, statistics)
+
+
+def _assembled(parameters, scalars, statistics, observed, constant, coords):
+    """The tree of variables {name: (dimensions after chain and draw, array)}, scalars with what they are declared as."""
+    import arviz_base
+
+    groups = {"posterior": {name: array for name, (_, array) in parameters.items()}, "sample_stats": {}}
+    for name, values in scalars.items():
+        groups[_GROUP_OF_KIND[statistics[name].kind]][name] = np.asarray(values)
+    dims = {**parameters, **observed, **constant}
+    groups["observed_data"] = {"X": observed["X"][1]}
+    groups["constant_data"] = {name: array for name, (_, array) in constant.items()}
+    if "x" in observed:
+        groups["log_likelihood"] = {"x": observed["x"][1]}
+    tree = arviz_base.from_dict(
+        groups,
+        dims={name: list(axes) for name, (axes, _) in dims.items()},
+        coords=coords,
+        check_conventions=False,  # `lp` is ArviZ's own name, which its check does not know
+    )
+    for name in scalars:
+        tree[_GROUP_OF_KIND[statistics[name].kind]][name].attrs.update(statistics[name]._asdict())
     return tree
 
 
@@ -109,11 +121,16 @@ def _check_labels(labels, n_clusters):
     return labels.astype(np.min_scalar_type(-n_clusters))
 
 
-def _reference(flat, n_clusters):
-    """Dahl's partition of the draws (draws, obs), clusters numbered by size so that runs can be compared."""
+def _numbered(labels, n_clusters, point):
+    """(labels (chain, draw, obs) with clusters numbered as in the reference partition, that partition, permutations)."""
+    flat = labels.reshape(-1, labels.shape[2])
     candidates = company(flat, n_clusters)
     best = flat[candidates.draw[np.argmin(candidates.least_squares)]]
-    return order_by_size(best, n_clusters).astype(flat.dtype)
+    reference = order_by_size(best, n_clusters).astype(flat.dtype)  # by size, so that runs can be compared
+    permutations = align(flat, reference, n_clusters)
+    flat = apply_permutations(permutations, flat)
+    reference = reference if point == "dahl" else _most_frequent(flat, n_clusters)
+    return flat.reshape(labels.shape), reference, permutations
 
 
 def _most_frequent(flat, n_clusters):
@@ -131,6 +148,13 @@ def _most_frequent(flat, n_clusters):
     return labels.astype(flat.dtype)
 
 
+def _own_parameters(labels, X, n_clusters):
+    """What every tree has in its posterior: labels, and the means of their clusters."""
+    flat = labels.reshape(-1, labels.shape[2])
+    centers = _centers(flat, X, n_clusters).reshape(*labels.shape[:2], n_clusters, -1)
+    return {"labels": (("obs",), labels), "centers": (("cluster", "feature"), centers)}
+
+
 def _moved(parameters, permutations):
     return {
         name: (dims, move_clusters(values, permutations) if dims[:1] == ("cluster",) else values)
@@ -138,15 +162,16 @@ def _moved(parameters, permutations):
     }
 
 
-def _log_likelihood(draws):
-    values = getattr(draws, "log_likelihood", None)
-    return {} if values is None else {"log_likelihood": {"x": values}}
+def _constant(reference, groups):
+    constant = {"reference_labels": (("obs",), reference)}
+    return constant if groups is None else {**constant, "group": (("obs",), groups.code)}
 
 
-def _balance(flat, groups, n_clusters):
-    """`bayesfair.fairness.balance` of every draw (draws,), from one pass over their tables with the groups."""
+def _balance(labels, groups, n_clusters):
+    """`bayesfair.fairness.balance` of every draw (chain, draw), from one pass over their tables with the groups."""
+    flat = labels.reshape(-1, labels.shape[2])
     masses = tables_with(flat, groups.code, len(groups.names), n_clusters).transpose(0, 2, 1)
-    return np.nanmin(cluster_balance(masses), axis=-1)
+    return np.nanmin(cluster_balance(masses), axis=-1).reshape(labels.shape[:2])
 
 
 def _centers(flat, X, n_clusters):
@@ -165,11 +190,6 @@ def _membership(draws, n_clusters):
     cluster = (np.arange(num_draws)[:, None] * n_clusters + draws).T.ravel()  # observation by observation
     starts = num_draws * np.arange(num_obs + 1)
     return csc_array((np.ones(cluster.size), cluster, starts), shape=(num_draws * n_clusters, num_obs))
-
-
-def _present(draws, names):
-    values = {name: getattr(draws, name, None) for name in names}
-    return {name: np.asarray(value) for name, value in values.items() if value is not None}
 
 
 def _names(names, length):

@@ -16,7 +16,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import bayesfair as bf
 from bayesfair import gibbs
 from bayesfair.estimators import GibbsFairClustering
-from bayesfair.estimators.gibbs_fair_clustering import _draws_of
 from bayesfair.gibbs import DissimilarityLoss
 from bayesfair.posterior.saved import plain, restored
 
@@ -450,4 +449,4 @@ def test_a_posterior_without_density_has_no_map_and_all_else(data, tmp_path):
     np.testing.assert_array_equal(loaded.misclassification_probability_, est.misclassification_probability_)
     assert bf.plots.trace(loaded.posterior_).shape[1] == 2
     bf.report(loaded.posterior_, tmp_path / "report.html")
-    assert _draws_of(loaded.posterior_).lp is None
+    assert "lp" not in bf.posterior.draws_of(loaded.posterior_).scalars

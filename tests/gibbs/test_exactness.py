@@ -25,12 +25,10 @@ from exact import (
     with_rest,
 )
 
-from bayesfair.gibbs import blocked, collapsed, loop, swaps
-from bayesfair.gibbs.losses import cluster_means
-from bayesfair.gibbs.matchings import near_pairing, reflection
-from bayesfair.gibbs.sampler import log_round_ratio
-from bayesfair.gibbs.swaps import Pairing
-from bayesfair.gibbs.target import InverseTemperatures
+from bayesfair.gibbs.losses import Units, cluster_means
+from bayesfair.gibbs.moves import blocked, collapsed, independent_blocks, swaps, swaps_in_turn
+from bayesfair.gibbs.moves.matchings import Pairing, draw_slots, near_pairing, phantom_slots, reflection
+from bayesfair.gibbs.states import InverseTemperatures
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -46,8 +44,8 @@ PAIRS += [("unequal", "kl"), ("unequal hubs, one lacks a group", "manhattan"), (
 
 
 def units_of(t, s):
-    target, (members, cluster) = t.target, t.allocation(s)
-    return target.units(target.rows(members), cluster)
+    state = t.state(s)
+    return t.target.units(t.target.fairlets(state.members), state.cluster)
 
 
 # The target itself
@@ -57,7 +55,7 @@ def units_of(t, s):
 @pytest.mark.parametrize("case", CASES)
 def test_losses_agree_with_the_double_loop(case, loss):
     t = tiny(case, loss)
-    fairlet, clustering = all_states(t, t.target.losses)
+    fairlet, clustering = all_states(t, lambda state: t.target.losses(t.target.open(state)))
     expected = naive_losses(t, loss)
     # Centring changes no loss: the oracle sees the data as they came.
     np.testing.assert_allclose(fairlet, expected[0], atol=1e-10)
@@ -80,8 +78,8 @@ def collapsed_matrix(t, temperature, unit_law=collapsed.unit_law):
     P = np.eye(n_states)
     for i in range(target.n_fairlets):
 
-        def law(allocation, i=i):
-            units = target.units(target.rows(allocation.members), allocation.cluster)
+        def law(state, i=i):
+            units = target.units(target.fairlets(state.members), state.cluster)
             unit = i, units.center[i], units.weight[i]
             stats = target.loss.remove(target.loss.start(units, target.n_clusters), *unit, units.cluster[i])
             count = jnp.zeros(target.n_clusters, int).at[units.cluster].add(1)
@@ -148,7 +146,7 @@ def test_normaliser_is_the_integral_it_claims_to_be(loss):
     rng = np.random.default_rng(3)
     kind = tiny("1:1", loss).target.loss
     u, w, temperature = rng.uniform(0.2, 0.8, (5, 1)), rng.uniform(0.5, 2, 5), 1.3
-    units = blocked.Units(jnp.asarray(u), jnp.asarray(w), jnp.zeros(5, int))
+    units = Units(jnp.asarray(u), jnp.asarray(w), jnp.zeros(5, int))
     value = float(kind.cluster_losses(units, 1)[0])
     log_g = float(kind.log_normalizer(temperature, cluster_means(units, 1))[0])
     measure = {
@@ -172,7 +170,7 @@ def test_centers_are_drawn_from_the_law_of_the_augmentation(loss):
     from scipy.stats import kstest
 
     kind = tiny("1:1", loss).target.loss
-    means = blocked.cluster_means(blocked.Units(jnp.full((1, 1), 0.4), jnp.full(1, 2.5), jnp.zeros(1, int)), 1)
+    means = cluster_means(Units(jnp.full((1, 1), 0.4), jnp.full(1, 2.5), jnp.zeros(1, int)), 1)
     keys = jax.random.split(jax.random.PRNGKey(1), 4000)
     drawn = np.asarray(jax.vmap(lambda key: kind.draw_centers(key, 1.3, means))(keys))[:, 0, 0]
     power = {"kmeans": 0.0, "kl": -0.5, "itakura-saito": -1.0, "binary": -0.5}[loss]
@@ -196,8 +194,8 @@ def blocked_matrix(t, temperature, centers, block, log_block_ratio=blocked.log_b
     target = t.target
     choices = list(product(range(target.n_clusters), repeat=len(block)))
 
-    def law(allocation):
-        units = target.units(target.rows(allocation.members), allocation.cluster)
+    def law(state):
+        units = target.units(target.fairlets(state.members), state.cluster)
         log_proposal = jax.nn.log_softmax(blocked.proposal_logits(target, units, centers, temperature))
 
         def one(choice):
@@ -251,15 +249,15 @@ def test_blocked_check_catches_planted_bugs():
     assert invariance_error(pi, bug) > CAUGHT
 
 
-def independence_matrix(t, temperature, block, log_ratio=blocked.log_independence_ratio):
+def independence_matrix(t, temperature, block, log_ratio=independent_blocks.log_independence_ratio):
     target = t.target
     choices = list(product(range(target.n_clusters), repeat=len(block)))
     block_ = jnp.array(block)
 
-    def law(allocation):
-        units = target.units(target.rows(allocation.members), allocation.cluster)
-        rest = blocked.take_out(target, target.loss.start(units, target.n_clusters), units, block_)
-        logits = blocked.independent_logits(target, rest, units, block_, temperature)
+    def law(state):
+        units = target.units(target.fairlets(state.members), state.cluster)
+        rest = independent_blocks.take_out(target, target.loss.start(units, target.n_clusters), units, block_)
+        logits = independent_blocks.independent_logits(target, rest, units, block_, temperature)
 
         def one(choice):
             ratio = log_ratio(target, rest, units, block_, choice, logits, temperature)
@@ -282,7 +280,8 @@ def test_independent_blocks_check_catches_a_missing_proposal_ratio():
     t = tiny("floor/ceil", "manhattan")
 
     def target_ratio_only(target, rest, units, block, proposed, logits, temperature):
-        return blocked.log_independence_ratio(target, rest, units, block, proposed, jnp.zeros_like(logits), temperature)
+        zero = jnp.zeros_like(logits)
+        return independent_blocks.log_independence_ratio(target, rest, units, block, proposed, zero, temperature)
 
     P = independence_matrix(t, TEMPERATURES.clustering, (0, 1), target_ratio_only)
     assert invariance_error(joint(t, "manhattan"), P) > CAUGHT
@@ -291,31 +290,31 @@ def test_independent_blocks_check_catches_a_missing_proposal_ratio():
 # Swaps
 
 
-def swap_matrix(t, temperatures, centers, pairings, round_ratio=log_round_ratio):
-    """Mixture over equally likely pairings; `pairings(rows)` gives (choices, fairlets) arrays of partners and slots."""
+def swap_matrix(t, temperatures, centers, pairings, round_ratio=None):
+    """Mixture over equally likely pairings; `pairings(fairlets)` gives (choices, fairlets) arrays of partners and slots."""
     target, own = t.target, np.arange(t.target.n_fairlets)
+    round_ratio = round_ratio or target.log_round_ratio
 
-    def law(allocation):
-        rows = target.rows(allocation.members)
-        energy = swaps.energies(target, rows, allocation.cluster, temperatures, centers)
+    def law(state):
+        now = t.opened(state, temperatures, centers)
 
         def one(pairing):
-            proposal, _ = swaps.propose(target, rows, energy, allocation.cluster, temperatures, centers, pairing)
+            proposal = swaps.propose(target, now, pairing, target.swap_energies)
 
             def outcome(accepts):  # a bit for every fairlet; the pair listens to its first one
                 accepted = proposal.moves & accepts[jnp.minimum(own, pairing.partner)]
-                after = swaps.keep(accepted, proposal.rows, rows)
+                after = now._replace(fairlets=swaps.keep(accepted, proposal.fairlets, now.fairlets))
                 chance = jnp.exp(jnp.minimum(proposal.log_ratio, 0.0))
                 each = jnp.where(accepts, chance, 1 - chance)
                 first = proposal.moves & (own < pairing.partner)
                 probability = jnp.where(first, each, 1.0).prod()
                 heard = (first | ~accepts).all()  # bits that nobody listens to are False: every outcome counts once
-                ratio = round_ratio(target, rows, after, allocation.cluster, temperatures, centers)
-                return after.members, jnp.where(heard, probability, 0.0) * jnp.exp(jnp.minimum(ratio, 0.0))
+                ratio = round_ratio(now, after)
+                return after.fairlets.members, jnp.where(heard, probability, 0.0) * jnp.exp(jnp.minimum(ratio, 0.0))
 
             return jax.vmap(outcome)(jnp.array(list(product([False, True], repeat=len(own)))))
 
-        choices = pairings(rows)
+        choices = pairings(now.fairlets)
         members, probabilities = jax.vmap(one)(choices)
         return members, probabilities / choices.partner.shape[0]
 
@@ -344,10 +343,10 @@ def uniform_slots(t, partners, exchange=False, capacity=None):
     ]
     partner, slot, group_index = (jnp.asarray(np.array(column)) for column in zip(*choices))
 
-    def pairings(rows):
+    def pairings(fairlets):
         if not exchange:
             return Pairing(partner, slot)
-        offered = jax.vmap(lambda g, s: swaps.phantom_slots(target, g, rows, s))(group_index, slot)
+        offered = jax.vmap(lambda g, s: phantom_slots(target, g, fairlets, s))(group_index, slot)
         return Pairing(partner, offered)
 
     return pairings
@@ -362,7 +361,7 @@ def test_slots_are_offered_uniformly_up_to_the_capacity_of_each_fairlet(case):
     group = t.target.slot_group[t.target.swap_slots[-1]]
     slots = np.flatnonzero(np.array(t.target.slot_group) == group)
     keys = jax.random.split(jax.random.PRNGKey(0), 2000)
-    drawn = np.asarray(jax.vmap(lambda key: swaps.draw_slots(key, t.target, group))(keys))
+    drawn = np.asarray(jax.vmap(lambda key: draw_slots(key, t.target, group))(keys))
     for offered, capacity in zip(drawn.T, t.capacities.upper[:, group]):
         count = (offered[:, None] == slots).sum(0)
         expected = np.zeros(len(slots))
@@ -412,8 +411,8 @@ def test_near_swaps_of_observations_are_exact(case):
     for seed in range(6):
         priority = jnp.asarray(np.random.default_rng(seed).random(len(t.X)))
 
-        def pairings(rows, priority=priority):
-            pairing = near_pairing(priority, t.target, rows, t.target.matchings[0])
+        def pairings(fairlets, priority=priority):
+            pairing = near_pairing(priority, t.target, fairlets, t.target.matchings[0])
             return Pairing(pairing.partner[None], pairing.slot[None])
 
         P = swap_matrix(t, TEMPERATURES, centers, pairings)
@@ -448,12 +447,12 @@ def test_swaps_that_break_a_fixed_composition_are_caught(case, monkeypatch):
     wide = uniform_slots(t, reflections(t), capacity=width)
     pi = naive_augmented(t, "kmeans", centers)
     assert invariance_error(pi, swap_matrix(t, TEMPERATURES, centers, wide)) < TOLERANCE
-    monkeypatch.setattr(swaps, "fits", lambda target, rows, slot: jnp.ones(len(rows.members), bool))
+    monkeypatch.setattr(swaps, "fits", lambda target, fairlets, slot: jnp.ones(len(fairlets.members), bool))
     with pytest.raises(KeyError):  # a state outside the support
         swap_matrix(t, TEMPERATURES, centers, wide)
 
 
-def loop_matrix(t, temperatures, ratio=loop.log_swap_ratio):
+def loop_matrix(t, temperatures, ratio=swaps_in_turn.log_swap_ratio):
     """The sequential kernel: a random pair of fairlets, random slots of a random group."""
     target = t.target
     group_of = np.array(target.slot_group)
@@ -468,16 +467,17 @@ def loop_matrix(t, temperatures, ratio=loop.log_swap_ratio):
     fairlets = jnp.array([pair for pair, _ in choices])
     slots = jnp.array([pair for _, pair in choices])
 
-    def law(allocation):
-        rows, cluster = target.rows(allocation.members), allocation.cluster
-        stats = target.loss.start(target.units(rows, cluster), target.n_clusters)
+    def law(state):
+        now = t.opened(state, temperatures)
+        stats = target.loss.start(target.units(now.fairlets, now.cluster), target.n_clusters)
 
         def one(pair_fairlets, pair_slots):
-            pair = loop.Pair(pair_fairlets, pair_slots)
-            two, clusters = jax.tree.map(lambda part: part[pair_fairlets], rows), cluster[pair_fairlets]
-            rest = loop._without(target, stats, two, clusters, pair_fairlets)
-            log_ratio, swapped = ratio(target, rest, two, clusters, temperatures, pair)
-            after = jax.tree.map(lambda all_, part: all_.at[pair_fairlets].set(part), rows, swapped)
+            pair = swaps_in_turn.Pair(pair_fairlets, pair_slots)
+            two = jax.tree.map(lambda part: part[pair_fairlets], now.fairlets)
+            two = now._replace(fairlets=two, cluster=now.cluster[pair_fairlets])
+            rest = swaps_in_turn.without(target, stats, two, pair_fairlets)
+            log_ratio, swapped = ratio(target, rest, two, pair)
+            after = jax.tree.map(lambda all_, part: all_.at[pair_fairlets].set(part), now.fairlets, swapped)
             return after.members, jnp.exp(jnp.minimum(log_ratio, 0.0)) / len(choices)
 
         return jax.vmap(one)(fairlets, slots)

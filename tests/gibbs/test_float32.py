@@ -10,8 +10,8 @@ import pytest
 from jax.scipy.special import gammaln, xlogy
 
 from bayesfair.gibbs import BinaryLoss, ItakuraSaitoLoss, KMeansLoss, PoissonLoss
-from bayesfair.gibbs.collapsed import draw_cluster
 from bayesfair.gibbs.losses import ClusterMeans
+from bayesfair.gibbs.moves.collapsed import draw_cluster
 
 TEMPERATURE = np.float32(0.75)
 RATES = np.geomspace(1e-2, 1e8, 61)  # lambda W

@@ -1,49 +1,41 @@
 """The whole sampler against enumeration, and what a run promises: repeatable, resumable, every cluster used."""
 
-from collections import Counter
-
 import jax
 import numpy as np
 import pytest
-from exact import CASES, TEMPERATURES, joint, naive_losses, normalise, tiny
+from exact import (
+    CASES,
+    NOISE,
+    TEMPERATURES,
+    distance_to,
+    joint,
+    label_law,
+    naive_losses,
+    normalise,
+    settings,
+    tiny,
+)
 
-from bayesfair.gibbs import Dispersion, concatenate
+from bayesfair.gibbs import Dispersion, Repeat, concatenate
+from bayesfair.gibbs.moves.collapsed import CollapsedReallocation
+from bayesfair.gibbs.moves.swaps_in_turn import SwapsInTurn
 from bayesfair.gibbs.run import Run, chain_keys, draw
-from bayesfair.gibbs.sampler import ChainState, choose_schedule, sweep
-from bayesfair.gibbs.start import start_states
-from bayesfair.gibbs.target import InverseTemperatures
-from bayesfair.gibbs.temperature import degrees, total_loss
+from bayesfair.gibbs.states import InverseTemperatures
+from bayesfair.gibbs.sweep import sweep
+from bayesfair.gibbs.targets.fairlets import Losses
+from bayesfair.gibbs.targets.starts import stacked_states
+
+IN_TURN = SwapsInTurn(), Repeat((CollapsedReallocation(),))
 
 
-def start(t, num_chains=2, prior=None, seed=0, **choices):
-    schedule = choose_schedule(t.target, prior=prior, **choices)
-    states = start_states(t.target, t.members[0], t.clusters[[0] * num_chains], TEMPERATURES)
-    return Run(chain_keys(seed, num_chains), 0, states, schedule)
-
-
-def label_law(t, pi):
-    labels = np.take_along_axis(t.clusters, t.fairlets, 1)
-    law = Counter()
-    for row, probability in zip(labels, pi):
-        law[tuple(row.tolist())] += probability
-    return law
-
-
-def distance_to(law, draws):
-    """Total variation between drawn labels and their law."""
-    drawn = Counter(map(tuple, draws.labels.reshape(-1, draws.labels.shape[2]).tolist()))
-    total = sum(drawn.values())
-    return 0.5 * sum(abs(drawn[row] / total - law[row]) for row in set(drawn) | set(law))
+def start(t, num_chains=2, seed=0, moves=None, **choices):
+    states = stacked_states(t.target, t.members[0], t.clusters[[0] * num_chains], TEMPERATURES)
+    return Run(chain_keys(seed, num_chains), 0, states, moves or t.target.moves(settings(t, **choices)))
 
 
 def marginal_over_dispersion(t, loss):
     """p(B, C) with lambda integrated out of lambda^(Nd/h - 1) exp(-lambda total loss): total^(-Nd/h)."""
-    return normalise(-degrees(t.target) * np.log(total_loss(t.target, *naive_losses(t, loss))))
-
-
-# 2 chains x 20,000 draws on at most 60 labellings: independent draws stay below 0.02 but for one run in a thousand, and
-# these kernels forget within a few sweeps.
-NOISE = 0.03
+    return normalise(-t.target.degrees * np.log(t.target.total_loss(Losses(*naive_losses(t, loss)))))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +47,7 @@ NOISE = 0.03
         ("two-member hubs", "kmeans", {}),
         ("1:1", "manhattan", {}),
         ("floor/ceil", "manhattan", {"reallocation": "blocked"}),
-        ("1:1", "kmeans", {"swaps": "sequential"}),
+        ("1:1", "kmeans", {"moves": IN_TURN}),
         ("unequal", "kmeans", {}),
         ("unequal, one alone", "kmeans", {"reallocation": "blocked"}),
         ("unequal hubs, one lacks a group", "kmeans", {}),
@@ -75,7 +67,7 @@ def test_every_draw_has_the_composition_it_was_given(case, loss):
     run, seen = start(t), set()
     for _ in range(100):
         run, _ = draw(run, t.target, 1, thinning=3)
-        for members in np.asarray(run.states.allocation.members):
+        for members in np.asarray(run.states.members):
             held = [[(t.code[row[row < len(t.X)]] == g).sum() for g in range(2)] for row in members]
             np.testing.assert_array_equal(held, CASES[case][1])
             assert len(set(members[members < len(t.X)].tolist())) == len(t.X)
@@ -84,14 +76,14 @@ def test_every_draw_has_the_composition_it_was_given(case, loss):
 
 
 def test_sampled_dispersion_agrees_with_enumeration():
-    t = tiny("floor/ceil", dtype=np.float32)
-    _, draws = draw(start(t, prior=Dispersion()), t.target, 20_000)
+    t = tiny("floor/ceil", dtype=np.float32, prior=Dispersion())
+    _, draws = draw(start(t), t.target, 20_000)
     law = label_law(t, marginal_over_dispersion(t, "kmeans"))
     assert distance_to(law, draws) < NOISE
     assert distance_to(label_law(t, joint(t, "kmeans")), draws) > 2 * NOISE  # the fixed pair is another law
-    loss = total_loss(t.target, draws.fairlet_loss, draws.clustering_loss)
-    inverse_dispersion = draws.lambda_c / t.target.mean_size
-    np.testing.assert_allclose((inverse_dispersion * loss).mean(), degrees(t.target), rtol=0.02)
+    loss = t.target.total_loss(Losses(draws.scalars["fairlet_loss"], draws.scalars["clustering_loss"]))
+    inverse_dispersion = draws.scalars["lambda_c"] / t.target.mean_size
+    np.testing.assert_allclose((inverse_dispersion * loss).mean(), t.target.degrees, rtol=0.02)
 
 
 def test_the_cut_is_another_target_and_is_approached_by_inner_steps():
@@ -109,7 +101,7 @@ def test_the_cut_is_another_target_and_is_approached_by_inner_steps():
 def test_optimal_keeps_the_decomposition():
     t = tiny("1:2", name="optimal", dtype=np.float32)
     run, draws = draw(start(t), t.target, 20_000)
-    np.testing.assert_array_equal(run.states.allocation.members, np.stack([t.members[0]] * 2))
+    np.testing.assert_array_equal(run.states.members, np.stack([t.members[0]] * 2))
     here = (t.fairlets == t.fairlets[0]).all(1)
     pi = normalise(-TEMPERATURES.clustering * naive_losses(t, "kmeans")[1])
     assert distance_to(label_law(t, np.where(here, pi, 0) / pi[here].sum()), draws) < NOISE
@@ -124,13 +116,15 @@ def test_a_wrong_temperature_is_caught():
 
 
 def test_two_short_runs_are_one_long_run():
-    t = tiny("floor/ceil", dtype=np.float32)
-    _, whole = draw(start(t, prior=Dispersion()), t.target, 150, thinning=2)
-    run, first = draw(start(t, prior=Dispersion()), t.target, 63, thinning=2)
+    t = tiny("floor/ceil", dtype=np.float32, prior=Dispersion())
+    _, whole = draw(start(t), t.target, 150, thinning=2)
+    run, first = draw(start(t), t.target, 63, thinning=2)
     _, second = draw(run, t.target, 87, thinning=2)
-    for name in whole._fields:
-        both = np.concatenate([getattr(first, name), getattr(second, name)], axis=1)
-        np.testing.assert_array_equal(both, getattr(whole, name), err_msg=name)
+    both = concatenate([first, second])
+    np.testing.assert_array_equal(both.labels, whole.labels)
+    assert list(both.scalars) == list(whole.scalars) == list(whole.statistics)
+    for name, values in whole.scalars.items():
+        np.testing.assert_array_equal(both.scalars[name], values, err_msg=name)
 
 
 def test_seeds_make_runs():
@@ -143,25 +137,25 @@ def test_seeds_make_runs():
 @pytest.mark.parametrize("name", ["joint", "optimal"])
 def test_reported_losses_are_those_of_the_state(name):
     t = tiny("floor/ceil", name=name, dtype=np.float32)
-    state = ChainState(t.allocation(3), InverseTemperatures(*map(np.float32, TEMPERATURES)))
-    new, info = sweep(jax.random.PRNGKey(0), t.target, state, choose_schedule(t.target))
-    s = t.state_of(new.allocation.members, new.allocation.cluster)
+    state = t.state(3)._replace(temperatures=InverseTemperatures(*map(np.float32, TEMPERATURES)))
+    new, told = sweep(jax.random.PRNGKey(0), t.target, state, t.target.moves(settings(t)))
+    s = t.state_of(new.members, new.cluster)
     fairlet, clustering = naive_losses(t, "kmeans")
-    np.testing.assert_allclose([info.fairlet_loss, info.clustering_loss], [fairlet[s], clustering[s]], rtol=1e-5)
+    np.testing.assert_allclose([told["fairlet_loss"], told["clustering_loss"]], [fairlet[s], clustering[s]], rtol=1e-5)
     lp = -TEMPERATURES.fairlet * fairlet[s] - TEMPERATURES.clustering * clustering[s]
-    np.testing.assert_allclose(info.lp, lp, rtol=1e-5)
+    np.testing.assert_allclose(told["lp"], lp, rtol=1e-5)
 
 
 @pytest.mark.parametrize("prior", [None, Dispersion()])
 def test_no_density_is_reported_under_the_cut(prior):
     """lp of the joint target would name another most probable clustering: p(B) is not divided by what depends on it."""
-    t = tiny("1:2", name="cut", dtype=np.float32)
-    run, first = draw(start(t, prior=prior), t.target, 40)
+    t = tiny("1:2", name="cut", dtype=np.float32, prior=prior)
+    run, first = draw(start(t), t.target, 40)
     _, second = draw(run, t.target, 23)
     whole = concatenate([first, second])
-    assert first.lp is second.lp is whole.lp is None
-    assert not t.target.has_density
-    assert whole.fairlet_loss.shape == whole.swap_rate.shape == (2, 63)
+    assert "lp" not in whole.scalars
+    assert t.target.log_density(None, None) is None
+    assert whole.scalars["fairlet_loss"].shape == whole.scalars["swap_rate"].shape == (2, 63)
     given_B = np.exp(-TEMPERATURES.clustering * naive_losses(t, "kmeans")[1])
     normaliser = (t.fairlets[:, None] == t.fairlets).all(-1) @ given_B
     assert np.ptp(normaliser) > 0.1 * normaliser.max()  # so the joint density would rank decompositions wrongly
@@ -184,7 +178,7 @@ def test_an_interrupt_keeps_what_was_drawn(monkeypatch):
     with pytest.warns(RuntimeWarning, match=r"kept the \d+ of 100 draws"):
         run, kept = draw(start(t), t.target, 100)
     monkeypatch.undo()
-    n_kept = kept.lp.shape[1]
+    n_kept = kept.labels.shape[1]
     assert 0 < n_kept < 100
     _, rest = draw(run, t.target, 100 - n_kept)
     np.testing.assert_array_equal(np.concatenate([kept.labels, rest.labels], 1), whole.labels)

@@ -1,8 +1,8 @@
 import matplotlib
 import pytest
+from draws import KINDS, draws_of
 
 import bayesfair as bf
-from bayesfair.gibbs import Draws
 
 
 @pytest.fixture(autouse=True)
@@ -29,11 +29,11 @@ def make_tree():
         unsure = rng.random(n_obs) < 0.2
         moved = (rng.random((2, 25, n_obs)) < 0.4) & unsure
         labels = np.where(moved, (truth + 1) % n_clusters, truth).astype(np.int8)
-        scalars = [rng.normal(size=(2, 25)) for _ in Draws._fields[1:]]
+        scalars = {name: rng.normal(size=(2, 25)) for name in ("lp", *KINDS)}
         groups = rng.integers(n_groups, size=n_obs)
         names = [f"f{j}" for j in range(dim)]
         return bf.posterior.build_tree(
-            Draws(labels, *scalars), X, groups, settings={}, feature_names=names, n_clusters=n_clusters
+            draws_of(labels, **scalars), X, groups, settings={}, feature_names=names, n_clusters=n_clusters
         )
 
     return make

@@ -6,12 +6,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import arviz as az
 import numpy as np
 import pytest
 import xarray as xr
+from draws import draws_of
 
 from bayesfair.posterior import build_tree, check_destination, files, read_tree, write_tree
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 def saved(tmp_path):
     """A tree with groups, density and a sampler's state, and the file it was written to."""
     rng = np.random.default_rng(1)
-    draws = SimpleNamespace(labels=rng.integers(3, size=(2, 40, 8)).astype(np.int8), lp=rng.normal(size=(2, 40)))
+    draws = draws_of(rng.integers(3, size=(2, 40, 8)).astype(np.int8), lp=rng.normal(size=(2, 40)))
     tree = build_tree(draws, rng.normal(size=(8, 2)), list("abcabcab"), settings={"loss": "kmeans"}, n_clusters=3)
     state = {"key": ("word", np.array([1, 2**32 - 1], np.uint32)), "step": 7, "flag": ("word", np.array([True, False]))}
     tree["sampler_state"] = xr.DataTree(xr.Dataset(state))
@@ -180,11 +180,11 @@ def test_a_failed_write_leaves_the_old_file_alone(saved, monkeypatch):
 FULL_DISK = """
 import resource, sys
 import numpy as np
-from types import SimpleNamespace
+from bayesfair.gibbs import Draws
 from bayesfair.posterior import build_tree, read_tree, write_tree
 rng = np.random.default_rng(0)
 labels = rng.integers(2, size=(2, 500, 400)).astype(np.int8)
-tree = build_tree(SimpleNamespace(labels=labels), rng.normal(size=(400, 2)), None, settings={}, n_clusters=2)
+tree = build_tree(Draws(labels, {}, {}), rng.normal(size=(400, 2)), None, settings={}, n_clusters=2)
 write_tree(tree.isel(draw=slice(9)), sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, resource.RLIM_INFINITY))
 try:

@@ -1,10 +1,10 @@
 """Every summary against its definition, by enumeration and double loops on a few points."""
 
 from itertools import product
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from draws import draws_of
 
 import bayesfair as bf
 from bayesfair.posterior import (
@@ -28,10 +28,10 @@ from bayesfair.posterior.tree import _most_frequent
 N_OBS, N_CLUSTERS = 9, 3
 
 
-def draws_of(labels, seed=0):
+def some_draws(labels, seed=0):
     rng = np.random.default_rng(seed)
     names = ("lambda_f", "lambda_c", "lp", "fairlet_loss", "clustering_loss", "swap_rate", "reallocation_rate")
-    return SimpleNamespace(labels=labels, **{name: rng.normal(size=labels.shape[:2]) for name in names})
+    return draws_of(labels, **{name: rng.normal(size=labels.shape[:2]) for name in names})
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def labels():
 def tree(labels):
     X = np.random.default_rng(2).normal(size=(N_OBS, 2))
     groups = ["a", "b", "a", "b", "a", "b", "a", "b", "a"]
-    return build_tree(draws_of(labels), X, groups, settings={}, n_clusters=N_CLUSTERS)
+    return build_tree(some_draws(labels), X, groups, settings={}, n_clusters=N_CLUSTERS)
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +194,7 @@ def test_trees_do_not_depend_on_numbering(tree, labels):
     rng = np.random.default_rng(9)
     other = np.stack([[rng.permutation(N_CLUSTERS)[draw] for draw in chain] for chain in labels]).astype(np.int8)
     groups = tree["constant_data"]["group"].values
-    again = build_tree(draws_of(other), tree["observed_data"]["X"].values, groups, settings={}, n_clusters=3)
+    again = build_tree(some_draws(other), tree["observed_data"]["X"].values, groups, settings={}, n_clusters=3)
     for name in ("labels", "centers"):
         np.testing.assert_array_equal(again["posterior"][name], tree["posterior"][name])
 
@@ -257,7 +257,7 @@ def test_rounding_of_float32_sums_is_no_disagreement(tree):
 
 def test_constants_and_single_draws_do_not_break_the_summary():
     labels = np.tile(np.array([0, 1, 0, 1], np.int8), (1, 1, 1))
-    tree = build_tree(draws_of(labels), np.eye(4), ["a", "a", "b", "b"], settings={}, n_clusters=2)
+    tree = build_tree(some_draws(labels), np.eye(4), ["a", "a", "b", "b"], settings={}, n_clusters=2)
     assert "balance" not in diagnostic_vars(tree)  # constant
     assert np.isfinite(summary(tree)["mean"]).all()
     np.testing.assert_array_equal(misclassification_probability(tree), 0)
@@ -268,6 +268,6 @@ def test_many_draws_are_thinned_in_time_and_none_need_an_n_by_n_matrix():
     n_obs = 30_000  # N x N in float32 would be 3.6 GB
     labels = rng.integers(4, size=(2, 30, n_obs)).astype(np.int8)
     tree = build_tree(
-        draws_of(labels), rng.normal(size=(n_obs, 2)), rng.integers(2, size=n_obs), settings={}, n_clusters=4
+        some_draws(labels), rng.normal(size=(n_obs, 2)), rng.integers(2, size=n_obs), settings={}, n_clusters=4
     )
     assert vi_partition(tree).shape == misclassification_probability(tree).shape == (n_obs,)

@@ -1,11 +1,10 @@
 """Blocks of the contingency pass, every partition by enumeration, edges of credible balls, medoids."""
 
-from types import SimpleNamespace
-
 import arviz as az
 import numpy as np
 import pytest
 import xarray as xr
+from draws import draws_of
 
 from bayesfair.posterior import (
     binder_partition,
@@ -55,7 +54,7 @@ def naive_vi(first, second):
 def make_tree(labels, n_clusters, *, groups=None, seed=0, **scalars):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(labels.shape[2], 2))
-    draws = SimpleNamespace(labels=labels, **scalars)
+    draws = draws_of(labels, **scalars)
     return build_tree(draws, X, groups, settings={"loss": "kmeans", "seed": None}, n_clusters=n_clusters)
 
 
@@ -284,7 +283,7 @@ def test_empty_clusters_have_no_centre_and_trees_may_lack_groups_and_density(som
     ],
 )
 def test_bad_draws_are_told(labels, n_clusters, text):
-    draws = SimpleNamespace(labels=labels)
+    draws = draws_of(labels)
     with pytest.raises(ValueError, match=text):
         build_tree(draws, np.eye(3), None, settings={}, n_clusters=n_clusters)
 

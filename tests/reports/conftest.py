@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+from draws import KINDS, draws_of
 
 import bayesfair as bf
-from bayesfair.gibbs import Draws
 
 
 @pytest.fixture(scope="session")
@@ -14,12 +14,13 @@ def make_tree():
         X = 4 * rng.normal(size=(n_clusters, dim))[truth] + rng.normal(size=(n_obs, dim))
         moved = (rng.random((chains, draws, n_obs)) < 0.4) & (rng.random(n_obs) < 0.2)
         labels = np.where(moved, (truth + 1) % n_clusters, truth).astype(np.int8)
-        scalars = [rng.normal(size=(chains, draws)) + shift * np.arange(chains)[:, None] for _ in Draws._fields[1:]]
+        apart = shift * np.arange(chains)[:, None]
+        scalars = {name: rng.normal(size=(chains, draws)) + apart for name in ("lp", *KINDS)}
         group_names = names.pop("group_names", [f"group {j}" for j in range(n_groups)])
         groups = [group_names[row] for row in rng.integers(n_groups, size=n_obs)] if n_groups else None
         names = {"feature_names": [f"f{j}" for j in range(dim)], **names}
         return bf.posterior.build_tree(
-            Draws(labels, *scalars), X, groups, settings=settings or {}, n_clusters=n_clusters, **names
+            draws_of(labels, **scalars), X, groups, settings=settings or {}, n_clusters=n_clusters, **names
         )
 
     return make

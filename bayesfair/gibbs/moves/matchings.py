@@ -6,18 +6,36 @@ anchors (anchored form, one per fairlet), or of the observations within each gro
 place of their own). Random matchings travel far, near ones are accepted often.
 """
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from bayesfair.gibbs.swaps import Pairing, draw_group, draw_slots, phantom_slots
-from bayesfair.gibbs.target import Rows, Target
+from bayesfair.gibbs.states import Fairlets
+from bayesfair.gibbs.target import Target
 
-__all__ = ["draw_pairing", "near_pairing", "neighbour_matchings", "reflection"]
+__all__ = [
+    "Pairing",
+    "draw_pairing",
+    "draw_slots",
+    "near_pairing",
+    "neighbour_matchings",
+    "phantom_slots",
+    "reflection",
+]
 
 NEIGHBOURS = 8
+NEAR_SHARE, EXCHANGE_SHARE = 0.5, 0.25  # of the pairings
 POOL_ENTRIES = 4_000_000  # int32: 16 MB at most, shared by all chains
+
+
+class Pairing(NamedTuple):
+    """A matching of the fairlets (a fairlet without a partner is its own) and the slot each one offers."""
+
+    partner: Int[Array, " fairlets"]
+    slot: Int[Array, " fairlets"]
 
 
 def reflection(n: int, shift) -> Int[Array, " n"]:
@@ -25,11 +43,7 @@ def reflection(n: int, shift) -> Int[Array, " n"]:
     return (shift - jnp.arange(n)) % n
 
 
-NEAR_SHARE = 0.5
-EXCHANGE_SHARE = 0.25
-
-
-def draw_pairing(key, target: Target, rows: Rows) -> Pairing:
+def draw_pairing(key, target: Target, fairlets: Fairlets) -> Pairing:
     """A pairing from a near matching or a random one; sometimes empty slots are offered first, to move extras."""
     key_kind, key_match, key_group, key_slot = jax.random.split(key, 4)
     near, exchange = jax.random.uniform(key_kind, (2,)) < jnp.array([NEAR_SHARE, EXCHANGE_SHARE])
@@ -38,32 +52,63 @@ def draw_pairing(key, target: Target, rows: Rows) -> Pairing:
     group = draw_group(key_group, target)
     slot = draw_slots(key_slot, target, group)
     if target.free_sizes:
-        slot = jnp.where(exchange, phantom_slots(target, group, rows, slot), slot)
+        slot = jnp.where(exchange, phantom_slots(target, group, fairlets, slot), slot)
     random = Pairing(reflection(target.n_fairlets, shift), slot)
     if target.anchor is None:
-        close = near_pairing(jax.random.uniform(key_slot, matching.shape), target, rows, matching)
+        close = near_pairing(jax.random.uniform(key_slot, matching.shape), target, fairlets, matching)
     else:
         close = Pairing(matching, slot)
     return jax.tree.map(lambda a, b: jnp.where(near, a, b), close, random)
 
 
-def near_pairing(priority, target: Target, rows: Rows, mate) -> Pairing:
+def draw_group(key, target: Target) -> Int[Array, ""]:
+    """A group to swap, in proportion to the slots it owns."""
+    slots = jnp.asarray(target.swap_slots)
+    slot_group = jnp.asarray(target.slot_group)
+    return slot_group[slots[jax.random.randint(key, (), 0, len(target.swap_slots))]]
+
+
+def draw_slots(key, target: Target, group) -> Int[Array, " fairlets"]:
+    """A slot of `group` for every fairlet, uniform over the ones that it may fill.
+
+    Where capacities are fixed these are its members' in every state, the slots beyond them empty for good: two fairlets
+    of different capacities a and b offer with probability 1 / (a b) before a swap and after it. A fairlet that may hold
+    none offers its empty slot, which `fits` refuses.
+    """
+    capacity, start = target.upper[:, group], jnp.argmax(jnp.asarray(target.slot_group) == group)
+    offset = jnp.floor(jax.random.uniform(key, capacity.shape) * capacity).astype(jnp.int32)
+    return start + jnp.maximum(jnp.minimum(offset, capacity - 1), 0)
+
+
+def phantom_slots(target: Target, group, fairlets: Fairlets, otherwise) -> Int[Array, " fairlets"]:
+    """The empty slot of `group` where a fairlet has one, else the slot in `otherwise`; for free sizes only.
+
+    Offering the empty slot to a full partner moves an extra member across. Reversed, the partner has the empty slot and
+    this fairlet is the full one: both offer with the same probability, as free capacities are alike in all fairlets and
+    leave each at most one slot empty.
+    """
+    empty = ~fairlets.present & (jnp.asarray(target.slot_group) == group)
+    return jnp.where(empty.any(1), jnp.argmax(empty, 1), otherwise)
+
+
+def near_pairing(priority, target: Target, fairlets: Fairlets, mate) -> Pairing:
     """Fairlets paired through matched observations (hub form), each pair of fairlets by its best pair of observations.
 
     Every matched pair of observations draws one priority; a fairlet offers its member of highest priority, and two
     fairlets meet if each offers the other's mate. A swap exchanges two members that share a priority, so the same
     pairing comes out afterwards: the proposal is symmetric.
     """
+    members = fairlets.members
     n_obs, own = target.n_obs, jnp.arange(target.n_fairlets)
     everyone = jnp.arange(n_obs)
     shared = jnp.where(mate == everyone, -1.0, priority[jnp.minimum(everyone, mate)])
     shared, mate = jnp.append(shared, -1.0), jnp.append(mate, n_obs)
-    offer = shared[rows.members]
+    offer = shared[members]
     slot = jnp.argmax(offer, 1)
-    member = rows.members[own, slot]
-    fairlet = jnp.zeros(n_obs + 1, own.dtype).at[rows.members].set(own[:, None])
+    member = members[own, slot]
+    fairlet = jnp.zeros(n_obs + 1, own.dtype).at[members].set(own[:, None])
     partner = fairlet[mate[member]]
-    meet = (offer[own, slot] >= 0) & (rows.members[partner, slot[partner]] == mate[member])
+    meet = (offer[own, slot] >= 0) & (members[partner, slot[partner]] == mate[member])
     return Pairing(jnp.where(meet, partner, own), slot)
 
 

@@ -3,16 +3,36 @@
 Works for every loss: takes a unit out, asks the loss what joining each cluster would cost, draws, puts it back.
 """
 
+from dataclasses import dataclass
 from itertools import accumulate
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from bayesfair._draws import Statistic
 from bayesfair.gibbs.losses import Units
+from bayesfair.gibbs.states import OpenState, computed_once
 from bayesfair.gibbs.target import Target
 
-__all__ = ["conditional", "draw_cluster", "reallocate", "unit_law"]
+__all__ = ["CollapsedReallocation", "conditional", "draw_cluster", "share_moved", "unit_law"]
+
+
+@dataclass(frozen=True)
+class CollapsedReallocation:
+    """One sweep over the units, each drawn from `unit_law` given all the others."""
+
+    statistics = {"reallocation_rate": Statistic("figure")}  # noqa: RUF012
+
+    def __call__(self, key, target: Target, state: OpenState):
+        units = computed_once(target.units(state.fairlets, state.cluster))
+        cluster = visit_units(key, target, units, state.temperatures.clustering)
+        return state._replace(cluster=cluster), share_moved(target, state.cluster, cluster)
+
+
+def share_moved(target: Target, before, after):
+    """The share of units that changed cluster, as it is reported."""
+    return {"reallocation_rate": (before != after).mean(dtype=target.x.dtype)}
 
 
 def conditional(target: Target, stats, i, center, weight, inverse_temperature) -> Float[Array, " clusters"]:
@@ -40,7 +60,7 @@ def draw_cluster(uniform, logits):
     return sum((below < threshold for below in running[:-1]), jnp.zeros(uniform.shape, jnp.int32))
 
 
-def reallocate(key, target: Target, units: Units, inverse_temperature):
+def visit_units(key, target: Target, units: Units, inverse_temperature):
     """One sweep over the units; a lone unit may not leave its cluster. Returns the clusters."""
     n_units = units.center.shape[0]
     uniforms = jax.random.uniform(key, (n_units,), units.center.dtype)

@@ -1,0 +1,36 @@
+"""What every sampler leaves behind, as plain NumPy arrays, and what each of its scalars is."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+__all__ = ["COMPARED", "Draws", "Statistic", "concatenate"]
+
+COMPARED = "parameter", "quantity"  # the kinds on which chains are compared
+
+
+class Statistic(NamedTuple):
+    """What a scalar per draw is: declared beside the code that computes it, read by all that keep, compare or show it.
+
+    kind: "parameter", a variable of the posterior; "quantity", a function of the draw; "figure", of the sampler and not of
+        the posterior; "tuning", a figure that the warm-up reads and nobody keeps.
+    power: of the loss's unit, 1 for a loss and -1 for an inverse temperature.
+    """
+
+    kind: str
+    power: int = 0
+
+
+class Draws(NamedTuple):
+    """Draws of all chains: labels in the smallest integer type that holds K, scalars by name, and what each of them is."""
+
+    labels: Int[np.ndarray, "chains draws obs"]
+    scalars: dict[str, Float[np.ndarray, "chains draws"]]
+    statistics: dict[str, Statistic]
+
+
+def concatenate(parts: list[Draws]) -> Draws:
+    """The draws of consecutive chunks as one run."""
+    scalars = {name: np.concatenate([part.scalars[name] for part in parts], axis=1) for name in parts[0].scalars}
+    return parts[0]._replace(labels=np.concatenate([part.labels for part in parts], axis=1), scalars=scalars)

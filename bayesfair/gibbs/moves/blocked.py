@@ -1,0 +1,132 @@
+"""Blocked reallocation: many units change cluster at once, exactly.
+
+Bregman losses are augmented with conjugate centres,
+
+    p(C, B, m) = p(C, B) prod_k exp(-lambda W_k d(ubar_k, m_k)) mu(m_k) / g_k,
+
+which makes the units independent given m but for 1 / prod_k g_k: propose from softmax_k(-lambda w_i d(u_i, m_k)),
+accept a block with probability min(1, prod_k g_k / g'_k). For k-means g_k is proportional to W_k^{-d/2}, which gives
+(n'_k / n_k)^{d/2} where all weights are one.
+"""
+
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from bayesfair._draws import Statistic
+from bayesfair.gibbs.losses import Units, cluster_means
+from bayesfair.gibbs.moves.collapsed import CollapsedReallocation, draw_cluster, share_moved
+from bayesfair.gibbs.states import CenteredState, OpenState, computed_once
+from bayesfair.gibbs.sweep import in_turn
+from bayesfair.gibbs.target import Target
+
+__all__ = ["BlockedReallocation", "GivenCenters", "choose_blocks", "log_block_ratio", "poor_blocks", "proposal_logits"]
+
+BLOCKS = (1, 8, 64)
+# Eightfold blocks have a log ratio of sqrt(8) times the spread: where small ones were accepted at 0.9 they are at 0.7,
+# and where large ones were at 0.3 small ones are at 0.7. So neither decision calls for the other.
+SPLIT_BELOW, MERGE_ABOVE = 0.3, 0.9
+
+
+@dataclass(frozen=True)
+class GivenCenters:
+    """Draws centres m | B, C, runs moves that leave p(B, C | m) invariant, and drops m again."""
+
+    moves: tuple
+
+    def __call__(self, key, target: Target, state: OpenState):
+        means = cluster_means(target.units(state.fairlets, state.cluster), target.n_clusters)
+        temperature = state.temperatures.clustering
+        centers = target.loss.augmentation.draw_centers(jax.random.fold_in(key, 0), temperature, means)
+        inside, stats = in_turn(key, target, CenteredState(*state, centers), self.moves, first=1)
+        return OpenState(*inside[:3]), stats
+
+
+@dataclass(frozen=True)
+class BlockedReallocation:
+    """All units propose a cluster given the centres, blocks of them decide together. The warm-up chooses `n_blocks`."""
+
+    n_blocks: int = 1
+
+    statistics = {**CollapsedReallocation.statistics, "block_acceptance": Statistic("tuning")}  # noqa: RUF012
+    tunes = ("n_blocks",)
+
+    def __call__(self, key, target: Target, state: CenteredState):
+        units = computed_once(target.units(state.fairlets, state.cluster))
+        temperature = state.temperatures.clustering
+        cluster, accepted = decide_blocks(key, target, units, state.centers, temperature, self.n_blocks)
+        stats = {**share_moved(target, state.cluster, cluster), "block_acceptance": accepted}
+        return state._replace(cluster=cluster), stats
+
+    def adapt(self, target: Target, recent, tried):
+        """Blocks are split where few are accepted, merged where nearly all are."""
+        n_blocks = choose_blocks(self.n_blocks, recent["block_acceptance"], target.n_fairlets, tried)
+        return replace(self, n_blocks=n_blocks)
+
+    def complaint(self, recent, window):
+        return poor_blocks(
+            recent, f" (n_blocks = {self.n_blocks})", f"; blocks are split every {window} sweeps", window
+        )
+
+
+def choose_blocks(n_blocks: int, acceptance: float, n_fairlets: int, merged: set[int]) -> int:
+    """The next number of blocks: finer, coarser or the same; `merged` collects the numbers that merging has led to, each
+    of which it leads to once only, so that the search ends."""
+    sizes = [min(size, n_fairlets) for size in BLOCKS]
+    finer, coarser = [size for size in sizes if size > n_blocks], [size for size in sizes if size < n_blocks]
+    if acceptance < SPLIT_BELOW and finer:
+        return finer[0]
+    if acceptance > MERGE_ABOVE and coarser and coarser[-1] not in merged:
+        merged.add(coarser[-1])
+        return coarser[-1]
+    return n_blocks
+
+
+def poor_blocks(recent, where, why, window) -> str | None:
+    """What to say where few blocks were accepted at the end of the warm-up."""
+    if recent["block_acceptance"] >= SPLIT_BELOW:
+        return None
+    return (
+        f"Only {recent['block_acceptance']:.0%} of the blocks of fairlets were accepted at the end of the warm-up{where}: "
+        f"clusters will change slowly. Warm up for longer (num_warmup of at least {4 * window}{why}), or pass "
+        "reallocation='collapsed'."
+    )
+
+
+def proposal_logits(target: Target, units: Units, centers, inverse_temperature) -> Float[Array, "units clusters"]:
+    """-lambda w_i d(u_i, m_k), up to a constant of the unit's own."""
+    return -inverse_temperature * units.weight[:, None] * target.loss.divergences(units.center, centers)
+
+
+def log_block_ratio(target: Target, old: Units, new: Units, inverse_temperature):
+    """log prod_k g_k / g'_k, -inf where `new` leaves a cluster empty: what is left of the ratio after a proposal drawn
+    from the softmax, or local in m."""
+    before, after = cluster_means(old, target.n_clusters), cluster_means(new, target.n_clusters)
+    log_normalizer = target.loss.augmentation.log_normalizer
+    change = log_normalizer(inverse_temperature, before) - log_normalizer(inverse_temperature, after)
+    return jnp.where((after.count > 0).all(), change.sum(), -jnp.inf)
+
+
+def decide_blocks(key, target: Target, units: Units, centers, inverse_temperature, n_blocks: int = 1):
+    """Propose all clusters at once, accept block by block (one block: all or nothing); (clusters, accepted share)."""
+    key_proposal, key_accept = jax.random.split(key)
+    n_units = units.cluster.shape[0]
+    uniforms = jax.random.uniform(key_proposal, (n_units,), units.center.dtype)
+    logits = proposal_logits(target, units, centers, inverse_temperature)
+    proposed = draw_cluster(uniforms, logits).astype(units.cluster.dtype)
+    block = jnp.arange(n_units) % n_blocks
+
+    def step(cluster, inputs):
+        b, uniform = inputs
+        candidate = jnp.where(block == b, proposed, cluster)
+        log_ratio = log_block_ratio(
+            target, units._replace(cluster=cluster), units._replace(cluster=candidate), inverse_temperature
+        )
+        accepted = jnp.log(uniform) < log_ratio
+        return jnp.where(accepted, candidate, cluster), accepted
+
+    uniforms = jax.random.uniform(key_accept, (n_blocks,), units.center.dtype)
+    cluster, accepted = jax.lax.scan(step, units.cluster, (jnp.arange(n_blocks), uniforms))
+    return cluster, accepted.mean()

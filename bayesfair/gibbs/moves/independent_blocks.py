@@ -1,0 +1,104 @@
+"""Blocked reallocation for losses without conjugate centres: an independence sampler within every block.
+
+A block is taken out, every unit in it is proposed from its conditional given the units that stayed, and the block is
+accepted with the exact ratio.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from bayesfair.gibbs.losses import Units
+from bayesfair.gibbs.moves.blocked import BlockedReallocation, poor_blocks
+from bayesfair.gibbs.moves.collapsed import conditional, draw_cluster, share_moved
+from bayesfair.gibbs.states import OpenState, computed_once
+from bayesfair.gibbs.target import Target
+
+__all__ = ["IndependentBlocks", "independent_logits", "log_independence_ratio", "take_out"]
+
+
+@dataclass(frozen=True)
+class IndependentBlocks:
+    """Blocks of units in turn, each proposed given the units outside it."""
+
+    block_size: int = 16
+
+    statistics = BlockedReallocation.statistics
+
+    def __call__(self, key, target: Target, state: OpenState):
+        units = computed_once(target.units(state.fairlets, state.cluster))
+        cluster, accepted = visit_blocks(key, target, units, state.temperatures.clustering, self.block_size)
+        stats = {**share_moved(target, state.cluster, cluster), "block_acceptance": accepted}
+        return state._replace(cluster=cluster), stats
+
+    def complaint(self, recent, window):
+        return poor_blocks(recent, "", "", window)
+
+
+def take_out(target: Target, stats, units: Units, block):
+    """Statistics without the units of `block`."""
+
+    def step(stats, i):
+        return target.loss.remove(stats, i, units.center[i], units.weight[i], units.cluster[i]), None
+
+    return jax.lax.scan(step, stats, block)[0]
+
+
+def put_in(target: Target, stats, units: Units, block, cluster):
+    """Statistics with the units of `block` in the clusters given, and what that adds to the loss."""
+
+    def step(carry, inputs):
+        stats, gain = carry
+        i, k = inputs
+        unit = i, units.center[i], units.weight[i]
+        gain += target.loss.insertion(stats, *unit, target.n_clusters)[k]
+        return (target.loss.insert(stats, *unit, k), gain), None
+
+    return jax.lax.scan(step, (stats, jnp.zeros((), units.center.dtype)), (block, cluster))[0]
+
+
+def independent_logits(target: Target, rest, units: Units, block, inverse_temperature):
+    """Log proposal of every unit of the block given the units that stayed, normalised (block, clusters)."""
+
+    def logits(i):
+        return conditional(target, rest, i, units.center[i], units.weight[i], inverse_temperature)
+
+    return jax.nn.log_softmax(jax.vmap(logits)(block), axis=-1)
+
+
+def log_independence_ratio(target: Target, rest, units: Units, block, proposed, logits, inverse_temperature):
+    """Log acceptance ratio of moving the block from its clusters to the proposed ones."""
+    current = units.cluster[block]
+    place = jnp.arange(block.shape[0])
+    _, old_gain = put_in(target, rest, units, block, current)
+    _, new_gain = put_in(target, rest, units, block, proposed)
+    proposal = logits[place, current].sum() - logits[place, proposed].sum()
+    occupied = jnp.zeros(target.n_clusters, bool).at[units.cluster.at[block].set(proposed)].set(True).all()
+    return jnp.where(occupied, inverse_temperature * (old_gain - new_gain) + proposal, -jnp.inf)
+
+
+def visit_blocks(key, target: Target, units: Units, inverse_temperature, block_size: int):
+    """A sweep of blocks of units for any loss; (clusters, accepted share). The last block wraps around."""
+    n_units = units.cluster.shape[0]
+    size = min(block_size, n_units)
+    n_blocks = -(-n_units // size)
+
+    def step(carry, inputs):
+        stats, cluster = carry
+        b, uniforms = inputs
+        block = (b * size + jnp.arange(size)) % n_units
+        now = units._replace(cluster=cluster)
+        rest = take_out(target, stats, now, block)
+        logits = independent_logits(target, rest, now, block, inverse_temperature)
+        proposed = draw_cluster(uniforms[1:], logits).astype(cluster.dtype)
+        log_ratio = log_independence_ratio(target, rest, now, block, proposed, logits, inverse_temperature)
+        accepted = jnp.log(uniforms[0]) < log_ratio
+        chosen = jnp.where(accepted, proposed, cluster[block])
+        stats, _ = put_in(target, rest, now, block, chosen)
+        return (stats, cluster.at[block].set(chosen)), accepted
+
+    uniforms = jax.random.uniform(key, (n_blocks, size + 1), units.center.dtype)
+    start = target.loss.start(units, target.n_clusters), units.cluster
+    (_, cluster), accepted = jax.lax.scan(step, start, (jnp.arange(n_blocks), uniforms))
+    return cluster, accepted.mean()

@@ -1,0 +1,21 @@
+"""The conjugate step of the inverse temperature, one lambda for both losses (DESIGN 2.4)."""
+
+from dataclasses import dataclass
+
+import jax
+
+from bayesfair.gibbs.states import OpenState
+from bayesfair.gibbs.target import Target
+
+__all__ = ["DrawInverseDispersion"]
+
+
+@dataclass(frozen=True)
+class DrawInverseDispersion:
+    """lambda | B, C ~ Gamma(a + N d / h, rate b + loss), (a, b) the target's prior (Rigon, Herring and Dunson 2023)."""
+
+    def __call__(self, key, target: Target, state: OpenState):
+        prior = target.prior
+        rate = prior.rate + target.total_loss(target.losses(state))
+        drawn = jax.random.gamma(key, prior.shape + target.degrees, dtype=target.x.dtype) / rate
+        return state._replace(temperatures=target.with_dispersion(state.temperatures, drawn)), {}

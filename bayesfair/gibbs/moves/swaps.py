@@ -1,0 +1,118 @@
+"""Swaps of two same-group observations between two fairlets, all pairs of a matching at once.
+
+A pairing names for every fairlet a partner and the slot it offers. It is drawn without looking at who would gain, from
+a law that is the same before and after the swap, so the proposal is symmetric. Given cluster centres m (the
+augmentation of `blocked.py`) the log ratio is a sum of one term per fairlet, and the pairs decide independently.
+
+Sources: the rectangular loop of G. Wang (2020) with the weights of Chakraborty, Bhattacharya and Pati
+(arXiv 2305.17557) is one such swap at a time.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from bayesfair._draws import Statistic
+from bayesfair.gibbs.moves.matchings import Pairing, draw_pairing
+from bayesfair.gibbs.states import Fairlets, computed_once
+from bayesfair.gibbs.target import Target
+
+__all__ = ["Proposal", "Swaps", "accept", "in_rounds", "keep", "propose"]
+
+
+@dataclass(frozen=True)
+class Swaps:
+    """Rounds of swaps in parallel; none where `rounds` is 0.
+
+    They weigh `target.swap_energies`: the law of B given C and the centres m, inside `GivenCenters`, or, under targets whose
+    fairlets do not look at the clusters, the law of B by itself.
+    """
+
+    rounds: int = 1
+
+    statistics = {"swap_rate": Statistic("figure")}  # noqa: RUF012
+
+    def __call__(self, key, target: Target, state):
+        return in_rounds(swap_round, self.rounds, key, target, state)
+
+
+def in_rounds(swap, rounds: int, key, target: Target, state):
+    """`swap(key, target, state, pairing)` for `rounds` pairings; (state, share of possible swaps accepted)."""
+    zero = jnp.zeros((), target.x.dtype)
+    if rounds == 0:
+        return state, {"swap_rate": zero}
+
+    def one(i, carry):
+        members, x, rate = carry
+        now = state._replace(fairlets=target.opened(members, x))
+        key_pairing, key_accept = jax.random.split(jax.random.fold_in(key, i))
+        pairing = computed_once(draw_pairing(key_pairing, target, now.fairlets))
+        fairlets, share = swap(key_accept, target, now, pairing)
+        return fairlets.members, fairlets.x, rate + share / rounds
+
+    start = state.fairlets.members, state.fairlets.x, zero
+    members, x, rate = jax.lax.fori_loop(0, rounds, one, start)
+    return state._replace(fairlets=target.opened(members, x)), {"swap_rate": rate}
+
+
+def swap_round(key, target: Target, state, pairing: Pairing):
+    """One matching's swaps at once; (fairlets, share of possible swaps accepted)."""
+    key_pairs, key_round = jax.random.split(key)
+    proposal = propose(target, state, pairing, target.swap_energies)
+    accepted = computed_once(accept(key_pairs, pairing, proposal))
+    after = state._replace(fairlets=keep(accepted, proposal.fairlets, state.fairlets))
+    uniform = jax.random.uniform(key_round, dtype=target.x.dtype)
+    accepted &= jnp.log(uniform) < target.log_round_ratio(state, after)
+    share = accepted.sum(dtype=target.x.dtype) / jnp.maximum(proposal.moves.sum(), 1)
+    return keep(accepted, proposal.fairlets, state.fairlets), share
+
+
+class Proposal(NamedTuple):
+    """Every pair's swap, carried out: the fairlets as they would be, and the log acceptance ratio of each pair."""
+
+    fairlets: Fairlets
+    log_ratio: Float[Array, " fairlets"]  # the same number at both ends of a pair; -inf where a pair cannot swap
+    moves: Bool[Array, " fairlets"]  # would the swap change anything?
+
+
+def propose(target: Target, state, pairing: Pairing, energies) -> Proposal:
+    """Carry out every swap of the pairing; `energies(state)` is minus the log of the law, a term for each fairlet."""
+    own = jnp.arange(state.fairlets.members.shape[0])
+    energy = computed_once(energies(state))
+    offered = jnp.take_along_axis(state.fairlets.members, pairing.slot[:, None], 1)[:, 0]
+    incoming = offered[pairing.partner]
+    swapped = target.replace_slot(state.fairlets, pairing.slot, incoming)
+    change = energy - energies(state._replace(fairlets=swapped))
+    if target.has_phantoms:
+        change = jnp.where(fits(target, swapped, pairing.slot), change, -jnp.inf)
+    change = computed_once(change)
+    # a + b == b + a exactly, so both ends of a pair see the same ratio and decide alike.
+    log_ratio = change + change[pairing.partner]
+    moves = (pairing.partner != own) & (incoming != offered)
+    return Proposal(swapped, jnp.where(moves, log_ratio, 0.0), moves)
+
+
+def fits(target: Target, fairlets: Fairlets, slot) -> Bool[Array, " fairlets"]:
+    """Does each fairlet hold as many of the group of its `slot` as it may?"""
+    own = jnp.arange(fairlets.members.shape[0])
+    group = jnp.asarray(target.slot_group)[slot]
+    held = (fairlets.present & (jnp.asarray(target.slot_group) == group[:, None])).sum(1)
+    return (held >= fairlets.lower[own, group]) & (held <= fairlets.upper[own, group])
+
+
+def accept(key, pairing: Pairing, proposal: Proposal) -> Bool[Array, " fairlets"]:
+    """Metropolis: every pair draws one uniform number and both ends compare with it."""
+    own = jnp.arange(pairing.partner.shape[0])
+    uniform = jax.random.uniform(key, own.shape, proposal.log_ratio.dtype)
+    shared = uniform[jnp.minimum(own, pairing.partner)]
+    return proposal.moves & (jnp.log(shared) < proposal.log_ratio)
+
+
+def keep(accepted, proposed, current):
+    """The proposed value of every fairlet that accepted, the current one elsewhere."""
+    return jax.tree.map(
+        lambda new, old: jnp.where(accepted.reshape(-1, *[1] * (new.ndim - 1)), new, old), proposed, current
+    )

@@ -1,0 +1,110 @@
+"""One swap after the other, each with the exact ratio: the rectangular loop on a decomposition, for any loss.
+
+With one fairlet per observation the weighted rectangular loop (DESIGN 2.1, Algorithm 1 of the paper) is a swap of two
+same-group observations between two fairlets. Its ratio here is that of the joint target: it carries the change in the
+clustering loss, which the weights exp(-lambda_f l_ij) alone leave out. Needed where fairlets are not independent given
+the centres (k-dissimilarities, losses of a user's own), and mixes better than parallel swaps where fairlets are few.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from bayesfair.gibbs.moves.matchings import Pairing
+from bayesfair.gibbs.moves.swaps import Swaps, in_rounds, propose
+from bayesfair.gibbs.states import OpenState
+from bayesfair.gibbs.target import Target
+
+__all__ = ["SwapsInTurn", "log_swap_ratio"]
+
+
+@dataclass(frozen=True)
+class SwapsInTurn:
+    """The pairs of a matching one after the other, each by the exact ratio of `log_swap_ratio`."""
+
+    statistics = Swaps.statistics
+
+    def __call__(self, key, target: Target, state: OpenState):
+        return in_rounds(swap_pairs, 1, key, target, state)
+
+
+class Pair(NamedTuple):
+    """Two fairlets and the slot each offers."""
+
+    fairlets: Int[Array, "2"]
+    slots: Int[Array, "2"]
+
+
+def clustering_gain(target: Target, rest, pair: Pair, units):
+    """What putting the two fairlets back, with these centres and weights, adds to the clustering loss."""
+    a, b = pair.fairlets
+    first = a, units.center[0], units.weight[0]
+    second = b, units.center[1], units.weight[1]
+    gain = target.loss.insertion(rest, *first, target.n_clusters)[units.cluster[0]]
+    rest = target.loss.insert(rest, *first, units.cluster[0])
+    return gain + target.loss.insertion(rest, *second, target.n_clusters)[units.cluster[1]]
+
+
+def log_swap_ratio(target: Target, rest, state: OpenState, pair: Pair):
+    """(log ratio, fairlets after the swap) of one pair; `rest` are the loss's statistics without the two fairlets.
+
+    `state` holds just the two fairlets.
+    """
+    temperature = state.temperatures.clustering
+    proposal = propose(target, state, Pairing(jnp.array([1, 0]), pair.slots), target.fairlet_energies)
+    log_ratio = jnp.where(proposal.moves[0], proposal.log_ratio[0], -jnp.inf)
+    if target.clustering_moves_fairlets:
+        old = clustering_gain(target, rest, pair, target.units(state.fairlets, state.cluster))
+        new = clustering_gain(target, rest, pair, target.units(proposal.fairlets, state.cluster))
+        log_ratio += temperature * (old - new)
+    return log_ratio, proposal.fairlets
+
+
+def swap_pairs(key, target: Target, state: OpenState, pairing: Pairing):
+    """Every pair of the matching in turn; the fairlets, and the share of possible swaps that were accepted."""
+    n_fairlets = state.cluster.shape[0]
+    own = jnp.arange(n_fairlets)
+    n_pairs = n_fairlets // 2
+    first = jnp.nonzero(own < pairing.partner, size=n_pairs, fill_value=n_fairlets)[0]
+    uniforms = jax.random.uniform(key, (n_pairs,), target.x.dtype)
+    stats = target.loss.start(target.units(state.fairlets, state.cluster), target.n_clusters)
+
+    def step(carry, inputs):
+        stats, fairlets = carry
+        a, uniform = inputs
+        exists, a = a < n_fairlets, jnp.minimum(a, n_fairlets - 1)
+        both = jnp.stack([a, pairing.partner[a]])
+        # Where there are fewer pairs than n // 2, a placeholder pair of two different fairlets stays as it is.
+        both = jnp.where(exists, both, jnp.array([0, 1]))
+        pair = Pair(both, pairing.slot[both])
+        two = state._replace(fairlets=jax.tree.map(lambda part: part[both], fairlets), cluster=state.cluster[both])
+        rest = without(target, stats, two, both)
+        log_ratio, swapped = log_swap_ratio(target, rest, two, pair)
+        accepted = exists & (jnp.log(uniform) < log_ratio)
+        now = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), swapped, two.fairlets)
+        stats = with_pair(target, rest, two._replace(fairlets=now), both)
+        fairlets = jax.tree.map(lambda all_, part: all_.at[both].set(part), fairlets, now)
+        return (stats, fairlets), (accepted, exists & (log_ratio > -jnp.inf))
+
+    (_, fairlets), (accepted, possible) = jax.lax.scan(step, (stats, state.fairlets), (first, uniforms))
+    return fairlets, accepted.sum() / jnp.maximum(possible.sum(), 1)
+
+
+def without(target: Target, stats, two: OpenState, both):
+    """The loss's statistics without two fairlets."""
+    return _moved(target.loss.remove, target, stats, two, both)
+
+
+def with_pair(target: Target, stats, two: OpenState, both):
+    """The loss's statistics with the two fairlets back."""
+    return _moved(target.loss.insert, target, stats, two, both)
+
+
+def _moved(move, target, stats, two, both):
+    units = target.units(two.fairlets, two.cluster)
+    for place in (0, 1):
+        stats = move(stats, both[place], units.center[place], units.weight[place], units.cluster[place])
+    return stats

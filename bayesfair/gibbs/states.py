@@ -1,0 +1,65 @@
+"""The states of targets over fairlets: between sweeps, opened for the moves of a sweep, and with cluster centres.
+
+The state is O(N). Fairlets are rows of a table of members with one column per *slot*; every group owns as many columns
+as its largest count in a fairlet. Where a fairlet holds fewer, a *phantom* (index N, weight nothing) fills the slot, so
+that "swap two members" and "hand over the extra member" are one and the same move. The order of members within a row
+means nothing, and every decomposition is written in equally many ways, so the law of the table is the law of B.
+"""
+
+from typing import NamedTuple
+
+import jax
+from jaxtyping import Array, Bool, Float, Int
+
+__all__ = ["CenteredState", "FairletState", "Fairlets", "InverseTemperatures", "OpenState", "computed_once"]
+
+
+class InverseTemperatures(NamedTuple):
+    """lambda_f of the fairlet loss and lambda_c of the clustering loss, both above zero."""
+
+    fairlet: Float[Array, ""]
+    clustering: Float[Array, ""]
+
+
+class Fairlets(NamedTuple):
+    """Some fairlets, opened: who is in which slot, their features (zeros where a slot is empty), what may be held."""
+
+    members: Int[Array, "fairlets slots"]
+    x: Float[Array, "fairlets slots dim"]
+    present: Bool[Array, "fairlets slots"]
+    lower: Int[Array, "fairlets groups"]
+    upper: Int[Array, "fairlets groups"]
+
+    @property
+    def size(self):
+        return self.present.sum(1)
+
+
+class FairletState(NamedTuple):
+    """A fair clustering: each observation has a fairlet, each fairlet a cluster, so balance holds by construction."""
+
+    members: Int[Array, "fairlets slots"]
+    cluster: Int[Array, " fairlets"]
+    temperatures: InverseTemperatures
+
+
+class OpenState(NamedTuple):
+    """The same within a sweep."""
+
+    fairlets: Fairlets
+    cluster: Int[Array, " fairlets"]
+    temperatures: InverseTemperatures
+
+
+class CenteredState(NamedTuple):
+    """The same with cluster centres m drawn given B and C, inside `GivenCenters` alone: moves there are to be given m."""
+
+    fairlets: Fairlets
+    cluster: Int[Array, " fairlets"]
+    temperatures: InverseTemperatures
+    centers: Float[Array, "clusters dim"]
+
+
+def computed_once(values):
+    """`values` as they are: left to itself, XLA computes them again inside every fused loop that reads them."""
+    return jax.lax.optimization_barrier(values)

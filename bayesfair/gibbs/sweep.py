@@ -1,0 +1,92 @@
+"""A sweep: a tuple of moves in turn; and a compiled chunk of sweeps over all chains.
+
+A move is `(key, target, state) -> (state, stats)`: a frozen dataclass of settings, equal to its like alone and hashable, so
+that a sweep is compiled once. (NamedTuples of different classes are equal where their fields are.) Each leaves the target
+invariant, which the tests see in transition matrices built from the law that it publishes, so the sweep does. A move
+declares its `statistics`; it may `adapt` in the warm-up, and have a `complaint` at its end; what it `tunes` is stored with
+a run. One that holds others in its field `moves` is a wrapper: they run inside it.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from bayesfair._draws import Statistic
+from bayesfair.gibbs.target import Target
+
+__all__ = ["Repeat", "every_move", "in_turn", "run_chunk", "statistics_of", "sweep"]
+
+
+def in_turn(key, target: Target, state, moves, first=0):
+    """The moves one after the other, each with the key of its place; (state, what they all reported)."""
+    reports = {}
+    for place, move in enumerate(moves, first):
+        state, stats = move(jax.random.fold_in(key, place), target, state)
+        reports |= stats
+    return state, reports
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Moves in turn, several times in a sweep; they report what they did the last time."""
+
+    moves: tuple
+    times: int = 1
+
+    def __call__(self, key, target, state):
+        def once(i, carry):
+            return in_turn(jax.random.fold_in(key, i), target, carry[0], self.moves)
+
+        if self.times == 1:
+            return once(0, (state, None))
+        blank = jax.tree.map(lambda part: jnp.zeros(part.shape, part.dtype), jax.eval_shape(once, 0, (state, None))[1])
+        return jax.lax.fori_loop(0, self.times, once, (state, blank))
+
+
+def every_move(moves):
+    """The moves of a sweep, wrappers before what is inside them."""
+    for move in moves:
+        yield move
+        yield from every_move(getattr(move, "moves", ()))
+
+
+def statistics_of(target: Target, moves) -> dict[str, Statistic]:
+    """What each scalar is that the target and the moves report."""
+    declared = [target.statistics, *(getattr(move, "statistics", {}) for move in every_move(moves))]
+    return {name: statistic for part in declared for name, statistic in part.items()}
+
+
+def sweep(key, target: Target, state, moves):
+    """One sweep; pure in the key: (state, what moves and target report)."""
+    opened, stats = in_turn(key, target, target.open(state), moves)
+    return target.close(opened), {**stats, **target.report(opened)}
+
+
+@partial(jax.jit, static_argnames=("moves", "length"))
+def run_chunk(keys, first, n_draws, thinning, target: Target, states, moves: tuple, length: int):
+    """`n_draws` <= `length` draws, `thinning` sweeps each, of all chains at once.
+
+    Sweep t of a chain uses fold_in(key, t), whatever the chunk: a resumed run repeats a longer one bit for bit.
+    Returns (states, labels (chains, length, obs), {name: (chains, length)}); draws past `n_draws` mean nothing.
+    """
+    label_type = jnp.int8 if target.n_clusters <= 127 else jnp.int16
+
+    def chain(key, state):
+        def draw(i, carry):
+            state, labels, kept = carry
+
+            def one(j, inner):
+                return sweep(jax.random.fold_in(key, first + i * thinning + j), target, inner[0], moves)
+
+            start = state, {name: values[0] for name, values in kept.items()}
+            state, stats = jax.lax.fori_loop(0, thinning, one, start)
+            labels = labels.at[i].set(target.labels(state).astype(label_type))
+            return state, labels, {name: values.at[i].set(stats[name]) for name, values in kept.items()}
+
+        stats = jax.eval_shape(lambda state: sweep(key, target, state, moves)[1], state)
+        kept = {name: jnp.zeros((length, *one.shape), one.dtype) for name, one in stats.items()}
+        return jax.lax.fori_loop(0, n_draws, draw, (state, jnp.zeros((length, target.n_obs), label_type), kept))
+
+    return jax.vmap(chain)(keys, states)

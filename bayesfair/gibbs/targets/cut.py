@@ -1,0 +1,32 @@
+"""The cut: B ~ exp(-lambda_f L_f), then C | B ~ exp(-lambda_c L_c); what Algorithm 1 and (12) of the paper aim at.
+
+One step of C for each step of B is not exact for it (Plummer 2015): `inner_steps` reallocations approach C | B.
+"""
+
+from bayesfair.gibbs.moves.swaps import Swaps
+from bayesfair.gibbs.sweep import Repeat
+from bayesfair.gibbs.target import as_pytree
+from bayesfair.gibbs.targets.fairlets import FairletTarget
+
+__all__ = ["Cut"]
+
+
+@as_pytree
+class Cut(FairletTarget):
+    """B by itself, C given B.
+
+    The density of a state is known up to a factor only that depends on B, the sum over all clusterings of it: there is no
+    `lp`. lambda_f stays where it starts: what clusters say must not reach the decomposition.
+    """
+
+    statistics = {name: kind for name, kind in FairletTarget.statistics.items() if name != "lp"}  # noqa: RUF012
+
+    def moves(self, settings):
+        inner = self.reallocation(settings), *self.temperature_moves()
+        return Swaps(self.swap_rounds()), Repeat(inner, settings.inner_steps)
+
+    def log_density(self, state, temperatures):
+        return None
+
+    def with_dispersion(self, temperatures, inverse_dispersion):
+        return super().with_dispersion(temperatures, inverse_dispersion)._replace(fairlet=temperatures.fairlet)

@@ -1,0 +1,43 @@
+"""The joint target, exactly eq. (9) of the paper: log p(B, C) = -lambda_f L_f(B) - lambda_c L_c(C | u(B)) + const."""
+
+import jax.numpy as jnp
+
+from bayesfair.gibbs.moves.blocked import GivenCenters, log_block_ratio
+from bayesfair.gibbs.moves.swaps import Swaps
+from bayesfair.gibbs.moves.swaps_in_turn import SwapsInTurn
+from bayesfair.gibbs.states import CenteredState
+from bayesfair.gibbs.sweep import Repeat
+from bayesfair.gibbs.target import as_pytree
+from bayesfair.gibbs.targets.fairlets import FairletTarget
+
+__all__ = ["Joint"]
+
+
+@as_pytree
+class Joint(FairletTarget):
+    """B and C at once. Where the loss has conjugate centres m, fairlets swap members in parallel given m."""
+
+    clustering_moves_fairlets = True
+
+    def moves(self, settings):
+        reallocation, update = self.reallocation(settings), self.temperature_moves()
+        rounds = self.swap_rounds()
+        if self.loss.augmentation is None or rounds == 0:
+            swaps = SwapsInTurn() if rounds else Swaps(0)
+            return swaps, Repeat((reallocation, *update))
+        if isinstance(reallocation, GivenCenters):  # one draw of the centres serves both
+            return GivenCenters((Swaps(rounds), *reallocation.moves)), *update
+        return GivenCenters((Swaps(rounds),)), Repeat((reallocation, *update))
+
+    def swap_energies(self, state: CenteredState):
+        """-log p(B | C, m), a term for each fairlet."""
+        units = self.units(state.fairlets, state.cluster)
+        attraction = units.weight * self.loss.divergence(units.center, state.centers[state.cluster])
+        return self.fairlet_energies(state) + state.temperatures.clustering * attraction
+
+    def log_round_ratio(self, before: CenteredState, after: CenteredState):
+        """The change in the augmentation's normaliser, where swaps can change it."""
+        if not (self.free_sizes or self.loss.normalizer_reads_mean):
+            return jnp.zeros((), self.x.dtype)
+        old, new = (self.units(state.fairlets, state.cluster) for state in (before, after))
+        return log_block_ratio(self, old, new, before.temperatures.clustering)

@@ -1,0 +1,103 @@
+"""Where chains over fairlets start: the optimal (or best found) decomposition, and k-means++ clusterings that differ by chain.
+
+Different starts make a second mode show as a large R-hat instead of as silence.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesfair._check import message
+from bayesfair.fairlets import decompose, member_table
+from bayesfair.gibbs.states import FairletState, InverseTemperatures
+from bayesfair.gibbs.target import Settings, Table
+from bayesfair.gibbs.temperature import Dispersion, holmes_walker
+
+__all__ = ["fill_empty_clusters", "stacked_states", "start_clusterings", "start_states"]
+
+
+def start_states(target, table: Table, settings: Settings, composition, num_chains: int) -> FairletState:
+    """One decomposition, a clustering of it for every chain, temperatures that suit the best of them."""
+    rng = np.random.default_rng(settings.seed)
+    fairlet = _decomposition(target, table, settings, composition)
+    members = jnp.asarray(member_table(fairlet, table.groups.code, np.asarray(target.upper)))
+    clusters = start_clusterings(target, members, num_chains, rng)
+    losses = [jax.tree.map(float, _losses(target, members, cluster)) for cluster in clusters]
+    best = int(np.argmin([target.total_loss(each) for each in losses]))
+    labels = np.asarray(_labels(target, members, clusters[best]))
+    temperatures = _temperatures(target, table.X, settings.inverse_temperature, labels, losses[best])
+    return stacked_states(target, members, clusters, temperatures)
+
+
+# Compiled whole: run one operation at a time they cost seconds of compilation.
+@jax.jit
+def _losses(target, members, cluster):
+    return target.losses(target.open(FairletState(members, cluster, None)))
+
+
+@jax.jit
+def _labels(target, members, cluster):
+    return target.labels(FairletState(members, cluster, None))
+
+
+@jax.jit
+def _units(target, members):
+    return target.units(target.fairlets(members), jnp.zeros(len(members), jnp.int32))
+
+
+def _decomposition(target, table: Table, settings: Settings, composition):
+    if target.lower.sum(1).max() == 1:
+        return np.arange(len(table.X))
+    dissimilarity = settings.loss.dissimilarity
+    return decompose(
+        table.X, table.groups, composition, dissimilarity=dissimilarity, random_state=settings.seed
+    ).fairlet
+
+
+def start_clusterings(target, members, num_chains: int, rng: np.random.Generator):
+    """One clustering of the fairlets per chain (chains, fairlets): a k-means++ restart each, every cluster used."""
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    units = _units(target, members)
+    centers, weights = np.asarray(units.center, np.float64), np.asarray(units.weight, np.float64)
+    n_clusters = min(target.n_clusters, len(np.unique(centers, axis=0)))
+    seeds = rng.integers(2**31 - 1, size=num_chains)
+    with threadpool_limits(1):  # bit-identical starts whatever the number of threads
+        fits = [
+            KMeans(n_clusters, n_init=1, random_state=int(seed)).fit(centers, sample_weight=weights) for seed in seeds
+        ]
+    return np.stack([fill_empty_clusters(fit.labels_, target.n_clusters) for fit in fits])
+
+
+def fill_empty_clusters(labels, n_clusters: int):
+    """Labels with every cluster used: an empty one takes a unit from the largest."""
+    labels = np.array(labels, dtype=np.int32)
+    for empty in np.setdiff1d(np.arange(n_clusters), labels):
+        largest = np.bincount(labels, minlength=n_clusters).argmax()
+        labels[np.flatnonzero(labels == largest)[-1]] = empty
+    return labels
+
+
+def stacked_states(target, members, clusters, temperatures: InverseTemperatures) -> FairletState:
+    """The same decomposition and temperatures in every chain, its own clustering each."""
+    n_chains = len(clusters)
+    repeat = lambda part: jnp.broadcast_to(jnp.asarray(part), (n_chains, *jnp.shape(part)))  # noqa: E731
+    temperatures = InverseTemperatures(*(repeat(jnp.asarray(part, target.x.dtype)) for part in temperatures))
+    return FairletState(repeat(members), jnp.asarray(clusters), temperatures)
+
+
+def _temperatures(target, X, inverse_temperature, labels, losses) -> InverseTemperatures:
+    """A pair as it is; lambda by Holmes and Walker; or lambda at the mean of its conditional law."""
+    if inverse_temperature == "holmes-walker":
+        return target.of_dispersion(holmes_walker(target.loss, X, labels))
+    if not isinstance(inverse_temperature, Dispersion):
+        return InverseTemperatures(*inverse_temperature)
+    total = inverse_temperature.rate + target.total_loss(losses)
+    scale = max(float(np.var(X, axis=0).sum()) * len(X), np.finfo(np.float32).tiny)
+    if total <= 1e-10 * scale:
+        rule = "not be 'dispersion' where clusters fit the data without any loss"
+        remedy = "Ask for fewer clusters than there are distinct rows, or pass a pair (lambda_f, lambda_c)."
+        bad = f"a loss of {total:.3g} at the start (n_samples = {len(X)})"
+        raise ValueError(message("inverse_temperature", rule, bad, remedy))
+    return target.of_dispersion((inverse_temperature.shape + target.degrees) / total)
