@@ -1,13 +1,21 @@
-# make demo, make test, make docs: each sets up what it needs. PYTHON=/path/to/python3.12 names the interpreter, VENV= the folder.
+# make demo, make check, make test, make docs: each sets up what it needs. PYTHON=/path/to/python3.12 names the interpreter, VENV= the folder.
 VENV ?= .venv
 BIN := $(VENV)/bin
 BAYESFAIR_DATA ?=
 export BAYESFAIR_DATA
 
-.PHONY: demo test lint docs notebooks clean
+# What `make check` runs besides lint: the house, laws by enumeration, the public contract. A new file of these is named here.
+CHECK := tests/test_*.py tests/docs tests/fairness tests/gibbs/test_exactness.py tests/gibbs/test_losses.py \
+    tests/fairlets/test_rectangular_loop.py tests/engines/test_every_engine.py tests/models/test_labels.py
+
+.PHONY: demo check test lint docs notebooks clean
 
 demo: $(VENV)/.installed
 	$(BIN)/bayesfair demo --out demo-output
+
+# Before every commit. Programs that an earlier run compiled are read from .pytest_cache/compiled; the first run takes longer.
+check: lint
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(CHECK)
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2 --dist worksteal

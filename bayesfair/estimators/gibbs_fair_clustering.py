@@ -6,12 +6,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair import gibbs
 from bayesfair._check import check_integer, check_same_index, message
-from bayesfair.engines.tables import read_table
+from bayesfair.engines import read_table
 from bayesfair.estimators.base import STATE, PosteriorEstimator
 from bayesfair.fairness import Groups, groups_for_fit
-from bayesfair.posterior import build_tree, draws_of, map_partition
-from bayesfair.posterior.saved import read_run
-from bayesfair.posterior.verdict import warn_of_disagreement
+from bayesfair.posterior import build_tree, draws_of, map_partition, read_run, warn_of_disagreement
 
 __all__ = ["GibbsFairClustering"]
 

@@ -15,14 +15,15 @@ from bayesfair.cli import main
 from bayesfair.cli.outcome import guarded
 from bayesfair.cli.tables import listed
 
-SHORT = ["--num-chains", "2", "--num-warmup", "2", "--num-draws", "6", "--n-clusters", "2"]
+SHORT = ["--num-chains", "2", "--num-warmup", "5", "--num-draws", "8", "--n-clusters", "2"]
 PROGRAM = [sys.executable, "-m", "bayesfair.cli"]
 
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     path = tmp_path_factory.mktemp("table") / "people.csv"
-    path.write_text("x,s\n" + "".join(f"{row % 5},{'ab'[row % 2]}\n" for row in range(20)))
+    rows = range(100)  # of two features, as in test_cli.py: shapes for which the sampler is compiled already
+    path.write_text("x,y,s\n" + "".join(f"{row % 5},{row % 7},{'ab'[row % 2]}\n" for row in rows))
     return path
 
 
@@ -118,7 +119,7 @@ def test_draws_are_kept_beside_a_file_that_cannot_be_written(table, tmp_path, mo
     assert "could not be saved" in error
     assert f"saved the posterior to {tmp_path / 'run-2.nc'}" in printed
     assert f"bayesfair summary {tmp_path / 'run-2.nc'}" in printed
-    assert bf.GibbsFairClustering.load(tmp_path / "run-2.nc").posterior_["posterior"].sizes["draw"] == 6
+    assert bf.GibbsFairClustering.load(tmp_path / "run-2.nc").posterior_["posterior"].sizes["draw"] == 8
     assert (tmp_path / "run-1.nc").read_text() == "an older file"
 
 
@@ -129,7 +130,7 @@ def test_draws_go_to_the_temporary_folder_where_the_disk_is_full(table, tmp_path
     full_disk(monkeypatch, lambda path: path.parent == full)
     assert fit(table, full / "run.nc") == 1
     assert f"saved the posterior to {spare / 'run-1.nc'}" in capsys.readouterr().out
-    assert bf.GibbsFairClustering.load(spare / "run-1.nc").n_iter_ == 8
+    assert bf.GibbsFairClustering.load(spare / "run-1.nc").n_iter_ == 13
 
 
 def test_lost_draws_are_told(table, tmp_path, monkeypatch, capsys):
@@ -229,7 +230,7 @@ def test_a_run_is_saved_before_anything_is_printed_about_it(table, tmp_path):
     out = tmp_path / "run.nc"
     typed = shlex.join([*PROGRAM, "fit", str(table), "--sensitive", "s", "--out", str(out), *SHORT])
     done = shell(f"PYTHONUNBUFFERED=1 {typed} | head -4")  # the four lines before sampling, then nobody reads
-    assert done.stdout.splitlines()[0::4] == [f"{table}: 20 rows", "141 0"]
+    assert done.stdout.splitlines()[0::4] == [f"{table}: 100 rows", "141 0"]
     assert done.stderr == "" or "warning" in done.stderr
     assert out.exists()
 

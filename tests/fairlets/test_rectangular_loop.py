@@ -46,7 +46,8 @@ def _rectangles(states, move):
     cells = jnp.array(list(product(range(states.shape[1]), range(states.shape[2]))))
     pairs = jnp.array(list(product(GRID, GRID)))
     over_pairs = jax.vmap(move, (None, None, 0))
-    return jax.vmap(jax.vmap(over_pairs, (None, 0, None)), (0, None, None))(jnp.asarray(states), cells, pairs)
+    everywhere = jax.jit(jax.vmap(jax.vmap(over_pairs, (None, 0, None)), (0, None, None)))
+    return everywhere(jnp.asarray(states), cells, pairs)
 
 
 def _cycles(states, allowed):
@@ -57,9 +58,8 @@ def _cycles(states, allowed):
     rows = jnp.arange(states.shape[1])
     over_walks = jax.vmap(cycle, (None, None, None, 0))
     over_rows = jax.vmap(over_walks, (None, None, 0, None))
-    return jax.vmap(over_rows, (0, None, None, None))(
-        jnp.asarray(states), jnp.asarray(allowed), rows, jnp.asarray(walks)
-    )
+    everywhere = jax.jit(jax.vmap(over_rows, (0, None, None, None)))
+    return everywhere(jnp.asarray(states), jnp.asarray(allowed), rows, jnp.asarray(walks))
 
 
 def _lcm(n):
@@ -68,13 +68,14 @@ def _lcm(n):
 
 def _mixture(states, log_weights, acceptance, proposals):
     index = {M.tobytes(): s for s, M in enumerate(states)}
+    log_chance = jax.jit(log_acceptance, static_argnums=3)
     proposals = np.asarray(proposals).reshape(len(states), -1, *states.shape[1:])
     P = np.zeros((len(states),) * 2)
     for s, rows in enumerate(proposals):
         distinct, counts = np.unique(rows, axis=0, return_counts=True)
         for new, count in zip(distinct, counts):
             if new.tobytes() in index and index[new.tobytes()] != s:
-                chance = np.exp(log_acceptance(jnp.asarray(states[s]), jnp.asarray(new), log_weights, acceptance))
+                chance = np.exp(log_chance(states[s], new, log_weights, acceptance))
                 P[s, index[new.tobytes()]] += count / len(rows) * chance
     P[np.diag_indices(len(P))] += 1 - P.sum(1)
     return P
