@@ -58,12 +58,13 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         return self
 
 
-def state_dataset(arrays):
-    """Arrays by name as an xarray.Dataset, each with dimensions of its own."""
+def state_dataset(arrays, axes=None):
+    """Arrays by name as an xarray.Dataset, with the dimensions that `axes` names for them, or dimensions of their own."""
     import xarray as xr
 
     values = {name: np.asarray(array) for name, array in arrays.items()}
-    return xr.Dataset({name: ([f"{name}_{axis}" for axis in range(v.ndim)], v) for name, v in values.items()})
+    own = {name: tuple(f"{name}_{axis}" for axis in range(v.ndim)) for name, v in values.items()}
+    return xr.Dataset({name: ((axes or {}).get(name, own[name]), v) for name, v in values.items()})
 
 
 def arrays_of(dataset):

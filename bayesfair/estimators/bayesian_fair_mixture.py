@@ -1,7 +1,6 @@
 """`BayesianFairMixture`: the NumPyro fair mixtures behind scikit-learn's interface, their posterior as an ArviZ tree."""
 
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -9,12 +8,12 @@ from sklearn.utils.validation import check_is_fitted
 
 import bayesfair
 from bayesfair import models
-from bayesfair._check import check_integer, check_number, check_same_index, message, place
+from bayesfair._check import check_integer, check_number, message, place
 from bayesfair._units import center_and_spread
 from bayesfair.engines import Encoder, categorical_positions, check_distinct, encoder_of, fit_encoder, read_columns
 from bayesfair.estimators.base import STATE, PosteriorEstimator, arrays_of, state_dataset
 from bayesfair.fairness import Groups, gap, groups_for_fit
-from bayesfair.posterior import build_tree, read_run, warn_of_disagreement
+from bayesfair.posterior import build_tree, draws_of, read_run, warn_of_disagreement
 
 __all__ = ["BayesianFairMixture"]
 
@@ -112,8 +111,7 @@ class BayesianFairMixture(PosteriorEstimator):
         TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
         """
         self._check_settings()
-        check_same_index("sensitive_features", sensitive_features, "X", X)
-        columns = read_columns(self, X, self.categorical_features, reset=True)
+        columns = read_columns(self, X, self.categorical_features, reset=True, sensitive_features=sensitive_features)
         groups = groups_for_fit(sensitive_features, len(columns.continuous))
         encoder = fit_encoder(columns, one_scale=False)
         _check_spreads(encoder.scale, columns.names)
@@ -178,15 +176,16 @@ class BayesianFairMixture(PosteriorEstimator):
         return self
 
     def _finish(self, run):
-        names, draws = self._names, run.draws
+        names = self._names
         tree = build_tree(
-            SimpleNamespace(**{**draws, "labels": draws["labels"].astype(np.int32)}),
+            run.labelled,
             np.hstack([run.x, run.codes]),
             run.groups if len(run.groups.names) > 1 else None,
             settings=self._settings(),
             feature_names=names["continuous"] + names["categorical"],
             n_clusters=self.n_components,
             parameters=run.parameters,
+            log_likelihood=run.draws.get("log_likelihood"),
             point="mode",
         )
         if "column" in tree["posterior"].sizes:
@@ -203,7 +202,7 @@ class BayesianFairMixture(PosteriorEstimator):
 
     def _adopt(self, tree, run):
         """The run takes the tree's draws, whose clusters are renumbered."""
-        super()._adopt(tree, run.with_parameters(*_draws_of(tree)))
+        super()._adopt(tree, _with_draws_of(tree, run))
         posterior, groups = tree["posterior"], run.groups
         self.weights_ = posterior["weights"].mean(("chain", "draw")).values
         if "means" in posterior:
@@ -280,14 +279,13 @@ class BayesianFairMixture(PosteriorEstimator):
         return run.with_state(arrays_of(tree[STATE]), self.num_chains) if STATE in tree.children else run
 
 
-def _draws_of(tree):
-    """(parameters, the rest) of the draws that a tree holds, by name."""
-    values = {name: v.values for name, v in tree["posterior"].data_vars.items() if name != "centers"}
-    rest = {"labels": values.pop("labels")}
-    rest |= {name: v.values for name, v in tree["sample_stats"].data_vars.items() if name in models.SCALARS}
-    if "log_likelihood" in tree.children:
-        rest["log_likelihood"] = tree["log_likelihood"]["x"].values
-    return values, rest
+def _with_draws_of(tree, run):
+    """The run with the draws that a tree holds."""
+    parameters = {
+        name: v.values for name, v in tree["posterior"].data_vars.items() if name not in ("centers", "labels")
+    }
+    pointwise = {"log_likelihood": tree["log_likelihood"]["x"].values} if "log_likelihood" in tree.children else {}
+    return run.with_draws(draws_of(tree), parameters, **pointwise)
 
 
 def _check_spreads(spread, names):

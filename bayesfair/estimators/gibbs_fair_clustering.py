@@ -5,10 +5,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair import gibbs
-from bayesfair._check import check_integer, check_same_index, message
-from bayesfair.engines import read_table
-from bayesfair.estimators.base import STATE, PosteriorEstimator
-from bayesfair.fairness import Groups, groups_for_fit
+from bayesfair._check import check_integer, message
+from bayesfair.engines import read_groups, read_table
+from bayesfair.estimators.base import STATE, PosteriorEstimator, arrays_of, state_dataset
+from bayesfair.fairness import Groups
 from bayesfair.posterior import build_tree, draws_of, map_partition, read_run, warn_of_disagreement
 
 __all__ = ["GibbsFairClustering"]
@@ -105,9 +105,8 @@ class GibbsFairClustering(PosteriorEstimator):
         for name in ("num_chains", "num_draws", "thinning", "inner_steps"):
             check_integer(name, getattr(self, name))
         check_integer("num_warmup", self.num_warmup, minimum=0)
-        check_same_index("sensitive_features", sensitive_features, "X", X)
-        X, names = read_table(self, X, reset=True)
-        groups = self._groups(sensitive_features, len(X))
+        X, names = read_table(self, X, reset=True, sensitive_features=sensitive_features)
+        groups = read_groups(self, sensitive_features, len(X))
         self._names = {
             "feature_names": None if names is None else [str(name) for name in names],
             "group_names": list(groups.names),
@@ -126,7 +125,7 @@ class GibbsFairClustering(PosteriorEstimator):
         check_is_fitted(self, "posterior_")
         num_draws = check_integer("num_draws", self.num_draws if num_draws is None else num_draws)
         known, groups = self._known_data(self.posterior_)
-        given = None if sensitive_features is None else self._groups(sensitive_features, len(known))
+        given = None if sensitive_features is None else read_groups(self, sensitive_features, len(known))
         _check_same_data(known, groups, X, given)
         target, run, draws = self._draw(self._problem(known, groups), self._run, num_draws)
         return self._finish(known, groups, target, run, gibbs.concatenate([draws_of(self.posterior_), draws]))
@@ -158,10 +157,6 @@ class GibbsFairClustering(PosteriorEstimator):
                 raise ValueError(message(name, rule, "none", f"Pass the {kind} that the run was fitted with."))
         return cls._of_file(tree, settings, **given)
 
-    def _groups(self, sensitive_features, n_obs):
-        settings = {"min_group_size": self.min_group_size, "merged_group_name": self.merged_group_name}
-        return groups_for_fit(sensitive_features, n_obs, **settings)
-
     def _problem(self, X, groups, names=None):
         return gibbs.make_problem(
             X,
@@ -186,7 +181,8 @@ class GibbsFairClustering(PosteriorEstimator):
         settings = self._settings(sweep=run.sweep, tuning=gibbs.tuning(run.moves))
         names = self._names["feature_names"]
         tree = build_tree(draws, X, groups, settings=settings, feature_names=names, n_clusters=self.n_clusters)
-        tree[STATE] = _state_dataset(target, run)
+        axes = {name: ("chain", *dims) for name, dims in target.state_dims.items()}
+        tree[STATE] = state_dataset({**target.write(run.states), "key": run.keys}, axes)
         self._adopt(tree, run)
         warn_of_disagreement(tree)
         return self
@@ -202,7 +198,8 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def _run_of(self, tree, settings):
         """The run that the tree holds, ready to go on."""
-        problem, arrays = self._problem(*self._known_data(tree)), _arrays_of(tree[STATE])
+        problem = self._problem(*self._known_data(tree))
+        arrays = {name: jnp.asarray(values) for name, values in arrays_of(tree[STATE]).items()}
         keys = arrays.pop("key")
         moves = gibbs.tuned(problem.target.moves(problem.settings), settings["tuning"])
         return gibbs.Run(keys, settings["sweep"], problem.target.read(arrays), moves)
@@ -228,16 +225,3 @@ def _check_same_data(known, groups, X, given):
         raise ValueError(message("X", "be the table of the fit", "other data", remedy))
     if given is not None and (given.names != groups.names or not np.array_equal(given.code, groups.code)):
         raise ValueError(message("sensitive_features", "be the groups of the fit", "other groups", remedy))
-
-
-def _state_dataset(target, run):
-    """Keys and states of the chains, for the tree."""
-    import xarray as xr
-
-    values, axes = {**target.write(run.states), "key": np.asarray(run.keys)}, {**target.state_dims, "key": ("word",)}
-    numbered = {name: [f"{name}_{axis}" for axis in range(1, array.ndim)] for name, array in values.items()}
-    return xr.Dataset({name: (("chain", *axes.get(name, numbered[name])), array) for name, array in values.items()})
-
-
-def _arrays_of(dataset):
-    return {name: jnp.asarray(values.values) for name, values in dataset.data_vars.items()}

@@ -13,13 +13,12 @@ from bayesfair.models.mixtures import (
     smooth_gap,
 )
 from bayesfair.models.rows import ColumnUnits
-from bayesfair.models.run import INFERENCES, SCALARS, MixtureRun, make_run
+from bayesfair.models.run import INFERENCES, MixtureRun, make_run
 from bayesfair.models.sampling import check_chain_method
 from bayesfair.models.starts import STARTS, start_partitions
 
 __all__ = [
     "INFERENCES",
-    "SCALARS",
     "SMOOTHING",
     "STARTS",
     "ColumnUnits",

@@ -9,7 +9,7 @@ import numpy as np
 from bayesfair._arrays import stack
 from bayesfair.engines import Encoder, membership
 from bayesfair.fairness import Groups, gap
-from bayesfair.gibbs import ladder
+from bayesfair.gibbs import Statistic, ladder
 from bayesfair.models.guide import draw_from_guide
 from bayesfair.models.mixtures import Mixture, Prior
 from bayesfair.models.observed import Observed, observe, rows_of
@@ -18,12 +18,17 @@ from bayesfair.models.sampler import LEAPFROG_STEPS, Sampler, constrained, start
 from bayesfair.models.sampling import advance
 from bayesfair.models.starts import sites_of_partition, start_partitions
 
-__all__ = ["INFERENCES", "SCALARS", "MixtureRun", "make_run"]
+__all__ = ["INFERENCES", "STATISTICS", "MixtureRun", "make_run"]
 
 INFERENCES = "nuts", "gibbs", "svi"
 POINTWISE = 50_000_000  # log-likelihoods kept at most: 200 MB
-# The scalars of a draw: quantities of the state, on which chains are compared, and figures of the sampler.
-SCALARS = {"lp": "state", "gap": "state", "diverging": "sampler", "num_steps": "sampler", "swap_rate": "sampler"}
+STATISTICS = {  # of a draw
+    "lp": Statistic("quantity"),
+    "gap": Statistic("quantity"),
+    "diverging": Statistic("figure"),
+    "num_steps": Statistic("figure"),
+    "swap_rate": Statistic("figure"),
+}
 DIMENSIONS = {
     "weights": ("cluster",),
     "means": ("cluster", "column"),
@@ -36,7 +41,7 @@ class MixtureRun(NamedTuple):
     """A fair mixture of one table, its chains and draws so far: it draws, goes on, predicts and simulates rows.
 
     `x` (N, d) float64 not centred, `codes` (N, c): as `encoder` makes them of the table. `states`: of the chains' kernels.
-    `draws`: by name (chain, draw, ...), the sites without "means", "labels", the SCALARS, and "log_likelihood" (chain,
+    `draws`: by name (chain, draw, ...), the sites without "means", "labels", the STATISTICS, and "log_likelihood" (chain,
     draw, N) where it is small enough. `losses`: of a guide.
     """
 
@@ -117,6 +122,12 @@ class MixtureRun(NamedTuple):
         return self._replace(draws=new)
 
     @property
+    def labelled(self) -> Draws:
+        """Labels and scalars of the draws."""
+        scalars = {name: self.draws[name] for name in STATISTICS if name in self.draws}
+        return Draws(self.draws["labels"].astype(np.int32), scalars, STATISTICS)
+
+    @property
     def parameters(self):
         """{name: (dimensions after chain and draw, array)} of the draws, in the units of the table; `scales` has no dimension
         where the covariance is isotropic."""
@@ -130,13 +141,13 @@ class MixtureRun(NamedTuple):
         levels = sorted(name for name in self.draws if name.startswith("levels_"))
         return named | {name: (("cluster", name.replace("levels", "level")), self.draws[name]) for name in levels}
 
-    def with_parameters(self, values, others):
-        """The run whose draws have these values of `parameters`, and the `others`."""
+    def with_draws(self, draws: Draws, values, **others):
+        """The run whose draws are these, have these values of `parameters`, and the `others`."""
         sites = dict(values)
         if "means" in sites:
             middle, spread = self._places()
             sites["means_base"] = (sites.pop("means") - middle) / spread
-        return self._replace(draws=sites | others)
+        return self._replace(draws=sites | {"labels": draws.labels} | draws.scalars | others)
 
     def _places(self):
         units = self.observed.units
@@ -146,7 +157,7 @@ class MixtureRun(NamedTuple):
     def sites(self):
         """Of the draws (draws, ...), as the programs take them."""
         known = {
-            name: value for name, value in self.draws.items() if name not in (*SCALARS, "labels", "log_likelihood")
+            name: value for name, value in self.draws.items() if name not in (*STATISTICS, "labels", "log_likelihood")
         }
         return {name: jnp.asarray(_flat(value), jnp.float32) for name, value in known.items()}
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._check import check_features, check_integer
-from bayesfair.engines.fairlet_kmeans import cluster_fairlets
+from bayesfair.engines import cluster_fairlets
 from bayesfair.fairlets import decompose
 from bayesfair.plots.style import axes_or_new
 
