@@ -9,7 +9,7 @@ import numpy as np
 from bayesfair._arrays import stack
 from bayesfair.engines import Encoder, membership
 from bayesfair.fairness import Groups, gap
-from bayesfair.gibbs import Statistic, ladder
+from bayesfair.gibbs import Draws, Statistic, ladder
 from bayesfair.models.guide import draw_from_guide
 from bayesfair.models.mixtures import Mixture, Prior
 from bayesfair.models.observed import Observed, observe, rows_of
