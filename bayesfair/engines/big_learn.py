@@ -189,6 +189,8 @@ class BigLearnMixture(MixtureEngine):
     (500,)
     """
 
+    uses_groups = False
+
     def __init__(
         self,
         n_components=10,
@@ -213,8 +215,6 @@ class BigLearnMixture(MixtureEngine):
         self.n_init = n_init
         self.random_state = random_state
         self.progress_bar = progress_bar
-
-    uses_groups = False
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

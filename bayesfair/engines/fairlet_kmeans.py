@@ -59,8 +59,9 @@ class FairletKMeans(Engine):
         self.random_state = random_state
 
     def problem(self, data):
+        Z = self.standardised(data)
         self.decomposition_ = fairlets_of(data, self.composition)
-        return self.standardised(data)
+        return Z
 
     def solve(self, Z, data):
         """scikit-learn's KMeans, the best of whose runs tells where it ended."""

@@ -265,6 +265,8 @@ class TiltedKMeans(Engine):
     3
     """
 
+    uses_groups = False
+
     def __init__(
         self,
         n_clusters=4,
@@ -289,8 +291,6 @@ class TiltedKMeans(Engine):
         self.tol = tol
         self.random_state = random_state
         self.progress_bar = progress_bar
-
-    uses_groups = False
 
     @property
     def monotone(self):

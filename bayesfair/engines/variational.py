@@ -192,6 +192,9 @@ class VariationalFairClustering(Engine):
     (400,)
     """
 
+    patience = 8  # refused steps among them change E little
+    remedy = "raise max_iter or tol; large fairness weights take longest."
+
     def __init__(
         self,
         n_clusters=10,
@@ -216,9 +219,6 @@ class VariationalFairClustering(Engine):
         self.tol = tol
         self.random_state = random_state
         self.progress_bar = progress_bar
-
-    patience = 8  # refused steps among them change E little
-    remedy = "raise max_iter or tol; large fairness weights take longest."
 
     def check_settings(self):
         if self.objective not in OBJECTIVES:
@@ -361,9 +361,9 @@ def neighbour_graph(X) -> Graph:
     affinity = ((nearest + nearest.T) / 2).tocoo()
     order = np.argsort(affinity.row, kind="stable")
     degree = np.asarray(affinity.sum(1)).ravel()
-    fill = -len(order) % (FILL * len(X)), len(X) - 1
-    entries = [np.pad(part[order], (0, fill[0]), constant_values=fill[1]) for part in (affinity.row, affinity.col)]
-    entries.append(np.pad(affinity.data[order].astype(np.float32), (0, fill[0])))
+    fill = 0, -len(order) % (FILL * len(X))
+    entries = [np.pad(part[order], fill, constant_values=len(X) - 1) for part in (affinity.row, affinity.col)]
+    entries.append(np.pad(affinity.data[order].astype(np.float32), fill))
     return Graph(*map(jnp.asarray, entries), jnp.asarray(degree, jnp.float32))
 
 

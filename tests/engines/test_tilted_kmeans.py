@@ -9,6 +9,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from bayesfair._arrays import stack
 from bayesfair.engines import tilted_kmeans
 from bayesfair.engines.tilted_kmeans import Partition, TiltedKMeans, TiltedRows
 
@@ -135,13 +136,19 @@ def bounds_worked_out(problem, states, assign):
     return len(calls)
 
 
+def where_the_nearest_centre_raises_the_objective(seed):
+    """A problem and two states of it: in the first the nearest centres lower the objective, in the second they raise it."""
+    rng = np.random.default_rng(seed)
+    while True:
+        problem = problem_of(3 * rng.normal(size=(12, 1)), 0.5)
+        centers, labels = jnp.asarray(3 * rng.normal(size=(3, 1)), jnp.float32), jnp.asarray(rng.integers(3, size=12))
+        nearest = tilted_kmeans.distances(problem, centers).argmin(1)
+        if losses(problem, centers, nearest).sum() > losses(problem, centers, labels).sum() * (1 + 1e-5):
+            return problem, *(Partition(centers, one, jax.random.PRNGKey(0)) for one in (nearest, labels))
+
+
 def test_the_rare_branch_is_paid_for_only_where_a_run_needs_it():
     """lax.cond under vmap works out both branches for every run: the planted form is caught."""
-    rng = np.random.default_rng(1)
-    problem = problem_of(3 * rng.normal(size=(12, 1)), 0.5)
-
-    def state(centers, labels):
-        return Partition(jnp.asarray(centers, jnp.float32), jnp.asarray(labels), jax.random.PRNGKey(0))
 
     def by_cond(problem, state):
         nearest = tilted_kmeans.distances(problem, state.centers).argmin(1)
@@ -149,20 +156,13 @@ def test_the_rare_branch_is_paid_for_only_where_a_run_needs_it():
         lower = tilted_kmeans.cluster_losses(problem, state.centers, nearest).sum() <= now
         return jax.lax.cond(lower, lambda: nearest, lambda: tilted_kmeans.bounded_labels(problem, state))
 
-    def raised(one):
-        nearest = tilted_kmeans.distances(problem, one.centers).argmin(1)
-        return losses(problem, one.centers, nearest).sum() > losses(problem, one.centers, one.labels).sum()
-
-    drawn = [state(3 * rng.normal(size=(3, 1)), rng.integers(3, size=12)) for _ in range(300)]
-    rare, common = ([one for one in drawn if bool(raised(one)) == wanted][:2] for wanted in (True, False))
-    settled = jax.tree.map(lambda *leaves: jnp.stack(leaves), *common)
-    mixed = jax.tree.map(lambda *leaves: jnp.stack(leaves), common[0], rare[0])
-    assert bounds_worked_out(problem, settled, tilted_kmeans.assign) == 0
-    assert bounds_worked_out(problem, settled, by_cond) > 0
-    assert bounds_worked_out(problem, mixed, tilted_kmeans.assign) > 0
-    for i, one in enumerate((common[0], rare[0])):
-        batch = jax.vmap(tilted_kmeans.assign, (None, 0))(problem, mixed)
-        np.testing.assert_array_equal(batch[i], by_cond(problem, one))
+    problem, lowered, raised = where_the_nearest_centre_raises_the_objective(1)
+    assert bounds_worked_out(problem, stack([lowered, lowered]), tilted_kmeans.assign) == 0
+    assert bounds_worked_out(problem, stack([lowered, lowered]), by_cond) > 0
+    assert bounds_worked_out(problem, stack([lowered, raised]), tilted_kmeans.assign) > 0
+    batch = jax.vmap(tilted_kmeans.assign, (None, 0))(problem, stack([lowered, raised]))
+    np.testing.assert_array_equal(batch[0], by_cond(problem, lowered))
+    np.testing.assert_array_equal(batch[1], by_cond(problem, raised))
 
 
 def test_tilts_that_overflow_naively_are_fine_and_impossible_ones_are_refused(X):
