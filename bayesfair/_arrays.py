@@ -2,9 +2,9 @@
 
 import numpy as np
 
-__all__ = ["namespace", "short_sum", "stack", "unstack"]
+__all__ = ["inner_sum", "namespace", "stack", "unstack"]
 
-WRITTEN_OUT = 32  # longest axis that `short_sum` writes out; beyond it compilation takes longer and the gain shrinks
+WRITTEN_OUT = 32  # longest axis that `inner_sum` writes out; beyond it compilation takes longer and the gain shrinks
 
 
 def namespace(*arrays):
@@ -13,8 +13,8 @@ def namespace(*arrays):
     return foreign[0].__array_namespace__() if foreign else np
 
 
-def short_sum(terms, axis=-1):
-    """Sum over an axis that is usually short, such as features or the slots of a fairlet.
+def inner_sum(terms, axis=-1):
+    """Sum over an inner axis, usually short: features, or the slots of a fairlet.
 
     Written out term by term for JAX: XLA's reduction over a short inner axis does not vectorise on CPUs and keeps what
     it could fuse with apart, which costs tenfold.

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesfair._arrays import short_sum, stack
+from bayesfair._arrays import inner_sum, stack
 from bayesfair._check import check_integer, check_number, message
 from bayesfair._units import center_and_spread, check_costs, standardise
 from bayesfair.engines.base import Engine, check_distinct, nearest_center
@@ -55,7 +55,7 @@ def distances(problem: Problem, centers) -> Float[Array, "obs clusters"]:
 
 
 def own_distances(problem: Problem, centers, labels) -> Float[Array, " obs"]:
-    return short_sum(jnp.square(problem.x - centers[labels]))
+    return inner_sum(jnp.square(problem.x - centers[labels]))
 
 
 def shifts(problem: Problem, own, labels, n_clusters):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayesfair._arrays import namespace, short_sum
+from bayesfair._arrays import inner_sum, namespace
 from bayesfair._check import check_number, message
 
 __all__ = [
@@ -46,9 +46,9 @@ class Dissimilarity(ABC):
         xp = namespace(x, mask)
         held = mask[..., None]
         count = xp.maximum(mask.sum(-1), 1)[..., None]
-        center = (short_sum(xp.where(held, x, 0.0), -2) / count)[..., None, :]
+        center = (inner_sum(xp.where(held, x, 0.0), -2) / count)[..., None, :]
         # An empty slot is measured at the centre: what stands there may lie outside the domain of D.
-        return short_sum(xp.where(mask, self.to_center(xp.where(held, x, center), center), 0.0))
+        return inner_sum(xp.where(mask, self.to_center(xp.where(held, x, center), center), 0.0))
 
     def pairwise(self, x, y):
         """D of every row of x (n, d) to every row of y (k, d), float64 (n, k). Makes no (n, k, d) array at once."""
@@ -86,7 +86,7 @@ class SquaredEuclidean(Bregman):
     name = "kmeans"
 
     def divergence(self, x, y):
-        return short_sum((x - y) ** 2)
+        return inner_sum((x - y) ** 2)
 
     def between(self, x, y):
         return self.divergence(x, y)
@@ -104,7 +104,7 @@ class KullbackLeibler(Bregman):
     name = "kl"
 
     def divergence(self, x, y):
-        return short_sum(_kl(x, y))
+        return inner_sum(_kl(x, y))
 
     def check(self, X):
         _check_domain(self.name, "be at least 0", X, X >= 0)
@@ -121,7 +121,7 @@ class ItakuraSaito(Bregman):
         ratio = xp.where(y > 0, x / xp.where(y > 0, y, 1.0), 1.0)
         r = ratio - 1
         series = r**2 * (1 / 2 - r / 3 + r**2 / 4 - r**3 / 5)
-        return short_sum(xp.where(abs(r) < NEAR, series, r - xp.log(ratio)))
+        return inner_sum(xp.where(abs(r) < NEAR, series, r - xp.log(ratio)))
 
     def check(self, X):
         _check_domain(self.name, "be above 0", X, X > 0)
@@ -134,7 +134,7 @@ class Bernoulli(Bregman):
     name = "binary"
 
     def divergence(self, x, y):
-        return short_sum(_kl(x, y) + _kl(1 - x, 1 - y))
+        return inner_sum(_kl(x, y) + _kl(1 - x, 1 - y))
 
     def check(self, X):
         _check_domain(self.name, "lie in [0, 1]", X, (X >= 0) & (X <= 1))
@@ -153,11 +153,11 @@ class Minkowski(Dissimilarity):
     def between(self, x, y):
         difference = abs(x - y)
         if self.power == 1:
-            return short_sum(difference)
+            return inner_sum(difference)
         xp = namespace(difference)
         largest = difference.max(-1, keepdims=True)
         share = difference / xp.where(largest > 0, largest, 1.0)  # large powers of large numbers overflow
-        return largest[..., 0] * short_sum(share**self.power) ** (1 / self.power)
+        return largest[..., 0] * inner_sum(share**self.power) ** (1 / self.power)
 
     def to_center(self, x, center):
         return self.between(x, center)

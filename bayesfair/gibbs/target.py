@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from bayesfair._arrays import short_sum
+from bayesfair._arrays import inner_sum
 from bayesfair.fairlets import Capacities, anchor_group
 from bayesfair.gibbs.losses import Loss, Units
 
@@ -124,7 +124,7 @@ class Target:
     def units(self, rows: Rows, cluster) -> Units:
         """Fairlet centres u_i (means of the members) with weights n_i / mean size."""
         size = rows.size.astype(rows.x.dtype)
-        return Units(short_sum(rows.x, 1) / size[:, None], size / self.mean_size, cluster)
+        return Units(inner_sum(rows.x, 1) / size[:, None], size / self.mean_size, cluster)
 
     def fairlet_losses(self, rows: Rows) -> Float[Array, " fairlets"]:
         """What each fairlet pays: D to its anchor summed over the others (anchored), or D to its own centre (hub)."""
