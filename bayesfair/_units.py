@@ -8,7 +8,7 @@ import numpy as np
 from bayesfair._check import message, place
 
 __all__ = [
-    "Units",
+    "Scaling",
     "center_and_spread",
     "check_costs",
     "check_float32",
@@ -23,7 +23,7 @@ LARGEST_LOG, SMALLEST_LOG = 1023, -1022  # of normal float64 numbers, to base 2
 HEADROOM = 8  # between a cost of the size expected and the ends of the float64 numbers
 
 
-class Units(NamedTuple):
+class Scaling(NamedTuple):
     """X = middle + 2**exponent Z: what was computed from Z, told in the units of X without rounding."""
 
     middle: np.ndarray
@@ -58,10 +58,10 @@ def center_and_spread(X):
 
 
 def standardise(X, *, names=None, degree=2, center=True, precision=np.float64, argument="X"):
-    """(Z, Units): float64 X (N, d) less its column means, divided by ONE power of two near its standard deviation.
+    """(Z, Scaling): float64 X (N, d) less its column means, divided by ONE power of two near its standard deviation.
 
     For methods whose answer is equivariant: nothing over- or underflows, and no bit of ordinary numbers changes. `degree`:
-    of the costs, which `Units.cost` must be able to tell in the units of X. `center`: false for costs that know more than
+    of the costs, which `Scaling.cost` must be able to tell in the units of X. `center`: false for costs that know more than
     differences. `precision`: in which differences will be raised to `degree`.
 
     Raises
@@ -75,7 +75,7 @@ def standardise(X, *, names=None, degree=2, center=True, precision=np.float64, a
     middle, spread, pooled = center_and_spread(X)
     check_resolution(X, middle, spread, names=names, degree=max(degree, 1), precision=precision, argument=argument)
     check_costs(spread, names=names, degree=max(degree, 1), terms=X.size, argument=argument)
-    units = Units(middle if center else np.zeros_like(middle), int(np.round(np.log2(pooled))) if pooled > 0 else 0)
+    units = Scaling(middle if center else np.zeros_like(middle), int(np.round(np.log2(pooled))) if pooled > 0 else 0)
     return units.rows(X), units
 
 

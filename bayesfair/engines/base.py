@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._check import check_integer, check_same_index, message
-from bayesfair._units import Units
+from bayesfair._units import Scaling
 from bayesfair.engines.optimize import Outcome, converged_or_warn
 from bayesfair.engines.tables import read_table
 from bayesfair.fairness import Groups, groups_for_fit
@@ -101,7 +101,7 @@ def warn_of_work(estimator, why, seconds, remedy):
         warnings.warn(f"{type(estimator).__name__}: {what}. Remedy: {remedy}.", RuntimeWarning, stacklevel=4)
 
 
-def nearest_center(X, centers, units: Units):
+def nearest_center(X, centers, units: Scaling):
     """The centre (clusters, dim) nearest to every row (obs, dim), both in the units of X.
 
     Raises

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesfair._check import check_integer, message
-from bayesfair._units import Units, check_float32, standardise
+from bayesfair._units import Scaling, check_float32, standardise
 from bayesfair.fairlets import (
     Capacities,
     anchor_group,
@@ -40,7 +40,7 @@ class Problem(NamedTuple):
     of the table by `in_units_of_table`. `groups`: to be balanced, one where fairlets are singletons."""
 
     X: Float[np.ndarray, "obs dim"]
-    units: Units
+    units: Scaling
     groups: Groups
     capacities: Capacities
     composition: object
@@ -77,7 +77,7 @@ def _in_own_units(X, loss: Loss, names):
     degree = _degree(loss)
     if not degree:
         check_float32(X, names=names)
-        return X, Units(np.zeros(X.shape[1]), 0)
+        return X, Scaling(np.zeros(X.shape[1]), 0)
     with warnings.catch_warnings():  # of costs that read 0: refused here, where their inverses are told too
         warnings.simplefilter("ignore", RuntimeWarning)
         Z, units = standardise(X, names=names, degree=degree, precision=np.float32)
