@@ -199,19 +199,18 @@ def is_a_sum_over_clusters(trial):
 def tells_what_moves_change(trial):
     """A cluster is emptied unit by unit and settled again, then units go anywhere."""
     loss, n_clusters, scale = trial.loss, trial.n_clusters, trial.losses().sum()
-    units = Units(*map(jnp.asarray, trial.units))
+    units, cluster = Units(*map(jnp.asarray, trial.units)), trial.units.cluster
     remove, insert = jax.jit(loss.remove), jax.jit(loss.insert)
     insertion = jax.jit(partial(loss.insertion, n_clusters=n_clusters))
-    gains = jax.jit(partial(_gains_from_scratch, loss, n_clusters=n_clusters))
     stats = jax.jit(loss.start, static_argnums=1)(units, n_clusters)
     rule = "tell by `insertion` what `cluster_losses` gains when a unit joins, after any moves"
     remedy = "Correct `start`, `remove`, `insert` or `insertion`; those of `Loss` itself need `cluster_losses` only."
-    for i, new in _moves(np.asarray(units.cluster), n_clusters):
+    for i, new in _moves(cluster, n_clusters):
         unit = i, units.center[i], units.weight[i]
-        stats = remove(stats, *unit, units.cluster[i])
-        _require_same(insertion(stats, *unit), gains(units, i), rule, remedy, scale=scale)
+        stats = remove(stats, *unit, cluster[i])
+        _require_same(insertion(stats, *unit), _gains_from_scratch(trial, cluster, i), rule, remedy, scale=scale)
         stats = insert(stats, *unit, new)
-        units = units._replace(cluster=units.cluster.at[i].set(new))
+        cluster = _with(cluster, i, new)
 
 
 def _moves(cluster, n_clusters):
@@ -221,12 +220,13 @@ def _moves(cluster, n_clusters):
     return [*((i, 1) for i in first), (first[0], 0), *anywhere]
 
 
-def _gains_from_scratch(loss, units, i, n_clusters):
-    def whole(k):
-        return loss.cluster_losses(units._replace(cluster=units.cluster.at[i].set(k)), n_clusters).sum()
+def _gains_from_scratch(trial, cluster, i):
+    without = trial.losses(cluster=cluster, weight=_with(trial.units.weight, i, 0.0)).sum()
+    return [trial.losses(cluster=_with(cluster, i, k)).sum() - without for k in range(trial.n_clusters)]
 
-    without = loss.cluster_losses(units._replace(weight=units.weight.at[i].set(0.0)), n_clusters).sum()
-    return jax.vmap(whole)(jnp.arange(n_clusters)) - without
+
+def _with(values, i, value):
+    return np.where(np.arange(len(values)) == i, value, values)
 
 
 def draws_centers_that_fit(trial):
