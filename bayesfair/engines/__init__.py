@@ -23,7 +23,6 @@ from bayesfair.engines.tables import (
 )
 from bayesfair.engines.tilted_kmeans import TiltedKMeans
 from bayesfair.engines.variational import VariationalFairClustering
-from bayesfair.fairness import gaps_of_shares
 
 __all__ = [
     "COVARIANCE_TYPES",
@@ -49,7 +48,6 @@ __all__ = [
     "encoder_of",
     "fairness_path",
     "fit_encoder",
-    "gaps_of_shares",
     "membership",
     "minimize",
     "pack_factor",

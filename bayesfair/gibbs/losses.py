@@ -18,7 +18,6 @@ import numpy as np
 from jax.scipy.special import gammaln, xlogy
 from jaxtyping import Array, Float, Int
 
-from bayesfair._check import check_number, message
 from bayesfair.fairlets import Minkowski, resolve_dissimilarity
 
 __all__ = [
@@ -373,21 +372,14 @@ class DissimilarityLoss(Loss):
         return jnp.where(stats.count > 0, joined, 0.0) - self._value(stats.count, stats.mass, stats.pairs)
 
 
-_BREGMAN = {"kmeans": KMeansLoss, "kl": PoissonLoss, "itakura-saito": ItakuraSaitoLoss, "binary": BinaryLoss}
-
-
 def resolve_loss(loss, power=1.0) -> Loss:
     """The loss of that name, or the `Loss` itself.
 
-    "kmeans", "manhattan", "minkowski" (the norm ||x - y||_power), "kl", "itakura-saito", "binary".
+    The names are those of `bayesfair.fairlets.resolve_dissimilarity`: "kmeans", "manhattan", "minkowski" (the norm
+    ||x - y||_power), "kl", "itakura-saito", "binary".
     """
     if isinstance(loss, Loss):
         return loss
-    if loss in _BREGMAN:
-        return _BREGMAN[loss]()
-    if loss in ("manhattan", "minkowski"):
-        power = 1.0 if loss == "manhattan" else check_number("power", power)
-        return DissimilarityLoss(dissimilarity=resolve_dissimilarity("minkowski", power))
-    names = ", ".join(repr(name) for name in (*_BREGMAN, "manhattan", "minkowski"))
-    remedy = "Subclass bayesfair.gibbs.Loss for a loss of your own."
-    raise ValueError(message("loss", f"be one of {names}, or a Loss", repr(loss), remedy))
+    dissimilarity = resolve_dissimilarity(loss, power, argument="loss", own="gibbs.Loss")
+    bregman = {one.dissimilarity: one for one in (KMeansLoss(), PoissonLoss(), ItakuraSaitoLoss(), BinaryLoss())}
+    return bregman.get(dissimilarity, DissimilarityLoss(dissimilarity=dissimilarity))
