@@ -43,11 +43,6 @@ PAIRS += [("two-member hubs", loss) for loss in LOSSES[1:]]
 PAIRS += [("unequal", "kl"), ("unequal hubs, one lacks a group", "manhattan"), ("unequal, one alone", "binary")]
 
 
-def units_of(t, s):
-    state = t.state(s)
-    return t.target.units(t.target.fairlets(state.members), state.cluster)
-
-
 # The target itself
 
 
@@ -129,9 +124,12 @@ def naive_augmented(t, loss, centers, temperatures=TEMPERATURES):
         log[s] -= temperatures.clustering * sum(
             weights[i] * divergence(loss, units[i], centers[k]) for i, k in enumerate(cluster)
         )
-        means = cluster_means(units_of(t, s), t.target.n_clusters)
-        log[s] -= float(t.target.loss.log_normalizer(temperatures.clustering, means).sum())
-    return normalise(log)
+
+    def log_normalizer(state):
+        means = cluster_means(t.target.units(t.target.fairlets(state.members), state.cluster), t.target.n_clusters)
+        return t.target.loss.log_normalizer(temperatures.clustering, means).sum()
+
+    return normalise(log - all_states(t, log_normalizer))
 
 
 def some_centers(t, loss, seed=0):
