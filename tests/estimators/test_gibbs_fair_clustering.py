@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
+from bayesfair._compilations import compilations
 from bayesfair import gibbs
 from bayesfair.estimators import GibbsFairClustering
 from bayesfair.gibbs import DissimilarityLoss
@@ -450,3 +451,22 @@ def test_a_posterior_without_density_has_no_map_and_all_else(data, tmp_path):
     assert bf.plots.trace(loaded.posterior_).shape[1] == 2
     bf.report(loaded.posterior_, tmp_path / "report.html")
     assert "lp" not in bf.posterior.draws_of(loaded.posterior_).scalars
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [{}, {"target": "cut", "inner_steps": 2}, {"target": "optimal", "reallocation": "blocked"}, {"loss": "manhattan"}],
+    ids=str,
+)
+def test_a_second_fit_compiles_nothing(choices):
+    """Other numbers in a table of the same shape, another seed, and draws that go on: the programs are there."""
+
+    def fit(seed):
+        data = bf.datasets.make_well_specified(seed=seed)
+        est = GibbsFairClustering(2, **{**SHORT, "random_state": seed}, **choices)
+        return est.fit(data.features, sensitive_features=data.sensitive).resume(3)
+
+    fit(0)
+    with compilations() as compiled:
+        fit(1)
+    assert not compiled
