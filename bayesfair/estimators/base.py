@@ -5,7 +5,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair.posterior import misclassification_probability, write_tree
+from bayesfair.posterior import FORMAT, misclassification_probability, write_tree
 
 __all__ = ["STATE", "PosteriorEstimator", "arrays_of", "state_dataset"]
 
@@ -34,6 +34,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         """What the tree keeps of the estimator, as `read_run` gives it back."""
         return {
             "estimator": type(self).__name__,
+            "format": FORMAT,
             "parameters": self.get_params(deep=False),
             "seed": self._seed,
             "names": self._names,

@@ -21,11 +21,12 @@ from bayesfair.posterior.partitions import (
     vi_partition,
 )
 from bayesfair.posterior.relabelling import relabel
-from bayesfair.posterior.saved import read_run, settings_of, small_groups
+from bayesfair.posterior.saved import FORMAT, read_run, settings_of, small_groups
 from bayesfair.posterior.tree import build_tree, draws_of
 from bayesfair.posterior.verdict import Verdict, judge, of_all_chains, reading, warn_of_disagreement, worst_first
 
 __all__ = [
+    "FORMAT",
     "CredibleBall",
     "Verdict",
     "binder_partition",

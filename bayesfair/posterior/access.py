@@ -9,10 +9,10 @@ from bayesfair._check import message
 __all__ = [
     "check_partition",
     "count_clusters",
-    "declared_scalars",
     "flat_labels",
     "group_names",
     "observed_features",
+    "scalars_of",
     "variable",
 ]
 
@@ -24,10 +24,15 @@ def variable(tree, group, name):
     return tree[group][name]
 
 
-def declared_scalars(tree, group):
-    """The scalars (chain, draw) of `group` that say what they are, {name: DataArray} with attributes `kind` and `power`."""
-    present = group in getattr(tree, "children", {})
-    return {name: values for name, values in tree[group].data_vars.items() if "kind" in values.attrs} if present else {}
+def scalars_of(tree):
+    """The scalars that say what they are, (name, kind, DataArray (chain, draw)): those that a sampler of ours declared,
+    and `lp`, which is what it is in trees from elsewhere too."""
+    for group in ("sample_stats", "posterior"):
+        present = tree[group].data_vars if group in getattr(tree, "children", {}) else {}
+        for name, values in present.items():
+            kind = values.attrs.get("kind", "quantity" if name == "lp" else None)
+            if kind is not None:
+                yield name, kind, values
 
 
 def flat_labels(tree):

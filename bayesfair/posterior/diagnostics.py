@@ -3,7 +3,7 @@
 import numpy as np
 
 from bayesfair._draws import COMPARED
-from bayesfair.posterior.access import count_clusters, declared_scalars, flat_labels, variable
+from bayesfair.posterior.access import count_clusters, flat_labels, scalars_of, variable
 from bayesfair.posterior.partitions import partition_distance, reference_partition
 
 __all__ = ["diagnostic_vars", "summarise", "summary"]
@@ -30,9 +30,8 @@ def diagnostic_vars(tree, *, constant=False):
     shape = labels.shape[:2]
     columns = {
         name: (("chain", "draw"), _without_rounding(array.values))
-        for group in ("sample_stats", "posterior")
-        for name, array in declared_scalars(tree, group).items()
-        if array.attrs["kind"] in COMPARED
+        for name, kind, array in scalars_of(tree)
+        if kind in COMPARED
     }
     columns |= {name: (("chain", "draw"), array.reshape(shape).astype(float)) for name, array in derived.items()}
     kept = {name: column for name, column in columns.items() if constant or np.ptp(column[1]) > 0}

@@ -10,7 +10,7 @@ from bayesfair import __version__
 from bayesfair._check import check_features, check_integer, check_same_length, message
 from bayesfair._draws import Draws, Statistic
 from bayesfair.fairness import cluster_balance, encode_groups
-from bayesfair.posterior.access import declared_scalars
+from bayesfair.posterior.access import scalars_of
 from bayesfair.posterior.contingency import company, tables_with
 from bayesfair.posterior.relabelling import align, apply_permutations, move_clusters, order_by_size
 from bayesfair.posterior.saved import plain
@@ -78,12 +78,9 @@ def build_tree(
 
 def draws_of(tree) -> Draws:
     """The draws that a tree was built from, clusters renumbered: `build_tree` gives the same tree for any numbering."""
-    scalars, statistics = {}, {}
-    for group in ("posterior", "sample_stats"):
-        for name, values in declared_scalars(tree, group).items():
-            if name != "balance":
-                scalars[name] = values.values
-                statistics[name] = Statistic(values.attrs["kind"], int(values.attrs["power"]))
+    known = {name: (kind, values) for name, kind, values in scalars_of(tree) if name != "balance"}
+    statistics = {name: Statistic(kind, int(values.attrs.get("power", 0))) for name, (kind, values) in known.items()}
+    scalars = {name: values.values for name, (_, values) in known.items()}
     return Draws(tree["posterior"]["labels"].values, scalars, statistics)
 
 

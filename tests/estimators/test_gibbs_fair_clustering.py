@@ -14,8 +14,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
-from bayesfair._compilations import compilations
 from bayesfair import gibbs
+from bayesfair._compilations import compilations
 from bayesfair.estimators import GibbsFairClustering
 from bayesfair.gibbs import DissimilarityLoss
 from bayesfair.posterior.saved import plain, restored
@@ -388,6 +388,12 @@ def test_damaged_and_foreign_files_are_told(fitted, tmp_path):
     del tree["sampler_state"]
     bf.posterior.write_tree(tree, path)
     with pytest.raises(ValueError, match="not a run of GibbsFairClustering"):
+        GibbsFairClustering.load(path)
+    tree = fitted.posterior_.copy()
+    settings = json.loads(tree.attrs["settings"])
+    tree.attrs["settings"] = json.dumps({name: value for name, value in settings.items() if name != "format"})
+    bf.posterior.write_tree(tree, path)
+    with pytest.raises(ValueError, match="a run in format 1, of another version"):
         GibbsFairClustering.load(path)
     with pytest.raises(FileNotFoundError, match="no file"):
         GibbsFairClustering.load(tmp_path / "nothing.nc")
