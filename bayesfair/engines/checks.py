@@ -107,9 +107,9 @@ def order_of_rows(estimator):
 
 
 def objective_never_gets_worse(estimator):
-    if not estimator.monotone:
-        return
     est = _fit(estimator, groups=HALF)
+    if not estimator.monotone or len(est.objective_trace_) < 2:
+        return
     worse = np.diff(est.objective_of(np.array([0.0, 1.0])))[0]  # the sign of what is told of a loss that rises
     steps = np.sign(worse) * np.diff(est.objective_trace_)
     allowed = ROUNDING * np.abs(est.objective_trace_).max()

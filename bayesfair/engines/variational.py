@@ -27,6 +27,7 @@ FLOOR = -15.0  # smallest log s below the largest of its row: what was given up 
 START = -3.0  # log s of the other clusters at the start
 NEIGHBOURS = 20
 FILL = 4  # the list of a graph's entries is as long as a multiple of so many times its rows
+FEW_ENTRIES = 100_000
 SERIES = 1e-2  # |P / U - 1| below which the divergence is summed as a series: the closed form cancels there
 AT_REST = 1e-2  # of E: the most that the linearised objective may still have to gain at the end of a run
 RESTARTS = 10  # of k-means++, of which the best `n_init` are starts
@@ -354,14 +355,16 @@ def make_problem(X, group, target, objective) -> TargetedRows:
 
 def neighbour_graph(X) -> Graph:
     """The symmetric 20-nearest-neighbour affinity (w + w') / 2 with w in {0, 1}; zeros fill up its list of entries, for
-    their number depends on the rows and every number would be compiled anew."""
+    their number depends on the rows and every number would be compiled anew: all that there may be of a few rows, where
+    compiling takes longest, a multiple of the rows where they are many."""
     from sklearn.neighbors import kneighbors_graph
 
     nearest = kneighbors_graph(X, min(NEIGHBOURS, len(X) - 1))
     affinity = ((nearest + nearest.T) / 2).tocoo()
     order = np.argsort(affinity.row, kind="stable")
     degree = np.asarray(affinity.sum(1)).ravel()
-    fill = 0, -len(order) % (FILL * len(X))
+    most = 2 * nearest.nnz
+    fill = 0, most - len(order) if most <= FEW_ENTRIES else -len(order) % (FILL * len(X))
     entries = [np.pad(part[order], fill, constant_values=len(X) - 1) for part in (affinity.row, affinity.col)]
     entries.append(np.pad(affinity.data[order].astype(np.float32), fill))
     return Graph(*map(jnp.asarray, entries), jnp.asarray(degree, jnp.float32))

@@ -1,6 +1,7 @@
 """Blocks of the contingency pass, every partition by enumeration, edges of credible balls, medoids."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import arviz as az
 import numpy as np
