@@ -176,13 +176,12 @@ def patients(n_obs):
 
 @pytest.mark.parametrize("name", ["simulated", "patients"])
 def test_what_the_margin_keeps_back_is_room_for_labels(data, name):
-    """Without it labels exceed what responsibilities keep to; the weight is doubled at least as often until they do not."""
+    """Responsibilities keep to gap_margin times max_gap, labels, which cannot be so fair, to max_gap."""
     table = data if name == "simulated" else patients(600)
-    fits = [fit(table, max_gap=0.05, gap_margin=margin) for margin in (0.5, 0.74, 1.0)]
-    assert max(max(est.gap_, est.hard_gap_) for est in fits) <= 0.05
-    assert fits[0].gap_ <= fits[1].gap_ <= fits[2].gap_
-    assert fits[0].gap_ < fits[2].gap_
-    assert fits[0].fairness_weight_ <= fits[1].fairness_weight_ <= fits[2].fairness_weight_
+    for margin in (0.1, 0.74, 1.0):
+        est = fit(table, max_gap=0.05, gap_margin=margin)
+        assert max(est.gap_, est.hard_gap_) <= 0.05
+        assert est.gap_ <= 1.2 * margin * 0.05
 
 
 def test_weight_buys_fairness_and_costs_likelihood(data):
