@@ -198,7 +198,10 @@ class FairletTarget(Target):
 
     def log_density(self, state, temperatures):
         """log p(B, C), or log p(B, C, lambda) where lambda has a prior, up to a constant."""
-        losses = self.losses(state)
+        return self.log_density_at(self.losses(state), temperatures)
+
+    def log_density_at(self, losses: Losses, temperatures):
+        """`log_density` from losses at hand."""
         lp = -temperatures.fairlet * losses.fairlet - temperatures.clustering * losses.clustering
         if self.prior is None:
             return lp
@@ -208,10 +211,15 @@ class FairletTarget(Target):
         return lp + (power * jnp.log(inverse_dispersion) - self.prior.rate * inverse_dispersion)
 
     def report(self, state):
-        losses, (lambda_f, lambda_c) = self.losses(state), state.temperatures
-        values = {"fairlet_loss": losses.fairlet, "clustering_loss": losses.clustering}
-        values |= {"lambda_f": lambda_f, "lambda_c": lambda_c}
-        return {"lp": self.log_density(state, state.temperatures), **values} if "lp" in self.statistics else values
+        losses, temperatures = self.losses(state), state.temperatures
+        values = {
+            "lp": self.log_density_at(losses, temperatures),
+            "fairlet_loss": losses.fairlet,
+            "clustering_loss": losses.clustering,
+            "lambda_f": temperatures.fairlet,
+            "lambda_c": temperatures.clustering,
+        }
+        return {name: values[name] for name in self.statistics}
 
     def fairlet_energies(self, state: OpenState) -> Float[Array, " fairlets"]:
         """-log p(B), a term for each fairlet, as far as the fairlet loss goes."""
