@@ -49,7 +49,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         return estimator._adopt(tree, estimator._run_of(tree, settings))
 
     def _adopt(self, tree, run):
-        """Take the tree as this estimator's posterior, and the run that `resume` goes on with."""
+        """Take the tree as this estimator's posterior, and `run`, with which (and the tree) `resume` goes on."""
         self.posterior_, self._run = tree, run
         self.labels_ = tree["constant_data"]["reference_labels"].values.astype(int)
         self.misclassification_probability_ = misclassification_probability(tree)

@@ -127,7 +127,8 @@ class GibbsFairClustering(PosteriorEstimator):
         known, groups = self._known_data(self.posterior_)
         given = None if sensitive_features is None else read_groups(self, sensitive_features, len(known))
         _check_same_data(known, groups, X, given)
-        target, run, draws = self._draw(self._problem(known, groups), self._run, num_draws)
+        problem = self._problem(known, groups)
+        target, run, draws = self._draw(problem, self._saved_run(problem), num_draws)
         return self._finish(known, groups, target, run, gibbs.concatenate([draws_of(self.posterior_), draws]))
 
     def predict(self, X):
@@ -178,31 +179,35 @@ class GibbsFairClustering(PosteriorEstimator):
         return problem.target, run, gibbs.in_units_of_table(problem, draws)
 
     def _finish(self, X, groups, target, run, draws):
-        settings = self._settings(sweep=run.sweep, tuning=gibbs.tuning(run.moves))
+        progress = {"sweep": run.sweep, "tuning": gibbs.tuning(run.moves)}
+        settings = self._settings(**progress)
         names = self._names["feature_names"]
         tree = build_tree(draws, X, groups, settings=settings, feature_names=names, n_clusters=self.n_clusters)
         axes = {name: ("chain", *dims) for name, dims in target.state_dims.items()}
         tree[STATE] = state_dataset({**target.write(run.states), "key": run.keys}, axes)
-        self._adopt(tree, run)
+        self._adopt(tree, progress)
         warn_of_disagreement(tree)
         return self
 
-    def _adopt(self, tree, run):
-        super()._adopt(tree, run)
+    def _adopt(self, tree, progress):
+        super()._adopt(tree, progress)
         X, posterior = tree["observed_data"]["X"].values, tree["posterior"]
         lambdas = [name for name, values in posterior.data_vars.items() if values.attrs.get("kind") == "parameter"]
         self.inverse_temperature_ = tuple(float(posterior[name].mean()) for name in lambdas)
         self.cluster_centers_ = np.stack([X[self.labels_ == k].mean(0) for k in range(self.n_clusters)])
-        self.n_iter_ = run.sweep
+        self.n_iter_ = progress["sweep"]
         return self
 
     def _run_of(self, tree, settings):
+        """How far the run came; its states are in the tree, and only `resume` pays for the target that reads them."""
+        return {name: settings[name] for name in ("sweep", "tuning")}
+
+    def _saved_run(self, problem):
         """The run that the tree holds, ready to go on."""
-        problem = self._problem(*self._known_data(tree))
-        arrays = {name: jnp.asarray(values) for name, values in arrays_of(tree[STATE]).items()}
+        arrays = {name: jnp.asarray(values) for name, values in arrays_of(self.posterior_[STATE]).items()}
         keys = arrays.pop("key")
-        moves = gibbs.tuned(problem.target.moves(problem.settings), settings["tuning"])
-        return gibbs.Run(keys, settings["sweep"], problem.target.read(arrays), moves)
+        moves = gibbs.tuned(problem.target.moves(problem.settings), self._run["tuning"])
+        return gibbs.Run(keys, self._run["sweep"], problem.target.read(arrays), moves)
 
     def _known_data(self, tree):
         """X and the groups of the fit, from its tree."""
