@@ -1,7 +1,15 @@
 """Groups of observations and the fairness of a clustering, each measure defined once."""
 
+from bayesfair.fairness.balanced import (
+    AtLeastBalanced,
+    BalanceConstraint,
+    WithinOnePerson,
+    balance_constraint,
+    nearest_counts,
+)
 from bayesfair.fairness.groups import (
     Groups,
+    cross_attributes,
     encode_groups,
     groups_for_fit,
     merge_small_groups,
@@ -22,13 +30,18 @@ from bayesfair.fairness.metrics import (
 from bayesfair.fairness.report import report
 
 __all__ = [
+    "AtLeastBalanced",
+    "BalanceConstraint",
     "Groups",
+    "WithinOnePerson",
     "additive_gap",
     "balance",
+    "balance_constraint",
     "check_target",
     "cluster_balance",
     "cluster_gap",
     "cluster_kl",
+    "cross_attributes",
     "encode_groups",
     "gap",
     "gaps_of_shares",
@@ -36,6 +49,7 @@ __all__ = [
     "groups_for_fit",
     "kl_error",
     "merge_small_groups",
+    "nearest_counts",
     "report",
     "target_proportions",
 ]

@@ -12,6 +12,7 @@ from bayesfair._check import check_integer, check_same_length, message
 
 __all__ = [
     "Groups",
+    "cross_attributes",
     "encode_groups",
     "encode_values",
     "groups_for_fit",
@@ -21,10 +22,15 @@ __all__ = [
 
 
 class Groups(NamedTuple):
-    """The group of every observation. `code`: int32 (N,) in [J]; `names`: the J groups, as `encode_groups` in sorted order."""
+    """The group of every observation. `code`: int32 (N,) in [J]; `names`: the J groups, as `encode_groups` in sorted order.
+
+    `attributes`: where groups cross several attributes, each of which is to be balanced on its own, the group of each of
+    the J in every one of them, a `Groups` of length J an attribute; empty where the J groups themselves are balanced.
+    """
 
     code: np.ndarray
     names: tuple[str, ...]
+    attributes: tuple["Groups", ...] = ()
 
     @property
     def sizes(self):
@@ -47,8 +53,20 @@ def encode_groups(sensitive_features, *, argument="sensitive_features"):
     """
     if isinstance(sensitive_features, Groups):
         return sensitive_features
-    code, levels = encode_values(_rows(sensitive_features, argument), argument)
+    code, levels = encode_values(_cross(_columns(sensitive_features, argument), argument), argument)
     return Groups(code, _names(levels))
+
+
+def cross_attributes(attributes):
+    """`Groups` of the combinations that occur of several attributes, `Groups` each, which it names in `attributes`.
+
+    >>> cross_attributes([encode_groups(["F", "F", "M"]), encode_groups(["north", "south", "south"])]).names
+    ('F, north', 'F, south', 'M, south')
+    """
+    cells, code = np.unique(np.stack([part.code for part in attributes], 1), axis=0, return_inverse=True)
+    held = tuple(Groups(cells[:, at], part.names) for at, part in enumerate(attributes))
+    levels = [tuple(part.names[of] for part, of in zip(attributes, cell)) for cell in cells]
+    return Groups(code.astype(np.int32).ravel(), _names(levels), held)
 
 
 def merge_small_groups(sensitive, min_group_size, *, name="other"):
@@ -111,19 +129,19 @@ def encode_values(values, argument):
     return np.fromiter(map(index.__getitem__, values), np.int32, len(values)), levels
 
 
-def _rows(table, argument):
-    """One hashable value per row of `table`: the value itself for one column, a tuple for several."""
+def _columns(table, argument):
+    """The columns of `table`, one or several, each a list of hashable values."""
     native = nw.from_native(table, allow_series=True, pass_through=True)
     if isinstance(native, nw.Series):
-        return native.to_list()
+        return [native.to_list()]
     if isinstance(native, nw.DataFrame):
-        return _cross([column.to_list() for column in native.iter_columns()], argument)
+        return [column.to_list() for column in native.iter_columns()]
     if isinstance(table, (list, tuple, range)):
-        return _cross(list(zip(*table)), argument) if _is_nested(table) else list(table)
-    return _array_rows(np.ma.asanyarray(table) if np.ma.isMaskedArray(table) else np.asarray(table), argument)
+        return list(map(list, zip(*table))) if _is_nested(table) else [list(table)]
+    return _array_columns(np.ma.asanyarray(table) if np.ma.isMaskedArray(table) else np.asarray(table), argument)
 
 
-def _array_rows(array, argument):
+def _array_columns(array, argument):
     rule = "be a column or a table with one row per observation"
     if array.ndim == 0:
         remedy = "Pass the columns themselves, e.g. table['sex'], not their name; collect a lazy table first."
@@ -132,7 +150,7 @@ def _array_rows(array, argument):
         remedy = "Flatten the further axes into columns."
         raise ValueError(message(argument, rule, f"an array of shape {array.shape}", remedy))
     columns = array[:, None] if array.ndim == 1 else array
-    return _cross([_column_values(columns[:, position]) for position in range(columns.shape[1])], argument)
+    return [_column_values(columns[:, position]) for position in range(columns.shape[1])]
 
 
 def _column_values(column):
@@ -144,7 +162,7 @@ def _cross(columns, argument):
     if not columns:
         rule, remedy = "have at least one row and one column", "Check the filter that made it."
         raise ValueError(message(argument, rule, "none", remedy))
-    return list(columns[0]) if len(columns) == 1 else list(zip(*columns))
+    return columns[0] if len(columns) == 1 else list(zip(*columns))
 
 
 def _is_nested(rows):
@@ -152,10 +170,11 @@ def _is_nested(rows):
     return len(rows) > 0 and all(isinstance(row, list) for row in rows) and len(set(map(len, rows))) == 1
 
 
-def groups_for_fit(sensitive_features, n_obs, *, min_group_size=None, merged_group_name="other"):
+def groups_for_fit(sensitive_features, n_obs, *, min_group_size=None, merged_group_name="other", crossed=True):
     """The groups of an estimator's `fit`; None warns and puts everyone in one group, a single group is refused.
 
-    `min_group_size`, `merged_group_name`: as in `merge_small_groups`; None merges nothing.
+    `min_group_size`, `merged_group_name`: as in `merge_small_groups`; None merges nothing. `crossed`: false where every
+    column is an attribute of its own (`Groups.attributes`); small groups are then merged within each.
     """
     if sensitive_features is None:
         warnings.warn(
@@ -165,12 +184,24 @@ def groups_for_fit(sensitive_features, n_obs, *, min_group_size=None, merged_gro
             stacklevel=3,
         )
         return Groups(np.zeros(n_obs, np.int32), ("everyone",))
-    groups = encode_groups(sensitive_features)
-    check_same_length("sensitive_features", len(groups.code), "X", n_obs)
-    if len(groups.names) == 1:
-        remedy = "Check the column, or pass sensitive_features=None for plain clustering."
-        raise ValueError(message("sensitive_features", "have at least two groups", repr(groups.names[0]), remedy))
-    return groups if min_group_size is None else merge_small_groups(groups, min_group_size, name=merged_group_name)
+    attributes = [encode_groups(sensitive_features)] if crossed else _encode_columns(sensitive_features)
+    for groups in attributes:
+        check_same_length("sensitive_features", len(groups.code), "X", n_obs)
+        if len(groups.names) == 1:
+            remedy = "Check the column, or pass sensitive_features=None for plain clustering."
+            raise ValueError(message("sensitive_features", "have at least two groups", repr(groups.names[0]), remedy))
+    if min_group_size is not None:
+        attributes = [merge_small_groups(each, min_group_size, name=merged_group_name) for each in attributes]
+    return attributes[0] if len(attributes) == 1 else cross_attributes(attributes)
+
+
+def _encode_columns(sensitive_features):
+    """`Groups` of every column by itself; crossed groups, which no longer know their columns, are one attribute."""
+    if isinstance(sensitive_features, Groups):
+        return [sensitive_features]
+    argument = "sensitive_features"
+    encoded = [encode_values(column, argument) for column in _columns(sensitive_features, argument)]
+    return [Groups(code, _names(levels)) for code, levels in encoded]
 
 
 def _is_missing(value):

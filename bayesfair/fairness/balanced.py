@@ -1,0 +1,204 @@
+"""When is a clustering of people, with no fairlets, balanced? The spaces S of labellings (DESIGN.md, section 2.6).
+
+A constraint looks at how many members of every group each cluster holds, and at nothing else: `counts` (..., K, J), as
+`group_masses` has them. Where several attributes are each to be balanced on their own, the J groups are their crossings
+and an attribute's counts are sums over them.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray
+
+from bayesfair._arrays import namespace
+from bayesfair._check import check_integer, check_number, message
+from bayesfair.fairness.groups import Groups
+
+__all__ = ["AtLeastBalanced", "BalanceConstraint", "WithinOnePerson", "balance_constraint", "nearest_counts"]
+
+MARGIN = 1e-5  # of a person, by which a rounded programme stays inside strict inequalities
+WIDEST = 8  # persons, between a count and what is wanted, where the nearest counts are looked for first
+NODES = 20_000  # of the branch and bound: a bound on its work that no clock decides
+
+
+class WithinOnePerson(NamedTuple):
+    """Exact balance, as near as whole people allow: |n_gk - (N_g / N) n_k| < 1 for every group g and cluster k.
+
+    sizes: N_g of the groups of all attributes. incidence: which of the J crossed groups each of them holds, None where
+    they are these.
+    """
+
+    sizes: Int[ndarray, " groups"]
+    incidence: Int[ndarray, "groups cells"] | None
+    n_obs: int
+
+    def satisfied(self, counts) -> Bool[ndarray, "... clusters"]:
+        """Which clusters are balanced, and not empty.
+
+        In whole numbers, |N n_gk - N_g n_k| < N. In 32 bits these products wrap around for more than 46,341 people, and
+        agree with the truth up to a multiple of 2^32: the same inequality, in float32 with room to spare, tells which.
+        """
+        xp = namespace(counts)
+        held, size = _held(counts, self.incidence), counts.sum(-1, keepdims=True)
+        excess = self.n_obs * held - self.sizes * size
+        near = xp.abs(held - (self.sizes / self.n_obs) * size) < 2
+        return ((excess < self.n_obs) & (excess > -self.n_obs) & near).all(-1) & (counts.sum(-1) > 0)
+
+    def rows(self) -> tuple[Float[ndarray, "rows cells"], float]:
+        """(A, b): a cluster with counts n is balanced where A n <= b, for whole numbers n."""
+        deviation = _dense(self.incidence, len(self.sizes)) - (self.sizes / self.n_obs)[:, None]
+        return np.concatenate([deviation, -deviation]), 1 - max(1 / self.n_obs, MARGIN)
+
+    def said(self) -> str:
+        return "every group's share of every cluster is the data's to within one person"
+
+
+class AtLeastBalanced(NamedTuple):
+    """Every cluster's Balance, FMC eq. (3), is at least `min_balance`: n_gk >= min_balance n_hk for groups g, h.
+
+    attribute: of every group; pairs g, h are of one. needed: the least count beside one of 0, 1, ..., N.
+    """
+
+    incidence: Int[ndarray, "groups cells"] | None
+    attribute: Int[ndarray, " groups"]
+    needed: Int[ndarray, " counts"]
+    min_balance: float
+
+    def satisfied(self, counts) -> Bool[ndarray, "... clusters"]:
+        """Which clusters are balanced, and not empty."""
+        xp = namespace(counts)
+        held = _held(counts, self.incidence)
+        same = self.attribute[:, None] == self.attribute
+        largest = xp.where(same, held[..., None, :], 0).max(-1)
+        return (held >= self.needed[largest]).all(-1) & (counts.sum(-1) > 0)
+
+    def rows(self) -> tuple[Float[ndarray, "rows cells"], float]:
+        """(A, b): a cluster with counts n is balanced where A n <= b."""
+        pairs = np.argwhere((self.attribute[:, None] == self.attribute) & ~np.eye(len(self.attribute), dtype=bool))
+        incidence = _dense(self.incidence, len(self.attribute))
+        return self.min_balance * incidence[pairs[:, 0]] - incidence[pairs[:, 1]], 0.0
+
+    def said(self) -> str:
+        return f"every cluster's Balance is at least {self.min_balance:.3g}"
+
+
+BalanceConstraint = WithinOnePerson | AtLeastBalanced
+
+
+def _held(counts, incidence):
+    """Members of the groups of all attributes (..., clusters, groups), from those of their crossings."""
+    return counts if incidence is None else (counts[..., None, :] * incidence).sum(-1)
+
+
+def _dense(incidence, n_groups):
+    return np.eye(n_groups, dtype=np.int32) if incidence is None else incidence
+
+
+def balance_constraint(groups: Groups, min_balance="exact") -> BalanceConstraint:
+    """The space S of a table's groups: "exact", or a number in (0, the data's own Balance].
+
+    Raises
+    ------
+    TypeError, ValueError: another `min_balance`, one above what the data have.
+    """
+    incidence, sizes, attribute = None, groups.sizes.astype(np.int32), np.zeros(len(groups.names), np.int32)
+    if groups.attributes:
+        member = [part.code == np.arange(len(part.names))[:, None] for part in groups.attributes]
+        incidence = np.concatenate(member).astype(np.int32)
+        sizes = (incidence @ groups.sizes).astype(np.int32)
+        attribute = np.repeat(np.arange(len(member), dtype=np.int32), [len(part) for part in member])
+    n_obs = len(groups.code)
+    if isinstance(min_balance, str) and min_balance == "exact":
+        return WithinOnePerson(sizes, incidence, n_obs)
+    least = _checked(min_balance, sizes, attribute)
+    return AtLeastBalanced(incidence, attribute, _least_beside(least, n_obs), least)
+
+
+def _least_beside(min_balance, n_obs):
+    """What a group needs beside 0, 1, ..., n_obs of another. A ratio of two counts is rounded: 1e-12 forgives that."""
+    return np.ceil(min_balance * (1 - 1e-12) * np.arange(n_obs + 1)).astype(np.int32)
+
+
+def _checked(min_balance, sizes, attribute):
+    rule, remedy = 'be "exact" or a number in (0, the data\'s own Balance]', '"exact" is the best whole people allow.'
+    if isinstance(min_balance, str):
+        raise ValueError(message("min_balance", rule, repr(min_balance), remedy))
+    least = check_number("min_balance", min_balance, remedy=remedy)
+    best = min(sizes[attribute == part].min() / sizes[attribute == part].max() for part in set(attribute.tolist()))
+    if least > best * (1 + 1e-9):
+        raise ValueError(message("min_balance", f"be at most the data's own Balance, {best:.4g}", min_balance, remedy))
+    return least
+
+
+def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, "clusters groups"]):
+    """Counts (K, J) in S near those `wanted`; `sizes` (J,): everybody is somewhere.
+
+    Integer programmes, solved by HiGHS through `scipy.optimize.milp`: the nearest (in the sum of differences) of those that
+    round each count up or down; where there are none, any within a few persons; where there are none, any at all.
+
+    Raises
+    ------
+    ValueError: S is empty, with the largest `min_balance` for which it is not.
+    """
+    n_clusters = len(wanted)
+    check_integer("n_clusters", n_clusters, maximum=int(np.sum(sizes)), remedy="Ask for fewer clusters than people.")
+    below = np.floor(wanted)
+    for low, room in ((below, 1), (np.maximum(below - WIDEST, 0), 2 * WIDEST), (below * 0, np.asarray(sizes))):
+        counts = _solved(constraint, sizes, wanted, low, np.broadcast_to(room, wanted.shape))
+        if counts is not None:
+            return counts
+    raise ValueError(_why_empty(constraint, sizes, n_clusters))
+
+
+def _solved(constraint, sizes, wanted, low, room, margin=0.0):
+    """Counts in S from `low` to `low + room`, None where there are none. The unknowns are how far each is above `low`.
+
+    `margin`: by how much inequalities are tightened, against what the solver tolerates.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array, eye_array, kron, vstack
+
+    n_clusters, n_groups = wanted.shape
+    A, b = constraint.rows()
+    balanced = kron(eye_array(n_clusters), csr_array(A), format="csr")
+    everyone = kron(csr_array(np.ones((1, n_clusters))), eye_array(n_groups), format="csr")
+    occupied = kron(eye_array(n_clusters), csr_array(np.ones((1, n_groups))), format="csr")
+    start, infinite = low.ravel(), np.inf
+    left = np.asarray(sizes) - everyone @ start
+    result = milp(
+        (1 - 2 * (wanted - low)).ravel() * (room.ravel() == 1),  # what rounding up costs, beside rounding down
+        integrality=np.ones(wanted.size),
+        bounds=Bounds(0, room.ravel()),
+        constraints=LinearConstraint(
+            vstack([balanced, everyone, occupied], format="csr"),
+            np.concatenate([np.full(balanced.shape[0], -infinite), left, 1 - occupied @ start]),
+            np.concatenate([b - margin - balanced @ start, left, np.full(n_clusters, infinite)]),
+        ),
+        options={"node_limit": NODES, "mip_rel_gap": 0.01},
+    )
+    if result.x is None:
+        return None
+    counts = np.rint(start + result.x).astype(np.int64).reshape(wanted.shape)
+    if constraint.satisfied(counts).all():
+        return counts
+    return None if margin else _solved(constraint, sizes, wanted, low, room, MARGIN)
+
+
+def _why_empty(constraint, sizes, n_clusters):
+    """The message where no labelling is balanced."""
+    rule = f"leave a labelling of these people into {n_clusters} clusters"
+    if isinstance(constraint, WithinOnePerson):
+        remedy = "Cross the attributes (crossed=True), pass a number, or ask for fewer clusters."
+        return message("min_balance", rule, '"exact"', remedy)
+    low, high = 0.0, constraint.min_balance
+    wanted = np.tile(np.asarray(sizes) / n_clusters, (n_clusters, 1))
+    for _ in range(12):
+        middle = (low + high) / 2
+        tried = constraint._replace(min_balance=middle, needed=_least_beside(middle, len(constraint.needed) - 1))
+        counts = _solved(tried, sizes, wanted, wanted * 0, np.broadcast_to(sizes, wanted.shape))
+        low, high = (low, middle) if counts is None else (middle, high)
+    remedy = f"The largest that does is about {low:.3g}; or ask for fewer clusters."
+    if low == 0:
+        remedy = 'A cluster without members of a group has Balance 0: ask for fewer clusters, or for "exact".'
+    return message("min_balance", rule, f"{constraint.min_balance:.4g}", remedy)

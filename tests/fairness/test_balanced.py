@@ -1,0 +1,126 @@
+"""The spaces of balanced labellings: membership against fractions, nearest counts against enumeration."""
+
+from fractions import Fraction
+from itertools import product
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bayesfair.fairness import (
+    Groups,
+    balance_constraint,
+    cluster_balance,
+    encode_groups,
+    groups_for_fit,
+    nearest_counts,
+)
+
+
+def of_sizes(*sizes):
+    return Groups(np.repeat(np.arange(len(sizes)), sizes), tuple(f"g{j}" for j in range(len(sizes))))
+
+
+TWO_ATTRIBUTES = groups_for_fit(
+    [["F", "n"], ["F", "s"], ["F", "s"], ["M", "n"], ["M", "s"], ["M", "s"]], 6, crossed=False
+)
+
+
+def is_exact(groups, counts):
+    """By the definition, in fractions, for every attribute's groups."""
+    parts = groups.attributes or (Groups(np.arange(len(groups.names)), groups.names),)
+    for part in parts:
+        member = part.code == np.arange(len(part.names))[:, None]
+        total = member @ groups.sizes
+        for cluster in counts:
+            held, size = member @ cluster, int(cluster.sum())
+            if size == 0 or any(abs(n - Fraction(int(N), len(groups.code)) * size) >= 1 for n, N in zip(held, total)):
+                return False
+    return True
+
+
+def tables(groups, n_clusters):
+    """Every way to deal the groups' members to the clusters, as counts (clusters, groups)."""
+    ways = [[way for way in product(range(n + 1), repeat=n_clusters) if sum(way) == n] for n in groups.sizes]
+    return [np.array(columns).T for columns in product(*ways)]
+
+
+@pytest.mark.parametrize("groups", [of_sizes(3, 3), of_sizes(2, 5), of_sizes(1, 2, 4), TWO_ATTRIBUTES])
+@pytest.mark.parametrize("n_clusters", [2, 3])
+def test_exact_balance_is_what_it_says(groups, n_clusters):
+    constraint = balance_constraint(groups)
+    every = np.array(tables(groups, n_clusters))
+    wanted = [is_exact(groups, counts) for counts in every]
+    assert (constraint.satisfied(every).all(-1) == wanted).all()
+    assert 0 < sum(wanted) < len(wanted)
+    assert (np.asarray(constraint.satisfied(jnp.asarray(every))).all(-1) == wanted).all()
+
+
+@pytest.mark.parametrize("least", [0.4, 0.5, 2 / 3])
+def test_least_balance_is_that_of_the_metric(least):
+    groups = of_sizes(4, 6)
+    every = np.array(tables(groups, 2))
+    balances = cluster_balance(every.astype(float))
+    satisfied = balance_constraint(groups, least).satisfied(every)
+    assert (satisfied == (np.nan_to_num(balances, nan=-1.0) >= least - 1e-9)).all()
+
+
+def test_exact_balance_in_32_bits_is_that_of_whole_numbers():
+    rng, groups = np.random.default_rng(0), of_sizes(1_077_100, 2_179_000)
+    constraint = balance_constraint(groups)
+    size = rng.integers(1, 3_256_100, 20_000)
+    first = np.round(size * 1_077_100 / 3_256_100).astype(int) + rng.integers(-3, 4, 20_000)
+    first[::7] = rng.integers(0, size[::7] + 1)  # anywhere
+    counts = np.stack([first, size - first], 1)
+    told = jax.jit(lambda constraint, counts: constraint.satisfied(counts))(constraint, jnp.asarray(counts, jnp.int32))
+    assert (np.asarray(told) == constraint.satisfied(counts)).all()
+    assert 0 < told.sum() < len(told)
+
+
+@pytest.mark.parametrize("groups", [of_sizes(3, 3), of_sizes(2, 5), of_sizes(1, 2, 3), TWO_ATTRIBUTES])
+@pytest.mark.parametrize("least", ["exact", 0.3])
+def test_counts_are_found_where_there_are_any(groups, least):
+    constraint = balance_constraint(groups, least)
+    inside = [counts for counts in tables(groups, 2) if constraint.satisfied(counts).all()]
+    for wanted in np.random.default_rng(0).dirichlet([1, 1], 5):
+        goal = wanted[:, None] * groups.sizes
+        if not inside:
+            with pytest.raises(ValueError, match="min_balance"):
+                nearest_counts(constraint, groups.sizes, goal)
+            continue
+        found = nearest_counts(constraint, groups.sizes, goal)
+        assert any((found == counts).all() for counts in inside)
+        rounded = [counts for counts in inside if (np.abs(counts - goal) < 1).all()]
+        if rounded:
+            assert np.abs(found - goal).sum() <= min(np.abs(counts - goal).sum() for counts in rounded) + 1e-6
+
+
+def test_an_empty_space_is_refused_with_the_nearest_balance_that_is_not():
+    groups = of_sizes(4, 6)
+    with pytest.raises(ValueError, match=r"into 3 clusters, got 0\.6667\. The largest that does is about 0\.5"):
+        nearest_counts(balance_constraint(groups, 2 / 3), groups.sizes, np.tile(groups.sizes / 3, (3, 1)))
+    few = of_sizes(2, 6)
+    with pytest.raises(ValueError, match="without members of a group has Balance 0"):
+        nearest_counts(balance_constraint(few, 0.1), few.sizes, np.tile(few.sizes / 3, (3, 1)))
+    exact = nearest_counts(balance_constraint(few), few.sizes, np.tile(few.sizes / 3, (3, 1)))
+    assert exact.sum() == 8  # a floor of 0 is exact
+
+
+@pytest.mark.parametrize(
+    ("bad", "error"),
+    [("fair", ValueError), (0, ValueError), (0.7, ValueError), (float("nan"), ValueError), (None, TypeError)],
+)
+def test_a_bad_min_balance_is_refused(bad, error):
+    with pytest.raises(error, match="min_balance"):
+        balance_constraint(of_sizes(4, 6), bad)
+
+
+def test_attributes_are_crossed_and_remembered():
+    columns = [["F", "n"], ["F", "s"], ["M", "s"], ["M", "s"]]
+    groups = groups_for_fit(columns, 4, crossed=False)
+    assert groups.names == encode_groups(columns).names == ("F, n", "F, s", "M, s")
+    assert [part.names for part in groups.attributes] == [("F", "M"), ("n", "s")]
+    assert [part.code.tolist() for part in groups.attributes] == [[0, 0, 1], [0, 1, 1]]
+    merged = groups_for_fit([["F", "n"], ["F", "s"], ["M", "s"], ["M", "e"]] * 2, 8, crossed=False, min_group_size=3)
+    assert [part.names for part in merged.attributes] == [("F", "M"), ("s", "other")]
