@@ -16,6 +16,7 @@ from bayesfair.gibbs.losses import (
 from bayesfair.gibbs.problem import Problem, in_units_of_table, make_problem
 from bayesfair.gibbs.replicas import exchange, ladder
 from bayesfair.gibbs.run import Run, draw, start_run, tuned, tuning, warm_up
+from bayesfair.gibbs.settling import cooled_labels
 from bayesfair.gibbs.sweep import Repeat, in_turn
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree
 from bayesfair.gibbs.targets import TARGETS, resolve_target
@@ -46,6 +47,7 @@ __all__ = [
     "as_pytree",
     "check_loss",
     "concatenate",
+    "cooled_labels",
     "draw",
     "exchange",
     "in_turn",

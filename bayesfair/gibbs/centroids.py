@@ -1,0 +1,197 @@
+"""Clusters with a centre each: sums over rows of a distance to the cluster's centre, for annealing and for descent.
+
+Bregman divergences are affine in the row but for a term of its own, d(x, m) = own(x) + a(m) + <b(m), x>, and their best
+centre is the mean; the loss of a cluster is the sum of own terms less n phi(mean), phi convex, so that what a move changes is exact and
+cheap. Manhattan distances have medians, and no such formula.
+"""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+
+from bayesfair._arrays import namespace
+from bayesfair._check import message
+
+__all__ = ["CENTROIDS", "Centroids", "resolve_centroids"]
+
+EDGE = 1e-6  # how near to the edge of the domain a centre may be while rows are softly assigned
+NEAR = 1e-4  # distance below which the weights of the medians grow no more
+
+
+@dataclass(frozen=True)
+class Centroids:
+    """The Bregman divergence of phi = `potential`; subclass it and write `potential` and `gradient`, of arrays (..., d)."""
+
+    name = "custom"
+    degree = 0  # h where L(s X + a) = s^h L(X)
+    lowest, highest = -np.inf, np.inf  # of the coordinates of centres
+    exact_moves = True
+
+    def potential(self, x):
+        """phi (...,)."""
+        raise NotImplementedError
+
+    def gradient(self, x):
+        """grad phi (..., d)."""
+        raise NotImplementedError
+
+    def inside(self, centers):
+        """Centres where the gradient is finite."""
+        return np.clip(centers, self.lowest, self.highest)
+
+    def affine(self, centers):
+        """(a (...,), b (..., d)): d(x, m) is own(x) + a(m) + <b(m), x>."""
+        gradient = self.gradient(centers)
+        return (gradient * centers).sum(-1) - self.potential(centers), -gradient
+
+    def soft(self, centers, x):
+        """d without own terms (starts, clusters, rows), and what weights of that shape make of it: masses and sums of the
+        rows, whose ratio is the centre."""
+        a, b = self.affine(centers)
+
+        def pull(weight):
+            mass = weight.sum(2)[..., None]
+            return jnp.broadcast_to(mass, centers.shape), jnp.einsum("tkb,bd->tkd", weight, x)
+
+        return a[..., None] + jnp.einsum("tkd,bd->tkb", b, x), pull
+
+    def own(self, X):
+        """phi of the rows (N,)."""
+        return self.potential(X)
+
+    def distances(self, X, centers):
+        """d of every row to every centre (N, K)."""
+        a, b = self.affine(self.inside(centers))
+        return np.maximum(self.own(X)[:, None] + a + X @ b.T, 0.0)
+
+    def centers(self, X, labels, n_clusters):
+        """The best centre of every cluster (K, d), all of which are used."""
+        return cluster_sums(X, labels, n_clusters) / np.bincount(labels, minlength=n_clusters)[:, None]
+
+    def value(self, X, labels, n_clusters):
+        """The loss of labels (N,)."""
+        centers = self.centers(X, labels, n_clusters)
+        middle = self.inside(centers)
+        far = self.own(X) - self.potential(middle)[labels]
+        return float(np.maximum(far - (self.gradient(middle)[labels] * (X - middle[labels])).sum(1), 0.0).sum())
+
+
+def cluster_sums(X, labels, n_clusters):
+    """Sums of the rows of every cluster (K, d)."""
+    return np.stack([np.bincount(labels, column, minlength=n_clusters) for column in X.T], 1)
+
+
+@dataclass(frozen=True)
+class Means(Centroids):
+    """k-means: phi = ||x||^2."""
+
+    name = "kmeans"
+    degree = 2
+
+    def potential(self, x):
+        return (x * x).sum(-1)
+
+    def gradient(self, x):
+        return 2 * x
+
+    def value(self, X, labels, n_clusters):
+        return float(np.square(X - self.centers(X, labels, n_clusters)[labels]).sum())
+
+
+@dataclass(frozen=True)
+class PoissonMeans(Centroids):
+    """Kullback-Leibler divergence of counts: phi = sum x log x - x."""
+
+    name = "kl"
+    lowest = EDGE
+
+    def potential(self, x):
+        xp = namespace(x)
+        return (x * xp.log(xp.where(x > 0, x, 1.0)) - x).sum(-1)
+
+    def gradient(self, x):
+        return namespace(x).log(x)
+
+
+@dataclass(frozen=True)
+class ScaleMeans(Centroids):
+    """Itakura-Saito divergence: phi = -sum log x."""
+
+    name = "itakura-saito"
+    lowest = EDGE
+
+    def potential(self, x):
+        return -namespace(x).log(x).sum(-1)
+
+    def gradient(self, x):
+        return -1 / x
+
+
+@dataclass(frozen=True)
+class BinaryMeans(Centroids):
+    """Logistic divergence of shares: phi = sum x log x + (1 - x) log(1 - x)."""
+
+    name = "binary"
+    lowest, highest = EDGE, 1 - EDGE
+
+    def potential(self, x):
+        xp = namespace(x)
+        inner = lambda part: part * xp.log(xp.where(part > 0, part, 1.0))  # noqa: E731
+        return (inner(x) + inner(1 - x)).sum(-1)
+
+    def gradient(self, x):
+        xp = namespace(x)
+        return xp.log(x) - xp.log1p(-x)
+
+
+@dataclass(frozen=True)
+class Medians(Centroids):
+    """k-medians: sums of absolute differences to the median of every coordinate."""
+
+    name = "manhattan"
+    degree = 1
+    exact_moves = False
+
+    def soft(self, centers, x):
+        apart = jnp.abs(x.T - centers[..., None])  # (starts, clusters, dim, rows)
+
+        def pull(weight):
+            pulled = weight[:, :, None] / jnp.maximum(apart, NEAR)
+            return pulled.sum(3), jnp.einsum("tkdb,bd->tkd", pulled, x)
+
+        return apart.sum(2), pull
+
+    def own(self, X):
+        return np.zeros(len(X))
+
+    def distances(self, X, centers):
+        from scipy.spatial.distance import cdist
+
+        return cdist(X, centers, "cityblock")
+
+    def centers(self, X, labels, n_clusters):
+        return np.stack([np.median(X[labels == k], axis=0) for k in range(n_clusters)])
+
+    def value(self, X, labels, n_clusters):
+        return float(np.abs(X - self.centers(X, labels, n_clusters)[labels]).sum())
+
+
+CENTROIDS = {kind.name: kind() for kind in (Means, Medians, PoissonMeans, ScaleMeans, BinaryMeans)}
+
+
+def resolve_centroids(loss) -> Centroids:
+    """The `Centroids` of that name, of a `Loss` whose dissimilarity has it, or the `Centroids` itself.
+
+    Raises
+    ------
+    ValueError: a loss without centres that have a formula.
+    """
+    if isinstance(loss, Centroids):
+        return loss
+    dissimilarity = getattr(loss, "dissimilarity", loss)
+    name = dissimilarity if isinstance(dissimilarity, str) else getattr(dissimilarity, "name", None)
+    if name in CENTROIDS:
+        return CENTROIDS[name]
+    names = ", ".join(map(repr, CENTROIDS))
+    raise ValueError(message("loss", f"be one of {names}", repr(loss), "Other losses have no centres with a formula."))

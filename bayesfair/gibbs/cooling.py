@@ -1,0 +1,184 @@
+"""Cheap balanced labellings by deterministic annealing with group duals (DESIGN.md, section 2.6).
+
+Soft labels softmax_k(-lambda d(x_i, m_k) + alpha_gk), g the group of i, are those of least free energy among all whose
+expected counts are balanced, alpha the multipliers of that constraint (Rose, Gurewitz and Fox 1990 for the annealing;
+with two groups and exact balance alpha is a Sinkhorn scaling). lambda grows geometrically, the duals are solved by
+Newton's method at every lambda, centres take a step of EM. Many starts cool as one batch; `settled` (see `settling`) makes
+labels of what they end with.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from bayesfair.fairness import WithinOnePerson
+
+__all__ = ["Cooled", "Multipliers", "SortedRows", "cool"]
+
+BLOCK = 1024  # rows whose soft labels, of all starts, are in memory together
+RATE = 1.1  # by which lambda grows
+COLDEST = 50.0  # lambda times the loss per row at which labels are as good as hard
+MOST = 250  # temperatures, where the loss goes to 0
+JITTER = 1e-3  # of the spread, by which centres that coincide are told apart
+SOLVES = 10  # of Newton's steps at one temperature
+UNFAIR = 1e-4  # of the people of an average cluster: the violation at which duals are good
+FEW = 1e-6
+
+
+class SortedRows(NamedTuple):
+    """Rows in blocks of one group each, padded with rows of weight 0."""
+
+    x: Float[Array, "blocks rows dim"]
+    weight: Float[Array, "blocks rows"]
+    group: Int[Array, " blocks"]
+
+    @classmethod
+    def of(cls, X, code, n_groups):
+        block = min(BLOCK, max(16, 2 ** int(np.ceil(np.log2(len(X) / (4 * n_groups))))))
+        parts = [np.flatnonzero(code == group) for group in range(n_groups)]
+        held = [-(-len(part) // block) for part in parts]
+        rows = np.full(sum(held) * block, -1)
+        starts = block * (np.cumsum(held) - held)
+        for start, part in zip(starts, parts):
+            rows[start : start + len(part)] = part
+        x = np.asarray(X, np.float32)[np.maximum(rows, 0)].reshape(-1, block, X.shape[1])
+        weight = (rows >= 0).astype(np.float32).reshape(-1, block)
+        return cls(jnp.asarray(x), jnp.asarray(weight), jnp.asarray(np.repeat(np.arange(n_groups), held)))
+
+
+class Moments(NamedTuple):
+    """What soft labels add up to, of every start: expected counts, their derivatives by alpha, and the centres' sums."""
+
+    counts: Float[Array, "starts groups clusters"]
+    slope: Float[Array, "starts groups clusters clusters"]
+    mass: Float[Array, "starts clusters dim"]
+    sum: Float[Array, "starts clusters dim"]
+    loss: Float[Array, " starts"]
+
+
+@partial(jax.jit, static_argnames="loss")
+def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature) -> Moments:
+    """`Moments` at centres (starts, clusters, dim), alpha (starts, groups, clusters) and one inverse temperature."""
+    n_starts, n_clusters, dim = centers.shape
+
+    def one_block(total, block):
+        x, weight, group = block
+        d, pull = loss.soft(centers, x)
+        logits = alpha[:, group, :, None] - inverse_temperature * d
+        unscaled = jnp.exp(logits - logits.max(1, keepdims=True))
+        soft = unscaled * (weight / unscaled.sum(1, keepdims=True))
+        counts = soft.sum(2)
+        slope = jax.vmap(jnp.diag)(counts) - jnp.einsum("tkb,tlb->tkl", soft, soft)
+        mass, sums = pull(soft)
+        paid = jnp.einsum("tkb,tkb->t", soft, d)
+        counts, slope = total.counts.at[:, group].add(counts), total.slope.at[:, group].add(slope)
+        return Moments(counts, slope, total.mass + mass, total.sum + sums, total.loss + paid), None
+
+    shapes = alpha.shape, (*alpha.shape, n_clusters), centers.shape, centers.shape, (n_starts,)
+    return jax.lax.scan(one_block, Moments(*map(jnp.zeros, shapes)), rows)[0]
+
+
+class Multipliers(NamedTuple):
+    """The balance of expected counts n, A n = 0 or A n <= 0 in every cluster, and its duals: alpha = -A' mu."""
+
+    A: Float[np.ndarray, "rows groups"]
+    equal: bool
+
+    @classmethod
+    def of(cls, constraint):
+        equal = isinstance(constraint, WithinOnePerson)
+        A = constraint.rows()[0]
+        return cls(A[: len(A) // 2] if equal else A, equal)
+
+    def alpha(self, mu):
+        return -np.einsum("jg,tjk->tgk", self.A, mu)
+
+    def excess(self, counts):
+        """A n (starts, rows, clusters): the direction in which mu goes."""
+        return np.einsum("jg,tgk->tjk", self.A, counts)
+
+    def unfair(self, counts):
+        """The largest violation of every start, in people."""
+        excess = self.excess(counts)
+        return (np.abs(excess) if self.equal else excess).max((1, 2), initial=0.0)
+
+    def newton(self, mu, counts, slope):
+        """mu after a step of Newton's method on the convex dual; of inequalities, those that are or become active."""
+        n_starts, n_rows, n_clusters = mu.shape
+        excess = self.excess(counts)
+        curvature = np.einsum("jg,tgkl,ig->tjkil", self.A, slope, self.A).reshape(n_starts, n_rows * n_clusters, -1)
+        held = np.ones(mu.shape, bool) if self.equal else (mu > 0) | (excess > 0)
+        held = held.reshape(n_starts, -1)
+        curvature = curvature * (held[:, :, None] & held[:, None])
+        ridge = FEW * counts.sum((1, 2)) * max(np.square(self.A).mean(), FEW) if self.A.size else np.zeros(n_starts)
+        curvature += np.eye(curvature.shape[1]) * np.where(held, ridge[:, None], 1.0)[:, None]
+        step = np.linalg.solve(curvature, np.where(held, excess.reshape(n_starts, -1), 0.0)[..., None])
+        step = step.reshape(mu.shape)
+        longest = np.maximum(2.0, 0.1 * np.abs(self.alpha(mu)).max((1, 2)))
+        step *= np.minimum(1, longest / np.maximum(np.abs(self.alpha(step)).max((1, 2)), FEW))[:, None, None]
+        return self.projected(mu + step)
+
+    def projected(self, mu):
+        return mu if self.equal else np.maximum(mu, 0.0)
+
+
+class Cooled(NamedTuple):
+    """Where the starts ended: centres, duals of the distances (alpha / lambda), expected counts, losses without own terms."""
+
+    centers: Float[np.ndarray, "starts clusters dim"]
+    duals: Float[np.ndarray, "starts groups clusters"]
+    counts: Float[np.ndarray, "starts clusters groups"]
+    loss: Float[np.ndarray, " starts"]
+
+
+def cool(X, code, constraint, loss, n_clusters, n_starts, rng, *, rate=RATE) -> Cooled:
+    """Deterministic annealing of `n_starts` starts from one cluster to `n_clusters` hard ones.
+
+    X: (N, d) in units near its spread. code: groups of the constraint (N,). loss: a `Centroids`.
+    """
+    multipliers = Multipliers.of(constraint)
+    rows = SortedRows.of(X, code, multipliers.A.shape[1])
+    middle = loss.inside(loss.centers(X, np.zeros(len(X), int), 1)[0])
+    own = loss.own(X).sum()
+    per_row = loss.distances(X, middle[None]).sum() / len(X)
+    spread = np.abs(X - middle).mean(0)
+    centers = np.tile(middle, (n_starts, n_clusters, 1))
+    mu = np.zeros((n_starts, len(multipliers.A), n_clusters))
+    temperature = 2 * max(per_row, FEW)
+    for _ in range(MOST):
+        centers = loss.inside(centers + JITTER * spread * rng.normal(size=centers.shape))
+        mu, found = _balanced(loss, rows, multipliers, centers, mu, temperature)
+        centers = np.where(found.mass > FEW, found.sum / np.maximum(found.mass, FEW), centers)
+        left = (found.loss + own) / len(X)
+        if temperature * COLDEST <= max(left.min(), FEW * per_row):
+            break
+        temperature, mu = temperature / rate, mu * rate
+    duals = multipliers.alpha(mu) * temperature
+    return Cooled(centers, duals, found.counts.swapaxes(1, 2), found.loss + own)
+
+
+def _balanced(loss, rows, multipliers: Multipliers, centers, mu, temperature):
+    """(mu, moments) after Newton's method; a step beyond the minimum along its line is cut back by the secant."""
+    before, fair = None, UNFAIR * float(rows.weight.sum()) / centers.shape[1]
+    for _ in range(SOLVES):
+        arguments = jnp.asarray(centers, jnp.float32), jnp.asarray(multipliers.alpha(mu), jnp.float32)
+        found = moments(loss, rows, *arguments, jnp.float32(1 / temperature))
+        found = Moments(*(np.asarray(part, np.float64) for part in found))
+        if multipliers.unfair(found.counts).max() <= fair:
+            break
+        excess, new = multipliers.excess(found.counts), multipliers.newton(mu, found.counts, found.slope)
+        if before is not None:
+            last, gained = before
+            now, then = ((part * (mu - last)).sum((1, 2)) for part in (excess, gained))
+            beyond = now < -0.5 * np.abs(then)
+            share = np.where(beyond, then / np.maximum(then - now, FEW), 1.0)[:, None, None]
+            new = np.where(beyond[:, None, None], last + np.clip(share, 0.05, 1) * (mu - last), new)
+            before = np.where(beyond[:, None, None], last, mu), np.where(beyond[:, None, None], gained, excess)
+        else:
+            before = mu, excess
+        mu = new
+    return mu, found
