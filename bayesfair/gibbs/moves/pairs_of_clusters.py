@@ -30,6 +30,7 @@ __all__ = [
     "MarginSwaps",
     "PairedSingles",
     "block_outcome",
+    "border",
     "bundle_changes",
     "bundles_of",
     "flip_logit",
@@ -43,6 +44,7 @@ __all__ = [
 
 BLOCKS = 32  # of bundles, that are accepted or rejected together
 SORT_BITS = 32
+BORDER = 4.0  # of log odds: who stands farther from the border moves once in fifty visits
 
 
 @dataclass(frozen=True)
@@ -317,19 +319,27 @@ def counts_of(state: PairedLabelling):
 
 @dataclass(frozen=True)
 class PairedSingles:
-    """`times` people of each pair of clusters in turn, anywhere in it, drawn from their law given m and all the others."""
+    """`times` people of each pair of clusters in turn, drawn from their law given m and all the others.
+
+    Who is asked is uniform among those near the margin at which the clusters meet (`border`), which, like the order, is the
+    same for all labellings that differ within the pairs.
+    """
 
     times: int
+    composition: tuple[int, ...]
 
     statistics = {"single_rate": Statistic("figure")}  # noqa: RUF012
 
     def __call__(self, key, target: Target, state: PairedLabelling):
-        n_pairs, n_groups = len(state.pairs), target.n_groups
-        key_place, key_flip = jax.random.split(key)
-        first = state.first[::n_groups]
-        size = jnp.diff(first)
-        drawn = jax.random.uniform(key_place, (self.times, n_pairs)) * size
-        places = first[:-1] + jnp.minimum(drawn.astype(jnp.int32), size - 1)
+        n_pairs = len(state.pairs)
+        key_border, key_place, key_flip = jax.random.split(key, 3)
+        low, size = (part.reshape(n_pairs, -1) for part in border(key_border, target, state, self.composition))
+        before = jnp.cumsum(size, 1) - size
+        drawn = jax.random.uniform(key_place, (self.times, n_pairs)) * size.sum(1)
+        rank = jnp.minimum(drawn.astype(jnp.int32), size.sum(1) - 1)
+        group = (rank[..., None] >= before).sum(-1) - 1
+        own = jnp.arange(n_pairs)
+        places = low[own, group] + rank - before[own, group]
         uniforms = jax.random.uniform(key_flip, (self.times, n_pairs), target.x.dtype)
 
         def step(carry, inputs):
@@ -342,6 +352,30 @@ class PairedSingles:
         start = state.side, (state.counts, means_of(target, state))
         (side, (counts, _)), flipped = jax.lax.scan(step, start, (places, uniforms))
         return state._replace(side=side, counts=counts), {"single_rate": flipped.mean(dtype=target.x.dtype)}
+
+
+def border(key, target: Target, state: PairedLabelling, composition):
+    """Of every segment, the first place near the border of the two clusters, and how many there are.
+
+    Bundles in the groups' ratio pay more for b the later they stand: where that turns from a gain into a loss, the clusters
+    would meet if they could. The margin there is each group's own.
+    """
+    n_groups, n_pairs = target.n_groups, len(state.pairs)
+    bundle, n_bundles = bundles_of(key, target, state, composition)
+    change = jax.ops.segment_sum(state.margin, bundle, n_bundles + 1)[:-1]
+    pair = jax.ops.segment_max(state.segment // n_groups, bundle, n_bundles + 1)[:-1]
+    held = jax.ops.segment_sum(jnp.ones(n_bundles, jnp.int32), pair, n_pairs)  # no pair: dropped
+    gain = jax.ops.segment_sum((change < 0).astype(jnp.int32), pair, n_pairs)
+    share = jnp.repeat(gain / jnp.maximum(held, 1), n_groups, total_repeat_length=n_pairs * n_groups)
+    first, size = state.first[:-1], jnp.diff(state.first)
+    middle = first + jnp.clip((share * size).astype(jnp.int32), 0, jnp.maximum(size - 1, 0))
+    margin = state.margin[jnp.minimum(middle, target.n_obs - 1)]
+    apart = state.margin - margin[state.segment]
+    below, near = (
+        jax.ops.segment_sum(which.astype(jnp.int32), state.segment, n_pairs * n_groups)
+        for which in (apart < -BORDER, jnp.abs(apart) <= BORDER)
+    )
+    return first + below, near
 
 
 def flip_logit(target: Target, state: PairedLabelling, side, counts, means, place):
