@@ -142,18 +142,22 @@ class Labels(Target):
         update = () if self.prior is None else (DrawInverseDispersion(),)
         if self.n_clusters == 1:
             return update
-        swaps, bundles = min(self.n_obs // 2, IN_TURN), (BundlesOfPeople(),) * (sum(self.composition) > 1)
+        has_bundles = sum(self.composition) > 1
         singles = Singles(min(self.n_obs, IN_TURN))
         if self.loss.augmentation is None:
-            return Counted((singles, SwapsOfPeople(swaps), *bundles, Excursions(EXCURSIONS))), *update
+            bundles = (BundlesOfPeople(),) * has_bundles
+            swaps = SwapsOfPeople(min(self.n_obs // 2, IN_TURN))
+            return Counted((singles, swaps, *bundles, Excursions(EXCURSIONS))), *update
         powers = tuple(range(max(self.n_obs.bit_length() - 2, 1)))[:MOST_POWERS]
+        bundles = (Bundles(),) * has_bundles
+        within = MarginSwaps(powers), *bundles, PairedSingles(min(self.n_obs, PAIRED_SINGLES))
         times = int(np.clip(PAIRINGS // self.n_obs, 1, MAX_PAIRINGS))
-        within = (
-            MarginSwaps(powers),
-            *(Bundles(self.composition),) * len(bundles),
-            PairedSingles(min(self.n_obs, PAIRED_SINGLES), self.composition),
-        )
         return GivenCenters((InPairs(within, times),)), Counted((singles, Excursions(EXCURSIONS))), *update
+
+    @property
+    def n_bundles(self) -> int:
+        """How many bundles there are at most."""
+        return self.n_obs // sum(self.composition)
 
     # States
 
