@@ -132,7 +132,7 @@ def read_groups(estimator, sensitive_features, n_obs, *, needed=True) -> Groups:
     if sensitive_features is None and not needed:
         return Groups(np.zeros(n_obs, np.int32), ("everyone",))
     settings = estimator.get_params(deep=False)
-    merging = {name: settings[name] for name in ("min_group_size", "merged_group_name") if name in settings}
+    merging = {name: settings[name] for name in ("min_group_size", "merged_group_name", "crossed") if name in settings}
     return groups_for_fit(sensitive_features, n_obs, **merging)
 
 

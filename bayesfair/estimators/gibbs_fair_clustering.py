@@ -69,6 +69,8 @@ class GibbsFairClustering(PosteriorEstimator):
         inverse_temperature="dispersion",
         reallocation="auto",
         inner_steps=10,
+        min_balance="exact",
+        crossed=True,
         num_chains=4,
         num_warmup=1000,
         num_draws=1000,
@@ -86,6 +88,8 @@ class GibbsFairClustering(PosteriorEstimator):
         self.inverse_temperature = inverse_temperature
         self.reallocation = reallocation
         self.inner_steps = inner_steps
+        self.min_balance = min_balance
+        self.crossed = crossed
         self.num_chains = num_chains
         self.num_warmup = num_warmup
         self.num_draws = num_draws
@@ -170,6 +174,7 @@ class GibbsFairClustering(PosteriorEstimator):
             composition=self.composition,
             reallocation=self.reallocation,
             inner_steps=self.inner_steps,
+            min_balance=self.min_balance,
             seed=self._seed,
         )
 

@@ -50,6 +50,13 @@ class OpenState(NamedTuple):
     cluster: Int[Array, " fairlets"]
     temperatures: InverseTemperatures
 
+    @property
+    def lambda_c(self):
+        return self.temperatures.clustering
+
+    def given(self, centers):
+        return CenteredState(*self, centers)
+
 
 class CenteredState(NamedTuple):
     """The same with cluster centres m drawn given B and C, inside `GivenCenters` alone: moves there are to be given m."""
@@ -58,6 +65,9 @@ class CenteredState(NamedTuple):
     cluster: Int[Array, " fairlets"]
     temperatures: InverseTemperatures
     centers: Float[Array, "clusters dim"]
+
+    def alone(self):
+        return OpenState(self.fairlets, self.cluster, self.temperatures)
 
 
 def computed_once(values):

@@ -39,6 +39,7 @@ class Settings(NamedTuple):
     composition: object = "auto"
     reallocation: str = "auto"
     inner_steps: int = 10
+    min_balance: str | float = "exact"
     seed: int = 0
 
     @property

@@ -8,7 +8,7 @@ from scipy.special import gammaincinv
 from bayesfair._check import check_number, message
 from bayesfair.gibbs.losses import BregmanLoss
 
-__all__ = ["Dispersion", "holmes_walker", "resolve_temperature"]
+__all__ = ["Dispersion", "holmes_walker", "refuse_without_degree", "resolve_temperature"]
 
 
 class Dispersion(NamedTuple):
@@ -57,3 +57,10 @@ def resolve_temperature(value):
         rule = "be 'dispersion', 'holmes-walker' or a pair of numbers above zero"
         raise ValueError(message("inverse_temperature", rule, repr(value), remedy))
     return tuple(check_number("inverse_temperature", part, remedy=remedy) for part in value)
+
+
+def refuse_without_degree(inverse_temperature):
+    """ValueError: nothing but a pair suits a loss without a degree."""
+    rule = "be a pair (lambda_f, lambda_c) for a loss without a degree"
+    remedy = "Give the loss its degree (2 for squared distances, 1 for norms) to let the data choose."
+    raise ValueError(message("inverse_temperature", rule, repr(inverse_temperature), remedy))

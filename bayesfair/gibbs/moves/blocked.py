@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.losses import Units, cluster_means
 from bayesfair.gibbs.moves.collapsed import CollapsedReallocation, draw_cluster, share_moved
-from bayesfair.gibbs.states import CenteredState, OpenState, computed_once
+from bayesfair.gibbs.states import CenteredState, computed_once
 from bayesfair.gibbs.sweep import in_turn
 from bayesfair.gibbs.target import Target
 
@@ -32,16 +32,15 @@ SPLIT_BELOW, MERGE_ABOVE = 0.3, 0.9
 
 @dataclass(frozen=True)
 class GivenCenters:
-    """Draws centres m | B, C, runs moves that leave p(B, C | m) invariant, and drops m again."""
+    """Draws centres m given the clustering, runs moves that are to be given m, and drops m again."""
 
     moves: tuple
 
-    def __call__(self, key, target: Target, state: OpenState):
-        means = cluster_means(target.units(state.fairlets, state.cluster), target.n_clusters)
-        temperature = state.temperatures.clustering
-        centers = target.loss.augmentation.draw_centers(jax.random.fold_in(key, 0), temperature, means)
-        inside, stats = in_turn(key, target, CenteredState(*state, centers), self.moves, first=1)
-        return OpenState(*inside[:3]), stats
+    def __call__(self, key, target: Target, state):
+        means = cluster_means(target.units_of(state), target.n_clusters)
+        centers = target.loss.augmentation.draw_centers(jax.random.fold_in(key, 0), state.lambda_c, means)
+        inside, stats = in_turn(key, target, state.given(centers), self.moves, first=1)
+        return inside.alone(), stats
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from bayesfair.gibbs.moves.matchings import neighbour_matchings
 from bayesfair.gibbs.states import Fairlets, FairletState, InverseTemperatures, OpenState, computed_once
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree
 from bayesfair.gibbs.targets.starts import start_states
-from bayesfair.gibbs.temperature import Dispersion
+from bayesfair.gibbs.temperature import Dispersion, refuse_without_degree
 
 __all__ = ["FairletTarget", "Losses"]
 
@@ -75,7 +75,7 @@ class FairletTarget(Target):
         remedy = _fewer_clusters(groups, held, composition)
         check_integer("n_clusters", settings.n_clusters, maximum=len(held.lower), remedy=remedy)
         if settings.loss.degree is None and not settings.has_fixed_pair:
-            _refuse_without_degree(settings)
+            refuse_without_degree(settings.inverse_temperature)
         matchings = cls._matchings(table.X, groups.code, held, np.random.default_rng(settings.seed))
         return cls.of(table.X, held, settings.loss, settings.n_clusters, matchings, prior=settings.prior)
 
@@ -172,6 +172,10 @@ class FairletTarget(Target):
         """Fairlet centres u_i (means of the members) with weights n_i / mean size."""
         size = fairlets.size.astype(fairlets.x.dtype)
         return Units(inner_sum(fairlets.x, 1) / size[:, None], size / self.mean_size, cluster)
+
+    def units_of(self, state) -> Units:
+        """The units of an opened state."""
+        return self.units(state.fairlets, state.cluster)
 
     def labels(self, state: FairletState) -> Int[Array, " obs"]:
         """cluster[fairlet] of every observation."""
@@ -300,9 +304,3 @@ def _fewer_clusters(groups, held: Capacities, composition):
     n_fairlets, n_obs = len(held.lower), len(groups.code)
     ruled = rule_of_small_groups(groups.sizes, groups.names) if isinstance(composition, str) else ""
     return f"There are {n_fairlets} fairlets (n_samples = {n_obs}): ask for fewer clusters or smaller fairlets. {ruled}".strip()
-
-
-def _refuse_without_degree(settings: Settings):
-    rule = "be a pair (lambda_f, lambda_c) for a loss without a degree"
-    remedy = "Give the loss its degree (2 for squared distances, 1 for norms) to let the data choose."
-    raise ValueError(message("inverse_temperature", rule, repr(settings.inverse_temperature), remedy))

@@ -13,7 +13,7 @@ from bayesfair.gibbs.states import FairletState, InverseTemperatures
 from bayesfair.gibbs.target import Settings, Table
 from bayesfair.gibbs.temperature import Dispersion, holmes_walker
 
-__all__ = ["fill_empty_clusters", "stacked_states", "start_clusterings", "start_states"]
+__all__ = ["fill_empty_clusters", "stacked_states", "start_clusterings", "start_dispersion", "start_states"]
 
 
 def start_states(target, table: Table, settings: Settings, composition, num_chains: int) -> FairletState:
@@ -88,16 +88,21 @@ def stacked_states(target, members, clusters, temperatures: InverseTemperatures)
 
 
 def _temperatures(target, X, inverse_temperature, labels, losses) -> InverseTemperatures:
-    """A pair as it is; lambda by Holmes and Walker; or lambda at the mean of its conditional law."""
-    if inverse_temperature == "holmes-walker":
-        return target.of_dispersion(holmes_walker(target.loss, X, labels))
-    if not isinstance(inverse_temperature, Dispersion):
+    """A pair as it is, or those of one lambda."""
+    if isinstance(inverse_temperature, tuple) and not isinstance(inverse_temperature, Dispersion):
         return InverseTemperatures(*inverse_temperature)
-    total = inverse_temperature.rate + target.total_loss(losses)
+    return target.of_dispersion(start_dispersion(target, X, inverse_temperature, labels, target.total_loss(losses)))
+
+
+def start_dispersion(target, X, inverse_temperature, labels, loss) -> float:
+    """lambda by Holmes and Walker, or at the mean of its conditional law where clusters have this `loss`."""
+    if inverse_temperature == "holmes-walker":
+        return holmes_walker(target.loss, X, labels)
+    total = inverse_temperature.rate + loss
     scale = max(float(np.var(X, axis=0).sum()) * len(X), np.finfo(np.float32).tiny)
     if total <= 1e-10 * scale:
         rule = "not be 'dispersion' where clusters fit the data without any loss"
         remedy = "Ask for fewer clusters than there are distinct rows, or pass a pair (lambda_f, lambda_c)."
         bad = f"a loss of {total:.3g} at the start (n_samples = {len(X)})"
         raise ValueError(message("inverse_temperature", rule, bad, remedy))
-    return target.of_dispersion((inverse_temperature.shape + target.degrees) / total)
+    return (inverse_temperature.shape + target.degrees) / total

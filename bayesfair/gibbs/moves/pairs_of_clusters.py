@@ -1,0 +1,355 @@
+"""Moves of balanced labellings between the two clusters of a pair, for all pairs and in parallel, given centres m.
+
+Given m the law of a labelling is prod_i exp(-lambda d(x_i, m_{z_i})) / prod_k g_k on the balanced ones, so that who is
+where within a pair (a, b) of clusters matters through everybody's margin r_i = lambda (d(x_i, m_b) - d(x_i, m_a)) alone.
+`InPairs` draws which clusters are paired and sorts the members of each pair by group and margin: an order that no move
+within the pairs changes, in which neighbours have nearly the same to gain (DESIGN.md, section 2.6).
+
+* `MarginSwaps`: two of a group, 1, 2, 4, ... places apart, exchange clusters: the counts stay as they are. With the
+  weights exp(-lambda d) this is the weighted rectangular loop on the group's rows of the labelling.
+* `Bundles`: some of every group, in the groups' ratio, who stand at the same place of their groups and share a cluster
+  change it together: sizes of clusters change and balance does not.
+* `PairedSingles`: one person changes cluster where balance allows it.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from bayesfair._draws import Statistic
+from bayesfair.gibbs.labellings import CenteredLabelling, PairedLabelling
+from bayesfair.gibbs.losses import ClusterMeans, Units, cluster_means
+from bayesfair.gibbs.states import computed_once
+from bayesfair.gibbs.sweep import in_turn
+from bayesfair.gibbs.target import Target
+
+__all__ = [
+    "Bundles",
+    "InPairs",
+    "MarginSwaps",
+    "PairedSingles",
+    "block_outcome",
+    "bundle_changes",
+    "bundles_of",
+    "flip_logit",
+    "in_order",
+    "labels_of",
+    "log_round_ratio",
+    "means_of",
+    "neighbours",
+    "swap_log_ratio",
+]
+
+BLOCKS = 32  # of bundles, that are accepted or rejected together
+SORT_BITS = 32
+
+
+@dataclass(frozen=True)
+class InPairs:
+    """Pairs the clusters at random (one stays alone where K is odd), runs moves within the pairs, `times` times over."""
+
+    moves: tuple
+    times: int = 1
+
+    def __call__(self, key, target: Target, state: CenteredLabelling):
+        def once(i, carry):
+            state, _ = carry
+            key_pairs, key_moves = jax.random.split(jax.random.fold_in(key, i))
+            clusters = jax.random.permutation(key_pairs, target.n_clusters)
+            paired = in_order(target, state, clusters)
+            paired, stats = in_turn(key_moves, target, paired, self.moves)
+            return state._replace(label=labels_of(paired)), stats
+
+        blank = jax.tree.map(jnp.zeros_like, jax.eval_shape(once, 0, (state, None))[1])
+        return jax.lax.fori_loop(0, self.times, once, (state, blank))
+
+
+def in_order(target: Target, state: CenteredLabelling, clusters) -> PairedLabelling:
+    """Everybody in order, the clusters paired as they follow each other in `clusters` (K,)."""
+    n_clusters, n_groups = target.n_clusters, target.n_groups
+    n_pairs = n_clusters // 2
+    pairs = clusters[: 2 * n_pairs].reshape(n_pairs, 2)
+    if n_clusters % 2:  # the one that is left is a pair with itself, between whose ends nobody moves
+        pairs = jnp.concatenate([pairs, jnp.broadcast_to(clusters[-1], (1, 2))])
+    pair_of = jnp.zeros(n_clusters, jnp.int32).at[pairs].set(jnp.arange(len(pairs), dtype=jnp.int32)[:, None])
+    in_b = jnp.zeros(n_clusters, bool).at[pairs[:n_pairs, 1]].set(True)
+    pair = pair_of[state.label]
+    a, b = pairs[pair].T
+    divergence = target.loss.divergence
+    margin = state.temperatures * (divergence(target.x, state.centers[b]) - divergence(target.x, state.centers[a]))
+    margin = computed_once(margin.astype(target.x.dtype))
+    segment = pair * n_groups + target.group
+    n_segments = len(pairs) * n_groups
+    order = _sorted(segment, margin, n_segments)
+    size = jnp.zeros(n_segments, jnp.int32).at[segment].add(1)
+    first = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(size)])
+    counts = target.counts(state.label)
+    return PairedLabelling(
+        in_b[state.label][order], order, margin[order], segment[order], first, pairs, counts, state.temperatures
+    )
+
+
+def _sorted(segment, margin, n_segments):
+    """The order by segment, then margin. One key of 32 bits for both: four times as fast as two, and exact to the segment;
+    margins that agree in their leading bits stand as they come."""
+    bits = max(n_segments - 1, 1).bit_length()
+    raw = jax.lax.bitcast_convert_type(margin.astype(jnp.float32), jnp.int32)
+    ascending = jnp.where(raw < 0, ~raw, raw ^ jnp.int32(-(2**31))).astype(jnp.uint32)
+    key = (segment.astype(jnp.uint32) << (SORT_BITS - bits)) | (ascending >> bits)
+    everyone = jnp.arange(len(segment), dtype=jnp.int32)
+    return jax.lax.sort((key, everyone), num_keys=1, is_stable=True)[1]
+
+
+def labels_of(paired: PairedLabelling):
+    """Back from places to observations."""
+    n_groups = paired.counts.shape[1]
+    a, b = paired.pairs[paired.segment // n_groups].T
+    label = jnp.where(paired.side, b, a).astype(jnp.int32)
+    return jnp.zeros_like(label).at[paired.order].set(label, unique_indices=True)
+
+
+# Swaps
+
+
+@dataclass(frozen=True)
+class MarginSwaps:
+    """Rounds of swaps of people of one group, 2^t places apart, `rounds` of them for every t in `powers`."""
+
+    powers: tuple[int, ...] = tuple(range(12))
+    rounds: int = 1
+
+    statistics = {"swap_rate": Statistic("figure")}  # noqa: RUF012
+
+    def __call__(self, key, target: Target, state: PairedLabelling):
+        def one(carry, inputs):
+            side, possible, accepted = carry
+            key, apart = inputs
+            swap, able = swapped(key, target, state._replace(side=side), apart)
+            return (side ^ swap, possible + able.sum(dtype=jnp.int32), accepted + swap.sum(dtype=jnp.int32)), None
+
+        apart = 1 << jnp.asarray(self.powers * self.rounds)
+        start = state.side, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)
+        (side, possible, accepted), _ = jax.lax.scan(one, start, (jax.random.split(key, len(apart)), apart))
+        rate = accepted.astype(target.x.dtype) / jnp.maximum(possible, 1)
+        return state._replace(side=side), {"swap_rate": rate}
+
+
+def swapped(key, target: Target, state: PairedLabelling, apart):
+    """A round of swaps of places that are `apart`: (who swaps, who might have)."""
+    key_shift, key_accept, key_round = jax.random.split(key, 3)
+    partner = neighbours(state, apart, jax.random.randint(key_shift, (), 0, 2 * apart))
+    log_ratio = swap_log_ratio(state, partner)
+    uniform = jax.random.uniform(key_accept, partner.shape, target.x.dtype)
+    swap = jnp.log(uniform[jnp.minimum(partner, jnp.arange(target.n_obs))]) < log_ratio
+    if target.loss.normalizer_reads_mean:
+        kept = jnp.log(jax.random.uniform(key_round, (len(state.pairs),), target.x.dtype)) < log_round_ratio(
+            target, state, state.side ^ swap
+        )
+        swap &= kept[state.segment // target.n_groups]
+    return swap, log_ratio > -jnp.inf
+
+
+def neighbours(state: PairedLabelling, apart: int, shift):
+    """The place `apart` from every place that it may swap with; its own where that is in another segment."""
+    place = jnp.arange(len(state.order))
+    upward = ((place + shift) // apart) % 2 == 0
+    partner = jnp.clip(jnp.where(upward, place + apart, place - apart), 0, len(place) - 1)
+    alike = state.segment[partner] == state.segment
+    return jnp.where(alike & (jnp.abs(partner - place) == apart), partner, place)
+
+
+def swap_log_ratio(state: PairedLabelling, partner):
+    """Log of the acceptance ratio of exchanging the sides of every place and its partner; -inf where they share one.
+
+    Who is in a pays 0 and who is in b the margin: the pair's change is the margin that leaves b less the one that joins.
+    """
+    gain = jnp.where(state.side, state.margin, -state.margin)  # what leaving its side gains the one at this place
+    log_ratio = gain + gain[partner]
+    return jnp.where(state.side != state.side[partner], log_ratio, -jnp.inf)
+
+
+def log_round_ratio(target: Target, state: PairedLabelling, side):
+    """What the swaps' own terms leave out of the log ratio of a round, of every pair of clusters: prod g_k / g'_k, which
+    changes where g reads means and not only counts."""
+    old, new = means_of(target, state), means_of(target, state._replace(side=side))
+    return change_of_normalizers(target, state, old, new).sum(1)
+
+
+def means_of(target: Target, state: PairedLabelling) -> ClusterMeans:
+    label = labels_of(state)
+    return cluster_means(Units(target.x, jnp.ones(target.n_obs, target.x.dtype), label), target.n_clusters)
+
+
+# Bundles
+
+
+@dataclass(frozen=True)
+class Bundles:
+    """Bundles of `composition` (members of each group) whose members share a cluster flip together.
+
+    Each is proposed to flip with its probability given m, exp(-change) / (1 + exp(-change)); blocks of the proposals are
+    accepted with probability min(1, prod_k g_k / g'_k) where the clusters stay balanced, see `block_outcome`.
+    """
+
+    composition: tuple[int, ...]
+
+    statistics = {"bundle_rate": Statistic("figure")}  # noqa: RUF012
+
+    def __call__(self, key, target: Target, state: PairedLabelling):
+        key_offset, key_flip, key_block = jax.random.split(key, 3)
+        n_places = len(state.pairs) * BLOCKS
+        bundle, n_bundles = bundles_of(key_offset, target, state, self.composition)
+        size = sum(self.composition)
+        change, shared, in_b = bundle_changes(state, bundle, n_bundles, size)
+        uniform = jax.random.uniform(key_flip, change.shape, target.x.dtype)
+        flips = shared & (uniform < jax.nn.sigmoid(-change))
+        # Everybody of a bundle is in one pair of clusters: any of its places tells which.
+        pair = jax.ops.segment_max(state.segment // target.n_groups, bundle, n_bundles + 1)[:-1]
+        block = jnp.maximum(pair, 0) * BLOCKS + jnp.arange(n_bundles) % BLOCKS
+        sign = jnp.where(flips, jnp.where(in_b, -1, 1), 0)  # members of b, in bundles
+        net = jax.ops.segment_sum(sign, block, n_places).reshape(-1, BLOCKS)
+        moved = self._sums(target, state, jnp.append(sign, 0)[bundle], jnp.append(block, 0)[bundle], n_places)
+        accepted = self._blocks(key_block, target, state, net, moved)
+        flips &= accepted.ravel()[block]
+        side = state.side ^ jnp.append(flips, False)[bundle]
+        rate = flips.sum(dtype=target.x.dtype) / jnp.maximum(shared.sum(), 1)
+        counts = counts_of(state._replace(side=side))
+        return state._replace(side=side, counts=counts), {"bundle_rate": rate}
+
+    @staticmethod
+    def _sums(target, state, sign, block, n_blocks):
+        """What every block would add to the sum of its cluster b (pairs, BLOCKS, dim); nothing where g does not read it."""
+        if not target.loss.normalizer_reads_mean:
+            return jnp.zeros((n_blocks // BLOCKS, BLOCKS, target.x.shape[1]), target.x.dtype)
+        moved = jax.ops.segment_sum(sign[:, None] * target.x[state.order], block, n_blocks)
+        return moved.reshape(-1, BLOCKS, target.x.shape[1])
+
+    def _blocks(self, key, target, state, net, moved):
+        """Which blocks (pairs, BLOCKS) are accepted, one after the other within each pair."""
+        uniforms = jax.random.uniform(key, net.shape, target.x.dtype)
+
+        def step(carry, inputs):
+            net, total, uniform = inputs
+            log_ratio, after = block_outcome(target, state, *carry, net[:, None] * jnp.asarray(self.composition), total)
+            accepted = jnp.log(uniform) < log_ratio
+            return chosen(accepted, state.pairs, after, carry), accepted
+
+        start = state.counts, means_of(target, state)
+        inputs = net.T, jnp.moveaxis(moved, 1, 0), uniforms.T
+        return jax.lax.scan(step, start, inputs)[1].T
+
+
+def block_outcome(target: Target, state: PairedLabelling, counts, means: ClusterMeans, joined, total):
+    """Of every pair (a, b), between which `joined` (pairs, groups) more people of each group go to b than come from it,
+    their features adding up to `total` (pairs, dim): (log of prod g_k / g'_k, -inf where a or b would be unbalanced;
+    (counts, means) afterwards)."""
+    joined, total = jnp.stack([-joined, joined], 1).astype(jnp.int32), jnp.stack([-total, total], 1)
+    n = joined.sum(-1, dtype=jnp.int32)
+    counts = counts.at[state.pairs].add(joined)
+    new = ClusterMeans(
+        means.count.at[state.pairs].add(n),
+        means.mass.at[state.pairs].add(n.astype(means.mass.dtype)),
+        means.sum.at[state.pairs].add(total),
+    )
+    balanced = target.constraint.satisfied(counts)[state.pairs].all(1)
+    log_ratio = change_of_normalizers(target, state, means, new).sum(1)
+    return jnp.where(balanced, log_ratio, -jnp.inf), (counts, new)
+
+
+def chosen(accepted, pairs, after, before):
+    """What belongs to the clusters of accepted pairs from `after`, the rest from `before`."""
+    n_clusters = len(jax.tree.leaves(before)[0])
+    taken = jnp.zeros(n_clusters, bool).at[pairs].set(accepted[:, None])
+    return jax.tree.map(lambda new, old: jnp.where(taken.reshape(-1, *[1] * (new.ndim - 1)), new, old), after, before)
+
+
+def change_of_normalizers(target: Target, state, old: ClusterMeans, new: ClusterMeans):
+    """log g_k / g'_k of the clusters of every pair (pairs, 2); that of an empty cluster is never read."""
+    log_normalizer = target.loss.augmentation.log_normalizer
+    change = log_normalizer(state.temperatures, old) - log_normalizer(state.temperatures, new)
+    return jnp.where(new.count > 0, change, 0.0)[state.pairs]
+
+
+def bundles_of(key, target: Target, state: PairedLabelling, composition):
+    """(the bundle of every place, how many there may be): the last number means none.
+
+    Within a pair of clusters, the t-th bundle holds the t-th few of each group, from a place drawn at random.
+    """
+    n_groups, n_pairs = target.n_groups, len(state.pairs)
+    wanted = jnp.asarray(composition, jnp.int32)
+    size = jnp.diff(state.first).reshape(n_pairs, n_groups)
+    room = jnp.where(wanted > 0, size // jnp.maximum(wanted, 1), target.n_obs).min(1)
+    if target.n_clusters % 2:
+        room = room.at[-1].set(0)
+    spare = size - room[:, None] * wanted
+    offset = jnp.floor(jax.random.uniform(key, spare.shape) * (spare + 1)).astype(jnp.int32)
+    offset = jnp.minimum(offset, spare)
+    before = jnp.cumsum(room) - room
+    n_bundles = target.n_obs // sum(composition)
+    pair, group = state.segment // n_groups, state.segment % n_groups
+    rank = jnp.arange(target.n_obs) - state.first[state.segment] - offset[pair, group]
+    index = rank // jnp.maximum(wanted, 1)[group]
+    inside = (rank >= 0) & (index < room[pair]) & (wanted[group] > 0)
+    return jnp.where(inside, before[pair] + index, n_bundles), n_bundles
+
+
+def bundle_changes(state: PairedLabelling, bundle, n_bundles, size):
+    """(what flipping each bundle would add to the energy, whether its members share a cluster, whether that is b)."""
+    total = jax.ops.segment_sum(state.margin, bundle, n_bundles + 1)[:-1]
+    members_in_b = jax.ops.segment_sum(state.side.astype(jnp.int32), bundle, n_bundles + 1)[:-1]
+    present = jax.ops.segment_sum(jnp.ones_like(bundle), bundle, n_bundles + 1)[:-1]
+    in_b = members_in_b == size
+    shared = (present == size) & (in_b | (members_in_b == 0))
+    return jnp.where(in_b, -total, total), shared, in_b
+
+
+def counts_of(state: PairedLabelling):
+    """Members of each group in each cluster, from the places."""
+    n_groups = state.counts.shape[1]
+    a, b = state.pairs[state.segment // n_groups].T
+    cluster = jnp.where(state.side, b, a)
+    return jnp.zeros_like(state.counts).at[cluster, state.segment % n_groups].add(1)
+
+
+# Singles
+
+
+@dataclass(frozen=True)
+class PairedSingles:
+    """`times` people of each pair of clusters in turn, anywhere in it, drawn from their law given m and all the others."""
+
+    times: int
+
+    statistics = {"single_rate": Statistic("figure")}  # noqa: RUF012
+
+    def __call__(self, key, target: Target, state: PairedLabelling):
+        n_pairs, n_groups = len(state.pairs), target.n_groups
+        key_place, key_flip = jax.random.split(key)
+        first = state.first[::n_groups]
+        size = jnp.diff(first)
+        drawn = jax.random.uniform(key_place, (self.times, n_pairs)) * size
+        places = first[:-1] + jnp.minimum(drawn.astype(jnp.int32), size - 1)
+        uniforms = jax.random.uniform(key_flip, (self.times, n_pairs), target.x.dtype)
+
+        def step(carry, inputs):
+            side, known = carry
+            place, uniform = inputs
+            logit, after = flip_logit(target, state, side, *known, place)
+            flip = uniform < jax.nn.sigmoid(logit)
+            return (side.at[place].set(side[place] ^ flip), chosen(flip, state.pairs, after, known)), flip
+
+        start = state.side, (state.counts, means_of(target, state))
+        (side, (counts, _)), flipped = jax.lax.scan(step, start, (places, uniforms))
+        return state._replace(side=side, counts=counts), {"single_rate": flipped.mean(dtype=target.x.dtype)}
+
+
+def flip_logit(target: Target, state: PairedLabelling, side, counts, means, place):
+    """Log odds that the person at one place of each pair changes sides, -inf where a cluster would be unbalanced; and
+    (counts, means) afterwards."""
+    in_b, group = side[place], state.segment[place] % target.n_groups
+    sign = jnp.where(in_b, -1, 1)[:, None]
+    member = (group[:, None] == jnp.arange(target.n_groups)).astype(jnp.int32)
+    log_ratio, after = block_outcome(target, state, counts, means, sign * member, sign * target.x[state.order[place]])
+    apart = state.pairs[:, 0] != state.pairs[:, 1]
+    return jnp.where(apart, log_ratio - sign[:, 0] * state.margin[place], -jnp.inf), after

@@ -1,0 +1,258 @@
+"""The posterior directly on balanced labellings, without fairlets (DESIGN.md, section 2.6).
+
+p(z) is proportional to exp(-lambda L(z)) on the space S of balanced labellings with every cluster used, L the clustering
+loss of the observations themselves, units of weight one.
+"""
+
+from dataclasses import field
+from itertools import pairwise
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from bayesfair._check import check_integer, message, tell
+from bayesfair._draws import Statistic
+from bayesfair.fairness import BalanceConstraint, Groups, balance_constraint, nearest_counts
+from bayesfair.gibbs.labellings import Labelling
+from bayesfair.gibbs.losses import Loss, Units
+from bayesfair.gibbs.moves.balanced_in_turn import BundlesOfPeople, Counted, Excursions, Singles, SwapsOfPeople
+from bayesfair.gibbs.moves.blocked import GivenCenters
+from bayesfair.gibbs.moves.inverse_dispersion import DrawInverseDispersion
+from bayesfair.gibbs.moves.pairs_of_clusters import Bundles, InPairs, MarginSwaps, PairedSingles
+from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree
+from bayesfair.gibbs.targets.starts import start_dispersion
+from bayesfair.gibbs.temperature import Dispersion, refuse_without_degree
+
+__all__ = ["Labels"]
+
+LARGEST_BUNDLE = 12
+POOLS = 4  # of bundles, for losses without centres
+# How far a sweep reaches; larger tables get fewer of each, so that it stays O(N).
+IN_TURN = 2_000  # people, and pairs of them, that are visited one by one
+PAIRINGS, MAX_PAIRINGS = 80_000, 8  # rounds of pairs of clusters: about so many people are paired
+MOST_POWERS = 12
+PAIRED_SINGLES = 64
+EXCURSIONS = 4
+
+
+class LabelLosses(NamedTuple):
+    """L(z)."""
+
+    clustering: Float[Array, ""]
+
+
+@as_pytree
+class Labels(Target):
+    """The Gibbs posterior of a clustering loss on balanced labellings."""
+
+    x: Float[Array, "obs dim"]
+    group: Int[Array, " obs"]
+    by_group: Int[Array, " obs"]  # everybody, sorted by group
+    first_of_group: Int[Array, " groups_and_one"]
+    bundles: Int[Array, "pools bundles members"]  # for losses without centres
+    constraint: BalanceConstraint
+    loss: Loss = field(metadata=STATIC)
+    n_clusters: int = field(metadata=STATIC)
+    n_groups: int = field(metadata=STATIC)
+    composition: tuple[int, ...] = field(metadata=STATIC)
+    prior: Dispersion | None = field(metadata=STATIC)
+
+    state_dims = {"label": ("obs",)}  # noqa: RUF012
+    statistics = {  # noqa: RUF012
+        "lp": Statistic("quantity"),
+        "clustering_loss": Statistic("quantity", power=1),
+        "lambda_c": Statistic("parameter", power=-1),
+    }
+
+    @classmethod
+    def make(cls, table: Table, settings: Settings):
+        """The balanced labellings of the table's groups.
+
+        Raises
+        ------
+        ValueError: more clusters than people; no balanced labelling at all, or another bad `min_balance`; a sampled or derived
+        inverse temperature for a loss without a degree; settings that concern fairlets.
+        """
+        n_obs = len(table.X)
+        check_integer(
+            "n_clusters", settings.n_clusters, maximum=n_obs, remedy=f"There are {n_obs} rows: ask for fewer."
+        )
+        _refuse_fairlets(settings)
+        if settings.loss.degree is None and not settings.has_fixed_pair:
+            refuse_without_degree(settings.inverse_temperature)
+        constraint = balance_constraint(table.groups, settings.min_balance)
+        nearest_counts(
+            constraint, table.groups.sizes, np.tile(table.groups.sizes / settings.n_clusters, (settings.n_clusters, 1))
+        )
+        _tell_of_small_groups(table.groups, settings)
+        rng = np.random.default_rng(settings.seed)
+        return cls.of(
+            table.X, table.groups, constraint, settings.loss, settings.n_clusters, rng=rng, prior=settings.prior
+        )
+
+    @classmethod
+    def of(cls, X, groups: Groups, constraint, loss: Loss, n_clusters: int, *, rng, prior=None, dtype=jnp.float32):
+        """The target for data `X` (N, d), centred first where the loss allows, so that float32 loses nothing."""
+        x = X - X.mean(0) if loss.translation_invariant else X
+        by_group = np.argsort(groups.code, kind="stable").astype(np.int32)
+        first = np.concatenate([[0], np.cumsum(groups.sizes)]).astype(np.int32)
+        composition = bundle_composition(groups.sizes)
+        augmented = loss.augmentation is not None
+        bundles = np.zeros((0, 0, 0), np.int32) if augmented else _pools(X, by_group, first, composition, rng)
+        return cls(
+            x=jnp.asarray(x, dtype),
+            group=jnp.asarray(groups.code, jnp.int32),
+            by_group=jnp.asarray(by_group),
+            first_of_group=jnp.asarray(first),
+            bundles=jnp.asarray(bundles),
+            constraint=jax.tree.map(jnp.asarray, constraint),
+            loss=loss,
+            n_clusters=n_clusters,
+            n_groups=len(groups.names),
+            composition=composition,
+            prior=prior,
+        )
+
+    @property
+    def n_obs(self):
+        return self.x.shape[0]
+
+    def starts(self, table, settings, num_chains):
+        """Balanced labellings, another one in each chain; lambda at the mean of its law given the best of them."""
+        rng = np.random.default_rng(settings.seed)
+        sizes = table.groups.sizes
+        labels = np.empty((num_chains, self.n_obs), np.int32)
+        for label in labels:
+            wanted = rng.dirichlet(np.full(self.n_clusters, 50.0))[:, None] * sizes
+            counts = nearest_counts(jax.tree.map(np.asarray, self.constraint), sizes, wanted)
+            for group in range(self.n_groups):
+                rows = np.flatnonzero(table.groups.code == group)
+                label[rng.permutation(rows)] = np.repeat(np.arange(self.n_clusters), counts[:, group])
+        losses = [float(_loss(self, jnp.asarray(label))) for label in labels]
+        best = int(np.argmin(losses))
+        fixed = settings.inverse_temperature[1] if settings.has_fixed_pair else None
+        dispersion = fixed or start_dispersion(self, table.X, settings.inverse_temperature, labels[best], losses[best])
+        return Labelling(jnp.asarray(labels), jnp.full(num_chains, dispersion, self.x.dtype))
+
+    def moves(self, settings):
+        update = () if self.prior is None else (DrawInverseDispersion(),)
+        if self.n_clusters == 1:
+            return update
+        swaps, bundles = min(self.n_obs // 2, IN_TURN), (BundlesOfPeople(),) * (sum(self.composition) > 1)
+        singles = Singles(min(self.n_obs, IN_TURN))
+        if self.loss.augmentation is None:
+            return Counted((singles, SwapsOfPeople(swaps), *bundles, Excursions(EXCURSIONS))), *update
+        powers = tuple(range(max(self.n_obs.bit_length() - 2, 1)))[:MOST_POWERS]
+        times = int(np.clip(PAIRINGS // self.n_obs, 1, MAX_PAIRINGS))
+        within = MarginSwaps(powers), *(Bundles(self.composition),) * len(bundles), PairedSingles(PAIRED_SINGLES)
+        return GivenCenters((InPairs(within, times),)), Counted((singles, Excursions(EXCURSIONS))), *update
+
+    # States
+
+    def labels(self, state: Labelling):
+        return state.label
+
+    def units(self, label) -> Units:
+        """The observations, weights of one."""
+        return Units(self.x, jnp.ones(self.n_obs, self.x.dtype), label)
+
+    def units_of(self, state) -> Units:
+        return self.units(state.label)
+
+    def unit(self, i):
+        """(i, its features, its weight)."""
+        return i, self.x[i], jnp.ones((), self.x.dtype)
+
+    def counts(self, label) -> Int[Array, "clusters groups"]:
+        """Members of each group in each cluster."""
+        return jnp.zeros((self.n_clusters, self.n_groups), jnp.int32).at[label, self.group].add(1)
+
+    def write(self, states: Labelling):
+        return {"label": np.asarray(states.label), "lambda_c": np.asarray(states.temperatures)}
+
+    def read(self, arrays):
+        return Labelling(arrays["label"], arrays["lambda_c"])
+
+    # The law
+
+    def losses(self, state) -> LabelLosses:
+        return LabelLosses(self.loss.cluster_losses(self.units_of(state), self.n_clusters).sum())
+
+    def log_density(self, state, temperatures):
+        """log p(z), or log p(z, lambda) where lambda has a prior, up to a constant."""
+        return self._log_density_at(self.losses(state), temperatures)
+
+    def _log_density_at(self, losses: LabelLosses, temperatures):
+        lp = -temperatures * losses.clustering
+        if self.prior is None:
+            return lp
+        power = self.prior.shape + self.degrees - 1
+        return lp + (power * jnp.log(temperatures) - self.prior.rate * temperatures)
+
+    def report(self, state):
+        losses = self.losses(state)
+        lp = self._log_density_at(losses, state.temperatures)
+        return {"lp": lp, "clustering_loss": losses.clustering, "lambda_c": state.temperatures}
+
+    @property
+    def degrees(self) -> float:
+        """N d / h, see `FairletTarget.degrees`; N d / 2 for squared distances."""
+        return self.n_obs * self.x.shape[1] / self.loss.degree
+
+    def total_loss(self, losses: LabelLosses):
+        return losses.clustering
+
+    def with_dispersion(self, temperatures, inverse_dispersion):
+        return inverse_dispersion
+
+    of_dispersion = staticmethod(lambda inverse_dispersion: inverse_dispersion)
+
+
+@jax.jit
+def _loss(target, label):
+    return target.losses(Labelling(label, None)).clustering
+
+
+def bundle_composition(sizes) -> tuple[int, ...]:
+    """Members of each group in a bundle: few, and near the groups' ratio; the smaller the nearer it is."""
+    share, candidates = np.asarray(sizes) / np.sum(sizes), []
+    for size in range(1, LARGEST_BUNDLE + 1):
+        floor = np.floor(share * size).astype(int)
+        rest = share * size - floor
+        floor[np.argsort(-rest, kind="stable")[: size - floor.sum()]] += 1
+        candidates.append((np.abs(floor - share * size).max() + 0.01 * size, floor))
+    return tuple(min(candidates, key=lambda one: one[0])[1].tolist())
+
+
+def _pools(X, by_group, first, composition, rng):
+    """Bundles (pools, bundles, members) of people who are near each other: the groups in order of a random projection,
+    a pool each, cut into pieces."""
+    pools = []
+    for _ in range(POOLS):
+        place = X @ rng.normal(size=X.shape[1])
+        rows = [by_group[low:high] for low, high in pairwise(first)]
+        rows = [each[np.argsort(place[each], kind="stable")] for each in rows]
+        n = min(len(each) // count for each, count in zip(rows, composition) if count)
+        pools.append(
+            np.hstack([each[: n * count].reshape(n, count) for each, count in zip(rows, composition) if count])
+        )
+    return np.stack(pools).astype(np.int32)
+
+
+def _refuse_fairlets(settings: Settings):
+    if not (isinstance(settings.composition, str) and settings.composition == "auto"):
+        remedy = "Leave it out: this target has no fairlets; min_balance says how balanced clusters are."
+        raise ValueError(message("composition", "be 'auto' for target='labels'", repr(settings.composition), remedy))
+
+
+def _tell_of_small_groups(groups: Groups, settings: Settings):
+    small = [f"{name} ({size})" for name, size in zip(groups.names, groups.sizes) if size < settings.n_clusters]
+    if small:
+        tell(
+            f"Groups with fewer members than there are clusters ({settings.n_clusters}): {', '.join(small)}. Balanced to "
+            "within one person, some clusters will hold none of them; min_group_size merges small groups.",
+            UserWarning,
+        )
