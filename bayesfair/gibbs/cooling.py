@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int
 from bayesfair.fairness import WithinOnePerson
 from bayesfair.gibbs.centroids import Centroids
 
-__all__ = ["Annealer", "Cooled", "Multipliers", "SortedRows", "cool"]
+__all__ = ["Annealer", "Cooled", "Multipliers", "SortedRows"]
 
 BLOCK = 1024  # rows whose soft labels, of all starts, are in memory together
 RATE = 1.1  # by which lambda grows
@@ -135,14 +135,9 @@ class Cooled(NamedTuple):
     counts: Float[np.ndarray, "starts clusters groups"]
     loss: Float[np.ndarray, " starts"]
 
-
-def cool(X, code, constraint, loss, n_clusters, n_starts, rng, *, rate=RATE) -> Cooled:
-    """Deterministic annealing of `n_starts` starts from one cluster to `n_clusters` hard ones.
-
-    X: (N, d) in units near its spread. code: groups of the constraint (N,). loss: a `Centroids`.
-    """
-    annealer = Annealer.of(X, code, constraint, loss, rng, rate)
-    return annealer.cool(np.tile(annealer.middle, (n_starts, n_clusters, 1)), 2 * annealer.per_row)
+    def run(self, at):
+        """One start alone; of several, those starts."""
+        return Cooled(*(part[at] for part in self))
 
 
 class Annealer(NamedTuple):
@@ -168,6 +163,14 @@ class Annealer(NamedTuple):
         own, spread = float(loss.own(X).sum()), np.abs(X - middle).mean(0)
         return cls(rows, multipliers, loss, middle, spread, per_row, own, len(X), rng, rate)
 
+    def from_one_cluster(self, n_starts, n_clusters) -> Cooled:
+        """`n_starts` starts, all centres in the middle, from a temperature at which that is the only optimum."""
+        return self.cool(np.tile(self.middle, (n_starts, n_clusters, 1)), 2 * self.per_row)
+
+    def coldest(self, per_row):
+        """The temperature at which labels that lose so much per row are as good as hard."""
+        return max(per_row, FEW * self.per_row) / COLDEST
+
     def cool(self, centers, temperature) -> Cooled:
         """From centres (starts, clusters, dim) at a temperature down to hard labels."""
         mu = np.zeros((len(centers), len(self.multipliers.A), centers.shape[1]))
@@ -176,8 +179,7 @@ class Annealer(NamedTuple):
             centers = self.loss.inside(centers + noise)
             mu, found = _balanced(self.loss, self.rows, self.multipliers, centers, mu, temperature)
             centers = np.where(found.mass > FEW, found.sum / np.maximum(found.mass, FEW), centers)
-            least = (found.loss.min() + self.own) / self.n_obs
-            if temperature * COLDEST <= max(least, FEW * self.per_row):
+            if temperature <= self.coldest((found.loss.min() + self.own) / self.n_obs):
                 break
             temperature, mu = temperature / self.rate, mu * self.rate
         duals = self.multipliers.alpha(mu) * temperature

@@ -16,7 +16,9 @@ __all__ = ["Clusters", "bundles", "descend"]
 
 PASSES = 200
 SMALL = 1e-10  # of the loss of a row: what counts as no gain
-CHEAPEST = 64  # people of a group and a pair of clusters that are tried in pairs; all that could gain where nothing else does
+CHEAPEST = (
+    64  # people of a group and a pair of clusters that are tried in pairs; all that could gain where nothing else does
+)
 WIDEST = 4096
 BUNDLES = 24  # people, at most, who move together
 REPEATS = 4  # bundles of one kind and pair of clusters that are tried in one pass
@@ -154,7 +156,10 @@ def bundles(constraint, sizes):
         one = np.eye(n_groups, dtype=int)
         ratio = max(1, round(1 / constraint.min_balance))
         for g in range(n_groups):
-            kinds |= {tuple(2 * one[g]), *(tuple(one[g] + times * one[h]) for h in range(n_groups) if h != g for times in (1, ratio))}
+            kinds |= {
+                tuple(2 * one[g]),
+                *(tuple(one[g] + times * one[h]) for h in range(n_groups) if h != g for times in (1, ratio)),
+            }
     return np.array(sorted(kinds), dtype=int).reshape(-1, n_groups)
 
 
