@@ -25,6 +25,7 @@ _ROOMS = (
     "cli",
 )
 _HOMES = {
+    "BalancedKMeans": "bayesfair.engines",
     "BayesianFairMixture": "bayesfair.estimators",
     "BigLearnMixture": "bayesfair.engines",
     "FairMixture": "bayesfair.engines",

@@ -1,6 +1,7 @@
 """Point-estimate engines, one file per paper, on one template (`base`), one loop (`optimize`) and one file of mixture
 mathematics (`families`)."""
 
+from bayesfair.engines.balanced_kmeans import BalancedKMeans
 from bayesfair.engines.base import Data, Engine, check_distinct
 from bayesfair.engines.big_learn import BigLearnMixture
 from bayesfair.engines.checks import check_engine
@@ -26,6 +27,7 @@ from bayesfair.engines.variational import VariationalFairClustering
 
 __all__ = [
     "COVARIANCE_TYPES",
+    "BalancedKMeans",
     "BigLearnMixture",
     "Columns",
     "Components",

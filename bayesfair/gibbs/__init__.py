@@ -1,6 +1,7 @@
 """The Gibbs posterior over fairlet decompositions and clusterings: losses, targets, moves, and the run that draws."""
 
 from bayesfair._draws import Draws, Statistic, concatenate
+from bayesfair.gibbs.centroids import CENTROIDS, Centroids, resolve_centroids
 from bayesfair.gibbs.check import check_loss
 from bayesfair.gibbs.losses import (
     BinaryLoss,
@@ -16,7 +17,7 @@ from bayesfair.gibbs.losses import (
 from bayesfair.gibbs.problem import Problem, in_units_of_table, make_problem
 from bayesfair.gibbs.replicas import exchange, ladder
 from bayesfair.gibbs.run import Run, draw, start_run, tuned, tuning, warm_up
-from bayesfair.gibbs.settling import cooled_labels
+from bayesfair.gibbs.settling import Cheapest, cheapest_labels, cooled_labels
 from bayesfair.gibbs.sweep import Repeat, in_turn
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree
 from bayesfair.gibbs.targets import TARGETS, resolve_target
@@ -28,6 +29,9 @@ __all__ = [
     "TARGETS",
     "BinaryLoss",
     "BregmanLoss",
+    "CENTROIDS",
+    "Centroids",
+    "Cheapest",
     "Dispersion",
     "DissimilarityLoss",
     "Draws",
@@ -45,6 +49,7 @@ __all__ = [
     "Target",
     "Units",
     "as_pytree",
+    "cheapest_labels",
     "check_loss",
     "concatenate",
     "cooled_labels",
@@ -54,6 +59,7 @@ __all__ = [
     "in_units_of_table",
     "ladder",
     "make_problem",
+    "resolve_centroids",
     "resolve_loss",
     "resolve_target",
     "resolve_temperature",

@@ -69,6 +69,11 @@ class Centroids:
         """The best centre of every cluster (K, d), all of which are used."""
         return cluster_sums(X, labels, n_clusters) / np.bincount(labels, minlength=n_clusters)[:, None]
 
+    def reach(self, X):
+        """The most that the centres of two clusters of one row would gain by giving way to two rows that change places; in
+        larger clusters it is divided by their sizes. Infinite where no bound is known."""
+        return np.inf
+
     def value(self, X, labels, n_clusters):
         """The loss of labels (N,)."""
         centers = self.centers(X, labels, n_clusters)
@@ -94,6 +99,10 @@ class Means(Centroids):
 
     def gradient(self, x):
         return 2 * x
+
+    def reach(self, X):
+        """The squared diameter: a swap of x and y changes the loss by their margins less ||x - y||^2 (1 / n_k + 1 / n_l)."""
+        return 4 * np.square(X - X.mean(0)).sum(1).max()
 
     def value(self, X, labels, n_clusters):
         return float(np.square(X - self.centers(X, labels, n_clusters)[labels]).sum())
@@ -164,6 +173,9 @@ class Medians(Centroids):
 
     def own(self, X):
         return np.zeros(len(X))
+
+    def reach(self, X):
+        return 0.0
 
     def distances(self, X, centers):
         from scipy.spatial.distance import cdist

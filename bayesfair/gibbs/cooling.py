@@ -16,8 +16,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from bayesfair.fairness import WithinOnePerson
+from bayesfair.gibbs.centroids import Centroids
 
-__all__ = ["Cooled", "Multipliers", "SortedRows", "cool"]
+__all__ = ["Annealer", "Cooled", "Multipliers", "SortedRows"]
 
 BLOCK = 1024  # rows whose soft labels, of all starts, are in memory together
 RATE = 1.1  # by which lambda grows
@@ -134,31 +135,55 @@ class Cooled(NamedTuple):
     counts: Float[np.ndarray, "starts clusters groups"]
     loss: Float[np.ndarray, " starts"]
 
+    def run(self, at):
+        """One start alone; of several, those starts."""
+        return Cooled(*(part[at] for part in self))
 
-def cool(X, code, constraint, loss, n_clusters, n_starts, rng, *, rate=RATE) -> Cooled:
-    """Deterministic annealing of `n_starts` starts from one cluster to `n_clusters` hard ones.
 
-    X: (N, d) in units near its spread. code: groups of the constraint (N,). loss: a `Centroids`.
-    """
-    multipliers = Multipliers.of(constraint)
-    rows = SortedRows.of(X, code, multipliers.A.shape[1])
-    middle = loss.inside(loss.centers(X, np.zeros(len(X), int), 1)[0])
-    own = loss.own(X).sum()
-    per_row = loss.distances(X, middle[None]).sum() / len(X)
-    spread = np.abs(X - middle).mean(0)
-    centers = np.tile(middle, (n_starts, n_clusters, 1))
-    mu = np.zeros((n_starts, len(multipliers.A), n_clusters))
-    temperature = 2 * max(per_row, FEW)
-    for _ in range(MOST):
-        centers = loss.inside(centers + JITTER * spread * rng.normal(size=centers.shape))
-        mu, found = _balanced(loss, rows, multipliers, centers, mu, temperature)
-        centers = np.where(found.mass > FEW, found.sum / np.maximum(found.mass, FEW), centers)
-        left = (found.loss + own) / len(X)
-        if temperature * COLDEST <= max(left.min(), FEW * per_row):
-            break
-        temperature, mu = temperature / rate, mu * rate
-    duals = multipliers.alpha(mu) * temperature
-    return Cooled(centers, duals, found.counts.swapaxes(1, 2), found.loss + own)
+class Annealer(NamedTuple):
+    """What all temperatures share. own: the sum of the rows' own terms. per_row: the loss of one cluster, a row."""
+
+    rows: SortedRows
+    multipliers: Multipliers
+    loss: Centroids
+    middle: np.ndarray
+    spread: np.ndarray
+    per_row: float
+    own: float
+    n_obs: int
+    rng: np.random.Generator
+    rate: float
+
+    @classmethod
+    def of(cls, X, code, constraint, loss, rng, rate=RATE):
+        multipliers = Multipliers.of(constraint)
+        rows = SortedRows.of(X, code, multipliers.A.shape[1])
+        middle = loss.inside(loss.centers(X, np.zeros(len(X), int), 1)[0])
+        per_row = max(loss.distances(X, middle[None]).mean(), FEW)
+        own, spread = float(loss.own(X).sum()), np.abs(X - middle).mean(0)
+        return cls(rows, multipliers, loss, middle, spread, per_row, own, len(X), rng, rate)
+
+    def from_one_cluster(self, n_starts, n_clusters) -> Cooled:
+        """`n_starts` starts, all centres in the middle, from a temperature at which that is the only optimum."""
+        return self.cool(np.tile(self.middle, (n_starts, n_clusters, 1)), 2 * self.per_row)
+
+    def coldest(self, per_row):
+        """The temperature at which labels that lose so much per row are as good as hard."""
+        return max(per_row, FEW * self.per_row) / COLDEST
+
+    def cool(self, centers, temperature) -> Cooled:
+        """From centres (starts, clusters, dim) at a temperature down to hard labels."""
+        mu = np.zeros((len(centers), len(self.multipliers.A), centers.shape[1]))
+        for _ in range(MOST):
+            noise = JITTER * self.spread * self.rng.normal(size=centers.shape)
+            centers = self.loss.inside(centers + noise)
+            mu, found = _balanced(self.loss, self.rows, self.multipliers, centers, mu, temperature)
+            centers = np.where(found.mass > FEW, found.sum / np.maximum(found.mass, FEW), centers)
+            if temperature <= self.coldest((found.loss.min() + self.own) / self.n_obs):
+                break
+            temperature, mu = temperature / self.rate, mu * self.rate
+        duals = self.multipliers.alpha(mu) * temperature
+        return Cooled(centers, duals, found.counts.swapaxes(1, 2), found.loss + self.own)
 
 
 def _balanced(loss, rows, multipliers: Multipliers, centers, mu, temperature):

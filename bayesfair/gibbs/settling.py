@@ -6,12 +6,15 @@ import numpy as np
 
 from bayesfair.fairness import nearest_counts
 from bayesfair.gibbs.centroids import Centroids, resolve_centroids
-from bayesfair.gibbs.cooling import Cooled, cool
+from bayesfair.gibbs.cooling import Cooled
+from bayesfair.gibbs.descent import descend
+from bayesfair.gibbs.recombination import search
 from bayesfair.gibbs.transport_to_clusters import assign
 
-__all__ = ["Settled", "cooled_labels", "settle"]
+__all__ = ["Cheapest", "Settled", "cheapest_labels", "cooled_labels", "settle"]
 
 ROUNDS = 50
+GENERATIONS = 5  # in which the cooled starts are recombined
 
 
 class Settled(NamedTuple):
@@ -23,7 +26,7 @@ class Settled(NamedTuple):
 
 
 def cooled_labels(X, code, constraint, n_clusters, loss, n_starts, seed):
-    """(labels (n_starts, N), losses (n_starts,)), best first, each balanced: starts of chains and of the descent.
+    """(labels (n_starts, N), losses (n_starts,)), best first, each balanced: starts of chains.
 
     X: rows (N, d), float64, in units near their spread. code: their groups (N,), those of the constraint's counts. loss:
     a name or a `Loss`, see `resolve_centroids`.
@@ -33,16 +36,41 @@ def cooled_labels(X, code, constraint, n_clusters, loss, n_starts, seed):
     ValueError: nobody can be labelled so (`nearest_counts`), or a loss without centres.
     """
     loss, rng = resolve_centroids(loss), np.random.default_rng(seed)
-    X = X - X.mean(0) if loss.degree else X
-    cooled = cool(X, code, constraint, loss, n_clusters, n_starts, rng)
-    settled = [settle(X, code, constraint, loss, start) for start in runs(cooled)]
+    X = centered(X, loss)
+    cooled = search(X, code, constraint, loss, n_clusters, n_starts, 0, rng)
+    settled = [settle(X, code, constraint, loss, cooled.run(at)) for at in range(n_starts)]
     order = np.argsort([one.trace[-1] for one in settled], kind="stable")
     return np.stack([settled[at].labels for at in order]), np.array([settled[at].trace[-1] for at in order])
 
 
-def runs(cooled: Cooled):
-    """The starts one by one, best first."""
-    return [Cooled(*(part[at] for part in cooled)) for at in np.argsort(cooled.loss, kind="stable")]
+class Cheapest(NamedTuple):
+    """Balanced labels (N,), the losses on the way to them, and whether nothing in their neighbourhood is cheaper."""
+
+    labels: np.ndarray
+    trace: np.ndarray
+    optimal: bool
+
+
+def cheapest_labels(X, code, constraint, n_clusters, loss, n_starts, seed, *, max_iter, finalists=3) -> Cheapest:
+    """The cheapest balanced labels found: starts cooled and recombined, the best `finalists` brought to a local optimum.
+
+    Arguments as of `cooled_labels`. max_iter: rounds of transport, and passes of the descent, of every finalist.
+    """
+    loss, rng = resolve_centroids(loss), np.random.default_rng(seed)
+    X = centered(X, loss)
+    cooled = search(X, code, constraint, loss, n_clusters, n_starts, GENERATIONS, rng)
+    ends = []
+    for at in range(min(finalists, n_starts)):
+        settled = settle(X, code, constraint, loss, cooled.run(at), max_iter)
+        left = max_iter - len(settled.trace)
+        labels, trace, optimal = descend(X, code, settled.labels, constraint, loss, n_clusters, left)
+        ends.append(Cheapest(labels, np.concatenate([settled.trace, trace[1:]]), optimal))
+    return min(ends, key=lambda end: end.trace[-1])
+
+
+def centered(X, loss: Centroids):
+    """Rows less their mean where that changes no distance: less is lost to rounding."""
+    return X - X.mean(0) if loss.degree else X
 
 
 def settle(X, code, constraint, loss: Centroids, start: Cooled, rounds=ROUNDS) -> Settled:

@@ -1,0 +1,145 @@
+"""The cheapest k-means whose clusters are balanced, as exactly as whole people allow or to a Balance asked for, without fairlets.
+
+Deterministic annealing with the groups' duals, recombination of its starts, exact transport at whole counts, and a descent
+that ends where no person, no two people of one group who change places and no bundle in the groups' ratio is better placed
+elsewhere; see `bayesfair.gibbs.cheapest_labels`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesfair._check import check_number, message, tell
+from bayesfair._units import Scaling, check_float32
+from bayesfair.engines.base import FARTHEST, Engine, check_distinct, nearest_center
+from bayesfair.engines.optimize import Outcome
+from bayesfair.fairness import BalanceConstraint, balance_constraint, group_masses, nearest_counts
+from bayesfair.fairlets import resolve_dissimilarity
+from bayesfair.gibbs import CENTROIDS, Centroids, cheapest_labels, resolve_centroids
+
+__all__ = ["BalancedKMeans"]
+
+
+class BalancedRows(NamedTuple):
+    """Rows in units near their spread, the labellings that will do, and the loss."""
+
+    X: np.ndarray
+    constraint: BalanceConstraint
+    centroids: Centroids
+
+
+class BalancedKMeans(Engine):
+    """k-means over the labellings whose every cluster is balanced (DESIGN.md, section 2.6).
+
+    Parameters
+    ----------
+    n_clusters: K, all of which are used.
+    min_balance: "exact", |n_gk - pi_g n_k| < 1 for every group g and cluster k, pi_g its share of the data; or a number in (0, the
+        data's own Balance]: the least n_gk / n_hk over clusters and pairs of groups. 1 / data is not needed: a number
+        leaves the *sizes* of groups in a cluster free above it, and costs less.
+    crossed: whether several sensitive columns are crossed into one group code; False balances every column on its own,
+        a weaker wish.
+    loss: "kmeans"; "manhattan", the sum of absolute differences to the clusters' medians; "kl", "itakura-saito" or "binary", the Bregman
+        divergences of `bayesfair.fairlets.resolve_dissimilarity` to the clusters' means.
+    min_group_size, merged_group_name: groups of fewer rows become one group of that name first, see
+        `bayesfair.fairness.merge_small_groups`; None merges nothing.
+    n_init: starts, which cool together and are then recombined. max_iter: of transports and passes of the descent.
+
+    Attributes
+    ----------
+    labels_ (N,). cluster_centers_ (K, d): means (medians) of the clusters. inertia_: the loss of labels_. counts_: DataFrame-free
+    int (K, J) array of the members of every group, crossed ones where there are several attributes, in the order of group_names_.
+    objective_trace_: the loss of the labels in whole people, which never rises. n_iter_. converged_: whether the labels are a
+    certified local optimum; for "kmeans" against every single and every swap, exactly; for all losses against bundles of the
+    people cheapest to move.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.make_vfc_synthetic(unequal=True)
+    >>> est = bf.BalancedKMeans(2, random_state=0).fit(data.features, sensitive_features=data.sensitive)
+    >>> est.counts_.tolist()
+    [[150, 50], [150, 50]]
+    """
+
+    def __init__(
+        self,
+        n_clusters=10,
+        *,
+        min_balance="exact",
+        crossed=True,
+        loss="kmeans",
+        min_group_size=None,
+        merged_group_name="other",
+        n_init=8,
+        max_iter=300,
+        random_state=None,
+    ):
+        self.n_clusters = n_clusters
+        self.min_balance = min_balance
+        self.crossed = crossed
+        self.loss = loss
+        self.min_group_size = min_group_size
+        self.merged_group_name = merged_group_name
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def check_settings(self):
+        if not (isinstance(self.loss, str) and self.loss in CENTROIDS):
+            remedy = "See the docstring for what each measures."
+            raise ValueError(message("loss", f"be one of {tuple(CENTROIDS)}", repr(self.loss), remedy))
+
+    def problem(self, data) -> BalancedRows:
+        centroids, groups = CENTROIDS[self.loss], data.groups
+        Z = self._in_own_units(data, centroids)
+        check_distinct(Z, self.n_clusters)
+        constraint = balance_constraint(groups, self.min_balance)
+        nearest_counts(constraint, groups.sizes, np.tile(groups.sizes / self.n_clusters, (self.n_clusters, 1)))
+        self._tell_of_small(groups)
+        return BalancedRows(Z, constraint, centroids)
+
+    def _in_own_units(self, data, centroids: Centroids):
+        """Rows near their spread where that changes nothing but the units; as they are for the other divergences."""
+        if centroids.degree:
+            return self.standardised(data, degree=centroids.degree, precision=np.float32)
+        resolve_dissimilarity(self.loss).check(data.X)
+        check_float32(data.X, names=data.columns.names)
+        self._units = Scaling(np.zeros(data.X.shape[1]), 0)
+        return data.X
+
+    def _tell_of_small(self, groups):
+        small = [name for name, size in zip(groups.names, groups.sizes) if size < self.n_clusters]
+        if small and self.min_balance == "exact" and len(groups.names) > 1:
+            what = f"fewer members than clusters in {', '.join(map(repr, small))}: some clusters hold none of them"
+            remedy = 'merge them (min_group_size) or ask for fewer clusters; "exact" allows one person off the share.'
+            tell(f"{type(self).__name__}: {what}. Remedy: {remedy}")
+
+    def solve(self, problem: BalancedRows, data) -> Outcome:
+        Z, constraint, centroids = problem
+        found = cheapest_labels(
+            Z, data.groups.code, constraint, self.n_clusters, centroids, self.n_init, data.seed, max_iter=self.max_iter
+        )
+        status = Outcome.CONVERGED if found.optimal else Outcome.RUNNING
+        return Outcome(found.labels, found.trace[-1], found.trace, len(found.trace), status)
+
+    def report(self, outcome, problem: BalancedRows, data):
+        self.labels_ = outcome.state
+        centers = problem.centroids.centers(problem.X, self.labels_, self.n_clusters)
+        self.cluster_centers_ = self._units.points(centers)
+        self.inertia_ = float(self.objective_of(outcome.loss))
+        self.group_names_ = data.groups.names
+        self.counts_ = group_masses(self.labels_, data.groups).astype(np.int64)
+
+    def objective_of(self, losses):
+        return self._units.cost(losses, CENTROIDS[self.loss].degree)
+
+    def assign(self, columns):
+        rows = self._units.rows(columns.continuous)
+        if self.loss == "kmeans":
+            return nearest_center(columns.continuous, self.cluster_centers_, self._units)
+        if self.loss == "manhattan":
+            far = CENTROIDS[self.loss].distances(rows, self._units.rows(self.cluster_centers_))
+            return far.argmin(1)
+        resolve_dissimilarity(self.loss).check(columns.continuous)
+        return CENTROIDS[self.loss].distances(rows, self.cluster_centers_).argmin(1)

@@ -1,0 +1,260 @@
+"""Down to a labelling that no small change improves: people alone, two who change places, bundles in the groups' ratio.
+
+A change is a transfer of some people from cluster k to l (and of one back, for two who change places). Its effect on the loss is exact for
+Bregman divergences, centres moving along; for others it is what it costs at the centres as they are. Which transfers are worth
+a look is told by margins d(x, m_l) - d(x, m_k): every single, every two whose margins could sum to a gain, and the bundles of cheapest margins.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesfair.fairness import WithinOnePerson
+from bayesfair.gibbs.centroids import Centroids, cluster_sums
+
+__all__ = ["Clusters", "bundles", "descend"]
+
+PASSES = 200
+SMALL = 1e-10  # of the loss of a row: what counts as no gain
+CHEAPEST = (
+    64  # people of a group and a pair of clusters that are tried in pairs; all that could gain where nothing else does
+)
+WIDEST = 4096
+BUNDLES = 24  # people, at most, who move together
+REPEATS = 4  # bundles of one kind and pair of clusters that are tried in one pass
+
+
+class Transfers(NamedTuple):
+    """Candidate changes: `out` go from k to l and `back` from l to k (people, -1 where there is none)."""
+
+    k: np.ndarray
+    l: np.ndarray  # noqa: E741
+    out: np.ndarray  # (changes, most)
+    back: np.ndarray  # (changes,)
+    gain: np.ndarray
+
+
+class Clusters:
+    """Labels with the counts of groups and the sums of rows in every cluster, and what transfers would change."""
+
+    def __init__(self, X, code, labels, constraint, loss: Centroids, n_clusters):
+        self.X, self.code, self.labels, self.constraint, self.loss = X, code, labels.copy(), constraint, loss
+        self.n_groups = int(code.max()) + 1
+        cells = np.bincount(labels * self.n_groups + code, minlength=n_clusters * self.n_groups)
+        self.counts = cells.reshape(n_clusters, self.n_groups)
+        self.sums = cluster_sums(X, labels, n_clusters)
+        self.reach = loss.reach(X)
+        self.refresh()
+
+    @property
+    def n_clusters(self):
+        return len(self.counts)
+
+    def refresh(self):
+        """Centres, distances and margins to them."""
+        self.centers = self.loss.centers(self.X, self.labels, self.n_clusters)
+        self.cost = self.loss.distances(self.X, self.centers)
+
+    def value(self):
+        return self.loss.value(self.X, self.labels, self.n_clusters)
+
+    def allowed(self, k, l, moved):  # noqa: E741
+        """May `moved` (changes, groups) people go from k to l?"""
+        left, joined = self.counts[k] - moved, self.counts[l] + moved
+        enough = (left >= 0).all(-1)
+        ok = self.constraint.satisfied(np.maximum(left, 0)) & self.constraint.satisfied(joined)
+        return ok & enough
+
+    def gains(self, k, l, out, back):  # noqa: E741
+        """How much less the loss would be, of each transfer."""
+        here = out >= 0
+        two = back >= 0
+        if not self.loss.exact_moves:
+            people = np.maximum(out, 0)
+            paid = np.where(here, self.cost[people, l[:, None]] - self.cost[people, k[:, None]], 0.0).sum(1)
+            return -(paid + np.where(two, self.cost[back, k] - self.cost[back, l], 0.0))
+        moved = np.where(here[..., None], self.X[np.maximum(out, 0)], 0.0).sum(1)
+        moved -= np.where(two[:, None], self.X[np.maximum(back, 0)], 0.0)
+        many = here.sum(1) - two
+        size = self.counts.sum(1)
+        after = self.held(size[k] - many, self.sums[k] - moved) + self.held(size[l] + many, self.sums[l] + moved)
+        return after - self.held(size[k], self.sums[k]) - self.held(size[l], self.sums[l])
+
+    def held(self, size, total):
+        """n phi(mean): what a cluster's loss is less than the own terms of its rows."""
+        size = np.maximum(size, 1e-300)
+        return size * self.loss.potential(total / size[..., None])
+
+    def apply(self, k, l, out, back):  # noqa: E741
+        """One transfer."""
+        for people, start, end in ((out[out >= 0], k, l), (back[back >= 0], l, k)):
+            self.labels[people] = end
+            for group in self.code[people]:
+                self.counts[start, group] -= 1
+                self.counts[end, group] += 1
+            moved = self.X[people].sum(0)
+            self.sums[start] -= moved
+            self.sums[end] += moved
+
+
+def descend(X, code, labels, constraint, loss: Centroids, n_clusters, passes=PASSES):
+    """(labels, losses after each pass, whether nothing in the neighbourhood improves): the loss never rises."""
+    clusters = Clusters(X, code, labels, constraint, loss, n_clusters)
+    kinds, trace = bundles(constraint, np.bincount(code)), [clusters.value()]
+    tiny = SMALL * max(trace[0] / len(X), np.finfo(float).tiny)
+    thorough = False
+    for _ in range(passes):
+        best, before = clusters.labels.copy(), trace[-1]
+        made = improve(clusters, candidates(clusters, kinds, WIDEST if thorough else CHEAPEST), tiny)
+        if made == 0 and thorough:
+            return clusters.labels, np.array(trace), True
+        thorough = made == 0
+        clusters.refresh()
+        value = clusters.value()
+        if value > before:  # rounding alone
+            return best, np.array(trace), True
+        trace.append(value)
+    return clusters.labels, np.array(trace), False
+
+
+def improve(clusters: Clusters, found: Transfers, tiny):
+    """How many of the transfers were made: the best first, each looked at again before it is made."""
+    made = 0
+    order = np.argsort(-found.gain, kind="stable")
+    for at in order[found.gain[order] > tiny]:
+        k, l, out, back = found.k[at], found.l[at], found.out[at], found.back[at : at + 1]  # noqa: E741
+        people = out[out >= 0]
+        if (clusters.labels[people] != k).any() or (back[0] >= 0 and clusters.labels[back[0]] != l):
+            continue
+        if back[0] < 0:
+            moved = np.bincount(clusters.code[people], minlength=clusters.n_groups)
+            if not clusters.allowed(k, l, moved):
+                continue
+        one = np.array([k]), np.array([l]), out[None], back
+        if clusters.gains(*one)[0] > tiny:
+            clusters.apply(k, l, out, back)
+            made += 1
+    return made
+
+
+def bundles(constraint, sizes):
+    """Numbers of people of every group (kinds, groups) who may move together, two or more.
+
+    All that are in the ratio of the data to within one person, of up to BUNDLES people; where clusters need only be so
+    balanced, small bundles of one and of two groups too.
+    """
+    share, kinds = sizes / sizes.sum(), set()
+    n_groups = len(sizes)
+    for many in range(2, BUNDLES + 1):
+        floor = np.floor(many * share + 1e-9).astype(int)
+        rest, spare = many - floor.sum(), np.flatnonzero(many * share - floor > 1e-9)
+        for first in range(len(spare) if rest else 1):
+            extra = np.zeros(n_groups, int)
+            extra[np.roll(spare, -first)[:rest]] = 1
+            kinds.add(tuple(floor + extra))
+    if not isinstance(constraint, WithinOnePerson):
+        one = np.eye(n_groups, dtype=int)
+        ratio = max(1, round(1 / constraint.min_balance))
+        for g in range(n_groups):
+            kinds |= {
+                tuple(2 * one[g]),
+                *(tuple(one[g] + times * one[h]) for h in range(n_groups) if h != g for times in (1, ratio)),
+            }
+    return np.array(sorted(kinds), dtype=int).reshape(-1, n_groups)
+
+
+def candidates(clusters: Clusters, kinds, most) -> Transfers:
+    """The transfers that may be worth it, with their gains; pairs are made of the `most` cheapest people."""
+    members = {
+        (k, group): np.flatnonzero((clusters.labels == k) & (clusters.code == group))
+        for k in range(clusters.n_clusters)
+        for group in range(clusters.n_groups)
+    }
+    margins = {at: clusters.cost[rows] - clusters.cost[rows, at[0]][:, None] for at, rows in members.items()}
+    parts = [singles(clusters, members), swaps(clusters, members, margins, most)]
+    parts += together(clusters, cheapest(clusters, members, margins), kinds)
+    parts = [part for part in parts if part is not None]
+    width = max((part.out.shape[1] for part in parts), default=1)
+    padded = [part._replace(out=widened(part.out, width)) for part in parts]
+    return Transfers(*(np.concatenate(each) for each in zip(*padded))) if padded else Transfers(*np.zeros((5, 0), int))
+
+
+def widened(people, width):
+    return np.pad(people, ((0, 0), (0, width - people.shape[1])), constant_values=-1)
+
+
+def worth_it(clusters, k, l, out, back=None):  # noqa: E741
+    """Those transfers that gain anything."""
+    back = np.full(len(k), -1) if back is None else back
+    gain = clusters.gains(k, l, out, back)
+    good = gain > 0
+    return Transfers(k[good], l[good], out[good], back[good], gain[good])
+
+
+def pairs_allowed(clusters, kinds):
+    """May a bundle of each kind go from k to l? (clusters, clusters, kinds)"""
+    k, l = np.indices((clusters.n_clusters,) * 2)  # noqa: E741
+    return clusters.allowed(k[:, :, None], l[:, :, None], kinds) & (k != l)[:, :, None]
+
+
+def singles(clusters: Clusters, members):
+    """Every person who may go alone."""
+    allowed = pairs_allowed(clusters, np.eye(clusters.n_groups, dtype=int))
+    held = [(k, l, members[k, group]) for k, l, group in np.argwhere(allowed)]
+    if not held:
+        return None
+    k, l = (np.concatenate([np.full(len(one[2]), one[at]) for one in held]) for at in (0, 1))  # noqa: E741
+    return worth_it(clusters, k, l, np.concatenate([one[2] for one in held])[:, None])
+
+
+def swaps(clusters: Clusters, members, margins, most):
+    """Two of one group who change places, where their margins and what the centres give way may sum to a gain."""
+    found, size = [], clusters.counts.sum(1)
+    for k, l in np.argwhere(np.triu(np.ones((clusters.n_clusters,) * 2, bool), 1)):  # noqa: E741
+        room = clusters.reach * (1 / size[k] + 1 / size[l])
+        for group in range(clusters.n_groups):
+            there, back = margins[k, group][:, l], margins[l, group][:, k]
+            if len(there) == 0 or len(back) == 0 or there.min() + back.min() > room:
+                continue
+            i, j = below(there, room - back.min(), most), below(back, room - there.min(), most)
+            first, second = np.nonzero(there[i][:, None] + back[j] <= room)
+            rows, others = members[k, group][i[first]], members[l, group][j[second]]
+            found.append(worth_it(clusters, np.full(len(rows), k), np.full(len(rows), l), rows[:, None], others))
+    return Transfers(*(np.concatenate(each) for each in zip(*found))) if found else None
+
+
+def below(values, limit, most):
+    """Where values are at most `limit`, of these the `most` smallest."""
+    where = np.flatnonzero(values <= limit)
+    return where if len(where) <= most else where[np.argpartition(values[where], most)[:most]]
+
+
+def cheapest(clusters: Clusters, members, margins):
+    """People of every group with the least margins, in order (clusters from, clusters to, groups, BUNDLES * REPEATS); -1: none."""
+    width = BUNDLES * REPEATS
+    order = np.full((clusters.n_clusters, clusters.n_clusters, clusters.n_groups, width), -1)
+    for (k, group), margin in margins.items():
+        few = min(width, len(margin))
+        if few:
+            first = np.argpartition(margin, few - 1, axis=0)[:few]
+            first = np.take_along_axis(first, np.argsort(np.take_along_axis(margin, first, 0), 0, kind="stable"), 0)
+            order[k, :, group, :few] = members[k, group][first].T
+    return order
+
+
+def together(clusters: Clusters, order, kinds):
+    """Bundles of the people with the least margins, a list with one entry per kind and repeat."""
+    found = []
+    allowed = pairs_allowed(clusters, kinds) if len(kinds) else np.zeros((1, 1, 0), bool)
+    for at, kind in enumerate(kinds):
+        k, l = np.nonzero(allowed[:, :, at])  # noqa: E741
+        group = np.repeat(np.arange(len(kind)), kind)
+        place = np.concatenate([np.arange(many) for many in kind])
+        for repeat in range(REPEATS):
+            where = place + repeat * kind[group]
+            if where.max() >= order.shape[3] or len(k) == 0:
+                break
+            people = order[k[:, None], l[:, None], group, where]
+            there = (people >= 0).all(1)
+            found.append(worth_it(clusters, k[there], l[there], people[there]))
+    return found
