@@ -35,9 +35,9 @@ POOLS = 4  # of bundles, for losses without centres
 IN_TURN = 2_000  # people, and pairs of them, that are visited one by one
 PAIRINGS, MAX_PAIRINGS = 80_000, 8  # rounds of pairs of clusters: about so many people are paired
 MOST_POWERS = 12
-PAIRED_SINGLES = 1_000
+PAIRED_SINGLES = 2_000  # visits to each pair of clusters, one by one, in a sweep
 EXCURSIONS = 4
-STARTS_PER_CHAIN = 2
+STARTS_PER_CHAIN, MANY = 4, 100_000  # cooled starts; of tables of many people as many as there are chains
 
 
 class LabelLosses(NamedTuple):
@@ -127,7 +127,7 @@ class Labels(Target):
         best of them."""
         constraint = jax.tree.map(np.asarray, self.constraint)
         loss = self.loss if self.loss.augmentation is not None else "kmeans"  # of others, near enough to start from
-        n_starts = STARTS_PER_CHAIN * num_chains
+        n_starts = num_chains * (STARTS_PER_CHAIN if self.n_obs < MANY else 1)
         labels, _ = cooled_labels(
             table.X, table.groups.code, constraint, self.n_clusters, loss, n_starts, settings.seed
         )
@@ -149,9 +149,9 @@ class Labels(Target):
             swaps = SwapsOfPeople(min(self.n_obs // 2, IN_TURN))
             return Counted((singles, swaps, *bundles, Excursions(EXCURSIONS))), *update
         powers = tuple(range(max(self.n_obs.bit_length() - 2, 1)))[:MOST_POWERS]
-        bundles = (Bundles(),) * has_bundles
-        within = MarginSwaps(powers), *bundles, PairedSingles(min(self.n_obs, PAIRED_SINGLES))
         times = int(np.clip(PAIRINGS // self.n_obs, 1, MAX_PAIRINGS))
+        paired = PairedSingles(-(-min(self.n_obs, PAIRED_SINGLES) // times))
+        within = MarginSwaps(powers), *(Bundles(),) * has_bundles, paired
         return GivenCenters((InPairs(within, times),)), Counted((singles, Excursions(EXCURSIONS))), *update
 
     @property
