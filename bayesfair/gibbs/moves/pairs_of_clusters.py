@@ -304,11 +304,12 @@ def pairs_of_bundles(target: Target, state: PairedLabelling):
 
 def bundle_changes(target: Target, state: PairedLabelling):
     """(what flipping each bundle would add to the energy, whether its members share a cluster, whether that is b)."""
-    values = jnp.stack([state.margin, state.side.astype(state.margin.dtype), jnp.ones_like(state.margin)], 1)
-    total, members_in_b, present = over_bundles(jax.ops.segment_sum, target, state, values).T
+    total = over_bundles(jax.ops.segment_sum, target, state, state.margin)
     size = sum(target.composition)
-    in_b = members_in_b == size
-    shared = (present == size) & (in_b | (members_in_b == 0))
+    # In b a member counts for one, in a for one more than all: one sum tells both, and who is present.
+    in_b = over_bundles(jax.ops.segment_sum, target, state, jnp.where(state.side, 1, size + 1))
+    shared = (in_b == size) | (in_b == size * (size + 1))
+    in_b = in_b == size
     return jnp.where(in_b, -total, total), shared, in_b
 
 
@@ -373,8 +374,10 @@ def border(target: Target, state: PairedLabelling):
     middle = first + jnp.clip((share * size).astype(jnp.int32), 0, jnp.maximum(size - 1, 0))
     margin = state.margin[jnp.minimum(middle, target.n_obs - 1)]
     apart = state.margin - margin[state.segment]
-    where = jnp.stack([apart < -BORDER, jnp.abs(apart) <= BORDER], 1).astype(jnp.int32)
-    below, near = jax.ops.segment_sum(where, state.segment, n_pairs * n_groups).T
+    below, near = (
+        jax.ops.segment_sum(where.astype(jnp.int32), state.segment, n_pairs * n_groups)
+        for where in (apart < -BORDER, jnp.abs(apart) <= BORDER)
+    )
     return first + below, near
 
 

@@ -34,7 +34,7 @@ POOLS = 4  # of bundles, for losses without centres
 # How far a sweep reaches; larger tables get fewer of each, so that it stays O(N).
 IN_TURN = 2_000  # people, and pairs of them, that are visited one by one
 PAIRINGS, MAX_PAIRINGS = 80_000, 8  # rounds of pairs of clusters: about so many people are paired
-MOST_POWERS = 12
+MOST_POWERS = 12  # swaps reach 1, 2, 4, ..., 2^11 places; with many people every other distance
 PAIRED_SINGLES = 2_000  # visits to each pair of clusters, one by one, in a sweep
 EXCURSIONS = 4
 STARTS_PER_CHAIN, MANY = 4, 100_000  # cooled starts; of tables of many people as many as there are chains
@@ -148,7 +148,7 @@ class Labels(Target):
             bundles = (BundlesOfPeople(),) * has_bundles
             swaps = SwapsOfPeople(min(self.n_obs // 2, IN_TURN))
             return Counted((singles, swaps, *bundles, Excursions(EXCURSIONS))), *update
-        powers = tuple(range(max(self.n_obs.bit_length() - 2, 1)))[:MOST_POWERS]
+        powers = tuple(range(0, max(min(self.n_obs.bit_length() - 2, MOST_POWERS), 1), 1 if self.n_obs < MANY else 2))
         times = int(np.clip(PAIRINGS // self.n_obs, 1, MAX_PAIRINGS))
         paired = PairedSingles(-(-min(self.n_obs, PAIRED_SINGLES) // times))
         within = MarginSwaps(powers), *(Bundles(),) * has_bundles, paired

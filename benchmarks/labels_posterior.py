@@ -1,0 +1,95 @@
+"""The posterior on balanced labellings: all of Adult to the summary, and a sweep at a million rows in Lloyd iterations.
+
+BAYESFAIR_DATA=... python benchmarks/labels_posterior.py adult [--warmup 1000] [--draws 1000] [--seed 0]
+python benchmarks/labels_posterior.py sweep [--rows 1000000]
+"""
+
+import argparse
+import resource
+import sys
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import bayesfair as bf
+from bayesfair import gibbs
+from bayesfair.fairness import encode_groups
+from bayesfair.gibbs.labellings import Labelling
+from bayesfair.gibbs.sweep import run_chunk
+
+sys.path.insert(0, str(Path(__file__).parent / "paper"))
+from common import normalised
+
+LLOYD_ITERATIONS, SWEEPS = 10, 5
+
+
+def peak():
+    """GiB that the process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def adult(arguments):
+    data = bf.datasets.load_adult()
+    length = {"num_warmup": arguments.warmup, "num_draws": arguments.draws}
+    begin = time.perf_counter()
+    est = bf.GibbsFairClustering(10, target="labels", **length, random_state=arguments.seed)
+    est.fit(normalised(data.features), sensitive_features=data.sensitive)
+    seconds = time.perf_counter() - begin
+    summary = bf.posterior.summary(est.posterior_)
+    print(summary.round(3).to_string())
+    print(summary.attrs["guarantee"])
+    print(f"largest R-hat {summary['r_hat'].max():.3f}; all in all {seconds:.0f} s; peak memory {peak():.2f} GiB")
+
+
+def sweep(arguments):
+    from sklearn.cluster import KMeans
+
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(arguments.rows, 6)) + rng.integers(10, size=(arguments.rows, 1))).astype(np.float32)
+    groups = encode_groups(rng.choice(["a", "b"], arguments.rows, p=[0.33, 0.67]))
+    problem = gibbs.make_problem(
+        X.astype(float), groups, n_clusters=10, loss=gibbs.resolve_loss("kmeans"), target="labels"
+    )
+    target, label = problem.target, np.empty(arguments.rows, np.int32)
+    for group in range(2):
+        rows = np.flatnonzero(groups.code == group)
+        label[rows[np.argsort(X[rows].sum(1))]] = np.arange(len(rows)) * 10 // len(rows)
+    states = Labelling(jnp.asarray(label)[None], jnp.full(1, target.degrees / len(X) / 6))
+    moves, keys = target.moves(problem.settings), jax.random.split(jax.random.PRNGKey(0), 1)
+
+    def run(first):
+        return jax.block_until_ready(run_chunk(keys, first, SWEEPS, 1, target, states, moves, SWEEPS))
+
+    run(0)
+    before, begin = peak(), time.perf_counter()
+    _, labels, report = run(SWEEPS)
+    own = (time.perf_counter() - begin) / SWEEPS
+    assert np.asarray(target.constraint.satisfied(target.counts(jnp.asarray(labels[0, -1], jnp.int32)))).all()
+    begin = time.perf_counter()
+    lloyd = KMeans(10, init="random", n_init=1, max_iter=LLOYD_ITERATIONS, tol=0, random_state=0).fit(X)
+    theirs = (time.perf_counter() - begin) / lloyd.n_iter_
+    print({name: round(float(np.mean(values)), 4) for name, values in report.items()})
+    print(
+        f"{arguments.rows:,} rows: a sweep {own * 1e3:.0f} ms, a Lloyd iteration {theirs * 1e3:.0f} ms, "
+        f"{own / theirs:.1f} of them"
+    )
+    memory = run_chunk.lower(keys, 0, SWEEPS, 1, target, states, moves, SWEEPS).compile().memory_analysis()
+    print(
+        f"temporary memory of a chain: {memory.temp_size_in_bytes / arguments.rows:.0f} bytes a row; process {before:.2f} GiB"
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("adult", "sweep"))
+    for name, default in (("warmup", 1000), ("draws", 1000), ("seed", 0), ("rows", 1_000_000)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    arguments = parser.parse_args()
+    {"adult": adult, "sweep": sweep}[arguments.what](arguments)
+
+
+if __name__ == "__main__":
+    main()
