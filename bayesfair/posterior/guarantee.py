@@ -34,7 +34,7 @@ def _of_labels(tree, groups: Groups, min_balance) -> str:
     off, count, name, size = _farthest(masses_of(tree, groups), groups)
     return (
         f"By construction every group{own} has its share of every cluster in every draw to within one person, the most that "
-        f"whole people allow; the farthest from it was {off:.2f} of a person ({count:,} of {name} in a cluster of {size:,})."
+        f"whole people allow; the farthest from it was {np.floor(off * 100) / 100:.2f} of a person ({count:,} of {name} in a cluster of {size:,})."
     )
 
 

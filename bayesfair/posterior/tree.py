@@ -178,9 +178,12 @@ def _centers(flat, X, n_clusters):
     """Means (draws, n_clusters, dim) of the observations of each cluster, centred first against cancellation."""
     mean, num_draws = X.mean(axis=0), len(flat)
     step = max(1, _BLOCK_LABELS // len(X))
-    blocks = [_membership(flat[at : at + step], n_clusters) for at in range(0, num_draws, step)]
-    sums = np.concatenate([block @ (X - mean) for block in blocks]).reshape(num_draws, n_clusters, -1)
-    sizes = np.concatenate([block.sum(axis=1) for block in blocks]).reshape(num_draws, n_clusters, 1)
+    parts = []
+    for at in range(0, num_draws, step):  # one block in memory at a time
+        block = _membership(flat[at : at + step], n_clusters)
+        parts.append((block @ (X - mean), block.sum(axis=1)))
+    sums, sizes = map(np.concatenate, zip(*parts))
+    sums, sizes = sums.reshape(num_draws, n_clusters, -1), sizes.reshape(num_draws, n_clusters, 1)
     return mean + np.divide(sums, sizes, where=sizes > 0, out=np.full(sums.shape, np.nan))
 
 
