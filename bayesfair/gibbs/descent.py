@@ -60,10 +60,10 @@ class Clusters:
 
     def allowed(self, k, l, moved):  # noqa: E741
         """May `moved` (changes, groups) people go from k to l?"""
-        left, joined = self.counts[k] - moved, self.counts[l] + moved
-        enough = (left >= 0).all(-1)
-        ok = self.constraint.satisfied(np.maximum(left, 0)) & self.constraint.satisfied(joined)
-        return ok & enough
+        there = (self.counts[k] >= moved).all(-1) & (k != l)
+        moved = np.where(there[..., None], moved, 0)
+        satisfied = self.constraint.satisfied
+        return there & satisfied(self.counts[k] - moved) & satisfied(self.counts[l] + moved)
 
     def gains(self, k, l, out, back):  # noqa: E741
         """How much less the loss would be, of each transfer."""
@@ -194,7 +194,7 @@ def worth_it(clusters, k, l, out, back=None):  # noqa: E741
 def pairs_allowed(clusters, kinds):
     """May a bundle of each kind go from k to l? (clusters, clusters, kinds)"""
     k, l = np.indices((clusters.n_clusters,) * 2)  # noqa: E741
-    return clusters.allowed(k[:, :, None], l[:, :, None], kinds) & (k != l)[:, :, None]
+    return clusters.allowed(k[:, :, None], l[:, :, None], kinds)
 
 
 def singles(clusters: Clusters, members):
