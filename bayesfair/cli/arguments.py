@@ -15,7 +15,7 @@ from bayesfair.cli.outcome import EXIT_STATUSES
 __all__ = ["make_parser"]
 
 LOSSES = ("kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary")
-TARGETS = ("joint", "cut", "optimal")  # those of bayesfair.gibbs, which takes a second to import
+TARGETS = ("joint", "cut", "optimal", "labels")  # those of bayesfair.gibbs, which takes a second to import
 LARGEST_SEED = 2**32 - 1
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from shlex import quote
 from textwrap import fill
 
+import numpy as np
+
 import bayesfair as bf
 from bayesfair._check import message
 from bayesfair.cli.outcome import DONE, FAILED, INTERRUPTED, writing
@@ -104,8 +106,18 @@ def print_verdict(tree):
     sizes = tree["posterior"].sizes
     verdict = bf.posterior.judge(bf.posterior.summary(tree), sizes["chain"], sizes["draw"])
     print()
-    for text in (verdict.headline, verdict.evidence, verdict.advice, bf.posterior.small_groups(tree)):
+    said = verdict.headline, verdict.evidence, verdict.advice, _balance_line(tree), bf.posterior.small_groups(tree)
+    for text in said:
         print(fill(text, LINE), end="\n" * bool(text))
+
+
+def _balance_line(tree):
+    """The balance of the draws, and what the method promises of it; "" without groups."""
+    balance, promise = bf.posterior.variable(tree, "sample_stats", "balance"), bf.posterior.guarantee(tree)
+    if balance is None or promise is None:
+        return ""
+    least = np.floor(float(balance.min()) * 1000) / 1000
+    return f"All {balance.size:,} draws have a balance of at least {least:.3g}. {promise}"
 
 
 def print_next_steps(path):

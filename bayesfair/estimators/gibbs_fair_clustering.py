@@ -8,8 +8,7 @@ from bayesfair import gibbs
 from bayesfair._check import check_integer, message
 from bayesfair.engines import read_groups, read_table
 from bayesfair.estimators.base import STATE, PosteriorEstimator, arrays_of, state_dataset
-from bayesfair.fairness import Groups
-from bayesfair.posterior import build_tree, draws_of, map_partition, read_run, warn_of_disagreement
+from bayesfair.posterior import build_tree, draws_of, groups_of, map_partition, read_run, warn_of_disagreement
 
 __all__ = ["GibbsFairClustering"]
 
@@ -20,7 +19,9 @@ class GibbsFairClustering(PosteriorEstimator):
     """Draws fair clusterings from the Gibbs posterior over fairlet decompositions and clusterings.
 
     Paper, eq. (9): log p(B, C) = -lambda_f L_f(B) - lambda_c L_c(C | u(B)) + const. A cluster is a union of whole
-    fairlets, so that every draw keeps the balance of the least balanced fairlet.
+    fairlets, so that every draw keeps the balance of the least balanced fairlet. Under `target="labels"` there are no
+    fairlets: p(z) is proportional to exp(-lambda L(z)) on the balanced labellings z of the observations themselves, and every
+    group has its share of every cluster to within one person.
 
     Parameters
     ----------
@@ -28,7 +29,7 @@ class GibbsFairClustering(PosteriorEstimator):
     loss: "kmeans", "manhattan", "minkowski" (with `power`), "kl", "itakura-saito", "binary", or a `gibbs.Loss`.
     target: "joint", exactly eq. (9). "cut": B ~ exp(-lambda_f L_f), then C | B ~ exp(-lambda_c L_c), approached by
         `inner_steps` reallocations per sweep (one would not be exact; Plummer 2015). "optimal": B fixed at the
-        optimal decomposition. Or a `gibbs.Target` class of your own.
+        optimal decomposition. "labels": balanced labellings without fairlets. Or a `gibbs.Target` class of your own.
     composition: members of each group per fairlet, {group: count} or as `bayesfair.fairlets.capacities` has it;
         "singletons" is clustering without fairness.
     min_group_size, merged_group_name: groups of fewer rows become one group of that name first, see
@@ -37,7 +38,11 @@ class GibbsFairClustering(PosteriorEstimator):
         lambda_c follow (a `bayesfair.gibbs.Dispersion` sets its gamma prior; under the cut lambda_f stays where it
         starts); "holmes-walker", fixed by Holmes and Walker (2017); a pair (lambda_f, lambda_c), fixed.
     reallocation: "collapsed", "blocked", or "auto": collapsed up to 2,000 fairlets.
-    num_chains, num_warmup, num_draws, thinning: chains start at the best decomposition and a k-means++ restart each.
+    min_balance, crossed: of target="labels". "exact": |n_gk - (N_g / N) n_k| < 1 for every group and cluster. A number in
+        (0, the data's own Balance]: every cluster has at least that Balance. crossed=False balances every sensitive column on
+        its own, not their combinations.
+    num_chains, num_warmup, num_draws, thinning: chains start at the best decomposition and a k-means++ restart each; under
+        "labels" at the cheapest of several cooled labellings, four for each chain.
     random_state: an int makes runs repeatable on one machine and version. progress_bar: show one.
 
     Attributes
@@ -111,10 +116,7 @@ class GibbsFairClustering(PosteriorEstimator):
         check_integer("num_warmup", self.num_warmup, minimum=0)
         X, names = read_table(self, X, reset=True, sensitive_features=sensitive_features)
         groups = read_groups(self, sensitive_features, len(X))
-        self._names = {
-            "feature_names": None if names is None else [str(name) for name in names],
-            "group_names": list(groups.names),
-        }
+        self._names = {"feature_names": None if names is None else [str(name) for name in names]}
         self._draw_seed()
         problem = self._problem(X, groups, names)
         run = gibbs.start_run(problem, self.num_chains)
@@ -216,8 +218,7 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def _known_data(self, tree):
         """X and the groups of the fit, from its tree."""
-        groups = Groups(tree["constant_data"]["group"].values, tuple(self._names["group_names"]))
-        return tree["observed_data"]["X"].values, groups
+        return tree["observed_data"]["X"].values, groups_of(tree)
 
     @property
     def map_labels_(self):

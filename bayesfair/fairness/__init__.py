@@ -26,6 +26,8 @@ from bayesfair.fairness.metrics import (
     gaps_of_shares,
     group_masses,
     kl_error,
+    masses_of_attributes,
+    persons_off,
 )
 from bayesfair.fairness.report import report
 
@@ -48,8 +50,10 @@ __all__ = [
     "group_masses",
     "groups_for_fit",
     "kl_error",
+    "masses_of_attributes",
     "merge_small_groups",
     "nearest_counts",
+    "persons_off",
     "report",
     "target_proportions",
 ]

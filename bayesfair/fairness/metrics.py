@@ -26,6 +26,8 @@ __all__ = [
     "gaps_of_shares",
     "group_masses",
     "kl_error",
+    "masses_of_attributes",
+    "persons_off",
 ]
 
 _ROW_SUM_TOLERANCE = 1e-5  # a softmax over a thousand clusters in float32 stays within it
@@ -36,11 +38,14 @@ def balance(labels_or_soft, sensitive):
 
     The minimum over clusters and over pairs of groups (VFC eq. (1) for more than two). A cluster that lacks a group
     gives 0. An empty cluster holds nobody who could be treated unfairly, so it is left out. One group alone gives 1.
+    `Groups` that cross `attributes` give the least balanced attribute.
 
     >>> balance([0, 0, 0, 1, 1], ["F", "M", "M", "F", "M"])
     0.5
     """
-    return float(np.nanmin(cluster_balance(group_masses(labels_or_soft, sensitive))))
+    groups = encode_groups(sensitive, argument="sensitive")
+    masses = masses_of_attributes(group_masses(labels_or_soft, sensitive), groups)
+    return float(min(np.nanmin(cluster_balance(held)) for held in masses))
 
 
 def gap(labels_or_soft, sensitive):
@@ -101,6 +106,25 @@ def cluster_balance(masses):
     """Smallest over largest group in each cluster, (..., K); NaN where a cluster is empty."""
     smallest, largest = masses.min(axis=-1), masses.max(axis=-1)
     return np.divide(smallest, largest, out=np.full(largest.shape, np.nan), where=largest > 0)
+
+
+def persons_off(masses):
+    """|n_gk - (N_g / N) n_k|, how many persons each count is from the group's share of the cluster, (..., K, J).
+
+    Below 1 everywhere where a clustering is as balanced as whole people can be.
+    """
+    ideal = masses.sum(axis=-1, keepdims=True) * (
+        masses.sum(axis=-2, keepdims=True) / masses.sum((-2, -1), keepdims=True)
+    )
+    return np.abs(masses - ideal)
+
+
+def masses_of_attributes(masses, groups):
+    """The masses (..., K, J) summed over the groups of every attribute, a list; of the J groups where they are to be
+    balanced themselves."""
+    if not groups.attributes:
+        return [masses]
+    return [masses @ (part.code[:, None] == np.arange(len(part.names))) for part in groups.attributes]
 
 
 def cluster_gap(masses):

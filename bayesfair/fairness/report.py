@@ -11,6 +11,7 @@ from bayesfair.fairness.metrics import (
     cluster_kl,
     encode_assignment,
     group_masses,
+    persons_off,
 )
 
 __all__ = ["report"]
@@ -21,13 +22,14 @@ def report(labels, sensitive, X=None, *, target=None, overall=False):
 
     Columns: `size`; `share` of all observations; `count[g]` and `proportion[g]` for every group g; `balance`; `gap`,
     its term under the maximum of FMC eq. (14); `kl`, its term of VFC eq. (2) against `target` (default: the
-    proportions of the data). With `X` (N, d) also `within_ss`, the sum of squared distances to the cluster's mean,
-    `rms_distance`, the root of their mean, and `max_distance`. Soft assignments (N, K) give expected sizes and weighted
-    sums.
+    proportions of the data); `off_by`, the most persons by which a group's count differs from its share of the cluster
+    (below 1: as balanced as whole people can be). With `X` (N, d) also `within_ss`, the sum of squared distances to the
+    cluster's mean, `rms_distance`, the root of their mean, and `max_distance`. Soft assignments (N, K) give expected sizes
+    and weighted sums.
 
     `attrs` holds the figures of the whole clustering: `balance`, `best_balance` (that of the data, which no clustering
-    into non-empty clusters can exceed), `gap`, `additive_gap`, `kl_error` and, with `X`, `within_ss`. `overall=True`
-    also shows them as a last row named "overall", where balance is the minimum, gap the maximum, the rest sums.
+    into non-empty clusters can exceed), `gap`, `off_by`, `additive_gap`, `kl_error` and, with `X`, `within_ss`. `overall=True`
+    also shows them as a last row named "overall", where balance is the minimum, gap and off_by the maximum, the rest sums.
     """
     import pandas as pd
 
@@ -58,6 +60,7 @@ def _fairness_columns(masses, counts, names, target):
         | {f"count[{name}]": counts[:, j] for j, name in enumerate(names)}
         | {f"proportion[{name}]": proportion[:, j] for j, name in enumerate(names)}
         | {"balance": cluster_balance(masses), "gap": cluster_gap(masses), "kl": cluster_kl(masses, target)}
+        | {"off_by": persons_off(masses).max(axis=-1)}
     )
 
 
@@ -84,6 +87,7 @@ def _overall(table, masses):
         "balance": float(table["balance"].min()),
         "best_balance": float(cluster_balance(masses.sum(axis=0, keepdims=True))[0]),
         "gap": float(table["gap"].max()),
+        "off_by": float(table["off_by"].max()),
     } | {name: float(table[column].sum()) for name, column in sums.items()}
 
 
@@ -92,7 +96,14 @@ def _overall_row(table, names, attrs):
     import pandas as pd
 
     size = table["size"].sum()
-    row = {"size": size, "share": 1.0, "balance": attrs["balance"], "gap": attrs["gap"], "kl": attrs["kl_error"]}
+    row = {
+        "size": size,
+        "share": 1.0,
+        "balance": attrs["balance"],
+        "gap": attrs["gap"],
+        "kl": attrs["kl_error"],
+        "off_by": attrs["off_by"],
+    }
     row |= {f"count[{name}]": table[f"count[{name}]"].sum() for name in names}
     row |= {f"proportion[{name}]": row[f"count[{name}]"] / size for name in names}
     if "within_ss" in attrs:

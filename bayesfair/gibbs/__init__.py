@@ -25,11 +25,11 @@ from bayesfair.gibbs.targets.joint import Joint
 from bayesfair.gibbs.temperature import Dispersion, resolve_temperature
 
 __all__ = [
+    "CENTROIDS",
     "STATIC",
     "TARGETS",
     "BinaryLoss",
     "BregmanLoss",
-    "CENTROIDS",
     "Centroids",
     "Cheapest",
     "Dispersion",

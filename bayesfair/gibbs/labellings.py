@@ -49,6 +49,7 @@ class PairedLabelling(NamedTuple):
     segment: Int[Array, " obs"]  # pair * groups + group
     first: Int[Array, " segments_and_one"]  # the first place of every segment
     pairs: Int[Array, "pairs 2"]
+    bundle: Int[Array, " obs"]  # the bundle of the one at each place; as many as there may be at most: none
     counts: Int[Array, "clusters groups"]
     temperatures: Float[Array, ""]
 

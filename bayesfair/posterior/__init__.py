@@ -1,6 +1,13 @@
 """The posterior over clusterings: the tree that holds it, and every summary of it."""
 
-from bayesfair.posterior.access import count_clusters, flat_labels, group_names, observed_features, variable
+from bayesfair.posterior.access import (
+    count_clusters,
+    flat_labels,
+    group_names,
+    groups_of,
+    observed_features,
+    variable,
+)
 from bayesfair.posterior.co_clustering_probability import (
     co_clustering,
     co_clustering_columns,
@@ -10,6 +17,7 @@ from bayesfair.posterior.co_clustering_probability import (
 from bayesfair.posterior.contingency import tables_with
 from bayesfair.posterior.diagnostics import diagnostic_vars, summarise, summary
 from bayesfair.posterior.files import check_destination, read_tree, write_tree, write_whole
+from bayesfair.posterior.guarantee import fairlet_capacities, guarantee, guaranteed_balance, masses_of
 from bayesfair.posterior.partitions import (
     CredibleBall,
     binder_partition,
@@ -39,10 +47,15 @@ __all__ = [
     "dahl_partition",
     "diagnostic_vars",
     "draws_of",
+    "fairlet_capacities",
     "flat_labels",
     "group_names",
+    "groups_of",
+    "guarantee",
+    "guaranteed_balance",
     "judge",
     "map_partition",
+    "masses_of",
     "medoids",
     "misclassification_probability",
     "observed_features",

@@ -5,12 +5,14 @@ import json
 import numpy as np
 
 from bayesfair._check import message
+from bayesfair.fairness import Groups
 
 __all__ = [
     "check_partition",
     "count_clusters",
     "flat_labels",
     "group_names",
+    "groups_of",
     "observed_features",
     "scalars_of",
     "variable",
@@ -66,6 +68,17 @@ def group_names(tree):
     if "group_names" in group.attrs:
         return tuple(json.loads(group.attrs["group_names"]))
     return tuple(str(code) for code in range(int(group.max()) + 1))
+
+
+def groups_of(tree) -> Groups | None:
+    """The groups of the observations, with the attributes that they cross where each was balanced on its own."""
+    names = group_names(tree)
+    if names is None:
+        return None
+    group = tree["constant_data"]["group"]
+    attributes = json.loads(group.attrs.get("attributes", "[]"))
+    parts = tuple(Groups(np.array(part["code"], np.int32), tuple(part["names"])) for part in attributes)
+    return Groups(group.values, names, parts)
 
 
 def check_partition(argument, partition, num_obs):

@@ -72,8 +72,14 @@ def small_groups(tree):
     from bayesfair.fairlets import rule_of_small_groups  # loads JAX
 
     group, names = variable(tree, "constant_data", "group"), group_names(tree)
-    composition = settings_of(tree).get("parameters", {}).get("composition")
-    if group is None or not isinstance(composition, str) or composition != "auto":
+    parameters = settings_of(tree).get("parameters", {})
+    composition = parameters.get("composition")
+    if (
+        group is None
+        or parameters.get("target") == "labels"
+        or not isinstance(composition, str)
+        or composition != "auto"
+    ):
         return ""
     return rule_of_small_groups(np.bincount(group.values, minlength=len(names)), names)
 

@@ -9,7 +9,7 @@ from scipy.sparse import csc_array
 from bayesfair import __version__
 from bayesfair._check import check_features, check_integer, check_same_length, message
 from bayesfair._draws import Draws, Statistic
-from bayesfair.fairness import cluster_balance, encode_groups
+from bayesfair.fairness import cluster_balance, encode_groups, masses_of_attributes
 from bayesfair.posterior.access import scalars_of
 from bayesfair.posterior.contingency import company, tables_with
 from bayesfair.posterior.relabelling import align, apply_permutations, move_clusters, order_by_size
@@ -72,7 +72,9 @@ def build_tree(
     tree.attrs.update(_root_attributes(settings, n_clusters))
     tree["constant_data"]["reference_labels"].attrs["point"] = point
     if groups is not None:
-        tree["constant_data"]["group"].attrs["group_names"] = json.dumps(groups.names)
+        attributes = [{"names": part.names, "code": part.code.tolist()} for part in groups.attributes]
+        about = {"group_names": groups.names, **({"attributes": attributes} if attributes else {})}
+        tree["constant_data"]["group"].attrs.update({name: json.dumps(value) for name, value in about.items()})
     return tree
 
 
@@ -168,7 +170,8 @@ def _balance(labels, groups, n_clusters):
     """`bayesfair.fairness.balance` of every draw (chain, draw), from one pass over their tables with the groups."""
     flat = labels.reshape(-1, labels.shape[2])
     masses = tables_with(flat, groups.code, len(groups.names), n_clusters).transpose(0, 2, 1)
-    return np.nanmin(cluster_balance(masses), axis=-1).reshape(labels.shape[:2])
+    balances = [np.nanmin(cluster_balance(held), axis=-1) for held in masses_of_attributes(masses, groups)]
+    return np.min(balances, axis=0).reshape(labels.shape[:2])
 
 
 def _centers(flat, X, n_clusters):

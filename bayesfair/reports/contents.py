@@ -6,12 +6,12 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._check import message
-from bayesfair.fairlets import capacities
 from bayesfair.fairness import Groups, cluster_balance
 from bayesfair.posterior import (
     count_clusters,
+    fairlet_capacities,
     flat_labels,
-    group_names,
+    groups_of,
     misclassification_probability,
     reference_partition,
     relabel,
@@ -26,7 +26,6 @@ __all__ = [
     "centre_table",
     "cluster_table",
     "fairlet_text",
-    "guaranteed_balance",
     "interval",
     "number",
     "read_contents",
@@ -89,43 +88,12 @@ def read_contents(tree) -> Contents:
 
 
 def _groups(tree):
-    names = group_names(tree)
-    if names is None or len(names) < 2:
-        return None
-    return Groups(tree["constant_data"]["group"].values, names)
+    groups = groups_of(tree)
+    return None if groups is None or len(groups.names) < 2 else groups
 
 
 def _names(array, dim):
     return () if array is None else tuple(array[dim].values.astype(str).tolist())
-
-
-def guaranteed_balance(contents):
-    """The balance below which no draw can fall by construction, or None where the method gives no such guarantee.
-
-    A cluster is a union of whole fairlets, and a ratio of sums is never below the smallest of the ratios.
-    """
-    held = _held(contents)
-    if held is None:
-        return None
-    smallest = held.lower[:, :, None] / np.maximum(held.upper[:, None, :], 1)
-    return float(smallest[:, ~np.eye(smallest.shape[1], dtype=bool)].min())
-
-
-def _held(contents):
-    """The capacities of the fairlets by the settings of the run; None where it had no balanced fairlets.
-
-    The sampler's own fairlets must be as many: a part of a run's rows promises nothing.
-    """
-    parameters = contents.settings.get("parameters", {})
-    members = variable(contents.tree, "sampler_state", "members")
-    composition = parameters.get("composition", "singletons")
-    if contents.groups is None or members is None or composition == "singletons":
-        return None
-    try:
-        held = capacities(contents.groups.sizes, composition, contents.groups.names)
-    except (TypeError, ValueError):
-        return None
-    return held if len(held.lower) == members.sizes["fairlet"] else None
 
 
 def cluster_table(contents):
@@ -217,7 +185,7 @@ def interval(values):
 
 def fairlet_text(contents):
     """How many fairlets there are and whom each holds; None where the method has none that are balanced."""
-    held = _held(contents)
+    held = fairlet_capacities(contents.tree)
     if held is None:
         return None
     ranges = zip(contents.groups.names, held.lower.min(axis=0).tolist(), held.upper.max(axis=0).tolist())

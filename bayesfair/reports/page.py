@@ -10,6 +10,7 @@ from bayesfair._check import message
 from bayesfair.fairness import cluster_balance
 from bayesfair.posterior import (
     check_destination,
+    guarantee,
     judge,
     of_all_chains,
     reading,
@@ -28,7 +29,6 @@ from bayesfair.reports.contents import (
     centre_table,
     cluster_table,
     fairlet_text,
-    guaranteed_balance,
     interval,
     number,
     read_contents,
@@ -118,19 +118,10 @@ def _balance_note(contents):
     text = (
         f"all {balance.size:,} draws have a balance of at least {at_least(float(balance.min()))} (1: groups of equal "
         f"size in every cluster). The population itself has {number(_population_balance(contents))}, which no clustering "
-        f"can exceed. {_guarantee(contents)}"
+        f"can exceed. {guarantee(contents.tree)}"
     )
     ruled = small_groups(contents.tree)
     return note("plain", "How balanced:", text) + (note("caution", "Small groups:", ruled) if ruled else "")
-
-
-def _guarantee(contents):
-    bound = guaranteed_balance(contents)
-    if bound is None:
-        return "That is what the draws had; the method does not guarantee it."
-    if bound == 0:
-        return "The method guarantees none of it: fairlets may go without a group."
-    return f"By construction none can fall below {at_least(bound)}: every cluster is a union of whole fairlets."
 
 
 def _population_balance(contents):
@@ -162,6 +153,7 @@ _NAMED = (
 _TARGETS = {
     "joint": "joint: decompositions into fairlets and clusterings together, exactly eq. (9) of the paper",
     "cut": "cut: decompositions into fairlets by themselves, then clusterings given them",
+    "labels": "labels: balanced labellings themselves, without fairlets",
     "optimal": "optimal: the best decomposition into fairlets alone, clusterings given it",
 }
 _OVER_DRAWS = {

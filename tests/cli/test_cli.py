@@ -158,7 +158,7 @@ def test_choices_are_those_of_the_package():
         (["--num-warmup", "-1"], "`--num-warmup` must be an integer, at least 0, got -1"),
         (["--seed", "9" * 5000], "`--seed` must be an integer, between 0 and 4294967295"),
         (["--loss", "l2"], "`--loss` must be one of kmeans"),
-        (["--target", "Joint"], "`--target` must be one of joint, cut, optimal, got 'Joint'"),
+        (["--target", "Joint"], "`--target` must be one of joint, cut, optimal, labels, got 'Joint'"),
         (["--composition", "singleton"], "`--composition` must be auto, singletons"),
         (["--composition", "F=9,8"], "Write for example 9,8 or F=9,M=8"),
         (["--composition", "F=9,F=8"], "Write for example 9,8 or F=9,M=8"),

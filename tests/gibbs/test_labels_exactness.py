@@ -3,49 +3,27 @@
 Each family of tests comes with planted bugs that the same check must catch.
 """
 
+from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from exact import QUICKLY, divergence, invariance_error, is_norm, normalise
+from exact import divergence, invariance_error, is_norm, normalise
+from exact_labels import CASES, EVERY, LAMBDA, all_states, law, tiny
 
-from bayesfair.fairness import Groups, balance_constraint, groups_for_fit
-from bayesfair.gibbs import resolve_loss
-from bayesfair.gibbs.labellings import CenteredLabelling, CountedLabelling, Labelling, PairedLabelling
+from bayesfair.gibbs.labellings import CenteredLabelling, CountedLabelling, PairedLabelling
 from bayesfair.gibbs.losses import cluster_means
 from bayesfair.gibbs.moves import balanced_in_turn as in_turn
 from bayesfair.gibbs.moves import pairs_of_clusters as paired
-from bayesfair.gibbs.targets.labels import Labels
 
 pytestmark = pytest.mark.usefixtures("x64")
 
 TOLERANCE = 1e-10
 CAUGHT = 1e-4
-LAMBDA = 1.3
-
-
-def of_sizes(*sizes):
-    return Groups(np.repeat(np.arange(len(sizes)), sizes), tuple(f"g{j}" for j in range(len(sizes))))
-
-
-ATTRIBUTES = groups_for_fit([["F", "n"], ["F", "s"], ["F", "s"], ["M", "n"], ["M", "s"], ["M", "n"]], 6, crossed=False)
-CASES = {  # groups, min_balance, clusters
-    "1:1": (of_sizes(3, 3), "exact", 2),
-    "1:1, three clusters": (of_sizes(3, 3), "exact", 3),
-    "2:3": (of_sizes(2, 3), "exact", 2),
-    "sizes that do not divide": (of_sizes(2, 5), "exact", 2),
-    "three groups": (of_sizes(2, 2, 3), "exact", 2),
-    "a group of one": (of_sizes(1, 5), "exact", 3),
-    "at least a third": (of_sizes(3, 4), 1 / 3, 2),
-    "equal shares": (of_sizes(3, 3), 1.0, 2),
-    "attributes": (ATTRIBUTES, "exact", 2),
-    "attributes, at least 0.4": (ATTRIBUTES, 0.4, 2),
-    "one group": (of_sizes(5), "exact", 2),
-}
+GIVEN_CENTERS = [(case, loss) for case, loss in EVERY if not is_norm(loss)]
 BUNDLES = {  # members of each group
     "1:1": (1, 1),
     "1:1, three clusters": (1, 1),
@@ -56,56 +34,6 @@ BUNDLES = {  # members of each group
     "attributes": (0, 1, 1, 0),
     "one group": (2,),
 }
-LOSSES = [("1:1", "kl"), ("2:3", "binary"), ("2:3", "itakura-saito"), ("sizes that do not divide", "manhattan")]
-EVERY = [(case, "kmeans") for case in CASES] + LOSSES
-GIVEN_CENTERS = [(case, loss) for case, loss in EVERY if not is_norm(loss)]
-
-
-class Tiny(NamedTuple):
-    """A target with all of its labellings."""
-
-    target: Labels
-    X: np.ndarray
-    labels: np.ndarray  # (states, obs)
-    index: dict
-
-    def state(self, label):
-        return Labelling(label, jnp.asarray(LAMBDA))
-
-
-def tiny(case, loss="kmeans"):
-    groups, min_balance, n_clusters = CASES[case]
-    n_obs = len(groups.code)
-    rng = np.random.default_rng(len(case))
-    X = rng.uniform(0.05, 0.95, (n_obs, 2)) * (1 if loss == "binary" else 2)
-    constraint = balance_constraint(groups, min_balance)
-    target = Labels.of(X, groups, constraint, resolve_loss(loss, 3.0), n_clusters, rng=rng, dtype=np.float64)
-    every = np.array(list(product(range(n_clusters), repeat=n_obs)), np.int32)
-    member = np.eye(n_clusters, dtype=int)[every]  # (labellings, obs, clusters)
-    counts = np.stack([member[:, groups.code == g].sum(1) for g in range(len(groups.names))], -1)
-    labels = every[constraint.satisfied(counts).all(-1)]
-    return Tiny(target, X, labels, {tuple(row): s for s, row in enumerate(labels.tolist())})
-
-
-def naive_loss(t: Tiny, loss, label):
-    total = 0.0
-    for k in set(label.tolist()):
-        rows = t.X[label == k]
-        if is_norm(loss):
-            total += sum(divergence(loss, x, y) for x in rows for y in rows) / (2 * len(rows))
-        else:
-            total += sum(divergence(loss, x, rows.mean(0)) for x in rows)
-    return total
-
-
-def law(t: Tiny, loss):
-    return normalise(np.array([-LAMBDA * naive_loss(t, loss, label) for label in t.labels]))
-
-
-def all_states(t: Tiny, function):
-    """`function(labelling)` of every state, stacked, in one compiled call."""
-    compiled = jax.jit(jax.vmap(lambda label: function(t.state(label))), compiler_options=QUICKLY)
-    return jax.tree.map(np.asarray, compiled(jnp.asarray(t.labels)))
 
 
 def counted(target, state):
@@ -224,15 +152,15 @@ def test_a_swap_between_groups_leaves_the_space():
 
 def test_pairs_are_of_one_group_and_uniform():
     t = tiny("three groups")
-    keys = jax.random.split(jax.random.PRNGKey(0), 2)
-    pairs = np.asarray(in_turn.two_of_a_group(*keys, t.target, 60_000))
+    uniforms = jax.random.uniform(jax.random.PRNGKey(0), (2, 60_000))
+    pairs = np.asarray(in_turn.two_of_a_group(t.target, *uniforms))
     group = np.asarray(t.target.group)
     assert (group[pairs[:, 0]] == group[pairs[:, 1]]).all()
     counts = np.zeros((7, 7))
     np.add.at(counts, tuple(pairs.T), 1 / len(pairs))
     np.testing.assert_allclose(counts, counts.T, atol=0.006)  # 0.07 at most, over 60,000: four standard errors
     assert (counts > 0).sum() == 2 + 2 + 6
-    alone = np.asarray(in_turn.two_of_a_group(*keys, tiny("a group of one").target, 1_000))
+    alone = np.asarray(in_turn.two_of_a_group(tiny("a group of one").target, *uniforms))
     assert (alone[:, 0] != alone[:, 1]).all()
 
 
@@ -269,7 +197,7 @@ def test_excursions_are_accepted_by_the_ratio_of_their_ends(case, loss):
 
     def ratios(state):
         def one(key):
-            log_ratio, end = in_turn.log_excursion_ratio(key, t.target, counted(t.target, state), 3)
+            log_ratio, end, _ = in_turn.log_excursion_ratio(key, t.target, counted(t.target, state))
             return log_ratio, end.label
 
         return jax.vmap(one)(keys)
@@ -334,7 +262,8 @@ def some_centers(t):
 
 def in_order(t, centers, state, clusters=None, order=paired.in_order):
     clusters = jnp.arange(t.target.n_clusters)[::-1] if clusters is None else clusters
-    return order(t.target, CenteredLabelling(*state, jnp.asarray(centers)), clusters)
+    uniforms = jnp.full((t.target.n_clusters + 1) // 2 * t.target.n_groups, 0.4)
+    return order(t.target, CenteredLabelling(*state, jnp.asarray(centers)), clusters, uniforms)
 
 
 def flipped(t, order, pairs, segment, side):
@@ -431,8 +360,8 @@ def test_margin_swaps_check_catches_planted_bugs():
     with pytest.raises(AssertionError):
         margin_swap_matrix(t, centers, 1, 1, neighbours=across_groups)
 
-    def sorted_by_side(target, state, clusters):  # looks at the labels
-        now = paired.in_order(target, state, clusters)
+    def sorted_by_side(target, state, *drawn):  # looks at the labels
+        now = paired.in_order(target, state, *drawn)
         order = jnp.lexsort((now.margin + 1.5 * now.side, now.segment))
         return now._replace(side=now.side[order], order=now.order[order], margin=now.margin[order])
 
@@ -493,22 +422,21 @@ def test_a_paired_single_without_the_normaliser_is_caught():
     assert max(invariance_error(pi, P) for P in flip_matrices(t, centers, forgetful)) > CAUGHT
 
 
-def bundle_matrix(t, centers, case, order=paired.in_order, seed=0):
+def bundle_matrix(t, centers, case, order=paired.in_order):
     """One round of bundles: each flips by its own law, then they are accepted one after the other."""
-    composition = BUNDLES[case]
-    joined = jnp.asarray(composition, jnp.int32)
+    target = replace(t.target, composition=BUNDLES[case])
+    t, joined = t._replace(target=target), jnp.asarray(BUNDLES[case], jnp.int32)
 
     def proposals(state):
         now = in_order(t, centers, state, order=order)
-        bundle, n_bundles = paired.bundles_of(jax.random.PRNGKey(seed), t.target, now, composition)
-        return now, bundle, *paired.bundle_changes(now, bundle, n_bundles, sum(composition))
+        return now, *paired.bundle_changes(t.target, now)
 
     def outcome(now, counts, means, pair, sign):
         moved = jnp.zeros((len(now.pairs), t.target.n_groups), jnp.int32).at[pair].set(sign * joined)
         total = jnp.zeros((len(now.pairs), 2))
         return paired.block_outcome(t.target, now, counts, means, moved, total)
 
-    now, bundle, change, shared, in_b = all_states(t, proposals)
+    now, change, shared, in_b = all_states(t, proposals)
     compiled = jax.jit(outcome)
     P, proposed = np.zeros((len(t.labels),) * 2), 0
     for s in range(len(t.labels)):
@@ -517,7 +445,7 @@ def bundle_matrix(t, centers, case, order=paired.in_order, seed=0):
         branches = [(1.0, now.side[s], start)]
         for b in np.flatnonzero(shared[s]):
             proposed += 1
-            who = bundle[s] == b
+            who = now.bundle[s] == b
             pair = now.segment[s][who][0] // t.target.n_groups
             flip = 1 / (1 + np.exp(change[s, b]))
             later = []
@@ -544,8 +472,8 @@ def test_bundles_are_exact(case, loss):
 def test_bundles_that_look_at_labels_are_caught():
     t = tiny("equal shares")
 
-    def sorted_by_side(target, state, clusters):
-        now = paired.in_order(target, state, clusters)
+    def sorted_by_side(target, state, *drawn):
+        now = paired.in_order(target, state, *drawn)
         order = jnp.lexsort((now.margin + 1.5 * now.side, now.segment))
         return now._replace(side=now.side[order], order=now.order[order], margin=now.margin[order])
 
@@ -562,7 +490,7 @@ def test_the_move_carries_out_what_the_laws_say():
     def run(state):
         def one(key):
             now = in_order(t, centers, state)
-            for place, move in enumerate((paired.MarginSwaps((0, 1)), paired.Bundles((1, 1)), paired.PairedSingles(3))):
+            for place, move in enumerate((paired.MarginSwaps((0, 1)), paired.Bundles(), paired.PairedSingles(3))):
                 now, _ = move(jax.random.fold_in(key, place), t.target, now)
             return paired.labels_of(now), now.counts
 

@@ -8,7 +8,7 @@ import xarray as xr
 
 import bayesfair as bf
 from bayesfair.cli import main
-from bayesfair.posterior import reference_partition, relabel
+from bayesfair.posterior import guaranteed_balance, reference_partition, relabel
 from bayesfair.posterior.verdict import judge
 from bayesfair.reports import contents as contents_module
 from bayesfair.reports.contents import (
@@ -16,7 +16,6 @@ from bayesfair.reports.contents import (
     centre_table,
     cluster_table,
     fairlet_text,
-    guaranteed_balance,
     interval,
     number,
     read_contents,
@@ -89,13 +88,13 @@ def gibbs_tree(make_tree):
 def test_the_guarantee_is_that_of_the_least_balanced_fairlet(gibbs_tree, composition, fairlets, bound):
     read = read_contents(gibbs_tree(composition, fairlets))
     assert sorted(read.groups.sizes) == [29, 31]
-    assert guaranteed_balance(read) == (None if bound is None else pytest.approx(bound))
+    assert guaranteed_balance(read.tree) == (None if bound is None else pytest.approx(bound))
     assert (fairlet_text(read) is None) == (bound is None)
 
 
 def test_only_whole_runs_with_fairlets_guarantee(make_tree, gibbs_tree):
-    assert guaranteed_balance(read_contents(make_tree(settings=GIBBS))) is None
-    assert guaranteed_balance(read_contents(gibbs_tree("auto", 29).isel(obs=slice(40)))) is None
+    assert guaranteed_balance(make_tree(settings=GIBBS)) is None
+    assert guaranteed_balance(gibbs_tree("auto", 29).isel(obs=slice(40))) is None
 
 
 @pytest.mark.parametrize(

@@ -80,10 +80,9 @@ class Singles:
     statistics = {"reallocation_rate": Statistic("figure")}  # noqa: RUF012
 
     def __call__(self, key, target: Target, state: CountedLabelling):
-        key_first, key_draw = jax.random.split(key)
-        first = jax.random.randint(key_first, (), 0, target.n_obs)
+        uniforms = jax.random.uniform(key, (self.times + 1,), target.x.dtype)
+        first = (uniforms[-1] * target.n_obs).astype(jnp.int32)
         people = (first + jnp.arange(self.times)) % target.n_obs
-        uniforms = jax.random.uniform(key_draw, (self.times,), target.x.dtype)
 
         def step(state, inputs):
             i, uniform = inputs
@@ -92,7 +91,7 @@ class Singles:
             new = draw_cluster(uniform, logits).astype(old.dtype)
             return put_in(target, rest, i, new), new != old
 
-        state, moved = jax.lax.scan(step, state, (people, uniforms))
+        state, moved = jax.lax.scan(step, state, (people, uniforms[:-1]))
         return state, {"reallocation_rate": moved.mean(dtype=target.x.dtype)}
 
 
@@ -117,9 +116,8 @@ class SwapsOfPeople:
     statistics = {"swap_rate": Statistic("figure")}  # noqa: RUF012
 
     def __call__(self, key, target: Target, state: CountedLabelling):
-        keys = jax.random.split(key, 3)
-        people = two_of_a_group(keys[0], keys[1], target, self.times)
-        uniforms = jax.random.uniform(keys[2], (self.times,), target.x.dtype)
+        *drawn, uniforms = jax.random.uniform(key, (3, self.times), target.x.dtype)
+        people = two_of_a_group(target, *drawn)
 
         def step(state, inputs):
             people, uniform = inputs
@@ -134,15 +132,14 @@ class SwapsOfPeople:
         return state, {"swap_rate": accepted.sum(dtype=target.x.dtype) / jnp.maximum(possible.sum(), 1)}
 
 
-def two_of_a_group(key_one, key_other, target: Target, times):
-    """People (times, 2): one drawn at random, and another of the same group; of any group where there is no other."""
-    place = jax.random.randint(key_one, (times,), 0, target.n_obs)
+def two_of_a_group(target: Target, one, other):
+    """People (pairs, 2) by two uniform numbers: anybody, and another of the same group; of any where there is no other."""
+    place = (one * target.n_obs).astype(jnp.int32)
     group = target.group[target.by_group[place]]
     first, size = target.first_of_group[group], jnp.diff(target.first_of_group)[group]
-    steps = 1 + jnp.minimum((jax.random.uniform(key_other, (times,)) * (size - 1)).astype(jnp.int32), size - 2)
-    other = first + (place - first + jnp.maximum(steps, 0)) % size
-    other = jnp.where(size == 1, (place + 1) % target.n_obs, other)
-    return target.by_group[jnp.stack([place, other], 1)]
+    steps = 1 + jnp.clip((other * (size - 1)).astype(jnp.int32), 0, jnp.maximum(size - 2, 0))
+    mate = jnp.where(size == 1, (place + 1) % target.n_obs, first + (place - first + steps) % size)
+    return target.by_group[jnp.stack([place, mate], 1)]
 
 
 def log_people_ratio(target: Target, state: CountedLabelling, people):
@@ -161,9 +158,9 @@ class BundlesOfPeople:
     statistics = {"bundle_rate": Statistic("figure")}  # noqa: RUF012
 
     def __call__(self, key, target: Target, state: CountedLabelling):
-        key_pool, key_draw = jax.random.split(key)
-        pool = target.bundles[jax.random.randint(key_pool, (), 0, target.bundles.shape[0])]
-        uniforms = jax.random.uniform(key_draw, (pool.shape[0],), target.x.dtype)
+        n_pools, n_bundles, _ = target.bundles.shape
+        uniforms = jax.random.uniform(key, (n_bundles + 1,), target.x.dtype)
+        pool = target.bundles[(uniforms[-1] * n_pools).astype(jnp.int32)]
 
         def step(state, inputs):
             people, uniform = inputs
@@ -174,7 +171,7 @@ class BundlesOfPeople:
                 state = put_in(target, state, people[j], jnp.where(shared, new, now[j]))
             return state, (shared & (new != now[0]), shared)
 
-        state, (moved, shared) = jax.lax.scan(step, state, (pool, uniforms))
+        state, (moved, shared) = jax.lax.scan(step, state, (pool, uniforms[:-1]))
         return state, {"bundle_rate": moved.sum(dtype=target.x.dtype) / jnp.maximum(shared.sum(), 1)}
 
 
@@ -196,36 +193,37 @@ def bundle_law(target: Target, state: CountedLabelling, people):
 
 @dataclass(frozen=True)
 class Excursions:
-    """`times` excursions, of 2 people or more, their number geometric."""
+    """`times` excursions."""
 
     times: int
 
     def __call__(self, key, target: Target, state: CountedLabelling):
         def one(i, state):
-            keys = jax.random.split(jax.random.fold_in(key, i), 3)
-            length = 1 + jax.random.geometric(keys[0], 0.5, dtype=jnp.int32)
-            log_ratio, end = log_excursion_ratio(keys[1], target, state, length)
-            accepted = jnp.log(jax.random.uniform(keys[2], dtype=target.x.dtype)) < log_ratio
-            return jax.tree.map(lambda new, old: jnp.where(accepted, new, old), end, state)
+            log_ratio, end, uniform = log_excursion_ratio(jax.random.fold_in(key, i), target, state)
+            return jax.tree.map(lambda new, old: jnp.where(jnp.log(uniform) < log_ratio, new, old), end, state)
 
         return jax.lax.fori_loop(0, self.times, one, state), {}
 
 
-def log_excursion_ratio(key, target: Target, state: CountedLabelling, length):
-    """(log ratio, end) of sending `length` people, one after the other, to clusters drawn at random.
+def log_excursion_ratio(key, target: Target, state: CountedLabelling):
+    """Two people or more, one after the other, are sent to clusters drawn at random, and after every one a coin says
+    whether another follows: (log ratio, end, a uniform number to decide by).
 
     The way back sends the same people in reverse to where they were, which is as likely.
     """
 
-    def send(t, carry):
-        state, gained = carry
-        key_person, key_cluster = jax.random.split(jax.random.fold_in(key, t))
-        i = jax.random.randint(key_person, (), 0, target.n_obs)
-        cluster = jax.random.randint(key_cluster, (), 0, target.n_clusters, state.label.dtype)
+    def send(carry):
+        state, gained, t, _, _ = carry
+        person, cluster, coin, other = jax.random.uniform(jax.random.fold_in(key, t), (4,), target.x.dtype)
+        i = (person * target.n_obs).astype(jnp.int32)
+        cluster = (cluster * target.n_clusters).astype(state.label.dtype)
         rest = take_out(target, state, i)
         cost = target.loss.insertion(rest.stats, *target.unit(i), target.n_clusters)
-        return put_in(target, rest, i, cluster), gained + cost[cluster] - cost[state.label[i]]
+        gained += cost[cluster] - cost[state.label[i]]
+        return put_in(target, rest, i, cluster), gained, t + 1, (t == 0) | (coin < 0.5), other
 
-    end, gained = jax.lax.fori_loop(0, length, send, (state, jnp.zeros((), target.x.dtype)))
+    zero = jnp.zeros((), target.x.dtype)
+    start = state, zero, 0, jnp.array(True), zero
+    end, gained, _, _, uniform = jax.lax.while_loop(lambda carry: carry[3], send, start)
     balanced = target.constraint.satisfied(end.counts).all()
-    return jnp.where(balanced, -state.temperatures * gained, -jnp.inf), end
+    return jnp.where(balanced, -state.temperatures * gained, -jnp.inf), end, uniform

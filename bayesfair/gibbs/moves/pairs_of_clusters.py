@@ -30,6 +30,7 @@ __all__ = [
     "MarginSwaps",
     "PairedSingles",
     "block_outcome",
+    "border",
     "bundle_changes",
     "bundles_of",
     "flip_logit",
@@ -43,6 +44,7 @@ __all__ = [
 
 BLOCKS = 32  # of bundles, that are accepted or rejected together
 SORT_BITS = 32
+BORDER = 4.0  # of log odds: who stands farther from the border moves once in fifty visits
 
 
 @dataclass(frozen=True)
@@ -55,18 +57,20 @@ class InPairs:
     def __call__(self, key, target: Target, state: CenteredLabelling):
         def once(i, carry):
             state, _ = carry
-            key_pairs, key_moves = jax.random.split(jax.random.fold_in(key, i))
-            clusters = jax.random.permutation(key_pairs, target.n_clusters)
-            paired = in_order(target, state, clusters)
-            paired, stats = in_turn(key_moves, target, paired, self.moves)
+            key_round = jax.random.fold_in(key, i)
+            n_clusters, n_segments = target.n_clusters, (target.n_clusters + 1) // 2 * target.n_groups
+            uniforms = jax.random.uniform(jax.random.fold_in(key_round, 0), (n_clusters + n_segments,))
+            paired = in_order(target, state, jnp.argsort(uniforms[:n_clusters]), uniforms[n_clusters:])
+            paired, stats = in_turn(key_round, target, paired, self.moves, first=1)
             return state._replace(label=labels_of(paired)), stats
 
         blank = jax.tree.map(jnp.zeros_like, jax.eval_shape(once, 0, (state, None))[1])
         return jax.lax.fori_loop(0, self.times, once, (state, blank))
 
 
-def in_order(target: Target, state: CenteredLabelling, clusters) -> PairedLabelling:
-    """Everybody in order, the clusters paired as they follow each other in `clusters` (K,)."""
+def in_order(target: Target, state: CenteredLabelling, clusters, uniforms) -> PairedLabelling:
+    """Everybody in order, the clusters paired as they follow each other in `clusters` (K,), and in bundles, for which
+    `uniforms` (segments,) say where each segment's begin."""
     n_clusters, n_groups = target.n_clusters, target.n_groups
     n_pairs = n_clusters // 2
     pairs = clusters[: 2 * n_pairs].reshape(n_pairs, 2)
@@ -84,10 +88,11 @@ def in_order(target: Target, state: CenteredLabelling, clusters) -> PairedLabell
     order = _sorted(segment, margin, n_segments)
     size = jnp.zeros(n_segments, jnp.int32).at[segment].add(1)
     first = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(size)])
+    segment = segment[order]
+    bundle = bundles_of(target, segment, first, uniforms)
     counts = target.counts(state.label)
-    return PairedLabelling(
-        in_b[state.label][order], order, margin[order], segment[order], first, pairs, counts, state.temperatures
-    )
+    side = in_b[state.label][order]
+    return PairedLabelling(side, order, margin[order], segment, first, pairs, bundle, counts, state.temperatures)
 
 
 def _sorted(segment, margin, n_segments):
@@ -137,15 +142,13 @@ class MarginSwaps:
 
 def swapped(key, target: Target, state: PairedLabelling, apart):
     """A round of swaps of places that are `apart`: (who swaps, who might have)."""
-    key_shift, key_accept, key_round = jax.random.split(key, 3)
-    partner = neighbours(state, apart, jax.random.randint(key_shift, (), 0, 2 * apart))
+    uniforms = jax.random.uniform(key, (target.n_obs + len(state.pairs) + 1,), target.x.dtype)
+    shift = (uniforms[-1] * (2 * apart)).astype(jnp.int32)
+    partner = neighbours(state, apart, shift)
     log_ratio = swap_log_ratio(state, partner)
-    uniform = jax.random.uniform(key_accept, partner.shape, target.x.dtype)
-    swap = jnp.log(uniform[jnp.minimum(partner, jnp.arange(target.n_obs))]) < log_ratio
+    swap = jnp.log(uniforms[jnp.minimum(partner, jnp.arange(target.n_obs))]) < log_ratio
     if target.loss.normalizer_reads_mean:
-        kept = jnp.log(jax.random.uniform(key_round, (len(state.pairs),), target.x.dtype)) < log_round_ratio(
-            target, state, state.side ^ swap
-        )
+        kept = jnp.log(uniforms[target.n_obs : -1]) < log_round_ratio(target, state, state.side ^ swap)
         swap &= kept[state.segment // target.n_groups]
     return swap, log_ratio > -jnp.inf
 
@@ -186,31 +189,26 @@ def means_of(target: Target, state: PairedLabelling) -> ClusterMeans:
 
 @dataclass(frozen=True)
 class Bundles:
-    """Bundles of `composition` (members of each group) whose members share a cluster flip together.
+    """Bundles, of the target's `composition` (members of each group), whose members share a cluster flip together.
 
     Each is proposed to flip with its probability given m, exp(-change) / (1 + exp(-change)); blocks of the proposals are
     accepted with probability min(1, prod_k g_k / g'_k) where the clusters stay balanced, see `block_outcome`.
     """
 
-    composition: tuple[int, ...]
-
     statistics = {"bundle_rate": Statistic("figure")}  # noqa: RUF012
 
     def __call__(self, key, target: Target, state: PairedLabelling):
-        key_offset, key_flip, key_block = jax.random.split(key, 3)
-        n_places = len(state.pairs) * BLOCKS
-        bundle, n_bundles = bundles_of(key_offset, target, state, self.composition)
-        size = sum(self.composition)
-        change, shared, in_b = bundle_changes(state, bundle, n_bundles, size)
-        uniform = jax.random.uniform(key_flip, change.shape, target.x.dtype)
-        flips = shared & (uniform < jax.nn.sigmoid(-change))
+        n_places, n_bundles, bundle = len(state.pairs) * BLOCKS, target.n_bundles, state.bundle
+        change, shared, in_b = bundle_changes(target, state)
+        uniforms = jax.random.uniform(key, (n_bundles + n_places,), target.x.dtype)
+        flips = shared & (uniforms[:n_bundles] < jax.nn.sigmoid(-change))
         # Everybody of a bundle is in one pair of clusters: any of its places tells which.
-        pair = jax.ops.segment_max(state.segment // target.n_groups, bundle, n_bundles + 1)[:-1]
+        pair = pairs_of_bundles(target, state)
         block = jnp.maximum(pair, 0) * BLOCKS + jnp.arange(n_bundles) % BLOCKS
         sign = jnp.where(flips, jnp.where(in_b, -1, 1), 0)  # members of b, in bundles
         net = jax.ops.segment_sum(sign, block, n_places).reshape(-1, BLOCKS)
         moved = self._sums(target, state, jnp.append(sign, 0)[bundle], jnp.append(block, 0)[bundle], n_places)
-        accepted = self._blocks(key_block, target, state, net, moved)
+        accepted = self._blocks(uniforms[n_bundles:].reshape(net.shape), target, state, net, moved)
         flips &= accepted.ravel()[block]
         side = state.side ^ jnp.append(flips, False)[bundle]
         rate = flips.sum(dtype=target.x.dtype) / jnp.maximum(shared.sum(), 1)
@@ -225,13 +223,15 @@ class Bundles:
         moved = jax.ops.segment_sum(sign[:, None] * target.x[state.order], block, n_blocks)
         return moved.reshape(-1, BLOCKS, target.x.shape[1])
 
-    def _blocks(self, key, target, state, net, moved):
+    @staticmethod
+    def _blocks(uniforms, target, state, net, moved):
         """Which blocks (pairs, BLOCKS) are accepted, one after the other within each pair."""
-        uniforms = jax.random.uniform(key, net.shape, target.x.dtype)
 
         def step(carry, inputs):
             net, total, uniform = inputs
-            log_ratio, after = block_outcome(target, state, *carry, net[:, None] * jnp.asarray(self.composition), total)
+            log_ratio, after = block_outcome(
+                target, state, *carry, net[:, None] * jnp.asarray(target.composition), total
+            )
             accepted = jnp.log(uniform) < log_ratio
             return chosen(accepted, state.pairs, after, carry), accepted
 
@@ -271,34 +271,42 @@ def change_of_normalizers(target: Target, state, old: ClusterMeans, new: Cluster
     return jnp.where(new.count > 0, change, 0.0)[state.pairs]
 
 
-def bundles_of(key, target: Target, state: PairedLabelling, composition):
-    """(the bundle of every place, how many there may be): the last number means none.
+def bundles_of(target: Target, segment, first, uniforms):
+    """The bundle of the one at every place; `target.n_bundles` means none.
 
-    Within a pair of clusters, the t-th bundle holds the t-th few of each group, from a place drawn at random.
+    Within a pair of clusters, the t-th bundle holds the t-th few of each group, counted from a place drawn at random.
     """
-    n_groups, n_pairs = target.n_groups, len(state.pairs)
-    wanted = jnp.asarray(composition, jnp.int32)
-    size = jnp.diff(state.first).reshape(n_pairs, n_groups)
+    n_groups = target.n_groups
+    wanted = jnp.asarray(target.composition, jnp.int32)
+    size = jnp.diff(first).reshape(-1, n_groups)
     room = jnp.where(wanted > 0, size // jnp.maximum(wanted, 1), target.n_obs).min(1)
     if target.n_clusters % 2:
         room = room.at[-1].set(0)
     spare = size - room[:, None] * wanted
-    offset = jnp.floor(jax.random.uniform(key, spare.shape) * (spare + 1)).astype(jnp.int32)
-    offset = jnp.minimum(offset, spare)
+    offset = jnp.minimum((uniforms.reshape(spare.shape) * (spare + 1)).astype(jnp.int32), spare)
     before = jnp.cumsum(room) - room
-    n_bundles = target.n_obs // sum(composition)
-    pair, group = state.segment // n_groups, state.segment % n_groups
-    rank = jnp.arange(target.n_obs) - state.first[state.segment] - offset[pair, group]
+    pair, group = segment // n_groups, segment % n_groups
+    rank = jnp.arange(target.n_obs) - first[segment] - offset[pair, group]
     index = rank // jnp.maximum(wanted, 1)[group]
     inside = (rank >= 0) & (index < room[pair]) & (wanted[group] > 0)
-    return jnp.where(inside, before[pair] + index, n_bundles), n_bundles
+    return jnp.where(inside, before[pair] + index, target.n_bundles)
 
 
-def bundle_changes(state: PairedLabelling, bundle, n_bundles, size):
+def over_bundles(reduce, target: Target, state: PairedLabelling, values):
+    """Sums, or another reduction, over the members of every bundle."""
+    return reduce(values, state.bundle, target.n_bundles + 1)[:-1]
+
+
+def pairs_of_bundles(target: Target, state: PairedLabelling):
+    """The pair of clusters of every bundle; below zero where there is no such bundle."""
+    return over_bundles(jax.ops.segment_max, target, state, state.segment // target.n_groups)
+
+
+def bundle_changes(target: Target, state: PairedLabelling):
     """(what flipping each bundle would add to the energy, whether its members share a cluster, whether that is b)."""
-    total = jax.ops.segment_sum(state.margin, bundle, n_bundles + 1)[:-1]
-    members_in_b = jax.ops.segment_sum(state.side.astype(jnp.int32), bundle, n_bundles + 1)[:-1]
-    present = jax.ops.segment_sum(jnp.ones_like(bundle), bundle, n_bundles + 1)[:-1]
+    values = jnp.stack([state.margin, state.side.astype(state.margin.dtype), jnp.ones_like(state.margin)], 1)
+    total, members_in_b, present = over_bundles(jax.ops.segment_sum, target, state, values).T
+    size = sum(target.composition)
     in_b = members_in_b == size
     shared = (present == size) & (in_b | (members_in_b == 0))
     return jnp.where(in_b, -total, total), shared, in_b
@@ -317,20 +325,26 @@ def counts_of(state: PairedLabelling):
 
 @dataclass(frozen=True)
 class PairedSingles:
-    """`times` people of each pair of clusters in turn, anywhere in it, drawn from their law given m and all the others."""
+    """`times` people of each pair of clusters in turn, drawn from their law given m and all the others.
+
+    Who is asked is uniform among those near the margin at which the clusters meet (`border`), which, like the order, is the
+    same for all labellings that differ within the pairs.
+    """
 
     times: int
 
     statistics = {"single_rate": Statistic("figure")}  # noqa: RUF012
 
     def __call__(self, key, target: Target, state: PairedLabelling):
-        n_pairs, n_groups = len(state.pairs), target.n_groups
-        key_place, key_flip = jax.random.split(key)
-        first = state.first[::n_groups]
-        size = jnp.diff(first)
-        drawn = jax.random.uniform(key_place, (self.times, n_pairs)) * size
-        places = first[:-1] + jnp.minimum(drawn.astype(jnp.int32), size - 1)
-        uniforms = jax.random.uniform(key_flip, (self.times, n_pairs), target.x.dtype)
+        n_pairs = len(state.pairs)
+        low, size = (part.reshape(n_pairs, -1) for part in border(target, state))
+        before = jnp.cumsum(size, 1) - size
+        drawn, uniforms = jax.random.uniform(key, (2, self.times, n_pairs), target.x.dtype)
+        drawn *= size.sum(1)
+        rank = jnp.minimum(drawn.astype(jnp.int32), size.sum(1) - 1)
+        group = (rank[..., None] >= before).sum(-1) - 1
+        own = jnp.arange(n_pairs)
+        places = low[own, group] + rank - before[own, group]
 
         def step(carry, inputs):
             side, known = carry
@@ -342,6 +356,26 @@ class PairedSingles:
         start = state.side, (state.counts, means_of(target, state))
         (side, (counts, _)), flipped = jax.lax.scan(step, start, (places, uniforms))
         return state._replace(side=side, counts=counts), {"single_rate": flipped.mean(dtype=target.x.dtype)}
+
+
+def border(target: Target, state: PairedLabelling):
+    """Of every segment, the first place near the border of the two clusters, and how many there are.
+
+    Bundles in the groups' ratio pay more for b the later they stand: where that turns from a gain into a loss, the clusters
+    would meet if they could. The margin there is each group's own.
+    """
+    n_groups, n_pairs = target.n_groups, len(state.pairs)
+    change = over_bundles(jax.ops.segment_sum, target, state, state.margin)
+    values = jnp.stack([change < 0, jnp.ones_like(change, bool)], 1).astype(jnp.int32)
+    gain, held = jax.ops.segment_sum(values, pairs_of_bundles(target, state), n_pairs).T  # those of no pair are dropped
+    share = jnp.repeat(gain / jnp.maximum(held, 1), n_groups, total_repeat_length=n_pairs * n_groups)
+    first, size = state.first[:-1], jnp.diff(state.first)
+    middle = first + jnp.clip((share * size).astype(jnp.int32), 0, jnp.maximum(size - 1, 0))
+    margin = state.margin[jnp.minimum(middle, target.n_obs - 1)]
+    apart = state.margin - margin[state.segment]
+    where = jnp.stack([apart < -BORDER, jnp.abs(apart) <= BORDER], 1).astype(jnp.int32)
+    below, near = jax.ops.segment_sum(where, state.segment, n_pairs * n_groups).T
+    return first + below, near
 
 
 def flip_logit(target: Target, state: PairedLabelling, side, counts, means, place):

@@ -70,6 +70,7 @@ class FairletTarget(Target):
         ------
         ValueError: more clusters than fairlets; a sampled or derived inverse temperature for a loss without a degree.
         """
+        _refuse_min_balance(table, settings)
         groups, composition = _groups_to_balance(table, settings)
         held = capacities(groups.sizes, composition, groups.names)
         remedy = _fewer_clusters(groups, held, composition)
@@ -304,3 +305,13 @@ def _fewer_clusters(groups, held: Capacities, composition):
     n_fairlets, n_obs = len(held.lower), len(groups.code)
     ruled = rule_of_small_groups(groups.sizes, groups.names) if isinstance(composition, str) else ""
     return f"There are {n_fairlets} fairlets (n_samples = {n_obs}): ask for fewer clusters or smaller fairlets. {ruled}".strip()
+
+
+def _refuse_min_balance(table: Table, settings: Settings):
+    """Fairlets hold whole crossings of all attributes, and their composition is what balance they have."""
+    remedy = "Pass target='labels', or leave it out."
+    if not (isinstance(settings.min_balance, str) and settings.min_balance == "exact"):
+        rule = "be left out for targets over fairlets, whose composition decides"
+        raise ValueError(message("min_balance", rule, repr(settings.min_balance), remedy))
+    if table.groups.attributes:
+        raise ValueError(message("crossed", "be true for targets over fairlets", "False", remedy))

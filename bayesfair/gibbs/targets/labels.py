@@ -22,6 +22,7 @@ from bayesfair.gibbs.moves.balanced_in_turn import BundlesOfPeople, Counted, Exc
 from bayesfair.gibbs.moves.blocked import GivenCenters
 from bayesfair.gibbs.moves.inverse_dispersion import DrawInverseDispersion
 from bayesfair.gibbs.moves.pairs_of_clusters import Bundles, InPairs, MarginSwaps, PairedSingles
+from bayesfair.gibbs.settling import cooled_labels
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree
 from bayesfair.gibbs.targets.starts import start_dispersion
 from bayesfair.gibbs.temperature import Dispersion, refuse_without_degree
@@ -34,8 +35,9 @@ POOLS = 4  # of bundles, for losses without centres
 IN_TURN = 2_000  # people, and pairs of them, that are visited one by one
 PAIRINGS, MAX_PAIRINGS = 80_000, 8  # rounds of pairs of clusters: about so many people are paired
 MOST_POWERS = 12
-PAIRED_SINGLES = 64
+PAIRED_SINGLES = 2_000  # visits to each pair of clusters, one by one, in a sweep
 EXCURSIONS = 4
+STARTS_PER_CHAIN, MANY = 4, 100_000  # cooled starts; of tables of many people as many as there are chains
 
 
 class LabelLosses(NamedTuple):
@@ -121,16 +123,15 @@ class Labels(Target):
         return self.x.shape[0]
 
     def starts(self, table, settings, num_chains):
-        """Balanced labellings, another one in each chain; lambda at the mean of its law given the best of them."""
-        rng = np.random.default_rng(settings.seed)
-        sizes = table.groups.sizes
-        labels = np.empty((num_chains, self.n_obs), np.int32)
-        for label in labels:
-            wanted = rng.dirichlet(np.full(self.n_clusters, 50.0))[:, None] * sizes
-            counts = nearest_counts(jax.tree.map(np.asarray, self.constraint), sizes, wanted)
-            for group in range(self.n_groups):
-                rows = np.flatnonzero(table.groups.code == group)
-                label[rng.permutation(rows)] = np.repeat(np.arange(self.n_clusters), counts[:, group])
+        """Cooled labellings, the cheapest of several, another one in each chain; lambda at the mean of its law given the
+        best of them."""
+        constraint = jax.tree.map(np.asarray, self.constraint)
+        loss = self.loss if self.loss.augmentation is not None else "kmeans"  # of others, near enough to start from
+        n_starts = num_chains * (STARTS_PER_CHAIN if self.n_obs < MANY else 1)
+        labels, _ = cooled_labels(
+            table.X, table.groups.code, constraint, self.n_clusters, loss, n_starts, settings.seed
+        )
+        labels = labels[:num_chains].astype(np.int32)
         losses = [float(_loss(self, jnp.asarray(label))) for label in labels]
         best = int(np.argmin(losses))
         fixed = settings.inverse_temperature[1] if settings.has_fixed_pair else None
@@ -141,14 +142,22 @@ class Labels(Target):
         update = () if self.prior is None else (DrawInverseDispersion(),)
         if self.n_clusters == 1:
             return update
-        swaps, bundles = min(self.n_obs // 2, IN_TURN), (BundlesOfPeople(),) * (sum(self.composition) > 1)
+        has_bundles = sum(self.composition) > 1
         singles = Singles(min(self.n_obs, IN_TURN))
         if self.loss.augmentation is None:
-            return Counted((singles, SwapsOfPeople(swaps), *bundles, Excursions(EXCURSIONS))), *update
+            bundles = (BundlesOfPeople(),) * has_bundles
+            swaps = SwapsOfPeople(min(self.n_obs // 2, IN_TURN))
+            return Counted((singles, swaps, *bundles, Excursions(EXCURSIONS))), *update
         powers = tuple(range(max(self.n_obs.bit_length() - 2, 1)))[:MOST_POWERS]
         times = int(np.clip(PAIRINGS // self.n_obs, 1, MAX_PAIRINGS))
-        within = MarginSwaps(powers), *(Bundles(self.composition),) * len(bundles), PairedSingles(PAIRED_SINGLES)
+        paired = PairedSingles(-(-min(self.n_obs, PAIRED_SINGLES) // times))
+        within = MarginSwaps(powers), *(Bundles(),) * has_bundles, paired
         return GivenCenters((InPairs(within, times),)), Counted((singles, Excursions(EXCURSIONS))), *update
+
+    @property
+    def n_bundles(self) -> int:
+        """How many bundles there are at most."""
+        return self.n_obs // sum(self.composition)
 
     # States
 

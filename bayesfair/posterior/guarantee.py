@@ -1,0 +1,85 @@
+"""What the method that made a tree promises of every draw, by its settings, and how the draws stand to it."""
+
+import numpy as np
+
+from bayesfair.fairness import Groups, masses_of_attributes, persons_off
+from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, variable
+from bayesfair.posterior.contingency import tables_with
+from bayesfair.posterior.saved import settings_of
+
+__all__ = ["fairlet_capacities", "guarantee", "guaranteed_balance", "masses_of"]
+
+
+def guarantee(tree) -> str | None:
+    """The promise in a sentence or two, with the draw and cluster that come nearest to breaking it; None without groups."""
+    groups = groups_of(tree)
+    if groups is None or len(groups.names) < 2:
+        return None
+    parameters = settings_of(tree).get("parameters", {})
+    if parameters.get("target") == "labels":
+        return _of_labels(tree, groups, parameters.get("min_balance", "exact"))
+    bound = guaranteed_balance(tree)
+    if bound is None:
+        return "That is what the draws had; the method does not guarantee it."
+    if bound == 0:
+        return "The method guarantees none of it: fairlets may go without a group."
+    least = f"{np.floor(bound * 1000 + 1e-9) / 1000:.3g}"  # rounded down, so that it stays a bound
+    return f"By construction none can fall below {least}: every cluster is a union of whole fairlets."
+
+
+def _of_labels(tree, groups: Groups, min_balance) -> str:
+    own = " of each attribute on its own" if groups.attributes else ""
+    if min_balance != "exact":
+        return f"By construction none can fall below {min_balance:.3g}: every cluster is at least so balanced{own}."
+    off, count, name, size = _farthest(masses_of(tree, groups), groups)
+    return (
+        f"By construction every group{own} has its share of every cluster in every draw to within one person, the most that "
+        f"whole people allow; the farthest from it was {off:.2f} of a person ({count:,} of {name} in a cluster of {size:,})."
+    )
+
+
+def _farthest(masses, groups: Groups):
+    """(persons off, members, the group's name, the cluster's size) where a group is farthest from its share."""
+    attributes = groups.attributes or (Groups(np.arange(len(groups.names)), groups.names),)
+    found = []
+    for part, held in zip(attributes, masses_of_attributes(masses, groups)):
+        off = persons_off(held)
+        at = np.unravel_index(off.argmax(), off.shape)
+        found.append((float(off[at]), int(held[at]), part.names[at[-1]], int(held[at[:-1]].sum())))
+    return max(found)
+
+
+def masses_of(tree, groups: Groups):
+    """Members of every group in every cluster of every draw (draws, clusters, groups)."""
+    return tables_with(flat_labels(tree), groups.code, len(groups.names), count_clusters(tree)).transpose(0, 2, 1)
+
+
+def guaranteed_balance(tree):
+    """The balance below which no draw over fairlets can fall by construction, or None where the method has no such bound.
+
+    A cluster is a union of whole fairlets, and a ratio of sums is never below the smallest of the ratios.
+    """
+    held = fairlet_capacities(tree)
+    if held is None:
+        return None
+    smallest = held.lower[:, :, None] / np.maximum(held.upper[:, None, :], 1)
+    return float(smallest[:, ~np.eye(smallest.shape[1], dtype=bool)].min())
+
+
+def fairlet_capacities(tree):
+    """The capacities of the fairlets by the settings of the run; None where it had no balanced fairlets.
+
+    The sampler's own fairlets must be as many: a part of a run's rows promises nothing.
+    """
+    from bayesfair.fairlets import capacities  # loads JAX
+
+    groups = groups_of(tree)
+    members = variable(tree, "sampler_state", "members")
+    composition = settings_of(tree).get("parameters", {}).get("composition", "singletons")
+    if groups is None or members is None or (isinstance(composition, str) and composition == "singletons"):
+        return None
+    try:
+        held = capacities(groups.sizes, composition, groups.names)
+    except (TypeError, ValueError):
+        return None
+    return held if len(held.lower) == members.sizes["fairlet"] else None

@@ -1,0 +1,143 @@
+"""`GibbsFairClustering(target="labels")`: what every draw promises, from the fit to the file and the page."""
+
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesfair as bf
+from bayesfair.fairness import encode_groups, group_masses, groups_for_fit, persons_off
+from bayesfair.posterior import guarantee, masses_of
+
+SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 12, "random_state": 0, "progress_bar": False}
+pytestmark = pytest.mark.filterwarnings("ignore:The chains do not agree", "ignore:Too few draws")
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(89, 3)) + 3 * (np.arange(89) % 3)[:, None], columns=["a", "b", "c"])
+    sensitive = pd.DataFrame({"sex": rng.choice(["F", "M"], 89, p=[0.4, 0.6]), "region": rng.choice(list("nse"), 89)})
+    return X, sensitive
+
+
+def fit(people, **settings):
+    X, sensitive = people
+    return bf.GibbsFairClustering(3, target="labels", **{**SHORT, **settings}).fit(X, sensitive_features=sensitive)
+
+
+@pytest.fixture(scope="module")
+def exact(people):
+    return fit(people)
+
+
+@pytest.fixture(scope="module")
+def own(people):
+    """Sex and region, each on its own."""
+    return fit(people, crossed=False)
+
+
+def test_every_draw_is_balanced_to_within_one_person(people, exact):
+    groups = encode_groups(people[1])
+    assert len(groups.names) == 6
+    masses = masses_of(exact.posterior_, groups)
+    assert masses.shape == (24, 3, 6)
+    assert persons_off(masses).max() < 1
+    assert (exact.posterior_["sample_stats"]["balance"].values > 0).all()
+    table = bf.fairness.report(exact.labels_, people[1], people[0])
+    assert (table["off_by"] < 1).all()
+    assert table.attrs["off_by"] == table["off_by"].max()
+
+
+def test_attributes_are_balanced_each_on_its_own(people, own):
+    crossed = encode_groups(people[1])
+    assert persons_off(masses_of(own.posterior_, crossed)).max() >= 1  # which is not promised
+    balances = []
+    for column in ("sex", "region"):
+        masses = masses_of(own.posterior_, encode_groups(people[1][column]))
+        assert persons_off(masses).max() < 1
+        balances.append((masses.min(-1) / masses.max(-1)).min(-1))
+    told = own.posterior_["sample_stats"]["balance"].values.ravel()
+    np.testing.assert_allclose(told, np.minimum(*balances), atol=1e-6)
+    groups = groups_for_fit(people[1], 89, crossed=False)
+    np.testing.assert_allclose(
+        bf.fairness.balance(own.labels_, groups),
+        min(bf.fairness.balance(own.labels_, people[1][column]) for column in ("sex", "region")),
+    )
+
+
+def test_a_least_balance_holds_in_every_draw(people):
+    X, sensitive = people
+    est = bf.GibbsFairClustering(3, target="labels", min_balance=0.5, **SHORT).fit(
+        X, sensitive_features=sensitive["sex"]
+    )
+    assert float(est.posterior_["sample_stats"]["balance"].min()) >= 0.5 - 1e-6
+    assert persons_off(masses_of(est.posterior_, encode_groups(sensitive["sex"]))).max() > 1
+    assert "none can fall below 0.5" in guarantee(est.posterior_)
+
+
+def test_the_promise_is_said_in_summary_and_report(exact, own, tmp_path):
+    told = bf.posterior.summary(exact.posterior_).attrs["guarantee"]
+    assert told.startswith(
+        "By construction every group has its share of every cluster in every draw to within one person"
+    )
+    assert "of a person (" in told
+    assert "every group of each attribute on its own" in guarantee(own.posterior_)
+    page = bf.report(exact.posterior_, tmp_path / "report.html").read_text()
+    assert "to within one person" in page
+    assert "without fairlets" in page
+
+
+@pytest.mark.parametrize("name", ["exact", "own"])
+def test_a_saved_run_goes_on_bit_for_bit(name, people, request, tmp_path):
+    est = request.getfixturevalue(name)
+    est.save(tmp_path / "run.nc")
+    resumed = bf.GibbsFairClustering.load(tmp_path / "run.nc").resume(num_draws=5)
+    longer = fit(people, crossed=name == "exact", num_draws=17)
+    for group, variable in (("posterior", "labels"), ("posterior", "lambda_c"), ("sample_stats", "lp")):
+        np.testing.assert_array_equal(resumed.posterior_[group][variable], longer.posterior_[group][variable])
+    assert guarantee(resumed.posterior_) == guarantee(longer.posterior_)
+
+
+def test_what_cannot_be_balanced_is_refused(people):
+    X, sensitive = people
+    sex = sensitive["sex"]
+    for settings, match in (
+        ({"min_balance": 0.99}, "data's own Balance"),
+        ({"min_balance": "fair"}, "min_balance"),
+        ({"composition": (2, 3)}, "composition"),
+        ({"target": "joint", "min_balance": 0.3}, "min_balance"),
+        ({"target": "joint", "crossed": False}, "crossed"),
+    ):
+        est = bf.GibbsFairClustering(3, **{"target": "labels", **SHORT, **settings})
+        with pytest.raises(ValueError, match=match):
+            est.fit(X, sensitive_features=sensitive if "crossed" in settings else sex)
+
+
+REAL = {
+    "adult": ("load_adult", None),
+    "credit": ("load_credit", None),
+    "bank, married or not": ("load_bank_additional", lambda status: np.where(status == "married", "married", "not")),
+    "bank, three groups": ("load_bank_additional", lambda status: status),
+}
+
+
+@pytest.mark.skipif("BAYESFAIR_DATA" not in os.environ, reason="needs the real data: set BAYESFAIR_DATA")
+@pytest.mark.parametrize("name", REAL)
+def test_real_data_are_balanced_to_within_one_person(name):
+    loader, groups = REAL[name]
+    data = getattr(bf.datasets, loader)()
+    rows = np.random.default_rng(0).permutation(len(data.features))[:2_000]
+    sensitive = data.sensitive.iloc[rows]
+    if groups is not None:
+        sensitive = pd.Series(groups(sensitive.squeeze().to_numpy()))
+        rows, sensitive = rows[sensitive != "unknown"], sensitive[sensitive != "unknown"]
+    X = data.features.iloc[rows].to_numpy(float)
+    settings = {**SHORT, "num_chains": 1, "num_warmup": 2}
+    est = bf.GibbsFairClustering(10, target="labels", **settings).fit(
+        (X - X.mean(0)) / X.std(0), sensitive_features=sensitive
+    )
+    masses = masses_of(est.posterior_, encode_groups(sensitive))
+    assert persons_off(masses).max() < 1
+    assert persons_off(group_masses(est.labels_, sensitive)).max() < 1

@@ -1,0 +1,89 @@
+"""Tiny posteriors on balanced labellings, enumerated."""
+
+from itertools import product
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from exact import QUICKLY, divergence, is_norm, normalise
+
+from bayesfair.fairness import Groups, balance_constraint, groups_for_fit
+from bayesfair.gibbs import resolve_loss
+from bayesfair.gibbs.labellings import Labelling
+from bayesfair.gibbs.targets.labels import Labels
+
+LAMBDA = 1.3
+
+
+def of_sizes(*sizes):
+    return Groups(np.repeat(np.arange(len(sizes)), sizes), tuple(f"g{j}" for j in range(len(sizes))))
+
+
+ATTRIBUTES = groups_for_fit([["F", "n"], ["F", "s"], ["F", "s"], ["M", "n"], ["M", "s"], ["M", "n"]], 6, crossed=False)
+CASES = {  # groups, min_balance, clusters
+    "1:1": (of_sizes(3, 3), "exact", 2),
+    "1:1, three clusters": (of_sizes(3, 3), "exact", 3),
+    "2:3": (of_sizes(2, 3), "exact", 2),
+    "sizes that do not divide": (of_sizes(2, 5), "exact", 2),
+    "three groups": (of_sizes(2, 2, 3), "exact", 2),
+    "a group of one": (of_sizes(1, 5), "exact", 3),
+    "at least a third": (of_sizes(3, 4), 1 / 3, 2),
+    "equal shares": (of_sizes(3, 3), 1.0, 2),
+    "attributes": (ATTRIBUTES, "exact", 2),
+    "attributes, at least 0.4": (ATTRIBUTES, 0.4, 2),
+    "one group": (of_sizes(5), "exact", 2),
+}
+LOSSES = [("1:1", "kl"), ("2:3", "binary"), ("2:3", "itakura-saito"), ("sizes that do not divide", "manhattan")]
+EVERY = [(case, "kmeans") for case in CASES] + LOSSES
+
+
+class Tiny(NamedTuple):
+    """A target with all of its labellings."""
+
+    target: Labels
+    X: np.ndarray
+    labels: np.ndarray  # (states, obs)
+    index: dict
+
+    def state(self, label):
+        return Labelling(label, jnp.asarray(LAMBDA, self.target.x.dtype))
+
+
+def tiny(case, loss="kmeans", *, prior=None, dtype=np.float64):
+    groups, min_balance, n_clusters = CASES[case]
+    n_obs = len(groups.code)
+    rng = np.random.default_rng(len(case))
+    X = rng.uniform(0.05, 0.95, (n_obs, 2)) * (1 if loss == "binary" else 2)
+    constraint = balance_constraint(groups, min_balance)
+    target = Labels.of(X, groups, constraint, resolve_loss(loss, 3.0), n_clusters, rng=rng, prior=prior, dtype=dtype)
+    every = np.array(list(product(range(n_clusters), repeat=n_obs)), np.int32)
+    member = np.eye(n_clusters, dtype=int)[every]  # (labellings, obs, clusters)
+    counts = np.stack([member[:, groups.code == g].sum(1) for g in range(len(groups.names))], -1)
+    labels = every[constraint.satisfied(counts).all(-1)]
+    return Tiny(target, X, labels, {tuple(row): s for s, row in enumerate(labels.tolist())})
+
+
+def naive_loss(t: Tiny, loss, label):
+    total = 0.0
+    for k in set(label.tolist()):
+        rows = t.X[label == k]
+        if is_norm(loss):
+            total += sum(divergence(loss, x, y) for x in rows for y in rows) / (2 * len(rows))
+        else:
+            total += sum(divergence(loss, x, rows.mean(0)) for x in rows)
+    return total
+
+
+def losses(t: Tiny, loss):
+    return np.array([naive_loss(t, loss, label) for label in t.labels])
+
+
+def law(t: Tiny, loss):
+    return normalise(-LAMBDA * losses(t, loss))
+
+
+def all_states(t: Tiny, function):
+    """`function(labelling)` of every state, stacked, in one compiled call."""
+    compiled = jax.jit(jax.vmap(lambda label: function(t.state(label))), compiler_options=QUICKLY)
+    return jax.tree.map(np.asarray, compiled(jnp.asarray(t.labels)))

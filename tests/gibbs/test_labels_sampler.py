@@ -1,0 +1,115 @@
+"""`target="labels"` as a run: draws against enumeration, starts, and what is refused or told."""
+
+from collections import Counter
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from exact import NOISE, distance_to, normalise
+from exact_labels import LAMBDA, Labelling, law, losses, of_sizes, tiny
+
+from bayesfair.gibbs import Dispersion, Settings, make_problem, resolve_loss, start_run
+from bayesfair.gibbs.run import Run, chain_keys, draw
+from bayesfair.gibbs.targets.labels import bundle_composition
+
+
+def start(t, num_chains=2):
+    label = jnp.asarray(t.labels[[0, -1][:num_chains]])
+    states = Labelling(label, jnp.full(num_chains, LAMBDA, t.target.x.dtype))
+    return Run(chain_keys(0, num_chains), 0, states, t.target.moves(Settings(t.target.n_clusters, t.target.loss)))
+
+
+def law_of(t, pi):
+    return Counter({tuple(label): probability for label, probability in zip(t.labels.tolist(), pi)})
+
+
+@pytest.mark.parametrize(
+    ("case", "loss"),
+    [
+        ("1:1", "kmeans"),
+        ("sizes that do not divide", "kmeans"),
+        ("three groups", "kmeans"),
+        ("at least a third", "kmeans"),
+        ("equal shares", "kmeans"),
+        ("attributes", "kmeans"),
+        ("1:1", "kl"),
+        ("2:3", "manhattan"),
+        ("attributes, at least 0.4", "manhattan"),
+    ],
+)
+def test_draws_agree_with_enumeration(case, loss):
+    t = tiny(case, loss, dtype=np.float32)
+    _, draws = draw(start(t), t.target, 20_000)
+    assert distance_to(law_of(t, law(t, loss)), draws) < NOISE
+
+
+def test_sampled_dispersion_agrees_with_enumeration():
+    """p(z) with lambda integrated out of lambda^(N d / 2 - 1) exp(-lambda L): L^(-N d / 2)."""
+    t = tiny("2:3", prior=Dispersion(), dtype=np.float32)
+    _, draws = draw(start(t), t.target, 20_000)
+    pi = normalise(-t.target.degrees * np.log(losses(t, "kmeans")))
+    assert distance_to(law_of(t, pi), draws) < NOISE
+    assert distance_to(law_of(t, law(t, "kmeans")), draws) > 2 * NOISE
+
+
+def test_with_one_group_it_is_gibbs_k_means_on_singletons():
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    groups, loss = of_sizes(6), resolve_loss("kmeans")
+    same = {"n_clusters": 2, "loss": loss, "inverse_temperature": (1.0, 0.4)}
+    shares = []
+    for target, choices in (("labels", {}), ("optimal", {"composition": "singletons"})):
+        problem = make_problem(X, groups, target=target, **same, **choices)
+        _, draws = draw(start_run(problem, 2), problem.target, 20_000)
+        apart = draws.labels[..., :, None] != draws.labels[..., None, :]
+        shares.append(apart.mean((0, 1)))
+    np.testing.assert_allclose(
+        shares[0], shares[1], atol=0.03
+    )  # of 40,000 draws each: 0.0035 a standard error, correlated
+
+
+@pytest.mark.parametrize("loss", ["kmeans", "manhattan"])
+def test_starts_are_balanced_and_a_run_stays_so(loss):
+    rng = np.random.default_rng(0)
+    X, groups = rng.normal(size=(61, 2)) + np.repeat([[0, 0], [4, 0]], [30, 31], 0), of_sizes(13, 20, 28)
+    problem = make_problem(X, groups, n_clusters=3, loss=resolve_loss(loss), target="labels")
+    run = start_run(problem, 2)
+    assert len({tuple(row) for row in np.asarray(run.states.label)}) >= 1
+    _, draws = draw(run, problem.target, 50)
+    satisfied = jax.vmap(
+        jax.vmap(lambda label: problem.target.constraint.satisfied(problem.target.counts(label)).all())
+    )
+    assert satisfied(jnp.asarray(draws.labels, jnp.int32)).all()
+    assert len(np.unique(draws.labels.reshape(-1, 61), axis=0)) > 50
+
+
+def test_bundles_are_few_people_near_the_ratio():
+    assert bundle_composition([10, 10]) == (1, 1)
+    assert bundle_composition([10_771, 21_790]) == (1, 2)
+    assert bundle_composition([400, 600]) == (2, 3)
+    assert sum(bundle_composition([6, 2_000])) <= 12
+
+
+def test_what_concerns_fairlets_is_refused():
+    X, groups = np.random.default_rng(0).normal(size=(6, 2)), of_sizes(3, 3)
+    with pytest.raises(ValueError, match="composition"):
+        make_problem(X, groups, n_clusters=2, loss=resolve_loss("kmeans"), target="labels", composition=2)
+    with pytest.raises(ValueError, match="n_clusters"):
+        make_problem(X, groups, n_clusters=7, loss=resolve_loss("kmeans"), target="labels")
+    for target in ("joint", "cut", "optimal"):
+        with pytest.raises(ValueError, match="min_balance"):
+            make_problem(X, groups, n_clusters=2, loss=resolve_loss("kmeans"), target=target, min_balance=0.5)
+
+
+def test_groups_smaller_than_the_number_of_clusters_are_told():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.warns(UserWarning, match=r"fewer members than there are clusters \(3\): g0 \(2\)"):
+        make_problem(X, of_sizes(2, 18), n_clusters=3, loss=resolve_loss("kmeans"), target="labels")
+
+
+def test_states_are_written_and_read():
+    t = tiny("1:1", dtype=np.float32)
+    run = start(t)
+    again = t.target.read({name: jnp.asarray(values) for name, values in t.target.write(run.states).items()})
+    assert isinstance(again, Labelling)
+    assert all((np.asarray(a) == np.asarray(b)).all() for a, b in zip(again, run.states))
