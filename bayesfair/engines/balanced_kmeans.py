@@ -1,4 +1,4 @@
-"""The cheapest k-means whose clusters are balanced, as exactly as whole people allow or to a Balance asked for, without fairlets.
+"""The cheapest k-means whose clusters are balanced, exactly or to a Balance asked for, without fairlets.
 
 Deterministic annealing with the groups' duals, recombination of its starts, exact transport at whole counts, and a descent
 that ends where no person, no two people of one group who change places and no bundle in the groups' ratio is better placed
@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._check import check_number, message, tell
+from bayesfair._check import message, tell
 from bayesfair._units import Scaling, check_float32
-from bayesfair.engines.base import FARTHEST, Engine, check_distinct, nearest_center
+from bayesfair.engines.base import Engine, check_distinct, nearest_center
 from bayesfair.engines.optimize import Outcome
-from bayesfair.fairness import BalanceConstraint, balance_constraint, group_masses, nearest_counts
 from bayesfair.fairlets import resolve_dissimilarity
-from bayesfair.gibbs import CENTROIDS, Centroids, cheapest_labels, resolve_centroids
+from bayesfair.fairness import BalanceConstraint, balance_constraint, group_masses, nearest_counts
+from bayesfair.gibbs import CENTROIDS, Centroids, cheapest_labels
 
 __all__ = ["BalancedKMeans"]
 
@@ -34,24 +34,23 @@ class BalancedKMeans(Engine):
     Parameters
     ----------
     n_clusters: K, all of which are used.
-    min_balance: "exact", |n_gk - pi_g n_k| < 1 for every group g and cluster k, pi_g its share of the data; or a number in (0, the
-        data's own Balance]: the least n_gk / n_hk over clusters and pairs of groups. 1 / data is not needed: a number
-        leaves the *sizes* of groups in a cluster free above it, and costs less.
+    min_balance: "exact", |n_gk - pi_g n_k| < 1 for every group g and cluster k, pi_g its share of the data; or a number
+        in (0, the data's own Balance]: the least n_gk / n_hk over clusters and pairs of groups.
     crossed: whether several sensitive columns are crossed into one group code; False balances every column on its own,
         a weaker wish.
-    loss: "kmeans"; "manhattan", the sum of absolute differences to the clusters' medians; "kl", "itakura-saito" or "binary", the Bregman
-        divergences of `bayesfair.fairlets.resolve_dissimilarity` to the clusters' means.
+    loss: "kmeans"; "manhattan", the sum of absolute differences to the clusters' medians; "kl", "itakura-saito" or
+        "binary", the Bregman divergences of `bayesfair.fairlets.resolve_dissimilarity` to the clusters' means.
     min_group_size, merged_group_name: groups of fewer rows become one group of that name first, see
         `bayesfair.fairness.merge_small_groups`; None merges nothing.
     n_init: starts, which cool together and are then recombined. max_iter: of transports and passes of the descent.
 
     Attributes
     ----------
-    labels_ (N,). cluster_centers_ (K, d): means (medians) of the clusters. inertia_: the loss of labels_. counts_: DataFrame-free
-    int (K, J) array of the members of every group, crossed ones where there are several attributes, in the order of group_names_.
-    objective_trace_: the loss of the labels in whole people, which never rises. n_iter_. converged_: whether the labels are a
-    certified local optimum; for "kmeans" against every single and every swap, exactly; for all losses against bundles of the
-    people cheapest to move.
+    labels_ (N,). cluster_centers_ (K, d): means (medians) of the clusters. inertia_: the loss of labels_. counts_: int
+    (K, J), the members of every group, crossed ones where there are several attributes, in the order of group_names_.
+    objective_trace_: the loss of whole people's labels, which never rises. n_iter_. converged_: whether the labels are a
+    local optimum: for "kmeans" every single and every swap were tried, others but the cheapest pairs; bundles of the
+    people who are cheapest to move; "manhattan" at the medians as they are.
 
     Examples
     --------

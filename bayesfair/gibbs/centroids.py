@@ -1,8 +1,8 @@
 """Clusters with a centre each: sums over rows of a distance to the cluster's centre, for annealing and for descent.
 
 Bregman divergences are affine in the row but for a term of its own, d(x, m) = own(x) + a(m) + <b(m), x>, and their best
-centre is the mean; the loss of a cluster is the sum of own terms less n phi(mean), phi convex, so that what a move changes is exact and
-cheap. Manhattan distances have medians, and no such formula.
+centre is the mean; the loss of a cluster is the sum of own terms less n phi(mean), phi convex, so that what a move
+changes is exact and cheap. Manhattan distances have medians, and no such formula.
 """
 
 from dataclasses import dataclass

@@ -64,7 +64,7 @@ class Moments(NamedTuple):
 @partial(jax.jit, static_argnames="loss")
 def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature) -> Moments:
     """`Moments` at centres (starts, clusters, dim), alpha (starts, groups, clusters) and one inverse temperature."""
-    n_starts, n_clusters, dim = centers.shape
+    n_starts, n_clusters = centers.shape[:2]
 
     def one_block(total, block):
         x, weight, group = block

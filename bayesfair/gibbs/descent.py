@@ -1,8 +1,9 @@
 """Down to a labelling that no small change improves: people alone, two who change places, bundles in the groups' ratio.
 
-A change is a transfer of some people from cluster k to l (and of one back, for two who change places). Its effect on the loss is exact for
-Bregman divergences, centres moving along; for others it is what it costs at the centres as they are. Which transfers are worth
-a look is told by margins d(x, m_l) - d(x, m_k): every single, every two whose margins could sum to a gain, and the bundles of cheapest margins.
+A change is a transfer of some people from one cluster to another (and of one back, for two who change places). Its effect
+on the loss is exact for Bregman divergences, centres moving along; for medians it is told at the centres as they are. Which
+transfers are worth a look is told by margins, the distance to the other centre less that to one's own: every single, every
+two whose margins could sum to a gain, and the bundles of cheapest margins.
 """
 
 from typing import NamedTuple
@@ -25,10 +26,10 @@ REPEATS = 4  # bundles of one kind and pair of clusters that are tried in one pa
 
 
 class Transfers(NamedTuple):
-    """Candidate changes: `out` go from k to l and `back` from l to k (people, -1 where there is none)."""
+    """Candidate changes: `out` leave cluster k and `back` come to it (people, -1 where there is none)."""
 
     k: np.ndarray
-    l: np.ndarray  # noqa: E741
+    to: np.ndarray
     out: np.ndarray  # (changes, most)
     back: np.ndarray  # (changes,)
     gain: np.ndarray
@@ -58,36 +59,36 @@ class Clusters:
     def value(self):
         return self.loss.value(self.X, self.labels, self.n_clusters)
 
-    def allowed(self, k, l, moved):  # noqa: E741
-        """May `moved` (changes, groups) people go from k to l?"""
-        left, joined = self.counts[k] - moved, self.counts[l] + moved
-        enough = (left >= 0).all(-1)
-        ok = self.constraint.satisfied(np.maximum(left, 0)) & self.constraint.satisfied(joined)
-        return ok & enough
+    def allowed(self, k, to, moved):
+        """May `moved` (changes, groups) people go from k to another cluster?"""
+        there = (self.counts[k] >= moved).all(-1) & (k != to)
+        moved = np.where(there[..., None], moved, 0)
+        satisfied = self.constraint.satisfied
+        return there & satisfied(self.counts[k] - moved) & satisfied(self.counts[to] + moved)
 
-    def gains(self, k, l, out, back):  # noqa: E741
+    def gains(self, k, to, out, back):
         """How much less the loss would be, of each transfer."""
         here = out >= 0
         two = back >= 0
         if not self.loss.exact_moves:
             people = np.maximum(out, 0)
-            paid = np.where(here, self.cost[people, l[:, None]] - self.cost[people, k[:, None]], 0.0).sum(1)
-            return -(paid + np.where(two, self.cost[back, k] - self.cost[back, l], 0.0))
+            paid = np.where(here, self.cost[people, to[:, None]] - self.cost[people, k[:, None]], 0.0).sum(1)
+            return -(paid + np.where(two, self.cost[back, k] - self.cost[back, to], 0.0))
         moved = np.where(here[..., None], self.X[np.maximum(out, 0)], 0.0).sum(1)
         moved -= np.where(two[:, None], self.X[np.maximum(back, 0)], 0.0)
         many = here.sum(1) - two
         size = self.counts.sum(1)
-        after = self.held(size[k] - many, self.sums[k] - moved) + self.held(size[l] + many, self.sums[l] + moved)
-        return after - self.held(size[k], self.sums[k]) - self.held(size[l], self.sums[l])
+        after = self.held(size[k] - many, self.sums[k] - moved) + self.held(size[to] + many, self.sums[to] + moved)
+        return after - self.held(size[k], self.sums[k]) - self.held(size[to], self.sums[to])
 
     def held(self, size, total):
         """n phi(mean): what a cluster's loss is less than the own terms of its rows."""
         size = np.maximum(size, 1e-300)
         return size * self.loss.potential(total / size[..., None])
 
-    def apply(self, k, l, out, back):  # noqa: E741
+    def apply(self, k, to, out, back):
         """One transfer."""
-        for people, start, end in ((out[out >= 0], k, l), (back[back >= 0], l, k)):
+        for people, start, end in ((out[out >= 0], k, to), (back[back >= 0], to, k)):
             self.labels[people] = end
             for group in self.code[people]:
                 self.counts[start, group] -= 1
@@ -122,17 +123,17 @@ def improve(clusters: Clusters, found: Transfers, tiny):
     made = 0
     order = np.argsort(-found.gain, kind="stable")
     for at in order[found.gain[order] > tiny]:
-        k, l, out, back = found.k[at], found.l[at], found.out[at], found.back[at : at + 1]  # noqa: E741
+        k, to, out, back = found.k[at], found.to[at], found.out[at], found.back[at : at + 1]
         people = out[out >= 0]
-        if (clusters.labels[people] != k).any() or (back[0] >= 0 and clusters.labels[back[0]] != l):
+        if (clusters.labels[people] != k).any() or (back[0] >= 0 and clusters.labels[back[0]] != to):
             continue
         if back[0] < 0:
             moved = np.bincount(clusters.code[people], minlength=clusters.n_groups)
-            if not clusters.allowed(k, l, moved):
+            if not clusters.allowed(k, to, moved):
                 continue
-        one = np.array([k]), np.array([l]), out[None], back
+        one = np.array([k]), np.array([to]), out[None], back
         if clusters.gains(*one)[0] > tiny:
-            clusters.apply(k, l, out, back)
+            clusters.apply(k, to, out, back)
             made += 1
     return made
 
@@ -183,43 +184,43 @@ def widened(people, width):
     return np.pad(people, ((0, 0), (0, width - people.shape[1])), constant_values=-1)
 
 
-def worth_it(clusters, k, l, out, back=None):  # noqa: E741
+def worth_it(clusters, k, to, out, back=None):
     """Those transfers that gain anything."""
     back = np.full(len(k), -1) if back is None else back
-    gain = clusters.gains(k, l, out, back)
+    gain = clusters.gains(k, to, out, back)
     good = gain > 0
-    return Transfers(k[good], l[good], out[good], back[good], gain[good])
+    return Transfers(k[good], to[good], out[good], back[good], gain[good])
 
 
 def pairs_allowed(clusters, kinds):
-    """May a bundle of each kind go from k to l? (clusters, clusters, kinds)"""
-    k, l = np.indices((clusters.n_clusters,) * 2)  # noqa: E741
-    return clusters.allowed(k[:, :, None], l[:, :, None], kinds) & (k != l)[:, :, None]
+    """May a bundle of each kind go from one cluster to another? (clusters, clusters, kinds)"""
+    k, to = np.indices((clusters.n_clusters,) * 2)
+    return clusters.allowed(k[:, :, None], to[:, :, None], kinds)
 
 
 def singles(clusters: Clusters, members):
     """Every person who may go alone."""
     allowed = pairs_allowed(clusters, np.eye(clusters.n_groups, dtype=int))
-    held = [(k, l, members[k, group]) for k, l, group in np.argwhere(allowed)]
+    held = [(k, to, members[k, group]) for k, to, group in np.argwhere(allowed)]
     if not held:
         return None
-    k, l = (np.concatenate([np.full(len(one[2]), one[at]) for one in held]) for at in (0, 1))  # noqa: E741
-    return worth_it(clusters, k, l, np.concatenate([one[2] for one in held])[:, None])
+    k, to = (np.concatenate([np.full(len(one[2]), one[at]) for one in held]) for at in (0, 1))
+    return worth_it(clusters, k, to, np.concatenate([one[2] for one in held])[:, None])
 
 
 def swaps(clusters: Clusters, members, margins, most):
     """Two of one group who change places, where their margins and what the centres give way may sum to a gain."""
     found, size = [], clusters.counts.sum(1)
-    for k, l in np.argwhere(np.triu(np.ones((clusters.n_clusters,) * 2, bool), 1)):  # noqa: E741
-        room = clusters.reach * (1 / size[k] + 1 / size[l])
+    for k, to in np.argwhere(np.triu(np.ones((clusters.n_clusters,) * 2, bool), 1)):
+        room = clusters.reach * (1 / size[k] + 1 / size[to])
         for group in range(clusters.n_groups):
-            there, back = margins[k, group][:, l], margins[l, group][:, k]
+            there, back = margins[k, group][:, to], margins[to, group][:, k]
             if len(there) == 0 or len(back) == 0 or there.min() + back.min() > room:
                 continue
             i, j = below(there, room - back.min(), most), below(back, room - there.min(), most)
             first, second = np.nonzero(there[i][:, None] + back[j] <= room)
-            rows, others = members[k, group][i[first]], members[l, group][j[second]]
-            found.append(worth_it(clusters, np.full(len(rows), k), np.full(len(rows), l), rows[:, None], others))
+            rows, others = members[k, group][i[first]], members[to, group][j[second]]
+            found.append(worth_it(clusters, np.full(len(rows), k), np.full(len(rows), to), rows[:, None], others))
     return Transfers(*(np.concatenate(each) for each in zip(*found))) if found else None
 
 
@@ -230,7 +231,7 @@ def below(values, limit, most):
 
 
 def cheapest(clusters: Clusters, members, margins):
-    """People of every group with the least margins, in order (clusters from, clusters to, groups, BUNDLES * REPEATS); -1: none."""
+    """People of every group with the least margins, in order (from, to, groups, BUNDLES * REPEATS); -1 for none."""
     width = BUNDLES * REPEATS
     order = np.full((clusters.n_clusters, clusters.n_clusters, clusters.n_groups, width), -1)
     for (k, group), margin in margins.items():
@@ -247,14 +248,14 @@ def together(clusters: Clusters, order, kinds):
     found = []
     allowed = pairs_allowed(clusters, kinds) if len(kinds) else np.zeros((1, 1, 0), bool)
     for at, kind in enumerate(kinds):
-        k, l = np.nonzero(allowed[:, :, at])  # noqa: E741
+        k, to = np.nonzero(allowed[:, :, at])
         group = np.repeat(np.arange(len(kind)), kind)
         place = np.concatenate([np.arange(many) for many in kind])
         for repeat in range(REPEATS):
             where = place + repeat * kind[group]
             if where.max() >= order.shape[3] or len(k) == 0:
                 break
-            people = order[k[:, None], l[:, None], group, where]
+            people = order[k[:, None], to[:, None], group, where]
             there = (people >= 0).all(1)
-            found.append(worth_it(clusters, k[there], l[there], people[there]))
+            found.append(worth_it(clusters, k[there], to[there], people[there]))
     return found

@@ -14,6 +14,9 @@ from bayesfair.gibbs.transport_to_clusters import assign
 __all__ = ["Cheapest", "Settled", "cheapest_labels", "cooled_labels", "settle"]
 
 ROUNDS = 50
+FINALISTS = 3  # starts that are brought to a local optimum; all of them and others where rows are few
+FEW_ROWS = 50
+RANDOM = 4  # times as many starts at random as cooled ones, where rows are few
 GENERATIONS = 5  # in which the cooled starts are recombined
 
 
@@ -51,21 +54,35 @@ class Cheapest(NamedTuple):
     optimal: bool
 
 
-def cheapest_labels(X, code, constraint, n_clusters, loss, n_starts, seed, *, max_iter, finalists=3) -> Cheapest:
-    """The cheapest balanced labels found: starts cooled and recombined, the best `finalists` brought to a local optimum.
+def cheapest_labels(X, code, constraint, n_clusters, loss, n_starts, seed, *, max_iter) -> Cheapest:
+    """The cheapest balanced labels found: starts cooled and recombined, the best of them brought to a local optimum.
 
     Arguments as of `cooled_labels`. max_iter: rounds of transport, and passes of the descent, of every finalist.
     """
     loss, rng = resolve_centroids(loss), np.random.default_rng(seed)
     X = centered(X, loss)
     cooled = search(X, code, constraint, loss, n_clusters, n_starts, GENERATIONS, rng)
-    ends = []
-    for at in range(min(finalists, n_starts)):
-        settled = settle(X, code, constraint, loss, cooled.run(at), max_iter)
-        left = max_iter - len(settled.trace)
-        labels, trace, optimal = descend(X, code, settled.labels, constraint, loss, n_clusters, left)
-        ends.append(Cheapest(labels, np.concatenate([settled.trace, trace[1:]]), optimal))
+    starts = [cooled.run(at) for at in range(min(FINALISTS, n_starts))]
+    if len(X) <= FEW_ROWS:
+        starts = [cooled.run(at) for at in range(n_starts)]
+        starts += [random_start(X, code, n_clusters, rng) for _ in range(RANDOM * n_starts)]
+    ends = [descent(X, code, constraint, loss, start, max_iter) for start in starts]
     return min(ends, key=lambda end: end.trace[-1])
+
+
+def descent(X, code, constraint, loss: Centroids, start: Cooled, max_iter) -> Cheapest:
+    """The local optimum that a start leads to."""
+    settled = settle(X, code, constraint, loss, start, max_iter)
+    left = max_iter - len(settled.trace)
+    labels, trace, optimal = descend(X, code, settled.labels, constraint, loss, len(start.centers), left)
+    return Cheapest(labels, np.concatenate([settled.trace, trace[1:]]), optimal)
+
+
+def random_start(X, code, n_clusters, rng) -> Cooled:
+    """Rows as centres and sizes of clusters at random: of few rows annealing averages too much, and descents cost little."""
+    sizes = np.bincount(code)
+    counts = rng.dirichlet(np.full(n_clusters, 2.0))[:, None] * sizes
+    return Cooled(X[rng.choice(len(X), n_clusters, replace=False)], np.zeros((len(sizes), n_clusters)), counts, np.inf)
 
 
 def centered(X, loss: Centroids):

@@ -1,9 +1,12 @@
 """The cheapest assignment of rows to K clusters with given counts: a transport problem with K duals.
 
-From the assignment that prices (duals) suggest, surplus rows leave along shortest paths in the graph of the clusters, whose arc
-k -> l costs what the cheapest row of k pays for going to l (successive shortest paths, Ahuja, Magnanti and Orlin 1993, ch. 9): the
-assignment is optimal for its own counts before and after every path, so that the last one is optimal for the counts asked for.
+From the assignment that prices (duals) suggest, surplus rows leave along shortest paths in the graph of
+the clusters, whose arc k -> l costs what the cheapest row of k pays for going to l (successive shortest paths; Ahuja,
+Magnanti and Orlin 1993, ch. 9): the assignment is optimal for its own counts before and after every path, so that the last
+one is optimal for the counts asked for.
 """
+
+from itertools import pairwise
 
 import numpy as np
 
@@ -66,11 +69,10 @@ class Margins:
         path = [start]
         while path[-1] != end:
             path.append(successor[path[-1], end])
-        moving = [self.first[k, l] for k, l in zip(path, path[1:])]
-        for row, k, l in zip(moving, path, path[1:]):
-            self.labels[row] = l
-            self.rows[k] = self.rows[k][self.rows[k] != row]
-            self.rows[l] = np.append(self.rows[l], row)
+        for row, here, there in [(self.first[arc], *arc) for arc in pairwise(path)]:
+            self.labels[row] = there
+            self.rows[here] = self.rows[here][self.rows[here] != row]
+            self.rows[there] = np.append(self.rows[there], row)
         for k in path:
             self._look(k)
 

@@ -1,4 +1,4 @@
-"""Every engine on every kind of table: what all five promise."""
+"""Every engine on every kind of table: what all promise."""
 
 import numpy as np
 import pandas
@@ -19,6 +19,7 @@ ENGINES = [
     bf.BigLearnMixture(2, max_iter=40, random_state=0),
     bf.TiltedKMeans(2, random_state=0, n_init=2),
     bf.FairletKMeans(2, random_state=0),
+    bf.BalancedKMeans(2, n_init=4, random_state=0),
 ]
 TABLES = {
     "well specified": bf.datasets.make_well_specified,
