@@ -1,8 +1,8 @@
-"""What NumPy and JAX arrays need in common."""
+"""Arrays, of NumPy and JAX alike: what several rooms do with them."""
 
 import numpy as np
 
-__all__ = ["inner_sum", "namespace", "stack", "unstack"]
+__all__ = ["inner_sum", "namespace", "stack", "unstack", "within_cluster_ss"]
 
 WRITTEN_OUT = 32  # longest axis that `inner_sum` writes out; beyond it compilation takes longer and the gain shrinks
 
@@ -26,16 +26,21 @@ def inner_sum(terms, axis=-1):
 
 
 def stack(trees):
-    """Trees of arrays (states of single runs, chains, replicas) as one whose arrays have a leading axis."""
+    """Trees of arrays (states of single runs, chains, replicas) as one whose arrays have a leading axis, on the host:
+    nothing is compiled for it."""
     import jax
-    import jax.numpy as jnp
 
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *jax.device_get(trees))
 
 
 def unstack(tree):
     """The list of trees that `stack` made one of."""
     import jax
 
-    leaves, structure = jax.tree.flatten(tree)
+    leaves, structure = jax.tree.flatten(jax.device_get(tree))
     return [structure.unflatten(parts) for parts in zip(*leaves, strict=True)]
+
+
+def within_cluster_ss(X, labels):
+    """Sum of squared distances of rows X (obs, dim) to the means of their clusters."""
+    return float(sum(((X[labels == k] - X[labels == k].mean(0)) ** 2).sum() for k in np.unique(labels)))

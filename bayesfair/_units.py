@@ -1,11 +1,10 @@
 """Rows in units near their spread, so that the size of the numbers decides nothing; refusals where float numbers end."""
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._check import message, place
+from bayesfair._check import message, place, tell
 
 __all__ = [
     "Scaling",
@@ -100,7 +99,7 @@ def check_costs(spread, *, names=None, degree=2, terms=1, argument="X"):
         what = (
             f"`{argument}` spreads by no more than {largest}: costs in its units are too small for a float64 and read 0"
         )
-        warnings.warn(f"{what}. Labels do not suffer. Remedy: divide every column by that.", RuntimeWarning, 4)
+        tell(f"{what}. Labels do not suffer. Remedy: divide every column by that.", RuntimeWarning)
 
 
 def check_float32(X, *, names=None, argument="X"):

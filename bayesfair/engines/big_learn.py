@@ -331,9 +331,9 @@ def starts_of(problem: SeenRows, parameters: Gaussians, missing: bool) -> Expect
 def start_states(seed, n_init, n_components, problem: SeenRows, X) -> Wanderer:
     """The paper's random starts, mu ~ N(0, I) and Sigma = I, in the units of X."""
     dim = problem.x.shape[1]
-    keys = jax.random.split(jax.random.PRNGKey(seed), 2 * n_init)
-    middle = jnp.asarray(np.nanmean(X, 0), jnp.float32)
-    mean = jax.vmap(lambda key: jax.random.normal(key, (n_components, dim)) - middle)(keys[:n_init])
-    weight = jnp.full((n_init, n_components), 1 / n_components)
-    covariance = jnp.broadcast_to(jnp.eye(dim), (n_init, n_components, dim, dim))
-    return Wanderer(Gaussians(weight, mean, covariance), keys[n_init:], jnp.full(n_init, jnp.inf))
+    keys = np.asarray(jax.random.split(jax.random.PRNGKey(seed), 2 * n_init))
+    mean = np.stack([jax.random.normal(key, (n_components, dim)) for key in keys[:n_init]])
+    mean -= np.nanmean(X, 0).astype(np.float32)
+    weight = np.full((n_init, n_components), 1 / n_components, np.float32)
+    covariance = np.tile(np.eye(dim, dtype=np.float32), (n_init, n_components, 1, 1))
+    return Wanderer(Gaussians(weight, mean, covariance), keys[n_init:], np.full(n_init, np.inf, np.float32))

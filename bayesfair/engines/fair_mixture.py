@@ -3,7 +3,6 @@
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
@@ -204,7 +203,7 @@ class FairMixture(MixtureEngine):
         fair = _fair_rows(table, data.groups, stratified(rows, data.groups.code, EXPLORE_ROWS))
         part, problem = fair.table, LearningRows(fair.table, fair)
         ascent = Ascent(self._family, self.solver)
-        points = np.hstack([np.asarray(part.x), np.asarray(part.levels)]).astype(np.float64)
+        points = np.hstack([part.x, part.levels]).astype(np.float64)
         starts = self._centers(points, data.seed)
         parameters = [self._parameters_at(part, points, centers) for centers in starts]
         hot = range(self._first_hot(rules[0], data.groups), self.n_init)
@@ -233,16 +232,12 @@ class FairMixture(MixtureEngine):
         """The M-step of hard assignments to the nearest centre."""
         from scipy.spatial.distance import cdist
 
-        hard = jax.nn.one_hot(cdist(points, centers).argmin(1), self.n_components, axis=0)
-        dim, n_levels = table.x.shape[1], table.levels.shape[1]
-        shape = {"isotropic": (), "diag": (self.n_components, dim), "full": (self.n_components, dim, dim)}
-        blank = Components(
-            jnp.zeros(self.n_components),
-            jnp.zeros((self.n_components, dim)),
-            jnp.zeros(shape[self.covariance_type]),
-            jnp.zeros((self.n_components, n_levels)),
-        )
-        return self._family.m_step(blank, table, hard)
+        hard = _indicators(cdist(points, centers).argmin(1), self.n_components)
+        k, dim = self.n_components, table.x.shape[1]
+        spread = {"isotropic": (), "diag": (k, dim), "full": (k, dim, dim)}[self.covariance_type]
+        shapes = (k,), (k, dim), spread, (k, table.levels.shape[1])
+        blank = Components(*(np.zeros(shape, np.float32) for shape in shapes))
+        return m_step_of(self._family, blank, table, hard)
 
     def _states(self, parameters, rule, seed):
         return stack([start_state(one, rule, RATE, seed) for one in parameters])
@@ -251,10 +246,11 @@ class FairMixture(MixtureEngine):
         """Are soft and hard clusters within max_gap and alive; and are the hard ones within their `bounds_by_size`?"""
         if not np.isfinite(rule.allowed):
             return True, True
-        log_joint, allowed = log_joint_of(self._family, parameters, rows.table), rule.allowed / self.gap_margin
-        hard = jax.nn.one_hot(log_joint.argmax(0), self.n_components, axis=0)
+        allowed = rule.allowed / self.gap_margin
+        log_joint = np.asarray(log_joint_of(self._family, parameters, rows.table))
+        hard = _indicators(log_joint.argmax(0), self.n_components)
         share, gaps = hard.mean(1), cluster_gaps(hard, rows.member, corner=0)
-        worst = max(gaps.max(), cluster_gaps(jax.nn.softmax(log_joint, 0), rows.member, corner=0).max())
+        worst = max(gaps.max(), cluster_gaps(softmax(log_joint, 0), rows.member, corner=0).max())
         even = (gaps <= bounds_by_size(allowed, share)).all()
         return bool(worst <= allowed and share.min() >= rule.floor / 2), bool(even)
 
@@ -280,7 +276,7 @@ class FairMixture(MixtureEngine):
 
     def _in_units_of_table(self, log_joint):
         """Log densities (K, N) of scaled rows as those of the rows, (N, K)."""
-        return np.asarray(log_joint.T, np.float64) - np.log(self._encoder.scale).sum()
+        return np.asarray(log_joint).T.astype(np.float64) - np.log(self._encoder.scale).sum()
 
     def _describe(self, parameters: Components):
         """Parameters in the units of X, in scikit-learn's shapes."""
@@ -289,7 +285,7 @@ class FairMixture(MixtureEngine):
         self.means_ = np.asarray(parameters.mean, np.float64) * scale + self._encoder.middle
         self.level_probabilities_ = np.exp(np.asarray(self._family.log_levels(parameters.logits)))
         if self.covariance_type == "full":
-            factor = np.asarray(unpack_factor(parameters.spread)[0], np.float64)
+            factor = np.asarray(jax.jit(unpack_factor)(parameters.spread)[0], np.float64)
             self.covariances_ = np.linalg.inv(factor @ factor.swapaxes(1, 2)) * np.outer(scale, scale)
         else:
             self.covariances_ = np.exp(spread) * (scale**2 if self.covariance_type == "diag" else scale[:1].sum() ** 2)
@@ -306,6 +302,16 @@ class FairMixture(MixtureEngine):
 @partial(jax.jit, static_argnames="family")
 def log_joint_of(family: Family, parameters: Components, table: Table):
     return family.log_joint(parameters, table)
+
+
+@partial(jax.jit, static_argnames="family")
+def m_step_of(family: Family, old: Components, table: Table, responsibilities):
+    return family.m_step(old, table, responsibilities)
+
+
+def _indicators(labels, n_clusters):
+    """float32 (clusters, obs), 1 where a row is in the cluster."""
+    return np.equal.outer(np.arange(n_clusters), labels).astype(np.float32)
 
 
 def stratified(rows, code, most):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 __all__ = [
@@ -95,7 +96,7 @@ class Family:
 
     def heated(self, parameters: Components) -> Components:
         """Every Gaussian as wide as the (scaled) data, around its mean."""
-        return parameters._replace(spread=jnp.zeros_like(parameters.spread))
+        return parameters._replace(spread=np.zeros(parameters.spread.shape, np.float32))
 
     def m_step(self, old: Components, table: Table, responsibilities: Float[Array, "clusters obs"]) -> Components:
         """The maximiser of Q, eq. (9); a component with (almost) nobody keeps its place and loses its weight."""

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
+from bayesfair._arrays import namespace
 from bayesfair.engines.families import Components, Family, Table
 from bayesfair.fairness import gaps_of_shares
 
@@ -79,7 +81,7 @@ class Ascender(NamedTuple):
 
 def membership(code, n_groups) -> Float[Array, "groups obs"]:
     """Indicators of the groups over their sizes: every row sums to one, so that shares are one matrix product."""
-    indicator = jax.nn.one_hot(code, n_groups, axis=0)
+    indicator = np.equal.outer(np.arange(n_groups), code).astype(np.float32)
     return indicator / indicator.sum(1, keepdims=True)
 
 
@@ -91,7 +93,7 @@ def cluster_gaps(psi, member, corner=ROUND) -> Float[Array, " clusters"]:
 
 def bounds_by_size(allowed, share) -> Float[Array, " clusters"]:
     """The largest gap of each cluster: a small one may differ by less, for the same gap is more of its members."""
-    return allowed * jnp.minimum(1.0, len(share) * share)
+    return allowed * namespace(share).minimum(1.0, len(share) * share)
 
 
 def penalty(log_joint, rows: GroupedRows, rule: Rule) -> Float[Array, ""]:
@@ -177,6 +179,6 @@ def choose(condition, yes, no) -> Any:
 
 def start_state(parameters: Components, rule: Rule, rate, seed) -> Ascender:
     """A fresh state at `parameters`."""
-    zero = jax.tree.map(jnp.zeros_like, parameters)
-    rule = Rule(*(jnp.float32(part) for part in rule))
-    return Ascender(parameters, zero, zero, jnp.float32(0), jnp.float32(rate), jax.random.PRNGKey(seed), rule)
+    zero = jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), parameters)
+    rule = Rule(*(np.float32(part) for part in rule))
+    return Ascender(parameters, zero, zero, np.float32(0), np.float32(rate), jax.random.PRNGKey(seed), rule)

@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
 
     def run(self, i):
         """One run alone, its trace cut to the iterations it made."""
-        pick = jax.tree.map(lambda part: part[i], self.state)
+        pick = jax.tree.map(lambda part: part[i], jax.device_get(self.state))
         return Outcome(pick, self.loss[i], self.trace[i, : self.n_iter[i]], int(self.n_iter[i]), int(self.status[i]))
 
     @property
@@ -78,8 +78,10 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
     Ctrl-C ends the loop and keeps where it was.
     """
     n_runs = jax.tree.leaves(state)[0].shape[0]
-    fresh = jnp.zeros(n_runs, jnp.int32)
-    now = _Progress(state, jnp.full(n_runs, jnp.inf), fresh, fresh, fresh, fresh)
+    fresh = np.zeros(n_runs, np.int32)
+    # With its dtype, as every later chunk has it: a weakly typed one is another program.
+    now = _Progress(state, jnp.full(n_runs, jnp.inf, float), fresh, fresh, fresh, fresh)
+    problem = jax.device_put(problem)
     traces, done = [], 0
     with progress(max_iter, description, progress_bar) as bar:
         try:

@@ -5,6 +5,7 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from bayesfair._arrays import within_cluster_ss
 from bayesfair.fairness import balance, encode_groups, gap, kl_error
 
 __all__ = ["fairness_path"]
@@ -32,13 +33,12 @@ def fairness_path(estimator, X, sensitive_features, parameter, values):
     estimator = clone(estimator).set_params(random_state=seed)
     for value in values:
         labels = clone(estimator).set_params(**{parameter: value}).fit(X, sensitive_features=sensitive_features).labels_
-        used = np.unique(labels)
-        cost = sum(((rows[labels == k] - rows[labels == k].mean(0)) ** 2).sum() for k in used)
         fairness = {
             "balance": balance(labels, groups),
             "gap": gap(labels, groups),
             "kl_error": kl_error(labels, groups),
         }
-        about = {"method": type(estimator).__name__, "parameter": parameter, "value": value, "n_clusters": len(used)}
-        results.append({**about, "cost": float(cost), **fairness})
+        used = len(np.unique(labels))
+        about = {"method": type(estimator).__name__, "parameter": parameter, "value": value, "n_clusters": used}
+        results.append({**about, "cost": within_cluster_ss(rows, labels), **fairness})
     return pd.DataFrame(results)

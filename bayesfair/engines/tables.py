@@ -3,7 +3,6 @@
 from numbers import Real
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import validate_data
@@ -46,8 +45,8 @@ class Encoder(NamedTuple):
 
     def table(self, columns: Columns) -> Table:
         x = (columns.continuous - self.middle) / self.scale
-        square = jnp.asarray((x**2).sum(1), jnp.float32)
-        return Table(jnp.asarray(x, jnp.float32), square, jnp.asarray(self.indicators(columns.categorical)))
+        square = (x**2).sum(1).astype(np.float32)
+        return Table(x.astype(np.float32), square, self.indicators(columns.categorical))
 
     def codes(self, categorical) -> np.ndarray:
         """int32 (N, features), the level of every cell. ValueError where a level was not seen in `fit`."""

@@ -385,4 +385,9 @@ def seeds(X, n_clusters, n_init, rng):
 
 def start_state(problem: TiltedRows, centers, seed) -> Partition:
     centers = jnp.asarray(centers, jnp.float32)
-    return Partition(centers, distances(problem, centers).argmin(1), jax.random.PRNGKey(seed))
+    return Partition(centers, nearest_of(problem, centers), jax.random.PRNGKey(seed))
+
+
+@jax.jit
+def nearest_of(problem: TiltedRows, centers):
+    return distances(problem, centers).argmin(1)

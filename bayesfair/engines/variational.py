@@ -7,6 +7,7 @@ increases and rows need not be normalised.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bayesfair._arrays import stack
 from bayesfair._check import check_number, message, tell
 from bayesfair.engines.base import Engine, kmeans_centers, relocate_empty
 from bayesfair.engines.families import squared_distances
@@ -303,20 +303,19 @@ class VariationalFairClustering(Engine):
         size = max(1, BATCH_ELEMENTS // (len(problem.x) * self.n_clusters))
         parts = []
         for first in range(0, len(starts), size):
-            batch = slice(first, first + size)
-            some = [start_state(self.step, problem, *one) for one in zip(starts[batch], weights[batch], others[batch])]
-            parts.append(self.run(problem, stack(some)))
+            batch = [np.asarray(part[first : first + size], np.float32) for part in (starts, weights, others)]
+            parts.append(self.run(problem, start_states(self.step, problem, *batch)))
         return concatenate(parts)
 
     def report(self, run, problem, data):
         target = self._target(data.groups)
         self.labels_ = hard_labels(run.state.log_s)
         self.soft_assignment_ = np.exp(np.asarray(run.state.log_s).T)
-        hard = jax.nn.one_hot(self.labels_, self.n_clusters, dtype=problem.x.dtype, axis=0)
-        cost, _, centers = OBJECTIVES[self.objective](problem, hard, run.state.centers)
+        hard = np.equal.outer(np.arange(self.n_clusters), self.labels_).astype(np.float32)
+        cost, _, centers = jax.jit(OBJECTIVES[self.objective])(problem, hard, run.state.centers)
         self.cost_ = float(self._cost(float(cost) * (1 if self.objective == "ncut" else len(data.X))))
         if self.objective == "ncut":
-            _, _, centers = k_means(problem, hard, None)
+            _, _, centers = jax.jit(k_means)(problem, hard, None)
         self.cluster_centers_ = self._units.points(centers)
         self.fairness_error_ = kl_error(self.labels_, data.groups, target)
         self.fairness_weight_ = float(self._cost(run.state.weight))
@@ -349,7 +348,7 @@ def make_problem(X, group, target, objective) -> TargetedRows:
     graph = neighbour_graph(X) if objective == "ncut" else ()
     x = jnp.asarray(X, jnp.float32)
     square = jnp.asarray((X**2).sum(1), jnp.float32)
-    member = jax.nn.one_hot(group, len(target), dtype=x.dtype, axis=0)
+    member = jnp.asarray(np.equal.outer(np.arange(len(target)), group), jnp.float32)
     return TargetedRows(x, square, member, jnp.asarray(target, jnp.float32), graph)
 
 
@@ -372,7 +371,7 @@ def neighbour_graph(X) -> Graph:
 
 def cost_per_row(problem: TargetedRows, centers, objective):
     """Of nearest centres, without fairness."""
-    square = np.asarray(distances(problem, jnp.asarray(centers, jnp.float32))).min(0)
+    square = np.asarray(jax.jit(distances)(problem, centers.astype(np.float32))).min(0)
     return float(max((square if objective == "kmeans" else np.sqrt(square)).mean(), np.finfo(np.float32).tiny))
 
 
@@ -387,12 +386,18 @@ def start_state(descent: Descent, problem: TargetedRows, centers, weight, others
     return state._replace(lipschitz=jnp.maximum(spread, jnp.finfo(jnp.float32).tiny))
 
 
+@partial(jax.jit, static_argnames="descent")
+def start_states(descent: Descent, problem: TargetedRows, centers, weights, others) -> SoftClusters:
+    """`start_state` of every run."""
+    return jax.vmap(partial(start_state, descent, problem))(centers, weights, others)
+
+
 def concatenate(parts) -> Outcome:
     """Batches of runs as one; traces are padded to the longest."""
     longest = max(part.trace.shape[1] for part in parts)
     padded = [
         np.pad(part.trace, ((0, 0), (0, longest - part.trace.shape[1])), constant_values=np.nan) for part in parts
     ]
-    state = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *[part.state for part in parts])
+    state = jax.tree.map(lambda *leaves: np.concatenate(leaves), *jax.device_get([part.state for part in parts]))
     rest = [np.concatenate([getattr(part, name) for part in parts]) for name in ("loss", "n_iter", "status")]
     return Outcome(state, rest[0], np.concatenate(padded), *rest[1:])

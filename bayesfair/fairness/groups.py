@@ -1,6 +1,5 @@
 """Groups: one integer code per observation from one or several sensitive columns of any kind."""
 
-import warnings
 from collections import Counter
 from numbers import Real
 from typing import NamedTuple
@@ -8,7 +7,7 @@ from typing import NamedTuple
 import narwhals as nw
 import numpy as np
 
-from bayesfair._check import check_integer, check_same_length, message
+from bayesfair._check import check_integer, check_same_length, message, tell
 
 __all__ = [
     "Groups",
@@ -177,11 +176,9 @@ def groups_for_fit(sensitive_features, n_obs, *, min_group_size=None, merged_gro
     column is an attribute of its own (`Groups.attributes`); small groups are then merged within each.
     """
     if sensitive_features is None:
-        warnings.warn(
+        tell(
             "No sensitive features given: plain clustering, without any fairness. "
-            "Pass fit(X, sensitive_features=...) for fair clusters.",
-            UserWarning,
-            stacklevel=3,
+            "Pass fit(X, sensitive_features=...) for fair clusters."
         )
         return Groups(np.zeros(n_obs, np.int32), ("everyone",))
     attributes = [encode_groups(sensitive_features)] if crossed else _encode_columns(sensitive_features)

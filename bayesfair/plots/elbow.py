@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._arrays import within_cluster_ss
 from bayesfair._check import check_features, check_integer
 from bayesfair.engines import cluster_fairlets
 from bayesfair.fairlets import decompose
@@ -47,10 +48,6 @@ def elbow_costs(X, sensitive, n_clusters=range(2, 9), *, composition="auto", ran
     settings = {"n_init": 10, "random_state": random_state}
     fair, plain = [], []
     for k in numbers.tolist():
-        fair.append(_within_ss(X, cluster_fairlets(X, fairlet, k, **settings).labels_[fairlet]))
+        fair.append(within_cluster_ss(X, cluster_fairlets(X, fairlet, k, **settings).labels_[fairlet]))
         plain.append(cluster_fairlets(X, np.arange(len(X)), k, **settings).inertia_)
     return Costs(numbers, np.array(fair), np.array(plain))
-
-
-def _within_ss(X, labels):
-    return float(sum(((X[labels == k] - X[labels == k].mean(0)) ** 2).sum() for k in np.unique(labels)))

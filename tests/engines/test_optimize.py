@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from bayesfair._compilations import compilations
 from bayesfair.engines.base import kmeans_centers, relocate_empty
 from bayesfair.engines.optimize import CHUNK, Outcome, converged_or_warn, minimize
 
@@ -48,6 +49,16 @@ def test_max_iter_is_kept_across_chunks():
     assert outcome.n_iter[0] == CHUNK + 2
     assert outcome.trace.shape == (1, CHUNK + 2)
     assert outcome.status[0] == 0
+
+
+def creep(problem, x):
+    return x, jnp.square(x).sum()
+
+
+def test_all_chunks_of_a_run_are_one_program():
+    with compilations() as compiled:
+        minimize(creep, None, np.ones((1, 3), np.float32), max_iter=2 * CHUNK, tol=0.0, patience=2 * CHUNK)
+    assert len([name for name in compiled if "chunk" in name]) == 1, compiled
 
 
 def test_a_loss_that_is_not_finite_keeps_the_last_finite_state():

@@ -3,6 +3,7 @@
 Each family of tests comes with planted bugs that the same check must catch.
 """
 
+from functools import cache
 from itertools import product
 
 import jax
@@ -93,10 +94,14 @@ def collapsed_matrix(t, temperature, unit_law=collapsed.unit_law):
     return P
 
 
+@cache
+def collapsed_kernel(case, loss):
+    return collapsed_matrix(tiny(case, loss), TEMPERATURES.clustering)
+
+
 @pytest.mark.parametrize(("case", "loss"), PAIRS)
 def test_collapsed_reallocation_is_exact(case, loss):
-    t = tiny(case, loss)
-    assert invariance_error(joint(t, loss), collapsed_matrix(t, TEMPERATURES.clustering)) < TOLERANCE
+    assert invariance_error(joint(tiny(case, loss), loss), collapsed_kernel(case, loss)) < TOLERANCE
 
 
 def test_collapsed_check_catches_planted_bugs():
@@ -249,31 +254,37 @@ def test_blocked_check_catches_planted_bugs():
     assert invariance_error(pi, bug) > CAUGHT
 
 
-def independence_matrix(t, temperature, block, log_ratio=independent_blocks.log_independence_ratio):
+def independence_matrices(t, temperature, blocks, log_ratio=independent_blocks.log_independence_ratio):
+    """One kernel for each of the blocks, which are equally long: one program for all of them."""
     target = t.target
-    choices = list(product(range(target.n_clusters), repeat=len(block)))
-    block_ = jnp.array(block)
+    choices = list(product(range(target.n_clusters), repeat=len(blocks[0])))
 
     def law(state):
         units = target.units(target.fairlets(state.members), state.cluster)
-        rest = independent_blocks.take_out(target, target.loss.start(units, target.n_clusters), units, block_)
-        logits = independent_blocks.independent_logits(target, rest, units, block_, temperature)
 
-        def one(choice):
-            ratio = log_ratio(target, rest, units, block_, choice, logits, temperature)
-            return logits[jnp.arange(len(block)), choice].sum() + jnp.minimum(ratio, 0.0)
+        def of_block(block):
+            rest = independent_blocks.take_out(target, target.loss.start(units, target.n_clusters), units, block)
+            logits = independent_blocks.independent_logits(target, rest, units, block, temperature)
 
-        return jnp.exp(jax.vmap(one)(jnp.array(choices, dtype=units.cluster.dtype)))
+            def one(choice):
+                ratio = log_ratio(target, rest, units, block, choice, logits, temperature)
+                return logits[jnp.arange(len(block)), choice].sum() + jnp.minimum(ratio, 0.0)
 
-    return _moves_of_block(t, block, choices, all_states(t, law))
+            return jnp.exp(jax.vmap(one)(jnp.array(choices, dtype=units.cluster.dtype)))
+
+        return jax.vmap(of_block)(jnp.array(blocks))
+
+    laws = all_states(t, law)
+    return [_moves_of_block(t, block, choices, laws[:, i]) for i, block in enumerate(blocks)]
 
 
 @pytest.mark.parametrize(("case", "loss"), PAIRS)
 def test_independent_blocks_are_exact_for_every_loss(case, loss):
     t = tiny(case, loss)
-    for block in [blocks_of(t)[1], (0, 1)]:
-        P = independence_matrix(t, TEMPERATURES.clustering, block)
-        assert invariance_error(joint(t, loss), P) < TOLERANCE
+    one, other = blocks_of(t)[1], (0, 1)
+    for blocks in [[one, other]] if len(one) == len(other) else [[one], [other]]:
+        for P in independence_matrices(t, TEMPERATURES.clustering, blocks):
+            assert invariance_error(joint(t, loss), P) < TOLERANCE
 
 
 def test_independent_blocks_check_catches_a_missing_proposal_ratio():
@@ -283,7 +294,7 @@ def test_independent_blocks_check_catches_a_missing_proposal_ratio():
         zero = jnp.zeros_like(logits)
         return independent_blocks.log_independence_ratio(target, rest, units, block, proposed, zero, temperature)
 
-    P = independence_matrix(t, TEMPERATURES.clustering, (0, 1), target_ratio_only)
+    (P,) = independence_matrices(t, TEMPERATURES.clustering, [(0, 1)], target_ratio_only)
     assert invariance_error(joint(t, "manhattan"), P) > CAUGHT
 
 
@@ -489,10 +500,14 @@ def loop_matrix(t, temperatures, ratio=swaps_in_turn.log_swap_ratio):
     return with_rest(P)
 
 
+@cache
+def loop_kernel(case, loss):
+    return loop_matrix(tiny(case, loss), TEMPERATURES)
+
+
 @pytest.mark.parametrize(("case", "loss"), [p for p in PAIRS if p[0] != "singletons"])
 def test_one_swap_at_a_time_is_exact_for_every_loss(case, loss):
-    t = tiny(case, loss)
-    assert invariance_error(joint(t, loss), loop_matrix(t, TEMPERATURES)) < TOLERANCE
+    assert invariance_error(joint(tiny(case, loss), loss), loop_kernel(case, loss)) < TOLERANCE
 
 
 def test_loop_check_catches_planted_bugs():
@@ -505,6 +520,5 @@ def test_loop_check_catches_planted_bugs():
 
 @pytest.mark.parametrize("case", SMALL)
 def test_swaps_and_reallocation_together_reach_every_state(case):
-    t = tiny(case)
-    P = 0.5 * loop_matrix(t, TEMPERATURES) + 0.5 * collapsed_matrix(t, TEMPERATURES.clustering)
+    P = 0.5 * loop_kernel(case, "kmeans") + 0.5 * collapsed_kernel(case, "kmeans")
     assert (np.linalg.matrix_power(P, 64) > 0).all()
