@@ -211,6 +211,7 @@ def singles(clusters: Clusters, members):
 def swaps(clusters: Clusters, members, margins, most):
     """Two of one group who change places, where their margins and what the centres give way may sum to a gain."""
     found, size = [], clusters.counts.sum(1)
+    most = most if np.isfinite(clusters.reach) else CHEAPEST  # without a bound every pair would be tried
     for k, to in np.argwhere(np.triu(np.ones((clusters.n_clusters,) * 2, bool), 1)):
         room = clusters.reach * (1 / size[k] + 1 / size[to])
         for group in range(clusters.n_groups):

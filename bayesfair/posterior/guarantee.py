@@ -32,9 +32,10 @@ def _of_labels(tree, groups: Groups, min_balance) -> str:
     if min_balance != "exact":
         return f"By construction none can fall below {min_balance:.3g}: every cluster is at least so balanced{own}."
     off, count, name, size = _farthest(masses_of(tree, groups), groups)
+    off = np.floor(off * 100) / 100  # rounded down: what is below one person is not told as one
     return (
         f"By construction every group{own} has its share of every cluster in every draw to within one person, the most that "
-        f"whole people allow; the farthest from it was {np.floor(off * 100) / 100:.2f} of a person ({count:,} of {name} in a cluster of {size:,})."
+        f"whole people allow; the farthest from it was {off:.2f} of a person ({count:,} of {name} in a cluster of {size:,})."
     )
 
 

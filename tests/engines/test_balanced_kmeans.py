@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
 from bayesfair import BalancedKMeans
@@ -134,3 +135,9 @@ def test_adult_is_cheaper_than_any_balanced_clustering_in_print():
     assert est.converged_
     assert bf.fairness.balance(est.labels_, data.sensitive) > 0.493
     assert est.inertia_ < 10_265
+
+
+@parametrize_with_checks([BalancedKMeans(3, n_init=2, random_state=0)])
+@pytest.mark.filterwarnings("ignore:No sensitive features given")
+def test_sklearn_checks(estimator, check):
+    check(estimator)
