@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._check import message, tell
+from bayesfair._check import message
 from bayesfair._units import Scaling, check_float32
 from bayesfair.engines.base import Engine, check_distinct, nearest_center
 from bayesfair.engines.optimize import Outcome
 from bayesfair.fairlets import resolve_dissimilarity
-from bayesfair.fairness import BalanceConstraint, balance_constraint, group_masses, nearest_counts
+from bayesfair.fairness import BalanceConstraint, balance_constraint, group_masses
 from bayesfair.gibbs import CENTROIDS, Centroids, cheapest_labels
 
 __all__ = ["BalancedKMeans"]
@@ -93,9 +93,7 @@ class BalancedKMeans(Engine):
         centroids, groups = CENTROIDS[self.loss], data.groups
         Z = self._in_own_units(data, centroids)
         check_distinct(Z, self.n_clusters)
-        constraint = balance_constraint(groups, self.min_balance)
-        nearest_counts(constraint, groups.sizes, np.tile(groups.sizes / self.n_clusters, (self.n_clusters, 1)))
-        self._tell_of_small(groups)
+        constraint = balance_constraint(groups, self.min_balance, self.n_clusters)
         return BalancedRows(Z, constraint, centroids)
 
     def _in_own_units(self, data, centroids: Centroids):
@@ -106,13 +104,6 @@ class BalancedKMeans(Engine):
         check_float32(data.X, names=data.columns.names)
         self._units = Scaling(np.zeros(data.X.shape[1]), 0)
         return data.X
-
-    def _tell_of_small(self, groups):
-        small = [name for name, size in zip(groups.names, groups.sizes) if size < self.n_clusters]
-        if small and self.min_balance == "exact" and len(groups.names) > 1:
-            what = f"fewer members than clusters in {', '.join(map(repr, small))}: some clusters hold none of them"
-            remedy = 'merge them (min_group_size) or ask for fewer clusters; "exact" allows one person off the share.'
-            tell(f"{type(self).__name__}: {what}. Remedy: {remedy}")
 
     def solve(self, problem: BalancedRows, data) -> Outcome:
         Z, constraint, centroids = problem

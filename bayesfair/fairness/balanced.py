@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 
 from bayesfair._arrays import namespace
-from bayesfair._check import check_integer, check_number, message
+from bayesfair._check import check_integer, check_number, message, tell
 from bayesfair.fairness.groups import Groups
 
 __all__ = ["AtLeastBalanced", "BalanceConstraint", "WithinOnePerson", "balance_constraint", "nearest_counts"]
@@ -95,13 +95,28 @@ def _dense(incidence, n_groups):
     return np.eye(n_groups, dtype=np.int32) if incidence is None else incidence
 
 
-def balance_constraint(groups: Groups, min_balance="exact") -> BalanceConstraint:
-    """The space S of a table's groups: "exact", or a number in (0, the data's own Balance].
+def balance_constraint(groups: Groups, min_balance="exact", n_clusters=1) -> BalanceConstraint:
+    """The space S of a table's groups and K clusters: "exact", or a number in (0, the data's own Balance].
+
+    Warns of groups with fewer members than there are clusters, which no cluster need hold under "exact".
 
     Raises
     ------
-    TypeError, ValueError: another `min_balance`, one above what the data have.
+    TypeError, ValueError: another `min_balance`, one above what the data have, or one for which no labelling is balanced.
     """
+    constraint = _constraint(groups, min_balance)
+    alike = np.tile(groups.sizes / n_clusters, (n_clusters, 1))
+    nearest_counts(constraint, groups.sizes, alike)
+    small = [f"{name} ({size})" for name, size in zip(groups.names, groups.sizes) if size < n_clusters]
+    if small and len(groups.names) > 1:
+        tell(
+            f"Groups with fewer members than there are clusters ({n_clusters}): {', '.join(small)}. Balanced to within one "
+            "person, some clusters will hold none of them; min_group_size merges small groups."
+        )
+    return constraint
+
+
+def _constraint(groups, min_balance):
     incidence, sizes, attribute = None, groups.sizes.astype(np.int32), np.zeros(len(groups.names), np.int32)
     if groups.attributes:
         member = [part.code == np.arange(len(part.names))[:, None] for part in groups.attributes]

@@ -111,7 +111,9 @@ class Multipliers(NamedTuple):
         """mu after a step of Newton's method on the convex dual; of inequalities, those that are or become active."""
         n_starts, n_rows, n_clusters = mu.shape
         excess = self.excess(counts)
-        curvature = np.einsum("jg,tgkl,ig->tjkil", self.A, slope, self.A).reshape(n_starts, n_rows * n_clusters, -1)
+        curvature = np.einsum("jg,tgkl,ig->tjkil", self.A, slope, self.A, optimize=True).reshape(
+            n_starts, n_rows * n_clusters, -1
+        )
         held = np.ones(mu.shape, bool) if self.equal else (mu > 0) | (excess > 0)
         held = held.reshape(n_starts, -1)
         curvature = curvature * (held[:, :, None] & held[:, None])

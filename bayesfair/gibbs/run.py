@@ -145,7 +145,8 @@ def _advance(run: Run, target: Target, n_draws: int, thinning: int):
     """(the run after it, labels (chains, n_draws, obs), what was reported)."""
     length = _chunk_length(run, target)
     states, labels, report = run_chunk(run.keys, run.sweep, n_draws, thinning, target, run.states, run.moves, length)
-    labels, report = jax.tree.map(lambda part: np.asarray(part)[:, :n_draws], (labels, report))
+    # Copies: a view would keep the whole chunk, which is mostly empty where sweeps are slow.
+    labels, report = jax.tree.map(lambda part: np.asarray(part)[:, :n_draws].copy(), (labels, report))
     return run._replace(sweep=run.sweep + n_draws * thinning, states=states), labels, report
 
 

@@ -1,7 +1,9 @@
 """`GibbsFairClustering(target="labels")`: what every draw promises, from the fit to the file and the page."""
 
 import os
+from dataclasses import dataclass
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -141,3 +143,21 @@ def test_real_data_are_balanced_to_within_one_person(name):
     masses = masses_of(est.posterior_, encode_groups(sensitive))
     assert persons_off(masses).max() < 1
     assert persons_off(group_masses(est.labels_, sensitive)).max() < 1
+
+
+@dataclass(frozen=True)
+class OwnLoss(bf.gibbs.Loss):
+    """Squared distances to the means, as a user would write them who knows nothing of conjugate centres."""
+
+    degree: float = 2.0
+
+    def cluster_losses(self, units, n_clusters):
+        member = (units.cluster[:, None] == jnp.arange(n_clusters)) * units.weight[:, None]
+        means = (member.T @ units.center) / jnp.maximum(member.sum(0), 1e-9)[:, None]
+        return (member * jnp.square(units.center[:, None] - means).sum(-1)).sum(0)
+
+
+def test_a_loss_of_ones_own_is_balanced_too(people):
+    est = fit((people[0][:40], people[1]["sex"][:40]), loss=OwnLoss())
+    assert persons_off(masses_of(est.posterior_, encode_groups(people[1]["sex"][:40]))).max() < 1
+    assert len(np.unique(est.posterior_["posterior"]["labels"].values.reshape(-1, 40), axis=0)) > 5

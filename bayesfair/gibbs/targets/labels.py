@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bayesfair._check import check_integer, message, tell
+from bayesfair._check import check_integer, message
 from bayesfair._draws import Statistic
-from bayesfair.fairness import BalanceConstraint, Groups, balance_constraint, nearest_counts
+from bayesfair.fairness import BalanceConstraint, Groups, balance_constraint
 from bayesfair.gibbs.labellings import Labelling
 from bayesfair.gibbs.losses import Loss, Units
 from bayesfair.gibbs.moves.balanced_in_turn import BundlesOfPeople, Counted, Excursions, Singles, SwapsOfPeople
@@ -85,11 +85,7 @@ class Labels(Target):
         _refuse_fairlets(settings)
         if settings.loss.degree is None and not settings.has_fixed_pair:
             refuse_without_degree(settings.inverse_temperature)
-        constraint = balance_constraint(table.groups, settings.min_balance)
-        nearest_counts(
-            constraint, table.groups.sizes, np.tile(table.groups.sizes / settings.n_clusters, (settings.n_clusters, 1))
-        )
-        _tell_of_small_groups(table.groups, settings)
+        constraint = balance_constraint(table.groups, settings.min_balance, settings.n_clusters)
         rng = np.random.default_rng(settings.seed)
         return cls.of(
             table.X, table.groups, constraint, settings.loss, settings.n_clusters, rng=rng, prior=settings.prior
@@ -255,13 +251,3 @@ def _refuse_fairlets(settings: Settings):
     if not (isinstance(settings.composition, str) and settings.composition == "auto"):
         remedy = "Leave it out: this target has no fairlets; min_balance says how balanced clusters are."
         raise ValueError(message("composition", "be 'auto' for target='labels'", repr(settings.composition), remedy))
-
-
-def _tell_of_small_groups(groups: Groups, settings: Settings):
-    small = [f"{name} ({size})" for name, size in zip(groups.names, groups.sizes) if size < settings.n_clusters]
-    if small:
-        tell(
-            f"Groups with fewer members than there are clusters ({settings.n_clusters}): {', '.join(small)}. Balanced to "
-            "within one person, some clusters will hold none of them; min_group_size merges small groups.",
-            UserWarning,
-        )
