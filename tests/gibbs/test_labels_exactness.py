@@ -4,7 +4,6 @@ Each family of tests comes with planted bugs that the same check must catch.
 """
 
 from dataclasses import replace
-from functools import partial
 from itertools import product
 
 import jax
@@ -278,13 +277,18 @@ def flipped(t, order, pairs, segment, side):
 def test_the_order_is_the_same_for_all_who_differ_within_pairs(case):
     t = tiny(case)
     centers = some_centers(t)
-    layout = all_states(t, partial(in_order, t, centers))
+
+    def laid_out(state):
+        now = in_order(t, centers, state)
+        return now, paired.border(t.target, now)
+
+    layout, border = all_states(t, laid_out)
     seen = {}
     for s, label in enumerate(t.labels):
         pair = layout.segment[s] // t.target.n_groups
         who = np.empty(len(label), int)
         who[layout.order[s]] = pair
-        fixed = layout.order[s].tolist(), layout.segment[s].tolist(), layout.margin[s].tolist()
+        fixed = [part[s].tolist() for part in (layout.order, layout.segment, layout.margin, layout.bundle, *border)]
         assert seen.setdefault(tuple(who), fixed) == fixed
         assert (np.diff(layout.segment[s]) >= 0).all()
         assert (flipped(t, layout.order[s], layout.pairs[s], layout.segment[s], layout.side[s]) == label).all()
