@@ -81,7 +81,7 @@ class Ascender(NamedTuple):
 
 def membership(code, n_groups) -> Float[Array, "groups obs"]:
     """Indicators of the groups over their sizes: every row sums to one, so that shares are one matrix product."""
-    indicator = np.equal.outer(np.arange(n_groups), code).astype(np.float32)
+    indicator = jnp.asarray(np.equal.outer(np.arange(n_groups), code), jnp.float32)
     return indicator / indicator.sum(1, keepdims=True)
 
 
