@@ -81,8 +81,8 @@ class Ascender(NamedTuple):
 
 def membership(code, n_groups) -> Float[Array, "groups obs"]:
     """Indicators of the groups over their sizes: every row sums to one, so that shares are one matrix product."""
-    indicator = jnp.asarray(np.equal.outer(np.arange(n_groups), code), jnp.float32)
-    return indicator / indicator.sum(1, keepdims=True)
+    indicator = np.equal.outer(np.arange(n_groups), code).astype(np.float32)
+    return jnp.asarray(indicator / indicator.sum(1, keepdims=True))
 
 
 def cluster_gaps(psi, member, corner=ROUND) -> Float[Array, " clusters"]:
