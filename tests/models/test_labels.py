@@ -79,3 +79,14 @@ def test_sweeps_visit_states_as_often_as_the_target_says():
     _, labels = jax.jit(lambda keys: jax.lax.scan(sweep, jnp.zeros(5, int), keys))(keys)
     code = np.asarray(labels) @ (N_CLUSTERS ** np.arange(4, -1, -1))
     assert np.abs(np.bincount(code, minlength=243) / 20_000 - TARGET).max() < 0.012
+
+
+def test_the_kernel_takes_groups_as_a_user_of_numpyro_hands_them():
+    from numpyro.infer import MCMC
+
+    X, groups = np.random.default_rng(0).normal(size=(12, 2)), np.repeat(["a", "b"], 6)
+    settings = {"n_components": 2, "fairness_weight": 1.0}
+    kernel = bf.models.labelled_kernel(X, None, groups, **settings)
+    mcmc = MCMC(kernel, num_warmup=2, num_samples=3, progress_bar=False)
+    mcmc.run(jax.random.key(0), X, None, groups, **settings)
+    assert mcmc.get_samples()["labels"].shape == (3, 12)
