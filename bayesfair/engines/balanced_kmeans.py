@@ -43,6 +43,7 @@ class BalancedKMeans(Engine):
     min_group_size, merged_group_name: groups of fewer rows become one group of that name first, see
         `bayesfair.fairness.merge_small_groups`; None merges nothing.
     n_init: starts, which cool together and are then recombined. max_iter: of transports and passes of the descent.
+    progress_bar: show one.
 
     Attributes
     ----------
@@ -73,6 +74,7 @@ class BalancedKMeans(Engine):
         n_init=8,
         max_iter=300,
         random_state=None,
+        progress_bar=False,
     ):
         self.n_clusters = n_clusters
         self.min_balance = min_balance
@@ -83,6 +85,7 @@ class BalancedKMeans(Engine):
         self.n_init = n_init
         self.max_iter = max_iter
         self.random_state = random_state
+        self.progress_bar = progress_bar
 
     def check_settings(self):
         if not (isinstance(self.loss, str) and self.loss in CENTROIDS):
@@ -107,8 +110,9 @@ class BalancedKMeans(Engine):
 
     def solve(self, problem: BalancedRows, data) -> Outcome:
         Z, constraint, centroids = problem
+        settings = {"max_iter": self.max_iter, "progress_bar": self.progress_bar}
         found = cheapest_labels(
-            Z, data.groups.code, constraint, self.n_clusters, centroids, self.n_init, data.seed, max_iter=self.max_iter
+            Z, data.groups.code, constraint, self.n_clusters, centroids, self.n_init, data.seed, **settings
         )
         status = Outcome.CONVERGED if found.optimal else Outcome.RUNNING
         return Outcome(found.labels, found.trace[-1], found.trace, len(found.trace), status)

@@ -17,8 +17,9 @@ SAMPLE = 100_000  # rows that are annealed; all of them cool the best starts at 
 ALL_ROWS = 4  # temperature at which they do, in units of the coldest one
 
 
-def search(X, code, constraint, loss: Centroids, n_clusters, n_starts, generations, rng) -> Cooled:
-    """The cooled starts that are cheapest and differ, best first, after `generations` of as many children."""
+def search(X, code, constraint, loss: Centroids, n_clusters, n_starts, generations, rng, done=lambda _: None) -> Cooled:
+    """The cooled starts that are cheapest and differ, best first, after `generations` of as many children; `done(1)` is
+    called after each."""
     some = sample(code, SAMPLE, rng)
     annealer = Annealer.of(X[some], code[some], constraint, loss, rng)
     alive = sorted_by_loss(annealer.from_one_cluster(n_starts, n_clusters))
@@ -29,6 +30,7 @@ def search(X, code, constraint, loss: Centroids, n_clusters, n_starts, generatio
         parents = [rng.choice(n_starts, 2, replace=False) for _ in range(n_starts)]
         centers = np.stack([recombined(*alive.centers[pair], rng) for pair in parents])
         alive = survivors(alive, annealer.cool(centers, temperature))
+        done(1)
     if len(some) == len(X):
         return alive
     everyone = Annealer.of(X, code, constraint, loss, rng)

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._progress import progress
 from bayesfair.fairness import nearest_counts
 from bayesfair.gibbs.centroids import Centroids, resolve_centroids
 from bayesfair.gibbs.cooling import Cooled
@@ -54,19 +55,24 @@ class Cheapest(NamedTuple):
     optimal: bool
 
 
-def cheapest_labels(X, code, constraint, n_clusters, loss, n_starts, seed, *, max_iter) -> Cheapest:
+def cheapest_labels(X, code, constraint, n_clusters, loss, n_starts, seed, *, max_iter, progress_bar=False) -> Cheapest:
     """The cheapest balanced labels found: starts cooled and recombined, the best of them brought to a local optimum.
 
     Arguments as of `cooled_labels`. max_iter: rounds of transport, and passes of the descent, of every finalist.
+    progress_bar: one of generations and finalists.
     """
     loss, rng = resolve_centroids(loss), np.random.default_rng(seed)
     X = centered(X, loss)
-    cooled = search(X, code, constraint, loss, n_clusters, n_starts, GENERATIONS, rng)
-    starts = [cooled.run(at) for at in range(min(FINALISTS, n_starts))]
-    if len(X) <= FEW_ROWS:
-        starts = [cooled.run(at) for at in range(n_starts)]
-        starts += [random_start(X, code, n_clusters, rng) for _ in range(RANDOM * n_starts)]
-    ends = [descent(X, code, constraint, loss, start, max_iter) for start in starts]
+    few = len(X) <= FEW_ROWS
+    n_cooled, n_random = (n_starts, RANDOM * n_starts) if few else (min(FINALISTS, n_starts), 0)
+    with progress(GENERATIONS + n_cooled + n_random, "cooling", progress_bar) as bar:
+        cooled = search(X, code, constraint, loss, n_clusters, n_starts, GENERATIONS, rng, bar.update)
+        starts = [cooled.run(at) for at in range(n_cooled)]
+        starts += [random_start(X, code, n_clusters, rng) for _ in range(n_random)]
+        ends = []
+        for start in starts:
+            ends.append(descent(X, code, constraint, loss, start, max_iter))
+            bar.update(1)
     return min(ends, key=lambda end: end.trace[-1])
 
 

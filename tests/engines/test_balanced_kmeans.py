@@ -141,3 +141,13 @@ def test_adult_is_cheaper_than_any_balanced_clustering_in_print():
 @pytest.mark.filterwarnings("ignore:No sensitive features given")
 def test_sklearn_checks(estimator, check):
     check(estimator)
+
+
+def test_a_progress_bar_is_shown_where_it_is_asked_for(capsys):
+    X, group = table((8, 8), 0)
+    labels = [
+        bf.BalancedKMeans(2, random_state=0, n_init=2, progress_bar=shown).fit(X, sensitive_features=group).labels_
+        for shown in (True, False)
+    ]
+    assert "cooling: 100%" in capsys.readouterr().err.replace("\r", "\n")
+    np.testing.assert_array_equal(*labels)
