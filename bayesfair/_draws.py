@@ -15,6 +15,7 @@ class Statistic(NamedTuple):
 
     kind: "parameter", a variable of the posterior; "quantity", a function of the draw; "figure", of the sampler and not of
         the posterior; "tuning", a figure that the warm-up reads and nobody keeps.
+
     power: of the loss's unit, 1 for a loss and -1 for an inverse temperature.
     """
 

@@ -73,6 +73,7 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
 
     step: hashable; `step(problem, state) -> (state, loss)` or `(state, loss, more)` of one run, loss being that of the
         state returned, `more` whether there was more to gain than the step took.
+
     A run converges after `patience` iterations in a row that change its loss by at most `tol` times its size and had no
     more to gain.
     Ctrl-C ends the loop and keeps where it was.

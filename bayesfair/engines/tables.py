@@ -136,6 +136,7 @@ def read_groups(estimator, sensitive_features, n_obs, *, needed=True) -> Groups:
 
 
 def categorical_positions(X, categorical_features):
+    """Positions of the columns that are categories: named, numbered or masked; None takes those that hold no numbers."""
     if isinstance(categorical_features, tuple) and not categorical_features:
         return np.array([], int)
     names = column_names(X) or []
