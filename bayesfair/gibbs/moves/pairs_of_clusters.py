@@ -108,10 +108,14 @@ def _sorted(segment, margin, n_segments):
 
 def labels_of(paired: PairedLabelling):
     """Back from places to observations."""
-    n_groups = paired.counts.shape[1]
-    a, b = paired.pairs[paired.segment // n_groups].T
-    label = jnp.where(paired.side, b, a).astype(jnp.int32)
+    label = clusters_at(paired)
     return jnp.zeros_like(label).at[paired.order].set(label, unique_indices=True)
+
+
+def clusters_at(paired: PairedLabelling):
+    """The cluster of the observation at every place."""
+    a, b = paired.pairs[paired.segment // paired.counts.shape[1]].T
+    return jnp.where(paired.side, b, a).astype(jnp.int32)
 
 
 # Swaps
@@ -119,10 +123,9 @@ def labels_of(paired: PairedLabelling):
 
 @dataclass(frozen=True)
 class MarginSwaps:
-    """Rounds of swaps of people of one group, 2^t places apart, `rounds` of them for every t in `powers`."""
+    """Rounds of swaps of people of one group, 2^t places apart, one for every t in `powers`."""
 
-    powers: tuple[int, ...] = tuple(range(12))
-    rounds: int = 1
+    powers: tuple[int, ...]
 
     statistics = {"swap_rate": Statistic("figure")}  # noqa: RUF012
 
@@ -133,7 +136,7 @@ class MarginSwaps:
             swap, able = swapped(key, target, state._replace(side=side), apart)
             return (side ^ swap, possible + able.sum(dtype=jnp.int32), accepted + swap.sum(dtype=jnp.int32)), None
 
-        apart = 1 << jnp.asarray(self.powers * self.rounds)
+        apart = 1 << jnp.asarray(self.powers)
         start = state.side, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)
         (side, possible, accepted), _ = jax.lax.scan(one, start, (jax.random.split(key, len(apart)), apart))
         rate = accepted.astype(target.x.dtype) / jnp.maximum(possible, 1)
@@ -315,10 +318,8 @@ def bundle_changes(target: Target, state: PairedLabelling):
 
 def counts_of(state: PairedLabelling):
     """Members of each group in each cluster, from the places."""
-    n_groups = state.counts.shape[1]
-    a, b = state.pairs[state.segment // n_groups].T
-    cluster = jnp.where(state.side, b, a)
-    return jnp.zeros_like(state.counts).at[cluster, state.segment % n_groups].add(1)
+    group = state.segment % state.counts.shape[1]
+    return jnp.zeros_like(state.counts).at[clusters_at(state), group].add(1)
 
 
 # Singles
