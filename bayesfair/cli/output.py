@@ -10,8 +10,6 @@ from pathlib import Path
 from shlex import quote
 from textwrap import fill
 
-import numpy as np
-
 import bayesfair as bf
 from bayesfair._check import message
 from bayesfair.cli.outcome import DONE, FAILED, INTERRUPTED, writing
@@ -116,8 +114,8 @@ def _balance_line(tree):
     balance, promise = bf.posterior.variable(tree, "sample_stats", "balance"), bf.posterior.guarantee(tree)
     if balance is None or promise is None:
         return ""
-    least = np.floor(float(balance.min()) * 1000) / 1000
-    return f"All {balance.size:,} draws have a balance of at least {least:.3g}. {promise}"
+    least = bf.posterior.at_least(float(balance.min()))
+    return f"All {balance.size:,} draws have a balance of at least {least}. {promise}"
 
 
 def print_next_steps(path):

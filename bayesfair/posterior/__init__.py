@@ -17,7 +17,7 @@ from bayesfair.posterior.co_clustering_probability import (
 from bayesfair.posterior.contingency import tables_with
 from bayesfair.posterior.diagnostics import diagnostic_vars, summarise, summary
 from bayesfair.posterior.files import check_destination, read_tree, write_tree, write_whole
-from bayesfair.posterior.guarantee import fairlet_capacities, guarantee, guaranteed_balance, masses_of
+from bayesfair.posterior.guarantee import at_least, fairlet_capacities, guarantee, guaranteed_balance, masses_of
 from bayesfair.posterior.partitions import (
     CredibleBall,
     binder_partition,
@@ -37,6 +37,7 @@ __all__ = [
     "FORMAT",
     "CredibleBall",
     "Verdict",
+    "at_least",
     "binder_partition",
     "build_tree",
     "check_destination",

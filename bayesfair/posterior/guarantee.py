@@ -7,7 +7,7 @@ from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, v
 from bayesfair.posterior.contingency import tables_with
 from bayesfair.posterior.saved import settings_of
 
-__all__ = ["fairlet_capacities", "guarantee", "guaranteed_balance", "masses_of"]
+__all__ = ["at_least", "fairlet_capacities", "guarantee", "guaranteed_balance", "masses_of"]
 
 
 def guarantee(tree) -> str | None:
@@ -23,8 +23,12 @@ def guarantee(tree) -> str | None:
         return "That is what the draws had; the method does not guarantee it."
     if bound == 0:
         return "The method guarantees none of it: fairlets may go without a group."
-    least = f"{np.floor(bound * 1000 + 1e-9) / 1000:.3g}"  # rounded down, so that it stays a bound
-    return f"By construction none can fall below {least}: every cluster is a union of whole fairlets."
+    return f"By construction none can fall below {at_least(bound)}: every cluster is a union of whole fairlets."
+
+
+def at_least(balance) -> str:
+    """A bound in three decimals, rounded down so that it stays one."""
+    return f"{np.floor(balance * 1000 + 1e-9) / 1000:.3g}"
 
 
 def _of_labels(tree, groups: Groups, min_balance) -> str:

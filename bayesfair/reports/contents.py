@@ -22,7 +22,6 @@ from bayesfair.posterior import (
 
 __all__ = [
     "Contents",
-    "at_least",
     "centre_table",
     "cluster_table",
     "fairlet_text",
@@ -192,11 +191,6 @@ def fairlet_text(contents):
     members = [f"{low if low == high else f'{low} to {high}'} of {name}" for name, low, high in ranges][:SHOWN_GROUPS]
     more = " and others" if len(contents.groups.names) > SHOWN_GROUPS else ""
     return f"{len(held.lower):,}, each with {', '.join(members)}{more}"
-
-
-def at_least(value):
-    """A bound in three decimals, rounded down so that it stays one."""
-    return number(floor(value * 1000 + 1e-9) / 1000)
 
 
 def number(value):

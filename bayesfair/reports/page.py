@@ -9,6 +9,7 @@ from bayesfair import __version__
 from bayesfair._check import message
 from bayesfair.fairness import cluster_balance
 from bayesfair.posterior import (
+    at_least,
     check_destination,
     guarantee,
     judge,
@@ -25,7 +26,6 @@ from bayesfair.reports.contents import (
     SHOWN_GROUPS,
     SHOWN_ROWS,
     SHOWN_VALUES,
-    at_least,
     centre_table,
     cluster_table,
     fairlet_text,

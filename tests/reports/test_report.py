@@ -8,11 +8,10 @@ import xarray as xr
 
 import bayesfair as bf
 from bayesfair.cli import main
-from bayesfair.posterior import guaranteed_balance, reference_partition, relabel
+from bayesfair.posterior import at_least, guaranteed_balance, reference_partition, relabel
 from bayesfair.posterior.verdict import judge
 from bayesfair.reports import contents as contents_module
 from bayesfair.reports.contents import (
-    at_least,
     centre_table,
     cluster_table,
     fairlet_text,
