@@ -16,11 +16,12 @@ from bayesfair._progress import progress
 from bayesfair.gibbs.losses import cluster_means
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.problem import Problem
-from bayesfair.gibbs.run import Run, advance, chain_keys
+from bayesfair.gibbs.run import Run, chain_keys, forward
 
 __all__ = ["Mode", "Settled", "can_jump", "find_modes", "group", "modes_table", "n_search_starts", "partition_distance"]
 
 FEWEST_SWEEPS = 48  # that a start is settled for; with a shorter warm-up there are fewer starts
+MOST_SWEEPS = 1000
 SNAPSHOTS = 12  # of every start, in the second half of its sweeps
 CENTER_DRAWS = 64  # of centres given the labels of a snapshot
 NEAR = 3.0  # distance of centres, in spreads of both, up to which two starts are in one mode
@@ -90,7 +91,7 @@ def find_modes(problem: Problem, num_chains: int, n_starts: int, num_warmup: int
     """
     table, settings, target = problem
     n_further = num_chains * (n_starts // FURTHER // num_chains)
-    sweeps = num_chains * num_warmup // n_starts
+    sweeps = min(num_chains * num_warmup // n_starts, MOST_SWEEPS)
     rng = np.random.default_rng(settings.seed)
     with progress(None, "modes", progress_bar) as bar:
         search = Search(target, target.moves(settings), settings.seed, num_chains, bar)
@@ -125,18 +126,17 @@ class Search:
             rows = np.arange(at, at + self.num_chains) % n_states  # the last batch is filled up with the first states
             keys = chain_keys(self.seed, self.num_chains, self.next_chain)
             run = Run(keys, 0, jax.tree.map(lambda part: part[rows], states), self.moves)  # noqa: B023
-            ends += _settled(run, self.target, sweeps)[: n_states - at]
+            ends += _settled(run, self.target, sweeps, self.bar)[: n_states - at]
             self.next_chain += self.num_chains
-            self.bar.update(sweeps * self.num_chains)
         return ends
 
 
-def _settled(run: Run, target, sweeps) -> list[Settled]:
+def _settled(run: Run, target, sweeps, bar) -> list[Settled]:
     step = max(1, sweeps // 2 // SNAPSHOTS)
-    run, labels, report = advance(run, target, 1, max(1, sweeps - step * (SNAPSHOTS - 1)))
-    first, laws, reports = labels[:, 0], [center_law(run, target)], [report]
+    run, first, report = forward(run, target, max(1, sweeps - step * (SNAPSHOTS - 1)), bar)
+    laws, reports = [center_law(run, target)], [report]
     for _ in range(SNAPSHOTS - 1):
-        run, labels, report = advance(run, target, 1, step)
+        run, labels, report = forward(run, target, step, bar)
         laws.append(center_law(run, target))
         reports.append(report)
     lp, loss = (np.concatenate([_scalar(one, name) for one in reports], axis=1) for name in ("lp", "clustering_loss"))
@@ -145,7 +145,7 @@ def _settled(run: Run, target, sweeps) -> list[Settled]:
 
     def one(at):
         centers = None if law is None else _in_one_numbering(*(part[:, at] for part in law))
-        return Settled(jax.tree.map(lambda part: part[at], states), labels[at, 0], first[at], lp[at], loss[at], centers)
+        return Settled(jax.tree.map(lambda part: part[at], states), labels[at], first[at], lp[at], loss[at], centers)
 
     return [one(at) for at in range(len(first))]
 

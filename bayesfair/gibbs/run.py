@@ -18,7 +18,7 @@ from bayesfair.gibbs.problem import Problem
 from bayesfair.gibbs.sweep import every_move, run_chunk, statistics_of
 from bayesfair.gibbs.target import Target
 
-__all__ = ["Run", "advance", "chain_keys", "draw", "start_run", "tuned", "tuning", "warm_up"]
+__all__ = ["Run", "advance", "chain_keys", "draw", "forward", "start_run", "tuned", "tuning", "warm_up"]
 
 CHUNK_BYTES = 32_000_000  # of labels held by the sampler at a time, all chains together
 MAX_CHUNK = 64
@@ -149,6 +149,13 @@ def advance(run: Run, target: Target, n_draws: int, thinning: int):
     # Copies: a view would keep the whole chunk, which is mostly empty where sweeps are slow.
     labels, report = jax.tree.map(lambda part: np.asarray(part)[:, :n_draws].copy(), (labels, report))
     return run._replace(sweep=run.sweep + n_draws * thinning, states=states), labels, report
+
+
+def forward(run: Run, target: Target, n_sweeps: int, bar):
+    """`n_sweeps` of which nothing is kept: (the run after them, labels (chains, obs), what the last one reported)."""
+    for size in _pace(n_sweeps, n_sweeps, bar):
+        run, labels, report = advance(run, target, 1, size)
+    return run, labels[:, 0], report
 
 
 def _chunk_length(run: Run, target: Target) -> int:
