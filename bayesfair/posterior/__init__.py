@@ -19,7 +19,7 @@ from bayesfair.posterior.diagnostics import diagnostic_vars, summarise, summary
 from bayesfair.posterior.files import check_destination, read_tree, write_tree, write_whole
 from bayesfair.posterior.guarantee import at_least, fairlet_capacities, guarantee, guaranteed_balance, masses_of
 from bayesfair.posterior.modes import modes, modes_of, occupancy
-from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence, ordinal
+from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
 from bayesfair.posterior.partitions import (
     CredibleBall,
     binder_partition,
@@ -68,7 +68,6 @@ __all__ = [
     "observed_features",
     "occupancy",
     "of_all_chains",
-    "ordinal",
     "partition_distance",
     "read_run",
     "read_tree",

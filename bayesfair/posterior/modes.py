@@ -29,9 +29,10 @@ def modes(tree):
     go by. Its modes are found among up to 256 draws of all chains, spaced evenly. They are joined by average linkage of
     their variation of information, and the tree of joins is cut into as many groups as are modes by this rule: 19 of 20
     draws of a group are farther, by a tenth at least, from three quarters of the draws of any other group than from three
-    quarters of their own, and farther than some hundredth of the observations, or two of them, makes. A group has 5 draws and
-    a fiftieth of all at least; others are excursions. Then every draw belongs to the mode whose medoid is nearest; `chains`
-    counts those that visited. What keeps draws apart is thus who is with whom, and a mode that no chain visited is not found.
+    quarters of their own, and farther than some hundredth of the observations, or two of them, makes; and a chain that goes
+    from group to group does so by steps as long. A group has ten draws at least; a tenth may be excursions. Then every draw
+    belongs to the mode whose medoid is nearest; `chains` counts those that visited. What keeps draws apart is thus who is
+    with whom, and a mode that no chain visited, or seldom, is not found.
     Where chains moved between modes, as under tempering, masses are shares of draws, with the smaller one of the effective
     sample size of being there and the number of times that chains came or left for a sample size; below 10 they are not
     known, and modes stand in the order of lp.

@@ -12,7 +12,7 @@ from bayesfair.posterior.relabelling import number_alike
 __all__ = ["modes_of_draws", "nearest_mode"]
 
 _COMPARED = 256  # draws, all pairs of which are compared
-_SMALLEST, _SMALLEST_SHARE = 5, 0.02  # draws of a mode
+_SMALLEST, _MOST_DRAWS = 10, 0.9  # of them in a mode, and the share of them in modes
 _MOST_CUTS, _MOST_MODES = 40, 12
 _APART = 1.1  # how much farther a draw is from other modes than from its own
 _QUARTER, _TAIL = 0.25, 0.05  # of the draws that it is compared with, and of the draws, for which that need not hold
@@ -23,7 +23,7 @@ _ENOUGH = 10  # comings and goings, and independent draws, for a share to be kno
 def modes_of_draws(tree):
     """The modes that the draws of the tree are in, an xarray.Dataset of the form of the group `modes`."""
     labels = flat_labels(tree)
-    medoids = _medoids(labels, count_clusters(tree))
+    medoids = _medoids(labels, count_clusters(tree), tree["posterior"].sizes["chain"])
     if len(medoids) == 1:
         return _dataset(tree, reference_partition(tree)[None], np.zeros(len(labels), int))
     return _dataset(tree, labels[medoids], nearest_mode(labels, labels[medoids]))
@@ -36,42 +36,53 @@ def nearest_mode(labels, modes):
     return np.argmin([partition_distance(labels, one.astype(int)) for one in modes], axis=0)
 
 
-def _medoids(labels, n_clusters):
+def _medoids(labels, n_clusters, num_chains):
     """Positions (modes,) of the draws that are nearest to the other draws of their mode."""
     chosen = evenly_spaced(len(labels), _COMPARED)
     distance = variation_of_information(labels[chosen], n_clusters)
-    groups = separated_groups(distance, labels.shape[1])
+    chain = chosen // (len(labels) // num_chains)
+    groups = separated_groups(distance, chain, labels.shape[1])
     return [chosen[draws[np.argmin(distance[np.ix_(draws, draws)].sum(axis=0))]] for draws in groups]
 
 
-def separated_groups(distance, num_obs):
+def separated_groups(distance, chain, num_obs):
     """Positions of the draws of each mode, a list, from the distances (draws, draws); the largest separate number of them.
 
-    Draws that are in no group, excursions, are left out.
+    `chain` (draws,): whose draws they are, in order. Draws that are in no group, excursions, are left out.
     """
-    num_draws = len(distance)
-    best, smallest = [np.arange(num_draws)], max(_SMALLEST, int(_SMALLEST_SHARE * num_draws))
-    if num_draws < 2 * smallest:
+    best = [np.arange(len(distance))]
+    if len(distance) < 2 * _SMALLEST:
         return best
     joins = linkage(squareform(distance, checks=False), "average")
-    for cut in cut_tree(joins, n_clusters=range(2, min(_MOST_CUTS, num_draws))).T:
-        large = [np.flatnonzero(cut == group) for group in np.flatnonzero(np.bincount(cut) >= smallest)]
+    for cut in cut_tree(joins, n_clusters=range(2, min(_MOST_CUTS, len(distance)))).T:
+        large = [np.flatnonzero(cut == group) for group in np.flatnonzero(np.bincount(cut) >= _SMALLEST)]
         if len(large) > _MOST_MODES:
             break
-        if len(large) > len(best) and _are_separated(distance, large, num_obs):
+        is_most = sum(map(len, large)) >= _MOST_DRAWS * len(distance)
+        if is_most and len(large) > len(best) and _are_separated(distance, chain, large, num_obs):
             best = large
     return best
 
 
-def _are_separated(distance, groups, num_obs):
-    for own in groups:
+def _are_separated(distance, chain, groups, num_obs):
+    reach, group = np.full(len(distance), np.inf), np.full(len(distance), -1)
+    for number, own in enumerate(groups):
         within = np.quantile(distance[np.ix_(own, own)], 1 - _QUARTER, axis=1)
-        reach = _APART * np.maximum(within, _few_rows_apart(num_obs))
+        reach[own], group[own] = _APART * np.maximum(within, _few_rows_apart(num_obs)), number
         for other in groups:
             away = np.quantile(distance[np.ix_(own, other)], _QUARTER, axis=1)
-            if other is not own and (away <= reach).mean() > _TAIL:
+            if other is not own and (away <= reach[own]).mean() > _TAIL:
                 return False
-    return True
+    return not _drift(distance, chain, reach, group)
+
+
+def _drift(distance, chain, reach, group):
+    """Whether chains go from group to group in steps no longer than those within one: a slow chain, and no modes."""
+    here, there = np.arange(len(chain) - 1), np.arange(1, len(chain))
+    crossing = (chain[here] == chain[there]) & (group[here] != group[there]) & (group[here] >= 0) & (group[there] >= 0)
+    here, there = here[crossing], there[crossing]
+    short = distance[here, there] <= np.maximum(reach[here], reach[there])
+    return bool(short.size) and short.mean() > _QUARTER
 
 
 def _few_rows_apart(num_obs):

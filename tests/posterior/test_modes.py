@@ -1,6 +1,7 @@
 """Modes: the table against definitions, what is found in draws against draws of known modes, the sentences word by word."""
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -145,6 +146,19 @@ def test_chains_along_a_line_are_in_one_mode(seed):
     x, border = np.sort(rng.normal(size=200)), 0.4 * rng.normal(size=(4, 60))
     labels = (x > border[..., None]).astype(np.int8)
     assert len(modes(build_tree(draws_of(labels), x[:, None], None, settings={}, n_clusters=2))) == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_slow_chains_are_in_one_mode(seed):
+    """Rows change one by one: pieces of a chain are near together and far from others, yet no modes."""
+    rng = np.random.default_rng(seed)
+    labels = np.empty((4, 50, 300), np.int8)
+    for chain in labels:
+        chain[0] = rng.integers(3, size=300)
+        for before, after in pairwise(chain):
+            after[:] = np.where((rng.random(300) < 0.15) & (np.arange(300) < 60), rng.integers(3, size=300), before)
+        chain[:, 60:] = np.arange(240) % 3
+    assert len(modes(build_tree(draws_of(labels), np.zeros((300, 1)), None, settings={}, n_clusters=3))) == 1
 
 
 def walk(rng, leave, enter, num_chains=4, num_draws=500):
