@@ -35,6 +35,7 @@ PICTURES = {
         tree, sample=min(tree["posterior"].sizes["obs"], SHOWN_OBS)
     ),
     "trace.png": lambda tree: bf.plots.trace(tree),
+    "modes.png": lambda tree: bf.plots.modes(tree),
 }
 
 
@@ -100,12 +101,14 @@ def print_summary(tree):
 
 
 def print_verdict(tree):
-    """Whether the chains agree, by which figures, and what to do; and what groups of a few rows did to the fairlets."""
-    sizes = tree["posterior"].sizes
-    verdict = bf.posterior.judge(bf.posterior.summary(tree), sizes["chain"], sizes["draw"])
+    """Whether the chains agree, by which figures, and what to do; which modes there are; and what groups of a few rows did
+    to the fairlets."""
+    sizes, summary = tree["posterior"].sizes, bf.posterior.summary(tree)
+    verdict = bf.posterior.judge(summary, sizes["chain"], sizes["draw"])
+    modes = summary.attrs["modes"]
     print()
-    said = verdict.headline, verdict.evidence, verdict.advice, _balance_line(tree), bf.posterior.small_groups(tree)
-    for text in said:
+    said = [verdict.headline, verdict.evidence, verdict.advice, "" if modes in verdict.evidence else modes]
+    for text in (*said, _balance_line(tree), bf.posterior.small_groups(tree)):
         print(fill(text, LINE), end="\n" * bool(text))
 
 

@@ -3,6 +3,7 @@
 from bayesfair.plots.diagnostics import trace
 from bayesfair.plots.elbow import elbow
 from bayesfair.plots.matrix import co_clustering
+from bayesfair.plots.modes import height_of_modes, modes
 from bayesfair.plots.pareto import pareto
 from bayesfair.plots.predictive import predictive
 from bayesfair.plots.style import MARKERS
@@ -12,6 +13,8 @@ __all__ = [
     "MARKERS",
     "co_clustering",
     "elbow",
+    "height_of_modes",
+    "modes",
     "pareto",
     "predictive",
     "trace",

@@ -14,7 +14,7 @@ from bayesfair.posterior import (
     variable,
 )
 
-__all__ = ["uncertainty", "uncertainty_points", "uncertainty_profile"]
+__all__ = ["project", "uncertainty", "uncertainty_points", "uncertainty_profile"]
 
 MANY = 20_000  # points: beyond, they are drawn as pixels so that files stay small
 
@@ -74,17 +74,22 @@ def _layers(points):
 
 def uncertainty_points(tree, X=None, *, columns=None) -> Points:
     """The arrays behind `uncertainty`."""
+    position, axes = project(tree, X, columns=columns)
+    group = variable(tree, "constant_data", "group")
+    groups = ("everyone",) if group is None else tuple(group_names(tree))
+    group = np.zeros(len(position), int) if group is None else group.values
+    return Points(position, axes, reference_partition(tree), misclassification_probability(tree), group, groups)
+
+
+def project(tree, X=None, *, columns=None):
+    """Observations in two dimensions as in `uncertainty`: positions (N, 2) and the names of the two axes."""
     known = observed_features(tree)
     names = [str(name) for name in tree["observed_data"]["feature"].values]
     if X is not None:
         names = [str(name) for name in getattr(X, "columns", names)]
         X = check_features(X)
         check_same_length("X", len(X), "tree", len(known))
-    position, axes = _position(known if X is None else X, names, columns)
-    group = variable(tree, "constant_data", "group")
-    groups = ("everyone",) if group is None else tuple(group_names(tree))
-    group = np.zeros(len(known), int) if group is None else group.values
-    return Points(position, axes, reference_partition(tree), misclassification_probability(tree), group, groups)
+    return _position(known if X is None else X, names, columns)
 
 
 def _position(X, names, columns):

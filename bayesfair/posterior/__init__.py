@@ -18,6 +18,8 @@ from bayesfair.posterior.contingency import tables_with
 from bayesfair.posterior.diagnostics import diagnostic_vars, summarise, summary
 from bayesfair.posterior.files import check_destination, read_tree, write_tree, write_whole
 from bayesfair.posterior.guarantee import at_least, fairlet_capacities, guarantee, guaranteed_balance, masses_of
+from bayesfair.posterior.modes import modes, modes_of, occupancy
+from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
 from bayesfair.posterior.partitions import (
     CredibleBall,
     binder_partition,
@@ -40,6 +42,7 @@ __all__ = [
     "at_least",
     "binder_partition",
     "build_tree",
+    "chains_apart",
     "check_destination",
     "co_clustering",
     "co_clustering_columns",
@@ -59,7 +62,11 @@ __all__ = [
     "masses_of",
     "medoids",
     "misclassification_probability",
+    "modes",
+    "modes_of",
+    "modes_sentence",
     "observed_features",
+    "occupancy",
     "of_all_chains",
     "partition_distance",
     "read_run",

@@ -21,6 +21,7 @@ __all__ = [
     "evenly_spaced",
     "information",
     "tables_with",
+    "variation_of_information",
 ]
 
 _BLOCK_ELEMENTS = 16_000_000  # of a one-hot matrix: 64 MB in float32
@@ -137,6 +138,19 @@ def information(labels, n_clusters, max_draws="auto"):
         compact, weight, n_clusters, lambda counts: plogp.take(counts.astype(np.intp), mode="clip")
     )
     return Information(chosen, entropy, joint)
+
+
+def variation_of_information(labels, n_clusters):
+    """The variation of information between any two draws of `labels` (draws, obs) in bits: float (draws, draws)."""
+    columns, weight, _ = distinct_observations(labels)
+    compact, plogp = labels[:, columns], _minus_plogp(labels.shape[1])
+    members = one_hot(compact, n_clusters).reshape(n_clusters, len(labels), -1)
+    joint = np.zeros((len(labels), len(labels)))
+    for one in members * weight.astype(np.float32):
+        for other in members:  # cell by cell, as in `_mean_over_pairs`
+            joint += plogp[(one @ other.T).astype(np.intp)]
+    entropy = np.diag(joint)
+    return np.maximum(2 * joint - entropy[:, None] - entropy, 0.0)
 
 
 def _sizes(compact, weight, n_clusters):

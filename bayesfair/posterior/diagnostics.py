@@ -5,6 +5,8 @@ import numpy as np
 from bayesfair._draws import COMPARED
 from bayesfair.posterior.access import count_clusters, flat_labels, scalars_of, variable
 from bayesfair.posterior.guarantee import guarantee
+from bayesfair.posterior.modes import modes_of, occupancy
+from bayesfair.posterior.modes_in_words import are_apart, sentence_of
 from bayesfair.posterior.partitions import partition_distance, reference_partition
 
 __all__ = ["diagnostic_vars", "summarise", "summary"]
@@ -62,10 +64,14 @@ def summary(tree):
     Columns: mean, sd, eti89_lb and eti89_ub (equal-tailed interval), ess_bulk, ess_tail, r_hat (rank-normalised,
     split), as in Vehtari et al. (2021): ess_tail is the smaller one of the 5% and 95% quantiles, where `az.summary`
     takes 11% and 89%. R-hat is NaN for a single chain; R-hat and ESS are NaN for constant variables and for fewer than
-    four draws a chain. `attrs["guarantee"]` says what the method promises of every draw's balance.
+    four draws a chain. `attrs["guarantee"]` says what the method promises of every draw's balance, `attrs["modes"]` which
+    modes there are, `attrs["chains_apart"]` whether chains stay in different ones.
     """
     table = summarise(diagnostic_vars(tree, constant=True))
-    table.attrs["guarantee"] = guarantee(tree)
+    found = modes_of(tree)
+    held = occupancy(tree, found)
+    told = {"guarantee": guarantee(tree), "modes": sentence_of(found, held), "chains_apart": are_apart(held)}
+    table.attrs.update(told)
     return table
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import bayesfair
 from bayesfair._check import message
 from bayesfair.posterior.access import variable
+from bayesfair.posterior.modes import check_modes
 
 __all__ = ["check_destination", "read_tree", "write_tree", "write_whole"]
 
@@ -167,6 +168,8 @@ def read_tree(path):
             f"{os.fspath(path)!r} is a netCDF file but not a saved posterior of bayesfair: it has no `labels` "
             "(chain, draw, obs) in a group 'posterior'. Pass a file that save or write_tree made."
         )
+    if "modes" in tree.children:
+        check_modes(tree["modes"].to_dataset(), labels.sizes["obs"])
     return tree
 
 

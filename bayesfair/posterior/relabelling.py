@@ -7,7 +7,7 @@ from bayesfair.posterior.access import check_partition, count_clusters, flat_lab
 from bayesfair.posterior.contingency import tables_with
 from bayesfair.posterior.partitions import reference_partition
 
-__all__ = ["align", "apply_permutations", "move_clusters", "order_by_size", "relabel"]
+__all__ = ["align", "apply_permutations", "move_clusters", "number_alike", "order_by_size", "relabel"]
 
 
 def relabel(tree, reference=None):
@@ -39,6 +39,10 @@ def relabel(tree, reference=None):
     constant = tree["constant_data"].to_dataset() if "constant_data" in tree.children else xr.Dataset()
     named = xr.DataArray(reference.astype(labels.dtype), dims="obs", attrs={"point": point})
     relabelled["constant_data"] = type(tree)(constant.assign(reference_labels=named))
+    if "modes" in tree.children:
+        found = tree["modes"].to_dataset()
+        numbered = number_alike(found["labels"].values, reference, n_clusters)
+        relabelled["modes"] = type(tree)(found.assign(labels=(("mode", "obs"), numbered)))
     return relabelled
 
 
@@ -64,6 +68,13 @@ def align(labels, reference, n_clusters):
 def apply_permutations(permutations, labels):
     """`labels` (draws, obs) renumbered by `permutations` (draws, n_clusters), in a new array of the same type."""
     return np.stack([permutation[draw] for permutation, draw in zip(permutations, labels)])
+
+
+def number_alike(partitions, reference, n_clusters):
+    """Clusterings (partitions, obs) with the numbers that match best: the first `reference`, the others the first."""
+    first = apply_permutations(align(partitions[:1], reference, n_clusters), partitions[:1])
+    others = apply_permutations(align(partitions, first[0], n_clusters), partitions)
+    return others.astype(np.min_scalar_type(-n_clusters))
 
 
 def order_by_size(partition, n_clusters):

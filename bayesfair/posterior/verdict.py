@@ -39,7 +39,7 @@ def warn_of_disagreement(tree, remedy=""):
 
 
 def judge(summary, num_chains, num_draws) -> Verdict:
-    """The verdict on a table of `bayesfair.posterior.summary`."""
+    """The verdict on a table of `bayesfair.posterior.summary`, with the modes that it tells of where chains disagree."""
     if num_draws < FEWEST_DRAWS:
         return _too_few(num_draws)
     moving = _moving_scalars(summary)
@@ -50,7 +50,7 @@ def judge(summary, num_chains, num_draws) -> Verdict:
         return _one_chain(ess)
     r_hat = moving["r_hat"].fillna(np.inf).sort_values(ascending=False)  # no R-hat: every chain stands still elsewhere
     if r_hat.iloc[0] >= R_HAT_BAD:
-        return _disagree(r_hat)
+        return _in_modes(r_hat, summary.attrs["modes"]) if summary.attrs.get("chains_apart") else _disagree(r_hat)
     if r_hat.iloc[0] >= R_HAT_GOOD:
         return _nearly(r_hat)
     return _few_independent(ess) if ess < ENOUGH else _agree(r_hat.iloc[0], ess)
@@ -124,9 +124,19 @@ def _disagree(r_hat):
         f"{_worst(r_hat)}; below {R_HAT_GOOD} is wanted. Each chain gives its own account, and probabilities are "
         "averages over accounts that depend on where the chains began.",
         "Look at the traces. Chains that drift have not forgotten their start: raise num_warmup, or resume the run for "
-        "more draws. Chains that stay at levels of their own sit in different modes: run more of them, see whether another "
-        "number of clusters or another temperature joins the modes, and until then report that the chains differ, not "
-        "their average.",
+        "more draws. If they still differ, see whether another number of clusters or another temperature helps, and until "
+        "then report that the chains differ, not their average.",
+    )
+
+
+def _in_modes(r_hat, modes):
+    return Verdict(
+        "bad",
+        "The chains do not agree: they sit in different modes.",
+        f"{_worst(r_hat)}; below {R_HAT_GOOD} is wanted. {modes}",
+        "Probabilities weigh the modes by the number of chains in each, not by mass: report the modes one by one "
+        "(bayesfair.posterior.modes), each with its mass where that is known, not their average. Another number of clusters "
+        "or another temperature may join them.",
     )
 
 

@@ -13,6 +13,7 @@ from bayesfair.posterior import (
     flat_labels,
     groups_of,
     misclassification_probability,
+    modes,
     reference_partition,
     relabel,
     settings_of,
@@ -26,6 +27,7 @@ __all__ = [
     "cluster_table",
     "fairlet_text",
     "interval",
+    "mode_table",
     "number",
     "read_contents",
     "uncertain_table",
@@ -164,6 +166,30 @@ def _runner_up(contents, row):
     share = np.bincount(contents.labels[:, row], minlength=contents.n_clusters) / len(contents.labels)
     share[contents.cluster[row]] = 0
     return f"{share.argmax()} ({share.max():.0%} of draws)" if share.any() else "none"
+
+
+def mode_table(contents):
+    """Head and rows: the modes, best first, with what is known of their mass; no rows where there is one mode."""
+    found = modes(contents.tree)
+    head = ["mode", "log mass", "interval", "starts", "chains", "loss", "balance", "sizes", "bits from the best"]
+    if len(found) == 1:
+        return head, []
+    columns = [
+        ["not known" if np.isnan(value) else number(value) for value in found["log_mass"]],
+        [_bounds(low, high) for low, high in zip(found["lower"], found["upper"])],
+        *(found[name].tolist() for name in ("starts", "chains")),
+        *([number(value) for value in found[name]] for name in ("loss", "balance")),
+        [", ".join(f"{size:,}" for size in sizes) for sizes in found["sizes"]],
+        [number(value) for value in found["distance"]],
+    ]
+    return head, list(zip(found.index, *columns))
+
+
+def _bounds(low, high):
+    """An interval of which either end may not be known."""
+    if np.isinf(low):
+        return "not known" if np.isinf(high) else f"at most {number(high)}"
+    return f"at least {number(low)}" if np.isinf(high) else f"[{number(low)}, {number(high)}]"
 
 
 def _intervals(values):

@@ -30,12 +30,13 @@ from bayesfair.reports.contents import (
     cluster_table,
     fairlet_text,
     interval,
+    mode_table,
     number,
     read_contents,
     uncertain_table,
 )
 from bayesfair.reports.markup import definitions, document, note, paragraph, picture, table
-from bayesfair.reports.pictures import draw_co_clustering, draw_profile, draw_trace, draw_uncertainty
+from bayesfair.reports.pictures import draw_co_clustering, draw_modes, draw_profile, draw_trace, draw_uncertainty
 
 __all__ = ["report"]
 
@@ -265,7 +266,8 @@ def _together(contents):
 
 
 def _diagnostics(contents, diagnostics, verdict):
-    parts = [note(verdict.kind, verdict.headline, f"{verdict.evidence} {verdict.advice}")]
+    verdict_note = note(verdict.kind, verdict.headline, f"{verdict.evidence} {verdict.advice}")
+    parts = [verdict_note, _modes(contents, diagnostics)]
     drawn = draw_trace(contents, worst_first(diagnostics).index[:TRACES].tolist())
     if drawn is not None:
         alt = (
@@ -281,6 +283,28 @@ def _diagnostics(contents, diagnostics, verdict):
         "ESS: effective sample size."
     )
     return "".join(parts) + table("Scalars on which convergence is read", head, rows) + paragraph(names)
+
+
+def _modes(contents, diagnostics):
+    """The modes in a sentence and, where there are several, in a table and a picture."""
+    said = paragraph(diagnostics.attrs["modes"])
+    head, rows = mode_table(contents)
+    if not rows:
+        return said
+    names = (
+        "Log mass: the logarithm of the posterior mass relative to the best mode's, with its interval of about 95%, or bounds. "
+        "Starts: how many short runs of the search ended there. Chains: how many chains started there, or visited it where "
+        "there was no search. Balance and sizes are those of a representative clustering."
+    )
+    parts = [said, table("Modes of the posterior", head, rows), paragraph(names)]
+    if contents.X is not None:
+        drawn = draw_modes(contents, len(rows))
+        alt = (
+            f"Log masses of {len(rows)} modes against their loss, and scatter plots of up to six of their clusterings."
+        )
+        caption = "Below: clusters in the same colours; large marks are rows that are elsewhere than in the best mode."
+        parts.append(picture(drawn.png, alt, caption + drawn.remarks))
+    return "".join(parts)
 
 
 def _diagnostic_cells(row):

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair.plots import MARKERS, co_clustering, trace, uncertainty, uncertainty_profile
+from bayesfair.plots import MARKERS, co_clustering, height_of_modes, modes, trace, uncertainty, uncertainty_profile
 
-__all__ = ["Picture", "draw_co_clustering", "draw_profile", "draw_trace", "draw_uncertainty"]
+__all__ = ["Picture", "draw_co_clustering", "draw_modes", "draw_profile", "draw_trace", "draw_uncertainty"]
 
 WIDTH, DPI = 6.4, 150  # inches; narrower than in a notebook, so that letters stay legible on a phone
 LONGEST_NAME = 24
@@ -51,6 +51,18 @@ def draw_co_clustering(contents) -> Picture:
     remarks = f" A random sample of {SAMPLE:,} of the {total:,} rows." if total > SAMPLE else ""
     png, missing = _render(lambda ax: co_clustering(tree, sample=min(total, SAMPLE), ax=ax), 0.8 * WIDTH)
     return Picture(png, remarks + missing)
+
+
+def draw_modes(contents, num_modes) -> Picture:
+    """The masses of the modes and their clusterings."""
+    tree = _simplified(contents)
+
+    def draw(ax):
+        figure = ax.figure
+        figure.clear()
+        modes(tree, figure=figure)
+
+    return Picture(*_render(draw, WIDTH * height_of_modes(num_modes)))
 
 
 def draw_trace(contents, names) -> Picture | None:
@@ -105,7 +117,11 @@ def _simplified(contents):
     if contents.groups is not None and len(contents.groups.names) <= len(MARKERS):
         names = {"group_names": json.dumps(_cut(contents.groups.names))}
         constant["group"] = ("obs", contents.groups.code, names)
-    nodes = {name: contents.tree[name].to_dataset() for name in ("posterior", "sample_stats") if name in contents.tree}
+    nodes = {
+        name: contents.tree[name].to_dataset()
+        for name in ("posterior", "sample_stats", "modes")
+        if name in contents.tree
+    }
     nodes["constant_data"] = xr.Dataset(constant)
     if contents.X is not None:
         features = {"feature": np.array(_cut(contents.features))}

@@ -76,10 +76,11 @@ def test_summary_and_plot_read_it(run_file, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "r_hat" in printed
     assert "would be elsewhere" in printed
+    assert bf.posterior.modes_sentence(bf.posterior.read_tree(run_file)) in " ".join(printed.split())
     assert verdict_of(run_file).headline in printed
     assert main(["plot", str(run_file), "--out", str(tmp_path / "pictures")]) == 0
     pictures = {path.name for path in (tmp_path / "pictures").iterdir()}
-    assert pictures == {"clustering.png", "uncertainty_profile.png", "co_clustering.png", "trace.png"}
+    assert pictures == {"clustering.png", "uncertainty_profile.png", "co_clustering.png", "trace.png", "modes.png"}
 
 
 def test_report_writes_one_page(run_file, tmp_path, capsys):

@@ -1,0 +1,172 @@
+"""The modes of a posterior: how much mass each has at what loss, and who is elsewhere than in the best one."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesfair.plots.style import FIGURE_WIDTH, cluster_colors
+from bayesfair.plots.uncertainty import project
+from bayesfair.posterior import count_clusters, modes_of
+from bayesfair.posterior import modes as table_of
+
+__all__ = ["height_of_modes", "mode_clusterings", "mode_masses", "modes"]
+
+SHOWN, IN_ROW = 6, 3  # clusterings
+_TOP, _BELOW = 0.37, 0.33  # heights of the rows of axes, for a width of 1
+MANY = 5_000  # observations: beyond, a sample of them is drawn
+LINEAR = 10.0  # the log masses from 0 down that have a linear axis; what lies deeper has a logarithmic one
+_GREY = "0.35"
+
+
+class Masses(NamedTuple):
+    """What the upper picture shows, all (modes,), best first.
+
+    `position`: mean clustering loss, or log density where the tree has no loss, whose name is `axis`. `log_mass`, `lower`,
+    `upper` as in `bayesfair.posterior.modes`. `kind`: "known"; "bounded", from above alone; "unknown".
+    """
+
+    position: np.ndarray
+    axis: str
+    log_mass: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    kind: np.ndarray
+
+
+class Clusterings(NamedTuple):
+    """What the lower pictures show: `position` (obs, 2) and the names of its `axes`, `labels` (modes, obs), numbered alike,
+    `moved` (modes, obs), who is in another cluster than in the best mode; `share` (modes,) of all observations that are."""
+
+    position: np.ndarray
+    axes: tuple[str, str]
+    labels: np.ndarray
+    moved: np.ndarray
+    share: np.ndarray
+
+
+def mode_masses(tree) -> Masses:
+    """The arrays behind the upper picture of `modes`."""
+    table = table_of(tree)
+    has_loss = table["loss"].notna().all()
+    position = table["loss"] if has_loss else table["lp"]
+    axis = "mean clustering loss" if has_loss else "mean log density" if position.notna().all() else "mode"
+    position = position.to_numpy() if axis != "mode" else table.index.to_numpy(float)
+    log_mass, lower, upper = (table[name].to_numpy() for name in ("log_mass", "lower", "upper"))
+    kind = np.where(np.isfinite(log_mass), "known", np.where(np.isfinite(upper), "bounded", "unknown"))
+    return Masses(position, axis, log_mass, lower, upper, kind)
+
+
+def mode_clusterings(tree, X=None, *, columns=None, sample=MANY, seed=0) -> Clusterings:
+    """The arrays behind the lower pictures of `modes`, of at most `sample` observations drawn at random (`seed`)."""
+    labels = modes_of(tree)["labels"].values.astype(int)
+    position, axes = project(tree, X, columns=columns)
+    moved = labels != labels[0]
+    rows = np.arange(len(position))
+    if len(rows) > sample:
+        rows = np.sort(np.random.default_rng(seed).choice(len(rows), sample, replace=False))
+    return Clusterings(position[rows], axes, labels[:, rows], moved[:, rows], moved.mean(axis=1))
+
+
+def modes(tree, X=None, *, columns=None, figure=None):
+    """Above, the mass of each mode against its loss; below, the clusterings of up to six modes, each with who moved.
+
+    Parameters
+    ----------
+    X, columns: as in `uncertainty`. figure: a matplotlib figure, or part of one, to draw on.
+
+    Returns
+    -------
+    The axes, that of the masses first. Bars are intervals of about 95%; an arrow hangs from the upper bound of a mode whose
+    mass is only known to be less; an open mark at the foot is a mode of unknown mass. The scale of masses is logarithmic
+    below -10 where they go far. Clusters have the same colours in all modes; observations that are elsewhere than in the best
+    mode are drawn large. Of more than 5,000 observations a sample is drawn.
+    """
+    masses, clusterings = mode_masses(tree), mode_clusterings(tree, X, columns=columns)
+    colors = cluster_colors(count_clusters(tree))
+    shown = min(SHOWN, len(masses.log_mass))
+    axes = _axes(_figure(shown) if figure is None else figure, shown)
+    _draw_masses(axes[0], masses)
+    for mode, ax in enumerate(axes[1:]):
+        _draw_clustering(ax, clusterings, mode, colors)
+    return axes
+
+
+def _draw_masses(ax, masses):
+    finite = [values[np.isfinite(values)] for values in (masses.log_mass, masses.lower, masses.upper)]
+    depth = -min(values.min(initial=0.0) for values in finite)
+    foot = -max(1.35 * depth if depth > LINEAR else depth + 2.0, 3.0)
+    if depth > 3 * LINEAR:
+        foot *= 4
+        ax.set_yscale("symlog", linthresh=LINEAR, linscale=1.5)
+        ax.yaxis.set_major_formatter("{x:g}")
+    for mode, kind in enumerate(masses.kind):
+        _mark(ax, masses, mode, kind, foot)
+    notes = ["open mark: mass not known"] * bool((masses.kind == "unknown").any())
+    notes += ["bars alone: bounds"] * bool((masses.kind == "bounded").any())
+    ax.axhline(0, color="0.85", linewidth=0.8, zorder=0)
+    ax.set(xlabel=masses.axis, ylabel="log mass, relative to the best", ylim=(foot, _head(masses, depth)))
+    ax.set_title(f"Modes{' (' * bool(notes)}{', '.join(notes)}{')' * bool(notes)}")
+    if depth == 0:
+        ax.set_yticks([0])  # there is nothing to read off
+    ax.margins(x=0.12)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _head(masses, depth):
+    """The upper end of the mass axis, above every bound that is known."""
+    highest = masses.upper[np.isfinite(masses.upper)].max(initial=0.0)
+    return highest + max(1.0, 0.12 * min(depth, 3 * LINEAR))
+
+
+def _mark(ax, masses, mode, kind, foot):
+    """One mode: a point with its interval, an arrow from its upper bound, or an open mark at the foot; and its number."""
+    x, y = masses.position[mode], masses.log_mass[mode]
+    style = {"color": _GREY, "linewidth": 1.4}
+    if kind == "known":
+        ax.plot([x, x], [masses.lower[mode], masses.upper[mode]], **style)
+        ax.plot(x, y, "o", color=_GREY, markersize=6)
+    elif kind == "bounded":
+        y, low = masses.upper[mode], masses.lower[mode]
+        ax.plot(x, y, "_", markersize=9, markeredgewidth=1.4, color=_GREY)
+        if np.isfinite(low):
+            ax.plot([x, x], [low, y], marker="_", markersize=9, markeredgewidth=1.4, **style)
+        else:
+            ax.annotate("", (x, y), (0, -22), textcoords="offset points", arrowprops={"arrowstyle": "<|-", **style})
+    else:
+        y = foot
+        ax.plot(x, y, "o", markerfacecolor="white", color=_GREY, markersize=6, clip_on=False)
+    ax.annotate(str(mode + 1), (x, y), (7, 4), textcoords="offset points", fontsize=9)
+
+
+def _draw_clustering(ax, clusterings, mode, colors):
+    labels, moved = clusterings.labels[mode], clusterings.moved[mode]
+    crowd = np.clip(500 / len(labels), 0.15, 1.0)
+    many = len(labels) > MANY // 2
+    stayed = {"s": 9 * crowd, "alpha": 0.7 if mode == 0 else 0.35}
+    for rows, style in ((~moved, stayed), (moved, {"s": 22 * crowd, "alpha": 0.95})):
+        ax.scatter(*clusterings.position[rows].T, c=colors[labels[rows]], linewidths=0, rasterized=many, **style)
+    more = "" if mode == 0 else f", {clusterings.share[mode]:.0%} elsewhere"
+    ax.set_title(f"mode {mode + 1}{more}", fontsize=9)
+    ax.set(xticks=[], yticks=[])
+    for side in ax.spines.values():
+        side.set_color("0.8")
+
+
+def _figure(shown):
+    from matplotlib import pyplot as plt
+
+    return plt.figure(figsize=(FIGURE_WIDTH, FIGURE_WIDTH * height_of_modes(shown)), layout="constrained")
+
+
+def height_of_modes(num_modes):
+    """The height of the picture of so many modes, for a width of 1."""
+    return _TOP + _BELOW * -(-min(num_modes, SHOWN) // IN_ROW)
+
+
+def _axes(figure, shown):
+    """One over the whole width, and below it one for each clustering."""
+    n_columns = min(shown, IN_ROW)
+    n_rows = -(-shown // n_columns)
+    grid = figure.add_gridspec(1 + n_rows, n_columns, height_ratios=[_TOP] + [_BELOW] * n_rows)
+    below = [figure.add_subplot(grid[1 + at // n_columns, at % n_columns]) for at in range(shown)]
+    return np.array([figure.add_subplot(grid[0, :]), *below])

@@ -1,0 +1,109 @@
+"""The modes of a posterior: how many there are, how much mass each has, and how far apart they are."""
+
+import numpy as np
+
+from bayesfair._check import message
+from bayesfair.fairness import Groups, cluster_balance, masses_of_attributes
+from bayesfair.posterior.access import count_clusters, flat_labels, groups_of
+from bayesfair.posterior.contingency import evenly_spaced, tables_with
+from bayesfair.posterior.modes_of_draws import modes_of_draws, nearest_mode
+from bayesfair.posterior.partitions import partition_distance
+
+__all__ = ["check_modes", "modes", "modes_of", "occupancy"]
+
+_FIGURES = ("log_mass", "lower", "upper", "se", "starts", "chains", "lp", "loss")
+_LOCATED = 400  # draws, of all chains, whose modes are looked up
+
+
+def modes(tree):
+    """A pandas DataFrame of the modes, the best first, its index `mode` from 1.
+
+    Columns: log_mass, the log of the posterior mass relative to the best mode's, NaN where it is not known; lower and upper,
+    its interval of about 95%, or bounds that hold all the same, infinite where nothing is known; se, its standard error, NaN
+    where there are bounds alone; starts, how many short runs of the search ended there; chains, that started there; lp and
+    loss, means of the log density and of the clustering loss there; balance and sizes (largest first) of a representative
+    clustering; distance, its variation of information from the best mode's in bits. `attrs`: num_starts, of the search, and
+    masses: "measured" by jumps between the modes, "shares of draws", or "not known".
+
+    A tree without the group `modes` (of `BayesianFairMixture`, of a run without a search, of an older file) has no starts to
+    go by. Its modes are found among up to 256 draws of all chains, spaced evenly. They are joined by average linkage of
+    their variation of information, and the tree of joins is cut into as many groups as are modes by this rule: 19 of 20
+    draws of a group are farther, by a tenth at least, from three quarters of the draws of any other group than from three
+    quarters of their own, and farther than some hundredth of the observations, or two of them, makes; and a chain that goes
+    from group to group does so by steps as long. A group has ten draws at least; a tenth may be excursions. Then every draw
+    belongs to the mode whose medoid is nearest; `chains` counts those that visited. What keeps draws apart is thus who is
+    with whom, and a mode that no chain visited, or seldom, is not found.
+    Where chains moved between modes, as under tempering, masses are shares of draws, with the smaller one of the effective
+    sample size of being there and the number of times that chains came or left for a sample size; below 10 they are not
+    known, and modes stand in the order of lp.
+    """
+    import pandas as pd
+
+    found = modes_of(tree)
+    labels = found["labels"].values
+    table = pd.DataFrame({name: found[name].values for name in _FIGURES})
+    table["balance"] = _balance(labels, groups_of(tree))
+    table["sizes"] = [tuple(np.sort(np.bincount(one, minlength=count_clusters(tree)))[::-1].tolist()) for one in labels]
+    table["distance"] = partition_distance(labels, labels[0].astype(int))
+    table.index = pd.RangeIndex(1, len(labels) + 1, name="mode")
+    table.attrs.update({name: found.attrs[name] for name in ("num_starts", "masses")})
+    return table
+
+
+def modes_of(tree):
+    """The group `modes` of the tree as an xarray.Dataset, checked; one of the same form from the draws where it has none.
+
+    Best first: log_mass, lower, upper, se, starts, chains, lp, loss (mode) as in `modes`, labels (mode, obs), numbered as
+    the tree's reference partition. Attributes num_starts (0 where there was no search) and masses.
+    """
+    labels = flat_labels(tree)
+    if "modes" not in tree.children:
+        return modes_of_draws(tree)
+    found = tree["modes"].to_dataset()
+    check_modes(found, labels.shape[1])
+    return found
+
+
+def occupancy(tree, found):
+    """The share of each chain's draws in each of the modes `found` (a result of `modes_of`): float (chain, mode).
+
+    A draw is in the mode whose representative clustering is nearest; of up to 400 draws, spaced evenly.
+    """
+    labels = tree["posterior"]["labels"].values
+    chosen = evenly_spaced(labels.shape[1], max(1, _LOCATED // len(labels)))
+    where = nearest_mode(labels[:, chosen].reshape(-1, labels.shape[2]), found["labels"].values)
+    return (where.reshape(len(labels), -1, 1) == np.arange(found.sizes["mode"])).mean(axis=1)
+
+
+def check_modes(found, num_obs):
+    """ValueError where a group `modes` is not what `modes_of` says of it, or not of `num_obs` observations."""
+    wrong = _first_fault(found, num_obs)
+    if wrong is not None:
+        rule = "hold in its group 'modes' what bayesfair wrote there"
+        remedy = "Drop that group (tree.drop_nodes('modes')) to have modes found in the draws, or fit again."
+        raise ValueError(message("tree", rule, wrong, remedy))
+
+
+def _first_fault(found, num_obs):
+    shapes = {**dict.fromkeys(_FIGURES, ("mode",)), "labels": ("mode", "obs")}
+    for name, dims in shapes.items():
+        if name not in found or found[name].dims != dims:
+            return f"no `{name}` ({', '.join(dims)})"
+    if found.sizes["mode"] == 0 or found.sizes["obs"] != num_obs:
+        return f"{found.sizes['mode']} modes of {found.sizes['obs']} observations, where there are {num_obs}"
+    labels = found["labels"].values
+    if labels.dtype.kind not in "iu" or labels.min() < 0:
+        return f"labels of {labels.dtype} from {labels.min()} on"
+    log_mass, lower, upper = (found[name].values for name in ("log_mass", "lower", "upper"))
+    if log_mass[0] != 0 or not (lower <= upper).all() or (log_mass < lower).any() or (log_mass > upper).any():
+        return "log masses outside their intervals, or of no best mode"
+    missing = {"num_starts", "masses"} - set(found.attrs)
+    return f"no attribute {missing.pop()!r}" if missing else None
+
+
+def _balance(labels, groups: Groups | None):
+    """`bayesfair.fairness.balance` of each of the clusterings (modes, obs); NaN without groups."""
+    if groups is None:
+        return np.full(len(labels), np.nan)
+    masses = tables_with(labels, groups.code, len(groups.names), int(labels.max()) + 1).transpose(0, 2, 1)
+    return np.min([np.nanmin(cluster_balance(held), axis=-1) for held in masses_of_attributes(masses, groups)], axis=0)

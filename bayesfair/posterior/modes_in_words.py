@@ -1,0 +1,131 @@
+"""The modes of a posterior in a sentence or two, for whoever asks whether the chains tell all of it."""
+
+from math import ceil, floor
+
+import numpy as np
+from scipy.special import expit
+
+from bayesfair.posterior.modes import modes_of, occupancy
+
+__all__ = ["are_apart", "chains_apart", "modes_sentence", "ordinal", "sentence_of"]
+
+EXCLUDED = -10.0  # log mass relative to the best mode below which a mode's share is told as a power of e
+STAYS, AVOIDS = 0.9, 0.1  # shares of a chain's draws
+_ORDINALS = ("best", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+
+
+def modes_sentence(tree) -> str:
+    """How many modes there are, from how many starts, with what mass; and where chains stay in different ones.
+
+    A mode whose mass is bounded by e^-10 of the best one's is told by that bound, others by their share of the mass with
+    its interval; what is not known is said.
+    """
+    found = modes_of(tree)
+    return sentence_of(found, occupancy(tree, found))
+
+
+def chains_apart(tree) -> bool:
+    """Whether some chain stays (nine draws in ten) in a mode where another one hardly ever is (one in ten)."""
+    return are_apart(occupancy(tree, modes_of(tree)))
+
+
+def are_apart(held) -> bool:
+    """`chains_apart` from the shares of each chain's draws in each mode (chain, mode)."""
+    return bool(((held.max(axis=0) > STAYS) & (held.min(axis=0) < AVOIDS)).any())
+
+
+def sentence_of(found, held) -> str:
+    """`modes_sentence` of a group `modes` and the shares (chain, mode) of each chain's draws."""
+    total = found.sizes["mode"]
+    starts = found.attrs["num_starts"]
+    source = "in the draws" if starts == 0 else f"from {_count(starts, 'start')}"
+    head = f"{_count(total, 'mode').capitalize()} {source}"
+    if total == 1:
+        return f"{head}."
+    return "; ".join([head, *_of_masses(found, held)]) + "." + _of_chains(held)
+
+
+def ordinal(mode) -> str:
+    """The name of the mode at a position from 0, in the order of the table."""
+    return _ORDINALS[mode] if mode < len(_ORDINALS) else f"number {mode + 1}"
+
+
+def _count(number, thing):
+    return f"one {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _of_masses(found, held):
+    """What is known of the others' masses, clause by clause."""
+    log_mass, lower, upper = (found[name].values for name in ("log_mass", "lower", "upper"))
+    others = np.arange(1, len(log_mass))
+    out = others[upper[1:] <= EXCLUDED]
+    told = np.setdiff1d(others[np.isfinite(log_mass[1:])], out)
+    rest = np.setdiff1d(others, np.concatenate([out, told]))
+    bounded = rest[np.isfinite(lower[rest]) | np.isfinite(upper[rest])]
+    unknown = np.setdiff1d(rest, bounded)
+    if len(told):
+        yield _shares(log_mass, lower, upper, told, "the mass" if len(rest) == 0 else "the mass that is known")
+    for mode in bounded:
+        yield f"the {ordinal(mode)} has {_between(lower[mode], upper[mode])} the best one's mass"
+    if len(out):
+        yield _excluded(upper, out, is_all=len(out) == len(others))
+    if len(unknown):
+        yield _not_known(unknown, found, held)
+
+
+def _shares(log_mass, lower, upper, told, whole):
+    """The modes `told` as shares of the mass of those and the best, the others' as they are estimated."""
+    mass = np.exp(log_mass[[0, *told]])
+    others = np.log(mass.sum() - mass[1:])
+    columns = [[_percent(share) for share in expit(log[told] - others)] for log in (log_mass, lower, upper)]
+    names = [f"the {ordinal(told[0])} holds", *(f"the {ordinal(mode)}" for mode in told[1:])]
+    texts = [f"{name} {share} ({low} to {high})" for name, share, low, high in zip(names, *columns)]
+    return f"{', '.join(texts)} of {whole}"
+
+
+def _percent(share):
+    if share >= 0.99:
+        return f"{100 * share:.3g}%"
+    return f"{share:.0%}" if share >= 0.01 else f"{100 * share:.1g}%"
+
+
+def _between(lower, upper):
+    if not np.isfinite(lower):
+        return f"at most {_power(upper)} times"
+    if not np.isfinite(upper):
+        return f"at least {_power(lower, down=True)} times"
+    return f"{_power(lower, down=True)} to {_power(upper)} times"
+
+
+def _power(log, *, down=False):
+    return f"e^{floor(log) if down else ceil(log)}"
+
+
+def _excluded(upper, out, *, is_all):
+    largest = out[np.argmax(upper[out])]
+    bound = f"{_power(upper[largest])} of the best one's mass"
+    if len(out) == 1 or (is_all and largest == 1):  # the third's bound is no larger than the second's
+        return f"the {ordinal(largest)} has at most {bound}"
+    return f"{'the others have' if is_all else f'{len(out)} have'} at most {bound} each"
+
+
+def _not_known(unknown, found, held):
+    if len(unknown) < found.sizes["mode"] - 1:
+        many = f"the masses of {len(unknown)} of them are not known"
+        return f"the mass of the {ordinal(unknown[0])} is not known" if len(unknown) == 1 else many
+    text = "their masses are not known"
+    if not are_apart(held):
+        return text
+    how = "by where chains began" if found.attrs["num_starts"] == 0 else "by how often starts found them"
+    return f"{text}, so that pooled draws weigh them {how}"
+
+
+def _of_chains(held):
+    """Which chains stay where; nothing where they do not stay apart."""
+    if not are_apart(held):
+        return ""
+    stays = (held > STAYS).sum(axis=0)
+    where = [f"{count} in the {ordinal(mode)}" for mode, count in enumerate(stays) if count]
+    moving = len(held) - stays.sum()
+    more = [f"{moving} between modes"] if moving else []
+    return f" Chains stay in different ones: {', '.join(where + more)}."

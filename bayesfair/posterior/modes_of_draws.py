@@ -1,0 +1,146 @@
+"""Modes found in the draws alone, for trees whose sampler looked for none; the rule is in `bayesfair.posterior.modes`."""
+
+import numpy as np
+from scipy.cluster.hierarchy import cut_tree, linkage
+from scipy.spatial.distance import squareform
+
+from bayesfair.posterior.access import count_clusters, flat_labels, variable
+from bayesfair.posterior.contingency import evenly_spaced, variation_of_information
+from bayesfair.posterior.partitions import partition_distance, reference_partition
+from bayesfair.posterior.relabelling import number_alike
+
+__all__ = ["modes_of_draws", "nearest_mode"]
+
+_COMPARED = 256  # draws, all pairs of which are compared
+_SMALLEST, _MOST_DRAWS = 10, 0.9  # of them in a mode, and the share of them in modes
+_MOST_CUTS, _MOST_MODES = 40, 12
+_APART = 1.1  # how much farther a draw is from other modes than from its own
+_QUARTER, _TAIL = 0.25, 0.05  # of the draws that it is compared with, and of the draws, for which that need not hold
+_FEW_ROWS, _FEW_SHARE = 2, 0.01  # of the observations: what differs in no more is one mode
+_ENOUGH = 10  # comings and goings, and independent draws, for a share to be known
+
+
+def modes_of_draws(tree):
+    """The modes that the draws of the tree are in, an xarray.Dataset of the form of the group `modes`."""
+    labels = flat_labels(tree)
+    medoids = _medoids(labels, count_clusters(tree), tree["posterior"].sizes["chain"])
+    if len(medoids) == 1:
+        return _dataset(tree, reference_partition(tree)[None], np.zeros(len(labels), int))
+    return _dataset(tree, labels[medoids], nearest_mode(labels, labels[medoids]))
+
+
+def nearest_mode(labels, modes):
+    """Which of the clusterings `modes` (modes, obs) each draw of `labels` (draws, obs) is nearest to in bits: (draws,)."""
+    if len(modes) == 1:
+        return np.zeros(len(labels), dtype=int)
+    return np.argmin([partition_distance(labels, one.astype(int)) for one in modes], axis=0)
+
+
+def _medoids(labels, n_clusters, num_chains):
+    """Positions (modes,) of the draws that are nearest to the other draws of their mode."""
+    chosen = evenly_spaced(len(labels), _COMPARED)
+    distance = variation_of_information(labels[chosen], n_clusters)
+    chain = chosen // (len(labels) // num_chains)
+    groups = separated_groups(distance, chain, labels.shape[1])
+    return [chosen[draws[np.argmin(distance[np.ix_(draws, draws)].sum(axis=0))]] for draws in groups]
+
+
+def separated_groups(distance, chain, num_obs):
+    """Positions of the draws of each mode, a list, from the distances (draws, draws); the largest separate number of them.
+
+    `chain` (draws,): whose draws they are, in order. Draws that are in no group, excursions, are left out.
+    """
+    best = [np.arange(len(distance))]
+    if len(distance) < 2 * _SMALLEST:
+        return best
+    joins = linkage(squareform(distance, checks=False), "average")
+    for cut in cut_tree(joins, n_clusters=range(2, min(_MOST_CUTS, len(distance)))).T:
+        large = [np.flatnonzero(cut == group) for group in np.flatnonzero(np.bincount(cut) >= _SMALLEST)]
+        if len(large) > _MOST_MODES:
+            break
+        is_most = sum(map(len, large)) >= _MOST_DRAWS * len(distance)
+        if is_most and len(large) > len(best) and _are_separated(distance, chain, large, num_obs):
+            best = large
+    return best
+
+
+def _are_separated(distance, chain, groups, num_obs):
+    reach, group = np.full(len(distance), np.inf), np.full(len(distance), -1)
+    for number, own in enumerate(groups):
+        within = np.quantile(distance[np.ix_(own, own)], 1 - _QUARTER, axis=1)
+        reach[own], group[own] = _APART * np.maximum(within, _few_rows_apart(num_obs)), number
+        for other in groups:
+            away = np.quantile(distance[np.ix_(own, other)], _QUARTER, axis=1)
+            if other is not own and (away <= reach[own]).mean() > _TAIL:
+                return False
+    return not _drift(distance, chain, reach, group)
+
+
+def _drift(distance, chain, reach, group):
+    """Whether chains go from group to group in steps no longer than those within one: a slow chain, and no modes."""
+    here, there = np.arange(len(chain) - 1), np.arange(1, len(chain))
+    crossing = (chain[here] == chain[there]) & (group[here] != group[there]) & (group[here] >= 0) & (group[there] >= 0)
+    here, there = here[crossing], there[crossing]
+    short = distance[here, there] <= np.maximum(reach[here], reach[there])
+    return bool(short.size) and short.mean() > _QUARTER
+
+
+def _few_rows_apart(num_obs):
+    """About how many bits a few observations that are elsewhere make."""
+    share = max(_FEW_ROWS / num_obs, _FEW_SHARE)
+    return max(-2 * share * np.log2(share), 0.0)
+
+
+def _dataset(tree, labels, where):
+    """The group `modes` for clusterings (modes, obs) and the mode of every draw (chains * draws,), put in order."""
+    import xarray as xr
+
+    shape = tree["posterior"]["labels"].shape[:2]
+    inside = where.reshape(shape) == np.arange(len(labels))[:, None, None]
+    figures = {name: _means(variable(tree, "sample_stats", source), inside) for name, source in _MEANS.items()}
+    size = np.array([_sample_size(one) for one in inside])
+    is_known = bool((size >= _ENOUGH).all()) and len(labels) > 1
+    share = inside.mean(axis=(1, 2))
+    by_density = -np.nan_to_num(figures["lp"], nan=-np.inf)
+    order = np.argsort(-share) if is_known else np.lexsort([-share, by_density])
+    figures = {name: values[order] for name, values in figures.items()}
+    figures |= _masses(share[order], size.min()) if is_known else _unknown(len(labels))
+    figures |= {"starts": np.zeros(len(labels), int), "chains": inside.any(axis=2).sum(axis=1)[order]}
+    numbered = number_alike(labels[order], reference_partition(tree), count_clusters(tree))
+    variables = {name: ("mode", values) for name, values in figures.items()}
+    attributes = {"num_starts": 0, "masses": "shares of draws" if is_known else "not known"}
+    return xr.Dataset({**variables, "labels": (("mode", "obs"), numbered)}, attrs=attributes)
+
+
+_MEANS = {"lp": "lp", "loss": "clustering_loss"}
+
+
+def _means(values, inside):
+    """The mean of a scalar (chain, draw) in each mode; NaN where the tree has no such scalar."""
+    if values is None:
+        return np.full(len(inside), np.nan)
+    return np.array([values.values[one].astype(float).mean() if one.any() else np.nan for one in inside])
+
+
+def _sample_size(inside):
+    """How many independent looks the draws (chain, draw) are at whether a chain is in a mode."""
+    if inside.shape[1] < 4 or inside.all() or not inside.any():
+        return 0.0
+    from arviz_stats.base import array_stats
+
+    moves = np.count_nonzero(inside[:, 1:] != inside[:, :-1])
+    return min(float(np.nan_to_num(array_stats.ess(inside.astype(float), method="mean"))), moves)
+
+
+def _masses(share, size):
+    """Log masses from shares of draws; of a multinomial, var(log p_j - log p_1) = (1 / p_j + 1 / p_1) / size."""
+    log_mass = np.log(share / share[0])
+    se = np.sqrt((1 / share + 1 / share[0]) / size)
+    se[0] = 0.0
+    return {"log_mass": log_mass, "lower": log_mass - 2 * se, "upper": log_mass + 2 * se, "se": se}
+
+
+def _unknown(num_modes):
+    best = np.arange(num_modes) == 0
+    figures = {"log_mass": np.nan, "lower": -np.inf, "upper": np.inf, "se": np.nan}
+    return {name: np.where(best, 0.0, value) for name, value in figures.items()}
