@@ -60,10 +60,10 @@ def temperatures_of(target, dispersion):
     return temperatures
 
 
-def far(name="optimal", loss="kmeans", prior=None, dtype=np.float64, apart=1.0) -> Far:
-    """`apart`: how many times as far the places are."""
+def far(name="optimal", loss="kmeans", prior=None, dtype=np.float64, apart=1.0, middle=0.0) -> Far:
+    """`apart`: how many times as far the places are; `middle`: by how much the one between is moved."""
     rng = np.random.default_rng(3)
-    center = np.repeat(PLACES[loss], SIZES)
+    center = np.repeat(np.add(PLACES[loss], (0.0, middle, 0.0)), SIZES)
     X = center * (1 + 0.02 * rng.normal(size=len(center))) + 0.02 * rng.normal(size=len(center)) * (loss == "kmeans")
     X = apart * X[:, None]
     groups = Groups(CODE.astype(np.int32), ("a", "b"))

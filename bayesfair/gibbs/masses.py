@@ -15,9 +15,9 @@ from bayesfair.gibbs.run import Run, advance, chain_keys
 __all__ = ["NEGLIGIBLE", "Masses", "is_alive", "weigh"]
 
 NEGLIGIBLE = -10.0  # log of a mass: a mode that holds less gets no chain
-FIRST_LENGTH = 65
+FIRST_LENGTH = 17
 LONGEST = 1 << 15
-BUDGET = 4  # steps of jumps, of all chains, for every sweep of the warm-up: they stop at the length that passes it
+BUDGET = 8  # steps of jumps, of all chains, for every sweep of the warm-up: they stop at the length that passes it
 ENOUGH_SE = 0.3
 ROUNDS = 16  # of jumps at one length, where works overlap
 APART = 8  # sweeps from one start of jumps to the next
@@ -26,10 +26,12 @@ REFERENCES = 3  # times that a mode may turn out heavier than what it was weighe
 
 
 class Masses(NamedTuple):
-    """`ratio[j]`: log of the mass of mode j over that of mode `best`. `pools[j]`: states of chains there, stacked. `length`: of
-    the longest paths on which works overlapped, or else of the longest tried."""
+    """`ratio[j]`: log of the mass of mode j over that of mode `best`. `left`: modes that their own chains left for another, and
+    that are none therefore. `pools[j]`: states of chains there, stacked. `length`: of the longest paths on which works
+    overlapped, or else of the longest tried."""
 
     best: int
+    left: set[int]
     ratio: list[LogRatio]
     pools: list
     length: int
@@ -61,32 +63,34 @@ def weigh(modes: list[Mode], target, moves, seed, num_chains, n_sweeps, longest=
     `longest` says how long the longest path may be."""
     pools = [Pool(mode, number, target, moves, seed, num_chains) for number, mode in enumerate(modes)]
     left = num_chains * n_sweeps * BUDGET if longest is None else np.inf
-    best, told, ratio = 0, [], [UNKNOWN] * len(modes)
+    best, told, ratio, gone = 0, [], [UNKNOWN] * len(modes), set()
     with progress(None, "masses", progress_bar) as bar:
         for _ in range(REFERENCES):
             ratio = [relative(one, ratio[best]) for one in ratio]
             ratio[best] = LogRatio(0.0, 0.0, 0.0, 0.0)
-            ratio, length, spent = _against(best, modes, pools, ratio, left, longest or LONGEST, bar)
+            ratio, length, spent = _against(best, modes, pools, ratio, gone, left, longest or LONGEST, bar)
             told, left = [*told, length], left - spent
             heaviest = int(np.argmax([one.estimate if one.known else one.lower for one in ratio]))
             if heaviest == best:
                 break
             best = heaviest
-    return Masses(best, ratio, [pool.run.states for pool in pools], max(told))
+    return Masses(best, gone, ratio, [pool.run.states for pool in pools], max(told))
 
 
-def _against(best, modes, pools, ratio, budget, longest, bar):
+def _against(best, modes, pools, ratio, gone, budget, longest, bar):
     """(logs of every mass over that of `best`, at least as well known as in `ratio`; the length of the longest paths that
-    tell; steps taken)."""
+    tell; steps taken). Modes that turn out to be none join `gone`."""
     found, length, spent, told = list(ratio), FIRST_LENGTH, 0, 0
-    unsettled = [j for j, one in enumerate(found) if j != best and not _is_settled(one)]
+    unsettled = [j for j, one in enumerate(found) if j != best and j not in gone and not _is_settled(one)]
     while unsettled and (length == FIRST_LENGTH or (spent < budget and length <= longest)):
         for j in list(unsettled):
-            measured, steps = _measured(modes[best], modes[j], pools[best], pools[j], length)
+            measured, stayed, steps = _measured(modes[best], modes[j], pools[best], pools[j], length)
             found[j] = both(found[j], measured)
             spent += 2 * len(pools[j].run.keys) * steps
             bar.update(steps)
-            if _is_settled(found[j]):
+            if not stayed:
+                gone.add(j)
+            if j in gone or _is_settled(found[j]):
                 told = length if found[j].known else told
                 unsettled.remove(j)
         length = 2 * length - 1
@@ -97,8 +101,9 @@ def _is_settled(ratio: LogRatio) -> bool:
     return ratio.known or ratio.upper < NEGLIGIBLE
 
 
-def _measured(one: Mode, other: Mode, here: Pool, there: Pool, length) -> tuple[LogRatio, int]:
-    """(log mass(other) / mass(one) by jumps of this length, steps of every chain); rounds of them go on where works overlap."""
+def _measured(one: Mode, other: Mode, here: Pool, there: Pool, length) -> tuple[LogRatio, bool, int]:
+    """(log mass(other) / mass(one) by jumps of this length, whether most chains of the other are still there, steps of every
+    chain); rounds go on where works overlap."""
     table = modes_table([one, other], here.target.x.dtype)
     works, ratio, rounds = [np.zeros(0), np.zeros(0)], UNKNOWN, 0
     while rounds == 0 or (rounds < ROUNDS and ratio.known and ratio.se > ENOUGH_SE):
@@ -108,7 +113,7 @@ def _measured(one: Mode, other: Mode, here: Pool, there: Pool, length) -> tuple[
             # A chain that has left its mode says nothing of it.
             works[way] = np.append(works[way], log_ratio[origin == way])
         ratio, rounds = log_mass_ratio(*works), rounds + 1
-    return ratio, rounds * length
+    return ratio, 2 * len(works[1]) > rounds * len(there.run.keys), rounds * length
 
 
 @jax.jit

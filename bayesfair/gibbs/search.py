@@ -59,6 +59,7 @@ def start_in_modes(problem: Problem, num_chains, num_warmup, num_starts=32, mode
     if weighed:
         longest = None if mode_jumps == "auto" else mode_jumps
         masses = weigh(modes, target, moves, settings.seed, num_chains, num_warmup, longest, progress_bar)
+        modes[masses.best].starts += sum(modes[j].starts for j in masses.left)
     order, alive = _order(modes, masses)
     homes = [alive[chain % len(alive)] for chain in range(num_chains)]
     states = _states(modes, masses, homes)
@@ -81,7 +82,7 @@ def _order(modes: list[Mode], masses: Masses | None):
         return list(range(len(modes))), list(range(len(modes)))
     weight = [one.estimate if one.known else (one.lower + one.upper) / 2 for one in masses.ratio]
     weight[masses.best] = np.inf
-    order = sorted(range(len(modes)), key=lambda j: -np.nan_to_num(weight[j], nan=-np.inf))
+    order = sorted(set(range(len(modes))) - masses.left, key=lambda j: -np.nan_to_num(weight[j], nan=-np.inf))
     return order, [j for j in order if is_alive(masses.ratio[j])]
 
 

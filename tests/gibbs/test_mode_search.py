@@ -1,0 +1,198 @@
+"""The search for modes, their masses against truth, where chains start, and what the tree tells of it."""
+
+import jax
+import numpy as np
+import pytest
+from exact_modes import far
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+import bayesfair as bf
+from bayesfair.gibbs import make_problem, resolve_loss, start_in_modes
+from bayesfair.gibbs.bennett import UNKNOWN, LogRatio, both, log_mass_ratio, relative
+from bayesfair.gibbs.masses import is_alive
+from bayesfair.gibbs.modes import n_search_starts, partition_distance
+from bayesfair.gibbs.moves.mode_jumps import jump
+from bayesfair.gibbs.relocations import annealed_centers, relocated_centers
+
+REPETITIONS, WORKS = 200, 16
+
+
+@pytest.mark.parametrize(("middle", "about"), [(-0.0022, 1), (-0.0367, 5), (-0.1235, 15)])
+def test_masses_are_those_of_the_enumeration_with_calibrated_errors(middle, about, x64):
+    f = far("optimal", middle=middle, apart=3.0)
+    left = (f.labels[:, 6:8] == f.labels[:, :1]).all(-1)
+    truth = np.log(f.law[left].sum() / f.law[~left].sum())
+    assert abs(truth - about) < 0.2 * about + 0.5
+    rng = np.random.default_rng(0)
+    works = [works_from(f, here, rng) for here in (~left, left)]
+    found = [
+        log_mass_ratio(*(one[rows] for one in works)) for rows in np.arange(len(works[0])).reshape(REPETITIONS, -1)
+    ]
+    assert np.mean([one.known for one in found]) > 0.95
+    scores = np.array([(one.estimate - truth) / one.se for one in found if one.known])
+    assert abs(scores.mean()) < 0.5
+    assert 0.7 < scores.std() < 1.4
+    assert np.mean(np.abs(scores) < 2) > 0.88
+    lower, upper = np.mean([(one.lower, one.upper) for one in found], axis=0)
+    assert lower < truth < upper
+
+
+def works_from(f, here, rng):
+    """Logs of exp(w) |dT| of jumps from exact draws of one mode."""
+    which = rng.choice(len(f.law), REPETITIONS * WORKS, p=np.where(here, f.law, 0) / f.law[here].sum())
+    states = f.at(which, np.full(len(which), float(f.modes.dispersion[0])))
+
+    @jax.jit
+    def go(keys, target, states):
+        def one(key, state):
+            return jump(key, target, f.modes, target.open(state), lambda origin: 1 - origin, 129).log_ratio
+
+        return jax.vmap(one)(keys, states)
+
+    return np.asarray(go(jax.random.split(jax.random.PRNGKey(int(here.sum())), len(which)), f.target, states))
+
+
+class TestLogRatio:
+    def test_works_that_do_not_overlap_give_bounds_alone(self):
+        rng = np.random.default_rng(0)
+        ratio = log_mass_ratio(rng.normal(-80, 3, 8), rng.normal(20, 3, 8))
+        assert not ratio.known
+        assert -84 < ratio.lower < -78
+        assert -22 < ratio.upper < -14
+
+    def test_shares_refused_are_accounted_for(self):
+        """Half of the second mode is connected: what jumps connect weighs half of it."""
+        rng = np.random.default_rng(0)
+        forward, backward = rng.normal(-0.5, 1, 400), rng.normal(-0.5, 1, 400)
+        backward[::2] = -np.inf
+        assert abs(log_mass_ratio(forward, backward).estimate - np.log(2)) < 0.3
+
+    def test_too_few_works_tell_nothing(self):
+        assert log_mass_ratio([-1.0], [-1.0, -2.0]) == UNKNOWN
+
+    def test_through_a_third_mode_and_two_accounts(self):
+        bounds = relative(LogRatio(np.nan, np.nan, -50, -20), LogRatio(np.nan, np.nan, 3, 7))
+        assert (bounds.lower, bounds.upper) == (-57, -23)
+        assert both(bounds, LogRatio(np.nan, np.nan, -90, -30))[2:] == (-57, -30)
+        known = LogRatio(1.0, 0.1, 0.8, 1.2)
+        assert both(known, bounds) == known
+        assert both(LogRatio(np.nan, np.nan, 5, 6), LogRatio(np.nan, np.nan, 1, 2)) == UNKNOWN
+        assert relative(known, known).estimate == 0
+
+    @pytest.mark.parametrize(
+        ("ratio", "alive"),
+        [
+            (LogRatio(-9.0, 0.5, -10, -8), True),
+            (LogRatio(-30.0, 0.5, -31, -29), False),
+            (LogRatio(np.nan, np.nan, -500, -11), False),
+            (LogRatio(np.nan, np.nan, -60, 30), False),
+            (LogRatio(np.nan, np.nan, -30, 30), True),
+        ],
+    )
+    def test_who_gets_chains(self, ratio, alive):
+        assert is_alive(ratio) == alive
+
+
+def corners(height, size=20, noise=0.5):
+    """Four heaps at the corners of a rectangle, ten wide: two clusters are left and right, or above and below."""
+    rng = np.random.default_rng(0)
+    places = np.array([[5.0, height / 2], [-5.0, height / 2], [5.0, -height / 2], [-5.0, -height / 2]])
+    X = np.concatenate([rng.normal(place, noise, (size, 2)) for place in places])
+    return X, np.tile([0, 1], len(X) // 2)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, groups = corners(8.0)
+    settings = {"num_chains": 2, "num_warmup": 200, "num_draws": 60, "num_starts": 8, "progress_bar": False}
+    return bf.GibbsFairClustering(2, target="optimal", random_state=0, **settings).fit(X, sensitive_features=groups)
+
+
+def test_the_modes_of_a_rectangle_are_found_and_weighed(fitted):
+    table = bf.posterior.modes(fitted.posterior_)
+    assert len(table) == 2
+    assert table["starts"].sum() == 8
+    assert table["log_mass"].iloc[0] == 0
+    # The energies are nearly all that differs: lambda integrated out, a power of the loss.
+    guess = np.diff(table["lp"]).item()
+    assert table["lower"].iloc[1] - 3 < guess < table["upper"].iloc[1] + 3
+    assert (table["chains"] > 0).sum() == (table["upper"] > -10).sum()
+    tree = fitted.posterior_
+    assert tree["modes"].attrs["masses"] == "measured"
+    np.testing.assert_array_equal(np.sort(tree["modes"]["labels"].values[0]), np.sort(fitted.labels_))
+
+
+def test_a_run_with_jumps_goes_on_bit_for_bit(tmp_path):
+    X, groups = corners(10.0, size=4)
+    settings = {"num_chains": 2, "num_warmup": 200, "num_starts": 8, "progress_bar": False, "random_state": 1}
+    settings |= {"target": "optimal", "composition": "singletons", "inverse_temperature": (0.4, 0.4)}
+    whole = bf.GibbsFairClustering(2, num_draws=60, **settings).fit(X, sensitive_features=groups)
+    assert (whole.posterior_["modes"]["chains"] > 0).sum() > 1, "both modes hold mass"
+    assert "jump_acceptance" in whole.posterior_["sample_stats"]
+    part = bf.GibbsFairClustering(2, num_draws=40, **settings).fit(X, sensitive_features=groups)
+    part.save(tmp_path / "run.nc")
+    part = bf.GibbsFairClustering.load(tmp_path / "run.nc").resume(num_draws=20)
+    np.testing.assert_array_equal(whole.posterior_["posterior"]["labels"], part.posterior_["posterior"]["labels"])
+    assert bf.posterior.modes(part.posterior_).equals(bf.posterior.modes(whole.posterior_))
+
+
+def test_losses_without_centres_have_modes_whose_masses_are_not_known():
+    X, groups = corners(8.0)
+    settings = {"num_chains": 2, "num_warmup": 200, "num_draws": 20, "num_starts": 8, "progress_bar": False}
+    est = bf.GibbsFairClustering(2, loss="manhattan", target="optimal", random_state=0, **settings)
+    with pytest.warns(ConvergenceWarning, match="different modes"):
+        est.fit(X, sensitive_features=groups)
+    table = bf.posterior.modes(est.posterior_)
+    assert len(table) == 2
+    assert (table["chains"] == 1).all()
+    assert np.isnan(table["log_mass"].iloc[1])
+    assert "not known" in bf.posterior.modes_sentence(est.posterior_)
+
+
+def test_without_a_search_chains_begin_at_the_targets_own_starts():
+    X, groups = corners(8.0)
+    problem = make_problem(X, bf.fairness.encode_groups(groups), n_clusters=2, loss=resolve_loss("kmeans"))
+    for choice in ({"num_warmup": 0}, {"num_warmup": 200, "num_starts": 0}):
+        _, run, found = start_in_modes(problem, 2, **{"num_starts": 8, **choice})
+        assert found is None
+        starts = problem.target.starts(problem.table, problem.settings, 2)
+        jax.tree.map(np.testing.assert_array_equal, run.states, starts)
+
+
+@pytest.mark.parametrize(
+    ("asked", "chains", "warmup", "made"),
+    [(32, 4, 1000, 32), (30, 4, 1000, 32), (32, 4, 100, 8), (32, 4, 50, 0), (0, 4, 1000, 0)],
+)
+def test_there_are_as_many_starts_as_the_warm_up_has_sweeps_for(asked, chains, warmup, made):
+    assert n_search_starts(asked, chains, warmup) == made
+
+
+@pytest.mark.parametrize(
+    "bad", [{"num_starts": -1}, {"num_starts": 2.5}, {"mode_jumps": "yes"}, {"mode_jumps": True}, {"mode_jumps": 0}]
+)
+def test_bad_settings_are_told(bad):
+    X, groups = corners(8.0)
+    with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
+        bf.GibbsFairClustering(2, progress_bar=False, **bad).fit(X, sensitive_features=groups)
+
+
+def test_a_relocated_centre_leaves_a_bad_optimum():
+    """Four heaps, two centres in one of them: one relocation mends it."""
+    rng = np.random.default_rng(0)
+    heaps = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0], [30.0, 30.0]])
+    X = np.concatenate([rng.normal(heap, 0.5, (30, 2)) for heap in heaps])
+    bad = KMeans(4, init=np.array([[0.0, 5.0], [10.0, 0.0], [29.8, 30.0], [30.2, 30.0]]), n_init=1).fit(X)
+    best = KMeans(4, n_init=20, random_state=0).fit(X).inertia_
+    assert bad.inertia_ > 10 * best
+    moved = relocated_centers(X, np.ones(len(X)), bad.labels_, 4, 3, rng)
+    assert moved.shape == (3, 4, 2)
+    assert np.isclose(KMeans(4, init=moved[0], n_init=1).fit(X).inertia_, best)
+    cooled = annealed_centers(X, np.ones(len(X)), 4, rng)
+    assert np.isclose(KMeans(4, init=cooled, n_init=1).fit(X).inertia_, best)
+
+
+def test_distance_is_the_variation_of_information_in_bits():
+    a, b = np.repeat([0, 1], 50), np.tile([0, 1], 50)
+    assert partition_distance(a, 1 - a) == pytest.approx(0, abs=1e-12)
+    assert partition_distance(a, b) == pytest.approx(2)
