@@ -28,8 +28,8 @@ def modes(tree):
     A tree without the group `modes` (of `BayesianFairMixture`, of a run without a search, of an older file) has no starts to
     go by. Its modes are found among up to 256 draws of all chains, spaced evenly. They are joined by average linkage of
     their variation of information, and the tree of joins is cut into as many groups as are modes by this rule: 19 of 20
-    draws of a group are farther, by a tenth at least, from three quarters of the draws of any other group than from three
-    quarters of their own, and farther than some hundredth of the observations, or two of them, makes; and a chain that goes
+    draws of a group are farther, by a tenth at least, from three quarters of the draws of any other group than from half of
+    their own, and farther than some hundredth of the observations, or two of them, makes; and a chain that goes
     from group to group does so by steps as long. A group has ten draws at least; a tenth may be excursions. Then every draw
     belongs to the mode whose medoid is nearest; `chains` counts those that visited. What keeps draws apart is thus who is
     with whom, and a mode that no chain visited, or seldom, is not found.

@@ -10,7 +10,7 @@ from bayesfair.posterior.modes import modes_of, occupancy
 __all__ = ["are_apart", "chains_apart", "modes_sentence", "ordinal", "sentence_of"]
 
 EXCLUDED = -10.0  # log mass relative to the best mode below which a mode's share is told as a power of e
-STAYS, AVOIDS = 0.9, 0.1  # shares of a chain's draws
+STAYS, AVOIDS = 0.8, 0.2  # shares of a chain's draws
 _ORDINALS = ("best", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
@@ -25,7 +25,7 @@ def modes_sentence(tree) -> str:
 
 
 def chains_apart(tree) -> bool:
-    """Whether some chain stays (nine draws in ten) in a mode where another one hardly ever is (one in ten)."""
+    """Whether some chain stays (four draws in five) in a mode where another one seldom is (one in five)."""
     return are_apart(occupancy(tree, modes_of(tree)))
 
 

@@ -67,7 +67,7 @@ def separated_groups(distance, chain, num_obs):
 def _are_separated(distance, chain, groups, num_obs):
     reach, group = np.full(len(distance), np.inf), np.full(len(distance), -1)
     for number, own in enumerate(groups):
-        within = np.quantile(distance[np.ix_(own, own)], 1 - _QUARTER, axis=1)
+        within = np.median(distance[np.ix_(own, own)], axis=1)
         reach[own], group[own] = _APART * np.maximum(within, _few_rows_apart(num_obs)), number
         for other in groups:
             away = np.quantile(distance[np.ix_(own, other)], _QUARTER, axis=1)
