@@ -12,6 +12,8 @@ from bayesfair.posterior import build_tree, draws_of, groups_of, map_partition, 
 
 __all__ = ["GibbsFairClustering"]
 
+MODE_COLUMNS = "log_mass", "se", "lower", "upper", "starts", "chains", "lp"
+JUMP = "modes_"  # before the names of what the state holds of the modes between which chains jump
 OF_YOUR_OWN = {"loss": "Loss object", "target": "Target class"}  # which no file holds
 
 
@@ -41,8 +43,13 @@ class GibbsFairClustering(PosteriorEstimator):
     min_balance, crossed: of target="labels". "exact": |n_gk - (N_g / N) n_k| < 1 for every group and cluster. A number in
         (0, the data's own Balance]: every cluster has at least that Balance. crossed=False balances every sensitive column on
         its own, not their combinations.
-    num_chains, num_warmup, num_draws, thinning: chains start at the best decomposition and a k-means++ restart each; under
-        "labels" at the cheapest of several cooled labellings, four for each chain.
+    num_chains, num_warmup, num_draws, thinning: chains, sweeps thrown away, draws of each chain, sweeps from draw to draw.
+    num_starts: short runs from different starts that look for modes before the warm-up, together at most one and a half times
+        its sweeps; 0 for none. Chains begin in the modes that hold mass, `bayesfair.posterior.modes` tells them all. Without
+        a search, or where the warm-up is too short for one, chains begin at k-means++ restarts or cooled labellings.
+    mode_jumps: "auto" weighs modes by jumps between them, longer and longer until their masses or bounds tell, at most four
+        times as many steps as the warm-up has sweeps; chains jump between those that hold mass. An int: jumps of up to so many
+        steps, whatever they cost. False: none; then nothing is known of masses. Losses without conjugate centres have none.
     random_state: an int makes runs repeatable on one machine and version. progress_bar: show one.
 
     Attributes
@@ -80,6 +87,8 @@ class GibbsFairClustering(PosteriorEstimator):
         num_warmup=1000,
         num_draws=1000,
         thinning=1,
+        num_starts=32,
+        mode_jumps="auto",
         random_state=None,
         progress_bar=True,
     ):
@@ -99,6 +108,8 @@ class GibbsFairClustering(PosteriorEstimator):
         self.num_warmup = num_warmup
         self.num_draws = num_draws
         self.thinning = thinning
+        self.num_starts = num_starts
+        self.mode_jumps = mode_jumps
         self.random_state = random_state
         self.progress_bar = progress_bar
 
@@ -113,15 +124,19 @@ class GibbsFairClustering(PosteriorEstimator):
         """
         for name in ("num_chains", "num_draws", "thinning", "inner_steps"):
             check_integer(name, getattr(self, name))
-        check_integer("num_warmup", self.num_warmup, minimum=0)
+        for name in ("num_warmup", "num_starts"):
+            check_integer(name, getattr(self, name), minimum=0)
+        mode_jumps = _check_mode_jumps(self.mode_jumps)
         X, names = read_table(self, X, reset=True, sensitive_features=sensitive_features)
         groups = read_groups(self, sensitive_features, len(X))
         self._names = {"feature_names": None if names is None else [str(name) for name in names]}
         self._draw_seed()
         problem = self._problem(X, groups, names)
-        run = gibbs.start_run(problem, self.num_chains)
+        length = self.num_chains, self.num_warmup, self.num_starts
+        problem, run, found = gibbs.start_in_modes(problem, *length, mode_jumps, self.progress_bar)
         run = gibbs.warm_up(run, problem.target, self.num_warmup, self.progress_bar)
-        return self._finish(X, groups, *self._draw(problem, run, self.num_draws))
+        modes = None if found is None else _modes_dataset(problem, found)
+        return self._finish(X, groups, modes, *self._draw(problem, run, self.num_draws))
 
     def resume(self, num_draws=None, X=None, *, sensitive_features=None):
         """Go on from the last draw, `num_draws` more per chain; the same draws as one longer run, bit for bit.
@@ -133,9 +148,10 @@ class GibbsFairClustering(PosteriorEstimator):
         known, groups = self._known_data(self.posterior_)
         given = None if sensitive_features is None else read_groups(self, sensitive_features, len(known))
         _check_same_data(known, groups, X, given)
-        problem = self._problem(known, groups)
-        target, run, draws = self._draw(problem, self._saved_run(problem), num_draws)
-        return self._finish(known, groups, target, run, gibbs.concatenate([draws_of(self.posterior_), draws]))
+        target, run, draws = self._draw(*self._saved_run(self._problem(known, groups)), num_draws)
+        draws = gibbs.concatenate([draws_of(self.posterior_), draws])
+        modes = self.posterior_["modes"].to_dataset() if "modes" in self.posterior_.children else None
+        return self._finish(known, groups, modes, target, run, draws)
 
     def predict(self, X):
         """The cluster of `labels_` whose centre is nearest by the loss's dissimilarity, row by row: int (N,).
@@ -185,13 +201,21 @@ class GibbsFairClustering(PosteriorEstimator):
         run, draws = gibbs.draw(run, problem.target, num_draws, self.thinning, self.progress_bar)
         return problem.target, run, gibbs.in_units_of_table(problem, draws)
 
-    def _finish(self, X, groups, target, run, draws):
+    def _finish(self, X, groups, modes, target, run, draws):
         progress = {"sweep": run.sweep, "tuning": gibbs.tuning(run.moves)}
         settings = self._settings(**progress)
         names = self._names["feature_names"]
-        tree = build_tree(draws, X, groups, settings=settings, feature_names=names, n_clusters=self.n_clusters)
+        tree = build_tree(
+            draws, X, groups, settings=settings, feature_names=names, n_clusters=self.n_clusters, modes=modes
+        )
         axes = {name: ("chain", *dims) for name, dims in target.state_dims.items()}
-        tree[STATE] = state_dataset({**target.write(run.states), "key": run.keys}, axes)
+        known_modes = {} if target.modes is None else target.modes._asdict()
+        arrays = {
+            **target.write(run.states),
+            "key": run.keys,
+            **{JUMP + name: one for name, one in known_modes.items()},
+        }
+        tree[STATE] = state_dataset(arrays, axes)
         self._adopt(tree, progress)
         warn_of_disagreement(tree)
         return self
@@ -210,11 +234,14 @@ class GibbsFairClustering(PosteriorEstimator):
         return {name: settings[name] for name in ("sweep", "tuning")}
 
     def _saved_run(self, problem):
-        """The run that the tree holds, ready to go on."""
+        """The problem, with the modes between which chains jump, and the run that the tree holds, ready to go on."""
         arrays = {name: jnp.asarray(values) for name, values in arrays_of(self.posterior_[STATE]).items()}
-        keys = arrays.pop("key")
-        moves = gibbs.tuned(problem.target.moves(problem.settings), self._run["tuning"])
-        return gibbs.Run(keys, self._run["sweep"], problem.target.read(arrays), moves)
+        keys, target, moves = arrays.pop("key"), problem.target, problem.target.moves(problem.settings)
+        known_modes = {name: arrays.pop(JUMP + name) for name in gibbs.Modes._fields if JUMP + name in arrays}
+        if known_modes:
+            target, moves = gibbs.with_jumps(target, moves, gibbs.Modes(**known_modes))
+        run = gibbs.Run(keys, self._run["sweep"], target.read(arrays), gibbs.tuned(moves, self._run["tuning"]))
+        return problem._replace(target=target), run
 
     def _known_data(self, tree):
         """X and the groups of the fit, from its tree."""
@@ -228,6 +255,26 @@ class GibbsFairClustering(PosteriorEstimator):
             return map_partition(self.posterior_)
         except ValueError as error:
             raise AttributeError(f"There are no `map_labels_`. {error}") from error
+
+
+def _check_mode_jumps(value):
+    if value is False or (isinstance(value, str) and value == "auto"):
+        return value
+    remedy = "'auto' keeps the cost near that of the warm-up."
+    if isinstance(value, (bool, str)):
+        raise ValueError(message("mode_jumps", "be 'auto', False or a number of steps", repr(value), remedy))
+    return check_integer("mode_jumps", value, remedy=remedy)
+
+
+def _modes_dataset(problem, found: gibbs.FoundModes):
+    """The modes that were found, for the tree: losses in the units of the table."""
+    import xarray as xr
+
+    columns = {name: ("mode", getattr(found, name)) for name in MODE_COLUMNS}
+    columns["loss"] = ("mode", gibbs.loss_in_units_of_table(problem, found.loss))
+    columns["labels"] = (("mode", "obs"), found.labels)
+    masses = "measured" if found.weighed or len(found.starts) == 1 else "not known"
+    return xr.Dataset(columns, attrs={"num_starts": found.num_starts, "masses": masses, "path_length": found.length})
 
 
 def _check_same_data(known, groups, X, given):

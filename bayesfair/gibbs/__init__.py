@@ -14,9 +14,11 @@ from bayesfair.gibbs.losses import (
     Units,
     resolve_loss,
 )
-from bayesfair.gibbs.problem import Problem, in_units_of_table, make_problem
+from bayesfair.gibbs.moves.mode_jumps import Modes
+from bayesfair.gibbs.problem import Problem, in_units_of_table, loss_in_units_of_table, make_problem
 from bayesfair.gibbs.replicas import exchange, ladder
 from bayesfair.gibbs.run import Run, draw, start_run, tuned, tuning, warm_up
+from bayesfair.gibbs.search import FoundModes, start_in_modes, with_jumps
 from bayesfair.gibbs.settling import Cheapest, cheapest_labels, cooled_labels
 from bayesfair.gibbs.sweep import Repeat, in_turn
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree
@@ -35,10 +37,12 @@ __all__ = [
     "Dispersion",
     "DissimilarityLoss",
     "Draws",
+    "FoundModes",
     "ItakuraSaitoLoss",
     "Joint",
     "KMeansLoss",
     "Loss",
+    "Modes",
     "PoissonLoss",
     "Problem",
     "Repeat",
@@ -58,13 +62,16 @@ __all__ = [
     "in_turn",
     "in_units_of_table",
     "ladder",
+    "loss_in_units_of_table",
     "make_problem",
     "resolve_centroids",
     "resolve_loss",
     "resolve_target",
     "resolve_temperature",
+    "start_in_modes",
     "start_run",
     "tuned",
     "tuning",
     "warm_up",
+    "with_jumps",
 ]

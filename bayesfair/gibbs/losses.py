@@ -173,6 +173,16 @@ class BregmanLoss(Loss):
         return self
 
     normalizer_reads_mean = True
+    log_measure = None
+
+    def coordinates(self, centers) -> Float[Array, "clusters dim"]:
+        """Centres in coordinates that may be any real numbers: where `log_measure(coordinates)`, the log of mu's density in
+        them (a scalar, summed over all entries), is known, chains can jump between modes (`moves/mode_jumps.py`)."""
+        return centers
+
+    def centers_at(self, coordinates) -> Float[Array, "clusters dim"]:
+        """The centres that have these `coordinates`."""
+        return coordinates
 
     def divergences(self, u, centers) -> Float[Array, "units clusters"]:
         """d_phi(u_i, m_k) of every pair, up to a term of the unit's own."""
@@ -225,6 +235,9 @@ class KMeansLoss(BregmanLoss):
     def curvature(self, y):
         return jnp.full_like(y, 2.0)
 
+    def log_measure(self, coordinates):
+        return jnp.zeros((), coordinates.dtype)
+
     def divergences(self, u, centers):
         """||m_k||^2 - 2 <u_i, m_k>, five times as fast as the squares; measured from the centres' mean, which keeps
         the rounding error at that of ||u_i - m_k||^2 itself."""
@@ -240,6 +253,11 @@ class KMeansLoss(BregmanLoss):
         return 0.5 * means.sum.shape[1] * jnp.log(math.pi / (inverse_temperature * means.mass))
 
 
+def _log_of_positive(centers):
+    """Of a gamma draw that has rounded to 0, the log of the smallest number there is."""
+    return jnp.log(jnp.maximum(centers, jnp.finfo(centers.dtype).tiny))
+
+
 @dataclass(frozen=True)
 class PoissonLoss(BregmanLoss):
     """Generalised Kullback-Leibler divergence of counts, x log(x/y) - x + y; conjugate centres are gamma.
@@ -251,6 +269,15 @@ class PoissonLoss(BregmanLoss):
 
     def curvature(self, y):
         return jnp.where(y > 0, 1 / jnp.where(y > 0, y, 1.0), 0.0)
+
+    def coordinates(self, centers):
+        return _log_of_positive(centers)
+
+    def centers_at(self, coordinates):
+        return jnp.exp(coordinates)
+
+    def log_measure(self, coordinates):
+        return 0.5 * coordinates.sum()
 
     def draw_centers(self, key, inverse_temperature, means):
         rate = (inverse_temperature * means.mass)[:, None]
@@ -273,6 +300,15 @@ class ItakuraSaitoLoss(BregmanLoss):
     def curvature(self, y):
         return 1 / jnp.square(y)
 
+    def coordinates(self, centers):
+        return _log_of_positive(centers)
+
+    def centers_at(self, coordinates):
+        return jnp.exp(coordinates)
+
+    def log_measure(self, coordinates):
+        return jnp.zeros((), coordinates.dtype)
+
     def draw_centers(self, key, inverse_temperature, means):
         shape = jnp.broadcast_to((inverse_temperature * means.mass)[:, None], means.sum.shape)
         return shape * means.mean * jnp.exp(-jax.random.loggamma(key, shape))
@@ -292,6 +328,16 @@ class BinaryLoss(BregmanLoss):
     def curvature(self, y):
         variance = y * (1 - y)
         return jnp.where(variance > 0, 1 / jnp.where(variance > 0, variance, 1.0), 0.0)
+
+    def coordinates(self, centers):
+        return jnp.log(centers) - jnp.log1p(-centers)
+
+    def centers_at(self, coordinates):
+        edge = jnp.finfo(coordinates.dtype).epsneg
+        return jnp.clip(jax.nn.sigmoid(coordinates), edge, 1 - edge)
+
+    def log_measure(self, coordinates):
+        return 0.5 * (jax.nn.log_sigmoid(coordinates) + jax.nn.log_sigmoid(-coordinates)).sum()
 
     def draw_centers(self, key, inverse_temperature, means):
         mass, mean = (inverse_temperature * means.mass)[:, None], jnp.clip(means.mean, 0.0, 1.0)

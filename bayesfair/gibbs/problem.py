@@ -13,7 +13,7 @@ from bayesfair.gibbs.target import Settings, Table, Target
 from bayesfair.gibbs.targets import resolve_target
 from bayesfair.gibbs.temperature import Dispersion
 
-__all__ = ["Problem", "in_units_of_table", "make_problem"]
+__all__ = ["Problem", "in_units_of_table", "loss_in_units_of_table", "make_problem"]
 
 LARGEST_TEMPERATURE = 1e30  # in units near the spread: sums of energies are within float32
 LARGEST_LOG = 450  # of a loss, to base 2: sums over rows and inverse temperatures have squares that a float64 holds
@@ -90,6 +90,12 @@ def in_units_of_table(problem: Problem, draws: Draws) -> Draws:
     power = {name: degree * draws.statistics[name].power for name in draws.scalars}
     told = {name: _told(values, units, power[name]) for name, values in draws.scalars.items()}
     return draws._replace(scalars=told)
+
+
+def loss_in_units_of_table(problem: Problem, losses):
+    """Clustering losses in the units of the table."""
+    degree = _degree(problem.settings.loss)
+    return _told(np.asarray(losses, float), problem.table.units, degree)
 
 
 def _told(values, units: Scaling, power: int):

@@ -18,7 +18,7 @@ from bayesfair.gibbs.problem import Problem
 from bayesfair.gibbs.sweep import every_move, run_chunk, statistics_of
 from bayesfair.gibbs.target import Target
 
-__all__ = ["Run", "chain_keys", "draw", "start_run", "tuned", "tuning", "warm_up"]
+__all__ = ["Run", "advance", "chain_keys", "draw", "forward", "start_run", "tuned", "tuning", "warm_up"]
 
 CHUNK_BYTES = 32_000_000  # of labels held by the sampler at a time, all chains together
 MAX_CHUNK = 64
@@ -42,9 +42,10 @@ def start_run(problem: Problem, num_chains: int) -> Run:
     return Run(chain_keys(settings.seed, num_chains), 0, states, target.moves(settings))
 
 
-def chain_keys(seed: int, num_chains: int) -> Int[Array, "chains 2"]:
-    """One key per chain; sweep t of a chain uses fold_in(key, t)."""
-    return jax.vmap(lambda chain: jax.random.fold_in(jax.random.PRNGKey(seed), chain))(jnp.arange(num_chains))
+def chain_keys(seed: int, num_chains: int, first=0) -> Int[Array, "chains 2"]:
+    """One key per chain, of those numbered from `first` on; sweep t of a chain uses fold_in(key, t)."""
+    chains = first + jnp.arange(num_chains)
+    return jax.vmap(lambda chain: jax.random.fold_in(jax.random.PRNGKey(seed), chain))(chains)
 
 
 def warm_up(run: Run, target: Target, num_warmup: int, progress_bar=False) -> Run:
@@ -57,7 +58,7 @@ def warm_up(run: Run, target: Target, num_warmup: int, progress_bar=False) -> Ru
     done, reports, tried = 0, [], defaultdict(set)  # `reports`: since the moves last changed
     with progress(num_warmup, "warm-up", progress_bar) as bar:
         for n_sweeps in _pace(num_warmup, _chunk_length(run, target), bar, WINDOW):
-            run, _, report = _advance(run, target, n_sweeps, 1)
+            run, _, report = advance(run, target, n_sweeps, 1)
             done += n_sweeps
             reports.append(report)
             if done % WINDOW == 0:
@@ -114,7 +115,7 @@ def draw(run: Run, target: Target, num_draws: int, thinning: int = 1, progress_b
     try:
         with progress(num_draws, "draws", progress_bar) as bar:
             for n_draws in _pace(num_draws, _chunk_length(run, target), bar):
-                after, labels, report = _advance(parts[-1][0] if parts else run, target, n_draws, thinning)
+                after, labels, report = advance(parts[-1][0] if parts else run, target, n_draws, thinning)
                 parts.append((after, _kept(labels, report, statistics)))
     except KeyboardInterrupt:
         if not parts:
@@ -141,13 +142,20 @@ def _kept(labels, report, statistics) -> Draws:
     return Draws(labels, {name: report[name] for name in kept}, kept)
 
 
-def _advance(run: Run, target: Target, n_draws: int, thinning: int):
+def advance(run: Run, target: Target, n_draws: int, thinning: int):
     """(the run after it, labels (chains, n_draws, obs), what was reported)."""
     length = _chunk_length(run, target)
     states, labels, report = run_chunk(run.keys, run.sweep, n_draws, thinning, target, run.states, run.moves, length)
     # Copies: a view would keep the whole chunk, which is mostly empty where sweeps are slow.
     labels, report = jax.tree.map(lambda part: np.asarray(part)[:, :n_draws].copy(), (labels, report))
     return run._replace(sweep=run.sweep + n_draws * thinning, states=states), labels, report
+
+
+def forward(run: Run, target: Target, n_sweeps: int, bar):
+    """`n_sweeps` of which nothing is kept: (the run after them, labels (chains, obs), what the last one reported)."""
+    for size in _pace(n_sweeps, n_sweeps, bar):
+        run, labels, report = advance(run, target, 1, size)
+    return run, labels[:, 0], report
 
 
 def _chunk_length(run: Run, target: Target) -> int:

@@ -12,7 +12,7 @@ from bayesfair.gibbs.descent import descend
 from bayesfair.gibbs.recombination import search
 from bayesfair.gibbs.transport_to_clusters import assign
 
-__all__ = ["Cheapest", "Settled", "cheapest_labels", "cooled_labels", "settle"]
+__all__ = ["Cheapest", "Settled", "balanced_labels", "cheapest_labels", "cooled_labels", "settle"]
 
 ROUNDS = 50
 FINALISTS = 3  # starts that are brought to a local optimum; all of them and others where rows are few
@@ -45,6 +45,17 @@ def cooled_labels(X, code, constraint, n_clusters, loss, n_starts, seed):
     settled = [settle(X, code, constraint, loss, cooled.run(at)) for at in range(n_starts)]
     order = np.argsort([one.trace[-1] for one in settled], kind="stable")
     return np.stack([settled[at].labels for at in order]), np.array([settled[at].trace[-1] for at in order])
+
+
+def balanced_labels(X, code, constraint, centers):
+    """The local optimum (N,) of balanced k-means that `centers` (clusters, dim) lead to."""
+    loss, sizes = resolve_centroids("kmeans"), np.bincount(code)
+    mean = X.mean(0)
+    nearest = loss.distances(X - mean, centers - mean).argmin(1)
+    wanted = np.zeros((len(centers), len(sizes)))
+    np.add.at(wanted, (nearest, code), 1.0)
+    start = Cooled(centers - mean, np.zeros((len(sizes), len(centers))), wanted, np.inf)
+    return settle(X - mean, code, constraint, loss, start).labels
 
 
 class Cheapest(NamedTuple):

@@ -4,7 +4,8 @@ A move is `(key, target, state) -> (state, stats)`: a frozen dataclass of settin
 that a sweep is compiled once. (NamedTuples of different classes are equal where their fields are.) Each leaves the target
 invariant, which the tests see in transition matrices built from the law that it publishes, so the sweep does. A move
 declares its `statistics`; it may `adapt` in the warm-up, and have a `complaint` at its end; what it `tunes` is stored with
-a run. One that holds others in its field `moves` is a wrapper: they run inside it.
+a run. One that holds others in its field `moves` is a wrapper: they run inside it. One with a `period` is made in every so
+many sweeps alone, in all chains at once, and reports NaN in the others.
 """
 
 from dataclasses import dataclass
@@ -16,16 +17,42 @@ import jax.numpy as jnp
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.target import Target
 
-__all__ = ["Repeat", "every_move", "in_turn", "run_chunk", "statistics_of", "sweep"]
+__all__ = ["Repeat", "adjoint", "every_move", "in_turn", "run_chunk", "statistics_of", "sweep"]
 
 
-def in_turn(key, target: Target, state, moves, first=0):
-    """The moves one after the other, each with the key of its place; (state, what they all reported)."""
+def in_turn(key, target: Target, state, moves, first=0, number=0):
+    """The moves one after the other, each with the key of its place; (state, what they all reported).
+
+    `number`: of the sweep, for moves with a `period`.
+    """
     reports = {}
     for place, move in enumerate(moves, first):
-        state, stats = move(jax.random.fold_in(key, place), target, state)
+        made = partial(move, jax.random.fold_in(key, place), target)
+        period = getattr(move, "period", 1)
+        state, stats = (
+            made(state) if period == 1 else jax.lax.cond((number + 1) % period == 0, made, _idle(made), state)
+        )
         reports |= stats
     return state, reports
+
+
+def _idle(made):
+    """A move that does nothing, and reports that."""
+
+    def stay(state):
+        stats = jax.eval_shape(made, state)[1]
+        return state, {name: jnp.full(one.shape, jnp.nan, one.dtype) for name, one in stats.items()}
+
+    return stay
+
+
+def adjoint(moves) -> tuple:
+    """The moves in reversed time: z after these, then z', is as probable under the target as z', then z, after `moves`.
+
+    The last comes first. A move that is not reversible by itself, as it does several things in an order, has a method
+    `adjoint` that gives the opposite order.
+    """
+    return tuple(move.adjoint() if hasattr(move, "adjoint") else move for move in reversed(moves))
 
 
 @dataclass(frozen=True)
@@ -58,9 +85,9 @@ def statistics_of(target: Target, moves) -> dict[str, Statistic]:
     return {name: statistic for part in declared for name, statistic in part.items()}
 
 
-def sweep(key, target: Target, state, moves):
-    """One sweep; pure in the key: (state, what moves and target report)."""
-    opened, stats = in_turn(key, target, target.open(state), moves)
+def sweep(key, target: Target, state, moves, number=0):
+    """One sweep, of this number; pure in the key: (state, what moves and target report)."""
+    opened, stats = in_turn(key, target, target.open(state), moves, number=number)
     return target.close(opened), {**stats, **target.report(opened)}
 
 
@@ -78,7 +105,8 @@ def run_chunk(keys, first, n_draws, thinning, target: Target, states, moves: tup
             state, labels, kept = carry
 
             def one(j, inner):
-                return sweep(jax.random.fold_in(key, first + i * thinning + j), target, inner[0], moves)
+                number = first + i * thinning + j
+                return sweep(jax.random.fold_in(key, number), target, inner[0], moves, number)
 
             start = state, {name: values[0] for name, values in kept.items()}
             state, stats = jax.lax.fori_loop(0, thinning, one, start)

@@ -64,9 +64,11 @@ class Target:
     ----------
     n_clusters, n_obs: K and N. statistics: what `report` reports, {name: Statistic}.
     state_dims: names of the axes of what `write` writes, after the chains', for files; numbered where left out.
+    modes: a field of targets whose chains may jump between modes, see `moves/mode_jumps.py`; None where they do not.
     """
 
     state_dims = {}  # noqa: RUF012
+    modes = None
 
     @classmethod
     def make(cls, table: Table, settings: Settings) -> "Target":
@@ -77,9 +79,18 @@ class Target:
         """States of the chains at their starts, stacked along a leading axis."""
         raise NotImplementedError
 
+    def further_starts(self, table: Table, settings: Settings, best, most: int, rng):
+        """States to look for other modes from, knowing the state of the `best` one: at most so many, stacked; None where
+        there is nothing to try. `rng`: a NumPy generator."""
+        return None
+
     def moves(self, settings: Settings) -> tuple:
         """The sweep: moves `(key, target, state) -> (state, stats)`, each of which leaves this law invariant."""
         raise NotImplementedError
+
+    def path_moves(self) -> tuple:
+        """Moves given centres that a jump between modes takes at every step; () where there is no such path."""
+        return ()
 
     def labels(self, state) -> Int[Array, " obs"]:
         """The cluster of every observation."""

@@ -45,9 +45,10 @@ class GivenCenters:
 
 @dataclass(frozen=True)
 class BlockedReallocation:
-    """All units propose a cluster given the centres, blocks of them decide together. The warm-up chooses `n_blocks`."""
+    """All units propose a cluster given the centres, blocks of them decide in turn. The warm-up chooses `n_blocks`."""
 
     n_blocks: int = 1
+    backwards: bool = False  # the last block first
 
     statistics = {**CollapsedReallocation.statistics, "block_acceptance": Statistic("tuning")}  # noqa: RUF012
     tunes = ("n_blocks",)
@@ -55,9 +56,13 @@ class BlockedReallocation:
     def __call__(self, key, target: Target, state: CenteredState):
         units = computed_once(target.units(state.fairlets, state.cluster))
         temperature = state.temperatures.clustering
-        cluster, accepted = decide_blocks(key, target, units, state.centers, temperature, self.n_blocks)
+        order = self.n_blocks, self.backwards
+        cluster, accepted = decide_blocks(key, target, units, state.centers, temperature, *order)
         stats = {**share_moved(target, state.cluster, cluster), "block_acceptance": accepted}
         return state._replace(cluster=cluster), stats
+
+    def adjoint(self):
+        return replace(self, backwards=not self.backwards)
 
     def adapt(self, target: Target, recent, tried):
         """Blocks are split where few are accepted, merged where nearly all are."""
@@ -108,7 +113,7 @@ def log_block_ratio(target: Target, old: Units, new: Units, inverse_temperature)
     return jnp.where((after.count > 0).all(), change.sum(), -jnp.inf)
 
 
-def decide_blocks(key, target: Target, units: Units, centers, inverse_temperature, n_blocks: int = 1):
+def decide_blocks(key, target: Target, units: Units, centers, inverse_temperature, n_blocks: int = 1, backwards=False):
     """Propose all clusters at once, accept block by block (one block: all or nothing); (clusters, accepted share)."""
     key_proposal, key_accept = jax.random.split(key)
     n_units = units.cluster.shape[0]
@@ -127,5 +132,5 @@ def decide_blocks(key, target: Target, units: Units, centers, inverse_temperatur
         return jnp.where(accepted, candidate, cluster), accepted
 
     uniforms = jax.random.uniform(key_accept, (n_blocks,), units.center.dtype)
-    cluster, accepted = jax.lax.scan(step, units.cluster, (jnp.arange(n_blocks), uniforms))
+    cluster, accepted = jax.lax.scan(step, units.cluster, (jnp.arange(n_blocks), uniforms), reverse=backwards)
     return cluster, accepted.mean()

@@ -12,7 +12,7 @@ within the pairs changes, in which neighbours have nearly the same to gain (DESI
 * `PairedSingles`: one person changes cluster where balance allows it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from bayesfair._draws import Statistic
 from bayesfair.gibbs.labellings import CenteredLabelling, PairedLabelling
 from bayesfair.gibbs.losses import ClusterMeans, Units, cluster_means
 from bayesfair.gibbs.states import computed_once
-from bayesfair.gibbs.sweep import in_turn
+from bayesfair.gibbs.sweep import adjoint, in_turn
 from bayesfair.gibbs.target import Target
 
 __all__ = [
@@ -66,6 +66,9 @@ class InPairs:
 
         blank = jax.tree.map(jnp.zeros_like, jax.eval_shape(once, 0, (state, None))[1])
         return jax.lax.fori_loop(0, self.times, once, (state, blank))
+
+    def adjoint(self):
+        return replace(self, moves=adjoint(self.moves))
 
 
 def in_order(target: Target, state: CenteredLabelling, clusters, uniforms) -> PairedLabelling:
@@ -128,6 +131,9 @@ class MarginSwaps:
     powers: tuple[int, ...]
 
     statistics = {"swap_rate": Statistic("figure")}  # noqa: RUF012
+
+    def adjoint(self):
+        return replace(self, powers=self.powers[::-1])
 
     def __call__(self, key, target: Target, state: PairedLabelling):
         def one(carry, inputs):
@@ -198,7 +204,12 @@ class Bundles:
     accepted with probability min(1, prod_k g_k / g'_k) where the clusters stay balanced, see `block_outcome`.
     """
 
+    backwards: bool = False  # the last block first
+
     statistics = {"bundle_rate": Statistic("figure")}  # noqa: RUF012
+
+    def adjoint(self):
+        return replace(self, backwards=not self.backwards)
 
     def __call__(self, key, target: Target, state: PairedLabelling):
         n_places, n_bundles, bundle = len(state.pairs) * BLOCKS, target.n_bundles, state.bundle
@@ -226,8 +237,7 @@ class Bundles:
         moved = jax.ops.segment_sum(sign[:, None] * target.x[state.order], block, n_blocks)
         return moved.reshape(-1, BLOCKS, target.x.shape[1])
 
-    @staticmethod
-    def _blocks(uniforms, target, state, net, moved):
+    def _blocks(self, uniforms, target, state, net, moved):
         """Which blocks (pairs, BLOCKS) are accepted, one after the other within each pair."""
 
         def step(carry, inputs):
@@ -240,7 +250,7 @@ class Bundles:
 
         start = state.counts, means_of(target, state)
         inputs = net.T, jnp.moveaxis(moved, 1, 0), uniforms.T
-        return jax.lax.scan(step, start, inputs)[1].T
+        return jax.lax.scan(step, start, inputs, reverse=self.backwards)[1].T
 
 
 def block_outcome(target: Target, state: PairedLabelling, counts, means: ClusterMeans, joined, total):

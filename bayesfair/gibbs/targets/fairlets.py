@@ -18,9 +18,10 @@ from bayesfair.gibbs.moves.collapsed import CollapsedReallocation
 from bayesfair.gibbs.moves.independent_blocks import IndependentBlocks
 from bayesfair.gibbs.moves.inverse_dispersion import DrawInverseDispersion
 from bayesfair.gibbs.moves.matchings import neighbour_matchings
+from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.states import Fairlets, FairletState, InverseTemperatures, OpenState, computed_once
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree
-from bayesfair.gibbs.targets.starts import start_states
+from bayesfair.gibbs.targets.starts import further_states, start_states
 from bayesfair.gibbs.temperature import Dispersion, refuse_without_degree
 
 __all__ = ["FairletTarget", "Losses"]
@@ -28,6 +29,7 @@ __all__ = ["FairletTarget", "Losses"]
 COLLAPSED_LIMIT = 2_000  # fairlets: above it a sequential sweep costs more than its better mixing is worth
 SWAP_ROUND_FAIRLETS = 40_000  # rounds of swaps in a sweep: about this many fairlets are asked, at most MAX_ROUNDS times
 MAX_ROUNDS = 16
+PATH_BLOCKS, PATH_WHOLE = 8, 2_000  # blocks of a jump's reallocations; from so many fairlets on one block is accepted
 
 
 class Losses(NamedTuple):
@@ -51,6 +53,7 @@ class FairletTarget(Target):
     anchor: int | None = field(metadata=STATIC)  # the group that supplies one anchor per fairlet; None in the hub form
     free_sizes: bool = field(metadata=STATIC)  # may fairlets hand over an extra member?
     prior: Dispersion | None = field(metadata=STATIC)  # of lambda; None where temperatures are fixed
+    modes: Modes | None = None  # between which chains may jump
 
     clustering_moves_fairlets = False  # does the clustering loss enter the law of B?
     state_dims = {"members": ("fairlet", "slot"), "cluster": ("fairlet",)}  # noqa: RUF012
@@ -111,6 +114,10 @@ class FairletTarget(Target):
         """The optimal (or best found) decomposition in every chain, a k-means++ restart of the clustering each."""
         groups, composition = _groups_to_balance(table, settings)
         return start_states(self, table._replace(groups=groups), settings, composition, num_chains)
+
+    def further_starts(self, table, settings, best, most, rng):
+        """The best decomposition's fairlets around annealed centres, or around those of the best clustering, one relocated."""
+        return further_states(self, best, most, rng)
 
     @property
     def n_obs(self):
@@ -211,7 +218,7 @@ class FairletTarget(Target):
         if self.prior is None:
             return lp
         # Everything in p(B, C, lambda) but the losses: (a + N d / h - 1) log lambda - b lambda.
-        inverse_dispersion = temperatures.clustering / self.mean_size
+        inverse_dispersion = self.dispersion_of(temperatures)
         power = self.prior.shape + self.degrees - 1
         return lp + (power * jnp.log(inverse_dispersion) - self.prior.rate * inverse_dispersion)
 
@@ -266,6 +273,10 @@ class FairletTarget(Target):
         """(lambda_f, lambda_c) of one lambda = 1 / (2 sigma^2), sigma the within-cluster standard deviation."""
         return InverseTemperatures(self.fairlet_factor * inverse_dispersion, self.mean_size * inverse_dispersion)
 
+    def dispersion_of(self, temperatures: InverseTemperatures):
+        """The lambda of which these are the temperatures."""
+        return temperatures.clustering / self.mean_size
+
     def with_dispersion(self, temperatures: InverseTemperatures, inverse_dispersion) -> InverseTemperatures:
         """The temperatures after lambda has been drawn anew."""
         return self.of_dispersion(inverse_dispersion)
@@ -280,6 +291,12 @@ class FairletTarget(Target):
         if not self.swap_slots or self.n_fairlets == 1:
             return 0
         return min(max(SWAP_ROUND_FAIRLETS // self.n_fairlets, 1), MAX_ROUNDS)
+
+    def path_moves(self) -> tuple:
+        """The clusters of the fairlets, given B."""
+        if self.loss.augmentation is None:
+            return ()
+        return (BlockedReallocation(min(PATH_BLOCKS, self.n_fairlets) if self.n_fairlets < PATH_WHOLE else 1),)
 
     def reallocation(self, settings: Settings):
         """The move of C given B: collapsed where fairlets are few, blocked where they are many, unless it is asked for."""

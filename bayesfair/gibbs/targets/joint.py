@@ -12,6 +12,8 @@ from bayesfair.gibbs.targets.fairlets import FairletTarget
 
 __all__ = ["Joint"]
 
+PATH_ROUNDS = 4  # of swaps at every step of a jump
+
 
 @as_pytree
 class Joint(FairletTarget):
@@ -28,6 +30,10 @@ class Joint(FairletTarget):
         if isinstance(reallocation, GivenCenters):  # one draw of the centres serves both
             return GivenCenters((Swaps(rounds), *reallocation.moves)), *update
         return GivenCenters((Swaps(rounds),)), Repeat((reallocation, *update))
+
+    def path_moves(self):
+        rounds = min(self.swap_rounds(), PATH_ROUNDS)
+        return () if self.loss.augmentation is None else ((Swaps(rounds),) * (rounds > 0)) + super().path_moves()
 
     def swap_energies(self, state: CenteredState):
         """-log p(B | C, m), a term for each fairlet."""

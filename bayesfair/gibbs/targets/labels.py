@@ -16,13 +16,16 @@ from jaxtyping import Array, Float, Int
 from bayesfair._check import check_integer, message
 from bayesfair._draws import Statistic
 from bayesfair.fairness import BalanceConstraint, Groups, balance_constraint
+from bayesfair.gibbs.centroids import CENTROIDS
 from bayesfair.gibbs.labellings import Labelling
 from bayesfair.gibbs.losses import Loss, Units
 from bayesfair.gibbs.moves.balanced_in_turn import BundlesOfPeople, Counted, Excursions, Singles, SwapsOfPeople
 from bayesfair.gibbs.moves.blocked import GivenCenters
 from bayesfair.gibbs.moves.inverse_dispersion import DrawInverseDispersion
+from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.moves.pairs_of_clusters import Bundles, InPairs, MarginSwaps, PairedSingles
-from bayesfair.gibbs.settling import cooled_labels
+from bayesfair.gibbs.relocations import relocated_centers
+from bayesfair.gibbs.settling import balanced_labels, cooled_labels
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree
 from bayesfair.gibbs.targets.starts import start_dispersion
 from bayesfair.gibbs.temperature import Dispersion, refuse_without_degree
@@ -37,6 +40,7 @@ PAIRINGS, MAX_PAIRINGS = 80_000, 8  # rounds of pairs of clusters: about so many
 MOST_POWERS = 12  # swaps reach 1, 2, 4, ..., 2^11 places; with many people every other distance
 PAIRED_SINGLES = 2_000  # visits to each pair of clusters, one by one, in a sweep
 EXCURSIONS = 4
+PATH_PAIRINGS = 4  # rounds at every step of a jump
 STARTS_PER_CHAIN, MANY = 4, 100_000  # cooled starts; of tables of many people as many as there are chains
 
 
@@ -61,6 +65,7 @@ class Labels(Target):
     n_groups: int = field(metadata=STATIC)
     composition: tuple[int, ...] = field(metadata=STATIC)
     prior: Dispersion | None = field(metadata=STATIC)
+    modes: Modes | None = None  # between which chains may jump
 
     state_dims = {"label": ("obs",)}  # noqa: RUF012
     statistics = {  # noqa: RUF012
@@ -122,7 +127,8 @@ class Labels(Target):
         """Cooled labellings, the cheapest of several, another one in each chain; lambda at the mean of its law given the
         best of them."""
         constraint = jax.tree.map(np.asarray, self.constraint)
-        loss = self.loss if self.loss.augmentation is not None else "kmeans"  # of others, near enough to start from
+        has_centers = self.loss.augmentation is not None and self.loss.dissimilarity.name in CENTROIDS
+        loss = self.loss if has_centers else "kmeans"  # of others, near enough to start from
         n_starts = num_chains * (STARTS_PER_CHAIN if self.n_obs < MANY else 1)
         labels, _ = cooled_labels(
             table.X, table.groups.code, constraint, self.n_clusters, loss, n_starts, settings.seed
@@ -134,21 +140,39 @@ class Labels(Target):
         dispersion = fixed or start_dispersion(self, table.X, settings.inverse_temperature, labels[best], losses[best])
         return Labelling(jnp.asarray(labels), jnp.full(num_chains, dispersion, self.x.dtype))
 
+    def further_starts(self, table, settings, best, most, rng):
+        """The best labelling with one centre relocated, balanced again by transport."""
+        labels = np.asarray(best.label)
+        if self.n_clusters == 1 or len(np.unique(table.X, axis=0)) <= self.n_clusters:
+            return None
+        moved = relocated_centers(table.X, np.ones(self.n_obs), labels, self.n_clusters, most, rng)
+        constraint = jax.tree.map(np.asarray, self.constraint)
+        found = np.stack([balanced_labels(table.X, table.groups.code, constraint, centers) for centers in moved])
+        temperatures = jnp.broadcast_to(jnp.asarray(best.temperatures), (len(found),))
+        return Labelling(jnp.asarray(found.astype(np.int32)), temperatures)
+
     def moves(self, settings):
         update = () if self.prior is None else (DrawInverseDispersion(),)
         if self.n_clusters == 1:
             return update
-        has_bundles = sum(self.composition) > 1
         singles = Singles(min(self.n_obs, IN_TURN))
         if self.loss.augmentation is None:
-            bundles = (BundlesOfPeople(),) * has_bundles
+            bundles = (BundlesOfPeople(),) * (sum(self.composition) > 1)
             swaps = SwapsOfPeople(min(self.n_obs // 2, IN_TURN))
             return Counted((singles, swaps, *bundles, Excursions(EXCURSIONS))), *update
-        powers = tuple(range(0, max(min(self.n_obs.bit_length() - 2, MOST_POWERS), 1), 1 if self.n_obs < MANY else 2))
         times = int(np.clip(PAIRINGS // self.n_obs, 1, MAX_PAIRINGS))
+        given_centers = GivenCenters((self._in_pairs(times),))
+        return given_centers, Counted((singles, Excursions(EXCURSIONS))), *update
+
+    def _in_pairs(self, times):
+        """The moves given centres, `times` pairings of the clusters."""
+        powers = tuple(range(0, max(min(self.n_obs.bit_length() - 2, MOST_POWERS), 1), 1 if self.n_obs < MANY else 2))
         paired = PairedSingles(-(-min(self.n_obs, PAIRED_SINGLES) // times))
-        within = MarginSwaps(powers), *(Bundles(),) * has_bundles, paired
-        return GivenCenters((InPairs(within, times),)), Counted((singles, Excursions(EXCURSIONS))), *update
+        bundles = (Bundles(),) * (sum(self.composition) > 1)
+        return InPairs((MarginSwaps(powers), *bundles, paired), times)
+
+    def path_moves(self):
+        return () if self.loss.augmentation is None else (self._in_pairs(PATH_PAIRINGS),)
 
     @property
     def n_bundles(self) -> int:
@@ -209,6 +233,9 @@ class Labels(Target):
 
     def total_loss(self, losses: LabelLosses):
         return losses.clustering
+
+    def dispersion_of(self, temperatures):
+        return temperatures
 
     def with_dispersion(self, temperatures, inverse_dispersion):
         return inverse_dispersion

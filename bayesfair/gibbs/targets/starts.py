@@ -9,11 +9,19 @@ import numpy as np
 
 from bayesfair._check import message
 from bayesfair.fairlets import decompose, member_table
+from bayesfair.gibbs.relocations import annealed_centers, relocated_centers
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
 from bayesfair.gibbs.target import Settings, Table
 from bayesfair.gibbs.temperature import Dispersion, holmes_walker
 
-__all__ = ["fill_empty_clusters", "stacked_states", "start_clusterings", "start_dispersion", "start_states"]
+__all__ = [
+    "fill_empty_clusters",
+    "further_states",
+    "stacked_states",
+    "start_clusterings",
+    "start_dispersion",
+    "start_states",
+]
 
 
 def start_states(target, table: Table, settings: Settings, composition, num_chains: int) -> FairletState:
@@ -56,18 +64,41 @@ def _decomposition(target, table: Table, settings: Settings, composition):
 
 def start_clusterings(target, members, num_chains: int, rng: np.random.Generator):
     """One clustering of the fairlets per chain (chains, fairlets): a k-means++ restart each, every cluster used."""
+    centers, weights = _places(target, members)
+    n_clusters = min(target.n_clusters, len(np.unique(centers, axis=0)))
+    return k_means(centers, weights, ["k-means++"] * num_chains, n_clusters, target.n_clusters, rng)
+
+
+def k_means(X, weights, inits, n_found: int, n_clusters: int, rng: np.random.Generator):
+    """Clusterings (starts, N) by Lloyd's algorithm from every one of `inits`; `n_clusters` are used where it finds fewer."""
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
-    units = _units(target, members)
-    centers, weights = np.asarray(units.center, np.float64), np.asarray(units.weight, np.float64)
-    n_clusters = min(target.n_clusters, len(np.unique(centers, axis=0)))
-    seeds = rng.integers(2**31 - 1, size=num_chains)
+    seeds = rng.integers(2**31 - 1, size=len(inits))
     with threadpool_limits(1):  # bit-identical starts whatever the number of threads
         fits = [
-            KMeans(n_clusters, n_init=1, random_state=int(seed)).fit(centers, sample_weight=weights) for seed in seeds
+            KMeans(n_found, init=init, n_init=1, random_state=int(seed)).fit(X, sample_weight=weights)
+            for init, seed in zip(inits, seeds)
         ]
-    return np.stack([fill_empty_clusters(fit.labels_, target.n_clusters) for fit in fits])
+    return np.stack([fill_empty_clusters(fit.labels_, n_clusters) for fit in fits])
+
+
+def _places(target, members):
+    """Centres and weights of the fairlets, in double precision."""
+    units = _units(target, members)
+    return np.asarray(units.center, np.float64), np.asarray(units.weight, np.float64)
+
+
+def further_states(target, best: FairletState, most: int, rng) -> FairletState | None:
+    """Clusterings of the fairlets of the `best` state: from annealed centres, and from its own with one relocated."""
+    centers, weights = _places(target, jnp.asarray(best.members))
+    if len(np.unique(centers, axis=0)) <= target.n_clusters or target.n_clusters == 1:
+        return None
+    annealed = [annealed_centers(centers, weights, target.n_clusters, rng) for _ in range(most // 2)]
+    labels = np.asarray(best.cluster)
+    moved = relocated_centers(centers, weights, labels, target.n_clusters, most - len(annealed), rng)
+    clusters = k_means(centers, weights, [*annealed, *moved], target.n_clusters, target.n_clusters, rng)
+    return stacked_states(target, jnp.asarray(best.members), clusters, best.temperatures)
 
 
 def fill_empty_clusters(labels, n_clusters: int):

@@ -1,0 +1,92 @@
+"""The ratio of two modes' masses, from the work of jumps in both directions (Bennett 1976)."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
+
+__all__ = ["UNKNOWN", "LogRatio", "bennett", "both", "log_mass_ratio", "relative"]
+
+OVERLAP = 8.0  # of the dissipation both ways, in nats: with more of it the few works at hand need not overlap
+LARGEST_SE = 1.0
+WIDTH = 2.0  # of intervals, in standard errors
+
+
+class LogRatio(NamedTuple):
+    """log of a ratio of masses: Bennett's estimate and its standard error where the works overlap (else NaN), and an interval:
+    two standard errors, or the bounds by the second law where there is no estimate."""
+
+    estimate: float
+    se: float
+    lower: float
+    upper: float
+
+    @property
+    def known(self) -> bool:
+        return bool(np.isfinite(self.estimate))
+
+
+UNKNOWN = LogRatio(np.nan, np.nan, -np.inf, np.inf)
+
+
+def relative(ratio: LogRatio, reference: LogRatio) -> LogRatio:
+    """log mass(b) / mass(c) from those of b and of c over one and the same mode."""
+    estimate, se = ratio.estimate - reference.estimate, np.hypot(ratio.se, reference.se)
+    if np.isfinite(estimate):
+        return LogRatio(estimate, se, estimate - WIDTH * se, estimate + WIDTH * se)
+    return LogRatio(np.nan, np.nan, ratio.lower - reference.upper, ratio.upper - reference.lower)
+
+
+def both(ratio: LogRatio, other: LogRatio) -> LogRatio:
+    """What two accounts of one ratio say together: the better estimate, or the tighter bounds; bounds that contradict each
+    other by chance are both let go."""
+    known = [one for one in (ratio, other) if one.known]
+    if known:
+        return min(known, key=lambda one: one.se)
+    lower, upper = max(ratio.lower, other.lower), min(ratio.upper, other.upper)
+    return LogRatio(np.nan, np.nan, lower, upper) if lower <= upper else UNKNOWN
+
+
+def log_mass_ratio(forward, backward) -> LogRatio:
+    """log mass(b) / mass(a) from logs of exp(w) |dT| of jumps from a to b (n,) and from b to a (m,), -inf where refused.
+
+    By Jensen's inequality the mean work forward is at most the log ratio, which is at most minus the mean work backward, each
+    among jumps that were not refused and for the parts of the modes that they connect; the shares refused turn these into the
+    ratio of the modes. The bounds are taken two standard errors outward.
+    """
+    forward, backward = (np.asarray(part, float) for part in (forward, backward))
+    made = [part[np.isfinite(part)] for part in (forward, backward)]
+    if min(map(len, made)) < 2:
+        return UNKNOWN
+    there, back = made
+    refused = np.log(len(there) / len(forward)) - np.log(len(back) / len(backward))
+    lower = there.mean() - WIDTH * _standard_error(there)
+    upper = -back.mean() + WIDTH * _standard_error(back)
+    if -back.mean() - there.mean() <= OVERLAP:
+        estimate, se = bennett(there, back)
+        if se <= LARGEST_SE:
+            estimate += refused
+            return LogRatio(estimate, se, estimate - WIDTH * se, estimate + WIDTH * se)
+    return LogRatio(np.nan, np.nan, lower + refused, max(lower, upper) + refused)
+
+
+def _standard_error(values):
+    return values.std(ddof=1) / np.sqrt(len(values))
+
+
+def bennett(forward, backward) -> tuple[float, float]:
+    """Bennett's acceptance ratio: the log ratio and its standard error (Shirts, Bair, Hooker and Pande 2003, eq. 8 and 10)."""
+    n, m = len(forward), len(backward)
+    shift = np.log(n / m)
+
+    def imbalance(log_ratio):
+        return expit(forward - log_ratio - shift).sum() - expit(backward + log_ratio + shift).sum()
+
+    ends = np.concatenate([forward, -backward])
+    reach = np.ptp(ends) + abs(shift) + 50.0
+    log_ratio = brentq(imbalance, ends.min() - reach, ends.max() + reach, xtol=1e-10)
+    accepted = expit(np.concatenate([forward - log_ratio - shift, -backward - log_ratio - shift]))
+    information = (accepted * (1 - accepted)).sum()
+    variance = 1 / information - 1 / n - 1 / m if information > 0 else np.inf
+    return float(log_ratio), float(np.sqrt(max(variance, 0.0)))

@@ -1,0 +1,120 @@
+"""What the modes weigh: jumps between the best one and every other, longer and longer until the ratio is known."""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from bayesfair._progress import progress
+from bayesfair.gibbs.bennett import UNKNOWN, LogRatio, both, log_mass_ratio, relative
+from bayesfair.gibbs.modes import Mode, modes_table
+from bayesfair.gibbs.moves.mode_jumps import Modes, jump
+from bayesfair.gibbs.run import Run, advance, chain_keys
+
+__all__ = ["NEGLIGIBLE", "Masses", "is_alive", "weigh"]
+
+NEGLIGIBLE = -10.0  # log of a mass: a mode that holds less gets no chain
+FIRST_LENGTH = 65
+LONGEST = 1 << 15
+BUDGET = 4  # steps of jumps, of all chains, for every sweep of the warm-up: they stop at the length that passes it
+ENOUGH_SE = 0.3
+ROUNDS = 16  # of jumps at one length, where works overlap
+APART = 8  # sweeps from one start of jumps to the next
+FIRST_KEY = 1 << 21  # chains of the weighing have numbers from here on
+REFERENCES = 3  # times that a mode may turn out heavier than what it was weighed against
+
+
+class Masses(NamedTuple):
+    """`ratio[j]`: log of the mass of mode j over that of mode `best`. `pools[j]`: states of chains there, stacked. `length`: of
+    the longest paths on which works overlapped, or else of the longest tried."""
+
+    best: int
+    ratio: list[LogRatio]
+    pools: list
+    length: int
+
+
+def is_alive(ratio: LogRatio) -> bool:
+    """May the mode hold mass? Where neither overlap nor a bound tells, what both directions lost is halved between them, as
+    close to equilibrium it would be."""
+    middle = ratio.estimate if ratio.known else (ratio.lower + ratio.upper) / 2
+    return not (ratio.upper < NEGLIGIBLE or middle < NEGLIGIBLE)
+
+
+class Pool:
+    """Chains in one mode, from which jumps start."""
+
+    def __init__(self, mode: Mode, number, target, moves, seed, num_chains):
+        self.number, self.target = number, target
+        keys = chain_keys(seed, num_chains, FIRST_KEY + number * num_chains)
+        self.run = Run(keys, 0, mode.pool(num_chains), moves)
+
+    def fresh(self):
+        """States some sweeps on, and a key for each."""
+        self.run, _, _ = advance(self.run, self.target, 1, APART)
+        return self.run.states, jax.vmap(partial(jax.random.fold_in, data=self.run.sweep))(self.run.keys)
+
+
+def weigh(modes: list[Mode], target, moves, seed, num_chains, n_sweeps, longest=None, progress_bar=False) -> Masses:
+    """The masses of the modes against the heaviest; `n_sweeps` are those of the warm-up, which set the budget, unless
+    `longest` says how long the longest path may be."""
+    pools = [Pool(mode, number, target, moves, seed, num_chains) for number, mode in enumerate(modes)]
+    left = num_chains * n_sweeps * BUDGET if longest is None else np.inf
+    best, told, ratio = 0, [], [UNKNOWN] * len(modes)
+    with progress(None, "masses", progress_bar) as bar:
+        for _ in range(REFERENCES):
+            ratio = [relative(one, ratio[best]) for one in ratio]
+            ratio[best] = LogRatio(0.0, 0.0, 0.0, 0.0)
+            ratio, length, spent = _against(best, modes, pools, ratio, left, longest or LONGEST, bar)
+            told, left = [*told, length], left - spent
+            heaviest = int(np.argmax([one.estimate if one.known else one.lower for one in ratio]))
+            if heaviest == best:
+                break
+            best = heaviest
+    return Masses(best, ratio, [pool.run.states for pool in pools], max(told))
+
+
+def _against(best, modes, pools, ratio, budget, longest, bar):
+    """(logs of every mass over that of `best`, at least as well known as in `ratio`; the length of the longest paths that
+    tell; steps taken)."""
+    found, length, spent, told = list(ratio), FIRST_LENGTH, 0, 0
+    unsettled = [j for j, one in enumerate(found) if j != best and not _is_settled(one)]
+    while unsettled and (length == FIRST_LENGTH or (spent < budget and length <= longest)):
+        for j in list(unsettled):
+            measured, steps = _measured(modes[best], modes[j], pools[best], pools[j], length)
+            found[j] = both(found[j], measured)
+            spent += 2 * len(pools[j].run.keys) * steps
+            bar.update(steps)
+            if _is_settled(found[j]):
+                told = length if found[j].known else told
+                unsettled.remove(j)
+        length = 2 * length - 1
+    return found, told or (length + 1) // 2, spent
+
+
+def _is_settled(ratio: LogRatio) -> bool:
+    return ratio.known or ratio.upper < NEGLIGIBLE
+
+
+def _measured(one: Mode, other: Mode, here: Pool, there: Pool, length) -> tuple[LogRatio, int]:
+    """(log mass(other) / mass(one) by jumps of this length, steps of every chain); rounds of them go on where works overlap."""
+    table = modes_table([one, other], here.target.x.dtype)
+    works, ratio, rounds = [np.zeros(0), np.zeros(0)], UNKNOWN, 0
+    while rounds == 0 or (rounds < ROUNDS and ratio.known and ratio.se > ENOUGH_SE):
+        for way, pool in enumerate((here, there)):
+            states, keys = pool.fresh()
+            log_ratio, origin = map(np.asarray, _jumps(keys, pool.target, table, states, length))
+            # A chain that has left its mode says nothing of it.
+            works[way] = np.append(works[way], log_ratio[origin == way])
+        ratio, rounds = log_mass_ratio(*works), rounds + 1
+    return ratio, rounds * length
+
+
+@jax.jit
+def _jumps(keys, target, modes: Modes, states, length):
+    def one(key, state):
+        made = jump(key, target, modes, target.open(state), lambda origin: 1 - origin, length)
+        return made.log_ratio, made.origin
+
+    return jax.vmap(one)(keys, states)

@@ -1,0 +1,269 @@
+"""Which modes the posterior has: many short runs from different starts, settled by the sampler and grouped by where they end.
+
+The search costs at most half as many sweeps again as the warm-up. Losses with conjugate centres are grouped by these, in
+units of their posterior spread; others by how many bits apart their labels are. What each mode weighs is the business of
+`masses.py`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from bayesfair._progress import progress
+from bayesfair.gibbs.losses import cluster_means
+from bayesfair.gibbs.moves.mode_jumps import Modes
+from bayesfair.gibbs.problem import Problem
+from bayesfair.gibbs.run import Run, chain_keys, forward
+
+__all__ = ["Mode", "Settled", "can_jump", "find_modes", "group", "modes_table", "n_search_starts", "partition_distance"]
+
+FEWEST_SWEEPS = 48  # that a start is settled for; with a shorter warm-up there are fewer starts
+MOST_SWEEPS = 1000
+SNAPSHOTS = 12  # of every start, in the second half of its sweeps
+CENTER_DRAWS = 64  # of centres given the labels of a snapshot
+NEAR = 3.0  # distance of centres, in spreads of both, up to which two starts are in one mode
+FURTHER = 4  # one in so many starts knows the best of the others
+FIRST_KEY = 1 << 20  # chains of the search have numbers from here on
+
+
+class CenterLaw(NamedTuple):
+    """Of a snapshot's centres given its labels: mean and variance of their coordinates, and lambda."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    dispersion: np.ndarray
+
+
+class Settled(NamedTuple):
+    """Where one start ended: its last state and labels, and of its snapshots the log density (NaN where there is none), the
+    clustering loss, the law of the centres (None where the loss has none), and labels of the first one."""
+
+    state: Any
+    labels: np.ndarray
+    first_labels: np.ndarray
+    lp: np.ndarray
+    loss: np.ndarray
+    centers: CenterLaw | None
+
+    @property
+    def score(self) -> float:
+        """The higher the better: the mean log density, or minus the loss."""
+        value = self.lp.mean() if np.isfinite(self.lp).all() else -self.loss.mean()
+        return float(np.nan_to_num(value, nan=-np.inf))
+
+
+@dataclass
+class Mode:
+    """A place of the posterior: runs that are there, best first, how many of the starts led to it, its centres and their
+    spread (None where the loss has none)."""
+
+    members: list[Settled]
+    starts: int = 0
+    center: np.ndarray | None = None
+    spread: np.ndarray | None = None
+    dispersion: float = np.nan
+
+    @property
+    def best(self) -> Settled:
+        return self.members[0]
+
+    def pool(self, size):
+        """States of `size` chains in this mode, stacked."""
+        states = [self.members[at % len(self.members)].state for at in range(size)]
+        return jax.tree.map(lambda *parts: jnp.stack(parts), *states)
+
+
+def n_search_starts(num_starts: int, num_chains: int, num_warmup: int) -> int:
+    """How many starts the sweeps of the warm-up suffice for, in whole batches of chains; 0 where not for two batches."""
+    batches = min(-(-num_starts // num_chains), num_chains * num_warmup // FEWEST_SWEEPS // num_chains)
+    return num_chains * batches if batches > 1 else 0
+
+
+def find_modes(problem: Problem, num_chains: int, n_starts: int, num_warmup: int, progress_bar=False) -> list[Mode]:
+    """The modes that `n_starts` starts lead to, best first.
+
+    The target's own starts, and then such as know the best of these, are settled and grouped. From the best run of every group
+    as many chains as the sampler has go on: they tell the mode's spread, and runs that were still on their way from what they
+    are on the way to.
+    """
+    table, settings, target = problem
+    n_further = num_chains * (n_starts // FURTHER // num_chains)
+    sweeps = min(num_chains * num_warmup // n_starts, MOST_SWEEPS)
+    rng = np.random.default_rng(settings.seed)
+    with progress(None, "modes", progress_bar) as bar:
+        search = Search(target, target.moves(settings), settings.seed, num_chains, bar)
+        settled = search.settle(target.starts(table, settings, n_starts - n_further), sweeps)
+        best = max(settled, key=lambda one: one.score)
+        further = target.further_starts(table, settings, best.state, n_further, rng) if n_further else None
+        if further is not None:
+            settled += search.settle(further, sweeps)
+        places = group(settled)
+        chains = [Mode([place.best]).pool(num_chains) for place in places]
+        sweeps = max(min(num_warmup // (2 * len(places)), sweeps), SNAPSHOTS)
+        again = search.settle(jax.tree.map(lambda *parts: jnp.concatenate(parts), *chains), sweeps)
+    modes = group(again)
+    for at, place in enumerate(places):
+        own = again[at * num_chains : (at + 1) * num_chains]
+        home = max(modes, key=lambda mode: sum(any(one is run for run in own) for one in mode.members))
+        home.starts += len(place.members)
+    return [located(mode) for mode in modes]
+
+
+class Search:
+    """Runs of the search, `num_chains` at a time: the shape of the run itself, so that nothing compiles twice."""
+
+    def __init__(self, target, moves, seed, num_chains, bar):
+        self.target, self.moves, self.seed, self.num_chains, self.bar = target, moves, seed, num_chains, bar
+        self.next_chain = FIRST_KEY
+
+    def settle(self, states, sweeps) -> list[Settled]:
+        """Every one of the states after so many sweeps."""
+        n_states, ends = len(jax.tree.leaves(states)[0]), []
+        for at in range(0, n_states, self.num_chains):
+            rows = np.arange(at, at + self.num_chains) % n_states  # the last batch is filled up with the first states
+            keys = chain_keys(self.seed, self.num_chains, self.next_chain)
+            run = Run(keys, 0, jax.tree.map(lambda part: part[rows], states), self.moves)  # noqa: B023
+            ends += _settled(run, self.target, sweeps, self.bar)[: n_states - at]
+            self.next_chain += self.num_chains
+        return ends
+
+
+def _settled(run: Run, target, sweeps, bar) -> list[Settled]:
+    step = max(1, sweeps // 2 // SNAPSHOTS)
+    run, first, report = forward(run, target, max(1, sweeps - step * (SNAPSHOTS - 1)), bar)
+    laws, reports = [center_law(run, target)], [report]
+    for _ in range(SNAPSHOTS - 1):
+        run, labels, report = forward(run, target, step, bar)
+        laws.append(center_law(run, target))
+        reports.append(report)
+    lp, loss = (np.concatenate([_scalar(one, name) for one in reports], axis=1) for name in ("lp", "clustering_loss"))
+    states = jax.tree.map(np.asarray, run.states)
+    law = None if laws[0] is None else CenterLaw(*map(np.stack, zip(*laws)))
+
+    def one(at):
+        centers = None if law is None else _in_one_numbering(*(part[:, at] for part in law))
+        return Settled(jax.tree.map(lambda part: part[at], states), labels[at], first[at], lp[at], loss[at], centers)
+
+    return [one(at) for at in range(len(first))]
+
+
+def _scalar(report, name):
+    """(chains, 1), NaN where it is not reported."""
+    chains = len(next(iter(report.values())))
+    return np.asarray(report[name], float) if name in report else np.full((chains, 1), np.nan)
+
+
+def center_law(run: Run, target) -> CenterLaw | None:
+    """That of every chain's centres, None where the loss has none in whose coordinates chains can jump."""
+    if not can_jump(target):
+        return None
+    keys = jax.vmap(jax.random.fold_in, (0, None))(run.keys, run.sweep)
+    return CenterLaw(*map(np.asarray, _center_law(keys, target, run.states)))
+
+
+def can_jump(target) -> bool:
+    """Do the target's moves and its loss make paths between modes?"""
+    return target.n_clusters > 1 and bool(target.path_moves()) and target.loss.augmentation.log_measure is not None
+
+
+@jax.jit
+def _center_law(keys, target, states):
+    def one(key, state):
+        state = target.open(state)
+        means = cluster_means(target.units_of(state), target.n_clusters)
+
+        def draw(key):
+            return target.loss.coordinates(target.loss.draw_centers(key, state.lambda_c, means))
+
+        drawn = jax.vmap(draw)(jax.random.split(key, CENTER_DRAWS))
+        return drawn.mean(0), drawn.var(0), target.dispersion_of(state.temperatures)
+
+    return jax.vmap(one)(keys, states)
+
+
+def _in_one_numbering(mean, variance, dispersion) -> CenterLaw:
+    """The snapshots' centres numbered as in the last one, in float64."""
+    mean, variance = mean.astype(float), variance.astype(float)
+    for at in range(len(mean) - 1):
+        order, _ = matched(mean[-1], variance[-1], mean[at], variance[at])
+        mean[at], variance[at] = mean[at][order], variance[at][order]
+    return CenterLaw(mean, variance, dispersion.astype(float))
+
+
+def matched(center, variance, other, other_variance):
+    """(the cluster of `other` that each cluster is matched with, their distances in spreads of the tighter one)."""
+    apart = np.square(center[:, None] - other) / (2 * np.minimum(variance[:, None], other_variance))
+    apart = apart.mean(-1)
+    rows, columns = linear_sum_assignment(apart)
+    return columns, np.sqrt(apart[rows, columns])
+
+
+def group(settled: list[Settled]) -> list[Mode]:
+    """Starts that ended in one place together, the best place first."""
+    modes: list[Mode] = []
+    for one in sorted(settled, key=lambda one: -one.score):
+        home = next((mode for mode in modes if same_place(mode.best, one)), None)
+        if home is None:
+            modes.append(Mode([one]))
+        else:
+            home.members.append(one)
+    return modes
+
+
+def same_place(a: Settled, b: Settled) -> bool:
+    """Are two starts in one mode: centres within NEAR spreads of each other, or labels no farther apart than a start's own."""
+    if a.centers is None:
+        own = max(partition_distance(one.first_labels, one.labels) for one in (a, b))
+        return partition_distance(a.labels, b.labels) <= 1.5 * own
+    (mean_a, variance_a), (mean_b, variance_b) = (center_and_variance(one.centers) for one in (a, b))
+    return bool(matched(mean_a, variance_a, mean_b, variance_b)[1].max() < NEAR)
+
+
+def center_and_variance(law: CenterLaw):
+    """Centres over all snapshots and their variance: that given the labels, times what the labels add to it, of which there
+    are too few snapshots to tell it from one feature to the next."""
+    within, between = law.variance.mean(0), law.mean.var(0)
+    added = (between / within).mean(-1, keepdims=True)
+    return law.mean.mean(0), within * (1 + added)
+
+
+def located(mode: Mode) -> Mode:
+    """The mode with its centres over all of its members."""
+    if mode.best.centers is None:
+        return mode
+    first, variance = center_and_variance(mode.best.centers)
+    laws = []
+    for one in mode.members:
+        center, own = center_and_variance(one.centers)
+        order, _ = matched(first, variance, center, own)
+        laws.append(CenterLaw(one.centers.mean[:, order], one.centers.variance[:, order], one.centers.dispersion))
+    center, variance = center_and_variance(CenterLaw(*map(np.concatenate, zip(*laws))))
+    dispersion = float(np.concatenate([law.dispersion for law in laws]).mean())
+    return Mode(mode.members, mode.starts, center, np.sqrt(variance), dispersion)
+
+
+def modes_table(modes: list[Mode], dtype) -> Modes:
+    """What jumps read of the modes: clusters of any two of them are matched."""
+    partner = np.tile(np.arange(len(modes[0].center)), (len(modes), len(modes), 1))
+    for a, one in enumerate(modes):
+        for b, other in enumerate(modes[a + 1 :], a + 1):
+            order, _ = matched(one.center, np.square(one.spread), other.center, np.square(other.spread))
+            partner[a, b], partner[b, a] = order, np.argsort(order)
+    stacked = (np.stack([getattr(mode, name) for mode in modes]) for name in ("center", "spread", "dispersion"))
+    return Modes(*(jnp.asarray(part, dtype) for part in stacked), jnp.asarray(partner, jnp.int32))
+
+
+def partition_distance(a, b) -> float:
+    """The variation of information of two partitions (N,), in bits (Meila 2007)."""
+    table = np.zeros((a.max() + 1, b.max() + 1))
+    np.add.at(table, (a, b), 1 / len(a))
+
+    def entropy(share):
+        share = share[share > 0]
+        return -(share * np.log2(share)).sum()
+
+    return float(2 * entropy(table.ravel()) - entropy(table.sum(0)) - entropy(table.sum(1)))

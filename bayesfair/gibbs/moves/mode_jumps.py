@@ -1,0 +1,209 @@
+"""Jumps between modes of the posterior: a nonequilibrium candidate, exactly accepted (DESIGN.md, section 2.7).
+
+With conjugate centres m (`blocked.py`) and theta = (m, lambda), the augmented law is
+
+    pi(z, theta) = p(z, lambda) prod_k exp(-lambda_c W_k d(ubar_k, m_k)) mu(m_k) / g_k.
+
+A jump draws m | z, finds the mode that m is nearest to, chooses another one, and maps theta to the same place of that mode:
+theta' = T(theta), where every centre keeps its deviation from the mode's in units of the mode's spread. Then theta goes from
+here to there in small steps, and after each the labels follow by moves that leave pi(. | theta_t) invariant. The work
+
+    w = sum_t log pi(z_{t-1}, theta_t) - log pi(z_{t-1}, theta_{t-1})
+
+is all that there is to pay: the end is accepted with probability min(1, exp(w) |dT|) (Nilmeier, Crooks, Minh and Chodera 2011;
+Neal 1996 where the path returns). The law of the path backwards must be that of the path forwards in reversed time: the
+second half of the path mirrors the first, with the adjoints of its moves. And T must lead back: a jump whose end is not
+nearest to the chosen mode, its clusters paired as they were, is refused.
+
+Over many jumps from mode j to mode j', the mean of exp(w) |dT| among those not refused is mass(A') / mass(A), A and A' the
+parts of both modes that T leads from and back to: mass(A) = mass(j) (1 - the share refused from j).
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from bayesfair._draws import Statistic
+from bayesfair.gibbs.losses import ClusterMeans, cluster_means
+from bayesfair.gibbs.states import computed_once
+from bayesfair.gibbs.sweep import adjoint, in_turn
+from bayesfair.gibbs.target import Target
+
+__all__ = ["Jump", "ModeJumps", "Modes", "Place", "jump", "log_path_density", "moved_place", "nearest_mode", "work"]
+
+
+class Modes(NamedTuple):
+    """Where the posterior's modes are: centres in the loss's own `coordinates`, their spread, lambda, and which cluster of
+    another mode each cluster turns into."""
+
+    center: Float[Array, "modes clusters dim"]
+    spread: Float[Array, "modes clusters dim"]
+    dispersion: Float[Array, " modes"]
+    partner: Int[Array, "modes modes clusters"]  # partner[a, b, k]: the cluster of b into which cluster k of a turns
+
+
+class Place(NamedTuple):
+    """theta = (centres in coordinates, lambda)."""
+
+    coordinates: Float[Array, "clusters dim"]
+    dispersion: Float[Array, ""]
+
+
+class Jump(NamedTuple):
+    """The end of a path, `origin` the mode it came from, log of exp(w) |dT|, -inf where T does not lead back."""
+
+    state: Any
+    origin: Int[Array, ""]
+    log_ratio: Float[Array, ""]
+
+
+@dataclass(frozen=True)
+class ModeJumps:
+    """One jump to another of the target's `modes`, `length` steps long (an odd number)."""
+
+    length: int = 1
+    period: int = 1  # sweeps from one jump to the next
+
+    statistics = {"jump_acceptance": Statistic("figure")}  # noqa: RUF012
+    tunes = ("length", "period")
+
+    def __call__(self, key, target: Target, state):
+        key_jump, key_accept, key_mode = jax.random.split(key, 3)
+        n_modes = target.modes.dispersion.shape[0]
+        other = jax.random.randint(key_mode, (), 1, n_modes)
+        made = jump(key_jump, target, target.modes, state, lambda origin: (origin + other) % n_modes, self.length)
+        accepted = jnp.log(jax.random.uniform(key_accept, dtype=target.x.dtype)) < made.log_ratio
+        state = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), made.state, state)
+        return state, {"jump_acceptance": jnp.nan_to_num(jnp.exp(jnp.minimum(made.log_ratio, 0.0)))}
+
+
+def jump(key, target: Target, modes: Modes, state, destination, length) -> Jump:
+    """A path from `state` to the mode `destination(origin)`, not yet accepted."""
+    means = cluster_means(target.units_of(state), target.n_clusters)
+    centers = target.loss.augmentation.draw_centers(jax.random.fold_in(key, 0), state.lambda_c, means)
+    here = Place(target.loss.coordinates(centers), target.dispersion_of(state.temperatures))
+    origin, number = nearest_mode(modes, here.coordinates)
+    there, log_jacobian, leads_back = moved_place(target, modes, here, origin, number, destination(origin))
+    state, total = work(jax.random.fold_in(key, 1), target, state, here, there, length)
+    return Jump(state, origin, jnp.where(leads_back, total + log_jacobian, -jnp.inf))
+
+
+def nearest_mode(modes: Modes, coordinates):
+    """(the mode nearest to these centres, in units of its spread; which of them is each of its clusters (clusters,))."""
+
+    def one(center, spread):
+        apart = jnp.square((coordinates[:, None] - center) / spread).sum(-1)
+        return paired(apart)
+
+    distance, number = jax.vmap(one)(modes.center, modes.spread)
+    nearest = jnp.argmin(distance)
+    return nearest, number[nearest]
+
+
+def paired(apart: Float[Array, "rows columns"]):
+    """Rows and columns in pairs, the nearest first: (the sum of their distances, the row of each column).
+
+    Like an optimal assignment it depends on nothing but the distances, and where clusters are apart it is one.
+    """
+    n = apart.shape[0]
+
+    def one(_, carry):
+        left, total, row_of = carry
+        row, column = jnp.unravel_index(jnp.argmin(left), left.shape)
+        total += left[row, column]
+        left = left.at[row].set(jnp.inf).at[:, column].set(jnp.inf)
+        return left, total, row_of.at[column].set(row.astype(row_of.dtype))
+
+    start = apart, jnp.zeros((), apart.dtype), jnp.zeros(n, jnp.int32)
+    return jax.lax.fori_loop(0, n, one, start)[1:]
+
+
+def moved_place(target: Target, modes: Modes, here: Place, origin, number, destination):
+    """T: (theta' in the mode `destination`, log |dT|, whether T leads back from there)."""
+    partner = modes.partner[origin, destination]
+    deviation = (here.coordinates[number] - modes.center[origin]) / modes.spread[origin]
+    moved = modes.center[destination][partner] + modes.spread[destination][partner] * deviation
+    log_jacobian = jnp.log(modes.spread[destination]).sum() - jnp.log(modes.spread[origin]).sum()
+    dispersion = here.dispersion
+    if target.prior is not None:
+        log_factor = jnp.log(modes.dispersion[destination]) - jnp.log(modes.dispersion[origin])
+        dispersion, log_jacobian = dispersion * jnp.exp(log_factor), log_jacobian + log_factor
+    there = Place(here.coordinates.at[number].set(moved), dispersion)
+    nearest, numbered = nearest_mode(modes, there.coordinates)
+    return there, log_jacobian, (nearest == destination) & (numbered[partner] == number).all()
+
+
+def work(key, target: Target, state, here: Place, there: Place, length):
+    """The state at the end of the path, and w (without the Jacobian); `length` is odd, and may be traced."""
+    forth = target.path_moves()
+
+    def place(t):
+        share = (t / length).astype(here.coordinates.dtype)
+        ratio = jnp.log(there.dispersion) - jnp.log(here.dispersion)
+        line = here.coordinates + share * (there.coordinates - here.coordinates)
+        return Place(line, here.dispersion * jnp.exp(share * ratio))
+
+    def pushed(t, state, total):
+        """The work of step t, which the labels do not see."""
+        before, after, known = place(t - 1), place(t), known_of(target, state)
+        return total + computed_once(log_path_density(target, state, known, before, after))
+
+    def half(moves):
+        def step(t, carry):
+            state, total = carry
+            total = pushed(t, state, total)
+            now = place(t)
+            now_state = at_dispersion(target, state, now.dispersion).given(target.loss.centers_at(now.coordinates))
+            followed, _ = in_turn(jax.random.fold_in(key, t), target, now_state, moves)
+            return followed.alone(), total
+
+        return step
+
+    middle = (length + 1) // 2
+    carry = state, jnp.zeros((), here.coordinates.dtype)
+    carry = jax.lax.fori_loop(1, middle, half(forth), carry)
+    carry = jax.lax.fori_loop(middle, length, half(adjoint(forth)), carry)
+    state, total = carry
+    total = pushed(jnp.asarray(length), state, total)
+    return at_dispersion(target, state, there.dispersion), total
+
+
+class Known(NamedTuple):
+    """What the density of a path reads of a labelling: its clusters' means, and the loss of which lambda is the temperature."""
+
+    means: ClusterMeans
+    loss: Float[Array, ""]
+
+
+def known_of(target: Target, state) -> Known:
+    return Known(cluster_means(target.units_of(state), target.n_clusters), target.total_loss(target.losses(state)))
+
+
+def at_dispersion(target: Target, state, dispersion):
+    """The state at another lambda, where lambda is sampled."""
+    if target.prior is None:
+        return state
+    return state._replace(temperatures=target.with_dispersion(state.temperatures, dispersion))
+
+
+def log_path_density(target: Target, state, known: Known, before: Place, after: Place):
+    """log pi(z, after) - log pi(z, before) for the labels of `state`, from differences that float32 can hold."""
+    loss = target.loss
+
+    def terms(place):
+        lambda_c = at_dispersion(target, state, place.dispersion).lambda_c
+        pull = loss.divergence(known.means.mean, loss.centers_at(place.coordinates))
+        log_normalizer = loss.augmentation.log_normalizer(lambda_c, known.means)
+        return -lambda_c * known.means.mass * pull - log_normalizer, loss.log_measure(place.coordinates)
+
+    (clusters, measure), (old_clusters, old_measure) = terms(after), terms(before)
+    change = (clusters - old_clusters).sum() + measure - old_measure
+    if target.prior is None:
+        return change
+    power = target.prior.shape + target.degrees - 1
+    up = after.dispersion - before.dispersion
+    # log1p keeps what the difference of two logs would lose.
+    return change + power * jnp.log1p(up / before.dispersion) - (target.prior.rate + known.loss) * up

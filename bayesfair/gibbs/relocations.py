@@ -1,0 +1,68 @@
+"""Clusterings in which one centre has gone elsewhere: the moves that k-means cannot make by itself.
+
+A cluster is given up, its units go to their second nearest centre, and another cluster is split in two. Pairs of clusters are
+tried in the order of what this would cost.
+"""
+
+import numpy as np
+
+__all__ = ["annealed_centers", "relocated_centers"]
+
+COOLER = 1.25  # from one inverse temperature of the annealing to the next
+COLDEST = 200.0  # times the first one
+STEPS = 4  # of centres at each temperature
+
+
+def relocated_centers(X, weights, labels, n_clusters, most, rng):
+    """Centres (at most `most`, n_clusters, dim) with one of those of `labels` relocated, the most promising first.
+
+    X: rows (N, dim); weights and labels: (N,).
+    """
+    from sklearn.cluster import KMeans
+
+    centers = np.stack([np.average(X[labels == k], axis=0, weights=weights[labels == k]) for k in range(n_clusters)])
+    apart = _squared_distances(X, centers)
+    nearest_two = np.partition(apart, 1, axis=1)[:, :2]
+    moving = weights * (nearest_two[:, 1] - nearest_two[:, 0])
+    dearer = np.array([moving[labels == k].sum() for k in range(n_clusters)])
+    halves, saved = [], np.zeros(n_clusters)
+    for k in range(n_clusters):
+        rows = np.flatnonzero(labels == k)
+        if len(np.unique(X[rows], axis=0)) < 2:
+            halves.append(np.stack([centers[k]] * 2))
+            continue
+        fit = KMeans(2, n_init=1, random_state=int(rng.integers(2**31 - 1)))
+        fit.fit(X[rows], sample_weight=weights[rows])
+        halves.append(fit.cluster_centers_)
+        saved[k] = (weights[rows] * apart[rows, k]).sum() - fit.inertia_
+    cost = np.where(np.eye(n_clusters, dtype=bool), np.inf, dearer[:, None] - saved)
+    order = np.argsort(cost, axis=None, kind="stable")[: min(most, n_clusters * (n_clusters - 1))]
+    pairs = np.stack(np.unravel_index(order, cost.shape), 1)
+    return np.stack([_relocated(centers, halves[split], given_up, split) for given_up, split in pairs])
+
+
+def _relocated(centers, halves, given_up, split):
+    centers = centers.copy()
+    centers[split], centers[given_up] = halves
+    return centers
+
+
+def annealed_centers(X, weights, n_clusters, rng):
+    """Centres (n_clusters, dim) of soft clusters that were cooled by a fixed schedule from one to many (Rose 1998)."""
+    mean = np.average(X, axis=0, weights=weights)
+    variance = np.average(np.square(X - mean), axis=0, weights=weights)
+    hot = 1 / (2 * max(variance.max(), np.finfo(float).tiny))
+    centers = mean + 1e-2 * np.sqrt(variance) * rng.normal(size=(n_clusters, X.shape[1]))
+    for exponent in range(int(np.log(COLDEST) / np.log(COOLER))):
+        for _ in range(STEPS):
+            energy = hot * COOLER**exponent * _squared_distances(X, centers)
+            share = np.exp(energy.min(1, keepdims=True) - energy)
+            share *= (weights / share.sum(1))[:, None]
+            mass = share.sum(0)
+            centers = np.where(mass[:, None] > 0, share.T @ X / np.maximum(mass, 1e-300)[:, None], centers)
+        centers += 1e-4 * np.sqrt(variance) * rng.normal(size=centers.shape)  # what has not parted yet may
+    return centers
+
+
+def _squared_distances(X, centers):
+    return np.maximum(np.square(X).sum(1)[:, None] - 2 * X @ centers.T + np.square(centers).sum(1), 0.0)

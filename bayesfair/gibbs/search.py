@@ -1,0 +1,118 @@
+"""Where chains start: in the modes that hold mass, with jumps between them where there are several."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesfair.gibbs.bennett import UNKNOWN
+from bayesfair.gibbs.masses import Masses, is_alive, weigh
+from bayesfair.gibbs.modes import Mode, can_jump, find_modes, modes_table, n_search_starts
+from bayesfair.gibbs.moves.mode_jumps import ModeJumps, Modes
+from bayesfair.gibbs.problem import Problem
+from bayesfair.gibbs.run import Run, chain_keys, start_run
+
+__all__ = ["FoundModes", "start_in_modes", "with_jumps"]
+
+PERIOD = 4  # a jump of T steps is tried every T / PERIOD sweeps
+
+
+class FoundModes(NamedTuple):
+    """The modes that were found, best first, a row each, and how.
+
+    log_mass, se, lower, upper: of the mass relative to the first one's, NaN and infinite where not known. starts, chains: how
+    many ended, and began, there. lp, loss: means (in the sampler's units); labels: of one clustering there.
+    num_starts: of the search. weighed: were jumps tried? length: of their longest paths.
+    """
+
+    log_mass: np.ndarray
+    se: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    starts: np.ndarray
+    chains: np.ndarray
+    lp: np.ndarray
+    loss: np.ndarray
+    labels: np.ndarray
+    num_starts: int
+    weighed: bool
+    length: int
+
+
+def start_in_modes(problem: Problem, num_chains, num_warmup, num_starts=32, mode_jumps="auto", progress_bar=False):
+    """(the problem, with the modes between which its chains jump; a run whose chains are in the modes that hold mass; what was
+    found, None where there was no search).
+
+    num_starts: of the search, fewer where `num_warmup` sweeps of all chains do not suffice for them; without two batches of
+    chains there is none, and chains begin at the target's own starts. mode_jumps: "auto", the number of steps of the longest
+    path, or False for none at all.
+    """
+    table, settings, target = problem
+    n_starts = n_search_starts(num_starts, num_chains, num_warmup)
+    if n_starts == 0:
+        return problem, start_run(problem, num_chains), None
+    modes, moves = find_modes(problem, num_chains, n_starts, num_warmup, progress_bar), target.moves(settings)
+    weighed = len(modes) > 1 and mode_jumps is not False and can_jump(target)
+    masses = None
+    if weighed:
+        longest = None if mode_jumps == "auto" else mode_jumps
+        masses = weigh(modes, target, moves, settings.seed, num_chains, num_warmup, longest, progress_bar)
+    order, alive = _order(modes, masses)
+    homes = [alive[chain % len(alive)] for chain in range(num_chains)]
+    states = _states(modes, masses, homes)
+    if weighed and len(alive) > 1:
+        places = modes_table([modes[j] for j in alive], target.x.dtype)
+        target, moves = with_jumps(target, moves, places, masses.length)
+    found = _found(modes, masses, order, homes, n_starts)
+    return Problem(table, settings, target), Run(chain_keys(settings.seed, num_chains), 0, states, moves), found
+
+
+def with_jumps(target, moves, places: Modes, length=1):
+    """The target that knows these modes, and its moves with jumps between them."""
+    jumps = ModeJumps(length, max(1, length // PERIOD))
+    return replace(target, modes=places), (*moves, jumps)
+
+
+def _order(modes: list[Mode], masses: Masses | None):
+    """(all modes, the heaviest first; those of them that get chains)."""
+    if masses is None:
+        return list(range(len(modes))), list(range(len(modes)))
+    weight = [one.estimate if one.known else (one.lower + one.upper) / 2 for one in masses.ratio]
+    weight[masses.best] = np.inf
+    order = sorted(range(len(modes)), key=lambda j: -np.nan_to_num(weight[j], nan=-np.inf))
+    return order, [j for j in order if is_alive(masses.ratio[j])]
+
+
+def _states(modes, masses, homes):
+    """A state for every chain, in the mode that is its home."""
+    pools = masses.pools if masses else [mode.pool(len(homes)) for mode in modes]
+    states = [
+        jax.tree.map(lambda part: part[homes[:chain].count(home)], pools[home])  # noqa: B023
+        for chain, home in enumerate(homes)
+    ]
+    return jax.tree.map(lambda *parts: jnp.stack(parts), *states)
+
+
+def _found(modes, masses, order, homes, n_starts) -> FoundModes:
+    ratio = [UNKNOWN] * len(modes) if masses is None else masses.ratio
+    ratio = [ratio[j] for j in order]
+    modes = [modes[j] for j in order]
+    chains = [homes.count(j) for j in order]
+    own = {0: 0.0} if masses is None else {}  # what is best by density alone still has itself as its measure
+    log_mass = [own.get(at, one.estimate) for at, one in enumerate(ratio)]
+    return FoundModes(
+        np.array(log_mass),
+        np.array([own.get(at, one.se) for at, one in enumerate(ratio)]),
+        np.array([own.get(at, one.lower) for at, one in enumerate(ratio)]),
+        np.array([own.get(at, one.upper) for at, one in enumerate(ratio)]),
+        np.array([mode.starts for mode in modes]),
+        np.array(chains),
+        np.array([mode.best.lp.mean() for mode in modes]),
+        np.array([mode.best.loss.mean() for mode in modes]),
+        np.stack([mode.best.labels for mode in modes]),
+        n_starts,
+        masses is not None,
+        0 if masses is None else masses.length,
+    )

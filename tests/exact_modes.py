@@ -1,0 +1,169 @@
+"""Posteriors of ten observations with two modes, enumerated, and exact draws from them."""
+
+from itertools import permutations, product
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from exact import normalise
+
+from bayesfair.fairlets import capacities, member_table
+from bayesfair.fairness import Groups, balance_constraint
+from bayesfair.gibbs import TARGETS, Dispersion, resolve_loss
+from bayesfair.gibbs.labellings import Labelling
+from bayesfair.gibbs.losses import cluster_means
+from bayesfair.gibbs.moves.mode_jumps import Modes
+from bayesfair.gibbs.states import FairletState, InverseTemperatures
+
+CODE = np.tile([0, 1], 5)
+PLACES = {  # two bumps, and one between them that belongs to either
+    "kmeans": (-1.2, 0.0, 1.45),
+    "kl": (2.6, 5.0, 9.5),
+    "itakura-saito": (1.2, 2.1, 4.6),
+    "binary": (0.2, 0.45, 0.8),
+}
+SIZES = 6, 2, 2  # observations at each place
+LAMBDA = {"kmeans": 2.0, "kl": 2.5, "itakura-saito": 6.0, "binary": 5.0}
+
+
+class Far(NamedTuple):
+    """A target with all of its states, the law of the states (lambda integrated out where it is sampled), and its modes."""
+
+    target: object
+    X: np.ndarray
+    states: object  # stacked, without temperatures
+    labels: np.ndarray  # (states, obs)
+    law: np.ndarray
+    loss: np.ndarray  # total loss of each
+    modes: Modes
+
+    def drawn(self, size, rng):
+        """Exact draws: states stacked."""
+        which = rng.choice(len(self.law), size, p=self.law)
+        dispersion = np.full(size, float(self.modes.dispersion[0]))
+        if self.target.prior is not None:
+            dispersion = rng.gamma(self.target.degrees, 1 / self.loss[which])
+        return self.at(which, dispersion)
+
+    def at(self, which, dispersion):
+        dispersion = jnp.asarray(dispersion, self.target.x.dtype)
+        states = jax.tree.map(lambda part: part[np.asarray(which)], self.states)
+        temperatures = jax.vmap(lambda one: temperatures_of(self.target, one))(dispersion)
+        return states._replace(temperatures=temperatures)
+
+
+def temperatures_of(target, dispersion):
+    temperatures = target.of_dispersion(dispersion)
+    if type(target).__name__ == "Cut":  # whose lambda_f stays where it is
+        return InverseTemperatures(jnp.asarray(1.0, dispersion.dtype), temperatures.clustering)
+    return temperatures
+
+
+def far(name="optimal", loss="kmeans", prior=None, dtype=np.float64, apart=1.0) -> Far:
+    """`apart`: how many times as far the places are."""
+    rng = np.random.default_rng(3)
+    center = np.repeat(PLACES[loss], SIZES)
+    X = center * (1 + 0.02 * rng.normal(size=len(center))) + 0.02 * rng.normal(size=len(center)) * (loss == "kmeans")
+    X = apart * X[:, None]
+    groups = Groups(CODE.astype(np.int32), ("a", "b"))
+    if name == "labels":
+        constraint = balance_constraint(groups, "exact")
+        target = TARGETS[name].of(X, groups, constraint, resolve_loss(loss), 2, rng=rng, prior=prior, dtype=dtype)
+        states, labels = _labellings(groups, constraint)
+    else:
+        held = capacities(groups.sizes, "auto")
+        pool = np.array([[1, 0, 3, 2, 4]])
+        target = TARGETS[name].of(X, held, resolve_loss(loss), 2, pool, prior=prior, dtype=dtype)
+        states, labels = _clusterings(name, held)
+    return _with_law(target, name, X, states, labels, LAMBDA[loss])
+
+
+def _labellings(groups, constraint):
+    every = np.array(list(product(range(2), repeat=len(groups.code))), np.int32)
+    member = np.eye(2, dtype=int)[every]
+    counts = np.stack([member[:, groups.code == g].sum(1) for g in range(2)], -1)
+    every = every[constraint.satisfied(counts).all(-1)]
+    return Labelling(jnp.asarray(every), None), every
+
+
+def _clusterings(name, held):
+    """All decompositions into pairs (one alone where B is fixed), all clusterings of each."""
+    n_pairs = len(held.lower)
+    mates = list(permutations(range(n_pairs))) if name != "optimal" else [tuple(range(n_pairs))]
+    clusters = [c for c in product(range(2), repeat=n_pairs) if len(set(c)) == 2]
+    members, cluster, labels = [], [], []
+    for mate in mates:
+        fairlet = np.empty(2 * n_pairs, int)
+        fairlet[0::2], fairlet[1::2] = np.arange(n_pairs), mate
+        table = member_table(fairlet, CODE, held.upper)
+        for one in clusters:
+            members.append(table)
+            cluster.append(one)
+            labels.append(np.array(one)[fairlet])
+    return FairletState(jnp.asarray(np.stack(members)), jnp.asarray(np.array(cluster, np.int32)), None), np.stack(
+        labels
+    )
+
+
+@jax.jit
+def _losses(target, states):
+    return jax.vmap(lambda state: target.losses(target.open(state)))(states)
+
+
+def _with_law(target, name, X, states, labels, inverse_dispersion) -> Far:
+    losses = jax.tree.map(np.asarray, _losses(target, states))
+    total = np.asarray(target.total_loss(losses))
+    temperatures = temperatures_of(target, jnp.asarray(inverse_dispersion, target.x.dtype))
+    if target.prior is not None:
+        log_law = -target.degrees * np.log(total)
+    else:
+        lambda_c = temperatures if name == "labels" else temperatures.clustering
+        log_law = -float(lambda_c) * losses.clustering
+        if name == "joint":
+            log_law = log_law - float(temperatures.fairlet) * losses.fairlet
+    law = normalise(log_law)
+    if name == "cut":
+        law = _cut(target, losses, law, log_law, float(temperatures.fairlet), labels, states)
+    modes = _modes(target, states, labels, law, total, inverse_dispersion)
+    return Far(target, X, states, labels, law, total, modes)
+
+
+def _cut(target, losses, law, log_law, lambda_f, labels, states):
+    """p(B) p(C | B)."""
+    _, which = np.unique(np.asarray(states.members).reshape(len(law), -1), axis=0, return_inverse=True)
+    which = which.ravel()
+    of_b = np.bincount(which, law)
+    first = np.unique(which, return_index=True)[1]
+    return normalise(-lambda_f * losses.fairlet[first])[which] * law / of_b[which]
+
+
+def _modes(target, states, labels, law, total, inverse_dispersion) -> Modes:
+    """Around the likeliest state in which the middle place goes with the first, and with the last."""
+    middle = slice(SIZES[0], SIZES[0] + SIZES[1])
+    left = (labels[:, middle] == labels[:, :1]).all(1)
+    right = (labels[:, middle] == labels[:, -1:]).all(1)
+    centers, spreads, dispersions = [], [], []
+    for here in (left, right):
+        best = int(np.argmax(np.where(here, law, 0)))
+        dispersion = target.degrees / total[best] if target.prior is not None else inverse_dispersion
+        state = jax.tree.map(lambda part: part[best], states)  # noqa: B023
+        state = target.open(
+            state._replace(temperatures=temperatures_of(target, jnp.asarray(dispersion, target.x.dtype)))
+        )
+        means = cluster_means(target.units_of(state), 2)
+        drawn = jax.vmap(lambda key: target.loss.coordinates(target.loss.draw_centers(key, state.lambda_c, means)))(  # noqa: B023
+            jax.random.split(jax.random.PRNGKey(0), 500)
+        )
+        centers.append(drawn.mean(0))
+        spreads.append(drawn.std(0))
+        dispersions.append(dispersion)
+    first = np.argsort(
+        np.asarray(centers)[:, :, 0], axis=1
+    )  # clusters in order, so that they are partners as they stand
+    centers, spreads = (np.take_along_axis(np.asarray(part), first[:, :, None], 1) for part in (centers, spreads))
+    partner = jnp.asarray(np.broadcast_to(np.arange(2, dtype=np.int32), (2, 2, 2)))
+    return Modes(*(jnp.asarray(part, target.x.dtype) for part in (centers, spreads, dispersions)), partner)
+
+
+SAMPLED = Dispersion()
