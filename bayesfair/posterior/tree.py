@@ -9,9 +9,10 @@ from scipy.sparse import csc_array
 from bayesfair import __version__
 from bayesfair._check import check_features, check_integer, check_same_length, message
 from bayesfair._draws import Draws, Statistic
-from bayesfair.fairness import cluster_balance, encode_groups, masses_of_attributes
+from bayesfair.fairness import encode_groups
 from bayesfair.posterior.access import scalars_of
-from bayesfair.posterior.contingency import company, tables_with
+from bayesfair.posterior.contingency import company
+from bayesfair.posterior.guarantee import balance_of
 from bayesfair.posterior.relabelling import align, apply_permutations, move_clusters, number_modes, order_by_size
 from bayesfair.posterior.saved import plain
 
@@ -64,7 +65,8 @@ def build_tree(
     parameters = {**_own_parameters(labels, X, n_clusters), **_moved(parameters or {}, permutations)}
     scalars, statistics = draws.scalars, draws.statistics
     if groups is not None:
-        scalars = {**scalars, "balance": _balance(labels, groups, n_clusters)}
+        balance = balance_of(labels.reshape(-1, len(X)), groups, n_clusters).reshape(labels.shape[:2])
+        scalars = {**scalars, "balance": balance}
         statistics = {**statistics, "balance": _BALANCE}
     observed = {"X": (("obs", "feature"), X)}
     if log_likelihood is not None:
@@ -169,14 +171,6 @@ def _moved(parameters, permutations):
 def _constant(reference, groups):
     constant = {"reference_labels": (("obs",), reference)}
     return constant if groups is None else {**constant, "group": (("obs",), groups.code)}
-
-
-def _balance(labels, groups, n_clusters):
-    """`bayesfair.fairness.balance` of every draw (chain, draw), from one pass over their tables with the groups."""
-    flat = labels.reshape(-1, labels.shape[2])
-    masses = tables_with(flat, groups.code, len(groups.names), n_clusters).transpose(0, 2, 1)
-    balances = [np.nanmin(cluster_balance(held), axis=-1) for held in masses_of_attributes(masses, groups)]
-    return np.min(balances, axis=0).reshape(labels.shape[:2])
 
 
 def _centers(flat, X, n_clusters):
