@@ -1,0 +1,73 @@
+"""Do chains agree, and which modes are there: Bank-additional (900 or 4,000 rows, K = 4) and all of Adult (K = 10).
+
+BAYESFAIR_DATA=... python benchmarks/modes.py bank --target joint [--rows 900] [--seeds 0 1 2 3 4]
+BAYESFAIR_DATA=... python benchmarks/modes.py adult --target optimal [--normalise]
+"""
+
+import argparse
+import time
+
+import numpy as np
+from sklearn.cluster import KMeans
+
+import bayesfair as bf
+
+BANK = ["age", "duration", "euribor3m", "nr.employed", "cons.price.idx", "campaign"]
+
+
+def bank(rows):
+    data = bf.datasets.load_bank_additional()
+    chosen = np.random.default_rng(0).choice(len(data.features), rows, replace=False)
+    return data.features[BANK].iloc[chosen], np.asarray(data.sensitive)[chosen] == "married"
+
+
+def adult():
+    data = bf.datasets.load_adult()
+    return data.features, data.sensitive
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", choices=["bank", "adult"])
+    parser.add_argument("--target", default="optimal")
+    parser.add_argument("--rows", type=int, default=900)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--normalise", action="store_true", help="rows of length one, of adult")
+    parser.add_argument("--warmup", type=int)
+    parser.add_argument("--draws", type=int)
+    arguments = parser.parse_args()
+    is_bank = arguments.data == "bank"
+    X, groups = bank(arguments.rows) if is_bank else adult()
+    X = ((X - X.mean()) / X.std(ddof=0)).to_numpy()
+    if arguments.normalise:
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+    usual = 1000 if is_bank else 500
+    length = {"num_warmup": arguments.warmup or usual, "num_draws": arguments.draws or usual}
+    for seed in arguments.seeds:
+        start = time.perf_counter()
+        est = bf.GibbsFairClustering(4 if is_bank else 10, target=arguments.target, **length, random_state=seed)
+        tree = est.fit(X, sensitive_features=groups).posterior_
+        print(f"\nseed {seed}: {time.perf_counter() - start:.0f} s for the whole fit")
+        summary = bf.posterior.summary(tree)
+        moving = summary[~summary.index.str.contains("chain")].dropna(subset="r_hat").sort_values("r_hat")
+        print(moving[["mean", "sd", "ess_bulk", "r_hat"]].round(3).tail(4).to_string())
+        print(summary.attrs["modes"])
+        print(bf.posterior.modes(tree).round(3).to_string())
+        if arguments.target == "optimal":
+            print(f"cheapest of 100 k-means++ starts: {cheapest(tree, X):.1f}")
+
+
+def cheapest(tree, X):
+    """The least clustering loss of 100 k-means++ starts on the fairlets of the run."""
+    state = tree["sampler_state"]
+    members = state["members"].values[0]
+    present = (members < len(X))[:, :, None]
+    padded = np.vstack([X, np.zeros(X.shape[1])])
+    size = present.sum(1)
+    centers = (padded[members] * present).sum(1) / size
+    weights = size[:, 0] / size.mean()
+    return KMeans(tree.attrs["n_clusters"], n_init=100, random_state=0).fit(centers, sample_weight=weights).inertia_
+
+
+if __name__ == "__main__":
+    main()
