@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from bayesfair.fairness import Groups, cluster_balance, masses_of_attributes, persons_off
+from bayesfair.fairness import Groups, masses_of_attributes, persons_off
 from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, variable
 from bayesfair.posterior.contingency import tables_with
 from bayesfair.posterior.saved import settings_of
 
-__all__ = ["at_least", "balance_of", "fairlet_capacities", "guarantee", "guaranteed_balance", "masses_of"]
+__all__ = ["at_least", "fairlet_capacities", "guarantee", "guaranteed_balance", "masses_of"]
 
 
 def guarantee(tree) -> str | None:
@@ -57,12 +57,6 @@ def _farthest(masses, groups: Groups):
 def masses_of(tree, groups: Groups):
     """Members of every group in every cluster of every draw (draws, clusters, groups)."""
     return tables_with(flat_labels(tree), groups.code, len(groups.names), count_clusters(tree)).transpose(0, 2, 1)
-
-
-def balance_of(labels, groups: Groups, n_clusters):
-    """`bayesfair.fairness.balance` of each of the clusterings (draws, obs), from one pass over their tables: (draws,)."""
-    masses = tables_with(labels, groups.code, len(groups.names), n_clusters).transpose(0, 2, 1)
-    return np.min([np.nanmin(cluster_balance(held), axis=-1) for held in masses_of_attributes(masses, groups)], axis=0)
 
 
 def guaranteed_balance(tree):

@@ -4,8 +4,7 @@ import numpy as np
 
 from bayesfair._check import message
 from bayesfair.posterior.access import count_clusters, flat_labels, groups_of
-from bayesfair.posterior.contingency import evenly_spaced
-from bayesfair.posterior.guarantee import balance_of
+from bayesfair.posterior.contingency import balance_of, evenly_spaced
 from bayesfair.posterior.modes_of_draws import modes_of_draws, nearest_mode
 from bayesfair.posterior.partitions import partition_distance
 

@@ -11,8 +11,7 @@ from bayesfair._check import check_features, check_integer, check_same_length, m
 from bayesfair._draws import Draws, Statistic
 from bayesfair.fairness import encode_groups
 from bayesfair.posterior.access import scalars_of
-from bayesfair.posterior.contingency import company
-from bayesfair.posterior.guarantee import balance_of
+from bayesfair.posterior.contingency import balance_of, company
 from bayesfair.posterior.relabelling import align, apply_permutations, move_clusters, number_modes, order_by_size
 from bayesfair.posterior.saved import plain
 
