@@ -92,11 +92,9 @@ def modes(tree, X=None, *, columns=None, figure=None):
 
 
 def _draw_masses(ax, masses):
-    finite = [values[np.isfinite(values)] for values in (masses.log_mass, masses.lower, masses.upper)]
-    depth = -min(values.min(initial=0.0) for values in finite)
-    foot = -max(1.35 * depth if depth > LINEAR else depth + 2.0, 3.0)
-    if depth > 3 * LINEAR:
-        foot *= 4
+    foot, head = _range(masses)
+    if max(-foot, head) > 3 * LINEAR:
+        foot, head = 4 * foot, head if head < LINEAR else 4 * head
         ax.set_yscale("symlog", linthresh=LINEAR, linscale=1.5)
         ax.yaxis.set_major_formatter("{x:g}")
     for mode, kind in enumerate(masses.kind):
@@ -104,18 +102,20 @@ def _draw_masses(ax, masses):
     notes = ["open mark: mass not known"] * bool((masses.kind == "unknown").any())
     notes += ["bars alone: bounds"] * bool((masses.kind == "bounded").any())
     ax.axhline(0, color="0.85", linewidth=0.8, zorder=0)
-    ax.set(xlabel=masses.axis, ylabel="log mass, relative to the best", ylim=(foot, _head(masses, depth)))
-    ax.set_title(f"Modes{' (' * bool(notes)}{', '.join(notes)}{')' * bool(notes)}")
-    if depth == 0:
+    ax.set(xlabel=masses.axis, ylabel="log mass, relative to the best", ylim=(foot, head))
+    ax.set_title(f"Modes ({', '.join(notes)})" if notes else "Modes")
+    if len(masses.kind) == 1 or (masses.kind[1:] == "unknown").all():
         ax.set_yticks([0])  # there is nothing to read off
     ax.margins(x=0.12)
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _head(masses, depth):
-    """The upper end of the mass axis, above every bound that is known."""
-    highest = masses.upper[np.isfinite(masses.upper)].max(initial=0.0)
-    return highest + max(1.0, 0.12 * min(depth, 3 * LINEAR))
+def _range(masses):
+    """The ends of the mass axis: everything known of the modes, with room below for arrows and above for numbers."""
+    known = np.concatenate([masses.log_mass, masses.lower, masses.upper])
+    lowest, highest = (end(known[np.isfinite(known)]) for end in (np.min, np.max))
+    span = highest - lowest
+    return lowest - max(2.0, 0.35 * span), highest + max(1.0, 0.12 * min(span, 3 * LINEAR))
 
 
 def _mark(ax, masses, mode, kind, foot):

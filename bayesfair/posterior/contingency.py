@@ -10,10 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._check import check_integer, message
+from bayesfair.fairness import Groups, cluster_balance, masses_of_attributes
 
 __all__ = [
     "Company",
     "Information",
+    "balance_of",
     "canonical",
     "company",
     "count_together",
@@ -69,6 +71,12 @@ def tables_with(labels, reference, n_rows, n_clusters):
     offset = reference.astype(np.intp) * n_clusters
     counts = [np.bincount(offset + draw, minlength=n_rows * n_clusters) for draw in labels]
     return np.stack(counts).reshape(len(labels), n_rows, n_clusters)
+
+
+def balance_of(labels, groups: Groups, n_clusters):
+    """`bayesfair.fairness.balance` of each of the clusterings (draws, obs), from one pass over their tables: (draws,)."""
+    masses = tables_with(labels, groups.code, len(groups.names), n_clusters).transpose(0, 2, 1)
+    return np.min([np.nanmin(cluster_balance(held), axis=-1) for held in masses_of_attributes(masses, groups)], axis=0)
 
 
 class Company(NamedTuple):

@@ -3,9 +3,8 @@
 import numpy as np
 
 from bayesfair._check import message
-from bayesfair.fairness import Groups, cluster_balance, masses_of_attributes
 from bayesfair.posterior.access import count_clusters, flat_labels, groups_of
-from bayesfair.posterior.contingency import evenly_spaced, tables_with
+from bayesfair.posterior.contingency import balance_of, evenly_spaced
 from bayesfair.posterior.modes_of_draws import modes_of_draws, nearest_mode
 from bayesfair.posterior.partitions import partition_distance
 
@@ -28,8 +27,8 @@ def modes(tree):
     A tree without the group `modes` (of `BayesianFairMixture`, of a run without a search, of an older file) has no starts to
     go by. Its modes are found among up to 256 draws of all chains, spaced evenly. They are joined by average linkage of
     their variation of information, and the tree of joins is cut into as many groups as are modes by this rule: 19 of 20
-    draws of a group are farther, by a tenth at least, from three quarters of the draws of any other group than from three
-    quarters of their own, and farther than some hundredth of the observations, or two of them, makes; and a chain that goes
+    draws of a group are farther, by a tenth at least, from three quarters of the draws of any other group than from half of
+    their own, and farther than some hundredth of the observations, or two of them, makes; and a chain that goes
     from group to group does so by steps as long. A group has ten draws at least; a tenth may be excursions. Then every draw
     belongs to the mode whose medoid is nearest; `chains` counts those that visited. What keeps draws apart is thus who is
     with whom, and a mode that no chain visited, or seldom, is not found.
@@ -40,10 +39,10 @@ def modes(tree):
     import pandas as pd
 
     found = modes_of(tree)
-    labels = found["labels"].values
+    labels, groups, n_clusters = found["labels"].values, groups_of(tree), count_clusters(tree)
     table = pd.DataFrame({name: found[name].values for name in _FIGURES})
-    table["balance"] = _balance(labels, groups_of(tree))
-    table["sizes"] = [tuple(np.sort(np.bincount(one, minlength=count_clusters(tree)))[::-1].tolist()) for one in labels]
+    table["balance"] = np.nan if groups is None else balance_of(labels, groups, n_clusters)
+    table["sizes"] = [tuple(np.sort(np.bincount(one, minlength=n_clusters))[::-1].tolist()) for one in labels]
     table["distance"] = partition_distance(labels, labels[0].astype(int))
     table.index = pd.RangeIndex(1, len(labels) + 1, name="mode")
     table.attrs.update({name: found.attrs[name] for name in ("num_starts", "masses")})
@@ -99,11 +98,3 @@ def _first_fault(found, num_obs):
         return "log masses outside their intervals, or of no best mode"
     missing = {"num_starts", "masses"} - set(found.attrs)
     return f"no attribute {missing.pop()!r}" if missing else None
-
-
-def _balance(labels, groups: Groups | None):
-    """`bayesfair.fairness.balance` of each of the clusterings (modes, obs); NaN without groups."""
-    if groups is None:
-        return np.full(len(labels), np.nan)
-    masses = tables_with(labels, groups.code, len(groups.names), int(labels.max()) + 1).transpose(0, 2, 1)
-    return np.min([np.nanmin(cluster_balance(held), axis=-1) for held in masses_of_attributes(masses, groups)], axis=0)

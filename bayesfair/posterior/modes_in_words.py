@@ -10,7 +10,7 @@ from bayesfair.posterior.modes import modes_of, occupancy
 __all__ = ["are_apart", "chains_apart", "modes_sentence", "ordinal", "sentence_of"]
 
 EXCLUDED = -10.0  # log mass relative to the best mode below which a mode's share is told as a power of e
-STAYS, AVOIDS = 0.9, 0.1  # shares of a chain's draws
+STAYS, AVOIDS = 0.8, 0.2  # shares of a chain's draws
 _ORDINALS = ("best", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
@@ -25,7 +25,7 @@ def modes_sentence(tree) -> str:
 
 
 def chains_apart(tree) -> bool:
-    """Whether some chain stays (nine draws in ten) in a mode where another one hardly ever is (one in ten)."""
+    """Whether some chain stays (four draws in five) in a mode where another one seldom is (one in five)."""
     return are_apart(occupancy(tree, modes_of(tree)))
 
 
@@ -65,8 +65,8 @@ def _of_masses(found, held):
     unknown = np.setdiff1d(rest, bounded)
     if len(told):
         yield _shares(log_mass, lower, upper, told, "the mass" if len(rest) == 0 else "the mass that is known")
-    for mode in bounded:
-        yield f"the {ordinal(mode)} has {_between(lower[mode], upper[mode])} the best one's mass"
+    if len(bounded):
+        yield _bounded(lower[bounded].min(), upper[bounded].max(), bounded, is_all=len(bounded) == len(others))
     if len(out):
         yield _excluded(upper, out, is_all=len(out) == len(others))
     if len(unknown):
@@ -87,6 +87,13 @@ def _percent(share):
     if share >= 0.99:
         return f"{100 * share:.3g}%"
     return f"{share:.0%}" if share >= 0.01 else f"{100 * share:.1g}%"
+
+
+def _bounded(lower, upper, modes, *, is_all):
+    if len(modes) == 1:
+        return f"the {ordinal(modes[0])} has {_between(lower, upper)} the best one's mass"
+    whose = "their masses" if is_all else f"the masses of {len(modes)} of them"
+    return f"{whose} are known only to be {_between(lower, upper)} the best one's"
 
 
 def _between(lower, upper):

@@ -7,7 +7,7 @@ from scipy.spatial.distance import squareform
 from bayesfair.posterior.access import count_clusters, flat_labels, variable
 from bayesfair.posterior.contingency import evenly_spaced, variation_of_information
 from bayesfair.posterior.partitions import partition_distance, reference_partition
-from bayesfair.posterior.relabelling import number_alike
+from bayesfair.posterior.relabelling import number_modes
 
 __all__ = ["modes_of_draws", "nearest_mode"]
 
@@ -67,7 +67,7 @@ def separated_groups(distance, chain, num_obs):
 def _are_separated(distance, chain, groups, num_obs):
     reach, group = np.full(len(distance), np.inf), np.full(len(distance), -1)
     for number, own in enumerate(groups):
-        within = np.quantile(distance[np.ix_(own, own)], 1 - _QUARTER, axis=1)
+        within = np.median(distance[np.ix_(own, own)], axis=1)
         reach[own], group[own] = _APART * np.maximum(within, _few_rows_apart(num_obs)), number
         for other in groups:
             away = np.quantile(distance[np.ix_(own, other)], _QUARTER, axis=1)
@@ -106,10 +106,10 @@ def _dataset(tree, labels, where):
     figures = {name: values[order] for name, values in figures.items()}
     figures |= _masses(share[order], size.min()) if is_known else _unknown(len(labels))
     figures |= {"starts": np.zeros(len(labels), int), "chains": inside.any(axis=2).sum(axis=1)[order]}
-    numbered = number_alike(labels[order], reference_partition(tree), count_clusters(tree))
     variables = {name: ("mode", values) for name, values in figures.items()}
     attributes = {"num_starts": 0, "masses": "shares of draws" if is_known else "not known"}
-    return xr.Dataset({**variables, "labels": (("mode", "obs"), numbered)}, attrs=attributes)
+    found = xr.Dataset({**variables, "labels": (("mode", "obs"), labels[order])}, attrs=attributes)
+    return number_modes(found, reference_partition(tree), count_clusters(tree))
 
 
 _MEANS = {"lp": "lp", "loss": "clustering_loss"}

@@ -7,7 +7,7 @@ from bayesfair.posterior.access import check_partition, count_clusters, flat_lab
 from bayesfair.posterior.contingency import tables_with
 from bayesfair.posterior.partitions import reference_partition
 
-__all__ = ["align", "apply_permutations", "move_clusters", "number_alike", "order_by_size", "relabel"]
+__all__ = ["align", "apply_permutations", "move_clusters", "number_modes", "order_by_size", "relabel"]
 
 
 def relabel(tree, reference=None):
@@ -40,9 +40,7 @@ def relabel(tree, reference=None):
     named = xr.DataArray(reference.astype(labels.dtype), dims="obs", attrs={"point": point})
     relabelled["constant_data"] = type(tree)(constant.assign(reference_labels=named))
     if "modes" in tree.children:
-        found = tree["modes"].to_dataset()
-        numbered = number_alike(found["labels"].values, reference, n_clusters)
-        relabelled["modes"] = type(tree)(found.assign(labels=(("mode", "obs"), numbered)))
+        relabelled["modes"] = type(tree)(number_modes(tree["modes"].to_dataset(), reference, n_clusters))
     return relabelled
 
 
@@ -70,11 +68,12 @@ def apply_permutations(permutations, labels):
     return np.stack([permutation[draw] for permutation, draw in zip(permutations, labels)])
 
 
-def number_alike(partitions, reference, n_clusters):
-    """Clusterings (partitions, obs) with the numbers that match best: the first `reference`, the others the first."""
-    first = apply_permutations(align(partitions[:1], reference, n_clusters), partitions[:1])
-    others = apply_permutations(align(partitions, first[0], n_clusters), partitions)
-    return others.astype(np.min_scalar_type(-n_clusters))
+def number_modes(modes, reference, n_clusters):
+    """A Dataset of modes, best first, whose `labels` (mode, obs) have the numbers that match best: the best mode those of
+    `reference` (obs,), the others those of the best."""
+    labels = modes["labels"].values.astype(np.min_scalar_type(-n_clusters))
+    best = apply_permutations(align(labels[:1], reference, n_clusters), labels[:1])[0]
+    return modes.assign(labels=(("mode", "obs"), apply_permutations(align(labels, best, n_clusters), labels)))
 
 
 def order_by_size(partition, n_clusters):

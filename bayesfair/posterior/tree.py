@@ -9,10 +9,10 @@ from scipy.sparse import csc_array
 from bayesfair import __version__
 from bayesfair._check import check_features, check_integer, check_same_length, message
 from bayesfair._draws import Draws, Statistic
-from bayesfair.fairness import cluster_balance, encode_groups, masses_of_attributes
+from bayesfair.fairness import encode_groups
 from bayesfair.posterior.access import scalars_of
-from bayesfair.posterior.contingency import company, tables_with
-from bayesfair.posterior.relabelling import align, apply_permutations, move_clusters, order_by_size
+from bayesfair.posterior.contingency import balance_of, company
+from bayesfair.posterior.relabelling import align, apply_permutations, move_clusters, number_modes, order_by_size
 from bayesfair.posterior.saved import plain
 
 __all__ = ["build_tree", "draws_of"]
@@ -49,8 +49,8 @@ def build_tree(
     `parameters`: further posterior variables, {name: (dimensions after chain and draw, array)}; those whose first dimension
     is "cluster" follow their cluster. `point`: the partition called `reference_labels` is Dahl's draw, or, with "mode",
     every observation's most frequent label after relabelling, for labels that are independent given the parameters.
-    `modes`: an xarray.Dataset of modes found before sampling, `labels` (mode, obs) among its variables, becomes a group, its
-    clusters numbered like the others.
+    `modes`: an xarray.Dataset of modes found before sampling, `labels` (mode, obs) among its variables, becomes a group, the
+    clusters of the best mode numbered as in the reference partition and those of the others as in the best.
     `log_likelihood` (chain, draw, obs) gets its group, for `az.loo`. `groups` is anything that `encode_groups` takes, or
     None.
     """
@@ -64,7 +64,8 @@ def build_tree(
     parameters = {**_own_parameters(labels, X, n_clusters), **_moved(parameters or {}, permutations)}
     scalars, statistics = draws.scalars, draws.statistics
     if groups is not None:
-        scalars = {**scalars, "balance": _balance(labels, groups, n_clusters)}
+        balance = balance_of(labels.reshape(-1, len(X)), groups, n_clusters).reshape(labels.shape[:2])
+        scalars = {**scalars, "balance": balance}
         statistics = {**statistics, "balance": _BALANCE}
     observed = {"X": (("obs", "feature"), X)}
     if log_likelihood is not None:
@@ -75,7 +76,7 @@ def build_tree(
     tree.attrs.update(_root_attributes(settings, n_clusters))
     tree["constant_data"]["reference_labels"].attrs["point"] = point
     if modes is not None:
-        tree["modes"] = _numbered_like(reference, modes, n_clusters)
+        tree["modes"] = number_modes(modes, reference, n_clusters)
     if groups is not None:
         attributes = [{"names": part.names, "code": part.code.tolist()} for part in groups.attributes]
         about = {"group_names": groups.names, **({"attributes": attributes} if attributes else {})}
@@ -137,13 +138,6 @@ def _numbered(labels, n_clusters, point):
     return flat.reshape(labels.shape), reference, permutations
 
 
-def _numbered_like(reference, modes, n_clusters):
-    """The dataset of modes with the clusters of each numbered as in the reference partition."""
-    labels = modes["labels"].values.astype(reference.dtype)
-    aligned = apply_permutations(align(labels, reference, n_clusters), labels)
-    return modes.assign(labels=(("mode", "obs"), aligned))
-
-
 def _most_frequent(flat, n_clusters):
     """Every observation's most frequent label in the draws (draws, obs): labels (obs,).
 
@@ -176,14 +170,6 @@ def _moved(parameters, permutations):
 def _constant(reference, groups):
     constant = {"reference_labels": (("obs",), reference)}
     return constant if groups is None else {**constant, "group": (("obs",), groups.code)}
-
-
-def _balance(labels, groups, n_clusters):
-    """`bayesfair.fairness.balance` of every draw (chain, draw), from one pass over their tables with the groups."""
-    flat = labels.reshape(-1, labels.shape[2])
-    masses = tables_with(flat, groups.code, len(groups.names), n_clusters).transpose(0, 2, 1)
-    balances = [np.nanmin(cluster_balance(held), axis=-1) for held in masses_of_attributes(masses, groups)]
-    return np.min(balances, axis=0).reshape(labels.shape[:2])
 
 
 def _centers(flat, X, n_clusters):

@@ -80,7 +80,7 @@ def _sections(contents):
     diagnostics = summary(contents.tree)
     verdict = judge(diagnostics, contents.num_chains, contents.num_draws)
     return [
-        ("In short", _in_short(contents, verdict)),
+        ("In short", _in_short(contents, diagnostics, verdict)),
         ("Data and guarantee", _data(contents)),
         ("Clusters", _clusters(contents)),
         ("Who is uncertain", _uncertain(contents)),
@@ -100,14 +100,16 @@ def _count(total, thing):
     return f"{total:,} {thing}" if total == 1 else f"{total:,} {thing}s"
 
 
-def _in_short(contents, verdict):
+def _in_short(contents, diagnostics, verdict):
     doubtful = contents.doubt > DOUBTFUL
     text = (
         f"{doubtful.sum():,} of {len(doubtful):,} rows ({doubtful.mean():.0%}) have a probability above {DOUBTFUL:.0%} "
         "of being elsewhere than in the cluster shown."
     )
     sure = note("plain", "How sure:", text)
-    return note(verdict.kind, verdict.headline, verdict.evidence) + _balance_note(contents) + sure
+    modes = _modes_beside(diagnostics, verdict)
+    beside = note("plain", "What else there is:", modes) if modes else ""
+    return note(verdict.kind, verdict.headline, verdict.evidence) + beside + _balance_note(contents) + sure
 
 
 def _balance_note(contents):
@@ -267,7 +269,7 @@ def _together(contents):
 
 def _diagnostics(contents, diagnostics, verdict):
     verdict_note = note(verdict.kind, verdict.headline, f"{verdict.evidence} {verdict.advice}")
-    parts = [verdict_note, _modes(contents, diagnostics)]
+    parts = [verdict_note, _modes(contents)]
     drawn = draw_trace(contents, worst_first(diagnostics).index[:TRACES].tolist())
     if drawn is not None:
         alt = (
@@ -285,18 +287,23 @@ def _diagnostics(contents, diagnostics, verdict):
     return "".join(parts) + table("Scalars on which convergence is read", head, rows) + paragraph(names)
 
 
-def _modes(contents, diagnostics):
-    """The modes in a sentence and, where there are several, in a table and a picture."""
-    said = paragraph(diagnostics.attrs["modes"])
+def _modes_beside(diagnostics, verdict):
+    """The sentence about the modes; "" where the verdict has it."""
+    said = diagnostics.attrs["modes"]
+    return "" if said in verdict.evidence else said
+
+
+def _modes(contents):
+    """The modes in a table and a picture, where there are several."""
     head, rows = mode_table(contents)
     if not rows:
-        return said
+        return ""
     names = (
         "Log mass: the logarithm of the posterior mass relative to the best mode's, with its interval of about 95%, or bounds. "
         "Starts: how many short runs of the search ended there. Chains: how many chains started there, or visited it where "
         "there was no search. Balance and sizes are those of a representative clustering."
     )
-    parts = [said, table("Modes of the posterior", head, rows), paragraph(names)]
+    parts = [table("Modes of the posterior", head, rows), paragraph(names)]
     if contents.X is not None:
         drawn = draw_modes(contents, len(rows))
         alt = (

@@ -251,6 +251,15 @@ SENTENCES = [
         others((np.nan, -INFINITE, 5.2)),
         "2 modes from 32 starts; the second has at most e^6 times the best one's mass.",
     ),
+    (
+        others((np.nan, -20.5, 5.2), (np.nan, -295.1, 244.1)),
+        "3 modes from 32 starts; their masses are known only to be e^-296 to e^245 times the best one's.",
+    ),
+    (
+        others((np.nan, -20.5, 5.2), (np.nan, -295.1, 244.1), (np.nan, -500, -400)),
+        "4 modes from 32 starts; the masses of 2 of them are known only to be e^-296 to e^245 times the best one's; the fourth "
+        "has at most e^-400 of the best one's mass.",
+    ),
     (others(NAN, NAN, masses="not known"), "3 modes from 32 starts; their masses are not known."),
     (
         others((-2, -3, -1), NAN),
@@ -262,7 +271,7 @@ SENTENCES = [
 
 @pytest.mark.parametrize(("figures", "said"), SENTENCES)
 def test_sentences(one, figures, said):
-    clusterings = [BEST, SECOND, THIRD][: len(figures["log_mass"])]
+    clusterings = [BEST, SECOND, THIRD, SECOND][: len(figures["log_mass"])]
     assert modes_sentence(with_modes(one, clusterings, **figures)) == said
 
 

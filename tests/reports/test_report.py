@@ -234,17 +234,14 @@ def test_the_settings_are_named(gibbs_tree, tmp_path):
 def test_modes_are_told_in_a_sentence_a_table_and_a_picture(make_tree, tmp_path):
     tree = make_tree()
     page = bf.report(tree, tmp_path / "one.html").read_text(encoding="utf-8")
-    assert "<p>One mode in the draws.</p>" in page
+    assert "What else there is:</strong> One mode in the draws.</p>" in page
     assert "Modes of the posterior" not in page
     other = np.where(np.arange(60) < 15, (np.arange(60) + 1) % 3, np.arange(60) % 3)
     figures = {"log_mass": [0, -60, np.nan], "lower": [0, -62, -np.inf], "upper": [0, -58.5, np.inf]}
     several = with_modes(tree, [np.arange(60) % 3, other, other], **figures, starts=[20, 9, 3], loss=[5.0, 6.0, 7.0])
     page = bf.report(several, tmp_path / "several.html").read_text(encoding="utf-8")
-    said = (
-        "3 modes from 32 starts; the second has at most e^-58 of the best one&#x27;s mass; "
-        "the mass of the third is not known."
-    )
-    assert f"<p>{said}</p>" in page
+    said = "the second has at most e^-58 of the best one&#x27;s mass; the mass of the third is not known."
+    assert f"What else there is:</strong> 3 modes from 32 starts; {said}</p>" in page
     assert page.count("<img ") == 5
     head, rows = mode_table(read_contents(several))
     assert [row[:6] for row in rows] == [
