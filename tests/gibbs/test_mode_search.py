@@ -123,10 +123,11 @@ def test_the_modes_of_a_rectangle_are_found_and_weighed(fitted):
     np.testing.assert_array_equal(np.sort(tree["modes"]["labels"].values[0]), np.sort(fitted.labels_))
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of so few draws
 def test_a_run_with_jumps_goes_on_bit_for_bit(tmp_path):
-    X, groups = corners(10.0, size=4)
+    X, groups = corners(10.0, size=4, noise=0.05)
     settings = {"num_chains": 2, "num_warmup": 200, "num_starts": 8, "progress_bar": False, "random_state": 1}
-    settings |= {"target": "optimal", "composition": "singletons", "inverse_temperature": (0.4, 0.4)}
+    settings |= {"target": "optimal", "composition": "singletons", "inverse_temperature": (0.2, 0.2)}
     whole = bf.GibbsFairClustering(2, num_draws=60, **settings).fit(X, sensitive_features=groups)
     assert (whole.posterior_["modes"]["chains"] > 0).sum() > 1, "both modes hold mass"
     assert "jump_acceptance" in whole.posterior_["sample_stats"]
