@@ -1,4 +1,4 @@
-"""Effective draws per second and per sweep of the slowest scalar, its name and the worst R-hat, from where the estimator starts.
+"""Effective draws per second and per sweep of the slowest scalar, and the worst R-hat, from where the estimator starts.
 
 BAYESFAIR_DATA=... python benchmarks/mixing.py [CASE ...] [--against REV] [--draws 2000] [--seed 0]
 
