@@ -42,8 +42,8 @@ __all__ = [
     "trade",
 ]
 
-SHARING_STEPS = 8  # towards equal shares of all groups
-PAIRS = 8  # of clusters in a sweep
+SHARING_STEPS = 4  # towards equal shares of all groups
+PAIRS = 4  # of clusters in a sweep
 HEAT = 0.75
 
 
@@ -285,27 +285,20 @@ def extra(target: Target, seats: Seats, guide: Guide, b, fairlet) -> Candidate:
 
 def log_ratio(target: Target, state: CenteredState, seats: Seats, candidate: Candidate):
     """(log of the acceptance ratio given the centres, -inf where it is impossible; the means of the clusters afterwards)."""
-    here = candidate.fairlets
-    before = _opened(target, state, here, seats.members[here], seats.cluster[here])
-    after = _opened(target, state, here, candidate.members, candidate.cluster)
-    change = jnp.where(candidate.first, target.swap_energies(before) - target.swap_energies(after), 0.0).sum()
-    means = jax.tree.map(
-        lambda whole, old, new: whole - old + new,
-        seats.means,
-        *(_means(target, part, candidate.first) for part in (before, after)),
-    )
+    size, here = len(candidate.fairlets), candidate.fairlets
+    members = jnp.concatenate([seats.members[here], jnp.maximum(candidate.members, 0)])  # before, then after
+    cluster = jnp.concatenate([seats.cluster[here], candidate.cluster])
+    limits = (jnp.concatenate([part[here]] * 2) for part in (target.lower, target.upper))
+    fairlets = Fairlets(members, target.x[members], target._is_present(members), *limits)
+    both = state._replace(fairlets=fairlets, cluster=cluster)
+    energy = target.swap_energies(both)
+    change = jnp.where(candidate.first, energy[:size] - energy[size:], 0.0).sum()
+    difference = _means(target, both, jnp.concatenate([-1 * candidate.first, candidate.first]))
+    means = jax.tree.map(jnp.add, seats.means, difference)
     normalizer, temperature = target.loss.augmentation.log_normalizer, state.temperatures.clustering
     change += (normalizer(temperature, seats.means) - normalizer(temperature, means)).sum()
-    possible = candidate.possible & (means.count > 0).all() & _suits(target, after.fairlets, candidate.first)
+    possible = candidate.possible & (means.count > 0).all() & _suits(target, fairlets, jnp.tile(candidate.first, 2))
     return jnp.where(possible, change + candidate.log_proposal, -jnp.inf), means
-
-
-def _opened(target, state, fairlets, members, cluster) -> CenteredState:
-    """A few fairlets with these members and clusters."""
-    lower, upper = target.lower[fairlets], target.upper[fairlets]
-    safe = jnp.maximum(members, 0)  # of fairlets named twice
-    opened = Fairlets(safe, target.x[safe], target._is_present(safe), lower, upper)
-    return state._replace(fairlets=opened, cluster=cluster)
 
 
 def decided(target: Target, state: CenteredState, seats: Seats, candidate: Candidate, log_uniform):
@@ -322,12 +315,12 @@ def decided(target: Target, state: CenteredState, seats: Seats, candidate: Candi
     return Seats(members, cluster, place, means), accepted
 
 
-def _means(target, state: CenteredState, first) -> ClusterMeans:
-    """Of a few fairlets, each counted once; sums over so few are written as products with indicators."""
+def _means(target, state: CenteredState, times) -> ClusterMeans:
+    """Of a few fairlets, each counted so many `times`; sums over so few are written as products with indicators."""
     units = target.units_of(state)
-    inside = (jnp.arange(target.n_clusters)[:, None] == units.cluster) & first
-    weight = inside * units.weight
-    return ClusterMeans(inside.sum(1, dtype=jnp.int32), weight.sum(1), weight @ units.center)
+    counted = (jnp.arange(target.n_clusters)[:, None] == units.cluster) * times
+    weight = counted * units.weight
+    return ClusterMeans(counted.sum(1, dtype=jnp.int32), weight.sum(1), weight @ units.center)
 
 
 def _suits(target, fairlets: Fairlets, first):
