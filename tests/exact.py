@@ -10,6 +10,7 @@ import numpy as np
 
 from bayesfair.fairlets import anchor_group, capacities, member_table
 from bayesfair.gibbs import TARGETS, Settings, resolve_loss
+from bayesfair.gibbs.losses import cluster_means
 from bayesfair.gibbs.states import CenteredState, FairletState, InverseTemperatures
 
 CASES = {  # group sizes, composition, clusters
@@ -28,6 +29,7 @@ CASES = {  # group sizes, composition, clusters
     "singletons": ((4,), "auto", 2),
 }
 LOSSES = ("kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary")
+TOLERANCE, CAUGHT = 1e-10, 1e-4  # of invariance_error: exact kernels, planted bugs
 TEMPERATURES = InverseTemperatures(0.7, 1.9)
 # Laws are evaluated once: what counts is the compilation. In double precision nothing depends on the optimisations.
 QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
@@ -186,6 +188,31 @@ def normalise(log_weights):
 def joint(t: Tiny, loss, temperatures=TEMPERATURES):
     fairlet, clustering = naive_losses(t, loss)
     return normalise(-temperatures.fairlet * fairlet - temperatures.clustering * clustering)
+
+
+def naive_augmented(t, loss, centers, temperatures=TEMPERATURES):
+    """p(state | m) for fixed centres: exp(-lambda_f L_f - lambda_c sum_i w_i d(u_i, m)) / prod_k g_k, by hand."""
+    fairlet_losses, _ = naive_losses(t, loss)
+    log = -temperatures.fairlet * fairlet_losses
+    for s, (fairlet, cluster) in enumerate(zip(t.fairlets, t.clusters)):
+        units, weights = naive_units(t, fairlet)
+        if t.target.loss.translation_invariant:
+            units = units - t.X.mean(0)
+        log[s] -= temperatures.clustering * sum(
+            weights[i] * divergence(loss, units[i], centers[k]) for i, k in enumerate(cluster)
+        )
+
+    def log_normalizer(state):
+        means = cluster_means(t.target.units(t.target.fairlets(state.members), state.cluster), t.target.n_clusters)
+        return t.target.loss.log_normalizer(temperatures.clustering, means).sum()
+
+    return normalise(log - all_states(t, log_normalizer))
+
+
+def some_centers(t, loss, seed=0):
+    rng = np.random.default_rng(seed)
+    X = t.X - t.X.mean(0) if t.target.loss.translation_invariant else t.X
+    return jnp.asarray(X[rng.choice(len(X), t.target.n_clusters, replace=False)] * 0.9 + 0.02)
 
 
 def invariance_error(pi, P):

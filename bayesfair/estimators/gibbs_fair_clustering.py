@@ -43,7 +43,9 @@ class GibbsFairClustering(PosteriorEstimator):
     min_balance, crossed: of target="labels". "exact": |n_gk - (N_g / N) n_k| < 1 for every group and cluster. A number in
         (0, the data's own Balance]: every cluster has at least that Balance. crossed=False balances every sensitive column on
         its own, not their combinations.
-    num_chains, num_warmup, num_draws, thinning: chains, sweeps thrown away, draws of each chain, sweeps from draw to draw.
+    num_chains, num_warmup, num_draws, thinning: chains, sweeps thrown away, draws of each chain, sweeps from draw to draw:
+        an int, or "auto", as many as make the draws worth about 800 independent ones by the slowest scalar of the warm-up,
+        within a budget of sweeps that large tables use up at 1.
     num_starts: short runs from different starts that look for modes before the warm-up, together at most one and a half times
         its sweeps; 0 for none. Chains begin in the modes that hold mass, `bayesfair.posterior.modes` tells them all. Without
         a search, or where the warm-up is too short for one, chains begin at k-means++ restarts or cooled labellings.
@@ -57,7 +59,8 @@ class GibbsFairClustering(PosteriorEstimator):
     posterior_: xarray.DataTree by ArviZ's conventions. labels_: Dahl's partition (N,). map_labels_: the draw of highest
     density, absent under the cut. misclassification_probability_: (N,), that an observation is elsewhere than its cluster
     of `labels_`. inverse_temperature_: posterior means (lambda_f, lambda_c), or of whatever parameters the target has.
-    cluster_centers_: means of `labels_` (K, d). n_iter_: sweeps done. n_features_in_, feature_names_in_.
+    cluster_centers_: means of `labels_` (K, d). n_iter_: sweeps done. thinning_: sweeps from draw to
+    draw. n_features_in_, feature_names_in_.
 
     Examples
     --------
@@ -122,8 +125,9 @@ class GibbsFairClustering(PosteriorEstimator):
         ------
         TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
         """
-        for name in ("num_chains", "num_draws", "thinning", "inner_steps"):
+        for name in ("num_chains", "num_draws", "inner_steps"):
             check_integer(name, getattr(self, name))
+        _check_thinning(self.thinning)
         for name in ("num_warmup", "num_starts"):
             check_integer(name, getattr(self, name), minimum=0)
         mode_jumps = _check_mode_jumps(self.mode_jumps)
@@ -134,7 +138,10 @@ class GibbsFairClustering(PosteriorEstimator):
         problem = self._problem(X, groups, names)
         length = self.num_chains, self.num_warmup, self.num_starts
         problem, run, found = gibbs.start_in_modes(problem, *length, mode_jumps, self.progress_bar)
-        run = gibbs.warm_up(run, problem.target, self.num_warmup, self.progress_bar)
+        run, reports = gibbs.warm_up(run, problem.target, self.num_warmup, self.progress_bar)
+        self.thinning_ = self.thinning
+        if self.thinning == "auto":
+            self.thinning_ = gibbs.suitable_thinning(reports, run.moves, problem.target, self.num_draws)
         modes = None if found is None else _modes_dataset(problem, found)
         return self._finish(X, groups, modes, *self._draw(problem, run, self.num_draws))
 
@@ -198,11 +205,11 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def _draw(self, problem, run, num_draws):
         """(target, run, draws in the units of the table)."""
-        run, draws = gibbs.draw(run, problem.target, num_draws, self.thinning, self.progress_bar)
+        run, draws = gibbs.draw(run, problem.target, num_draws, self.thinning_, self.progress_bar)
         return problem.target, run, gibbs.in_units_of_table(problem, draws)
 
     def _finish(self, X, groups, modes, target, run, draws):
-        progress = {"sweep": run.sweep, "tuning": gibbs.tuning(run.moves)}
+        progress = {"sweep": run.sweep, "thinning": self.thinning_, "tuning": gibbs.tuning(run.moves)}
         settings = self._settings(**progress)
         names = self._names["feature_names"]
         tree = build_tree(
@@ -226,12 +233,13 @@ class GibbsFairClustering(PosteriorEstimator):
         lambdas = [name for name, values in posterior.data_vars.items() if values.attrs.get("kind") == "parameter"]
         self.inverse_temperature_ = tuple(float(posterior[name].mean()) for name in lambdas)
         self.cluster_centers_ = np.stack([X[self.labels_ == k].mean(0) for k in range(self.n_clusters)])
-        self.n_iter_ = progress["sweep"]
+        self.n_iter_, self.thinning_ = progress["sweep"], progress["thinning"]
         return self
 
     def _run_of(self, tree, settings):
         """How far the run came; its states are in the tree, and only `resume` pays for the target that reads them."""
-        return {name: settings[name] for name in ("sweep", "tuning")}
+        thinning = settings.get("thinning", settings["parameters"]["thinning"])  # older files have a number there
+        return {"sweep": settings["sweep"], "thinning": thinning, "tuning": settings["tuning"]}
 
     def _saved_run(self, problem):
         """The problem, with the modes between which chains jump, and the run that the tree holds, ready to go on."""
@@ -275,6 +283,11 @@ def _modes_dataset(problem, found: gibbs.FoundModes):
     columns["labels"] = (("mode", "obs"), found.labels)
     masses = "measured" if found.weighed or len(found.starts) == 1 else "not known"
     return xr.Dataset(columns, attrs={"num_starts": found.num_starts, "masses": masses, "path_length": found.length})
+
+
+def _check_thinning(thinning):
+    if not (isinstance(thinning, str) and thinning == "auto"):
+        check_integer("thinning", thinning, remedy="'auto' takes it from the warm-up.")
 
 
 def _check_same_data(known, groups, X, given):

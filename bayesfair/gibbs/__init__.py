@@ -25,6 +25,7 @@ from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree
 from bayesfair.gibbs.targets import TARGETS, resolve_target
 from bayesfair.gibbs.targets.joint import Joint
 from bayesfair.gibbs.temperature import Dispersion, resolve_temperature
+from bayesfair.gibbs.thinning import suitable_thinning
 
 __all__ = [
     "CENTROIDS",
@@ -70,6 +71,7 @@ __all__ = [
     "resolve_temperature",
     "start_in_modes",
     "start_run",
+    "suitable_thinning",
     "tuned",
     "tuning",
     "warm_up",

@@ -17,6 +17,7 @@ from bayesfair._progress import progress
 from bayesfair.gibbs.problem import Problem
 from bayesfair.gibbs.sweep import every_move, run_chunk, statistics_of
 from bayesfair.gibbs.target import Target
+from bayesfair.gibbs.thinning import cluster_sizes
 
 __all__ = ["Run", "advance", "chain_keys", "draw", "forward", "start_run", "tuned", "tuning", "warm_up"]
 
@@ -48,25 +49,26 @@ def chain_keys(seed: int, num_chains: int, first=0) -> Int[Array, "chains 2"]:
     return jax.vmap(lambda chain: jax.random.fold_in(jax.random.PRNGKey(seed), chain))(chains)
 
 
-def warm_up(run: Run, target: Target, num_warmup: int, progress_bar=False) -> Run:
-    """`num_warmup` sweeps that are thrown away, in which moves adapt.
+def warm_up(run: Run, target: Target, num_warmup: int, progress_bar=False) -> tuple[Run, dict[str, np.ndarray]]:
+    """`num_warmup` sweeps that are thrown away, in which moves adapt; and what they reported, {name: (chains, sweeps)}.
 
     After every 32 sweeps of this call those that can are given the means of what the sweep reported in them, all chains
     pooled. Nothing depends on the clock. A shorter warm-up, and sweeps after the last 32, adapt nothing; what moves have to
-    complain of at the end is a warning.
+    complain of at the end is a warning. Sizes of clusters are reported beside the scalars of moves and target.
     """
-    done, reports, tried = 0, [], defaultdict(set)  # `reports`: since the moves last changed
+    done, reports, changed, tried = 0, [], 0, defaultdict(set)  # `changed`: the report with which the moves last did
     with progress(num_warmup, "warm-up", progress_bar) as bar:
         for n_sweeps in _pace(num_warmup, _chunk_length(run, target), bar, WINDOW):
-            run, _, report = advance(run, target, n_sweeps, 1)
+            run, labels, report = advance(run, target, n_sweeps, 1)
             done += n_sweeps
-            reports.append(report)
+            reports.append({**report, **cluster_sizes(labels, target.n_clusters)})
             if done % WINDOW == 0:
-                moves = _adapted(run.moves, target, _recent(reports), tried)
-                run, reports = (run, reports) if moves == run.moves else (run._replace(moves=moves), [])
-    if reports:
-        _complain(run.moves, _recent(reports))
-    return run
+                moves = _adapted(run.moves, target, _recent(reports[changed:]), tried)
+                changed = changed if moves == run.moves else len(reports)
+                run = run._replace(moves=moves)
+    if reports[changed:]:
+        _complain(run.moves, _recent(reports[changed:]))
+    return run, _whole(reports)
 
 
 def _adapted(moves, target, recent, tried):
@@ -82,8 +84,13 @@ def _adapted(moves, target, recent, tried):
 
 def _recent(reports) -> dict[str, float]:
     """Means over the last window, or over all sweeps where there were fewer; the same however they were cut."""
-    whole = {name: np.concatenate([report[name] for report in reports], axis=1) for name in reports[0]}
-    return {name: float(values[:, -WINDOW:].mean(dtype=float)) for name, values in whole.items()}
+    return {name: float(values[:, -WINDOW:].mean(dtype=float)) for name, values in _whole(reports).items()}
+
+
+def _whole(reports) -> dict[str, np.ndarray]:
+    """Reports of consecutive chunks as one, of what the last of them has; nothing of none."""
+    names = reports[-1] if reports else ()
+    return {name: np.concatenate([report[name] for report in reports], axis=1) for name in names}
 
 
 def _complain(moves, recent):

@@ -12,16 +12,19 @@ import numpy as np
 import pytest
 from exact import (
     CASES,
+    CAUGHT,
     LOSSES,
     TEMPERATURES,
+    TOLERANCE,
     all_states,
     divergence,
     invariance_error,
     is_norm,
     joint,
+    naive_augmented,
     naive_losses,
-    naive_units,
     normalise,
+    some_centers,
     tiny,
     with_rest,
 )
@@ -33,8 +36,6 @@ from bayesfair.gibbs.states import InverseTemperatures
 
 pytestmark = pytest.mark.usefixtures("x64")
 
-TOLERANCE = 1e-10
-CAUGHT = 1e-4
 UNEQUAL = tuple(case for case in CASES if case.startswith("unequal"))
 SMALL = ("1:1", "2:3 hubs", "two-member hubs", "floor/ceil", "three groups", *UNEQUAL)
 BREGMAN = tuple(loss for loss in LOSSES if not is_norm(loss))
@@ -116,31 +117,6 @@ def test_collapsed_check_catches_planted_bugs():
 
 
 # The augmentation: conjugate centres
-
-
-def naive_augmented(t, loss, centers, temperatures=TEMPERATURES):
-    """p(state | m) for fixed centres: exp(-lambda_f L_f - lambda_c sum_i w_i d(u_i, m)) / prod_k g_k, by hand."""
-    fairlet_losses, _ = naive_losses(t, loss)
-    log = -temperatures.fairlet * fairlet_losses
-    for s, (fairlet, cluster) in enumerate(zip(t.fairlets, t.clusters)):
-        units, weights = naive_units(t, fairlet)
-        if t.target.loss.translation_invariant:
-            units = units - t.X.mean(0)
-        log[s] -= temperatures.clustering * sum(
-            weights[i] * divergence(loss, units[i], centers[k]) for i, k in enumerate(cluster)
-        )
-
-    def log_normalizer(state):
-        means = cluster_means(t.target.units(t.target.fairlets(state.members), state.cluster), t.target.n_clusters)
-        return t.target.loss.log_normalizer(temperatures.clustering, means).sum()
-
-    return normalise(log - all_states(t, log_normalizer))
-
-
-def some_centers(t, loss, seed=0):
-    rng = np.random.default_rng(seed)
-    X = t.X - t.X.mean(0) if t.target.loss.translation_invariant else t.X
-    return jnp.asarray(X[rng.choice(len(X), t.target.n_clusters, replace=False)] * 0.9 + 0.02)
 
 
 @pytest.mark.parametrize("loss", BREGMAN)

@@ -35,7 +35,7 @@ def settle(target, members, num_warmup=4 * WINDOW, n_blocks=1, progress_bar=Fals
     )
     clusters = np.tile(np.arange(target.n_fairlets, dtype=np.int32) % target.n_clusters, (2, 1))
     states = stacked_states(target, members, clusters, InverseTemperatures(0.5, 0.05))
-    warm = warm_up(Run(chain_keys(0, 2), 0, states, moves), target, num_warmup, progress_bar)
+    warm, _ = warm_up(Run(chain_keys(0, 2), 0, states, moves), target, num_warmup, progress_bar)
     after, draws = draw(warm, target, 20)
     assert after.moves == warm.moves  # frozen
     return tuning(warm.moves).get("n_blocks"), draws

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 
 from bayesfair.gibbs.moves.blocked import GivenCenters, log_block_ratio
+from bayesfair.gibbs.moves.border import BorderVisits
 from bayesfair.gibbs.moves.swaps import Swaps
 from bayesfair.gibbs.moves.swaps_in_turn import SwapsInTurn
 from bayesfair.gibbs.states import CenteredState
@@ -29,7 +30,8 @@ class Joint(FairletTarget):
             return swaps, Repeat((reallocation, *update))
         if isinstance(reallocation, GivenCenters):  # one draw of the centres serves both
             return GivenCenters((Swaps(rounds), *reallocation.moves)), *update
-        return GivenCenters((Swaps(rounds),)), Repeat((reallocation, *update))
+        visits = (BorderVisits(),) * (self.n_clusters > 1)
+        return GivenCenters((Swaps(rounds), *visits)), Repeat((reallocation, *update))
 
     def path_moves(self):
         rounds = min(self.swap_rounds(), PATH_ROUNDS)

@@ -1,0 +1,332 @@
+"""Visits to people on the border between two clusters: who changes cluster is found among the few who might.
+
+Given centres m, the responsibilities p_ik of clusters for people (every group with the same shares of every cluster) do not
+look at the state. Visits are drawn from them: a pair of clusters k and l by how much they overlap, people by (p_ik p_il)^HEAT.
+Each visit is one of
+
+* a *trade*: two people of a group, of different fairlets, exchange places; anchors with all that follows them;
+* a *flip*: a fairlet goes from its cluster, k or l, to the other one, together with somebody from the border: b, of its old
+  cluster, takes the place of one of its members v, the fairlet goes, and somebody c of its new cluster, drawn with
+  probability proportional to p_c, takes the place of b. Backwards the same b is brought, and v taken: the ratio of the
+  proposals is that of the laws of v and c. Without b and c nearly no fairlet would ever go: all of its members would have to be
+  at the border at once, which they are when they have met by chance;
+* an *extra*: somebody goes to an empty place of a random fairlet.
+
+All are decided one after the other, by the exact ratio given m, the change of the augmentation's normaliser included.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from bayesfair._draws import Statistic
+from bayesfair.gibbs.losses import ClusterMeans, cluster_means
+from bayesfair.gibbs.states import CenteredState, Fairlets, computed_once
+from bayesfair.gibbs.target import Target
+
+__all__ = [
+    "BorderVisits",
+    "Candidate",
+    "Guide",
+    "Seats",
+    "decided",
+    "extra",
+    "flip",
+    "guide_of",
+    "log_ratio",
+    "seats_of",
+    "trade",
+]
+
+SHARING_STEPS = 4  # towards equal shares of all groups
+PAIRS = 4  # of clusters in a sweep
+HEAT = 0.75
+
+
+class Seats(NamedTuple):
+    """The state as visits change it: who sits where, the cluster of every fairlet, and the means of the clusters."""
+
+    members: Int[Array, "fairlets slots"]
+    cluster: Int[Array, " fairlets"]
+    place: Int[Array, " obs_and_phantom"]  # fairlet times slots plus slot
+    means: ClusterMeans
+
+
+class Guide(NamedTuple):
+    """Who might be visited, from the data and the centres alone; people of each group by running sums of weights."""
+
+    ends: Int[Array, "pairs 2"]  # pairs of clusters
+    border: Float[Array, "pairs groups obs"]  # (p_ik p_il)^HEAT
+    near: Float[Array, "clusters groups obs"]  # p_ik
+    log_law: Float[Array, "clusters obs_and_phantom"]  # log of p_ik over its sum in the group of i
+
+
+class Candidate(NamedTuple):
+    """A few fairlets as a visit would leave them; a fairlet named twice counts the first time."""
+
+    fairlets: Int[Array, " touched"]
+    first: Bool[Array, " touched"]
+    members: Int[Array, "touched slots"]
+    cluster: Int[Array, " touched"]
+    log_proposal: Float[Array, ""]  # of the way back, less that of the way there
+    possible: Bool[Array, ""]
+
+
+@dataclass(frozen=True)
+class BorderVisits:
+    """About so many flips, trades and extras in a sweep, inside `GivenCenters`."""
+
+    flips: int = 64
+    trades: int = 128
+    extras: int = 64
+
+    statistics = {"border_rate": Statistic("figure")}  # noqa: RUF012
+
+    def __call__(self, key, target: Target, state: CenteredState):
+        seats, keys = seats_of(target, state), jax.random.split(key, 7)
+        guide = guide_of(keys[0], target, state, seats)
+        visits = [
+            (flip, flips(keys[1], target, guide, self.flips)),
+            (trade, trades(keys[2], target, guide, self.trades)),
+        ]
+        if target.free_sizes:
+            visits.append((extra, extras(keys[3], target, guide, self.extras)))
+        accepted, made = jnp.zeros((), jnp.int32), 0
+        for (kind, choices), key_accept in zip(visits, keys[4:]):
+            number = len(choices[0])
+            log_uniforms = jnp.log(jax.random.uniform(key_accept, (number,), target.x.dtype))
+
+            def visit(seats, inputs, kind=kind):
+                choice, log_uniform = inputs
+                return decided(target, state, seats, kind(target, seats, guide, *choice), log_uniform)
+
+            seats, taken = jax.lax.scan(visit, seats, computed_once((choices, log_uniforms)))
+            accepted, made = accepted + taken.sum(dtype=jnp.int32), made + number
+        after = state._replace(fairlets=target.fairlets(seats.members), cluster=seats.cluster)
+        return after, {"border_rate": accepted.astype(target.x.dtype) / made}
+
+
+def seats_of(target: Target, state: CenteredState) -> Seats:
+    """Where everybody sits."""
+    members = state.fairlets.members
+    places = jnp.arange(members.size, dtype=jnp.int32).reshape(members.shape)
+    place = jnp.zeros(target.n_obs + 1, jnp.int32).at[members].set(places)
+    return Seats(members, state.cluster, place, cluster_means(target.units_of(state), target.n_clusters))
+
+
+# Who is visited
+
+
+def guide_of(key, target: Target, state: CenteredState, seats: Seats) -> Guide:
+    """The guide to a sweep's visits, with pairs of clusters drawn by how much they overlap."""
+    group = jnp.asarray(target.slot_group)[seats.place[:-1] % len(target.slot_group)]
+    in_group = jnp.arange(target.lower.shape[1])[:, None] == group
+    log_p = responsibilities(target, state, in_group)
+    root = jnp.exp(0.5 * log_p)
+    pairs = np.stack(np.triu_indices(target.n_clusters, 1), 1)
+    overlap = jnp.cumsum((root @ root.T)[tuple(pairs.T)])
+    drawn = jnp.searchsorted(overlap, (1 - jax.random.uniform(key, (PAIRS,), root.dtype)) * overlap[-1])
+    ends = jnp.asarray(pairs, jnp.int32)[jnp.minimum(drawn, len(pairs) - 1)]
+    border = jnp.cumsum(root[ends].prod(1)[:, None] ** (2 * HEAT) * in_group, 2)
+    near = jnp.cumsum(jnp.square(root)[:, None] * in_group, 2)
+    log_law = jnp.pad(log_p - jnp.log(near[:, group, -1]), ((0, 0), (0, 1)))
+    return Guide(ends, border, near, log_law)
+
+
+def responsibilities(target: Target, state: CenteredState, in_group) -> Float[Array, "clusters obs"]:
+    """log p_ik: softmax of -lambda d(x_i, m_k) + alpha_gk, alpha such that all groups have nearly the same shares."""
+    inverse_dispersion = state.temperatures.clustering / target.mean_size
+    pull = -inverse_dispersion * target.loss.divergences(target.x[:-1], state.centers).T
+    member = in_group.astype(pull.dtype)
+    size, tiny = member.sum(1), jnp.finfo(pull.dtype).eps
+
+    def shared(_, alpha):
+        share = jax.nn.softmax(pull + alpha @ member, 0) @ member.T / size
+        together = (share * size).sum(1, keepdims=True) / size.sum()
+        return alpha + jnp.log(together + tiny) - jnp.log(share + tiny)
+
+    alpha = jax.lax.fori_loop(0, SHARING_STEPS, shared, jnp.zeros((len(pull), len(size)), pull.dtype))
+    return jax.nn.log_softmax(pull + alpha @ member, 0)
+
+
+def people(key, running, number: int) -> Int[Array, "pairs groups visits"]:
+    """Independent draws by weights (pairs, groups, obs), of which these are the running sums.
+
+    Levels are above zero and at most the sum itself, so that nobody without weight is drawn, but where all weights vanish.
+    """
+    level = (1 - jax.random.uniform(key, (*running.shape[:2], number), running.dtype)) * running[..., -1:]
+    found = jax.vmap(jax.vmap(jnp.searchsorted))(running, level)
+    return jnp.minimum(found, running.shape[2] - 1).astype(jnp.int32)
+
+
+def in_a_row(*arrays) -> tuple:
+    """Arrays (pairs, visits, ...) with all visits along one axis."""
+    return tuple(each.reshape(-1, *each.shape[2:]) for each in arrays)
+
+
+def by_groups(key, groups, running, number):
+    """`people` of one group (pairs,) each: (pairs, visits)."""
+    return jnp.take_along_axis(people(key, running, number), groups[:, None, None], 1)[:, 0]
+
+
+def flips(key, target: Target, guide: Guide, number: int):
+    """What `flip` chooses: a, b of every group, c of every group and either end, the ends, and which slot."""
+    keys, each = jax.random.split(key, 5), -(-number // PAIRS)
+    keeper = jnp.full(PAIRS, 0 if target.anchor is None else target.anchor)
+    a = by_groups(keys[0], keeper, guide.border, each)
+    b = jnp.moveaxis(people(keys[1], guide.border, each), 1, 2)
+    c = jnp.stack([people(keys[2 + end], guide.near[guide.ends[:, end]], each) for end in (0, 1)], 1)
+    ends = jnp.broadcast_to(guide.ends[:, None], (*a.shape, 2))
+    which = jax.random.uniform(keys[4], a.shape, target.x.dtype)
+    return in_a_row(a, b, jnp.moveaxis(c, 3, 1), ends, which)
+
+
+def trades(key, target: Target, guide: Guide, number: int):
+    """What `trade` chooses: two people of a group."""
+    keys, each = jax.random.split(key, 3), -(-number // PAIRS)
+    groups = jax.random.randint(keys[0], (PAIRS,), 0, target.lower.shape[1])
+    return in_a_row(*(by_groups(keys[i], groups, guide.border, each) for i in (1, 2)))
+
+
+def extras(key, target: Target, guide: Guide, number: int):
+    """What `extra` chooses: somebody of a group that moves between fairlets, and a fairlet."""
+    keys, each = jax.random.split(key, 3), -(-number // PAIRS)
+    slots = jnp.asarray(target.swap_slots)[jax.random.randint(keys[0], (PAIRS,), 0, len(target.swap_slots))]
+    b = by_groups(keys[1], jnp.asarray(target.slot_group)[slots], guide.border, each)
+    return in_a_row(b, jax.random.randint(keys[2], b.shape, 0, target.n_fairlets))
+
+
+# What a visit would change
+
+
+def touched(seats: Seats, *fairlets):
+    """(the fairlets, whether each is named for the first time, their members; -1 where one is repeated)."""
+    fairlets = jnp.stack(fairlets)
+    first = jnp.argmax(fairlets[:, None] == fairlets, 1) == jnp.arange(len(fairlets))
+    return fairlets, first, jnp.where(first[:, None], seats.members[fairlets], -1)
+
+
+def group_of(target: Target, seats: Seats, who):
+    """The group of an observation, from the slot that they fill."""
+    return jnp.asarray(target.slot_group)[seats.place[who] % len(target.slot_group)]
+
+
+def seat(members, who):
+    """Where somebody sits in a few fairlets' members."""
+    return jnp.argmax(members.ravel() == who)
+
+
+def exchanged(members, one, other):
+    """The members after two seats have changed theirs."""
+    flat, here = members.ravel(), jnp.arange(members.size)
+    return jnp.where(here == one, flat[other], jnp.where(here == other, flat[one], flat)).reshape(members.shape)
+
+
+def trade(target: Target, seats: Seats, guide: Guide, a, b) -> Candidate:
+    """a and b, of one group, exchange places: the same proposal afterwards. Fairlets keep their anchor: where anchors go,
+    their fairlets exchange everybody else and the cluster instead."""
+    n_slots = len(target.slot_group)
+    fairlets, first, members = touched(seats, seats.place[a] // n_slots, seats.place[b] // n_slots)
+    cluster = seats.cluster[fairlets]
+    possible = (cluster[0] != cluster[1]) & (group_of(target, seats, a) == group_of(target, seats, b))
+    members = exchanged(members, seat(members, a), seat(members, b))
+    if target.anchor is not None:
+        anchors = seats.place[a] % n_slots == target.slot_group.index(target.anchor)
+        members, cluster = (jnp.where(anchors, part[::-1], part) for part in (members, cluster))
+    return Candidate(fairlets, first, members, cluster, jnp.zeros((), target.x.dtype), possible)
+
+
+def flip(target: Target, seats: Seats, guide: Guide, a, b, c, ends, which) -> Candidate:
+    """The fairlet of a goes to the other end with somebody of b (groups,) aboard, and leaves them for one of c (2, groups).
+
+    In full: of the members of a's fairlet but a, the one v is meant that `which` in [0, 1) points at. b, of v's group, and v
+    exchange places; the fairlet changes cluster; c and b exchange places. The way back is given by a, b and v.
+    """
+    n_slots = len(target.slot_group)
+    fairlet, own = seats.place[a] // n_slots, seats.place[a] % n_slots
+    old = seats.cluster[fairlet]
+    end = (old == ends[0]).astype(jnp.int32)  # where it goes
+    new = ends[end]
+    others = (seats.members[fairlet] < target.n_obs) & (jnp.arange(n_slots) != own)
+    if target.anchor is not None:
+        others &= own == target.slot_group.index(target.anchor)
+    slot = jnp.searchsorted(jnp.cumsum(others), (which * others.sum()).astype(jnp.int32), side="right")
+    slot = jnp.minimum(slot, n_slots - 1)
+    group = jnp.asarray(target.slot_group)[slot]
+    v, b, c = seats.members[fairlet, slot], b[group], c[end, group]
+    fairlets, first, members = touched(seats, fairlet, seats.place[b] // n_slots, seats.place[c] // n_slots)
+    members = exchanged(members, slot, seat(members, b))
+    cluster = jnp.where(fairlets == fairlet, new, seats.cluster[fairlets])
+    destination = seat(members, c)
+    possible = (old == ends).any() & others.any() & (seats.cluster[fairlets[1]] == old) & (b != a)
+    possible &= (cluster[destination // n_slots] == new) & (c != a)
+    possible &= (group_of(target, seats, b) == group) & (group_of(target, seats, c) == group)
+    members = exchanged(members, slot, destination)
+    log_proposal = guide.log_law[old, v] - guide.log_law[new, c]
+    return Candidate(fairlets, first, members, cluster, log_proposal, possible)
+
+
+def extra(target: Target, seats: Seats, guide: Guide, b, fairlet) -> Candidate:
+    """b goes to an empty place of the fairlet; the way back is given by b and the fairlet that they left."""
+    n_slots = len(target.slot_group)
+    fairlets, first, members = touched(seats, fairlet, seats.place[b] // n_slots)
+    empty = (members[0] >= target.n_obs) & (jnp.asarray(target.slot_group) == group_of(target, seats, b))
+    members = exchanged(members, jnp.argmax(empty), seat(members, b))
+    possible = empty.any() & (fairlets[0] != fairlets[1])
+    return Candidate(fairlets, first, members, seats.cluster[fairlets], jnp.zeros((), target.x.dtype), possible)
+
+
+# Whether it does
+
+
+def log_ratio(target: Target, state: CenteredState, seats: Seats, candidate: Candidate):
+    """(log of the acceptance ratio given the centres, -inf where it is impossible; the means of the clusters afterwards)."""
+    size, here = len(candidate.fairlets), candidate.fairlets
+    members = jnp.concatenate([seats.members[here], jnp.maximum(candidate.members, 0)])  # before, then after
+    cluster = jnp.concatenate([seats.cluster[here], candidate.cluster])
+    limits = (jnp.concatenate([part[here]] * 2) for part in (target.lower, target.upper))
+    fairlets = Fairlets(members, target.x[members], target._is_present(members), *limits)
+    both = state._replace(fairlets=fairlets, cluster=cluster)
+    energy = target.swap_energies(both)
+    change = jnp.where(candidate.first, energy[:size] - energy[size:], 0.0).sum()
+    difference = _means(target, both, jnp.concatenate([-1 * candidate.first, candidate.first]))
+    means = jax.tree.map(jnp.add, seats.means, difference)
+    normalizer, temperature = target.loss.augmentation.log_normalizer, state.temperatures.clustering
+    change += (normalizer(temperature, seats.means) - normalizer(temperature, means)).sum()
+    possible = candidate.possible & (means.count > 0).all() & _suits(target, fairlets, jnp.tile(candidate.first, 2))
+    return jnp.where(possible, change + candidate.log_proposal, -jnp.inf), means
+
+
+def decided(target: Target, state: CenteredState, seats: Seats, candidate: Candidate, log_uniform):
+    """(the seats after the candidate has been accepted or not, whether it was)."""
+    change, means = log_ratio(target, state, seats, candidate)
+    accepted = log_uniform < change
+    where = jnp.where(accepted & candidate.first, candidate.fairlets, len(seats.members))
+    members = seats.members.at[where].set(candidate.members, mode="drop")
+    cluster = seats.cluster.at[where].set(candidate.cluster, mode="drop")
+    n_slots = candidate.members.shape[1]
+    who = jnp.where((accepted & candidate.first)[:, None], candidate.members, target.n_obs + 1)
+    place = seats.place.at[who].set(candidate.fairlets[:, None] * n_slots + jnp.arange(n_slots), mode="drop")
+    means = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), means, seats.means)
+    return Seats(members, cluster, place, means), accepted
+
+
+def _means(target, state: CenteredState, times) -> ClusterMeans:
+    """Of a few fairlets, each counted so many `times`; sums over so few are written as products with indicators."""
+    units = target.units_of(state)
+    counted = (jnp.arange(target.n_clusters)[:, None] == units.cluster) * times
+    weight = counted * units.weight
+    return ClusterMeans(counted.sum(1, dtype=jnp.int32), weight.sum(1), weight @ units.center)
+
+
+def _suits(target, fairlets: Fairlets, first):
+    """May all of them hold what they hold of each group?"""
+    if not target.has_phantoms:
+        return True
+    slot_group = np.asarray(target.slot_group)
+    held = jnp.stack([fairlets.present[:, slot_group == group].sum(1) for group in np.unique(slot_group)], 1)
+    return (((held >= fairlets.lower) & (held <= fairlets.upper)).all(1) | ~first).all()

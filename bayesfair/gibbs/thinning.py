@@ -1,0 +1,57 @@
+"""How many sweeps from one draw to the next, from the autocorrelation of the warm-up's second half: pure NumPy, no clock."""
+
+import numpy as np
+from jaxtyping import Float
+
+from bayesfair._draws import COMPARED
+from bayesfair.gibbs.sweep import statistics_of
+
+__all__ = ["autocorrelation_time", "cluster_sizes", "suitable_thinning"]
+
+EFFECTIVE_DRAWS = (
+    800  # of the slowest scalar, all chains: twice the 400 that are wanted, as short warm-ups tell too little
+)
+BUDGET = 300_000_000  # rows times clusters, over all sweeps of all chains: about a minute on one core
+SHORTEST = 50  # sweeps in the second half of the warm-up, below which they tell nothing
+SIZE = "cluster_size_"
+
+
+def suitable_thinning(reports, moves, target, num_draws: int) -> int:
+    """Sweeps per draw with which `num_draws` draws of each chain are worth about 800 independent ones, within BUDGET.
+
+    reports: what `warm_up` handed out, {name: (chains, sweeps)}. The slowest of the sizes of clusters and of the scalars that
+    `target` and `moves` declare as parameters or quantities decides. 1 after a warm-up of fewer than 100 sweeps.
+    """
+    compared = {name for name, statistic in statistics_of(target, moves).items() if statistic.kind in COMPARED}
+    kept = [values for name, values in reports.items() if name in compared or name.startswith(SIZE)]
+    n_chains, n_sweeps = kept[0].shape if kept else (1, 0)
+    if n_sweeps < 2 * SHORTEST:
+        return 1
+    slowest = max(autocorrelation_time(values[:, n_sweeps // 2 :]) for values in kept)
+    wanted = EFFECTIVE_DRAWS * slowest / (num_draws * n_chains)
+    affordable = BUDGET / (num_draws * n_chains * target.n_obs * target.n_clusters)
+    return max(1, int(min(np.ceil(wanted), affordable)))
+
+
+def autocorrelation_time(values: Float[np.ndarray, "chains sweeps"]) -> float:
+    """1 + 2 sum of autocorrelations of stationary chains, at least 1; 1 where nothing varies.
+
+    Autocovariances around each chain's own mean, averaged over chains (what differs between chains is for R-hat), as far as
+    sums of neighbours stay above zero, and never rising (Geyer 1992, Statistical Science 7, initial monotone sequence).
+    """
+    values = np.asarray(values, dtype=float)
+    values = values - values.mean(1, keepdims=True)
+    n_sweeps = values.shape[1]
+    spectrum = np.abs(np.fft.rfft(values, 2 * n_sweeps, axis=1)) ** 2
+    covariance = np.fft.irfft(spectrum, axis=1)[:, :n_sweeps].mean(0)
+    if not covariance[0] > 0 or not np.isfinite(covariance[0]):
+        return 1.0
+    pairs = covariance[: n_sweeps // 2 * 2].reshape(-1, 2).sum(1) / covariance[0]
+    positive = np.append(pairs, -1.0) <= 0
+    return max(1.0, float(2 * np.minimum.accumulate(pairs[: positive.argmax()]).sum() - 1))
+
+
+def cluster_sizes(labels, n_clusters: int) -> dict[str, Float[np.ndarray, "chains draws"]]:
+    """Sizes of the clusters of labels (chains, draws, obs), from the largest down: what no renumbering changes."""
+    sizes = -np.sort([-(labels == k).sum(2) for k in range(n_clusters)], axis=0)
+    return {f"{SIZE}{rank}": values for rank, values in enumerate(sizes, 1)}

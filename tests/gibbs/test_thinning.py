@@ -1,0 +1,87 @@
+"""Sweeps from draw to draw: the autocorrelation time against AR(1) truth, the budget, and no say of the chunks."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from exact import TEMPERATURES, settings, tiny
+
+from bayesfair._draws import Statistic
+from bayesfair.gibbs import run, thinning
+from bayesfair.gibbs.run import Run, chain_keys, warm_up
+from bayesfair.gibbs.targets.starts import stacked_states
+from bayesfair.gibbs.thinning import autocorrelation_time, cluster_sizes, suitable_thinning
+
+SMALL = SimpleNamespace(n_obs=10, n_clusters=2, statistics={"lp": Statistic("quantity"), "rate": Statistic("figure")})
+
+
+def ar1(correlation, shape, seed=0):
+    """Stationary Gaussian chains whose autocorrelation time is (1 + correlation) / (1 - correlation)."""
+    noise = np.random.default_rng(seed).normal(size=shape)
+    values = noise.copy()
+    for t in range(1, shape[1]):
+        values[:, t] = correlation * values[:, t - 1] + np.sqrt(1 - correlation**2) * noise[:, t]
+    return values
+
+
+@pytest.mark.parametrize("correlation", [-0.5, 0.0, 0.5, 0.9, 0.97])
+def test_the_time_is_that_of_an_autoregression(correlation):
+    """4 x 20,000 sweeps leave 10% at the slowest; the seed is fixed."""
+    truth = (1 + correlation) / (1 - correlation)
+    estimate = autocorrelation_time(ar1(correlation, (4, 20_000)))
+    np.testing.assert_allclose(estimate, max(1.0, truth), rtol=0.15)
+
+
+def test_the_time_does_not_see_what_sets_chains_apart():
+    values = ar1(0.5, (4, 2000))
+    apart = values + np.arange(4)[:, None] * 1000
+    np.testing.assert_allclose(autocorrelation_time(apart), autocorrelation_time(values), rtol=1e-6)
+
+
+def test_what_never_varies_asks_for_nothing():
+    assert autocorrelation_time(np.full((2, 100), 3.0)) == 1
+
+
+def test_the_slowest_scalar_that_chains_are_compared_on_decides():
+    slow, fast = ar1(0.95, (4, 1000)), ar1(0.0, (4, 1000))
+    of_slow = suitable_thinning({"lp": slow, "rate": fast}, (), SMALL, 100)
+    time = autocorrelation_time(slow[:, 500:])
+    assert of_slow == np.ceil(thinning.EFFECTIVE_DRAWS * time / 400)
+    assert suitable_thinning({"lp": fast, "rate": slow}, (), SMALL, 100) < of_slow
+    assert suitable_thinning({"lp": fast, "cluster_size_1": slow}, (), SMALL, 100) == of_slow
+
+
+def test_large_tables_and_short_warm_ups_are_not_thinned():
+    reports = {"lp": ar1(0.95, (4, 1000))}
+    large = SimpleNamespace(**{**vars(SMALL), "n_obs": 1_000_000})
+    assert suitable_thinning(reports, (), SMALL, 100) > 1
+    assert suitable_thinning(reports, (), large, 100) == 1
+    assert suitable_thinning({"lp": reports["lp"][:, :99]}, (), SMALL, 100) == 1
+    assert suitable_thinning({}, (), SMALL, 100) == 1
+
+
+def test_sizes_do_not_depend_on_numbers():
+    labels = np.random.default_rng(0).integers(3, size=(2, 5, 20)).astype(np.int8)
+    sizes, renumbered = cluster_sizes(labels, 3), cluster_sizes((labels + 1) % 3, 3)
+    assert list(sizes) == ["cluster_size_1", "cluster_size_2", "cluster_size_3"]
+    np.testing.assert_array_equal(sum(sizes.values()), 20)
+    assert (sizes["cluster_size_1"] >= sizes["cluster_size_2"]).all()
+    for name, values in sizes.items():
+        np.testing.assert_array_equal(values, renumbered[name])
+
+
+def test_chunks_have_no_say(monkeypatch):
+    t, pace = tiny("floor/ceil", dtype=np.float32), run._pace
+    states = stacked_states(t.target, t.members[0], t.clusters[[0, 0]], TEMPERATURES)
+
+    def chosen():
+        start = Run(chain_keys(0, 2), 0, states, t.target.moves(settings(t)))
+        warm, reports = warm_up(start, t.target, 200)
+        assert {values.shape for values in reports.values()} == {(2, 200)}
+        return suitable_thinning(reports, warm.moves, t.target, 10)
+
+    whole = chosen()
+    assert whole > 1
+    for longest in (1, 7):
+        monkeypatch.setattr(run, "_pace", lambda total, _, *rest, longest=longest: pace(total, longest, *rest))
+        assert chosen() == whole
