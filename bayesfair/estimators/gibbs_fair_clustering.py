@@ -49,7 +49,7 @@ class GibbsFairClustering(PosteriorEstimator):
     num_starts: short runs from different starts that look for modes before the warm-up, together at most one and a half times
         its sweeps; 0 for none. Chains begin in the modes that hold mass, `bayesfair.posterior.modes` tells them all. Without
         a search, or where the warm-up is too short for one, chains begin at k-means++ restarts or cooled labellings.
-    mode_jumps: "auto" weighs modes by jumps between them, longer and longer until their masses or bounds tell, at most four
+    mode_jumps: "auto" weighs modes by jumps between them, longer and longer until their masses or bounds tell, at most eight
         times as many steps as the warm-up has sweeps; chains jump between those that hold mass. An int: jumps of up to so many
         steps, whatever they cost. False: none; then nothing is known of masses. Losses without conjugate centres have none.
     random_state: an int makes runs repeatable on one machine and version. progress_bar: show one.

@@ -80,9 +80,11 @@ def weigh(modes: list[Mode], target, moves, seed, num_chains, n_sweeps, longest=
 def _against(best, modes, pools, ratio, gone, budget, longest, bar):
     """(logs of every mass over that of `best`, at least as well known as in `ratio`; the length of the longest paths that
     tell; steps taken). Modes that turn out to be none join `gone`."""
-    found, length, spent, told = list(ratio), FIRST_LENGTH, 0, 0
+    found, spent, told = list(ratio), 0, 0
     unsettled = [j for j, one in enumerate(found) if j != best and j not in gone and not _is_settled(one)]
-    while unsettled and (length == FIRST_LENGTH or (spent < budget and length <= longest)):
+    one_step = pools[best].target.clusters_are_independent
+    length = 1 if one_step else FIRST_LENGTH
+    while unsettled and (length <= FIRST_LENGTH or (spent < budget and length <= longest)):
         for j in list(unsettled):
             measured, stayed, steps = _measured(modes[best], modes[j], pools[best], pools[j], length)
             found[j] = both(found[j], measured)
@@ -93,6 +95,8 @@ def _against(best, modes, pools, ratio, gone, budget, longest, bar):
             if j in gone or _is_settled(found[j]):
                 told = length if found[j].known else told
                 unsettled.remove(j)
+        if one_step:
+            return found, 1, spent
         length = 2 * length - 1
     return found, told or (length + 1) // 2, spent
 

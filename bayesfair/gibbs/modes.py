@@ -167,7 +167,9 @@ def center_law(run: Run, target) -> CenterLaw | None:
 
 def can_jump(target) -> bool:
     """Do the target's moves and its loss make paths between modes?"""
-    return target.n_clusters > 1 and bool(target.path_moves()) and target.loss.augmentation.log_measure is not None
+    augmentation = target.loss.augmentation
+    has_way = target.clusters_are_independent or bool(target.path_moves())
+    return target.n_clusters > 1 and has_way and augmentation is not None and augmentation.log_measure is not None
 
 
 @jax.jit

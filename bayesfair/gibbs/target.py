@@ -64,11 +64,13 @@ class Target:
     ----------
     n_clusters, n_obs: K and N. statistics: what `report` reports, {name: Statistic}.
     state_dims: names of the axes of what `write` writes, after the chains', for files; numbered where left out.
+    clusters_are_independent: given centres, but for prod g_k: such targets jump between modes in one step, others by a path.
     modes: a field of targets whose chains may jump between modes, see `moves/mode_jumps.py`; None where they do not.
     """
 
     state_dims = {}  # noqa: RUF012
     modes = None
+    clusters_are_independent = False
 
     @classmethod
     def make(cls, table: Table, settings: Settings) -> "Target":
@@ -89,7 +91,7 @@ class Target:
         raise NotImplementedError
 
     def path_moves(self) -> tuple:
-        """Moves given centres that a jump between modes takes at every step; () where there is no such path."""
+        """Moves given centres that a jump between modes makes at every step of its path; () where there is no such path."""
         return ()
 
     def labels(self, state) -> Int[Array, " obs"]:

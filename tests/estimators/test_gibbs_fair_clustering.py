@@ -427,7 +427,8 @@ def test_chains_that_disagree_are_told_after_fit_and_resume():
     heaps = bf.datasets.make_gmm_grid(n_samples=200)
     est = GibbsFairClustering(5, inverse_temperature=(0.5, 2.0), **{**SHORT, "num_chains": 4, "num_draws": 50})
     with pytest.warns(
-        ConvergenceWarning, match=r"The chains do not agree: they sit in different modes\. R-hat is .* below 1\.01 is wanted"
+        ConvergenceWarning,
+        match=r"The chains do not agree: they sit in different modes\. R-hat is .* below 1\.01 is wanted",
     ):
         est.fit(heaps.features, sensitive_features=heaps.sensitive)
     with pytest.warns(ConvergenceWarning, match="do not agree") as told:

@@ -10,10 +10,15 @@ here to there in small steps, and after each the labels follow by moves that lea
 
     w = sum_t log pi(z_{t-1}, theta_t) - log pi(z_{t-1}, theta_{t-1})
 
-is all that there is to pay: the end is accepted with probability min(1, exp(w) |dT|) (Nilmeier, Crooks, Minh and Chodera 2011;
-Neal 1996 where the path returns). The law of the path backwards must be that of the path forwards in reversed time: the
-second half of the path mirrors the first, with the adjoints of its moves. And T must lead back: a jump whose end is not
-nearest to the chosen mode, its clusters paired as they were, is refused.
+is all that there is to pay (`by_path`): the end is accepted with probability min(1, exp(w) |dT|) (Nilmeier, Crooks, Minh and
+Chodera 2011; Neal 1996 where the path returns). The law of the path backwards must be that of the path forwards in reversed
+time: the second half of the path mirrors the first, with the adjoints of its moves. And T must lead back: a jump whose end
+is not nearest to the chosen mode, its clusters paired as they were, is refused.
+
+Where units choose their clusters independently given theta, but for prod g_k, there is nothing to walk for (`in_one_step`): new
+labels are drawn from softmax_k(-lambda_c w_i d(u_i, m'_k)) at once, and
+
+    w = log pi(z', theta') q(z | theta) - log pi(z, theta) q(z' | theta'),   q the softmax.
 
 Over many jumps from mode j to mode j', the mean of exp(w) |dT| among those not refused is mass(A') / mass(A), A and A' the
 parts of both modes that T leads from and back to: mass(A) = mass(j) (1 - the share refused from j).
@@ -27,12 +32,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from bayesfair._draws import Statistic
-from bayesfair.gibbs.losses import ClusterMeans, cluster_means
+from bayesfair.gibbs.losses import BregmanLoss, ClusterMeans, Units, cluster_means
+from bayesfair.gibbs.moves.collapsed import draw_cluster
 from bayesfair.gibbs.states import computed_once
 from bayesfair.gibbs.sweep import adjoint, in_turn
 from bayesfair.gibbs.target import Target
 
-__all__ = ["Jump", "ModeJumps", "Modes", "Place", "jump", "log_path_density", "moved_place", "nearest_mode", "work"]
+__all__ = ["Jump", "ModeJumps", "Modes", "Place", "jump", "log_path_density", "moved_place", "nearest_mode"]
 
 
 class Modes(NamedTuple):
@@ -62,7 +68,7 @@ class Jump(NamedTuple):
 
 @dataclass(frozen=True)
 class ModeJumps:
-    """One jump to another of the target's `modes`, `length` steps long (an odd number)."""
+    """One jump to another of the target's `modes`, `length` steps long (an odd number) where there is a path to walk."""
 
     length: int = 1
     period: int = 1  # sweeps from one jump to the next
@@ -87,7 +93,11 @@ def jump(key, target: Target, modes: Modes, state, destination, length) -> Jump:
     here = Place(target.loss.coordinates(centers), target.dispersion_of(state.temperatures))
     origin, number = nearest_mode(modes, here.coordinates)
     there, log_jacobian, leads_back = moved_place(target, modes, here, origin, number, destination(origin))
-    state, total = work(jax.random.fold_in(key, 1), target, state, here, there, length)
+    key_work = jax.random.fold_in(key, 1)
+    if target.clusters_are_independent:
+        state, total = in_one_step(key_work, target, state, here, there)
+    else:
+        state, total = by_path(key_work, target, state, here, there, length)
     return Jump(state, origin, jnp.where(leads_back, total + log_jacobian, -jnp.inf))
 
 
@@ -136,7 +146,36 @@ def moved_place(target: Target, modes: Modes, here: Place, origin, number, desti
     return there, log_jacobian, (nearest == destination) & (numbered[partner] == number).all()
 
 
-def work(key, target: Target, state, here: Place, there: Place, length):
+def in_one_step(key, target: Target, state, here: Place, there: Place):
+    """New labels at the new place, and w (without the Jacobian)."""
+    old = target.units_of(state)
+    moved = at_dispersion(target, state, there.dispersion)
+    log_mass, logits = log_choices(target, old, there, moved.lambda_c)
+    uniforms = jax.random.uniform(key, old.cluster.shape, old.center.dtype)
+    new = old._replace(cluster=draw_cluster(uniforms, logits).astype(old.cluster.dtype))
+    total = (log_mass - log_choices(target, old, here, state.lambda_c)[0]).sum()
+    total += log_normalizers(target, old, state.lambda_c) - log_normalizers(target, new, moved.lambda_c)
+    total += target.loss.log_measure(there.coordinates) - target.loss.log_measure(here.coordinates)
+    apart = target.total_loss(target.losses(state)._replace(clustering=jnp.zeros_like(here.dispersion)))
+    return moved._replace(cluster=new.cluster), total + log_prior_ratio(target, apart, here, there)
+
+
+def log_choices(target: Target, units: Units, place: Place, lambda_c):
+    """(log sum_k exp(-lambda_c w_i d(u_i, m_k)) of every unit, its terms)."""
+    # Not `loss.divergences`, which leaves out the unit's own term: lambda differs between two places.
+    apart = BregmanLoss.divergences(target.loss, units.center, target.loss.centers_at(place.coordinates))
+    logits = -lambda_c * units.weight[:, None] * apart
+    return jax.nn.logsumexp(logits, axis=1), logits
+
+
+def log_normalizers(target: Target, units: Units, lambda_c):
+    """sum_k log g_k; +inf where a cluster is empty."""
+    means = cluster_means(units, target.n_clusters)
+    total = target.loss.augmentation.log_normalizer(lambda_c, means).sum()
+    return jnp.where((means.count > 0).all(), total, jnp.inf)
+
+
+def by_path(key, target: Target, state, here: Place, there: Place, length):
     """The state at the end of the path, and w (without the Jacobian); `length` is odd, and may be traced."""
     forth = target.path_moves()
 
@@ -201,9 +240,14 @@ def log_path_density(target: Target, state, known: Known, before: Place, after: 
 
     (clusters, measure), (old_clusters, old_measure) = terms(after), terms(before)
     change = (clusters - old_clusters).sum() + measure - old_measure
+    return change + log_prior_ratio(target, known.loss, before, after)
+
+
+def log_prior_ratio(target: Target, loss, before: Place, after: Place):
+    """The change of lambda^(a + degrees - 1) exp(-lambda (b + loss)), 0 where lambda is fixed."""
     if target.prior is None:
-        return change
+        return jnp.zeros_like(before.dispersion)
     power = target.prior.shape + target.degrees - 1
     up = after.dispersion - before.dispersion
     # log1p keeps what the difference of two logs would lose.
-    return change + power * jnp.log1p(up / before.dispersion) - (target.prior.rate + known.loss) * up
+    return power * jnp.log1p(up / before.dispersion) - (target.prior.rate + loss) * up

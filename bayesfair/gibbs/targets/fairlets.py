@@ -29,7 +29,6 @@ __all__ = ["FairletTarget", "Losses"]
 COLLAPSED_LIMIT = 2_000  # fairlets: above it a sequential sweep costs more than its better mixing is worth
 SWAP_ROUND_FAIRLETS = 40_000  # rounds of swaps in a sweep: about this many fairlets are asked, at most MAX_ROUNDS times
 MAX_ROUNDS = 16
-PATH_BLOCKS, PATH_WHOLE = 8, 2_000  # blocks of a jump's reallocations; from so many fairlets on one block is accepted
 
 
 class Losses(NamedTuple):
@@ -56,6 +55,7 @@ class FairletTarget(Target):
     modes: Modes | None = None  # between which chains may jump
 
     clustering_moves_fairlets = False  # does the clustering loss enter the law of B?
+    clusters_are_independent = True
     state_dims = {"members": ("fairlet", "slot"), "cluster": ("fairlet",)}  # noqa: RUF012
     statistics = {  # noqa: RUF012
         "lp": Statistic("quantity"),
@@ -291,12 +291,6 @@ class FairletTarget(Target):
         if not self.swap_slots or self.n_fairlets == 1:
             return 0
         return min(max(SWAP_ROUND_FAIRLETS // self.n_fairlets, 1), MAX_ROUNDS)
-
-    def path_moves(self) -> tuple:
-        """The clusters of the fairlets, given B."""
-        if self.loss.augmentation is None:
-            return ()
-        return (BlockedReallocation(min(PATH_BLOCKS, self.n_fairlets) if self.n_fairlets < PATH_WHOLE else 1),)
 
     def reallocation(self, settings: Settings):
         """The move of C given B: collapsed where fairlets are few, blocked where they are many, unless it is asked for."""

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from bayesfair.gibbs.moves.blocked import GivenCenters, log_block_ratio
+from bayesfair.gibbs.moves.blocked import BlockedReallocation, GivenCenters, log_block_ratio
 from bayesfair.gibbs.moves.border import BorderVisits
 from bayesfair.gibbs.moves.swaps import Swaps
 from bayesfair.gibbs.moves.swaps_in_turn import SwapsInTurn
@@ -14,6 +14,7 @@ from bayesfair.gibbs.targets.fairlets import FairletTarget
 __all__ = ["Joint"]
 
 PATH_ROUNDS = 4  # of swaps at every step of a jump
+PATH_BLOCKS, PATH_WHOLE = 8, 2_000  # blocks of its reallocations; from so many fairlets on one block is accepted
 
 
 @as_pytree
@@ -21,6 +22,7 @@ class Joint(FairletTarget):
     """B and C at once. Where the loss has conjugate centres m, fairlets swap members in parallel given m."""
 
     clustering_moves_fairlets = True
+    clusters_are_independent = False
 
     def moves(self, settings):
         reallocation, update = self.reallocation(settings), self.temperature_moves()
@@ -34,8 +36,10 @@ class Joint(FairletTarget):
         return GivenCenters((Swaps(rounds), *visits)), Repeat((reallocation, *update))
 
     def path_moves(self):
-        rounds = min(self.swap_rounds(), PATH_ROUNDS)
-        return () if self.loss.augmentation is None else ((Swaps(rounds),) * (rounds > 0)) + super().path_moves()
+        if self.loss.augmentation is None:
+            return ()
+        blocks = min(PATH_BLOCKS, self.n_fairlets) if self.n_fairlets < PATH_WHOLE else 1
+        return Swaps(min(self.swap_rounds(), PATH_ROUNDS)), BlockedReallocation(blocks)
 
     def swap_energies(self, state: CenteredState):
         """-log p(B | C, m), a term for each fairlet."""
