@@ -89,7 +89,7 @@ class GibbsFairClustering(PosteriorEstimator):
         num_chains=4,
         num_warmup=1000,
         num_draws=1000,
-        thinning=1,
+        thinning="auto",
         num_starts=32,
         mode_jumps="auto",
         random_state=None,

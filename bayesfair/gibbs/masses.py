@@ -12,7 +12,7 @@ from bayesfair.gibbs.modes import Mode, modes_table
 from bayesfair.gibbs.moves.mode_jumps import Modes, jump
 from bayesfair.gibbs.run import Run, advance, chain_keys
 
-__all__ = ["NEGLIGIBLE", "Masses", "is_alive", "weigh"]
+__all__ = ["NEGLIGIBLE", "Masses", "is_alive", "middle", "weigh"]
 
 NEGLIGIBLE = -10.0  # log of a mass: a mode that holds less gets no chain
 FIRST_LENGTH = 17
@@ -37,11 +37,16 @@ class Masses(NamedTuple):
     length: int
 
 
+def middle(ratio: LogRatio) -> float:
+    """The estimate, or the middle between the bounds, as near equilibrium both directions lose equally; -inf without them."""
+    if ratio.known:
+        return ratio.estimate
+    return (ratio.lower + ratio.upper) / 2 if np.isfinite(ratio.lower) and np.isfinite(ratio.upper) else -np.inf
+
+
 def is_alive(ratio: LogRatio) -> bool:
-    """May the mode hold mass? Where neither overlap nor a bound tells, what both directions lost is halved between them, as
-    close to equilibrium it would be."""
-    middle = ratio.estimate if ratio.known else (ratio.lower + ratio.upper) / 2
-    return not (ratio.upper < NEGLIGIBLE or middle < NEGLIGIBLE)
+    """May the mode hold mass? One of which nothing at all is known may."""
+    return ratio == UNKNOWN or middle(ratio) >= NEGLIGIBLE
 
 
 class Pool:
@@ -70,7 +75,7 @@ def weigh(modes: list[Mode], target, moves, seed, num_chains, n_sweeps, longest=
             ratio[best] = LogRatio(0.0, 0.0, 0.0, 0.0)
             ratio, length, spent = _against(best, modes, pools, ratio, gone, left, longest or LONGEST, bar)
             told, left = [*told, length], left - spent
-            heaviest = int(np.argmax([one.estimate if one.known else one.lower for one in ratio]))
+            heaviest = int(np.argmax([middle(one) for one in ratio]))
             if heaviest == best:
                 break
             best = heaviest

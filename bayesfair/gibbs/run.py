@@ -4,6 +4,7 @@ import time
 import warnings
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +15,7 @@ from jaxtyping import Array, Int
 from bayesfair._check import message
 from bayesfair._draws import Draws, concatenate
 from bayesfair._progress import progress
+from bayesfair.gibbs.halves import half_of, in_halves, splits
 from bayesfair.gibbs.problem import Problem
 from bayesfair.gibbs.sweep import every_move, run_chunk, statistics_of
 from bayesfair.gibbs.target import Target
@@ -24,6 +26,7 @@ __all__ = ["Run", "advance", "chain_keys", "draw", "forward", "start_run", "tune
 CHUNK_BYTES = 32_000_000  # of labels held by the sampler at a time, all chains together
 MAX_CHUNK = 64
 CHUNK_SECONDS = 0.5  # how long the progress bar may stand still and Ctrl-C go unheard, past the first chunk
+_COMPILED = set()  # programs of chunks
 WINDOW = 32  # sweeps of the warm-up from one adaptation of the moves to the next
 
 
@@ -151,11 +154,27 @@ def _kept(labels, report, statistics) -> Draws:
 
 def advance(run: Run, target: Target, n_draws: int, thinning: int):
     """(the run after it, labels (chains, n_draws, obs), what was reported)."""
-    length = _chunk_length(run, target)
-    states, labels, report = run_chunk(run.keys, run.sweep, n_draws, thinning, target, run.states, run.moves, length)
-    # Copies: a view would keep the whole chunk, which is mostly empty where sweeps are slow.
-    labels, report = jax.tree.map(lambda part: np.asarray(part)[:, :n_draws].copy(), (labels, report))
+    length, chains = _chunk_length(run, target), (run.keys, run.states)
+
+    def chunk(chains, n_draws=n_draws):
+        keys, states = chains
+        states, labels, report = run_chunk(keys, run.sweep, n_draws, thinning, target, states, run.moves, length)
+        # Copies: a view would keep the whole chunk, which is mostly empty where sweeps are slow.
+        return states, jax.tree.map(lambda part: np.asarray(part)[:, :n_draws].copy(), (labels, report))
+
+    if splits(len(run.keys)):
+        _compile_once(partial(chunk, half_of(chains, 0), n_draws=0), (run.moves, length), (target, half_of(chains, 0)))
+    states, (labels, report) = in_halves(chunk, chains)
     return run._replace(sweep=run.sweep + n_draws * thinning, states=states), labels, report
+
+
+def _compile_once(run_nothing, settings, arrays):
+    """`run_nothing()`, before two threads would compile one program each, for every new program."""
+    leaves, structure = jax.tree.flatten(arrays)
+    program = settings, structure, tuple((part.shape, part.dtype) for part in leaves), jax.config.jax_enable_x64
+    if program not in _COMPILED:
+        run_nothing()
+        _COMPILED.add(program)
 
 
 def forward(run: Run, target: Target, n_sweeps: int, bar):

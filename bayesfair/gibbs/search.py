@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesfair.gibbs.bennett import UNKNOWN
-from bayesfair.gibbs.masses import Masses, is_alive, weigh
+from bayesfair.gibbs.masses import Masses, is_alive, middle, weigh
 from bayesfair.gibbs.modes import Mode, can_jump, find_modes, modes_table, n_search_starts
 from bayesfair.gibbs.moves.mode_jumps import ModeJumps, Modes
 from bayesfair.gibbs.problem import Problem
@@ -80,9 +80,9 @@ def _order(modes: list[Mode], masses: Masses | None):
     """(all modes, the heaviest first; those of them that get chains)."""
     if masses is None:
         return list(range(len(modes))), list(range(len(modes)))
-    weight = [one.estimate if one.known else (one.lower + one.upper) / 2 for one in masses.ratio]
+    weight = [middle(one) for one in masses.ratio]
     weight[masses.best] = np.inf
-    order = sorted(set(range(len(modes))) - masses.left, key=lambda j: -np.nan_to_num(weight[j], nan=-np.inf))
+    order = sorted(set(range(len(modes))) - masses.left, key=lambda j: -weight[j])
     return order, [j for j in order if is_alive(masses.ratio[j])]
 
 
