@@ -223,7 +223,21 @@ compare(fits, clients)
 # %% [markdown]
 # From 0.24 (the paper's draw: 0.06) to 1/2 in every draw, and this time certainty hardly changes. The clusters keep their
 # character: the younger, the older, high balances, and long calls, which are on an axis that the picture does not show.
-# R-hat of the fair fit is 1.08. For numbers that are to be quoted, run it longer.
+# For numbers that are to be quoted, run it longer than here, until R-hat in the table is below 1.01.
+#
+# ## Which other answers there are
+#
+# A posterior of clusterings has modes: solutions between which chains do not move by themselves. Which of them is the best
+# is not told by their energies, for one can hold many more clusterings than another. So the search weighs them, by jumps
+# whose work in both directions gives the ratio of two masses, or bounds on it.
+
+# %%
+for name, est in fits.items():
+    print(f"{name}: {bf.posterior.modes_sentence(est.posterior_)}")
+
+# %% [markdown]
+# Given its fairlets, or without any, a clustering's modes are weighed to a few tenths of a logarithm; where fairlets move
+# too, bounds are what a short search gives. A mode with at most e^-10 of the best one's mass gets no chain.
 
 # %% [markdown]
 # ## Joint, cut, optimal
@@ -293,4 +307,4 @@ for ax, (target, est) in zip(axes, patient_fits.items()):
 # Under `"optimal"` the members of a fairlet cannot part, so the doubt about who is with whom is only that about whole pairs,
 # which is why it looks the surest. `"labels"` lets everybody move on their own among balanced labellings, and is the most
 # doubtful about the border between clusters; `"joint"` stands between them, but its draws also hold the doubt about fairlets
-# that are nearly random pairs, and its chains do not agree here, so that its picture is one of the chains that were run.
+# that are nearly random pairs.

@@ -87,8 +87,8 @@ ax = bf.plots.uncertainty_profile(est.posterior_)
 
 # %% [markdown]
 # The clusters differ in size and hardly in their groups. No draw is below the promise, and some are exactly on it. A fifth
-# of the clients are elsewhere with a probability near one half or above. R-hat is 1.02: good enough for a picture, not for
-# a number in a report.
+# of the clients are elsewhere with a probability near one half or above. Where R-hat is above 1.01 that is good enough for
+# a picture, not for a number in a report.
 
 # %% [markdown]
 # ## Ratios that do not divide

@@ -1,0 +1,34 @@
+"""Chains in two halves: the same as at once, for any number of them, in the caller's precision."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from bayesfair.gibbs.halves import in_halves
+
+
+def chains(number):
+    keys = jax.vmap(lambda chain: jax.random.fold_in(jax.random.PRNGKey(0), chain))(jnp.arange(number))
+    return keys, {"x": jnp.arange(number, dtype=jnp.float32)}
+
+
+@jax.jit
+def program(chains):
+    keys, parts = chains
+    return jax.vmap(lambda key, x: jax.random.normal(key, (3,)) + x)(keys, parts["x"])
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 7])
+def test_halves_make_the_whole(number):
+    np.testing.assert_array_equal(in_halves(program, chains(number)), program(chains(number)))
+
+
+def test_threads_have_the_callers_precision(x64):
+    made = in_halves(lambda chains: jnp.asarray(np.arange(2.0)) + chains[0].sum(), chains(2))
+    assert made.dtype == np.float64
+
+
+def test_an_error_in_a_half_is_the_callers():
+    with pytest.raises(ZeroDivisionError):
+        in_halves(lambda chains: 1 // 0, chains(4))
