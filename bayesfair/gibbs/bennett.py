@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-__all__ = ["UNKNOWN", "LogRatio", "bennett", "both", "log_mass_ratio", "relative"]
+__all__ = ["ITSELF", "UNKNOWN", "LogRatio", "bennett", "both", "log_mass_ratio", "relative"]
 
 OVERLAP = 8.0  # of the dissipation both ways, in nats: with more of it the few works at hand need not overlap
 LARGEST_SE = 1.0
@@ -28,6 +28,7 @@ class LogRatio(NamedTuple):
 
 
 UNKNOWN = LogRatio(np.nan, np.nan, -np.inf, np.inf)
+ITSELF = LogRatio(0.0, 0.0, 0.0, 0.0)
 
 
 def relative(ratio: LogRatio, reference: LogRatio) -> LogRatio:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from bayesfair._progress import progress
-from bayesfair.gibbs.bennett import UNKNOWN, LogRatio, both, log_mass_ratio, relative
+from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio, both, log_mass_ratio, relative
 from bayesfair.gibbs.modes import Mode, modes_table
 from bayesfair.gibbs.moves.mode_jumps import Modes, jump
 from bayesfair.gibbs.run import Run, advance, chain_keys
@@ -72,7 +72,7 @@ def weigh(modes: list[Mode], target, moves, seed, num_chains, n_sweeps, longest=
     with progress(None, "masses", progress_bar) as bar:
         for _ in range(REFERENCES):
             ratio = [relative(one, ratio[best]) for one in ratio]
-            ratio[best] = LogRatio(0.0, 0.0, 0.0, 0.0)
+            ratio[best] = ITSELF
             ratio, length, spent = _against(best, modes, pools, ratio, gone, left, longest or LONGEST, bar)
             told, left = [*told, length], left - spent
             heaviest = int(np.argmax([middle(one) for one in ratio]))

@@ -167,9 +167,10 @@ def center_law(run: Run, target) -> CenterLaw | None:
 
 def can_jump(target) -> bool:
     """Do the target's moves and its loss make paths between modes?"""
+    if target.n_clusters == 1 or not (target.clusters_are_independent or target.path_moves()):
+        return False
     augmentation = target.loss.augmentation
-    has_way = target.clusters_are_independent or bool(target.path_moves())
-    return target.n_clusters > 1 and has_way and augmentation is not None and augmentation.log_measure is not None
+    return augmentation is not None and augmentation.log_measure is not None
 
 
 @jax.jit

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesfair.gibbs.bennett import UNKNOWN
+from bayesfair.gibbs.bennett import ITSELF, UNKNOWN
 from bayesfair.gibbs.masses import Masses, is_alive, middle, weigh
 from bayesfair.gibbs.modes import Mode, can_jump, find_modes, modes_table, n_search_starts
 from bayesfair.gibbs.moves.mode_jumps import ModeJumps, Modes
@@ -97,23 +97,12 @@ def _states(modes, masses, homes):
 
 
 def _found(modes, masses, order, homes, n_starts) -> FoundModes:
-    ratio = [UNKNOWN] * len(modes) if masses is None else masses.ratio
-    ratio = [ratio[j] for j in order]
-    modes = [modes[j] for j in order]
-    chains = [homes.count(j) for j in order]
-    own = {0: 0.0} if masses is None else {}  # what is best by density alone still has itself as its measure
-    log_mass = [own.get(at, one.estimate) for at, one in enumerate(ratio)]
-    return FoundModes(
-        np.array(log_mass),
-        np.array([own.get(at, one.se) for at, one in enumerate(ratio)]),
-        np.array([own.get(at, one.lower) for at, one in enumerate(ratio)]),
-        np.array([own.get(at, one.upper) for at, one in enumerate(ratio)]),
-        np.array([mode.starts for mode in modes]),
-        np.array(chains),
-        np.array([mode.best.lp.mean() for mode in modes]),
-        np.array([mode.best.loss.mean() for mode in modes]),
-        np.stack([mode.best.labels for mode in modes]),
-        n_starts,
-        masses is not None,
-        0 if masses is None else masses.length,
-    )
+    """Without masses the best by density has itself alone for its measure."""
+    ratios = masses.ratio if masses else [ITSELF, *[UNKNOWN] * (len(modes) - 1)]
+    log_mass, se, lower, upper = np.array([ratios[j] for j in order]).T
+    modes, chains = [modes[j] for j in order], [homes.count(j) for j in order]
+    starts, lp, loss = zip(*((mode.starts, mode.best.lp.mean(), mode.best.loss.mean()) for mode in modes))
+    columns = (np.array(one) for one in (starts, chains, lp, loss))
+    labels = np.stack([mode.best.labels for mode in modes])
+    length = masses.length if masses else 0
+    return FoundModes(log_mass, se, lower, upper, *columns, labels, n_starts, masses is not None, length)

@@ -8,29 +8,27 @@ from bayesfair.gibbs.sweep import statistics_of
 
 __all__ = ["autocorrelation_time", "cluster_sizes", "suitable_thinning"]
 
-EFFECTIVE_DRAWS = (
-    800  # of the slowest scalar, all chains: twice the 400 that are wanted, as short warm-ups tell too little
-)
-BUDGET = 300_000_000  # rows times clusters, over all sweeps of all chains: about a minute on one core
+WORTH = 0.2  # independent draws that a draw is worth: 4 x 1,000 are 800, twice what is wanted, as short warm-ups tell too little
+BUDGET = 75_000  # rows times clusters from one draw to the next: with 4 x 1,000 draws about a minute on one core
 SHORTEST = 50  # sweeps in the second half of the warm-up, below which they tell nothing
 SIZE = "cluster_size_"
 
 
-def suitable_thinning(reports, moves, target, num_draws: int) -> int:
-    """Sweeps per draw with which `num_draws` draws of each chain are worth about 800 independent ones, within BUDGET.
+def suitable_thinning(reports, moves, target) -> int:
+    """Sweeps per draw with which each is worth about a fifth of an independent one, within BUDGET; how many draws will be made
+    has no say, so that two runs, one after the other, are one longer run.
 
     reports: what `warm_up` handed out, {name: (chains, sweeps)}. The slowest of the sizes of clusters and of the scalars that
     `target` and `moves` declare as parameters or quantities decides. 1 after a warm-up of fewer than 100 sweeps.
     """
     compared = {name for name, statistic in statistics_of(target, moves).items() if statistic.kind in COMPARED}
     kept = [values for name, values in reports.items() if name in compared or name.startswith(SIZE)]
-    n_chains, n_sweeps = kept[0].shape if kept else (1, 0)
+    n_sweeps = kept[0].shape[1] if kept else 0
     if n_sweeps < 2 * SHORTEST:
         return 1
     slowest = max(autocorrelation_time(values[:, n_sweeps // 2 :]) for values in kept)
-    wanted = EFFECTIVE_DRAWS * slowest / (num_draws * n_chains)
-    affordable = BUDGET / (num_draws * n_chains * target.n_obs * target.n_clusters)
-    return max(1, int(min(np.ceil(wanted), affordable)))
+    affordable = BUDGET / (target.n_obs * target.n_clusters)
+    return max(1, int(min(np.ceil(WORTH * slowest), affordable)))
 
 
 def autocorrelation_time(values: Float[np.ndarray, "chains sweeps"]) -> float:

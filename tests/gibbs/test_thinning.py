@@ -44,20 +44,20 @@ def test_what_never_varies_asks_for_nothing():
 
 def test_the_slowest_scalar_that_chains_are_compared_on_decides():
     slow, fast = ar1(0.95, (4, 1000)), ar1(0.0, (4, 1000))
-    of_slow = suitable_thinning({"lp": slow, "rate": fast}, (), SMALL, 100)
+    of_slow = suitable_thinning({"lp": slow, "rate": fast}, (), SMALL)
     time = autocorrelation_time(slow[:, 500:])
-    assert of_slow == np.ceil(thinning.EFFECTIVE_DRAWS * time / 400)
-    assert suitable_thinning({"lp": fast, "rate": slow}, (), SMALL, 100) < of_slow
-    assert suitable_thinning({"lp": fast, "cluster_size_1": slow}, (), SMALL, 100) == of_slow
+    assert of_slow == np.ceil(thinning.WORTH * time)
+    assert suitable_thinning({"lp": fast, "rate": slow}, (), SMALL) < of_slow
+    assert suitable_thinning({"lp": fast, "cluster_size_1": slow}, (), SMALL) == of_slow
 
 
 def test_large_tables_and_short_warm_ups_are_not_thinned():
     reports = {"lp": ar1(0.95, (4, 1000))}
     large = SimpleNamespace(**{**vars(SMALL), "n_obs": 1_000_000})
-    assert suitable_thinning(reports, (), SMALL, 100) > 1
-    assert suitable_thinning(reports, (), large, 100) == 1
-    assert suitable_thinning({"lp": reports["lp"][:, :99]}, (), SMALL, 100) == 1
-    assert suitable_thinning({}, (), SMALL, 100) == 1
+    assert suitable_thinning(reports, (), SMALL) > 1
+    assert suitable_thinning(reports, (), large) == 1
+    assert suitable_thinning({"lp": reports["lp"][:, :99]}, (), SMALL) == 1
+    assert suitable_thinning({}, (), SMALL) == 1
 
 
 def test_sizes_do_not_depend_on_numbers():
@@ -71,6 +71,7 @@ def test_sizes_do_not_depend_on_numbers():
 
 
 def test_chunks_have_no_say(monkeypatch):
+    monkeypatch.setattr(thinning, "WORTH", 5.0)
     t, pace = tiny("floor/ceil", dtype=np.float32), run._pace
     states = stacked_states(t.target, t.members[0], t.clusters[[0, 0]], TEMPERATURES)
 
@@ -78,7 +79,7 @@ def test_chunks_have_no_say(monkeypatch):
         start = Run(chain_keys(0, 2), 0, states, t.target.moves(settings(t)))
         warm, reports = warm_up(start, t.target, 200)
         assert {values.shape for values in reports.values()} == {(2, 200)}
-        return suitable_thinning(reports, warm.moves, t.target, 10)
+        return suitable_thinning(reports, warm.moves, t.target)
 
     whole = chosen()
     assert whole > 1

@@ -19,6 +19,7 @@ class Cut(FairletTarget):
     `lp`. lambda_f stays where it starts: what clusters say must not reach the decomposition.
     """
 
+    clusters_are_independent = True
     statistics = {name: kind for name, kind in FairletTarget.statistics.items() if name != "lp"}  # noqa: RUF012
 
     def moves(self, settings):

@@ -55,7 +55,6 @@ class FairletTarget(Target):
     modes: Modes | None = None  # between which chains may jump
 
     clustering_moves_fairlets = False  # does the clustering loss enter the law of B?
-    clusters_are_independent = True
     state_dims = {"members": ("fairlet", "slot"), "cluster": ("fairlet",)}  # noqa: RUF012
     statistics = {  # noqa: RUF012
         "lp": Statistic("quantity"),

@@ -22,7 +22,6 @@ class Joint(FairletTarget):
     """B and C at once. Where the loss has conjugate centres m, fairlets swap members in parallel given m."""
 
     clustering_moves_fairlets = True
-    clusters_are_independent = False
 
     def moves(self, settings):
         reallocation, update = self.reallocation(settings), self.temperature_moves()

@@ -14,6 +14,8 @@ __all__ = ["Optimal"]
 class Optimal(FairletTarget):
     """C given the best decomposition."""
 
+    clusters_are_independent = True
+
     @staticmethod
     def _matchings(X, code, held, rng):
         return np.zeros((1, 1), int)  # nobody swaps
