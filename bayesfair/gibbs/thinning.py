@@ -8,7 +8,7 @@ from bayesfair.gibbs.sweep import statistics_of
 
 __all__ = ["autocorrelation_time", "cluster_sizes", "suitable_thinning"]
 
-WORTH = 0.2  # independent draws that a draw is worth: 4 x 1,000 are 800, twice what is wanted, as short warm-ups tell too little
+WORTH = 0.2  # independent draws for a draw: 4 x 1,000 are 800, twice what is wanted, as short warm-ups tell too little
 BUDGET = 75_000  # rows times clusters from one draw to the next: with 4 x 1,000 draws about a minute on one core
 SHORTEST = 50  # sweeps in the second half of the warm-up, below which they tell nothing
 SIZE = "cluster_size_"
