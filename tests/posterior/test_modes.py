@@ -27,6 +27,7 @@ from bayesfair.posterior import (
     write_tree,
 )
 from bayesfair.posterior.contingency import variation_of_information
+from bayesfair.posterior.modes_of_draws import _masses
 
 N_OBS, N_CLUSTERS, INFINITE = 60, 3, np.inf
 BEST = np.arange(N_OBS) % N_CLUSTERS
@@ -335,3 +336,11 @@ def test_few_draws_are_in_one_mode_without_warnings():
         warnings.simplefilter("error")
         assert len(modes(tree_of(stay(0, 1, draws=1)))) == 1
         assert modes_sentence(tree_of(stay(0, 1, draws=3))) == "One mode in the draws."
+
+
+def test_the_standard_error_of_a_share_counts_both_modes():
+    """Of 500 independent looks at shares 0.8 and 0.2: the spread of log(p_2 / p_1) over many repetitions."""
+    share = np.array([0.8, 0.2])
+    counts = np.random.default_rng(0).multinomial(500, share, size=4000)
+    spread = np.log(counts[:, 1] / counts[:, 0]).std()
+    assert _masses(share, 500)["se"][1] == pytest.approx(spread, rel=0.05)
