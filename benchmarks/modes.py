@@ -45,7 +45,8 @@ def main():
     length = {"num_warmup": arguments.warmup or usual, "num_draws": arguments.draws or usual}
     for seed in arguments.seeds:
         start = time.perf_counter()
-        est = bf.GibbsFairClustering(4 if is_bank else 10, target=arguments.target, **length, random_state=seed)
+        settings = {"target": arguments.target, "random_state": seed, "progress_bar": False, **length}
+        est = bf.GibbsFairClustering(4 if is_bank else 10, **settings)
         tree = est.fit(X, sensitive_features=groups).posterior_
         print(f"\nseed {seed}: {time.perf_counter() - start:.0f} s for the whole fit")
         summary = bf.posterior.summary(tree)
@@ -54,11 +55,11 @@ def main():
         print(summary.attrs["modes"])
         print(bf.posterior.modes(tree).round(3).to_string())
         if arguments.target == "optimal":
-            print(f"cheapest of 100 k-means++ starts: {cheapest(tree, X):.1f}")
+            print_cheapest(tree, X)
 
 
-def cheapest(tree, X):
-    """The least clustering loss of 100 k-means++ starts on the fairlets of the run."""
+def print_cheapest(tree, X):
+    """The least clustering loss of 100 k-means++ starts on the fairlets of the run, and that which the best modes lead to."""
     state = tree["sampler_state"]
     members = state["members"].values[0]
     present = (members < len(X))[:, :, None]
@@ -66,7 +67,13 @@ def cheapest(tree, X):
     size = present.sum(1)
     centers = (padded[members] * present).sum(1) / size
     weights = size[:, 0] / size.mean()
-    return KMeans(tree.attrs["n_clusters"], n_init=100, random_state=0).fit(centers, sample_weight=weights).inertia_
+    n_clusters = tree.attrs["n_clusters"]
+    starts = KMeans(n_clusters, n_init=100, random_state=0).fit(centers, sample_weight=weights).inertia_
+    print(f"cheapest of 100 k-means++ starts {starts:.1f}; k-means from the modes' clusterings:", end="")
+    for labels in tree["modes"]["labels"].values[:3]:
+        init = np.stack([X[labels == k].mean(0) for k in range(n_clusters)])
+        print(f" {KMeans(n_clusters, init=init, n_init=1).fit(centers, sample_weight=weights).inertia_:.1f}", end="")
+    print()
 
 
 if __name__ == "__main__":
