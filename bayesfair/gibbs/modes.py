@@ -105,12 +105,17 @@ def find_modes(problem: Problem, num_chains: int, n_starts: int, num_warmup: int
         chains = [Mode([place.best]).pool(num_chains) for place in places]
         sweeps = max(min(num_warmup // (2 * len(places)), sweeps), SNAPSHOTS)
         again = search.settle(jax.tree.map(lambda *parts: jnp.concatenate(parts), *chains), sweeps)
-    modes = group(again)
+    return [located(mode) for mode in _counted(group(again), places, again)]
+
+
+def _counted(modes: list[Mode], places: list[Mode], again: list[Settled]) -> list[Mode]:
+    """The modes with how many starts led to each: those of a place went where most of the chains from there did."""
+    size = len(again) // len(places)
     for at, place in enumerate(places):
-        own = again[at * num_chains : (at + 1) * num_chains]
-        home = max(modes, key=lambda mode: sum(any(one is run for run in own) for one in mode.members))
+        own = {id(run) for run in again[at * size : (at + 1) * size]}
+        home = max(modes, key=lambda mode: sum(id(run) in own for run in mode.members))
         home.starts += len(place.members)
-    return [located(mode) for mode in modes]
+    return modes
 
 
 class Search:
