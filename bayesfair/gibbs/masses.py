@@ -53,7 +53,7 @@ class Pool:
     """Chains in one mode, from which jumps start."""
 
     def __init__(self, mode: Mode, number, target, moves, seed, num_chains):
-        self.number, self.target = number, target
+        self.target = target
         keys = chain_keys(seed, num_chains, FIRST_KEY + number * num_chains)
         self.run = Run(keys, 0, mode.pool(num_chains), moves)
 

@@ -139,8 +139,7 @@ def guide_of(key, target: Target, state: CenteredState, seats: Seats) -> Guide:
 
 def responsibilities(target: Target, state: CenteredState, in_group) -> Float[Array, "clusters obs"]:
     """log p_ik: softmax of -lambda d(x_i, m_k) + alpha_gk, alpha such that all groups have nearly the same shares."""
-    inverse_dispersion = state.temperatures.clustering / target.mean_size
-    pull = -inverse_dispersion * target.loss.divergences(target.x[:-1], state.centers).T
+    pull = -target.dispersion_of(state.temperatures) * target.loss.divergences(target.x[:-1], state.centers).T
     member = in_group.astype(pull.dtype)
     size, tiny = member.sum(1), jnp.finfo(pull.dtype).eps
 
