@@ -8,11 +8,18 @@ from bayesfair import gibbs
 from bayesfair._check import check_integer, message
 from bayesfair.engines import read_groups, read_table
 from bayesfair.estimators.base import STATE, PosteriorEstimator, arrays_of, state_dataset
-from bayesfair.posterior import build_tree, draws_of, groups_of, map_partition, read_run, warn_of_disagreement
+from bayesfair.posterior import (
+    MODE_FIGURES,
+    build_tree,
+    draws_of,
+    groups_of,
+    map_partition,
+    read_run,
+    warn_of_disagreement,
+)
 
 __all__ = ["GibbsFairClustering"]
 
-MODE_COLUMNS = "log_mass", "se", "lower", "upper", "starts", "chains", "lp"
 JUMP = "modes_"  # before the names of what the state holds of the modes between which chains jump
 OF_YOUR_OWN = {"loss": "Loss object", "target": "Target class"}  # which no file holds
 
@@ -278,7 +285,7 @@ def _modes_dataset(problem, found: gibbs.FoundModes):
     """The modes that were found, for the tree: losses in the units of the table."""
     import xarray as xr
 
-    columns = {name: ("mode", getattr(found, name)) for name in MODE_COLUMNS}
+    columns = {name: ("mode", getattr(found, name)) for name in MODE_FIGURES}
     columns["loss"] = ("mode", gibbs.loss_in_units_of_table(problem, found.loss))
     columns["labels"] = (("mode", "obs"), found.labels)
     masses = "measured" if found.weighed or len(found.starts) == 1 else "not known"

@@ -75,7 +75,7 @@ def weigh(modes: list[Mode], target, moves, seed, num_chains, n_sweeps, longest=
             ratio[best] = ITSELF
             ratio, length, spent = _against(best, modes, pools, ratio, gone, left, longest or LONGEST, bar)
             told, left = [*told, length], left - spent
-            heaviest = int(np.argmax([middle(one) for one in ratio]))
+            heaviest = max(set(range(len(modes))) - gone, key=lambda j: middle(ratio[j]))
             if heaviest == best:
                 break
             best = heaviest

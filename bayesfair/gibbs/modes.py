@@ -13,13 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from bayesfair._partitions import partition_distance
 from bayesfair._progress import progress
 from bayesfair.gibbs.losses import cluster_means
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.problem import Problem
 from bayesfair.gibbs.run import Run, chain_keys, forward
 
-__all__ = ["Mode", "Settled", "can_jump", "find_modes", "group", "modes_table", "n_search_starts", "partition_distance"]
+__all__ = ["Mode", "Settled", "can_jump", "find_modes", "group", "modes_table", "n_search_starts"]
 
 FEWEST_SWEEPS = 48  # that a start is settled for; with a shorter warm-up there are fewer starts
 MOST_SWEEPS = 1000
@@ -225,10 +226,14 @@ def group(settled: list[Settled]) -> list[Mode]:
 def same_place(a: Settled, b: Settled) -> bool:
     """Are two starts in one mode: centres within NEAR spreads of each other, or labels no farther apart than a start's own."""
     if a.centers is None:
-        own = max(partition_distance(one.first_labels, one.labels) for one in (a, b))
-        return partition_distance(a.labels, b.labels) <= 1.5 * own
+        own = max(bits_apart(one.first_labels, one.labels) for one in (a, b))
+        return bits_apart(a.labels, b.labels) <= 1.5 * own
     (mean_a, variance_a), (mean_b, variance_b) = (center_and_variance(one.centers) for one in (a, b))
     return bool(matched(mean_a, variance_a, mean_b, variance_b)[1].max() < NEAR)
+
+
+def bits_apart(labels, other) -> float:
+    return float(partition_distance(labels[None], other)[0])
 
 
 def center_and_variance(law: CenterLaw):
@@ -263,15 +268,3 @@ def modes_table(modes: list[Mode], dtype) -> Modes:
             partner[a, b], partner[b, a] = order, np.argsort(order)
     stacked = (np.stack([getattr(mode, name) for mode in modes]) for name in ("center", "spread", "dispersion"))
     return Modes(*(jnp.asarray(part, dtype) for part in stacked), jnp.asarray(partner, jnp.int32))
-
-
-def partition_distance(a, b) -> float:
-    """The variation of information of two partitions (N,), in bits (Meila 2007)."""
-    table = np.zeros((a.max() + 1, b.max() + 1))
-    np.add.at(table, (a, b), 1 / len(a))
-
-    def entropy(share):
-        share = share[share > 0]
-        return -(share * np.log2(share)).sum()
-
-    return float(2 * entropy(table.ravel()) - entropy(table.sum(0)) - entropy(table.sum(1)))

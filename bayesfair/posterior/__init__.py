@@ -1,5 +1,6 @@
 """The posterior over clusterings: the tree that holds it, and every summary of it."""
 
+from bayesfair._partitions import partition_distance, tables_with
 from bayesfair.posterior.access import (
     count_clusters,
     flat_labels,
@@ -14,11 +15,10 @@ from bayesfair.posterior.co_clustering_probability import (
     medoids,
     misclassification_probability,
 )
-from bayesfair.posterior.contingency import tables_with
 from bayesfair.posterior.diagnostics import diagnostic_vars, summarise, summary
 from bayesfair.posterior.files import check_destination, read_tree, write_tree, write_whole
 from bayesfair.posterior.guarantee import at_least, fairlet_capacities, guarantee, guaranteed_balance, masses_of
-from bayesfair.posterior.modes import modes, modes_of, occupancy
+from bayesfair.posterior.modes import MODE_FIGURES, modes, modes_of, occupancy
 from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
 from bayesfair.posterior.partitions import (
     CredibleBall,
@@ -26,7 +26,6 @@ from bayesfair.posterior.partitions import (
     credible_ball,
     dahl_partition,
     map_partition,
-    partition_distance,
     reference_partition,
     vi_partition,
 )
@@ -37,6 +36,7 @@ from bayesfair.posterior.verdict import Verdict, judge, of_all_chains, reading, 
 
 __all__ = [
     "FORMAT",
+    "MODE_FIGURES",
     "CredibleBall",
     "Verdict",
     "at_least",

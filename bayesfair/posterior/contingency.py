@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._check import check_integer, message
+from bayesfair._partitions import tables_with
 from bayesfair.fairness import Groups, cluster_balance, masses_of_attributes
 
 __all__ = [
@@ -22,7 +23,6 @@ __all__ = [
     "distinct_observations",
     "evenly_spaced",
     "information",
-    "tables_with",
     "variation_of_information",
 ]
 
@@ -64,13 +64,6 @@ def distinct_observations(labels):
     inverse = np.array([seen.setdefault(history.tobytes(), len(seen)) for history in histories])
     _, columns, weight = np.unique(inverse, return_index=True, return_counts=True)
     return columns, weight, inverse
-
-
-def tables_with(labels, reference, n_rows, n_clusters):
-    """Contingency tables (draws, n_rows, n_clusters): [t, k, l] counts class k of `reference` (obs,), l of draw t."""
-    offset = reference.astype(np.intp) * n_clusters
-    counts = [np.bincount(offset + draw, minlength=n_rows * n_clusters) for draw in labels]
-    return np.stack(counts).reshape(len(labels), n_rows, n_clusters)
 
 
 def balance_of(labels, groups: Groups, n_clusters):

@@ -3,11 +3,12 @@
 import numpy as np
 
 from bayesfair._draws import COMPARED
+from bayesfair._partitions import partition_distance
 from bayesfair.posterior.access import count_clusters, flat_labels, scalars_of, variable
 from bayesfair.posterior.guarantee import guarantee
 from bayesfair.posterior.modes import modes_of, occupancy
 from bayesfair.posterior.modes_in_words import are_apart, sentence_of
-from bayesfair.posterior.partitions import partition_distance, reference_partition
+from bayesfair.posterior.partitions import reference_partition
 
 __all__ = ["diagnostic_vars", "summarise", "summary"]
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from bayesfair._partitions import tables_with
 from bayesfair.fairness import Groups, masses_of_attributes, persons_off
 from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, variable
-from bayesfair.posterior.contingency import tables_with
 from bayesfair.posterior.saved import settings_of
 
 __all__ = ["at_least", "fairlet_capacities", "guarantee", "guaranteed_balance", "masses_of"]

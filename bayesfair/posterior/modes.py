@@ -3,14 +3,14 @@
 import numpy as np
 
 from bayesfair._check import message
+from bayesfair._partitions import partition_distance
 from bayesfair.posterior.access import count_clusters, flat_labels, groups_of
 from bayesfair.posterior.contingency import balance_of, evenly_spaced
 from bayesfair.posterior.modes_of_draws import modes_of_draws, nearest_mode
-from bayesfair.posterior.partitions import partition_distance
 
-__all__ = ["check_modes", "modes", "modes_of", "occupancy"]
+__all__ = ["MODE_FIGURES", "check_modes", "modes", "modes_of", "occupancy"]
 
-_FIGURES = ("log_mass", "lower", "upper", "se", "starts", "chains", "lp", "loss")
+MODE_FIGURES = ("log_mass", "lower", "upper", "se", "starts", "chains", "lp", "loss")
 _LOCATED = 400  # draws, of all chains, whose modes are looked up
 
 
@@ -28,10 +28,9 @@ def modes(tree):
     go by. Its modes are found among up to 256 draws of all chains, spaced evenly. They are joined by average linkage of
     their variation of information, and the tree of joins is cut into as many groups as are modes by this rule: 19 of 20
     draws of a group are farther, by a tenth at least, from three quarters of the draws of any other group than from half of
-    their own, and farther than some hundredth of the observations, or two of them, makes; and a chain that goes
-    from group to group does so by steps as long. A group has ten draws at least; a tenth may be excursions. Then every draw
-    belongs to the mode whose medoid is nearest; `chains` counts those that visited. What keeps draws apart is thus who is
-    with whom, and a mode that no chain visited, or seldom, is not found.
+    their own, and farther than some hundredth of the observations, or two of them, makes. A group has ten draws at least; a
+    tenth may be excursions. Then every draw belongs to the mode whose medoid is nearest; `chains` counts those that visited.
+    What keeps draws apart is thus who is with whom, and a mode that no chain visited, or seldom, is not found.
     Where chains moved between modes, as under tempering, masses are shares of draws, with the smaller one of the effective
     sample size of being there and the number of times that chains came or left for a sample size; below 10 they are not
     known, and modes stand in the order of lp.
@@ -40,7 +39,7 @@ def modes(tree):
 
     found = modes_of(tree)
     labels, groups, n_clusters = found["labels"].values, groups_of(tree), count_clusters(tree)
-    table = pd.DataFrame({name: found[name].values for name in _FIGURES})
+    table = pd.DataFrame({name: found[name].values for name in MODE_FIGURES})
     table["balance"] = np.nan if groups is None else balance_of(labels, groups, n_clusters)
     table["sizes"] = [tuple(np.sort(np.bincount(one, minlength=n_clusters))[::-1].tolist()) for one in labels]
     table["distance"] = partition_distance(labels, labels[0].astype(int))
@@ -84,7 +83,7 @@ def check_modes(found, num_obs):
 
 
 def _first_fault(found, num_obs):
-    shapes = {**dict.fromkeys(_FIGURES, ("mode",)), "labels": ("mode", "obs")}
+    shapes = {**dict.fromkeys(MODE_FIGURES, ("mode",)), "labels": ("mode", "obs")}
     for name, dims in shapes.items():
         if name not in found or found[name].dims != dims:
             return f"no `{name}` ({', '.join(dims)})"

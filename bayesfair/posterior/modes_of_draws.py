@@ -4,9 +4,10 @@ import numpy as np
 from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 
+from bayesfair._partitions import partition_distance
 from bayesfair.posterior.access import count_clusters, flat_labels, variable
 from bayesfair.posterior.contingency import evenly_spaced, variation_of_information
-from bayesfair.posterior.partitions import partition_distance, reference_partition
+from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.relabelling import number_modes
 
 __all__ = ["modes_of_draws", "nearest_mode"]
@@ -23,7 +24,7 @@ _ENOUGH = 10  # comings and goings, and independent draws, for a share to be kno
 def modes_of_draws(tree):
     """The modes that the draws of the tree are in, an xarray.Dataset of the form of the group `modes`."""
     labels = flat_labels(tree)
-    medoids = _medoids(labels, count_clusters(tree), tree["posterior"].sizes["chain"])
+    medoids = _medoids(labels, count_clusters(tree))
     if len(medoids) == 1:
         return _dataset(tree, reference_partition(tree)[None], np.zeros(len(labels), int))
     return _dataset(tree, labels[medoids], nearest_mode(labels, labels[medoids]))
@@ -36,19 +37,18 @@ def nearest_mode(labels, modes):
     return np.argmin([partition_distance(labels, one.astype(int)) for one in modes], axis=0)
 
 
-def _medoids(labels, n_clusters, num_chains):
+def _medoids(labels, n_clusters):
     """Positions (modes,) of the draws that are nearest to the other draws of their mode."""
     chosen = evenly_spaced(len(labels), _COMPARED)
     distance = variation_of_information(labels[chosen], n_clusters)
-    chain = chosen // (len(labels) // num_chains)
-    groups = separated_groups(distance, chain, labels.shape[1])
+    groups = separated_groups(distance, labels.shape[1])
     return [chosen[draws[np.argmin(distance[np.ix_(draws, draws)].sum(axis=0))]] for draws in groups]
 
 
-def separated_groups(distance, chain, num_obs):
+def separated_groups(distance, num_obs):
     """Positions of the draws of each mode, a list, from the distances (draws, draws); the largest separate number of them.
 
-    `chain` (draws,): whose draws they are, in order. Draws that are in no group, excursions, are left out.
+    Draws that are in no group, excursions, are left out.
     """
     best = [np.arange(len(distance))]
     if len(distance) < 2 * _SMALLEST:
@@ -59,30 +59,20 @@ def separated_groups(distance, chain, num_obs):
         if len(large) > _MOST_MODES:
             break
         is_most = sum(map(len, large)) >= _MOST_DRAWS * len(distance)
-        if is_most and len(large) > len(best) and _are_separated(distance, chain, large, num_obs):
+        if is_most and len(large) > len(best) and _are_separated(distance, large, num_obs):
             best = large
     return best
 
 
-def _are_separated(distance, chain, groups, num_obs):
-    reach, group = np.full(len(distance), np.inf), np.full(len(distance), -1)
-    for number, own in enumerate(groups):
+def _are_separated(distance, groups, num_obs):
+    for own in groups:
         within = np.median(distance[np.ix_(own, own)], axis=1)
-        reach[own], group[own] = _APART * np.maximum(within, _few_rows_apart(num_obs)), number
+        reach = _APART * np.maximum(within, _few_rows_apart(num_obs))
         for other in groups:
             away = np.quantile(distance[np.ix_(own, other)], _QUARTER, axis=1)
-            if other is not own and (away <= reach[own]).mean() > _TAIL:
+            if other is not own and (away <= reach).mean() > _TAIL:
                 return False
-    return not _drift(distance, chain, reach, group)
-
-
-def _drift(distance, chain, reach, group):
-    """Whether chains go from group to group in steps no longer than those within one: a slow chain, and no modes."""
-    here, there = np.arange(len(chain) - 1), np.arange(1, len(chain))
-    crossing = (chain[here] == chain[there]) & (group[here] != group[there]) & (group[here] >= 0) & (group[there] >= 0)
-    here, there = here[crossing], there[crossing]
-    short = distance[here, there] <= np.maximum(reach[here], reach[there])
-    return bool(short.size) and short.mean() > _QUARTER
+    return True
 
 
 def _few_rows_apart(num_obs):

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._check import check_number, message
+from bayesfair._partitions import partition_distance
 from bayesfair.posterior.access import check_partition, count_clusters, flat_labels, variable
-from bayesfair.posterior.contingency import canonical, company, information, tables_with
+from bayesfair.posterior.contingency import canonical, company, information
 
 __all__ = [
     "CredibleBall",
@@ -17,7 +18,6 @@ __all__ = [
     "credible_ball",
     "dahl_partition",
     "map_partition",
-    "partition_distance",
     "reference_partition",
     "vi_partition",
 ]
@@ -81,29 +81,6 @@ def _best_draw(tree, compare, max_draws, loss):
     labels = flat_labels(tree)
     candidates = compare(labels, count_clusters(tree), max_draws)
     return labels[candidates.draw[np.argmin(loss(candidates))]].astype(np.int64)
-
-
-def partition_distance(labels, partition, *, metric="vi"):
-    """Distance of each draw of `labels` (draws, obs) to `partition` (obs,): float (draws,).
-
-    "vi": variation of information in bits. "binder": 2 / N^2 times the number of pairs on which the two disagree
-    (Wade & Ghahramani 2018, section 2: the scale that does not depend on N).
-    """
-    if metric not in ("vi", "binder"):
-        raise ValueError(message("metric", "be 'vi' or 'binder'", repr(metric), "Use 'vi' where in doubt."))
-    tables = tables_with(labels, partition, int(partition.max()) + 1, int(labels.max()) + 1) / len(partition)
-    joint, ours, theirs = tables.reshape(len(labels), -1), tables.sum(axis=1), tables.sum(axis=2)
-    if metric == "binder":
-        return _square(ours) + _square(theirs) - 2 * _square(joint)
-    return np.maximum(2 * _entropy(joint) - _entropy(ours) - _entropy(theirs), 0.0)
-
-
-def _square(share):
-    return (share**2).sum(axis=1)
-
-
-def _entropy(share):
-    return -(share * np.log2(share, where=share > 0, out=np.zeros_like(share))).sum(axis=1)
 
 
 class CredibleBall(NamedTuple):

@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from bayesfair._partitions import tables_with
 from bayesfair.posterior.access import check_partition, count_clusters, flat_labels, variable
-from bayesfair.posterior.contingency import tables_with
 from bayesfair.posterior.partitions import reference_partition
 
 __all__ = ["align", "apply_permutations", "move_clusters", "number_modes", "order_by_size", "relabel"]

@@ -8,10 +8,10 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 import bayesfair as bf
-from bayesfair.gibbs import make_problem, resolve_loss, start_in_modes
+from bayesfair.gibbs import make_problem, masses, resolve_loss, start_in_modes
 from bayesfair.gibbs.bennett import UNKNOWN, LogRatio, both, log_mass_ratio, relative
-from bayesfair.gibbs.masses import is_alive
-from bayesfair.gibbs.modes import n_search_starts, partition_distance
+from bayesfair.gibbs.masses import is_alive, weigh
+from bayesfair.gibbs.modes import n_search_starts
 from bayesfair.gibbs.moves.mode_jumps import jump
 from bayesfair.gibbs.relocations import annealed_centers, relocated_centers
 
@@ -193,7 +193,19 @@ def test_a_relocated_centre_leaves_a_bad_optimum():
     assert np.isclose(KMeans(4, init=cooled, n_init=1).fit(X).inertia_, best)
 
 
-def test_distance_is_the_variation_of_information_in_bits():
-    a, b = np.repeat([0, 1], 50), np.tile([0, 1], 50)
-    assert partition_distance(a, 1 - a) == pytest.approx(0, abs=1e-12)
-    assert partition_distance(a, b) == pytest.approx(2)
+def test_a_mode_that_its_chains_leave_is_no_reference(monkeypatch):
+    """Of two works that were measured before its chains left it may seem the heaviest."""
+
+    class Nothing:
+        target = type("Independent", (), {"clusters_are_independent": True})
+        run = type("Run", (), {"keys": np.zeros(4), "states": ()})
+
+    def measured(one, other, here, there, length):
+        return LogRatio(known[other], 0.1, known[other] - 0.2, known[other] + 0.2), other != "left", length
+
+    known = {"left": 5.0, "stays": -1.0}
+    monkeypatch.setattr(masses, "Pool", lambda *_: Nothing())
+    monkeypatch.setattr(masses, "_measured", measured)
+    found = weigh(["best", "left", "stays"], None, None, 0, 4, 100)
+    assert (found.best, found.left) == (0, {1})
+    assert found.ratio[2].estimate == -1.0

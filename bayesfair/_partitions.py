@@ -1,0 +1,37 @@
+"""Contingency tables of labellings with one partition, and how far apart they are: what several rooms ask."""
+
+import numpy as np
+
+from bayesfair._check import message
+
+__all__ = ["partition_distance", "tables_with"]
+
+
+def partition_distance(labels, partition, *, metric="vi"):
+    """Distance of each draw of `labels` (draws, obs) to `partition` (obs,): float (draws,).
+
+    "vi": variation of information in bits (Meila 2007). "binder": 2 / N^2 times the number of pairs on which the two
+    disagree (Wade & Ghahramani 2018, section 2: the scale that does not depend on N).
+    """
+    if metric not in ("vi", "binder"):
+        raise ValueError(message("metric", "be 'vi' or 'binder'", repr(metric), "Use 'vi' where in doubt."))
+    tables = tables_with(labels, partition, int(partition.max()) + 1, int(labels.max()) + 1) / len(partition)
+    joint, ours, theirs = tables.reshape(len(labels), -1), tables.sum(axis=1), tables.sum(axis=2)
+    if metric == "binder":
+        return _square(ours) + _square(theirs) - 2 * _square(joint)
+    return np.maximum(2 * _entropy(joint) - _entropy(ours) - _entropy(theirs), 0.0)
+
+
+def tables_with(labels, reference, n_rows, n_clusters):
+    """Contingency tables (draws, n_rows, n_clusters): [t, k, l] counts class k of `reference` (obs,), l of draw t."""
+    offset = reference.astype(np.intp) * n_clusters
+    counts = [np.bincount(offset + draw, minlength=n_rows * n_clusters) for draw in labels]
+    return np.stack(counts).reshape(len(labels), n_rows, n_clusters)
+
+
+def _square(share):
+    return (share**2).sum(axis=1)
+
+
+def _entropy(share):
+    return -(share * np.log2(share, where=share > 0, out=np.zeros_like(share))).sum(axis=1)
