@@ -11,9 +11,17 @@ from bayesfair import models
 from bayesfair._check import check_integer, check_number, message, place
 from bayesfair._units import center_and_spread
 from bayesfair.engines import Encoder, categorical_positions, check_distinct, encoder_of, fit_encoder, read_columns
-from bayesfair.estimators.base import STATE, PosteriorEstimator, arrays_of, state_dataset
+from bayesfair.estimators.base import PosteriorEstimator
 from bayesfair.fairness import Groups, gap, groups_for_fit
-from bayesfair.posterior import build_tree, draws_of, read_run, warn_of_disagreement
+from bayesfair.posterior import (
+    STATE,
+    arrays_of,
+    build_tree,
+    draws_of,
+    read_run,
+    state_dataset,
+    warn_of_disagreement,
+)
 
 __all__ = ["BayesianFairMixture"]
 
