@@ -1,18 +1,18 @@
 """Files that are whole or not there: written beside their place, and put there when they are complete and on disk."""
 
-import contextlib
 import glob
 import os
 import secrets
 import shutil
 import stat
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 
 import bayesfair
 from bayesfair._check import message
 
-__all__ = ["check_destination", "replacing", "unwritable", "write_whole"]
+__all__ = ["check_destination", "replacing", "unwritable", "warn_of_leftovers", "write_whole"]
 
 _NAME_SHOWN = 32  # letters of a file's name in that of its temporary file: names of files are limited in length
 
@@ -62,9 +62,10 @@ def write_whole(parts, path):
             file.write(part)
         file.flush()
         os.fsync(file.fileno())
+    warn_of_leftovers(path)
 
 
-@contextlib.contextmanager
+@contextmanager
 def replacing(path):
     """The name of a file beside `path`, to be made and left complete, that becomes `path` at the end of the block.
 
@@ -83,7 +84,6 @@ def replacing(path):
         raise unwritable(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
-    _warn_of_leftovers(path)
 
 
 def _temporary_prefix(path):
@@ -98,12 +98,14 @@ def unwritable(path, error):
     return kind(message("path", "be a file that can be written", f"{os.fspath(path)!r} ({reason})", remedy))
 
 
-def _warn_of_leftovers(path):
+def warn_of_leftovers(path):
+    """Warn of what writes to `path` that were killed have left."""
+    path = Path(path)
     leftovers = sorted(path.parent.glob(f"{glob.escape(_temporary_prefix(path))}*.part"))
     if leftovers:
         warnings.warn(
             f"Beside {os.fspath(path)!r} lie parts of files whose writing was cut off: {', '.join(map(str, leftovers))}. "
             "Delete them, unless another process is saving there now.",
             stacklevel=2,
-            skip_file_prefixes=(*bayesfair.__path__, contextlib.__file__),
+            skip_file_prefixes=tuple(bayesfair.__path__),
         )

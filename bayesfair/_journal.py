@@ -92,7 +92,9 @@ def go_on(path) -> "Journal":
         _lock(file, path)
         layout = _read_layout(file, path)
         slot = _last_slot(file, layout, path)
-        file.truncate(layout.first_record + int(slot["draws"]) * layout.record.itemsize)
+        end = layout.first_record + int(slot["draws"]) * layout.record.itemsize
+        if file.seek(0, os.SEEK_END) > end:
+            file.truncate(end)
     except BaseException:
         file.close()
         raise

@@ -128,12 +128,14 @@ class InMemory:
         self._num_draws, self._last = num_draws, (None, 0)
 
     def append(self, run: Run, draws: Draws):
-        if self._last == (None, 0):
-            self._whole = jax.tree.map(self._room, (draws.labels, draws.scalars))
+        if self.done == 0:
+            self._labels = self._room(draws.labels)
+            self._scalars = {name: self._room(values) for name, values in draws.scalars.items()}
             self._statistics = draws.statistics
         into = slice(self.done, self.done + draws.labels.shape[1])
-        for whole, part in zip(*map(jax.tree.leaves, (self._whole, (draws.labels, draws.scalars)))):
-            whole[:, into] = part
+        self._labels[:, into] = draws.labels
+        for name, values in draws.scalars.items():
+            self._scalars[name][:, into] = values
         self._last = run, into.stop  # at once, so that an interrupt leaves no half chunk
 
     def _room(self, part):
@@ -149,8 +151,8 @@ class InMemory:
 
     @property
     def draws(self) -> Draws:
-        labels, scalars = jax.tree.map(lambda whole: whole[:, : self.done], self._whole)
-        return Draws(labels, scalars, self._statistics)
+        scalars = {name: values[:, : self.done] for name, values in self._scalars.items()}
+        return Draws(self._labels[:, : self.done], scalars, self._statistics)
 
 
 def draw(

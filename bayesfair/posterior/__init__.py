@@ -19,6 +19,7 @@ from bayesfair.posterior.co_clustering_probability import (
 from bayesfair.posterior.diagnostics import diagnostic_vars, summarise, summary
 from bayesfair.posterior.files import finish_run, is_stored, read_run, read_tree, write_tree
 from bayesfair.posterior.guarantee import at_least, fairlet_capacities, guarantee, guaranteed_balance, masses_of
+from bayesfair.posterior.labels import Labels
 from bayesfair.posterior.modes import MODE_FIGURES, modes, modes_of, occupancy
 from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
 from bayesfair.posterior.partitions import (
@@ -43,6 +44,7 @@ __all__ = [
     "MODE_FIGURES",
     "STATE",
     "CredibleBall",
+    "Labels",
     "Verdict",
     "about_run",
     "arrays_of",

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from bayesfair._check import message
-from bayesfair._files import check_destination, replacing, write_whole
+from bayesfair._files import check_destination, replacing, warn_of_leftovers, write_whole
 from bayesfair._journal import write_at
 from bayesfair.posterior.access import ON_DISK, variable
 from bayesfair.posterior.labels import Labels, is_on_disk
@@ -51,6 +51,7 @@ def write_tree(tree, path):
     with replacing(path) as temporary, body.getbuffer() as view:
         _place(view, large, temporary)
         _fill(large, temporary)
+    warn_of_leftovers(path)
 
 
 def finish_run(path):

@@ -50,7 +50,7 @@ class Labels:
 
     def columns(self, rows):
         """Labels of some observations in all draws (draws, rows)."""
-        return self._read(self._positions, np.asarray(rows))
+        return self._read(self._positions, np.asarray(rows, np.intp))
 
     def max(self):
         return max(block.max() for block in self.blocks())
