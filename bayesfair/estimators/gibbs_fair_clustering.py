@@ -240,7 +240,7 @@ class GibbsFairClustering(PosteriorEstimator):
         shape, sizes = (self.num_chains, num_draws, len(X)), (self.n_clusters, X.shape[1])
         if self._store is not None:
             return check_disk(self._store.path, shape, *sizes)
-        remedy = "Pass fit(..., store='run.nc'), which keeps draws on disk, or ask for fewer draws or chains."
+        remedy = "Pass fit(..., store='run.nc') (--store), which keeps draws on disk, or ask for fewer draws or chains."
         return check_memory(shape, *sizes, remedy=remedy)
 
     def _sample(self, problem, run, num_draws, table, earlier=None):

@@ -181,8 +181,8 @@ def variation_of_information(labels, n_clusters):
     for rows, others, of_pairs in _of_pairs(
         _Compact(labels, columns, weight, n_clusters), lambda counts: plogp[counts.astype(np.intp)]
     ):
-        joint[rows, others] = of_pairs
         joint[others, rows] = of_pairs.T
+        joint[rows, others] = of_pairs
     entropy = np.diag(joint)
     return np.maximum(2 * joint - entropy[:, None] - entropy, 0.0)
 
@@ -197,7 +197,8 @@ class _Compact(NamedTuple):
 
     def sizes(self):
         """Sizes of the clusters (draws, n_clusters), whole numbers in float64."""
-        return np.stack([np.bincount(draw, minlength=self.n_clusters) for draw in self.labels]).astype(np.float64)
+        counts = [np.bincount(draw, minlength=self.n_clusters) for draw in self.labels]
+        return np.stack(counts, axis=1).T.astype(np.float64)
 
     def one_hot(self, rows, at=slice(None)):
         """Indicators of a block of draws, `at` some of the distinct observations."""

@@ -133,11 +133,15 @@ def _telling(contents):
     X, dim = contents.X, len(contents.features)
     if dim <= SHOWN_FEATURES:
         return np.arange(dim)
-    used, code = np.unique(contents.cluster, return_inverse=True)
-    means = np.stack([X[code == k].mean(axis=0) for k in range(len(used))])
-    total = X.var(axis=0)
-    between = np.divide(means[code].var(axis=0), total, where=total > 0, out=np.zeros_like(total))
+    _, code, sizes = np.unique(contents.cluster, return_inverse=True, return_counts=True)
+    between = np.array([_between(column, code, sizes) for column in X.T])
     return np.sort(np.argsort(-between, kind="stable")[:SHOWN_FEATURES])
+
+
+def _between(column, code, sizes):
+    """The share of a feature's variance (obs,) that is between clusters, 0 where it has none."""
+    total, means = column.var(), np.bincount(code, weights=column) / sizes
+    return np.average((means - column.mean()) ** 2, weights=sizes) / total if total > 0 else 0.0
 
 
 def uncertain_table(contents):
