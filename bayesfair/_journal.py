@@ -66,11 +66,11 @@ def start_journal(path, about, arrays, draws: Draws, wanted, sweep, state) -> "J
     `wanted` in each chain.
     """
     head = _head(about, arrays, draws, state)
-    with replacing(path) as temporary, open(temporary, "xb") as file:
+    with replacing(path) as temporary, open(temporary, "xb", buffering=0) as file:
         layout = _layout(head, len(_framed(head)))
-        write_at(file.fileno(), _framed(head), 0)
+        write_at(file, _framed(head), 0)
         for name, array in arrays.items():
-            write_at(file.fileno(), _bytes(array), layout.arrays[name][-1])
+            write_at(file, _bytes(array), layout.arrays[name][-1])
         Journal(path, file, layout, wanted).append(draws, sweep, state)
         os.fsync(file.fileno())
     return go_on(path)
@@ -85,7 +85,7 @@ def go_on(path) -> "Journal":
     """
     path = check_destination(path)
     try:
-        file = open(path, "r+b")  # noqa: SIM115
+        file = open(path, "r+b", buffering=0)  # noqa: SIM115
     except OSError as error:
         raise unwritable(path, error) from error
     try:
@@ -118,14 +118,14 @@ class Journal:
             raise type(error)(message("store", "be a file that can be written", got, remedy)) from error
 
     def _append(self, draws, sweep, state):
-        layout, file = self._layout, self._file.fileno()
+        layout, file = self._layout, self._file
         at, total = layout.first_record + self.draws * layout.record.itemsize, draws.labels.shape[1]
         step = max(1, _BLOCK_BYTES // layout.record.itemsize)
         for first in range(0, total, step):
             block = _records(draws, slice(first, min(first + step, total)), layout.record)
             write_at(file, block, at)
             at += block.nbytes
-        os.fsync(file)  # no state may be there before the draws that it counts
+        os.fsync(file.fileno())  # no state may be there before the draws that it counts
         slot = np.zeros((), layout.slot)
         slot["number"], slot["draws"] = self._number + 1, self.draws + total
         slot["wanted"], slot["sweep"] = self.wanted, sweep
@@ -148,7 +148,7 @@ def read_journal(path) -> Stored:
     ------
     ValueError: a damaged file.
     """
-    with open(path, "rb") as file:
+    with open(path, "rb", buffering=0) as file:
         layout = _read_layout(file, path)
         slot = _last_slot(file, layout, path)
         end = layout.first_record + int(slot["draws"]) * layout.record.itemsize
@@ -179,11 +179,11 @@ def _narrow(values, kind):
 
 
 def write_at(file, buffer, offset):
-    """All bytes of `buffer` into the file of a descriptor from `offset` on."""
+    """All bytes of `buffer` into an open file without a buffer, from `offset` on."""
     view = memoryview(buffer).cast("B")
+    file.seek(offset)
     while view:
-        written = os.pwrite(file, view, offset)
-        view, offset = view[written:], offset + written
+        view = view[file.write(view) :]
 
 
 def _head(about, arrays, draws, state):
@@ -246,7 +246,8 @@ def _last_slot(file, layout, path):
 
 def _slot(file, layout, offset):
     """The state at `offset`; None where it is not whole."""
-    whole = os.pread(file.fileno(), layout.slot.itemsize, offset)
+    file.seek(offset)
+    whole = file.read(layout.slot.itemsize)
     if len(whole) < layout.slot.itemsize or _digest(whole[:-_DIGEST]) != whole[-_DIGEST:]:
         return None
     return np.frombuffer(whole, layout.slot)[0]

@@ -290,8 +290,11 @@ class GibbsFairClustering(PosteriorEstimator):
             modes=modes,
             state_dims=axes,
         )
-        before = None if earlier is None else (draws_of(earlier), run.sweep, _state_of(problem.target, run))
-        with self._store.writer(X, about, settings["wanted"], tell, before) as into:
+
+        def before():
+            return draws_of(earlier), run.sweep, _state_of(problem.target, run)
+
+        with self._store.writer(X, about, settings["wanted"], tell, None if earlier is None else before) as into:
             if num_draws:
                 gibbs.draw(run, problem.target, num_draws, self.thinning_, self.progress_bar, into)
             tree = finish_run(self._store.path)

@@ -23,18 +23,19 @@ class Store:
         self._stamp = _stamp(self.path)
         return self
 
-    def writer(self, X, about, wanted, tell, draws=None):
-        """A `Writer` for draws up to `wanted` in each chain, after `draws` (Draws, the sweep and state after them), if any.
+    def writer(self, X, about, wanted, tell, before=None):
+        """A `Writer` for draws up to `wanted` in each chain, after those `before`, if any.
 
-        `X`, `about`: as `begin_run` takes them. `tell(run, draws)`: what the file keeps of a chunk, of that form.
+        `X`, `about`: as `begin_run` takes them. `tell(run, draws)`: what the file keeps of a chunk, (draws, the sweep and the
+        state after them). `before()`: the same of all draws so far, asked for where a run that was finished goes on.
         """
         begin = partial(begin_run, self.path, X, about, wanted)
-        if draws is None:
+        if before is None:
             return Writer(None, begin, tell)
         if _stamp(self.path) != self._stamp:
             rule, remedy = "be as it was when it was read", "Load it again: another process has gone on with it."
             raise ValueError(message("store", rule, f"a changed {os.fspath(self.path)!r}", remedy))
-        journal = go_on(self.path) if is_unfinished(self.path) else begin(*draws)
+        journal = go_on(self.path) if is_unfinished(self.path) else begin(*before())
         journal.wanted = wanted
         return Writer(journal, begin, tell)
 

@@ -110,16 +110,15 @@ def _place(body, large, path):
 
 def _fill(large, path):
     """Write the variables into their places, and the trailer after the end."""
-    with open(path, "r+b") as file:
+    with open(path, "r+b", buffering=0) as file:
         offsets = {place: offset for place, (offset, *_) in _places(file).items()}
         for place, array in large.items():
             at = offsets[place]
             for block in _blocks(array):
-                write_at(file.fileno(), np.ascontiguousarray(block), at)
+                write_at(file, np.ascontiguousarray(block), at)
                 at += block.nbytes
         checksum = _checksum(file, file.seek(0, os.SEEK_END))
         file.write(_trailer(checksum))
-        file.flush()
         os.fsync(file.fileno())
 
 
