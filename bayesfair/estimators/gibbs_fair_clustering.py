@@ -252,14 +252,13 @@ class GibbsFairClustering(PosteriorEstimator):
         settings = self._settings(
             sweep=run.sweep, thinning=self.thinning_, tuning=gibbs.tuning(run.moves), wanted=done + num_draws
         )
-        axes = {name: ("chain", *dims) for name, dims in problem.target.state_dims.items()}
         draw = self._draw_in_memory if self._store is None else self._draw_to_store
-        tree = draw(problem, run, num_draws, table, earlier, settings, axes)
+        tree = draw(problem, run, num_draws, table, earlier, settings)
         self._adopt(tree, self._run_of(tree, settings_of(tree)))
         warn_of_disagreement(tree)
         return self
 
-    def _draw_in_memory(self, problem, run, num_draws, table, earlier, settings, axes):
+    def _draw_in_memory(self, problem, run, num_draws, table, earlier, settings):
         run, draws = gibbs.draw(run, problem.target, num_draws, self.thinning_, self.progress_bar)
         draws = gibbs.in_units_of_table(problem, draws)
         if earlier is not None:
@@ -274,10 +273,10 @@ class GibbsFairClustering(PosteriorEstimator):
             n_clusters=self.n_clusters,
             modes=modes,
         )
-        tree[STATE] = state_dataset(_state_of(problem.target, run), axes)
+        tree[STATE] = state_dataset(_state_of(problem.target, run), _axes_of(problem.target))
         return tree
 
-    def _draw_to_store(self, problem, run, num_draws, table, earlier, settings, axes):
+    def _draw_to_store(self, problem, run, num_draws, table, earlier, settings):
         def tell(run, draws):
             return gibbs.in_units_of_table(problem, draws), run.sweep, _state_of(problem.target, run)
 
@@ -288,7 +287,7 @@ class GibbsFairClustering(PosteriorEstimator):
             feature_names=self._names["feature_names"],
             n_clusters=self.n_clusters,
             modes=modes,
-            state_dims=axes,
+            state_dims=_axes_of(problem.target),
         )
 
         def before():
@@ -345,6 +344,11 @@ def _state_of(target, run):
     known_modes = {} if target.modes is None else target.modes._asdict()
     state = {**target.write(run.states), "key": run.keys, **{JUMP + name: one for name, one in known_modes.items()}}
     return {name: np.asarray(one) for name, one in state.items()}
+
+
+def _axes_of(target):
+    """Names of the axes of what `_state_of` gives, where the target has any."""
+    return {name: ("chain", *dims) for name, dims in target.state_dims.items()}
 
 
 def _check_mode_jumps(value):

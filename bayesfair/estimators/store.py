@@ -2,6 +2,7 @@
 
 import os
 from functools import partial
+from pathlib import Path
 
 from bayesfair._check import message
 from bayesfair._journal import go_on
@@ -17,7 +18,7 @@ class Store:
     """
 
     def __init__(self, path):
-        self.path, self._stamp = path, None
+        self.path, self._stamp = Path(path).absolute(), None
 
     def seen(self):
         self._stamp = _stamp(self.path)
