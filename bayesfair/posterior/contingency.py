@@ -67,7 +67,10 @@ def distinct_observations(labels):
     """
     hashes = _hashes(as_labels(labels))
     order = np.lexsort(hashes)
-    begins = np.concatenate([[True], (np.diff(hashes[:, order], axis=1) != 0).any(axis=0)])
+    begins = np.zeros(len(order), bool)
+    begins[0] = True
+    for one in hashes:
+        begins[1:] |= np.diff(one[order]) != 0
     starts = np.flatnonzero(begins)
     coming = np.argsort(order[starts])  # sorting is stable: the first of equals is the first to come
     number = np.empty_like(coming)
