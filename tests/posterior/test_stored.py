@@ -13,6 +13,7 @@ from bayesfair.posterior import (
     begin_run,
     build_tree,
     check_memory,
+    files,
     finish_run,
     is_stored,
     misclassification_probability,
@@ -84,6 +85,7 @@ def test_a_run_on_disk_is_the_tree_in_memory(tmp_path, n_clusters, about):
 def test_memory_does_not_grow_with_the_draws(tmp_path, monkeypatch):
     """400 bytes of labels a row and 128 of features: finished, read and summarised in less than 300 a row."""
     monkeypatch.setattr(blocks, "BLOCK", 10_000)
+    monkeypatch.setattr(files, "_BLOCK_BYTES", 100_000)
     _, few, many = [peak_of_a_run(tmp_path / f"{rows}.nc", rows) for rows in (100, 10_000, 40_000)]  # first: imports
     assert (many - few) / 30_000 < 300
 
