@@ -9,7 +9,10 @@ from bayesfair.gibbs.sweep import statistics_of
 __all__ = ["autocorrelation_time", "cluster_sizes", "suitable_thinning"]
 
 WORTH = 0.2  # independent draws for a draw: 4 x 1,000 are 800, twice what is wanted, as short warm-ups tell too little
-BUDGET = 75_000  # rows times clusters from one draw to the next: with 4 x 1,000 draws about a minute on one core
+BUDGET = (
+    2_500_000  # looks at a row and a centre from one draw to the next: with 4 x 1,000 draws about a minute on two cores
+)
+A_SWEEP = 100_000  # as many looks take as long as a sweep of a very small table
 SHORTEST = 50  # sweeps in the second half of the warm-up, below which they tell nothing
 SIZE = "cluster_size_"
 
@@ -27,7 +30,7 @@ def suitable_thinning(reports, moves, target) -> int:
     if n_sweeps < 2 * SHORTEST:
         return 1
     slowest = max(autocorrelation_time(values[:, n_sweeps // 2 :]) for values in kept)
-    affordable = BUDGET / (target.n_obs * target.n_clusters)
+    affordable = BUDGET / (A_SWEEP + target.n_obs * target.looks_per_row)
     return max(1, int(min(np.ceil(WORTH * slowest), affordable)))
 
 

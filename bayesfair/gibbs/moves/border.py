@@ -86,6 +86,11 @@ class BorderVisits:
 
     statistics = {"border_rate": Statistic("figure")}  # noqa: RUF012
 
+    @classmethod
+    def of(cls, n_obs: int):
+        """As many as suit a table of so many people: no more of a kind than there are people."""
+        return cls(min(cls.flips, n_obs), min(cls.trades, n_obs), min(cls.extras, n_obs))
+
     def __call__(self, key, target: Target, state: CenteredState):
         seats, keys = seats_of(target, state), jax.random.split(key, 7)
         guide = guide_of(keys[0], target, state, seats)
