@@ -62,7 +62,7 @@ class GibbsFairClustering(PosteriorEstimator):
         (0, the data's own Balance]: every cluster has at least that Balance. crossed=False balances every sensitive column on
         its own, not their combinations.
     num_chains, num_warmup, num_draws, thinning: chains, sweeps thrown away, draws of each chain, sweeps from draw to draw:
-        an int, or "auto", as many as make a draw worth a fifth of an independent one by the slowest scalar of the warm-up,
+        an int, or "auto", as many as make a draw worth half of an independent one by the slowest scalar of the warm-up,
         within a budget of sweeps that large tables use up at 1.
     num_starts: short runs from different starts that look for modes before the warm-up, together at most one and a half times
         its sweeps; 0 for none. Chains begin in the modes that hold mass, `bayesfair.posterior.modes` tells them all. Without

@@ -8,14 +8,17 @@ from bayesfair.gibbs.sweep import statistics_of
 
 __all__ = ["autocorrelation_time", "cluster_sizes", "suitable_thinning"]
 
-WORTH = 0.2  # independent draws for a draw: 4 x 1,000 are 800, twice what is wanted, as short warm-ups tell too little
-BUDGET = 75_000  # rows times clusters from one draw to the next: with 4 x 1,000 draws about a minute on one core
+WORTH = 0.5  # independent draws for a draw: 4 x 500 are 1,000, with which R-hat is below 1.01
+BUDGET = (
+    2_500_000  # looks at a row and a centre from one draw to the next: with 4 x 1,000 draws about a minute on two cores
+)
+A_SWEEP = 100_000  # as many looks take as long as a sweep of a very small table
 SHORTEST = 50  # sweeps in the second half of the warm-up, below which they tell nothing
 SIZE = "cluster_size_"
 
 
 def suitable_thinning(reports, moves, target) -> int:
-    """Sweeps per draw with which each is worth about a fifth of an independent one, within BUDGET; how many draws will be made
+    """Sweeps per draw with which each is worth about half of an independent one, within BUDGET; how many draws will be made
     has no say, so that two runs, one after the other, are one longer run.
 
     reports: what `warm_up` handed out, {name: (chains, sweeps)}. The slowest of the sizes of clusters and of the scalars that
@@ -27,7 +30,7 @@ def suitable_thinning(reports, moves, target) -> int:
     if n_sweeps < 2 * SHORTEST:
         return 1
     slowest = max(autocorrelation_time(values[:, n_sweeps // 2 :]) for values in kept)
-    affordable = BUDGET / (target.n_obs * target.n_clusters)
+    affordable = BUDGET / (A_SWEEP + target.n_obs * target.looks_per_row)
     return max(1, int(min(np.ceil(WORTH * slowest), affordable)))
 
 

@@ -6,7 +6,7 @@ import pytest
 import bayesfair as bf
 from bayesfair.estimators import GibbsFairClustering
 
-RUN = {"num_chains": 4, "num_warmup": 300, "num_draws": 700, "random_state": 0, "progress_bar": False}
+RUN = {"num_chains": 4, "num_warmup": 300, "num_draws": 700, "thinning": 1, "random_state": 0, "progress_bar": False}
 
 
 def blobs(n_obs=240, dim=2, spread=1.6, seed=0):

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from exact import NOISE, distance_to, normalise
+from exact import CHAINS, NOISE, distance_to, many_draws, normalise
 from exact_labels import LAMBDA, Labelling, law, losses, of_sizes, tiny
 
 from bayesfair.gibbs import Dispersion, Settings, make_problem, resolve_loss, start_run
@@ -15,7 +15,7 @@ from bayesfair.gibbs.targets.labels import bundle_composition
 
 
 def start(t, num_chains=2):
-    label = jnp.asarray(t.labels[[0, -1][:num_chains]])
+    label = jnp.asarray(t.labels[[0, -1] * (num_chains // 2)])
     states = Labelling(label, jnp.full(num_chains, LAMBDA, t.target.x.dtype))
     return Run(chain_keys(0, num_chains), 0, states, t.target.moves(Settings(t.target.n_clusters, t.target.loss)))
 
@@ -40,14 +40,14 @@ def law_of(t, pi):
 )
 def test_draws_agree_with_enumeration(case, loss):
     t = tiny(case, loss, dtype=np.float32)
-    _, draws = draw(start(t), t.target, 20_000)
+    draws = many_draws(start(t, CHAINS), t.target)
     assert distance_to(law_of(t, law(t, loss)), draws) < NOISE
 
 
 def test_sampled_dispersion_agrees_with_enumeration():
     """p(z) with lambda integrated out of lambda^(N d / 2 - 1) exp(-lambda L): L^(-N d / 2)."""
     t = tiny("2:3", prior=Dispersion(), dtype=np.float32)
-    _, draws = draw(start(t), t.target, 20_000)
+    draws = many_draws(start(t, CHAINS), t.target)
     pi = normalise(-t.target.degrees * np.log(losses(t, "kmeans")))
     assert distance_to(law_of(t, pi), draws) < NOISE
     assert distance_to(law_of(t, law(t, "kmeans")), draws) > 2 * NOISE
@@ -60,7 +60,7 @@ def test_with_one_group_it_is_gibbs_k_means_on_singletons():
     shares = []
     for target, choices in (("labels", {}), ("optimal", {"composition": "singletons"})):
         problem = make_problem(X, groups, target=target, **same, **choices)
-        _, draws = draw(start_run(problem, 2), problem.target, 20_000)
+        draws = many_draws(start_run(problem, CHAINS), problem.target)
         apart = draws.labels[..., :, None] != draws.labels[..., None, :]
         shares.append(apart.mean((0, 1)))
     np.testing.assert_allclose(

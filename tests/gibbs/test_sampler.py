@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 from exact import (
     CASES,
+    CHAINS,
     NOISE,
     TEMPERATURES,
     distance_to,
     joint,
     label_law,
+    many_draws,
     naive_losses,
     normalise,
     settings,
@@ -56,7 +58,7 @@ def marginal_over_dispersion(t, loss):
 )
 def test_draws_agree_with_enumeration(case, loss, choices):
     t = tiny(case, loss, dtype=np.float32)
-    _, draws = draw(start(t, **choices), t.target, 20_000)
+    draws = many_draws(start(t, CHAINS, **choices), t.target)
     assert distance_to(label_law(t, joint(t, loss)), draws) < NOISE
 
 
@@ -77,7 +79,7 @@ def test_every_draw_has_the_composition_it_was_given(case, loss):
 
 def test_sampled_dispersion_agrees_with_enumeration():
     t = tiny("floor/ceil", dtype=np.float32, prior=Dispersion())
-    _, draws = draw(start(t), t.target, 20_000)
+    draws = many_draws(start(t, CHAINS), t.target)
     law = label_law(t, marginal_over_dispersion(t, "kmeans"))
     assert distance_to(law, draws) < NOISE
     assert distance_to(label_law(t, joint(t, "kmeans")), draws) > 2 * NOISE  # the fixed pair is another law
@@ -93,15 +95,16 @@ def test_the_cut_is_another_target_and_is_approached_by_inner_steps():
     given_B = np.exp(-TEMPERATURES.clustering * clustering)
     same_B = (t.fairlets[:, None] == t.fairlets).all(-1)
     cut = of_B * given_B * same_B.sum(1) / (same_B @ given_B)
-    _, draws = draw(start(t, inner_steps=10), t.target, 20_000)
+    draws = many_draws(start(t, CHAINS, inner_steps=10), t.target)
     assert distance_to(label_law(t, cut), draws) < NOISE
     assert distance_to(label_law(t, joint(t, "kmeans")), draws) > NOISE
 
 
 def test_optimal_keeps_the_decomposition():
     t = tiny("1:2", name="optimal", dtype=np.float32)
-    run, draws = draw(start(t), t.target, 20_000)
-    np.testing.assert_array_equal(run.states.members, np.stack([t.members[0]] * 2))
+    run, _ = draw(start(t, CHAINS), t.target, 10)
+    np.testing.assert_array_equal(run.states.members, np.stack([t.members[0]] * CHAINS))
+    draws = many_draws(run, t.target)
     here = (t.fairlets == t.fairlets[0]).all(1)
     pi = normalise(-TEMPERATURES.clustering * naive_losses(t, "kmeans")[1])
     assert distance_to(label_law(t, np.where(here, pi, 0) / pi[here].sum()), draws) < NOISE
@@ -109,9 +112,9 @@ def test_optimal_keeps_the_decomposition():
 
 def test_a_wrong_temperature_is_caught():
     t = tiny("1:1", dtype=np.float32)
-    run = start(t)
+    run = start(t, CHAINS)
     wrong = InverseTemperatures(run.states.temperatures.clustering, run.states.temperatures.fairlet)
-    _, draws = draw(run._replace(states=run.states._replace(temperatures=wrong)), t.target, 20_000)
+    draws = many_draws(run._replace(states=run.states._replace(temperatures=wrong)), t.target)
     assert distance_to(label_law(t, joint(t, "kmeans")), draws) > NOISE
 
 

@@ -12,7 +12,8 @@ from bayesfair.gibbs.run import Run, chain_keys, warm_up
 from bayesfair.gibbs.targets.starts import stacked_states
 from bayesfair.gibbs.thinning import autocorrelation_time, cluster_sizes, suitable_thinning
 
-SMALL = SimpleNamespace(n_obs=10, n_clusters=2, statistics={"lp": Statistic("quantity"), "rate": Statistic("figure")})
+SCALARS = {"lp": Statistic("quantity"), "rate": Statistic("figure")}
+SMALL = SimpleNamespace(n_obs=10, looks_per_row=2, statistics=SCALARS)
 
 
 def ar1(correlation, shape, seed=0):
@@ -53,7 +54,7 @@ def test_the_slowest_scalar_that_chains_are_compared_on_decides():
 
 def test_large_tables_and_short_warm_ups_are_not_thinned():
     reports = {"lp": ar1(0.95, (4, 1000))}
-    large = SimpleNamespace(**{**vars(SMALL), "n_obs": 1_000_000})
+    large = SimpleNamespace(**{**vars(SMALL), "n_obs": 2_000_000})
     assert suitable_thinning(reports, (), SMALL) > 1
     assert suitable_thinning(reports, (), large) == 1
     assert suitable_thinning({"lp": reports["lp"][:, :99]}, (), SMALL) == 1

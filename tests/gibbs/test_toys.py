@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from exact import (
+    CHAINS,
     NOISE,
     TEMPERATURES,
     all_states,
@@ -15,6 +16,7 @@ from exact import (
     invariance_error,
     joint,
     label_law,
+    many_draws,
     naive_losses,
     normalise,
     settings,
@@ -65,9 +67,8 @@ def test_the_toy_move_of_labels_is_exact(free):
 
 def test_the_toy_target_is_sampled(free):
     target, states, pi = free
-    many = Labelling(jnp.asarray(states[[0, 0]]), jnp.full(2, 0.7))
-    run = Run(chain_keys(0, 2), 0, many, target.moves(None))
-    _, draws = draw(run, target, 20_000, thinning=5)
+    many = Labelling(jnp.asarray(states[[0] * CHAINS]), jnp.full(CHAINS, 0.7))
+    draws = many_draws(Run(chain_keys(0, CHAINS), 0, many, target.moves(None)), target, thinning=5)
     law = dict(zip(map(tuple, states.tolist()), pi))
     assert distance_to({**dict.fromkeys(map(tuple, states.tolist()), 0.0), **law}, draws) < NOISE
 
@@ -166,9 +167,9 @@ def test_moves_of_different_classes_are_never_taken_for_one_another():
 def test_replicas_are_an_inner_axis_of_any_target(exchange, agrees):
     t = tiny("1:1", dtype=np.float32)
     target = Replicated(t.target, jnp.array([0.2, 0.5, 1.0]))
-    states = target.replicate(stacked_states(t.target, t.members[0], t.clusters[[0, 0]], TEMPERATURES))
+    states = target.replicate(stacked_states(t.target, t.members[0], t.clusters[[0] * CHAINS], TEMPERATURES))
     moves = InEachReplica(t.target.moves(settings(t))), exchange
-    _, draws = draw(Run(chain_keys(0, 2), 0, states, moves), target, 20_000)
+    draws = many_draws(Run(chain_keys(0, CHAINS), 0, states, moves), target)
     assert (distance_to(label_law(t, joint(t, "kmeans")), draws) < NOISE) == agrees
     assert draws.statistics["exchange_rate"] == Statistic("figure")
     assert naive_losses(t, "kmeans")[0].min() * 0.999 <= draws.scalars["fairlet_loss"].min()

@@ -25,6 +25,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.losses import ClusterMeans, cluster_means
+from bayesfair.gibbs.moves.matchings import scaled
 from bayesfair.gibbs.states import CenteredState, Fairlets, computed_once
 from bayesfair.gibbs.target import Target
 
@@ -44,6 +45,7 @@ __all__ = [
 
 SHARING_STEPS = 4  # towards equal shares of all groups
 PAIRS = 4  # of clusters in a sweep
+UNIFORMS = 5  # of a visit: four to choose by, one to decide
 HEAT = 0.75
 
 
@@ -86,26 +88,31 @@ class BorderVisits:
 
     statistics = {"border_rate": Statistic("figure")}  # noqa: RUF012
 
+    @classmethod
+    def of(cls, n_obs: int):
+        """As many as suit a table of so many people: no more of a kind than there are people."""
+        return cls(min(cls.flips, n_obs), min(cls.trades, n_obs), min(cls.extras, n_obs))
+
     def __call__(self, key, target: Target, state: CenteredState):
-        seats, keys = seats_of(target, state), jax.random.split(key, 7)
-        guide = guide_of(keys[0], target, state, seats)
-        visits = [
-            (flip, flips(keys[1], target, guide, self.flips)),
-            (trade, trades(keys[2], target, guide, self.trades)),
-        ]
+        kinds = [(flip, flips, self.flips), (trade, trades, self.trades)]
         if target.free_sizes:
-            visits.append((extra, extras(keys[3], target, guide, self.extras)))
-        accepted, made = jnp.zeros((), jnp.int32), 0
-        for (kind, choices), key_accept in zip(visits, keys[4:]):
-            number = len(choices[0])
-            log_uniforms = jnp.log(jax.random.uniform(key_accept, (number,), target.x.dtype))
+            kinds.append((extra, extras, self.extras))
+        each = [-(-number // PAIRS) for _, _, number in kinds]
+        # One call of the generator for all: each takes a quarter of a second to compile.
+        drawn = jax.random.uniform(jax.random.fold_in(key, 0), (PAIRS, 1 + UNIFORMS * sum(each)), target.x.dtype)
+        seats = seats_of(target, state)
+        guide = guide_of(drawn[:, 0], target, state, seats)
+        accepted, made, uniforms = jnp.zeros((), jnp.int32), 0, drawn[:, 1:].reshape(PAIRS, UNIFORMS, -1).swapaxes(0, 1)
+        for (kind, choose, _), own in zip(kinds, jnp.split(uniforms, np.cumsum(each)[:-1], axis=2)):
+            choices = choose(jax.random.fold_in(key, 1), own[:-1], target, guide)
+            log_uniforms = jnp.log(own[-1]).ravel()
 
             def visit(seats, inputs, kind=kind):
                 choice, log_uniform = inputs
                 return decided(target, state, seats, kind(target, seats, guide, *choice), log_uniform)
 
             seats, taken = jax.lax.scan(visit, seats, computed_once((choices, log_uniforms)))
-            accepted, made = accepted + taken.sum(dtype=jnp.int32), made + number
+            accepted, made = accepted + taken.sum(dtype=jnp.int32), made + len(log_uniforms)
         after = state._replace(fairlets=target.fairlets(seats.members), cluster=seats.cluster)
         return after, {"border_rate": accepted.astype(target.x.dtype) / made}
 
@@ -121,15 +128,15 @@ def seats_of(target: Target, state: CenteredState) -> Seats:
 # Who is visited
 
 
-def guide_of(key, target: Target, state: CenteredState, seats: Seats) -> Guide:
-    """The guide to a sweep's visits, with pairs of clusters drawn by how much they overlap."""
+def guide_of(uniforms, target: Target, state: CenteredState, seats: Seats) -> Guide:
+    """The guide to a sweep's visits, with pairs of clusters drawn from the uniform numbers by how much they overlap."""
     group = jnp.asarray(target.slot_group)[seats.place[:-1] % len(target.slot_group)]
     in_group = jnp.arange(target.lower.shape[1])[:, None] == group
     log_p = responsibilities(target, state, in_group)
     root = jnp.exp(0.5 * log_p)
     pairs = np.stack(np.triu_indices(target.n_clusters, 1), 1)
     overlap = jnp.cumsum((root @ root.T)[tuple(pairs.T)])
-    drawn = jnp.searchsorted(overlap, (1 - jax.random.uniform(key, (PAIRS,), root.dtype)) * overlap[-1])
+    drawn = jnp.searchsorted(overlap, (1 - uniforms) * overlap[-1])
     ends = jnp.asarray(pairs, jnp.int32)[jnp.minimum(drawn, len(pairs) - 1)]
     border = jnp.cumsum(root[ends].prod(1)[:, None] ** (2 * HEAT) * in_group, 2)
     near = jnp.cumsum(jnp.square(root)[:, None] * in_group, 2)
@@ -152,14 +159,20 @@ def responsibilities(target: Target, state: CenteredState, in_group) -> Float[Ar
     return jax.nn.log_softmax(pull + alpha @ member, 0)
 
 
-def people(key, running, number: int) -> Int[Array, "pairs groups visits"]:
-    """Independent draws by weights (pairs, groups, obs), of which these are the running sums.
+def people(uniforms, running) -> Int[Array, "pairs groups visits"]:
+    """Somebody of every group for each of the `uniforms` (pairs, visits), by weights (pairs, groups, obs), of which these are
+    the running sums.
 
     Levels are above zero and at most the sum itself, so that nobody without weight is drawn, but where all weights vanish.
     """
-    level = (1 - jax.random.uniform(key, (*running.shape[:2], number), running.dtype)) * running[..., -1:]
+    level = (1 - uniforms)[:, None] * running[..., -1:]
     found = jax.vmap(jax.vmap(jnp.searchsorted))(running, level)
     return jnp.minimum(found, running.shape[2] - 1).astype(jnp.int32)
+
+
+def of_groups(people, group):
+    """Those of one group each (pairs, visits), of `people`."""
+    return jnp.take_along_axis(people, group[:, None], 1)[:, 0]
 
 
 def in_a_row(*arrays) -> tuple:
@@ -167,36 +180,31 @@ def in_a_row(*arrays) -> tuple:
     return tuple(each.reshape(-1, *each.shape[2:]) for each in arrays)
 
 
-def by_groups(key, groups, running, number):
-    """`people` of one group (pairs,) each: (pairs, visits)."""
-    return jnp.take_along_axis(people(key, running, number), groups[:, None, None], 1)[:, 0]
-
-
-def flips(key, target: Target, guide: Guide, number: int):
+def flips(key, uniforms, target: Target, guide: Guide):
     """What `flip` chooses: a, b of every group, c of every group and either end, the ends, and which slot."""
-    keys, each = jax.random.split(key, 5), -(-number // PAIRS)
-    keeper = jnp.full(PAIRS, 0 if target.anchor is None else target.anchor)
-    a = by_groups(keys[0], keeper, guide.border, each)
-    b = jnp.moveaxis(people(keys[1], guide.border, each), 1, 2)
-    c = jnp.stack([people(keys[2 + end], guide.near[guide.ends[:, end]], each) for end in (0, 1)], 1)
-    ends = jnp.broadcast_to(guide.ends[:, None], (*a.shape, 2))
-    which = jax.random.uniform(keys[4], a.shape, target.x.dtype)
-    return in_a_row(a, b, jnp.moveaxis(c, 3, 1), ends, which)
+    one, two, three, which = uniforms
+    keeper = 0 if target.anchor is None else target.anchor
+    a, b = jnp.split(people(jnp.concatenate([one, two], 1), guide.border), 2, axis=2)
+    near = guide.near[guide.ends]  # (pairs, 2, groups, obs)
+    c = people(three, near.reshape(len(near), -1, near.shape[-1])).reshape(*near.shape[:3], -1)
+    ends = jnp.broadcast_to(guide.ends[:, None], (*which.shape, 2))
+    return in_a_row(a[:, keeper], jnp.moveaxis(b, 1, 2), jnp.moveaxis(c, 3, 1), ends, which)
 
 
-def trades(key, target: Target, guide: Guide, number: int):
+def trades(key, uniforms, target: Target, guide: Guide):
     """What `trade` chooses: two people of a group."""
-    keys, each = jax.random.split(key, 3), -(-number // PAIRS)
-    groups = jax.random.randint(keys[0], (PAIRS,), 0, target.lower.shape[1])
-    return in_a_row(*(by_groups(keys[i], groups, guide.border, each) for i in (1, 2)))
+    one, two, which, _ = uniforms
+    group = scaled(which, target.lower.shape[1])
+    found = jnp.split(people(jnp.concatenate([one, two], 1), guide.border), 2, axis=2)
+    return in_a_row(*(of_groups(each, group) for each in found))
 
 
-def extras(key, target: Target, guide: Guide, number: int):
-    """What `extra` chooses: somebody of a group that moves between fairlets, and a fairlet."""
-    keys, each = jax.random.split(key, 3), -(-number // PAIRS)
-    slots = jnp.asarray(target.swap_slots)[jax.random.randint(keys[0], (PAIRS,), 0, len(target.swap_slots))]
-    b = by_groups(keys[1], jnp.asarray(target.slot_group)[slots], guide.border, each)
-    return in_a_row(b, jax.random.randint(keys[2], b.shape, 0, target.n_fairlets))
+def extras(key, uniforms, target: Target, guide: Guide):
+    """What `extra` chooses: somebody of a group that moves between fairlets, and a fairlet, each equally likely."""
+    one, which, *_ = uniforms
+    owners = jnp.asarray([target.slot_group[slot] for slot in target.swap_slots])
+    b = of_groups(people(one, guide.border), owners[scaled(which, len(owners))])
+    return in_a_row(b, jax.random.randint(key, b.shape, 0, target.n_fairlets))
 
 
 # What a visit would change

@@ -4,6 +4,9 @@ Two families. *Random*: the reflection i <-> c - i (mod m) with c uniform pairs 
 and needs neither a sort nor memory. *Near*: a pool of matchings of a k-nearest-neighbour graph, made once: of the
 anchors (anchored form, one per fairlet), or of the observations within each group (hub form, where fairlets have no
 place of their own). Random matchings travel far, near ones are accepted often.
+
+All that rounds draw comes from one call of the generator: a call takes a quarter of a second to compile, and a round is so
+short that seven calls would be half of it.
 """
 
 from typing import NamedTuple
@@ -11,24 +14,55 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from bayesfair.gibbs.states import Fairlets
 from bayesfair.gibbs.target import Target
 
 __all__ = [
+    "Chances",
     "Pairing",
+    "draw_chances",
     "draw_pairing",
     "draw_slots",
     "near_pairing",
     "neighbour_matchings",
     "phantom_slots",
     "reflection",
+    "scaled",
 ]
 
 NEIGHBOURS = 8
 NEAR_SHARE, EXCHANGE_SHARE = 0.5, 0.25  # of the pairings
 POOL_ENTRIES = 4_000_000  # int32: 16 MB at most, shared by all chains
+
+
+class Chances(NamedTuple):
+    """Uniform numbers in [0, 1) for one round of swaps: from what its pairing is drawn, and what decides."""
+
+    near: Float[Array, ""]
+    exchange: Float[Array, ""]
+    matching: Float[Array, ""]
+    shift: Float[Array, ""]
+    group: Float[Array, ""]
+    round: Float[Array, ""]
+    slot: Float[Array, " fairlets"]
+    pair: Float[Array, " fairlets"]
+    priority: Float[Array, " points"]  # of the hub form; of no points in the anchored one
+
+
+def draw_chances(key, target: Target, rounds: int) -> Chances:
+    """Those of so many rounds, stacked."""
+    n_fairlets, scalars = target.n_fairlets, len(Chances._fields) - 3
+    n_points = target.matchings.shape[1] if target.anchor is None else 0
+    drawn = jax.random.uniform(key, (rounds, scalars + 2 * n_fairlets + n_points), target.x.dtype)
+    few, slot, pair, priority = jnp.split(drawn, np.cumsum([scalars, n_fairlets, n_fairlets]), axis=1)
+    return Chances(*few.T, slot, pair, priority)
+
+
+def scaled(uniform, n: int) -> Int[Array, "..."]:
+    """One of n numbers from a uniform one, for choices that do not look at the state."""
+    return jnp.minimum((uniform * n).astype(jnp.int32), n - 1)
 
 
 class Pairing(NamedTuple):
@@ -43,32 +77,22 @@ def reflection(n: int, shift) -> Int[Array, " n"]:
     return (shift - jnp.arange(n)) % n
 
 
-def draw_pairing(key, target: Target, fairlets: Fairlets) -> Pairing:
+def draw_pairing(chances: Chances, target: Target, fairlets: Fairlets) -> Pairing:
     """A pairing from a near matching or a random one; sometimes empty slots are offered first, to move extras."""
-    key_kind, key_match, key_group, key_slot = jax.random.split(key, 4)
-    near, exchange = jax.random.uniform(key_kind, (2,)) < jnp.array([NEAR_SHARE, EXCHANGE_SHARE])
-    matching = target.matchings[jax.random.randint(key_match, (), 0, target.matchings.shape[0])]
-    shift = jax.random.randint(key_match, (), 0, target.n_fairlets)
-    group = draw_group(key_group, target)
-    slot = draw_slots(key_slot, target, group)
+    matching = target.matchings[scaled(chances.matching, target.matchings.shape[0])]
+    owners = jnp.asarray([target.slot_group[slot] for slot in target.swap_slots])
+    group = owners[scaled(chances.group, len(owners))]  # in proportion to the slots it owns
+    slot = draw_slots(chances.slot, target, group)
     if target.free_sizes:
+        exchange = chances.exchange < EXCHANGE_SHARE
         slot = jnp.where(exchange, phantom_slots(target, group, fairlets, slot), slot)
-    random = Pairing(reflection(target.n_fairlets, shift), slot)
-    if target.anchor is None:
-        close = near_pairing(jax.random.uniform(key_slot, matching.shape), target, fairlets, matching)
-    else:
-        close = Pairing(matching, slot)
-    return jax.tree.map(lambda a, b: jnp.where(near, a, b), close, random)
+    random = Pairing(reflection(target.n_fairlets, scaled(chances.shift, target.n_fairlets)), slot)
+    is_hub = target.anchor is None
+    close = near_pairing(chances.priority, target, fairlets, matching) if is_hub else Pairing(matching, slot)
+    return jax.tree.map(lambda a, b: jnp.where(chances.near < NEAR_SHARE, a, b), close, random)
 
 
-def draw_group(key, target: Target) -> Int[Array, ""]:
-    """A group to swap, in proportion to the slots it owns."""
-    slots = jnp.asarray(target.swap_slots)
-    slot_group = jnp.asarray(target.slot_group)
-    return slot_group[slots[jax.random.randint(key, (), 0, len(target.swap_slots))]]
-
-
-def draw_slots(key, target: Target, group) -> Int[Array, " fairlets"]:
+def draw_slots(uniform: Float[Array, " fairlets"], target: Target, group) -> Int[Array, " fairlets"]:
     """A slot of `group` for every fairlet, uniform over the ones that it may fill.
 
     Where capacities are fixed these are its members' in every state, the slots beyond them empty for good: two fairlets
@@ -76,7 +100,7 @@ def draw_slots(key, target: Target, group) -> Int[Array, " fairlets"]:
     none offers its empty slot, which `fits` refuses.
     """
     capacity, start = target.upper[:, group], jnp.argmax(jnp.asarray(target.slot_group) == group)
-    offset = jnp.floor(jax.random.uniform(key, capacity.shape) * capacity).astype(jnp.int32)
+    offset = jnp.floor(uniform * capacity).astype(jnp.int32)
     return start + jnp.maximum(jnp.minimum(offset, capacity - 1), 0)
 
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from bayesfair._draws import Statistic
-from bayesfair.gibbs.moves.matchings import Pairing, draw_pairing
+from bayesfair.gibbs.moves.matchings import Chances, Pairing, draw_chances, draw_pairing
 from bayesfair.gibbs.states import Fairlets, computed_once
 from bayesfair.gibbs.target import Target
 
@@ -40,32 +40,29 @@ class Swaps:
 
 
 def in_rounds(swap, rounds: int, key, target: Target, state):
-    """`swap(key, target, state, pairing)` for `rounds` pairings; (state, share of possible swaps accepted)."""
+    """`swap(chances, target, state, pairing)` for `rounds` pairings; (state, share of possible swaps accepted)."""
     zero = jnp.zeros((), target.x.dtype)
     if rounds == 0:
         return state, {"swap_rate": zero}
 
-    def one(i, carry):
+    def one(carry, chances):
         members, x, rate = carry
         now = state._replace(fairlets=target.opened(members, x))
-        key_pairing, key_accept = jax.random.split(jax.random.fold_in(key, i))
-        pairing = computed_once(draw_pairing(key_pairing, target, now.fairlets))
-        fairlets, share = swap(key_accept, target, now, pairing)
-        return fairlets.members, fairlets.x, rate + share / rounds
+        pairing = computed_once(draw_pairing(chances, target, now.fairlets))
+        fairlets, share = swap(chances, target, now, pairing)
+        return (fairlets.members, fairlets.x, rate + share / rounds), None
 
     start = state.fairlets.members, state.fairlets.x, zero
-    members, x, rate = jax.lax.fori_loop(0, rounds, one, start)
+    (members, x, rate), _ = jax.lax.scan(one, start, computed_once(draw_chances(key, target, rounds)))
     return state._replace(fairlets=target.opened(members, x)), {"swap_rate": rate}
 
 
-def swap_round(key, target: Target, state, pairing: Pairing):
+def swap_round(chances: Chances, target: Target, state, pairing: Pairing):
     """One matching's swaps at once; (fairlets, share of possible swaps accepted)."""
-    key_pairs, key_round = jax.random.split(key)
     proposal = propose(target, state, pairing, target.swap_energies)
-    accepted = computed_once(accept(key_pairs, pairing, proposal))
+    accepted = computed_once(accept(chances.pair, pairing, proposal))
     after = state._replace(fairlets=keep(accepted, proposal.fairlets, state.fairlets))
-    uniform = jax.random.uniform(key_round, dtype=target.x.dtype)
-    accepted &= jnp.log(uniform) < target.log_round_ratio(state, after)
+    accepted &= jnp.log(chances.round) < target.log_round_ratio(state, after)
     share = accepted.sum(dtype=target.x.dtype) / jnp.maximum(proposal.moves.sum(), 1)
     return keep(accepted, proposal.fairlets, state.fairlets), share
 
@@ -103,10 +100,9 @@ def fits(target: Target, fairlets: Fairlets, slot) -> Bool[Array, " fairlets"]:
     return (held >= fairlets.lower[own, group]) & (held <= fairlets.upper[own, group])
 
 
-def accept(key, pairing: Pairing, proposal: Proposal) -> Bool[Array, " fairlets"]:
-    """Metropolis: every pair draws one uniform number and both ends compare with it."""
+def accept(uniform, pairing: Pairing, proposal: Proposal) -> Bool[Array, " fairlets"]:
+    """Metropolis: both ends of a pair compare with the first one's of the uniform numbers (fairlets,)."""
     own = jnp.arange(pairing.partner.shape[0])
-    uniform = jax.random.uniform(key, own.shape, proposal.log_ratio.dtype)
     shared = uniform[jnp.minimum(own, pairing.partner)]
     return proposal.moves & (jnp.log(shared) < proposal.log_ratio)
 

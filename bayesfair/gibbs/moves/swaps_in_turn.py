@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from bayesfair.gibbs.moves.matchings import Pairing
+from bayesfair.gibbs.moves.matchings import Chances, Pairing
 from bayesfair.gibbs.moves.swaps import Swaps, in_rounds, propose
 from bayesfair.gibbs.states import OpenState
 from bayesfair.gibbs.target import Target
@@ -63,13 +63,12 @@ def log_swap_ratio(target: Target, rest, state: OpenState, pair: Pair):
     return log_ratio, proposal.fairlets
 
 
-def swap_pairs(key, target: Target, state: OpenState, pairing: Pairing):
+def swap_pairs(chances: Chances, target: Target, state: OpenState, pairing: Pairing):
     """Every pair of the matching in turn; the fairlets, and the share of possible swaps that were accepted."""
     n_fairlets = state.cluster.shape[0]
     own = jnp.arange(n_fairlets)
     n_pairs = n_fairlets // 2
     first = jnp.nonzero(own < pairing.partner, size=n_pairs, fill_value=n_fairlets)[0]
-    uniforms = jax.random.uniform(key, (n_pairs,), target.x.dtype)
     stats = target.loss.start(target.units(state.fairlets, state.cluster), target.n_clusters)
 
     def step(carry, inputs):
@@ -89,7 +88,7 @@ def swap_pairs(key, target: Target, state: OpenState, pairing: Pairing):
         fairlets = jax.tree.map(lambda all_, part: all_.at[both].set(part), fairlets, now)
         return (stats, fairlets), (accepted, exists & (log_ratio > -jnp.inf))
 
-    (_, fairlets), (accepted, possible) = jax.lax.scan(step, (stats, state.fairlets), (first, uniforms))
+    (_, fairlets), (accepted, possible) = jax.lax.scan(step, (stats, state.fairlets), (first, chances.pair[:n_pairs]))
     return fairlets, accepted.sum() / jnp.maximum(possible.sum(), 1)
 
 

@@ -27,8 +27,8 @@ from bayesfair.gibbs.temperature import Dispersion, refuse_without_degree
 __all__ = ["FairletTarget", "Losses"]
 
 COLLAPSED_LIMIT = 2_000  # fairlets: above it a sequential sweep costs more than its better mixing is worth
-SWAP_ROUND_FAIRLETS = 40_000  # rounds of swaps in a sweep: about this many fairlets are asked, at most MAX_ROUNDS times
-MAX_ROUNDS = 16
+SWAP_ROUND_FAIRLETS = 40_000  # rounds of swaps in a sweep: about this many fairlets are asked, at most MAX_ROUNDS
+MAX_ROUNDS = 16  # times, and no more often than there are fairlets
 
 
 class Losses(NamedTuple):
@@ -289,7 +289,7 @@ class FairletTarget(Target):
         """Rounds of parallel swaps in a sweep; 0 where nobody can change fairlet."""
         if not self.swap_slots or self.n_fairlets == 1:
             return 0
-        return min(max(SWAP_ROUND_FAIRLETS // self.n_fairlets, 1), MAX_ROUNDS)
+        return min(max(SWAP_ROUND_FAIRLETS // self.n_fairlets, 1), MAX_ROUNDS, self.n_fairlets)
 
     def reallocation(self, settings: Settings):
         """The move of C given B: collapsed where fairlets are few, blocked where they are many, unless it is asked for."""

@@ -31,7 +31,7 @@ class Joint(FairletTarget):
             return swaps, Repeat((reallocation, *update))
         if isinstance(reallocation, GivenCenters):  # one draw of the centres serves both
             return GivenCenters((Swaps(rounds), *reallocation.moves)), *update
-        visits = () if self.n_clusters == 1 else (BorderVisits(),)
+        visits = () if self.n_clusters == 1 else (BorderVisits.of(self.n_obs),)
         return GivenCenters((Swaps(rounds), *visits)), Repeat((reallocation, *update))
 
     def path_moves(self):

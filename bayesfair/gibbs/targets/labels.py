@@ -67,6 +67,7 @@ class Labels(Target):
     prior: Dispersion | None = field(metadata=STATIC)
     modes: Modes | None = None  # between which chains may jump
 
+    looks_per_row = 250  # rows are visited one after the other
     state_dims = {"label": ("obs",)}  # noqa: RUF012
     statistics = {  # noqa: RUF012
         "lp": Statistic("quantity"),
