@@ -38,6 +38,7 @@ def make_parser():
     added = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_demo(added.add_parser("demo", help="run the main job on the bundled data, leave pictures and a posterior"))
     _add_fit(added.add_parser("fit", help="sample the posterior of a CSV table"))
+    _add_resume(added.add_parser("resume", help="go on with a run, in its file"))
     _add_summary(added.add_parser("summary", help="print the summary of a saved run"))
     _add_plot(added.add_parser("plot", help="draw the pictures of a saved run"))
     _add_report(added.add_parser("report", help="write one self-contained HTML page about a saved run"))
@@ -53,6 +54,8 @@ def _add_demo(parser):
 def _add_fit(parser):
     _add(parser, "table", _path, metavar="TABLE.csv")
     _add(parser, "--out", _path, required=True, metavar="RUN.nc", help="where the posterior goes")
+    as_made = "keep draws there as they are made, not in memory; nothing may be there yet"
+    parser.add_argument("--store", action="store_true", help=as_made)
     _add_columns(parser.add_argument_group("columns (quote a name that holds a comma: '\"income, gross\",age')"))
     _add_reading(parser.add_argument_group("reading the table"))
     _add_clustering(parser.add_argument_group("clustering"))
@@ -100,6 +103,13 @@ def _add_sampling(parser):
         _add(group, option, convert, default=default, metavar="N", help=f"default: {default}")
     convert = partial(_whole, minimum=0, maximum=LARGEST_SEED)
     _add(group, "--seed", convert, default=0, metavar="N", help="makes a run repeatable (default: 0)")
+
+
+def _add_resume(parser):
+    _add(parser, "run_file", _path, metavar="RUN.nc")
+    missing = "draws per chain (default: those that an interrupted run was to make, or as many again)"
+    _add(parser, "--num-draws", _whole, metavar="N", help=missing)
+    parser.set_defaults(run=commands.resume)
 
 
 def _add_summary(parser):

@@ -1,7 +1,6 @@
 """The commands, each a few calls of the package: places first, then the work, then results saved before they are printed."""
 
 import os
-import sys
 import warnings
 
 import bayesfair as bf
@@ -17,10 +16,11 @@ from bayesfair.cli.output import (
     print_summary,
     print_verdict,
     save,
+    shows_progress,
 )
 from bayesfair.cli.tables import read_table
 
-__all__ = ["demo", "fit", "plot", "report", "summary"]
+__all__ = ["demo", "fit", "plot", "report", "resume", "summary"]
 
 
 def demo(arguments):
@@ -33,7 +33,7 @@ def demo(arguments):
     X = standardized(data.features)
     plain = KMeans(3, n_init=10, random_state=arguments.seed).fit_predict(X)
     estimator = _estimator(arguments, 3, target="labels").fit(X, sensitive_features=data.sensitive)
-    _, status = save(estimator, places[0], arguments.num_draws)
+    _, status = save(estimator, places[0])
     print_clusters(estimator, X)
     print(f"\nbalance without fairness (k-means)    {bf.fairness.balance(plain, data.sensitive):.3f}")
     print(f"balance of the point estimate         {bf.fairness.balance(estimator.labels_, data.sensitive):.3f}")
@@ -72,12 +72,23 @@ def fit(arguments):
     X = standardized(columns.features) if arguments.standardize else columns.features
     settings = {name: getattr(arguments, name) for name in ("loss", "target", "composition")}
     estimator = _estimator(arguments, arguments.n_clusters, **settings, **merging)
-    estimator.fit(X, sensitive_features=columns.sensitive)
-    saved_to, status = save(estimator, run_file, arguments.num_draws)
+    estimator.fit(X, sensitive_features=columns.sensitive, store=run_file if arguments.store else None)
+    return _saved_and_judged(estimator, run_file)
+
+
+def _saved_and_judged(estimator, run_file):
+    saved_to, status = save(estimator, run_file)
     print_clusters(estimator)
     print_verdict(estimator.posterior_)
     print_next_steps(saved_to)
     return status
+
+
+def resume(arguments):
+    """Make further draws of a run, or those that it was not given time for, and judge it anew."""
+    run_file = place_for(arguments.run_file)
+    estimator = bf.GibbsFairClustering.load(run_file).set_params(progress_bar=shows_progress())
+    return _saved_and_judged(estimator.resume(arguments.num_draws), run_file)
 
 
 def _read_columns(arguments):
@@ -108,7 +119,7 @@ def _estimator(arguments, n_clusters, **settings):
         num_warmup=arguments.num_warmup,
         num_draws=arguments.num_draws,
         random_state=arguments.seed,
-        progress_bar=sys.stderr is not None and sys.stderr.isatty(),
+        progress_bar=shows_progress(),
         **settings,
     )
 

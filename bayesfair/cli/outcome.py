@@ -39,6 +39,7 @@ _OPTIONS = {
     "num_warmup": "--num-warmup",
     "random_state": "--seed",
     "sensitive_features": "--sensitive",
+    "store": "--out",
     "target": "--target",
 }
 

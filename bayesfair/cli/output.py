@@ -1,6 +1,7 @@
 """Where results go: places checked before any work, runs kept wherever they can be, tables and verdicts in print."""
 
 import os
+import sys
 import tempfile
 import warnings
 from contextlib import suppress
@@ -23,6 +24,7 @@ __all__ = [
     "print_summary",
     "print_verdict",
     "save",
+    "shows_progress",
 ]
 
 UNCERTAIN = 0.1  # misclassification probability from which the summary counts an observation as uncertain
@@ -49,12 +51,22 @@ def place_for(path):
     return bf.posterior.check_destination(path)
 
 
-def save(estimator, path, num_draws):
+def shows_progress():
+    """Whether somebody looks at standard error."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def save(estimator, path):
     """Save the run to `path` or, should that fail after all, beside it or among temporary files; (where it is, exit status).
 
-    Where it is not where it was asked for, or not whole, that is told in a warning; None is where no place took it.
+    Where it is not where it was asked for, or not whole, that is told in a warning; None is where no place took it. A run
+    whose draws went to a file as they were made is there already.
     """
-    status = INTERRUPTED if estimator.posterior_["posterior"].sizes["draw"] < num_draws else DONE
+    tree = estimator.posterior_
+    status = INTERRUPTED if tree["posterior"].sizes["draw"] < bf.posterior.settings_of(tree)["wanted"] else DONE
+    if bf.posterior.is_stored(tree):
+        print(f"the posterior is in {path}")
+        return path, status
     for place in _places(path):
         try:
             estimator.save(place)
@@ -90,7 +102,9 @@ def print_clusters(estimator, X=None):
 
 
 def print_summary(tree):
-    """Diagnostics of every scalar, and how many observations are uncertain."""
+    """Diagnostics of every scalar, and how many observations are uncertain; of a run that is not finished, how far it came."""
+    if "unfinished" in tree.attrs:
+        print(f"The run is not finished: it has {tree.attrs['unfinished']}. Go on with bayesfair resume.")
     uncertain = bf.posterior.misclassification_probability(tree) > UNCERTAIN
     print("\nDiagnostics")
     print(bf.posterior.summary(tree).round(3).to_string(na_rep=""))

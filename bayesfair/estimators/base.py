@@ -7,9 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair.posterior import FORMAT, misclassification_probability, write_tree
 
-__all__ = ["STATE", "PosteriorEstimator", "arrays_of", "state_dataset"]
-
-STATE = "sampler_state"  # group of the tree that holds what a run goes on from
+__all__ = ["PosteriorEstimator"]
 
 
 class PosteriorEstimator(ClusterMixin, BaseEstimator):
@@ -57,17 +55,3 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         if self._names["feature_names"] is not None:
             self.feature_names_in_ = np.array(self._names["feature_names"], dtype=object)
         return self
-
-
-def state_dataset(arrays, axes=None):
-    """Arrays by name as an xarray.Dataset, with the dimensions that `axes` names for them, or dimensions of their own."""
-    import xarray as xr
-
-    values = {name: np.asarray(array) for name, array in arrays.items()}
-    own = {name: tuple(f"{name}_{axis}" for axis in range(v.ndim)) for name, v in values.items()}
-    return xr.Dataset({name: ((axes or {}).get(name, own[name]), v) for name, v in values.items()})
-
-
-def arrays_of(dataset):
-    """What `state_dataset` was given."""
-    return {name: v.values for name, v in dataset.data_vars.items()}

@@ -11,12 +11,22 @@ from bayesfair import models
 from bayesfair._check import check_integer, check_number, message, place
 from bayesfair._units import center_and_spread
 from bayesfair.engines import Encoder, categorical_positions, check_distinct, encoder_of, fit_encoder, read_columns
-from bayesfair.estimators.base import STATE, PosteriorEstimator, arrays_of, state_dataset
+from bayesfair.estimators.base import PosteriorEstimator
 from bayesfair.fairness import Groups, gap, groups_for_fit
-from bayesfair.posterior import build_tree, draws_of, read_run, warn_of_disagreement
+from bayesfair.posterior import (
+    STATE,
+    arrays_of,
+    build_tree,
+    check_memory,
+    draws_of,
+    read_run,
+    state_dataset,
+    warn_of_disagreement,
+)
 
 __all__ = ["BayesianFairMixture"]
 
+LABEL_BYTES = 16  # of a label as it is drawn, with its row's log-likelihood, and as the tree has it
 SPREADS = 1e-12, 1e12  # of columns: the model computes with their squares in float32
 OF_THE_RUN = (
     *("n_components", "covariance_type", "fairness_weight", "prior", "smoothing"),
@@ -108,7 +118,8 @@ class BayesianFairMixture(PosteriorEstimator):
 
         Raises
         ------
-        TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
+        TypeError, ValueError: bad tables or settings, more draws than there is memory for; the message names the argument,
+        the rule and the remedy.
         """
         self._check_settings()
         columns = read_columns(self, X, self.categorical_features, reset=True, sensitive_features=sensitive_features)
@@ -119,6 +130,8 @@ class BayesianFairMixture(PosteriorEstimator):
         remedy = f"There are {len(x)} rows: ask for fewer."
         check_integer("n_components", self.n_components, maximum=len(x), remedy=remedy)
         check_distinct(np.hstack([x, codes]), self.n_components)
+        shape = self.num_chains, self.num_draws, len(x)
+        check_memory(shape, self.n_components, x.shape[1] + codes.shape[1], label_bytes=LABEL_BYTES)
         self._draw_seed()
         self._names = self._describe(X, encoder, groups)
         run = self._make_run(x, codes, groups, encoder)

@@ -7,14 +7,25 @@ from sklearn.utils.validation import check_is_fitted
 from bayesfair import gibbs
 from bayesfair._check import check_integer, message
 from bayesfair.engines import read_groups, read_table
-from bayesfair.estimators.base import STATE, PosteriorEstimator, arrays_of, state_dataset
+from bayesfair.estimators.base import PosteriorEstimator
+from bayesfair.estimators.store import Store
 from bayesfair.posterior import (
     MODE_FIGURES,
+    STATE,
+    about_run,
+    arrays_of,
     build_tree,
+    check_disk,
+    check_memory,
+    check_store,
     draws_of,
+    finish_run,
     groups_of,
+    is_stored,
     map_partition,
     read_run,
+    settings_of,
+    state_dataset,
     warn_of_disagreement,
 )
 
@@ -123,14 +134,19 @@ class GibbsFairClustering(PosteriorEstimator):
         self.random_state = random_state
         self.progress_bar = progress_bar
 
-    def fit(self, X, y=None, *, sensitive_features=None):
+    def fit(self, X, y=None, *, sensitive_features=None, store=None):
         """Sample the posterior of a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q).
 
         Without groups it warns and clusters without fairness. Ctrl-C during the draws keeps those already made.
 
+        `store`: a new file, such as "run.nc", to which draws go as they are made and from which `posterior_` reads them, so
+        that their number is not limited by memory. `bayesfair.posterior.read_tree` reads it at any time. After a crash it has
+        every chunk of draws that was finished, and `load(store).resume()` makes the others.
+
         Raises
         ------
-        TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
+        TypeError, ValueError: bad tables or settings, more draws than there is memory (or disk) for; the message names the
+        argument, the rule and the remedy. FileExistsError: a `store` that is there already.
         """
         for name in ("num_chains", "num_draws", "inner_steps"):
             check_integer(name, getattr(self, name))
@@ -138,7 +154,9 @@ class GibbsFairClustering(PosteriorEstimator):
         for name in ("num_warmup", "num_starts"):
             check_integer(name, getattr(self, name), minimum=0)
         mode_jumps = _check_mode_jumps(self.mode_jumps)
+        self._store = None if store is None else Store(check_store(store))
         X, names = read_table(self, X, reset=True, sensitive_features=sensitive_features)
+        self._check_room(X, self.num_draws)
         groups = read_groups(self, sensitive_features, len(X))
         self._names = {"feature_names": None if names is None else [str(name) for name in names]}
         self._draw_seed()
@@ -150,22 +168,28 @@ class GibbsFairClustering(PosteriorEstimator):
         if self.thinning == "auto":
             self.thinning_ = gibbs.suitable_thinning(reports, run.moves, problem.target)
         modes = None if found is None else _modes_dataset(problem, found)
-        return self._finish(X, groups, modes, *self._draw(problem, run, self.num_draws))
+        return self._sample(problem, run, self.num_draws, (X, groups, modes))
 
     def resume(self, num_draws=None, X=None, *, sensitive_features=None):
         """Go on from the last draw, `num_draws` more per chain; the same draws as one longer run, bit for bit.
 
-        The data are those of the fit; X or sensitive_features may be given to check that they are.
+        Without `num_draws` an interrupted run makes what was missing, and one that came to its end as many again. A run with
+        a `store` goes on there. The data are those of the fit; X or sensitive_features may be given to check that they are.
         """
         check_is_fitted(self, "posterior_")
-        num_draws = check_integer("num_draws", self.num_draws if num_draws is None else num_draws)
+        num_draws = self._missing() if num_draws is None else check_integer("num_draws", num_draws)
         known, groups = self._known_data(self.posterior_)
+        self._check_room(known, self.posterior_["posterior"].sizes["draw"] + num_draws)
         given = None if sensitive_features is None else read_groups(self, sensitive_features, len(known))
         _check_same_data(known, groups, X, given)
-        target, run, draws = self._draw(*self._saved_run(self._problem(known, groups)), num_draws)
-        draws = gibbs.concatenate([draws_of(self.posterior_), draws])
         modes = self.posterior_["modes"].to_dataset() if "modes" in self.posterior_.children else None
-        return self._finish(known, groups, modes, target, run, draws)
+        run = self._saved_run(self._problem(known, groups))
+        return self._sample(*run, num_draws, (known, groups, modes), self.posterior_)
+
+    def _missing(self):
+        """How many draws `resume` makes where nobody says."""
+        missing = self._run["wanted"] - self.posterior_["posterior"].sizes["draw"]
+        return missing if missing > 0 or "unfinished" in self.posterior_.attrs else self.num_draws
 
     def predict(self, X):
         """The cluster of `labels_` whose centre is nearest by the loss's dissimilarity, row by row: int (N,).
@@ -192,7 +216,9 @@ class GibbsFairClustering(PosteriorEstimator):
             if settings["parameters"][name] is None and name not in given:
                 rule = f"be given for a run whose {name} was not one of the named ones"
                 raise ValueError(message(name, rule, "none", f"Pass the {kind} that the run was fitted with."))
-        return cls._of_file(tree, settings, **given)
+        estimator = cls._of_file(tree, settings, **given)
+        estimator._store = Store(path).seen() if is_stored(tree) else None
+        return estimator
 
     def _problem(self, X, groups, names=None):
         return gibbs.make_problem(
@@ -210,29 +236,69 @@ class GibbsFairClustering(PosteriorEstimator):
             seed=self._seed,
         )
 
-    def _draw(self, problem, run, num_draws):
-        """(target, run, draws in the units of the table)."""
-        run, draws = gibbs.draw(run, problem.target, num_draws, self.thinning_, self.progress_bar)
-        return problem.target, run, gibbs.in_units_of_table(problem, draws)
+    def _check_room(self, X, num_draws):
+        shape, sizes = (self.num_chains, num_draws, len(X)), (self.n_clusters, X.shape[1])
+        if self._store is not None:
+            return check_disk(self._store.path, shape, *sizes)
+        remedy = "Pass fit(..., store='run.nc') (--store), which keeps draws on disk, or ask for fewer draws or chains."
+        return check_memory(shape, *sizes, remedy=remedy)
 
-    def _finish(self, X, groups, modes, target, run, draws):
-        progress = {"sweep": run.sweep, "thinning": self.thinning_, "tuning": gibbs.tuning(run.moves)}
-        settings = self._settings(**progress)
-        names = self._names["feature_names"]
-        tree = build_tree(
-            draws, X, groups, settings=settings, feature_names=names, n_clusters=self.n_clusters, modes=modes
+    def _sample(self, problem, run, num_draws, table, earlier=None):
+        """Draw `num_draws` more after those of the tree `earlier`, if any, and take the posterior of all of them.
+
+        `table`: X, groups, and the modes that were found.
+        """
+        done = 0 if earlier is None else earlier["posterior"].sizes["draw"]
+        settings = self._settings(
+            sweep=run.sweep, thinning=self.thinning_, tuning=gibbs.tuning(run.moves), wanted=done + num_draws
         )
-        axes = {name: ("chain", *dims) for name, dims in target.state_dims.items()}
-        known_modes = {} if target.modes is None else target.modes._asdict()
-        arrays = {
-            **target.write(run.states),
-            "key": run.keys,
-            **{JUMP + name: one for name, one in known_modes.items()},
-        }
-        tree[STATE] = state_dataset(arrays, axes)
-        self._adopt(tree, progress)
+        draw = self._draw_in_memory if self._store is None else self._draw_to_store
+        tree = draw(problem, run, num_draws, table, earlier, settings)
+        self._adopt(tree, self._run_of(tree, settings_of(tree)))
         warn_of_disagreement(tree)
         return self
+
+    def _draw_in_memory(self, problem, run, num_draws, table, earlier, settings):
+        run, draws = gibbs.draw(run, problem.target, num_draws, self.thinning_, self.progress_bar)
+        draws = gibbs.in_units_of_table(problem, draws)
+        if earlier is not None:
+            draws = gibbs.concatenate([draws_of(earlier), draws])
+        X, groups, modes = table
+        tree = build_tree(
+            draws,
+            X,
+            groups,
+            settings={**settings, "sweep": run.sweep},
+            feature_names=self._names["feature_names"],
+            n_clusters=self.n_clusters,
+            modes=modes,
+        )
+        tree[STATE] = state_dataset(_state_of(problem.target, run), _axes_of(problem.target))
+        return tree
+
+    def _draw_to_store(self, problem, run, num_draws, table, earlier, settings):
+        def tell(run, draws):
+            return gibbs.in_units_of_table(problem, draws), run.sweep, _state_of(problem.target, run)
+
+        X, groups, modes = table
+        about = about_run(
+            groups,
+            settings=settings,
+            feature_names=self._names["feature_names"],
+            n_clusters=self.n_clusters,
+            modes=modes,
+            state_dims=_axes_of(problem.target),
+        )
+
+        def before():
+            return draws_of(earlier), run.sweep, _state_of(problem.target, run)
+
+        with self._store.writer(X, about, settings["wanted"], tell, None if earlier is None else before) as into:
+            if num_draws:
+                gibbs.draw(run, problem.target, num_draws, self.thinning_, self.progress_bar, into)
+            tree = finish_run(self._store.path)
+        self._store.seen()
+        return tree
 
     def _adopt(self, tree, progress):
         super()._adopt(tree, progress)
@@ -246,7 +312,8 @@ class GibbsFairClustering(PosteriorEstimator):
     def _run_of(self, tree, settings):
         """How far the run came; its states are in the tree, and only `resume` pays for the target that reads them."""
         thinning = settings.get("thinning", settings["parameters"]["thinning"])  # older files have a number there
-        return {"sweep": settings["sweep"], "thinning": thinning, "tuning": settings["tuning"]}
+        wanted = settings.get("wanted", tree["posterior"].sizes["draw"])  # and do not say
+        return {"sweep": settings["sweep"], "thinning": thinning, "tuning": settings["tuning"], "wanted": wanted}
 
     def _saved_run(self, problem):
         """The problem, with the modes between which chains jump, and the run that the tree holds, ready to go on."""
@@ -270,6 +337,18 @@ class GibbsFairClustering(PosteriorEstimator):
             return map_partition(self.posterior_)
         except ValueError as error:
             raise AttributeError(f"There are no `map_labels_`. {error}") from error
+
+
+def _state_of(target, run):
+    """What a run goes on from, arrays by name."""
+    known_modes = {} if target.modes is None else target.modes._asdict()
+    state = {**target.write(run.states), "key": run.keys, **{JUMP + name: one for name, one in known_modes.items()}}
+    return {name: np.asarray(one) for name, one in state.items()}
+
+
+def _axes_of(target):
+    """Names of the axes of what `_state_of` gives, where the target has any."""
+    return {name: ("chain", *dims) for name, dims in target.state_dims.items()}
 
 
 def _check_mode_jumps(value):

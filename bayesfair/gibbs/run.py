@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from bayesfair._check import message
-from bayesfair._draws import Draws, concatenate
+from bayesfair._draws import Draws
 from bayesfair._progress import progress
 from bayesfair.gibbs.halves import half_of, in_halves, splits
 from bayesfair.gibbs.problem import Problem
@@ -118,26 +118,66 @@ def tuned(moves, values) -> tuple:
     return tuple(map(one, moves))
 
 
-def draw(run: Run, target: Target, num_draws: int, thinning: int = 1, progress_bar=False) -> tuple[Run, Draws]:
-    """`num_draws` draws per chain, `thinning` sweeps apart. Ctrl-C keeps what was drawn, if anything was."""
-    statistics = statistics_of(target, run.moves)
-    parts = []  # (run after the chunk, its draws): appended as one, so that an interrupt leaves no half chunk
+class InMemory:
+    """Where draws go as they are made: arrays of their full size. `done`: how many there are, `run`: as it is after them.
+
+    Anything with `append(run, draws)`, which takes a chunk as a whole or not at all, and `done` may stand in its place.
+    """
+
+    def __init__(self, num_draws: int):
+        self._num_draws, self._last = num_draws, (None, 0)
+
+    def append(self, run: Run, draws: Draws):
+        if self.done == 0:
+            self._labels = self._room(draws.labels)
+            self._scalars = {name: self._room(values) for name, values in draws.scalars.items()}
+            self._statistics = draws.statistics
+        into = slice(self.done, self.done + draws.labels.shape[1])
+        self._labels[:, into] = draws.labels
+        for name, values in draws.scalars.items():
+            self._scalars[name][:, into] = values
+        self._last = run, into.stop  # at once, so that an interrupt leaves no half chunk
+
+    def _room(self, part):
+        return np.empty((part.shape[0], self._num_draws, *part.shape[2:]), part.dtype)
+
+    @property
+    def run(self) -> Run:
+        return self._last[0]
+
+    @property
+    def done(self) -> int:
+        return self._last[1]
+
+    @property
+    def draws(self) -> Draws:
+        scalars = {name: values[:, : self.done] for name, values in self._scalars.items()}
+        return Draws(self._labels[:, : self.done], scalars, self._statistics)
+
+
+def draw(
+    run: Run, target: Target, num_draws: int, thinning: int = 1, progress_bar=False, into=None
+) -> tuple[Run, Draws] | None:
+    """`num_draws` draws per chain, `thinning` sweeps apart. Ctrl-C keeps what was drawn, if anything was.
+
+    `into`: takes them instead, as `InMemory` does; then nothing is returned.
+    """
+    statistics, kept = statistics_of(target, run.moves), InMemory(num_draws) if into is None else into
     try:
         with progress(num_draws, "draws", progress_bar) as bar:
             for n_draws in _pace(num_draws, _chunk_length(run, target), bar):
-                after, labels, report = advance(parts[-1][0] if parts else run, target, n_draws, thinning)
-                parts.append((after, _kept(labels, report, statistics)))
+                run, labels, report = advance(run, target, n_draws, thinning)
+                kept.append(run, _kept(labels, report, statistics))
     except KeyboardInterrupt:
-        if not parts:
+        if not kept.done:
             raise
-        done = sum(draws.labels.shape[1] for _, draws in parts)
         warnings.warn(
-            f"Interrupted: kept the {done} of {num_draws} draws made so far; resume(num_draws={num_draws - done}) "
-            "makes the others.",
+            f"Interrupted: kept the {kept.done} of {num_draws} draws made so far; "
+            f"resume(num_draws={num_draws - kept.done}), or resume() alone, makes the others.",
             RuntimeWarning,
             stacklevel=3,
         )
-    return parts[-1][0], concatenate([draws for _, draws in parts])
+    return None if into is not None else (kept.run, kept.draws)
 
 
 def _kept(labels, report, statistics) -> Draws:

@@ -102,11 +102,27 @@ def _position(X, names, columns):
         return np.column_stack([X[:, 0], np.arange(len(X))]), (names[0], "row")
     if X.shape[1] == 2:
         return X, (names[0], names[1])
-    centered = X - X.mean(0)
-    _, scale, directions = np.linalg.svd(centered, full_matrices=False)
-    share = scale**2 / max((scale**2).sum(), np.finfo(float).tiny)
-    axes = tuple(f"principal component {k + 1} ({share[k]:.0%} of variance)" for k in (0, 1))
-    return centered @ directions[:2].T, axes
+    position, share = principal_components(X)
+    return position, tuple(f"principal component {k + 1} ({share[k]:.0%} of variance)" for k in (0, 1))
+
+
+def principal_components(X):
+    """Rows in the first two principal components (N, 2), and every component's share of the variance.
+
+    Of many rows from the matrix of sums of products, a block of rows at a time.
+    """
+    mean = X.mean(0)
+    if len(X) <= MANY:
+        centered = X - mean
+        _, scale, directions = np.linalg.svd(centered, full_matrices=False)
+        variance, position = scale**2, centered @ directions[:2].T
+    else:
+        blocks = [slice(first, first + MANY) for first in range(0, len(X), MANY)]
+        products = sum((X[rows] - mean).T @ (X[rows] - mean) for rows in blocks)
+        variance, directions = np.linalg.eigh(products)
+        variance, first_two = np.maximum(variance[::-1], 0), directions[:, :-3:-1]
+        position = np.concatenate([(X[rows] - mean) @ first_two for rows in blocks])
+    return position, variance / max(variance.sum(), np.finfo(float).tiny)
 
 
 def _column(names, column):
@@ -158,15 +174,19 @@ def _handle(marker, color, size):
 
 
 def uncertainty_profile(tree, ax=None):
-    """Misclassification probabilities in descending order, coloured by cluster: how many observations are uncertain."""
+    """Misclassification probabilities in descending order, coloured by cluster: how many observations are uncertain.
+
+    Of more than 20,000 observations as many, evenly spaced in that order.
+    """
     cluster = reference_partition(tree)
     probability = misclassification_probability(tree)
     order = np.argsort(-probability, kind="stable")
     ax = axes_or_new(ax, 0.45)
-    share = np.arange(1, len(order) + 1) / len(order)
+    shown = np.unique(np.linspace(0, len(order) - 1, min(len(order), MANY)).astype(int))
+    share, order = (shown + 1) / len(order), order[shown]
     colors = cluster_colors(int(cluster.max()) + 1)
     ax.fill_between(share, probability[order], step="pre", color="0.9")
-    ax.scatter(share, probability[order], s=6, c=colors[cluster[order]], rasterized=len(order) > MANY)
+    ax.scatter(share, probability[order], s=6, c=colors[cluster[order]], rasterized=len(order) >= MANY)
     ax.set(xlim=(0, 1), ylim=(0, None), xlabel="share of observations, most uncertain first")
     ax.set(ylabel="P(misclassified)", title="Profile of uncertainty")
     handles = [_handle("o", color, 6) for color in colors]

@@ -1,5 +1,6 @@
 """The posterior over clusterings: the tree that holds it, and every summary of it."""
 
+from bayesfair._files import check_destination, write_whole
 from bayesfair._partitions import partition_distance, tables_with
 from bayesfair.posterior.access import (
     count_clusters,
@@ -16,8 +17,9 @@ from bayesfair.posterior.co_clustering_probability import (
     misclassification_probability,
 )
 from bayesfair.posterior.diagnostics import diagnostic_vars, summarise, summary
-from bayesfair.posterior.files import check_destination, read_tree, write_tree, write_whole
+from bayesfair.posterior.files import finish_run, is_stored, read_run, read_tree, write_tree
 from bayesfair.posterior.guarantee import at_least, fairlet_capacities, guarantee, guaranteed_balance, masses_of
+from bayesfair.posterior.labels import Labels
 from bayesfair.posterior.modes import MODE_FIGURES, modes, modes_of, occupancy
 from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
 from bayesfair.posterior.partitions import (
@@ -30,20 +32,31 @@ from bayesfair.posterior.partitions import (
     vi_partition,
 )
 from bayesfair.posterior.relabelling import relabel
-from bayesfair.posterior.saved import FORMAT, read_run, settings_of, small_groups
+from bayesfair.posterior.room import check_disk, check_memory
+from bayesfair.posterior.saved import FORMAT, settings_of, small_groups
+from bayesfair.posterior.state import STATE, arrays_of, state_dataset
+from bayesfair.posterior.stored import about_run, begin_run, check_store, is_unfinished, tree_of_run
 from bayesfair.posterior.tree import build_tree, draws_of
 from bayesfair.posterior.verdict import Verdict, judge, of_all_chains, reading, warn_of_disagreement, worst_first
 
 __all__ = [
     "FORMAT",
     "MODE_FIGURES",
+    "STATE",
     "CredibleBall",
+    "Labels",
     "Verdict",
+    "about_run",
+    "arrays_of",
     "at_least",
+    "begin_run",
     "binder_partition",
     "build_tree",
     "chains_apart",
     "check_destination",
+    "check_disk",
+    "check_memory",
+    "check_store",
     "co_clustering",
     "co_clustering_columns",
     "count_clusters",
@@ -52,11 +65,14 @@ __all__ = [
     "diagnostic_vars",
     "draws_of",
     "fairlet_capacities",
+    "finish_run",
     "flat_labels",
     "group_names",
     "groups_of",
     "guarantee",
     "guaranteed_balance",
+    "is_stored",
+    "is_unfinished",
     "judge",
     "map_partition",
     "masses_of",
@@ -76,9 +92,11 @@ __all__ = [
     "relabel",
     "settings_of",
     "small_groups",
+    "state_dataset",
     "summarise",
     "summary",
     "tables_with",
+    "tree_of_run",
     "variable",
     "vi_partition",
     "warn_of_disagreement",

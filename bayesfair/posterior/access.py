@@ -6,8 +6,10 @@ import numpy as np
 
 from bayesfair._check import message
 from bayesfair.fairness import Groups
+from bayesfair.posterior.labels import Labels
 
 __all__ = [
+    "ON_DISK",
     "check_partition",
     "count_clusters",
     "flat_labels",
@@ -17,6 +19,9 @@ __all__ = [
     "scalars_of",
     "variable",
 ]
+
+
+ON_DISK = "on_disk"  # attribute of labels that are renumbered as they are read
 
 
 def variable(tree, group, name):
@@ -37,19 +42,19 @@ def scalars_of(tree):
                 yield name, kind, values
 
 
-def flat_labels(tree):
-    """Labels of all draws, chain after chain: (chains * draws, obs), the tree's own memory."""
+def flat_labels(tree) -> Labels:
+    """Labels of all draws, chain after chain: (chains * draws, obs), in the tree's own memory or on its disk."""
     labels = variable(tree, "posterior", "labels")
     if labels is None or labels.dims != ("chain", "draw", "obs"):
         rule = "hold `labels` (chain, draw, obs) in its group 'posterior'"
         raise ValueError(message("tree", rule, _outline(tree), "Pass est.posterior_ or the result of read_tree."))
-    return labels.values.reshape(-1, labels.sizes["obs"])
+    return Labels(labels if ON_DISK in labels.attrs else labels.values)
 
 
 def count_clusters(tree):
     """K: the size of the dimension `cluster`, or the largest label plus one where no variable has it."""
-    labels = flat_labels(tree)
-    return tree["posterior"].sizes.get("cluster", int(labels.max()) + 1)
+    sizes = tree["posterior"].sizes
+    return sizes["cluster"] if "cluster" in sizes else int(flat_labels(tree).max()) + 1
 
 
 def observed_features(tree):

@@ -19,9 +19,10 @@ def co_clustering(tree, *, indices=None, max_obs=MAX_OBS):
     summary needs the matrix; `co_clustering_columns` makes a few of its columns at any size.
     """
     labels = flat_labels(tree)
-    if indices is not None:
-        labels = labels[:, np.asarray(indices)]
-    _check_size(labels.shape[1], max_obs)
+    rows = np.arange(labels.shape[1])
+    rows = rows if indices is None else rows[np.asarray(indices)]
+    _check_size(len(rows), max_obs)
+    labels = labels.columns(rows)
     columns, _, inverse = distinct_observations(labels)
     together = count_together(labels[:, columns], int(labels.max()) + 1) / np.float32(len(labels))
     return together[np.ix_(inverse, inverse)]
@@ -30,7 +31,7 @@ def co_clustering(tree, *, indices=None, max_obs=MAX_OBS):
 def co_clustering_columns(tree, columns):
     """Columns of the co-clustering matrix, float64 (N, len(columns)), in O(draws N) time each and O(N) memory."""
     labels = flat_labels(tree)
-    return np.stack([_share_with(labels, labels[:, column]) for column in np.atleast_1d(columns)], axis=1)
+    return np.stack([_share_with(labels, column) for column in np.atleast_1d(columns)], axis=1)
 
 
 def misclassification_probability(tree, *, reference=None, medoid=None, metric="co-clustering"):
@@ -54,11 +55,7 @@ def misclassification_probability(tree, *, reference=None, medoid=None, metric="
         centers = medoids(observed_features(tree), partition, metric=metric)
     used = np.unique(partition)
     _check_medoids(centers, used, num_obs)
-    probability = np.empty(num_obs)
-    for cluster in used:
-        members = np.flatnonzero(partition == cluster)
-        probability[members] = 1 - _share_with(labels[:, members], labels[:, centers[cluster]])
-    return probability
+    return 1 - _share_with(labels, centers[partition])
 
 
 def medoids(X, partition, *, metric="sqeuclidean"):
@@ -80,13 +77,15 @@ def medoids(X, partition, *, metric="sqeuclidean"):
 
 def _most_together(labels, partition):
     """The member of each cluster with the largest sum of co-clustering probabilities with the others: positions (K,)."""
+    n_clusters = int(labels.max()) + 1
+    own, company = partition.astype(np.intp) * n_clusters, np.zeros(len(partition), dtype=np.int64)
+    for draw in labels:
+        cell = own + draw
+        company += np.bincount(cell)[cell]
     positions = np.full(partition.max() + 1, -1)
     for cluster in np.unique(partition):
         members = np.flatnonzero(partition == cluster)
-        company = np.zeros(len(members), dtype=np.int64)
-        for draw in labels[:, members]:
-            company += np.bincount(draw)[draw]
-        positions[cluster] = members[np.argmax(company)]
+        positions[cluster] = members[np.argmax(company[members])]
     return positions
 
 
@@ -107,11 +106,11 @@ def _total_manhattan(X):
     return total.sum(axis=1)
 
 
-def _share_with(labels, column):
-    """Share of draws in which each observation of `labels` (draws, obs) has the label of `column` (draws,)."""
+def _share_with(labels, other):
+    """Share of draws in which each observation has the label of another one, or of its own `other` (obs,)."""
     together = np.zeros(labels.shape[1], dtype=np.int64)
-    for draw, label in zip(labels, column):
-        together += draw == label
+    for draw in labels:
+        together += draw == draw[other]
     return together / len(labels)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from bayesfair._check import check_integer, message
 from bayesfair._partitions import tables_with
 from bayesfair.fairness import Groups, cluster_balance, masses_of_attributes
+from bayesfair.posterior.labels import Labels, as_labels
 
 __all__ = [
     "Company",
@@ -26,12 +27,13 @@ __all__ = [
     "variation_of_information",
 ]
 
-_BLOCK_ELEMENTS = 16_000_000  # of a one-hot matrix: 64 MB in float32
+_BLOCK_ELEMENTS = 8_000_000  # of a one-hot matrix: 32 MB in float32
 _BLOCK_ROWS = 2_000  # of a product of two one-hot matrices, so that short tables do not make wide products
 _AUTO_MULTIPLICATIONS = 5e11  # of one pass, or what takes as long: 3 to 7 seconds on two cores
 _ENTRY = {"squares": 300, "entropies": 800}  # what an entry of a table costs beyond its products, in multiplications
 _MATRIX_ENTRY = 400  # what an indicator costs on the way through the matrix of observations, likewise
 _MOST_COLUMNS = 5_000  # of that matrix: 300 MB
+_FACTORS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)  # odd, of two hashes of 64 bits
 
 
 def canonical(partition):
@@ -47,23 +49,56 @@ def one_hot(labels, n_clusters):
 
 
 def draw_blocks(num_draws, n_clusters, num_obs):
-    """Slices of the draws whose one-hot matrices stay small whatever the number of observations is."""
+    """Slices of the draws whose one-hot matrices stay small, as far as that is for draws to decide."""
     rows = min(_BLOCK_ELEMENTS // num_obs, _BLOCK_ROWS)
-    step = max(1, rows // n_clusters)
-    return [slice(start, min(start + step, num_draws)) for start in range(0, num_draws, step)]
+    return _slices(num_draws, max(1, rows // n_clusters))
+
+
+def _slices(total, step):
+    return [slice(start, min(start + step, total)) for start in range(0, total, step)]
 
 
 def distinct_observations(labels):
     """Observations that share a cluster in every draw are one: (columns (U,), weight (U,), inverse (N,)).
 
-    `labels[:, columns]` has one column for each distinct history, `weight` says how many observations have it and
-    `labels[:, columns][:, inverse]` is `labels`. The members of a fairlet that never changes are the common case.
+    `labels[:, columns]` has one column for each distinct history, in the order in which they come, `weight` says how many
+    observations have it and `labels[:, columns][:, inverse]` is `labels`. The members of a fairlet that never changes are
+    the common case. One pass and 80 bytes an observation: histories are told apart by hashes of 128 bits.
     """
-    histories = np.ascontiguousarray(labels.T)
-    seen = {}
-    inverse = np.array([seen.setdefault(history.tobytes(), len(seen)) for history in histories])
-    _, columns, weight = np.unique(inverse, return_index=True, return_counts=True)
-    return columns, weight, inverse
+    hashes = _hashes(as_labels(labels))
+    order = np.lexsort(hashes)
+    begins = np.zeros(len(order), bool)
+    begins[0] = True
+    for one in hashes:
+        begins[1:] |= np.diff(one[order]) != 0
+    starts = np.flatnonzero(begins)
+    coming = np.argsort(order[starts])  # sorting is stable: the first of equals is the first to come
+    number = np.empty_like(coming)
+    number[coming] = np.arange(len(coming))
+    inverse = np.empty_like(order)
+    inverse[order] = number[np.cumsum(begins) - 1]
+    return order[starts][coming], np.diff(starts, append=len(order))[coming], inverse
+
+
+def _hashes(labels: Labels):
+    """Two numbers (2, obs) for each observation's history."""
+    hashes = np.zeros((2, labels.shape[1]), np.uint64)
+    per_word = 8 // labels.dtype.itemsize
+    for block in labels.blocks(least=per_word):
+        for first in range(0, len(block), per_word):
+            word = _words(block[first : first + per_word], per_word)
+            for one, factor in zip(hashes, _FACTORS):
+                one ^= word
+                one *= factor
+                one ^= one >> np.uint64(29)
+    return hashes
+
+
+def _words(draws, per_word):
+    """The labels of up to `per_word` draws (draws, obs) side by side: uint64 (obs,)."""
+    side = np.zeros((draws.shape[1], per_word), draws.dtype)
+    side[:, : len(draws)] = draws.T
+    return side.view(np.uint64)[:, 0]
 
 
 def balance_of(labels, groups: Groups, n_clusters):
@@ -116,12 +151,12 @@ def company(labels, n_clusters, max_draws="auto"):
     apart, O(draws K U^2). "auto" takes as many draws as some seconds allow, at least 200 (all of 80,000 on 40
     observations, all of 4,000 on a thousand, some 550 on 33,000 with ten clusters); None takes all.
     """
+    labels = as_labels(labels)
     columns, weight, _ = distinct_observations(labels)
     chosen, by_matrix = _plan(max_draws, len(labels), n_clusters, len(columns))
-    compact = labels[np.ix_(chosen, columns)]
+    compact = _Compact(labels[chosen], columns, weight, n_clusters)
     mean_shared = _mean_shared_by_matrix if by_matrix else _mean_shared_by_tables
-    squares = (_sizes(compact, weight, n_clusters) ** 2).sum(axis=1)
-    return Company(chosen, labels.shape[1], squares, mean_shared(compact, weight, n_clusters))
+    return Company(chosen, labels.shape[1], (compact.sizes() ** 2).sum(axis=1), mean_shared(compact))
 
 
 def information(labels, n_clusters, max_draws="auto"):
@@ -130,71 +165,99 @@ def information(labels, n_clusters, max_draws="auto"):
     Entropies need the table of every pair of draws: "auto" takes some 11,000 of 80,000 draws of 40 observations in three
     clusters, all of 4,000 on a thousand in four, some 540 on 33,000 in ten.
     """
+    labels = as_labels(labels)
     columns, weight, _ = distinct_observations(labels)
     chosen = evenly_spaced(len(labels), _most_draws(max_draws, _most_by_tables("entropies", n_clusters, len(columns))))
-    compact = labels[np.ix_(chosen, columns)]
+    compact = _Compact(labels[chosen], columns, weight, n_clusters)
     plogp = _minus_plogp(labels.shape[1])
-    entropy = plogp[_sizes(compact, weight, n_clusters).astype(np.intp)].sum(axis=1)
-    joint = _mean_over_pairs(
-        compact, weight, n_clusters, lambda counts: plogp.take(counts.astype(np.intp), mode="clip")
-    )
+    entropy = plogp[compact.sizes().astype(np.intp)].sum(axis=1)
+    joint = _mean_over_pairs(compact, lambda counts: plogp.take(counts.astype(np.intp), mode="clip"))
     return Information(chosen, entropy, joint)
 
 
 def variation_of_information(labels, n_clusters):
     """The variation of information between any two draws of `labels` (draws, obs) in bits: float (draws, draws)."""
+    labels = as_labels(labels)
     columns, weight, _ = distinct_observations(labels)
-    compact, plogp = labels[:, columns], _minus_plogp(labels.shape[1])
-    members = one_hot(compact, n_clusters).reshape(n_clusters, len(labels), -1)
+    plogp = _minus_plogp(labels.shape[1])
     joint = np.zeros((len(labels), len(labels)))
-    for one in members * weight.astype(np.float32):
-        for other in members:  # cell by cell, as in `_mean_over_pairs`
-            joint += plogp[(one @ other.T).astype(np.intp)]
+    for rows, others, of_pairs in _of_pairs(
+        _Compact(labels, columns, weight, n_clusters), lambda counts: plogp[counts.astype(np.intp)]
+    ):
+        joint[others, rows] = of_pairs.T
+        joint[rows, others] = of_pairs
     entropy = np.diag(joint)
     return np.maximum(2 * joint - entropy[:, None] - entropy, 0.0)
 
 
-def _sizes(compact, weight, n_clusters):
-    """Sizes of the clusters (draws, n_clusters), whole numbers in float64."""
-    blocks = draw_blocks(len(compact), n_clusters, len(weight))
-    weight = weight.astype(np.float32)
-    sizes = [(one_hot(compact[rows], n_clusters) @ weight).reshape(n_clusters, -1) for rows in blocks]
-    return np.concatenate(sizes, axis=1).T.astype(np.float64)
+class _Compact(NamedTuple):
+    """Draws of the distinct observations: `labels` of some draws, `columns` (U,) of them, how many have each (U,)."""
+
+    labels: Labels
+    columns: np.ndarray
+    weight: np.ndarray
+    n_clusters: int
+
+    def sizes(self):
+        """Sizes of the clusters (draws, n_clusters), whole numbers in float64."""
+        counts = [np.bincount(draw, minlength=self.n_clusters) for draw in self.labels]
+        return np.stack(counts, axis=1).T.astype(np.float64)
+
+    def one_hot(self, rows, at=slice(None)):
+        """Indicators of a block of draws, `at` some of the distinct observations."""
+        return one_hot(self.labels[rows].columns(self.columns[at]), self.n_clusters)
+
+    def products(self, rows, others):
+        """Tables (n_clusters * draws, n_clusters * other draws) of two blocks of draws, a block of observations at a time."""
+        width = self.n_clusters * (rows.stop - rows.start)
+        total = 0
+        for at in _slices(len(self.columns), max(1, _BLOCK_ELEMENTS // width)):
+            left = self.one_hot(rows, at)
+            right = left if others == rows else self.one_hot(others, at)
+            total = total + left * self.weight[at].astype(np.float32) @ right.T
+        return total
 
 
-def _mean_shared_by_tables(compact, weight, n_clusters):
-    return _mean_over_pairs(compact, weight, n_clusters, lambda counts: np.square(counts, dtype=np.float64))
+def _mean_shared_by_tables(compact: _Compact):
+    return _mean_over_pairs(compact, lambda counts: np.square(counts, dtype=np.float64))
 
 
-def _mean_over_pairs(compact, weight, n_clusters, of_counts):
-    """The mean over all draws s' of the sum of a function of the table of s and s', for every draw s: (draws,).
+def _mean_over_pairs(compact: _Compact, of_counts):
+    """The mean over all draws s' of the sum of a function of the table of s and s', for every draw s: (draws,)."""
+    total = np.zeros(len(compact.labels))
+    for rows, others, of_pairs in _of_pairs(compact, of_counts):
+        total[rows] += of_pairs.sum(axis=1)
+        if others != rows:
+            total[others] += of_pairs.sum(axis=0)
+    return total / len(total)
+
+
+def _of_pairs(compact: _Compact, of_counts):
+    """(rows, others, the sum of a function of their table for every two draws) of two blocks of draws in turn.
 
     One matrix product of one-hot matrices per pair of blocks of draws holds all their tables (n_clusters, draws,
     n_clusters, other draws); the pass is symmetric, so that half of the blocks do.
     """
+    n_clusters = compact.n_clusters
     cells = [(k, other) for k in range(n_clusters) for other in range(n_clusters)]
-    total = np.zeros(len(compact))
-    blocks = draw_blocks(len(compact), n_clusters, len(weight))
+    blocks = _slices(len(compact.labels), max(1, _BLOCK_ROWS // n_clusters))
     for position, rows in enumerate(blocks):
-        left = one_hot(compact[rows], n_clusters) * weight.astype(np.float32)
         for others in blocks[position:]:
-            product = left @ one_hot(compact[others], n_clusters).T
-            tables = product.reshape(n_clusters, len(left) // n_clusters, n_clusters, -1)
-            of_pairs = sum(of_counts(tables[k, :, other]) for k, other in cells)  # cell by cell, which the cache holds
-            total[rows] += of_pairs.sum(axis=1)
-            if others != rows:
-                total[others] += of_pairs.sum(axis=0)
-    return total / len(compact)
+            tables = compact.products(rows, others).reshape(n_clusters, rows.stop - rows.start, n_clusters, -1)
+            # cell by cell, which the cache holds
+            yield rows, others, sum(of_counts(tables[k, :, other]) for k, other in cells)
 
 
-def _mean_shared_by_matrix(compact, weight, n_clusters):
-    shared = np.empty(len(compact))
-    weighted = np.float64(weight)[:, None] * count_together(compact, n_clusters) * weight
-    for rows in draw_blocks(len(compact), n_clusters, len(weight)):
-        members = one_hot(compact[rows], n_clusters)
+def _mean_shared_by_matrix(compact: _Compact):
+    labels, columns, weight, n_clusters = compact
+    shared = np.empty(len(labels))
+    together = count_together(labels.columns(columns), n_clusters)
+    weighted = np.float64(weight)[:, None] * together * weight
+    for rows in draw_blocks(len(labels), n_clusters, len(weight)):
+        members = compact.one_hot(rows)
         of_clusters = np.einsum("ku,ku->k", members @ weighted, members)
         shared[rows] = of_clusters.reshape(n_clusters, -1).sum(axis=0)
-    return shared / len(compact)
+    return shared / len(labels)
 
 
 def count_together(compact, n_clusters):

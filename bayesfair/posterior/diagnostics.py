@@ -127,6 +127,6 @@ def _pairs(flat):
     """Indicators (draws,) of a few pairs of observations: those nearest to together half of the time, of 200 pairs."""
     pairs = np.random.default_rng(0).integers(flat.shape[1], size=(_PAIRS_TRIED, 2))
     pairs = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
-    together = flat[:, pairs[:, 0]] == flat[:, pairs[:, 1]]
+    together = flat.columns(pairs[:, 0]) == flat.columns(pairs[:, 1])
     undecided = np.argsort(np.abs(together.mean(axis=0) - 0.5), kind="stable")[:_PAIRS_SHOWN]
     return {f"together_{pairs[at, 0]}_{pairs[at, 1]}": together[:, at] for at in undecided}

@@ -1,132 +1,166 @@
-"""Files: whole or not at all when written, and with a checksum that is checked before any library parses them."""
+"""Files: whole or not at all when written, and with a checksum that is checked before any library parses them.
 
-import glob
+Labels and a table that are on disk are neither made nor read in memory: they are copied, and mapped, block by block.
+"""
+
+import errno
 import hashlib
 import io
+import json
 import os
-import secrets
 import shutil
-import stat
-import warnings
-from pathlib import Path
+from contextlib import contextmanager
 
-import bayesfair
+import numpy as np
+
 from bayesfair._check import message
-from bayesfair.posterior.access import variable
+from bayesfair._files import check_destination, replacing, warn_of_leftovers, write_whole
+from bayesfair._journal import write_at
+from bayesfair.posterior.access import ON_DISK, variable
+from bayesfair.posterior.labels import Labels, is_on_disk
 from bayesfair.posterior.modes import check_modes
+from bayesfair.posterior.saved import FORMAT, restored
+from bayesfair.posterior.stored import is_unfinished, tree_of_run
 
-__all__ = ["check_destination", "read_tree", "write_tree", "write_whole"]
+__all__ = ["finish_run", "is_stored", "read_run", "read_tree", "write_tree"]
 
 _MARK = b"\nbayesfair sha256 "
 _TRAILER_LENGTH = len(_MARK) + 2 * hashlib.sha256().digest_size + 1
-_NAME_SHOWN = 32  # letters of a file's name in that of its temporary file: names of files are limited in length
-
-
-def check_destination(path):
-    """`path` as a pathlib.Path at which a file can be written, as far as can be told without writing.
-
-    Raises
-    ------
-    ValueError: an empty name. OSError: a folder that is not there or that may not be written to, a `path` that is a
-    folder or a device.
-    """
-    if not os.fspath(path):
-        raise ValueError(message("path", "name a file", "''", "Pass a name such as 'run.nc'."))
-    path = Path(path)
-    if not os.path.isdir(path.parent):
-        raise FileNotFoundError(f"There is no folder {os.fspath(path.parent)!r}. Make it first, or choose another.")
-    try:
-        mode = path.stat().st_mode
-    except FileNotFoundError:
-        mode = stat.S_IFREG
-    except (OSError, ValueError) as error:  # a name that is too long, or no name at all
-        raise _unwritable(path, error) from error
-    if stat.S_ISDIR(mode):
-        remedy = f"Name a file in it, such as {os.fspath(path / 'run.nc')!r}."
-        raise IsADirectoryError(message("path", "name a file", f"the folder {os.fspath(path)!r}", remedy))
-    if not stat.S_ISREG(mode):
-        raise OSError(message("path", "name an ordinary file", repr(os.fspath(path)), "Choose another name."))
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        rule = "be in a folder that you may write to"
-        raise PermissionError(message("path", rule, repr(os.fspath(path)), "Choose another folder."))
-    return path
-
-
-def write_whole(parts, path):
-    """Write the buffers `parts` to `path`, one after the other, whole or not at all.
-
-    The earlier file stays until the new one is complete and on disk. What a write that was killed left behind is named
-    in a warning.
-
-    Raises
-    ------
-    ValueError, OSError: as `check_destination`, and OSError where the disk is full or fails.
-    """
-    path = check_destination(path)
-    temporary = path.with_name(f"{_temporary_prefix(path)}{secrets.token_hex(4)}.part")
-    try:
-        _write_through(parts, temporary)
-        if path.exists():
-            shutil.copymode(path, temporary)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
-    _warn_of_leftovers(path)
-
-
-def _temporary_prefix(path):
-    return f".{path.name[:_NAME_SHOWN]}."
-
-
-def _write_through(parts, path):
-    with open(path, "xb") as file:
-        for part in parts:
-            file.write(part)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _unwritable(path, error):
-    """An error of the type of `error`, where it is an OSError, with the user's path instead of a temporary name."""
-    kind = type(error) if isinstance(error, OSError) else ValueError
-    reason = getattr(error, "strerror", None) or str(error)
-    remedy = "An earlier file there is as it was, and nothing in memory is lost: make room or choose another place."
-    return kind(message("path", "be a file that can be written", f"{os.fspath(path)!r} ({reason})", remedy))
-
-
-def _warn_of_leftovers(path):
-    leftovers = sorted(path.parent.glob(f"{glob.escape(_temporary_prefix(path))}*.part"))
-    if leftovers:
-        warnings.warn(
-            f"Beside {os.fspath(path)!r} lie parts of files whose writing was cut off: {', '.join(map(str, leftovers))}. "
-            "Delete them, unless another process is saving there now.",
-            stacklevel=2,
-            skip_file_prefixes=tuple(bayesfair.__path__),
-        )
+_LARGE = ("posterior", "labels"), ("observed_data", "X")  # what may be on disk
+_BLOCK_BYTES = 8_000_000
+_OF_HDF5 = 1_000_000  # bytes that it may take to describe what is written by blocks
 
 
 def write_tree(tree, path):
-    """Write `tree` to the netCDF file `path`, all groups, compressed and with a checksum, whole or not at all.
+    """Write `tree` to the netCDF file `path`, all groups, with a checksum, whole or not at all.
 
-    The earlier file stays until the new one is complete. The bytes are made in memory first, so that a full disk is an
-    error like any other; that takes as much memory again as the file is large. The name of the tree is not stored.
+    The earlier file stays until the new one is complete. A tree in memory is compressed, and its bytes are made in memory
+    first, so that a full disk is an error like any other; that takes as much memory again as the file is large. Labels and
+    a table that are on disk are copied as they are, block by block. The name of the tree is not stored.
 
     Raises
     ------
     ValueError, OSError: a `path` that cannot be written, see `check_destination`; a full disk. Nothing is lost.
     """
     path = check_destination(path)
+    large = {place: tree[place[0]][place[1]] for place in _LARGE if _stays_on_disk(variable(tree, *place))}
+    body = _netcdf(_without(tree, large))
+    if not large:
+        with body.getbuffer() as view:
+            return write_whole([view, _trailer(hashlib.sha256(view))], path)
+    with replacing(path) as temporary, body.getbuffer() as view:
+        _place(view, large, temporary)
+        _fill(large, temporary)
+    warn_of_leftovers(path)
+
+
+def finish_run(path):
+    """The tree of a run whose draws are made, its clusters numbered, written in place of the run; draws stay on disk."""
+    tree = tree_of_run(path)
+    del tree.attrs["unfinished"]
+    write_tree(tree, path)
+    return read_tree(path)
+
+
+def is_stored(tree):
+    """Whether the labels of a tree are on disk."""
+    return _stays_on_disk(variable(tree, "posterior", "labels"))
+
+
+def _stays_on_disk(array):
+    return array is not None and (ON_DISK in array.attrs or is_on_disk(array.values))
+
+
+def _netcdf(tree):
+    """The bytes of a tree, io.BytesIO."""
     file = io.BytesIO()
     tree.to_netcdf(file, engine="h5netcdf", encoding=_encoding(tree))
-    with file.getbuffer() as body:
-        write_whole([body, _trailer(body)], path)
+    return file
 
 
-def _trailer(body):
-    """What follows the netCDF bytes `body`, which their readers ignore: a mark, and the SHA-256 of all before it."""
-    return _MARK + hashlib.sha256(body).hexdigest().encode() + b"\n"
+def _without(tree, large):
+    """The tree without some of its variables {(group, name): ...}, their coordinates kept."""
+    if not large:
+        return tree
+    nodes = {node.path: node.to_dataset(inherit=False) for node in tree.subtree}
+    for group, name in large:
+        nodes[f"/{group}"] = nodes[f"/{group}"].drop_vars(name)
+    return type(tree).from_dict(nodes)
+
+
+def _place(body, large, path):
+    """A netCDF file of the bytes `body`, in which there is room for `large`."""
+    import h5netcdf
+
+    room = len(body) + sum(array.nbytes for array in large.values()) + _OF_HDF5
+    with open(path, "xb") as file:
+        file.write(body)
+        file.truncate(room)  # what refuses such a file is told here: HDF5 ends the process
+        file.truncate(len(body))
+    if shutil.disk_usage(path.parent).free < room - len(body):
+        raise OSError(errno.ENOSPC, f"No space left on device for {room / 1e9:.2g} GB")
+    with h5netcdf.File(path, "a", alignment_threshold=4096, alignment_interval=64) as file:
+        for (group, name), array in large.items():
+            for dim, size in array.sizes.items():
+                if dim not in file[group].dimensions:
+                    file[group].dimensions[dim] = size
+            new = file[group].create_variable(name, array.dims, array.dtype)
+            new[(0,) * array.ndim] = 0  # HDF5 finds a place for all of it now
+
+
+def _fill(large, path):
+    """Write the variables into their places, and the trailer after the end."""
+    with open(path, "r+b", buffering=0) as file:
+        offsets = {place: offset for place, (offset, *_) in _places(file).items()}
+        for place, array in large.items():
+            at = offsets[place]
+            for block in _blocks(array):
+                write_at(file, np.ascontiguousarray(block), at)
+                at += block.nbytes
+        checksum = _checksum(file, file.seek(0, os.SEEK_END))
+        file.write(_trailer(checksum))
+        os.fsync(file.fileno())
+
+
+def _blocks(array):
+    """A variable that is on disk, block by block."""
+    if array.ndim == 3:
+        return Labels(array if ON_DISK in array.attrs else array.values).blocks()
+    rows = max(1, _BLOCK_BYTES // max(array[:1].nbytes, 1))
+    return (array.values[first : first + rows] for first in range(0, len(array), rows))
+
+
+def _places(file):
+    """{(group, name): (offset, type, shape)} of those _LARGE variables of an open netCDF file that lie in one piece, none
+    where the labels do not."""
+    import h5py
+
+    with h5py.File(file, "r") as hdf:
+        found = {place: hdf["/".join(place)] for place in _LARGE if "/".join(place) in hdf}
+        whole = {
+            place: data for place, data in found.items() if data.chunks is None and data.id.get_offset() is not None
+        }
+        if _LARGE[0] not in whole:
+            return {}
+        return {place: (data.id.get_offset(), data.dtype, data.shape) for place, data in whole.items()}
+
+
+def _checksum(file, length):
+    """SHA-256 of the first `length` bytes of an open file."""
+    checksum = hashlib.sha256()
+    file.seek(0)
+    while length > 0:
+        block = file.read(min(length, _BLOCK_BYTES))
+        if not block:
+            break
+        checksum.update(block)
+        length -= len(block)
+    return checksum
+
+
+def _trailer(checksum):
+    """What follows the netCDF bytes, which their readers ignore: a mark, and the SHA-256 of all before it."""
+    return _MARK + checksum.hexdigest().encode() + b"\n"
 
 
 def _encoding(tree):
@@ -142,26 +176,18 @@ def _encoding(tree):
 
 
 def read_tree(path):
-    """The tree that `write_tree` wrote to `path`, in memory.
+    """The tree that `write_tree` or a run with `store=` wrote to `path`; of a run that is not finished, the draws so far.
 
-    The checksum of the whole file is checked before anything in it is read; that takes as much memory again as the file
-    is large.
+    The checksum of the whole file is checked before anything in it is read. A tree that was saved comes into memory. Of one
+    that was stored, finished or not, labels and table stay on disk, where summaries read them block by block; a tree whose
+    run is not finished says so in its attribute `unfinished`.
 
     Raises
     ------
     FileNotFoundError: no such file. ValueError: a file that is damaged, or that holds something else.
     """
-    import xarray as xr
-
-    whole = _checked_bytes(path)
-    try:
-        with xr.open_datatree(io.BytesIO(whole), engine="h5netcdf") as file:
-            tree = file.load()
-    except Exception as error:  # HDF5, h5netcdf and xarray each raise types of their own
-        raise ValueError(
-            f"{os.fspath(path)!r} cannot be read as a saved posterior, though its checksum is right: "
-            f"{type(error).__name__}: {error}. Read it with the versions of xarray and h5netcdf that wrote it, or newer."
-        ) from error
+    with _opened(path) as file:
+        tree = tree_of_run(path) if is_unfinished(path) else _read_netcdf(file, path)
     labels = variable(tree, "posterior", "labels")
     if labels is None or labels.dims != ("chain", "draw", "obs"):
         raise ValueError(
@@ -173,11 +199,11 @@ def read_tree(path):
     return tree
 
 
-def _checked_bytes(path):
-    """The bytes of the file, once they are known to be those that were written."""
+@contextmanager
+def _opened(path):
     name = repr(os.fspath(path))
     try:
-        whole = Path(path).read_bytes()
+        file = open(path, "rb")  # noqa: SIM115
     except FileNotFoundError as error:
         raise FileNotFoundError(f"There is no file {name}. Check the name, or fit and save a model first.") from error
     except OSError as error:
@@ -185,15 +211,63 @@ def _checked_bytes(path):
         raise type(error)(
             message("path", "be a file that can be read", f"{name} ({error.strerror})", remedy)
         ) from error
-    view = memoryview(whole)
-    body, trailer = view[:-_TRAILER_LENGTH], view[-_TRAILER_LENGTH:]
+    with file:
+        yield file
+
+
+def _read_netcdf(file, path):
+    """The tree in an open file: in memory, but for what lies there in one piece."""
+    import xarray as xr
+
+    _check_whole(file, path)
+    try:
+        places = _places(file)
+        with xr.open_datatree(file, engine="h5netcdf") as lazy:
+            for (group, name), (offset, kind, shape) in places.items():
+                mapped = np.asarray(np.memmap(file, kind, "r", offset, shape))
+                known = lazy[group].to_dataset()
+                lazy[group] = known.assign({name: (known[name].dims, mapped, known[name].attrs)})
+            return lazy.load()
+    except Exception as error:  # HDF5, h5netcdf and xarray each raise types of their own
+        raise ValueError(
+            f"{os.fspath(path)!r} cannot be read as a saved posterior, though its checksum is right: "
+            f"{type(error).__name__}: {error}. Read it with the versions of xarray and h5netcdf that wrote it, or newer."
+        ) from error
+
+
+def _check_whole(file, path):
+    """ValueError where an open file does not hold the bytes that were written."""
+    name, length = repr(os.fspath(path)), file.seek(0, os.SEEK_END) - _TRAILER_LENGTH
+    file.seek(max(length, 0))
+    trailer = file.read(_TRAILER_LENGTH)
     remedy = "Restore it from a copy, or fit and save again."
-    if trailer[: len(_MARK)] != _MARK:
+    if length < 0 or trailer[: len(_MARK)] != _MARK:
         raise ValueError(
             f"{name} cannot be read as a saved posterior: there is no checksum at its end, so that it is damaged (cut off, "
             f"or something was appended) or was written by another program or an older version. {remedy} What another "
             "program wrote is taken in by write_tree(xarray.open_datatree(path, engine='h5netcdf').load(), new_path)."
         )
-    if trailer != _trailer(body):
+    if trailer != _trailer(_checksum(file, length)):
         raise ValueError(f"{name} cannot be read as a saved posterior: it is damaged, its checksum is wrong. {remedy}")
-    return whole
+
+
+def read_run(path, estimator_class, needed=()):
+    """The tree, with the groups `needed`, and the settings that an estimator of this class saved to `path`.
+
+    Raises
+    ------
+    FileNotFoundError: no such file. ValueError: a damaged file, one that holds something else, or a run of another version.
+    """
+    tree = read_tree(path)
+    settings = restored(json.loads(tree.attrs.get("settings", "{}")))
+    if settings.get("estimator") == estimator_class.__name__ and settings.get("format") != FORMAT:
+        raise ValueError(
+            f"{os.fspath(path)!r} holds a run in format {settings.get('format', 1)}, of another version of bayesfair; this one "
+            f"goes on with format {FORMAT}. Read its posterior with bayesfair.posterior.read_tree, or fit and save again."
+        )
+    if settings.get("estimator") != estimator_class.__name__ or not set(needed) <= set(tree.children):
+        raise ValueError(
+            f"{os.fspath(path)!r} holds a posterior but not a run of {estimator_class.__name__}. "
+            "Read it with bayesfair.posterior.read_tree, or fit and save again."
+        )
+    return tree, settings

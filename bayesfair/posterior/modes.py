@@ -67,10 +67,11 @@ def occupancy(tree, found):
 
     A draw is in the mode whose representative clustering is nearest; of up to 400 draws, spaced evenly.
     """
-    labels = tree["posterior"]["labels"].values
-    chosen = evenly_spaced(labels.shape[1], max(1, _LOCATED // len(labels)))
-    where = nearest_mode(labels[:, chosen].reshape(-1, labels.shape[2]), found["labels"].values)
-    return (where.reshape(len(labels), -1, 1) == np.arange(found.sizes["mode"])).mean(axis=1)
+    labels, (num_chains, num_draws) = flat_labels(tree), tree["posterior"]["labels"].shape[:2]
+    chosen = evenly_spaced(num_draws, max(1, _LOCATED // num_chains))
+    chosen = num_draws * np.arange(num_chains)[:, None] + chosen
+    where = nearest_mode(labels[chosen.ravel()], found["labels"].values).reshape(chosen.shape)
+    return (where[..., None] == np.arange(found.sizes["mode"])).mean(axis=1)
 
 
 def check_modes(found, num_obs):

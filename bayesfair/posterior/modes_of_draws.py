@@ -27,7 +27,8 @@ def modes_of_draws(tree):
     medoids = _medoids(labels, count_clusters(tree))
     if len(medoids) == 1:
         return _dataset(tree, reference_partition(tree)[None], np.zeros(len(labels), int))
-    return _dataset(tree, labels[medoids], nearest_mode(labels, labels[medoids]))
+    representatives = np.asarray(labels[medoids])
+    return _dataset(tree, representatives, nearest_mode(labels, representatives))
 
 
 def nearest_mode(labels, modes):

@@ -4,10 +4,19 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from bayesfair._partitions import tables_with
-from bayesfair.posterior.access import check_partition, count_clusters, flat_labels, variable
+from bayesfair.posterior.access import ON_DISK, check_partition, count_clusters, flat_labels, variable
+from bayesfair.posterior.labels import Labels, is_on_disk
 from bayesfair.posterior.partitions import reference_partition
 
-__all__ = ["align", "apply_permutations", "move_clusters", "number_modes", "order_by_size", "relabel"]
+__all__ = [
+    "align",
+    "apply_permutations",
+    "move_clusters",
+    "number_modes",
+    "order_by_size",
+    "relabel",
+    "renumber",
+]
 
 
 def relabel(tree, reference=None):
@@ -16,7 +25,8 @@ def relabel(tree, reference=None):
     The overlap of all clusters together is the largest that a one-to-one assignment allows (Hungarian algorithm on the
     contingency table). `reference` (obs,) is `reference_partition(tree)` unless given; it becomes the new tree's. Every
     posterior variable with a dimension `cluster` follows its cluster; partitions, and thus co-clustering, do not change,
-    nor does the sampler's state. The result does not depend on the numbers that clusters had before.
+    nor does the sampler's state. The result does not depend on the numbers that clusters had before. Labels that are on disk
+    stay there, and are renumbered as they are read.
     """
     import xarray as xr
 
@@ -26,18 +36,16 @@ def relabel(tree, reference=None):
         reference_partition(tree) if reference is None else check_partition("reference", reference, labels.shape[1])
     )
     n_clusters = max(count_clusters(tree), int(reference.max()) + 1)
-    labels = labels.astype(np.promote_types(labels.dtype, np.min_scalar_type(-n_clusters)), copy=False)
     permutations = align(labels, reference, n_clusters)
     posterior = tree["posterior"].to_dataset()
-    shape = posterior["labels"].shape
-    moved = {"labels": (posterior["labels"].dims, apply_permutations(permutations, labels).reshape(shape))}
+    moved = {"labels": renumber(posterior["labels"], permutations)}
     for name, values in posterior.data_vars.items():
         if {"chain", "draw", "cluster"} <= set(values.dims):
             moved[name] = _move_clusters(values, permutations)
     relabelled = tree.copy()
     relabelled["posterior"] = type(tree)(posterior.assign(moved), children=relabelled["posterior"].children)
     constant = tree["constant_data"].to_dataset() if "constant_data" in tree.children else xr.Dataset()
-    named = xr.DataArray(reference.astype(labels.dtype), dims="obs", attrs={"point": point})
+    named = xr.DataArray(reference.astype(permutations.dtype), dims="obs", attrs={"point": point})
     relabelled["constant_data"] = type(tree)(constant.assign(reference_labels=named))
     if "modes" in tree.children:
         relabelled["modes"] = type(tree)(number_modes(tree["modes"].to_dataset(), reference, n_clusters))
@@ -56,7 +64,8 @@ def align(labels, reference, n_clusters):
     A function of the partitions alone: ties between assignments go by the order in which clusters first appear.
     """
     tables = tables_with(labels, reference, n_clusters, n_clusters)
-    permutations = np.empty((len(labels), n_clusters), dtype=labels.dtype)
+    kind = np.promote_types(labels.dtype, np.min_scalar_type(-n_clusters))
+    permutations = np.empty((len(labels), n_clusters), dtype=kind)
     for permutation, draw, table in zip(permutations, labels, tables):
         order = np.argsort(_first_appearance(draw, n_clusters), kind="stable")
         permutation[order] = linear_sum_assignment(table.T[order], maximize=True)[1]
@@ -64,8 +73,26 @@ def align(labels, reference, n_clusters):
 
 
 def apply_permutations(permutations, labels):
-    """`labels` (draws, obs) renumbered by `permutations` (draws, n_clusters), in a new array of the same type."""
-    return np.stack([permutation[draw] for permutation, draw in zip(permutations, labels)])
+    """`labels` (draws, obs) renumbered by `permutations` (draws, n_clusters), in a new array of their type."""
+    moved = np.empty(labels.shape, permutations.dtype)
+    for to, permutation, draw in zip(moved, permutations, labels):
+        to[:] = permutation[draw]
+    return moved
+
+
+def renumber(labels, permutations):
+    """Labels (chain, draw, obs), an array or a variable of a tree, renumbered by `permutations` (chains * draws, n_clusters):
+    an xarray.Variable. What is on disk stays there, and is renumbered as it is read."""
+    import xarray as xr
+
+    dims = "chain", "draw", "obs"
+    is_lazy = ON_DISK in getattr(labels, "attrs", ())
+    stored = labels if is_lazy else getattr(labels, "values", labels)
+    if not (is_lazy or is_on_disk(stored)):
+        return xr.Variable(dims, apply_permutations(permutations, Labels(stored)).reshape(stored.shape))
+    from bayesfair.posterior.renumbered import renumbered  # loads xarray
+
+    return xr.Variable(dims, renumbered(stored, permutations), {ON_DISK: "renumbered as they are read"})
 
 
 def number_modes(modes, reference, n_clusters):

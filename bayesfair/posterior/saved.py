@@ -1,15 +1,13 @@
 """What the estimators' `save` and `load` have in common: settings as JSON, in a file of the posterior."""
 
 import json
-import os
 from importlib import import_module
 
 import numpy as np
 
 from bayesfair.posterior.access import group_names, variable
-from bayesfair.posterior.files import read_tree
 
-__all__ = ["FORMAT", "plain", "read_run", "restored", "settings_of", "small_groups"]
+__all__ = ["FORMAT", "plain", "restored", "settings_of", "small_groups"]
 
 FORMAT = 2  # of the settings and the state of a run: a number for every form that earlier versions do not know
 _TYPE = "__type__"
@@ -82,25 +80,3 @@ def small_groups(tree):
     ):
         return ""
     return rule_of_small_groups(np.bincount(group.values, minlength=len(names)), names)
-
-
-def read_run(path, estimator_class, needed=()):
-    """The tree, with the groups `needed`, and the settings that an estimator of this class saved to `path`.
-
-    Raises
-    ------
-    FileNotFoundError: no such file. ValueError: a damaged file, one that holds something else, or a run of another version.
-    """
-    tree = read_tree(path)
-    settings = restored(json.loads(tree.attrs.get("settings", "{}")))
-    if settings.get("estimator") == estimator_class.__name__ and settings.get("format") != FORMAT:
-        raise ValueError(
-            f"{os.fspath(path)!r} holds a run in format {settings.get('format', 1)}, of another version of bayesfair; this one "
-            f"goes on with format {FORMAT}. Read its posterior with bayesfair.posterior.read_tree, or fit and save again."
-        )
-    if settings.get("estimator") != estimator_class.__name__ or not set(needed) <= set(tree.children):
-        raise ValueError(
-            f"{os.fspath(path)!r} holds a posterior but not a run of {estimator_class.__name__}. "
-            "Read it with bayesfair.posterior.read_tree, or fit and save again."
-        )
-    return tree, settings

@@ -12,12 +12,13 @@ from bayesfair._draws import Draws, Statistic
 from bayesfair.fairness import encode_groups
 from bayesfair.posterior.access import scalars_of
 from bayesfair.posterior.contingency import balance_of, company
-from bayesfair.posterior.relabelling import align, apply_permutations, move_clusters, number_modes, order_by_size
+from bayesfair.posterior.labels import Labels, as_labels, is_on_disk
+from bayesfair.posterior.relabelling import align, move_clusters, number_modes, order_by_size, renumber
 from bayesfair.posterior.saved import plain
 
 __all__ = ["build_tree", "draws_of"]
 
-_BLOCK_LABELS = 2_000_000  # whose centres are taken at a time: 32 MB
+_FEATURES = 4  # whose centres are taken at a time: 64 bytes a row
 _GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure": "sample_stats"}
 _BALANCE = Statistic("quantity")  # which the tree itself adds
 
@@ -52,7 +53,7 @@ def build_tree(
     `modes`: an xarray.Dataset of modes found before sampling, `labels` (mode, obs) among its variables, becomes a group, the
     clusters of the best mode numbered as in the reference partition and those of the others as in the best.
     `log_likelihood` (chain, draw, obs) gets its group, for `az.loo`. `groups` is anything that `encode_groups` takes, or
-    None.
+    None. Draws whose labels are mapped from a file stay there; their clusters are renumbered as they are read.
     """
     X, n_clusters = check_features(X), check_integer("n_clusters", n_clusters)
     labels = _check_labels(draws.labels, n_clusters)
@@ -64,7 +65,7 @@ def build_tree(
     parameters = {**_own_parameters(labels, X, n_clusters), **_moved(parameters or {}, permutations)}
     scalars, statistics = draws.scalars, draws.statistics
     if groups is not None:
-        balance = balance_of(labels.reshape(-1, len(X)), groups, n_clusters).reshape(labels.shape[:2])
+        balance = balance_of(_flat(labels), groups, n_clusters).reshape(labels.shape[:2])
         scalars = {**scalars, "balance": balance}
         statistics = {**statistics, "balance": _BALANCE}
     observed = {"X": (("obs", "feature"), X)}
@@ -73,6 +74,7 @@ def build_tree(
     names = {"obs": _names(obs_names, len(X)), "feature": _names(feature_names, X.shape[1])}
     coords = {**names, "cluster": np.arange(n_clusters)}
     tree = _assembled(parameters, scalars, statistics, observed, _constant(reference, groups), coords)
+    tree["posterior"] = tree["posterior"].to_dataset().assign(labels=labels)
     tree.attrs.update(_root_attributes(settings, n_clusters))
     tree["constant_data"]["reference_labels"].attrs["point"] = point
     if modes is not None:
@@ -120,22 +122,28 @@ def _check_labels(labels, n_clusters):
     if labels.ndim != 3 or labels.dtype.kind not in "iu" or 0 in labels.shape:
         rule, remedy = "be integers (chain, draw, obs), at least one of each", "Sample at least one draw."
         raise ValueError(message("draws.labels", rule, f"{labels.dtype} of shape {labels.shape}", remedy))
-    if labels.min() < 0 or labels.max() >= n_clusters:
+    lowest, highest = Labels(labels).min(), Labels(labels).max()
+    if lowest < 0 or highest >= n_clusters:
         rule, remedy = f"lie in [0, {n_clusters})", "Pass the n_clusters that the sampler used."
-        raise ValueError(message("draws.labels", rule, f"{labels.min()} to {labels.max()}", remedy))
-    return labels.astype(np.min_scalar_type(-n_clusters))
+        raise ValueError(message("draws.labels", rule, f"{lowest} to {highest}", remedy))
+    return labels if is_on_disk(labels) else labels.astype(np.min_scalar_type(-n_clusters), copy=False)
 
 
 def _numbered(labels, n_clusters, point):
     """(labels (chain, draw, obs) with clusters numbered as in the reference partition, that partition, permutations)."""
-    flat = labels.reshape(-1, labels.shape[2])
+    flat, kind = Labels(labels), np.min_scalar_type(-n_clusters)
     candidates = company(flat, n_clusters)
     best = flat[candidates.draw[np.argmin(candidates.least_squares)]]
-    reference = order_by_size(best, n_clusters).astype(flat.dtype)  # by size, so that runs can be compared
-    permutations = align(flat, reference, n_clusters)
-    flat = apply_permutations(permutations, flat)
-    reference = reference if point == "dahl" else _most_frequent(flat, n_clusters)
-    return flat.reshape(labels.shape), reference, permutations
+    reference = order_by_size(best, n_clusters).astype(kind)  # by size, so that runs can be compared
+    permutations = align(flat, reference, n_clusters).astype(kind)
+    labels = renumber(labels, permutations)
+    reference = reference if point == "dahl" else _most_frequent(_flat(labels), n_clusters)
+    return labels, reference, permutations
+
+
+def _flat(labels):
+    """The `Labels` of an xarray.Variable that `renumber` made."""
+    return Labels(labels if labels.attrs else labels.values)
 
 
 def _most_frequent(flat, n_clusters):
@@ -144,9 +152,14 @@ def _most_frequent(flat, n_clusters):
     A cluster that every draw uses and that is nobody's most frequent label gets one observation all the same, so chosen
     that the fewest draws disagree.
     """
-    counts = np.stack([(flat == k).sum(axis=0) for k in range(n_clusters)])
-    labels = counts.argmax(axis=0)
-    always = np.array([k for k in range(n_clusters) if (flat == k).any(axis=1).all()])
+    counts = np.zeros((n_clusters, flat.shape[1]), np.int32)
+    used = np.ones(n_clusters, bool)
+    for block in as_labels(flat).blocks():
+        for k, count in enumerate(counts):
+            members = block == k
+            count += members.sum(axis=0)
+            used[k] &= members.any(axis=1).all()
+    labels, always = counts.argmax(axis=0), np.flatnonzero(used)
     if not np.isin(always, labels).all():
         member, row = linear_sum_assignment(counts.max(axis=0) - counts[always])
         labels[row] = always[member]
@@ -154,10 +167,10 @@ def _most_frequent(flat, n_clusters):
 
 
 def _own_parameters(labels, X, n_clusters):
-    """What every tree has in its posterior: labels, and the means of their clusters."""
-    flat = labels.reshape(-1, labels.shape[2])
-    centers = _centers(flat, X, n_clusters).reshape(*labels.shape[:2], n_clusters, -1)
-    return {"labels": (("obs",), labels), "centers": (("cluster", "feature"), centers)}
+    """What every tree has in its posterior: a place for its labels, and the means of their clusters."""
+    centers = _centers(_flat(labels), X, n_clusters).reshape(*labels.shape[:2], n_clusters, -1)
+    place = np.broadcast_to(np.zeros((), labels.dtype), labels.shape)  # of no size
+    return {"labels": (("obs",), place), "centers": (("cluster", "feature"), centers)}
 
 
 def _moved(parameters, permutations):
@@ -174,14 +187,15 @@ def _constant(reference, groups):
 
 def _centers(flat, X, n_clusters):
     """Means (draws, n_clusters, dim) of the observations of each cluster, centred first against cancellation."""
-    mean, num_draws = X.mean(axis=0), len(flat)
-    step = max(1, _BLOCK_LABELS // len(X))
+    mean, dim = X.mean(axis=0), X.shape[1]
+    some = [slice(first, first + _FEATURES) for first in range(0, dim, _FEATURES)]
     parts = []
-    for at in range(0, num_draws, step):  # one block in memory at a time
-        block = _membership(flat[at : at + step], n_clusters)
-        parts.append((block @ (X - mean), block.sum(axis=1)))
+    for draws in flat.blocks():
+        block = _membership(draws, n_clusters)
+        sums = np.hstack([block @ (X[:, columns] - mean[columns]) for columns in some])
+        parts.append((sums, block.sum(axis=1)))
     sums, sizes = map(np.concatenate, zip(*parts))
-    sums, sizes = sums.reshape(num_draws, n_clusters, -1), sizes.reshape(num_draws, n_clusters, 1)
+    sums, sizes = sums.reshape(-1, n_clusters, dim), sizes.reshape(-1, n_clusters, 1)
     return mean + np.divide(sums, sizes, where=sizes > 0, out=np.full(sums.shape, np.nan))
 
 

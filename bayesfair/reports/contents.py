@@ -8,6 +8,7 @@ import numpy as np
 from bayesfair._check import message
 from bayesfair.fairness import Groups, cluster_balance
 from bayesfair.posterior import (
+    Labels,
     count_clusters,
     fairlet_capacities,
     flat_labels,
@@ -41,19 +42,20 @@ _INTERVAL = 0.055, 0.945  # equal-tailed, 89%, as in `bayesfair.posterior.summar
 class Contents(NamedTuple):
     """A posterior as the page reads it.
 
-    `labels` (draws, obs) of all chains, numbered like the point estimate `cluster` (obs,); `doubt` (obs,), its
-    misclassification probabilities. `groups` is None where the tree has none or one; `X` (obs, feature) may be None.
+    `labels` of all draws, numbered like the point estimate `cluster` (obs,); `doubt` (obs,), its misclassification
+    probabilities. `groups` is None where the tree has none or one; `X` (obs, feature) may be None. `rows`: names of the
+    observations, as they are.
     """
 
     tree: object
-    labels: np.ndarray
+    labels: Labels
     cluster: np.ndarray
     doubt: np.ndarray
     n_clusters: int
     groups: Groups | None
     X: np.ndarray | None
     features: tuple[str, ...]
-    rows: tuple[str, ...]
+    rows: np.ndarray
     settings: dict
 
     @property
@@ -68,7 +70,7 @@ class Contents(NamedTuple):
 
 def read_contents(tree) -> Contents:
     """The contents of a tree with `labels`; ValueError where it has none."""
-    if flat_labels(tree).size == 0:
+    if 0 in flat_labels(tree).shape:
         remedy = "Sample at least one draw of at least one observation."
         raise ValueError(message("tree", "hold draws", "none", remedy))
     if variable(tree, "constant_data", "reference_labels") is None:
@@ -83,7 +85,7 @@ def read_contents(tree) -> Contents:
         _groups(tree),
         None if observed is None else observed.values,
         _names(observed, "feature"),
-        _names(tree["posterior"]["labels"], "obs"),
+        tree["posterior"]["obs"].values,
         settings_of(tree),
     )
 
@@ -131,11 +133,15 @@ def _telling(contents):
     X, dim = contents.X, len(contents.features)
     if dim <= SHOWN_FEATURES:
         return np.arange(dim)
-    used, code = np.unique(contents.cluster, return_inverse=True)
-    means = np.stack([X[code == k].mean(axis=0) for k in range(len(used))])
-    total = X.var(axis=0)
-    between = np.divide(means[code].var(axis=0), total, where=total > 0, out=np.zeros_like(total))
+    _, code, sizes = np.unique(contents.cluster, return_inverse=True, return_counts=True)
+    between = np.array([_between(column, code, sizes) for column in X.T])
     return np.sort(np.argsort(-between, kind="stable")[:SHOWN_FEATURES])
+
+
+def _between(column, code, sizes):
+    """The share of a feature's variance (obs,) that is between clusters, 0 where it has none."""
+    total, means = column.var(), np.bincount(code, weights=column) / sizes
+    return np.average((means - column.mean()) ** 2, weights=sizes) / total if total > 0 else 0.0
 
 
 def uncertain_table(contents):
@@ -143,13 +149,13 @@ def uncertain_table(contents):
     worst = np.argsort(-contents.doubt, kind="stable")[:SHOWN_ROWS]
     worst = worst[contents.doubt[worst] > 0]
     columns = {
-        "row": [contents.rows[row] for row in worst],
+        "row": contents.rows[worst].astype(str).tolist(),
         "group": None
         if contents.groups is None
         else [contents.groups.names[contents.groups.code[row]] for row in worst],
         "cluster": contents.cluster[worst].tolist(),
         "P(misclassified)": [f"{contents.doubt[row]:.2f}" for row in worst],
-        "next likeliest cluster": [_runner_up(contents, row) for row in worst],
+        "next likeliest cluster": _runners_up(contents, worst),
     }
     for position, feature in enumerate(contents.features[:SHOWN_VALUES]):
         columns[_unused(feature, columns)] = [number(contents.X[row, position]) for row in worst]
@@ -161,10 +167,16 @@ def _unused(name, columns):
     return name if name not in columns else _unused(f"{name} (feature)", columns)
 
 
-def _runner_up(contents, row):
-    """The cluster where the row is in most draws but its own, with its share of draws."""
-    share = np.bincount(contents.labels[:, row], minlength=contents.n_clusters) / len(contents.labels)
-    share[contents.cluster[row]] = 0
+def _runners_up(contents, rows):
+    """The cluster where each of the rows is in most draws but its own, with its share of draws."""
+    return [
+        _runner_up(*part, contents.n_clusters) for part in zip(contents.labels.columns(rows).T, contents.cluster[rows])
+    ]
+
+
+def _runner_up(labels, own, n_clusters):
+    share = np.bincount(labels, minlength=n_clusters) / len(labels)
+    share[own] = 0
     return f"{share.argmax()} ({share.max():.0%} of draws)" if share.any() else "none"
 
 

@@ -138,6 +138,8 @@ def _data(contents):
         pairs.append(("Groups", _group_sizes(contents.groups)))
     pairs.append(("Clusters", contents.n_clusters))
     pairs.append(("Draws", f"{_count(contents.num_chains, 'chain')} of {contents.num_draws:,}"))
+    if "unfinished" in tree.attrs:
+        pairs.append(("The run is not finished", f"it has {tree.attrs['unfinished']}"))
     fairlets = fairlet_text(contents)
     pairs += [("Fairlets", fairlets)] if fairlets is not None else []
     pairs += [

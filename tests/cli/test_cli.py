@@ -194,7 +194,7 @@ def test_an_incomplete_line_is_told_in_one(capsys, arguments, text):
     assert text in one_line(capsys)
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["fit"], ["summary"], ["plot"], ["report"]])
+@pytest.mark.parametrize("command", [[], ["demo"], ["fit"], ["resume"], ["summary"], ["plot"], ["report"]])
 def test_help_explains_the_exit_statuses(capsys, command):
     assert main([*command, "--help"]) == 0
     printed = capsys.readouterr().out
@@ -220,6 +220,26 @@ def test_starting_is_light():
     code = "import sys, bayesfair.cli.arguments; print([name for name in ('jax', 'pandas', 'sklearn') if name in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]"
+
+
+def test_draws_that_are_stored_as_they_are_made_are_those_that_are_saved(table, run_file, tmp_path, capsys):
+    stored = tmp_path / "stored.nc"
+    assert fit(table, stored, "--store") == 0
+    assert f"the posterior is in {stored}" in capsys.readouterr().out
+    trees = [bf.posterior.read_tree(path) for path in (run_file, stored)]
+    assert [bf.posterior.is_stored(tree) for tree in trees] == [False, True]
+    assert trees[0]["posterior"].equals(trees[1]["posterior"])
+    assert fit(table, stored, "--store") == 2
+    assert "`--out` must name a file that is not there yet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [[], ["--store"]], ids=["saved", "stored"])
+def test_resume_goes_on_in_the_file(table, tmp_path, option):
+    run = tmp_path / "run.nc"
+    assert fit(table, run, *option) == 0
+    assert main(["resume", str(run), "--num-draws", "3"]) == 0
+    assert main(["resume", str(run)]) == 0  # as many again
+    assert bf.posterior.read_tree(run)["posterior"].sizes["draw"] == 8 + 3 + 8
 
 
 def test_names_that_the_terminal_cannot_show_are_escaped(tmp_path):

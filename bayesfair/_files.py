@@ -1,0 +1,111 @@
+"""Files that are whole or not there: written beside their place, and put there when they are complete and on disk."""
+
+import glob
+import os
+import secrets
+import shutil
+import stat
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+
+import bayesfair
+from bayesfair._check import message
+
+__all__ = ["check_destination", "replacing", "unwritable", "warn_of_leftovers", "write_whole"]
+
+_NAME_SHOWN = 32  # letters of a file's name in that of its temporary file: names of files are limited in length
+
+
+def check_destination(path):
+    """`path` as a pathlib.Path at which a file can be written, as far as can be told without writing.
+
+    Raises
+    ------
+    ValueError: an empty name. OSError: a folder that is not there or that may not be written to, a `path` that is a
+    folder or a device.
+    """
+    if not os.fspath(path):
+        raise ValueError(message("path", "name a file", "''", "Pass a name such as 'run.nc'."))
+    path = Path(path)
+    if not os.path.isdir(path.parent):
+        raise FileNotFoundError(f"There is no folder {os.fspath(path.parent)!r}. Make it first, or choose another.")
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        mode = stat.S_IFREG
+    except (OSError, ValueError) as error:  # a name that is too long, or no name at all
+        raise unwritable(path, error) from error
+    if stat.S_ISDIR(mode):
+        remedy = f"Name a file in it, such as {os.fspath(path / 'run.nc')!r}."
+        raise IsADirectoryError(message("path", "name a file", f"the folder {os.fspath(path)!r}", remedy))
+    if not stat.S_ISREG(mode):
+        raise OSError(message("path", "name an ordinary file", repr(os.fspath(path)), "Choose another name."))
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        rule = "be in a folder that you may write to"
+        raise PermissionError(message("path", rule, repr(os.fspath(path)), "Choose another folder."))
+    return path
+
+
+def write_whole(parts, path):
+    """Write the buffers `parts` to `path`, one after the other, whole or not at all.
+
+    The earlier file stays until the new one is complete and on disk. What a write that was killed left behind is named
+    in a warning.
+
+    Raises
+    ------
+    ValueError, OSError: as `check_destination`, and OSError where the disk is full or fails.
+    """
+    with replacing(path) as temporary, open(temporary, "xb") as file:
+        for part in parts:
+            file.write(part)
+        file.flush()
+        os.fsync(file.fileno())
+    warn_of_leftovers(path)
+
+
+@contextmanager
+def replacing(path):
+    """The name of a file beside `path`, to be made and left complete, that becomes `path` at the end of the block.
+
+    Raises
+    ------
+    As `write_whole`, of which this is the frame.
+    """
+    path = check_destination(path)
+    temporary = path.with_name(f"{_temporary_prefix(path)}{secrets.token_hex(4)}.part")
+    try:
+        yield temporary
+        if path.exists():
+            shutil.copymode(path, temporary)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise unwritable(path, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _temporary_prefix(path):
+    return f".{path.name[:_NAME_SHOWN]}."
+
+
+def unwritable(path, error):
+    """An error of the type of `error`, where it is an OSError, with the user's path instead of a temporary name."""
+    kind = type(error) if isinstance(error, OSError) else ValueError
+    reason = getattr(error, "strerror", None) or str(error)
+    remedy = "An earlier file there is as it was, and nothing in memory is lost: make room or choose another place."
+    return kind(message("path", "be a file that can be written", f"{os.fspath(path)!r} ({reason})", remedy))
+
+
+def warn_of_leftovers(path):
+    """Warn of what writes to `path` that were killed have left."""
+    path = Path(path)
+    leftovers = sorted(path.parent.glob(f"{glob.escape(_temporary_prefix(path))}*.part"))
+    if leftovers:
+        warnings.warn(
+            f"Beside {os.fspath(path)!r} lie parts of files whose writing was cut off: {', '.join(map(str, leftovers))}. "
+            "Delete them, unless another process is saving there now.",
+            stacklevel=2,
+            skip_file_prefixes=tuple(bayesfair.__path__),
+        )

@@ -1,0 +1,96 @@
+"""Labels of many draws, of which a few are in memory at a time."""
+
+import mmap
+
+import numpy as np
+
+__all__ = ["Labels", "as_labels", "is_on_disk"]
+
+BLOCK = 2_000_000  # labels that are read at a time, or one draw
+
+
+class Labels:
+    """Labels of draws, chain after chain, as an array (draws, obs) that is read in blocks.
+
+    What summaries ask of an array: `shape`, `dtype`, `len`, `max`, iteration over the draws; `labels[position]` is a draw
+    (obs,), `labels[positions]` and `labels[slice]` are the `Labels` of those draws, none of which is read. `np.asarray` reads
+    them all; `blocks` and `columns` do not.
+    """
+
+    def __init__(self, stored, positions=None):
+        """`stored` (chain, draw, obs): an array, in memory or mapped from a file, or what xarray reads as it is indexed."""
+        self._stored = stored
+        self._flat = None
+        if isinstance(stored, np.ndarray) and stored.flags.c_contiguous:
+            self._flat = stored.reshape(-1, stored.shape[2])
+        self._positions = np.arange(stored.shape[0] * stored.shape[1]) if positions is None else positions
+        self.dtype = stored.dtype
+        self.shape = len(self._positions), stored.shape[2]
+
+    def __len__(self):
+        return len(self._positions)
+
+    def __getitem__(self, which):
+        if isinstance(which, (int, np.integer)):
+            return self._read(self._positions[which : which + 1 or None])[0]
+        return Labels(self._stored, self._positions[which])
+
+    def __iter__(self):
+        for block in self.blocks():
+            yield from block
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self._read(self._positions), dtype=dtype, copy=copy)
+
+    def blocks(self, least=1):
+        """Arrays (some draws, obs), `least` at a time where there are as many; those in memory are not copied."""
+        step = max(least, BLOCK // max(self.shape[1], 1))
+        for first in range(0, len(self), step):
+            yield self._read(self._positions[first : first + step])
+
+    def columns(self, rows):
+        """Labels of some observations in all draws (draws, rows)."""
+        return self._read(self._positions, np.asarray(rows, np.intp))
+
+    def max(self):
+        return max(block.max() for block in self.blocks())
+
+    def min(self):
+        return min(block.min() for block in self.blocks())
+
+    def _read(self, positions, rows=None):
+        if self._flat is None:
+            chain, draw = np.divmod(positions, self._stored.shape[1])
+            some = [self._part(*place, rows) for place in zip(chain.tolist(), draw.tolist())]
+            return np.stack(some) if some else np.empty((0, self.shape[1] if rows is None else len(rows)), self.dtype)
+        consecutive = _as_slice(positions)
+        if rows is None:
+            return self._flat[consecutive]
+        return (
+            self._flat[consecutive][:, rows] if isinstance(consecutive, slice) else self._flat[positions[:, None], rows]
+        )
+
+    def _part(self, chain, draw, rows):
+        if rows is None or len(rows) == 0:
+            return np.asarray(self._stored[chain, draw])[slice(None) if rows is None else rows]
+        low, high = rows.min(), rows.max() + 1
+        return np.asarray(self._stored[chain, draw, low:high])[rows - low]
+
+
+def _as_slice(positions):
+    """The slice that positions are, so that nothing is copied, or themselves where they are none."""
+    if len(positions) and (np.diff(positions) == 1).all():
+        return slice(positions[0], positions[-1] + 1)
+    return positions
+
+
+def as_labels(labels):
+    """`labels` (draws, obs) as `Labels`, whatever they are now."""
+    return labels if isinstance(labels, Labels) else Labels(np.asarray(labels)[None])
+
+
+def is_on_disk(array):
+    """Whether an array is a view of a mapped file."""
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, mmap.mmap)

@@ -1,0 +1,56 @@
+"""What draws and their tree will take, told before they are made."""
+
+import os
+
+import numpy as np
+
+from bayesfair._check import message
+from bayesfair._room import free_disk, free_memory, in_words
+
+__all__ = ["check_disk", "check_memory"]
+
+_ROW = 300  # bytes of every observation that the tree and its summaries take beside the labels
+_LARGE = 100_000_000  # bytes; less is not worth a word
+
+
+def check_memory(shape, n_clusters, dim, *, label_bytes=None, remedy="Ask for fewer draws or chains."):
+    """ValueError where labels of this shape (chains, draws, obs) and what is made of them do not fit into memory.
+
+    `label_bytes`: for a label of a draw; by default it is held twice in the smallest type, as sampled and as the tree has it.
+    """
+    label_bytes = 2 * _size_of_label(n_clusters) if label_bytes is None else label_bytes
+    labels, rest = label_bytes * _count(shape), _beside(shape, n_clusters, dim)
+    _check("memory", labels + rest, free_memory(), shape, remedy)
+
+
+def check_disk(path, shape, n_clusters, dim):
+    """ValueError where a run of this shape has no room on the disk of `path`, or its summaries none in memory.
+
+    A run that ends is copied, with its clusters numbered, so that there are two of it for a while.
+    """
+    run = _size_of_label(n_clusters) * _count(shape) + 8 * shape[2] * dim
+    remedy = "Ask for fewer draws or chains, or choose another disk."
+    _check(f"disk of {os.fspath(path)!r}", 2 * run, free_disk(path), shape, remedy)
+    _check("memory", _beside(shape, n_clusters, dim), free_memory(), shape, "Ask for fewer draws or chains.")
+
+
+def _beside(shape, n_clusters, dim):
+    """Bytes of the draws' centres, made and moved, and of what summaries take."""
+    return 16 * shape[0] * shape[1] * n_clusters * dim + _ROW * shape[2]
+
+
+def _check(place, needed, free, shape, remedy):
+    if free is None or needed <= free or needed < _LARGE:
+        return
+    num_chains, num_draws, num_obs = shape
+    rule = f"make draws for which there is room in the {place}, where {in_words(free)} are free"
+    got = f"{num_chains} chains of {num_draws:,} draws of {num_obs:,} rows, which take {in_words(needed)}"
+    raise ValueError(message("num_draws", rule, got, remedy))
+
+
+def _size_of_label(n_clusters):
+    return np.min_scalar_type(-n_clusters).itemsize
+
+
+def _count(shape):
+    return float(np.prod(shape, dtype=float))

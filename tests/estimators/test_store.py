@@ -1,0 +1,326 @@
+"""Draws that go to a file as they are made: the same posterior, readable at any time, resumed bit for bit after any end."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import bayesfair as bf
+from bayesfair import _journal
+from bayesfair.estimators import GibbsFairClustering
+from bayesfair.estimators import gibbs_fair_clustering as module
+from bayesfair.gibbs import run as gibbs_run
+from bayesfair.posterior import files, is_stored, read_tree, room
+
+ROOT = Path(__file__).parents[2]
+SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 40, "random_state": 0, "progress_bar": False}
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
+
+
+@pytest.fixture(autouse=True)
+def _short_chunks(monkeypatch):
+    """Several chunks, however fast sweeps are."""
+    monkeypatch.setattr(gibbs_run, "MAX_CHUNK", 8)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return bf.datasets.make_well_specified(seed=0)
+
+
+def fit(data, store=None, **settings):
+    est = GibbsFairClustering(2, **{**SHORT, **settings})
+    return est.fit(data.features, sensitive_features=data.sensitive, store=store)
+
+
+def same_tree(one, other):
+    """The same posterior, sampler's state and settings; ArviZ stamps trees with the time."""
+    assert one.attrs == other.attrs
+    plain = [
+        xr.DataTree.from_dict({n.path: n.to_dataset(inherit=False).drop_attrs() for n in tree.subtree})
+        for tree in (one, other)
+    ]
+    xr.testing.assert_identical(*plain)
+    for group in ("posterior", "sample_stats"):
+        for name, values in one[group].data_vars.items():
+            assert values.dtype == other[group][name].dtype, name
+            assert values.attrs == other[group][name].attrs, name
+
+
+def page(tree, folder):
+    """The report, without the time at which the tree was made."""
+    tree = tree.copy()
+    for node in tree.subtree:
+        node.attrs = {name: value for name, value in node.attrs.items() if name != "created_at"}
+    return bf.report(tree, folder / "page.html").read_text()
+
+
+def unfinished(data, store, monkeypatch, **settings):
+    """A run whose end was cut off after its draws."""
+
+    def cut_off(path):
+        raise RuntimeError("cut off")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "finish_run", cut_off)
+        with pytest.raises(RuntimeError, match="cut off"):
+            fit(data, store, **settings)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"target": "labels"}, {"target": "cut", "num_starts": 0, "num_chains": 3}], ids=str
+)
+def test_a_stored_fit_is_the_fit_in_memory_and_goes_on_like_it(data, tmp_path, settings):
+    store = tmp_path / "run.nc"
+    stored, plain = fit(data, store, **settings), fit(data, **settings)
+    assert is_stored(stored.posterior_)
+    assert not is_stored(plain.posterior_)
+    for more in (7, None):
+        same_tree(stored.posterior_, plain.posterior_)
+        for name in ("labels_", "misclassification_probability_", "cluster_centers_"):
+            np.testing.assert_array_equal(getattr(stored, name), getattr(plain, name), err_msg=name)
+        with xr.open_datatree(store, engine="h5netcdf") as file:
+            same_tree(file.load(), plain.posterior_)  # what other programs read
+        loaded = GibbsFairClustering.load(store)
+        same_tree(loaded.posterior_, plain.posterior_)
+        stored, plain = loaded.resume(more), plain.resume(more)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.nc"]
+
+
+def test_units_that_float32_cannot_hold_come_back(data, tmp_path):
+    large = replace(data, features=data.features * 2.0**100)
+    same_tree(fit(large, tmp_path / "run.nc").posterior_, fit(large).posterior_)
+
+
+def test_summaries_report_and_saved_copy_of_a_stored_run(data, tmp_path):
+    stored, plain = fit(data, tmp_path / "run.nc"), fit(data)
+    for summary in (bf.posterior.summary, bf.posterior.modes, bf.posterior.vi_partition, bf.posterior.co_clustering):
+        np.testing.assert_array_equal(summary(stored.posterior_), summary(plain.posterior_))
+    moved = bf.posterior.relabel(stored.posterior_).load()
+    del moved["posterior"]["labels"].attrs["on_disk"]
+    same_tree(moved, bf.posterior.relabel(plain.posterior_))
+    assert page(stored.posterior_, tmp_path) == page(plain.posterior_, tmp_path)
+    stored.save(tmp_path / "copy.nc")
+    same_tree(GibbsFairClustering.load(tmp_path / "copy.nc").resume(3).posterior_, plain.resume(3).posterior_)
+    same_tree(read_tree(tmp_path / "run.nc"), stored.posterior_)
+
+
+def test_another_process_reads_the_finished_draws_while_they_are_made(data, tmp_path, monkeypatch):
+    store, append, seen = tmp_path / "run.nc", _journal.Journal.append, []
+
+    def then_read(journal, *chunk):
+        append(journal, *chunk)
+        if store.exists():
+            seen.append(read_tree(store))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_journal.Journal, "append", then_read)
+        whole = fit(data, store).posterior_
+    assert len(seen) > 3
+    for tree in seen:
+        done = tree["posterior"].sizes["draw"]
+        assert tree.attrs["unfinished"] == f"{done} of 40 draws a chain"
+        first = whole.isel(draw=slice(done))
+        np.testing.assert_array_equal(tree["sample_stats"]["balance"], first["sample_stats"]["balance"])
+        together = [bf.posterior.co_clustering(one) for one in (tree, first)]
+        np.testing.assert_array_equal(*together)
+        assert bf.posterior.summary(tree).attrs["guarantee"]
+    assert "unfinished" not in whole.attrs
+
+
+def test_a_run_that_is_not_finished_is_a_tree_like_any_other(data, tmp_path, monkeypatch):
+    """All its draws are there, so that every summary is that of the finished one."""
+    unfinished(data, tmp_path / "run.nc", monkeypatch)
+    tree, whole = read_tree(tmp_path / "run.nc"), fit(data).posterior_
+    assert tree.attrs.pop("unfinished") == "40 of 40 draws a chain"
+    assert is_stored(tree)
+    assert page(tree, tmp_path) == page(whole, tmp_path)
+    other = bf.posterior.map_partition(whole)
+    for group in ("posterior", "constant_data"):
+        assert bf.posterior.relabel(tree, other)[group].equals(bf.posterior.relabel(whole, other)[group])
+    bf.posterior.write_tree(tree, tmp_path / "copy.nc")
+    copy = read_tree(tmp_path / "copy.nc")
+    same_tree(copy, whole)
+    finished = GibbsFairClustering.load(tmp_path / "run.nc").resume()
+    same_tree(finished.posterior_, whole)
+
+
+def test_ctrl_c_keeps_the_draws_and_resume_makes_the_others(data, tmp_path, monkeypatch):
+    advance, calls = gibbs_run.advance, []
+
+    def interrupted(run, target, n_draws, thinning):
+        calls.append(run.sweep)
+        if run.sweep > 5 + 20:
+            raise KeyboardInterrupt
+        return advance(run, target, n_draws, thinning)
+
+    for store in (tmp_path / "run.nc", None):
+        with monkeypatch.context() as patched:
+            patched.setattr(gibbs_run, "advance", interrupted)
+            with pytest.warns(RuntimeWarning, match=r"kept the \d+ of 40 draws"):
+                est = fit(data, store)
+        assert 20 < est.posterior_["posterior"].sizes["draw"] < 40
+        same_tree(est.resume().posterior_, fit(data).posterior_)
+        assert est.resume().posterior_["posterior"].sizes["draw"] == 80
+
+
+def test_a_store_that_is_there_is_refused_and_left_alone(data, tmp_path):
+    store = tmp_path / "run.nc"
+    store.write_text("precious")
+    with pytest.raises(
+        FileExistsError, match=r"`store` must name a file that is not there yet.*load\(path\)\.resume\(\)"
+    ):
+        fit(data, store)
+    assert store.read_text() == "precious"
+    with pytest.raises(FileNotFoundError, match="There is no folder"):
+        fit(data, tmp_path / "nowhere" / "run.nc")
+
+
+def test_a_full_disk_is_told_and_the_run_goes_on_from_what_it_holds(data, tmp_path, monkeypatch):
+    store, write_at, written = tmp_path / "run.nc", _journal.write_at, []
+
+    def full(*chunk):
+        written.append(chunk)
+        if len(written) > 12:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_at(*chunk)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_journal, "write_at", full)
+        with pytest.raises(OSError, match=r"No space.*it holds \d+ draws.*resume\(\)"):
+            fit(data, store)
+    assert 0 < read_tree(store)["posterior"].sizes["draw"] < 40
+    loaded = GibbsFairClustering.load(store)
+    with monkeypatch.context() as patched:
+        patched.setattr(files.shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+        with pytest.raises(OSError, match="No space left on device for"):
+            loaded.resume()  # its draws are made, and are there
+    assert read_tree(store).attrs["unfinished"] == "40 of 40 draws a chain"
+    same_tree(GibbsFairClustering.load(store).resume().posterior_, fit(data).posterior_)
+
+
+def test_two_processes_do_not_write_to_one_run(data, tmp_path, monkeypatch):
+    store = tmp_path / "run.nc"
+    unfinished(data, store, monkeypatch)
+    one, two = GibbsFairClustering.load(store), GibbsFairClustering.load(store)
+    journal = _journal.go_on(store)
+    with pytest.raises(BlockingIOError, match=r"no process is working on.*read_tree"):
+        one.resume()
+    journal.close()
+    one.resume()
+    with pytest.raises(ValueError, match=r"`store` must be as it was when it was read.*Load it again"):
+        two.resume()
+    GibbsFairClustering.load(store).resume(2)
+
+
+def test_damage_is_told_wherever_it_is(data, tmp_path, monkeypatch):
+    """Nothing of a file whose bytes have changed is taken for a draw; what is past the last state is not looked at."""
+    store = tmp_path / "run.nc"
+    unfinished(data, store, monkeypatch)
+    whole, original = store.read_bytes(), read_tree(store)
+    rng, refused = np.random.default_rng(0), 0
+    for at in [3, len(_journal.BEGINNING) + 2, *rng.integers(len(whole), size=60)]:
+        store.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << rng.integers(8)]) + whole[at + 1 :])
+        try:
+            tree = read_tree(store)
+        except ValueError as error:
+            assert repr(str(store)) in str(error)  # noqa: PT017
+            refused += 1
+        else:  # padding, or the state that came before the last one
+            draws = tree["posterior"].sizes["draw"]
+            np.testing.assert_array_equal(tree["sample_stats"]["lp"], original["sample_stats"]["lp"][:, :draws])
+    assert refused > 50
+    for cut in (len(whole) - 1, len(whole) // 2, 100):
+        store.write_bytes(whole[:cut])
+        with pytest.raises(ValueError, match=r"run\.nc' cannot be read as a saved posterior"):
+            GibbsFairClustering.load(store)
+    store.write_bytes(whole + b"a part of a draw that was cut off")
+    assert read_tree(store)["posterior"].sizes["draw"] == 40
+
+
+def test_more_draws_than_there_is_room_for_are_refused_before_sampling(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(room, "_LARGE", 0)
+    monkeypatch.setattr(room, "free_memory", lambda: 60_000.0)
+    monkeypatch.setattr(module.gibbs, "start_in_modes", lambda *_: pytest.fail("went on"))
+    with pytest.raises(ValueError, match=r"room in the memory, where 0\.1 MB are free, got 2 chains of 1,000 draws of "
+                       r"100 rows, which take 0\.6 MB\. Pass fit\(\.\.\., store='run\.nc'\)"):  # fmt: skip
+        fit(data, num_draws=1000)
+    monkeypatch.setattr(room, "free_memory", lambda: None)  # nobody knows
+    monkeypatch.setattr(room, "free_disk", lambda path: 100_000)
+    with pytest.raises(ValueError, match=r"disk of '.*run\.nc', where 0\.1 MB are free, got .* which take 0\.4 MB"):
+        fit(data, tmp_path / "run.nc", num_draws=1000)
+
+
+KILLED = """
+import json, os, signal, sys, time, warnings
+warnings.simplefilter("ignore")
+import bayesfair as bf
+from bayesfair import _journal
+from bayesfair.gibbs import run
+from bayesfair.posterior import files
+path, settings, last = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3] == "last"
+append, run.MAX_CHUNK = _journal.Journal.append, 4
+def slowly(*chunk):
+    append(*chunk)
+    time.sleep(0.02)
+_journal.Journal.append = slowly
+if last:
+    files._fill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+if os.path.exists(path):
+    bf.GibbsFairClustering.load(path).resume()
+else:
+    data = bf.datasets.make_well_specified(seed=0)
+    bf.GibbsFairClustering(2, **settings).fit(data.features, sensitive_features=data.sensitive, store=path)
+"""
+MOMENTS = 10
+
+
+def test_kill_nine_at_ten_moments_loses_no_finished_chunk_and_changes_no_bit(data, tmp_path):
+    """One run, killed ten times, at draws and delays that a seed decides, the last time while it is being finished."""
+    store, settings = tmp_path / "run.nc", {**SHORT, "num_draws": 500}
+    whole = fit(data, num_draws=500).posterior_
+    rng, done = np.random.default_rng(15), 0
+    for moment in range(MOMENTS):
+        last = moment == MOMENTS - 1
+        process = start(store, settings, "last" if last else "not yet")
+        if not last:
+            wait_for(process, store, done + int(rng.integers(1, 40)))
+            time.sleep(rng.uniform(0, 0.03))
+            process.kill()
+        assert process.wait(timeout=120) == -signal.SIGKILL
+        tree = read_tree(store)
+        assert tree["posterior"].sizes["draw"] >= max(done, 1)
+        done = tree["posterior"].sizes["draw"]
+        np.testing.assert_array_equal(tree["sample_stats"]["lp"], whole["sample_stats"]["lp"][:, :done])
+    assert tree.attrs["unfinished"] == "500 of 500 draws a chain"
+    with pytest.warns(UserWarning, match="parts of files whose writing was cut off"):
+        finished = GibbsFairClustering.load(store).resume()
+    same_tree(finished.posterior_, whole)
+
+
+def start(store, settings, moment):
+    command = [sys.executable, "-c", KILLED, store, json.dumps(settings), moment]
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+def wait_for(process, store, draws):
+    """Until the run holds so many draws."""
+    end = time.monotonic() + 120
+    while time.monotonic() < end and process.poll() is None:
+        if store.exists():
+            with open(store, "rb") as file:
+                layout = _journal._read_layout(file, store)
+                if int(_journal._last_slot(file, layout, store)["draws"]) >= draws:
+                    return
+        time.sleep(0.005)
+    pytest.fail(f"no {draws} draws: the process ended with {process.poll()}")

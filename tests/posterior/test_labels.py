@@ -1,0 +1,99 @@
+"""Labels in blocks: what arrays say, from memory, from a file, and renumbered as they are read."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from bayesfair.posterior import labels as module
+from bayesfair.posterior.contingency import distinct_observations
+from bayesfair.posterior.labels import Labels, as_labels, is_on_disk
+from bayesfair.posterior.relabelling import apply_permutations, renumber
+
+SHAPE = 3, 7, 50
+
+
+@pytest.fixture
+def flat():
+    """Labels (draws, obs) as any array has them."""
+    return np.random.default_rng(0).integers(4, size=SHAPE).astype(np.int8).reshape(-1, SHAPE[2])
+
+
+def mapped(flat, folder):
+    (folder / "labels").write_bytes(flat.tobytes())
+    return np.memmap(folder / "labels", np.int8, "r", shape=SHAPE)
+
+
+@pytest.fixture(params=["in memory", "two dimensions", "mapped", "in strides", "renumbered", "one draw at a time"])
+def labels(request, flat, tmp_path, monkeypatch):
+    whole = flat.reshape(SHAPE)
+    if request.param == "one draw at a time":
+        monkeypatch.setattr(module, "BLOCK", 1)
+    if request.param == "two dimensions":
+        return as_labels(flat)
+    if request.param == "mapped":
+        return Labels(np.asarray(mapped(flat, tmp_path)))
+    if request.param == "in strides":
+        return Labels(np.ascontiguousarray(whole.transpose(1, 0, 2)).transpose(1, 0, 2))
+    if request.param == "renumbered":
+        permutations = np.stack([np.random.default_rng(t).permutation(4) for t in range(len(flat))]).astype(np.int8)
+        before = apply_permutations(np.argsort(permutations, axis=1).astype(np.int8), flat)
+        return Labels(renumber(np.asarray(mapped(before, tmp_path)), permutations))
+    return Labels(whole)
+
+
+def test_labels_are_what_an_array_of_them_is(labels, flat):
+    assert (labels.shape, labels.dtype, len(labels)) == (flat.shape, flat.dtype, len(flat))
+    assert (labels.max(), labels.min()) == (3, 0)
+    np.testing.assert_array_equal(labels, flat)
+    np.testing.assert_array_equal(np.stack(list(labels)), flat)
+    np.testing.assert_array_equal(np.concatenate(list(labels.blocks())), flat)
+    np.testing.assert_array_equal(labels[np.int64(9)], flat[9])
+    np.testing.assert_array_equal(labels[-1], flat[-1])
+    for rows in ([4, 0, 4], [], np.arange(50)):
+        np.testing.assert_array_equal(labels.columns(rows), flat[:, np.asarray(rows, int)])
+
+
+@pytest.mark.parametrize("which", [[5, 2, 2, 20], [], slice(3, 11), slice(None, None, 4), [6, 7, 8]], ids=str)
+def test_some_draws_are_labels_too(labels, flat, which):
+    some, expected = labels[which], flat[which]
+    assert isinstance(some, Labels)
+    np.testing.assert_array_equal(some, expected)
+    np.testing.assert_array_equal(some.columns([3, 1]), expected[:, [3, 1]])
+    if len(expected):
+        np.testing.assert_array_equal(some[0], expected[0])
+
+
+def test_what_is_mapped_is_known(flat, tmp_path):
+    on_disk = mapped(flat, tmp_path)
+    assert is_on_disk(on_disk[1:, ::2])
+    assert is_on_disk(np.asarray(on_disk).reshape(-1))
+    assert not is_on_disk(flat[:3])
+    assert not is_on_disk(np.array(on_disk))
+
+
+def test_labels_on_disk_are_renumbered_as_they_are_read_and_in_memory_at_once(flat, tmp_path):
+    permutations = np.tile(np.array([2, 3, 1, 0], np.int16), (len(flat), 1))
+    at_once = renumber(flat.reshape(SHAPE), permutations)
+    later = renumber(np.asarray(mapped(flat, tmp_path)), permutations)
+    assert (at_once.attrs, set(later.attrs)) == ({}, {"on_disk"})
+    assert at_once.dtype == later.dtype == np.int16
+    data = xr.DataArray(later)
+    for part in (np.s_[1, 2], np.s_[:, 3, 4:9], np.s_[[2, 0], [1, 1, 5], ::7], np.s_[..., -1], np.s_[1:0]):
+        np.testing.assert_array_equal(data[part], at_once.values[part] if part != np.s_[[2, 0], [1, 1, 5], ::7]
+                                      else at_once.values[np.ix_([2, 0], [1, 1, 5])][..., ::7])  # fmt: skip
+    twice = renumber(xr.DataArray(later), np.argsort(permutations, axis=1).astype(np.int8))
+    np.testing.assert_array_equal(twice.values.reshape(-1, SHAPE[2]), flat)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.int64])
+@pytest.mark.parametrize("num_draws", [1, 7, 8, 9, 40])
+def test_distinct_observations_by_brute_force(kind, num_draws):
+    rng = np.random.default_rng(num_draws)
+    labels = np.repeat(rng.integers(2, size=(num_draws, 30)), 4, axis=1)[:, rng.permutation(120)].astype(kind)
+    columns, weight, inverse = distinct_observations(labels)
+    seen = {}
+    expected = np.array([seen.setdefault(history.tobytes(), len(seen)) for history in np.ascontiguousarray(labels.T)])
+    np.testing.assert_array_equal(inverse, expected)
+    np.testing.assert_array_equal(labels[:, columns][:, inverse], labels)
+    np.testing.assert_array_equal(weight, np.bincount(expected))
+    np.testing.assert_array_equal(columns, np.unique(expected, return_index=True)[1])

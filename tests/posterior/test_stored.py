@@ -1,0 +1,124 @@
+"""Runs on disk, without a sampler: the tree in memory, whatever the run is of, and memory that labels have no part in."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import xarray as xr
+from draws import draws_of
+
+from bayesfair.fairness import Groups
+from bayesfair.posterior import (
+    about_run,
+    begin_run,
+    build_tree,
+    check_memory,
+    files,
+    finish_run,
+    is_stored,
+    misclassification_probability,
+    read_tree,
+    room,
+    summary,
+)
+from bayesfair.posterior import labels as blocks
+
+RNG = np.random.default_rng(0)
+SETTINGS = {"sweep": 0, "wanted": 5, "estimator": "none", "prior": (1, None)}
+
+
+def crossed(n):
+    """Groups of two attributes, each balanced on its own."""
+    parts = tuple(
+        Groups(np.array(code), names) for code, names in (([0, 0, 1, 1], ("F", "M")), ([0, 1, 0, 1], ("old", "young")))
+    )
+    return Groups(RNG.integers(4, size=n).astype(np.int32), ("F, old", "F, young", "M, old", "M, young"), parts)
+
+
+def modes(n, n_clusters):
+    figures = {name: ("mode", np.zeros(2)) for name in ("log_mass", "lower", "upper", "se", "lp", "loss")}
+    counts = {name: ("mode", np.ones(2, int)) for name in ("starts", "chains")}
+    labels = ("mode", "obs"), RNG.integers(n_clusters, size=(2, n)).astype(np.int16)
+    return xr.Dataset(
+        figures | counts | {"labels": labels}, attrs={"num_starts": 8, "masses": "not known", "path_length": 0}
+    )
+
+
+def chunk(draws, which):
+    return draws._replace(
+        labels=draws.labels[:, which], scalars={name: v[:, which] for name, v in draws.scalars.items()}
+    )
+
+
+@pytest.mark.parametrize("n_clusters", [1, 3, 128, 129, 300])
+@pytest.mark.parametrize("about", ["attributes", "modes", "names"])
+def test_a_run_on_disk_is_the_tree_in_memory(tmp_path, n_clusters, about):
+    n, num_draws = 301, 5
+    labels = RNG.integers(n_clusters, size=(3, num_draws, n)).astype(np.int8 if n_clusters <= 127 else np.int16)
+    lp = RNG.normal(size=(3, num_draws)).astype(np.float32)
+    lp[1, 2] = np.nan
+    draws = draws_of(labels, lp=lp, lambda_f=1e300 * RNG.normal(size=(3, num_draws)), swap_rate=lp)
+    X, groups = RNG.normal(size=(n, 2)), crossed(n) if about == "attributes" else Groups(np.arange(n) % 2, ("a", "b"))
+    given = {
+        "feature_names": ["x", "größe"] if about == "names" else None,
+        "n_clusters": n_clusters,
+        "modes": modes(n, n_clusters) if about == "modes" else None,
+    }
+    text = about_run(groups, settings=SETTINGS, state_dims={"fairlet": ("chain", "obs")}, **given)
+    state = {"fairlet": labels[:, 0].astype(np.int32), "key": np.ones((3, 2), np.uint32), "flag": np.array(True)}
+    journal = begin_run(tmp_path / "run.nc", X, text, num_draws, chunk(draws, slice(0, 1)), 7, state)
+    journal.append(chunk(draws, slice(1, 5)), 11, state)
+    journal.close()
+    so_far, tree = read_tree(tmp_path / "run.nc"), finish_run(tmp_path / "run.nc")
+    known = build_tree(draws, X, groups, settings={**SETTINGS, "sweep": 11}, **given)
+    for made in (so_far, tree):
+        assert is_stored(made)
+        assert made.attrs == known.attrs | ({"unfinished": "5 of 5 draws a chain"} if made is so_far else {})
+        for group in known.children:
+            assert made[group].equals(known[group]), group
+        for name, array in state.items():
+            np.testing.assert_array_equal(made["sampler_state"][name], array)
+        assert made["sampler_state"]["fairlet"].dims == ("chain", "obs")
+        assert made["posterior"]["labels"].dtype == known["posterior"]["labels"].dtype
+
+
+def test_memory_does_not_grow_with_the_draws(tmp_path, monkeypatch):
+    """400 bytes of labels a row and 128 of features: finished, read and summarised in less than 300 a row."""
+    monkeypatch.setattr(blocks, "BLOCK", 10_000)
+    monkeypatch.setattr(files, "_BLOCK_BYTES", 100_000)
+    _, few, many = [peak_of_a_run(tmp_path / f"{rows}.nc", rows) for rows in (100, 10_000, 40_000)]  # first: imports
+    assert (many - few) / 30_000 < 300
+
+
+def peak_of_a_run(path, rows, num_draws=400):
+    rng = np.random.default_rng(0)
+    distinct = rng.integers(2, size=(1, num_draws, 100)).astype(np.int8)  # histories
+    labels = np.tile(distinct, (1, 1, rows // 100))
+    text = about_run(
+        Groups(np.arange(rows, dtype=np.int32) % 2, ("a", "b")),
+        settings=SETTINGS,
+        feature_names=None,
+        n_clusters=2,
+        modes=None,
+        state_dims={},
+    )
+    draws = draws_of(labels, lp=rng.normal(size=(1, num_draws)))
+    begin_run(path, np.zeros((rows, 16)), text, num_draws, draws, 1, {"key": np.zeros(2)}).close()
+    del labels, draws, text
+    tracemalloc.start()
+    try:
+        tree = finish_run(path)
+        misclassification_probability(tree)
+        summary(tree)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_is_not_known_or_not_worth_a_word_is_not_refused(monkeypatch):
+    monkeypatch.setattr(room, "free_memory", lambda: 10.0)
+    check_memory((2, 100, 1000), 3, 4)
+    with pytest.raises(ValueError, match=r"where 0\.0 MB are free, got 4 chains of 1,000 draws of 1,000,000 rows"):
+        check_memory((4, 1000, 1_000_000), 3, 4)
+    monkeypatch.setattr(room, "free_memory", lambda: None)
+    check_memory((4, 1000, 1_000_000), 3, 4)

@@ -1,0 +1,34 @@
+"""What is free: by the kernel, and by the container where that has a limit."""
+
+import pytest
+
+from bayesfair import _room
+
+
+@pytest.fixture
+def container(tmp_path, monkeypatch):
+    def of(limit, used, files):
+        (tmp_path / "memory.max").write_text(f"{limit}\n")
+        (tmp_path / "memory.current").write_text(f"{used}\n")
+        (tmp_path / "memory.stat").write_text(f"anon 5\nfile {files}\n")
+        monkeypatch.setattr(_room, "_CGROUPS", [(tmp_path, "memory.max", "memory.current", "file")])
+
+    return of
+
+
+def test_a_container_has_what_its_limit_leaves_and_what_are_only_files(container, monkeypatch):
+    monkeypatch.setattr(_room, "_available", lambda: 1000)
+    container(800, 700, 250)
+    assert _room.free_memory() == 350
+    container(8000, 700, 0)
+    assert _room.free_memory() == 1000  # the machine has less
+    container("max", 700, 0)
+    assert _room.free_memory() == 1000
+    monkeypatch.setattr(_room, "_available", lambda: None)
+    assert _room.free_memory() is None
+
+
+def test_this_machine_has_some_of_both(tmp_path):
+    assert _room.free_memory() > 1e6
+    assert _room.free_disk(tmp_path / "run.nc") > 1e6
+    assert (_room.in_words(2.5e9), _room.in_words(3e6)) == ("2.5 GB", "3.0 MB")
