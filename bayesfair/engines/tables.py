@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import validate_data
 
+from bayesfair._arrays import row_blocks
 from bayesfair._check import check_columns, check_finite, check_same_index, column_names, message, place
 from bayesfair._units import center_and_spread, check_costs, check_resolution
 from bayesfair.engines.families import Table
@@ -25,7 +26,8 @@ __all__ = [
 
 
 class Columns(NamedTuple):
-    """A checked table, split: continuous columns (N, d) float64, with their names, and categorical ones (N, c) as objects."""
+    """A checked table, split: continuous columns (N, d), float32 or float64, with their names, and categorical ones (N, c) as
+    objects."""
 
     continuous: np.ndarray
     categorical: np.ndarray
@@ -44,9 +46,12 @@ class Encoder(NamedTuple):
         return () if self.levels is None else tuple(map(len, self.levels.categories_))
 
     def table(self, columns: Columns) -> Table:
-        x = (columns.continuous - self.middle) / self.scale
-        square = (x**2).sum(1).astype(np.float32)
-        return Table(x.astype(np.float32), square, self.indicators(columns.categorical))
+        X = columns.continuous
+        x, square = np.empty(X.shape, np.float32), np.empty(len(X), np.float32)
+        for block in row_blocks(len(X)):
+            rows = (X[block] - self.middle) / self.scale
+            x[block], square[block] = rows, (rows**2).sum(1)
+        return Table(x, square, self.indicators(columns.categorical))
 
     def codes(self, categorical) -> np.ndarray:
         """int32 (N, features), the level of every cell. ValueError where a level was not seen in `fit`."""
@@ -94,8 +99,9 @@ def encoder_of(levels) -> OrdinalEncoder | None:
 
 
 def read_table(estimator, X, *, reset, allow_nan=False, sensitive_features=None):
-    """(X as float64 (N, d), names of its columns or None) for an estimator's fit (`reset`) or predict, which records or
-    compares names and number of columns; scikit-learn's checks, after ours that name the column.
+    """(X (N, d), names of its columns or None) for an estimator's fit (`reset`) or predict, which records or compares names
+    and number of columns; scikit-learn's checks, after ours that name the column. float32 stays float32, uncopied where it
+    is one array already; all else becomes float64.
 
     Raises
     ------
@@ -104,7 +110,7 @@ def read_table(estimator, X, *, reset, allow_nan=False, sensitive_features=None)
     """
     check_same_index("sensitive_features", sensitive_features, "X", X)
     names = check_columns(X)
-    X = validate_data(estimator, X, dtype=np.float64, order="C", reset=reset, ensure_all_finite=False)
+    X = validate_data(estimator, X, dtype=(np.float64, np.float32), reset=reset, ensure_all_finite=False)
     check_finite(X, names, allow_nan=allow_nan)
     return X, names
 
