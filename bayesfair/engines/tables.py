@@ -98,10 +98,10 @@ def encoder_of(levels) -> OrdinalEncoder | None:
     return OrdinalEncoder(categories=categories).fit(np.array([[part[0] for part in levels]], dtype=object))
 
 
-def read_table(estimator, X, *, reset, allow_nan=False, sensitive_features=None):
+def read_table(estimator, X, *, reset, allow_nan=False, sensitive_features=None, order="C"):
     """(X (N, d), names of its columns or None) for an estimator's fit (`reset`) or predict, which records or compares names
-    and number of columns; scikit-learn's checks, after ours that name the column. float32 stays float32, uncopied where it
-    is one array already; all else becomes float64.
+    and number of columns; scikit-learn's checks, after ours that name the column. float32 stays float32; all else becomes
+    float64. With `order` None, one array of either is not copied.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def read_table(estimator, X, *, reset, allow_nan=False, sensitive_features=None)
     """
     check_same_index("sensitive_features", sensitive_features, "X", X)
     names = check_columns(X)
-    X = validate_data(estimator, X, dtype=(np.float64, np.float32), reset=reset, ensure_all_finite=False)
+    X = validate_data(estimator, X, dtype=(np.float64, np.float32), order=order, reset=reset, ensure_all_finite=False)
     check_finite(X, names, allow_nan=allow_nan)
     return X, names
 
@@ -121,7 +121,7 @@ def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False, 
     check_same_index("sensitive_features", sensitive_features, "X", X)
     where = categorical_positions(X, categorical_features)
     if len(where) == 0:
-        X, names = read_table(estimator, X, reset=reset, allow_nan=allow_nan)
+        X, names = read_table(estimator, X, reset=reset, allow_nan=allow_nan, order=None)
         return Columns(X, np.empty((len(X), 0), object), names)
     rest = np.setdiff1d(np.arange(np.shape(X)[1]), where)
     known = check_columns(X, only=rest)
