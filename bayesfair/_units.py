@@ -13,6 +13,7 @@ __all__ = [
     "check_costs",
     "check_float32",
     "check_resolution",
+    "scaling",
     "standardise",
 ]
 
@@ -67,11 +68,17 @@ def center_and_spread(X):
 
 
 def standardise(X, *, names=None, degree=2, center=True, precision=np.float64, dtype=np.float64, argument="X"):
-    """(Z, Scaling): X (N, d) less its column means, divided by ONE power of two near its standard deviation.
+    """(Z, Scaling): rows of X in the units of `scaling`, which takes the other arguments; `dtype`: of Z."""
+    units = scaling(X, names=names, degree=degree, center=center, precision=precision, argument=argument)
+    return units.rows(X, dtype), units
+
+
+def scaling(X, *, names=None, degree=2, center=True, precision=np.float64, argument="X"):
+    """`Scaling` of X (N, d): less its column means, divided by ONE power of two near its standard deviation.
 
     For methods whose answer is equivariant: nothing over- or underflows, and no bit of ordinary numbers changes. `degree`:
     of the costs, which `Scaling.cost` must be able to tell in the units of X. `center`: false for costs that know more than
-    differences. `precision`: in which differences will be raised to `degree`. `dtype`: of Z, float64 unless said otherwise.
+    differences. `precision`: in which differences will be raised to `degree`.
 
     Raises
     ------
@@ -84,8 +91,7 @@ def standardise(X, *, names=None, degree=2, center=True, precision=np.float64, d
     middle, spread, pooled = center_and_spread(X)
     check_resolution(X, middle, spread, names=names, degree=max(degree, 1), precision=precision, argument=argument)
     check_costs(spread, names=names, degree=max(degree, 1), terms=X.size, argument=argument)
-    units = Scaling(middle if center else np.zeros_like(middle), int(np.round(np.log2(pooled))) if pooled > 0 else 0)
-    return units.rows(X, dtype), units
+    return Scaling(middle if center else np.zeros_like(middle), int(np.round(np.log2(pooled))) if pooled > 0 else 0)
 
 
 def check_costs(spread, *, names=None, degree=2, terms=1, argument="X"):

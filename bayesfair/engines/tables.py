@@ -33,6 +33,10 @@ class Columns(NamedTuple):
     categorical: np.ndarray
     names: list | None = None
 
+    def take(self, rows):
+        """Some of the rows."""
+        return self._replace(continuous=self.continuous[rows], categorical=self.categorical[rows])
+
 
 class Encoder(NamedTuple):
     """How raw columns become a `Table`: `middle` and `scale` (d,) of the continuous ones, levels of the others."""
@@ -49,9 +53,13 @@ class Encoder(NamedTuple):
         X = columns.continuous
         x, square = np.empty(X.shape, np.float32), np.empty(len(X), np.float32)
         for block in row_blocks(len(X)):
-            rows = (X[block] - self.middle) / self.scale
+            rows = self.scaled(X[block])
             x[block], square[block] = rows, (rows**2).sum(1)
         return Table(x, square, self.indicators(columns.categorical))
+
+    def scaled(self, X) -> np.ndarray:
+        """Continuous columns, float64."""
+        return (X - self.middle) / self.scale
 
     def codes(self, categorical) -> np.ndarray:
         """int32 (N, features), the level of every cell. ValueError where a level was not seen in `fit`."""

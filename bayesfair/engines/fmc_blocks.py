@@ -1,0 +1,145 @@
+"""FMC on more rows than fit twice: the iterations of `fmc.Ascent` on all rows, block by block.
+
+Q is a function of the expected statistics of an E-step, which is one pass; the penalty and its gradient are functions of the
+groups' shares in the clusters, a pass and two. Statistics are about the means that the responsibilities were made with.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from bayesfair.engines.blocks import aligned_empty, sum_over_blocks
+from bayesfair.engines.families import Components, Expected, Family, Table
+from bayesfair.engines.fmc import Ascender, choose, climb, penalty_of_shares, rate_after
+
+__all__ = ["BlockedAscent", "BlockedRows", "Shares", "labels_in_order", "rows_in_blocks", "shares_of"]
+
+BLOCK = 4096  # rows
+
+
+class BlockedRows(NamedTuple):
+    """Scaled rows in blocks, the codes of their levels and groups, and the groups' sizes. What fills the last block is of no
+    group."""
+
+    x: Float[Array, "blocks rows dim"]
+    levels: Int[Array, "blocks rows features"]
+    code: Int[Array, "blocks rows"]
+    size: Float[Array, " groups"]
+
+
+class Shares(NamedTuple):
+    """Of psi and of psi sharpened: what of every group is in the clusters; what of all rows, sharpened; mean log density."""
+
+    soft: Float[Array, "clusters groups"]
+    sharp: Float[Array, "clusters groups"]
+    total: Float[Array, " clusters"]
+    log_density: Float[Array, ""]
+
+
+def rows_in_blocks(encoder, columns, groups) -> BlockedRows:
+    """The rows of a checked table as the encoder scales them."""
+    n_obs, dim = columns.continuous.shape
+    n_blocks = -(-n_obs // BLOCK)
+    x = aligned_empty((n_blocks, BLOCK, dim))
+    levels = aligned_empty((n_blocks, BLOCK, columns.categorical.shape[1]), np.int32)
+    code = aligned_empty((n_blocks, BLOCK), np.int32)
+    x[-1], levels[-1], code[-1] = 0, 0, len(groups.names)
+    for block in range(n_blocks):
+        rows = slice(block * BLOCK, min(n_obs, (block + 1) * BLOCK))
+        here = slice(0, rows.stop - rows.start)
+        x[block, here] = encoder.scaled(columns.continuous[rows])
+        levels[block, here] = encoder.codes(columns.categorical[rows])
+        code[block, here] = groups.code[rows]
+    return jax.device_put(BlockedRows(x, levels, code, groups.sizes.astype(np.float32)))
+
+
+def table_of(family: Family, x, levels) -> Table:
+    """A block's rows as families take them."""
+    parts = [jax.nn.one_hot(levels[:, j], n, dtype=x.dtype) for j, n in enumerate(family.n_levels)]
+    return Table(x, jnp.square(x).sum(1), jnp.concatenate([jnp.zeros((len(x), 0), x.dtype), *parts], 1))
+
+
+def members(problem: BlockedRows, code):
+    """Indicators of the groups (groups, rows); none in what fills the last block."""
+    return (code == jnp.arange(len(problem.size))[:, None]).astype(jnp.float32)
+
+
+def each_block(problem: BlockedRows):
+    return problem.x, problem.levels, problem.code
+
+
+def shares_of(family: Family, parameters: Components, problem: BlockedRows, temperature) -> Shares:
+    """One pass, and three more for its gradient: every block is worked out again there."""
+
+    @jax.checkpoint
+    def of_block(parameters, block):
+        x, levels, code = block
+        log_joint, member = family.log_joint(parameters, table_of(family, x, levels)), members(problem, code)
+        soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / temperature, 0)
+        density = member.sum(0) @ jax.nn.logsumexp(log_joint, 0)
+        return soft @ member.T, sharp @ member.T, density
+
+    soft, sharp, density = sum_over_blocks(partial(of_block, parameters), each_block(problem))
+    n_obs = problem.size.sum()
+    return Shares(soft / problem.size, sharp / problem.size, sharp.sum(1) / n_obs, density / n_obs)
+
+
+def expected(family: Family, parameters: Components, problem: BlockedRows) -> Expected:
+    """The E-step: one pass."""
+
+    def of_block(block):
+        x, levels, code = block
+        table = table_of(family, x, levels)
+        responsibilities = members(problem, code).sum(0) * jax.nn.softmax(family.log_joint(parameters, table), 0)
+        return family.expected(parameters, table, responsibilities)
+
+    return sum_over_blocks(of_block, each_block(problem))
+
+
+@dataclass(frozen=True)
+class BlockedAscent:
+    """`fmc.Ascent` without mini-batches; the rule travels in the state."""
+
+    family: Family
+    solver: str = "em"
+
+    def __call__(self, problem: BlockedRows, state: Ascender):
+        old, rule = state.parameters, state.rule
+        statistics = expected(self.family, old, problem)
+
+        def merit(parameters):
+            """(what is minimised, the loss)."""
+            shares = shares_of(self.family, parameters, problem, rule.temperature)
+            unfair = penalty_of_shares(shares.soft, shares.sharp, shares.total, rule)
+            loss = unfair - shares.log_density
+            if self.solver == "gradient":
+                return loss, loss
+            return unfair - self.family.expected_log_joint(parameters, old, statistics) / problem.size.sum(), loss
+
+        m_step = self.family.m_step_of_expected(old, statistics)
+        now, after = merit(old), merit(m_step)
+        start, known = choose(after[0] < now[0], (m_step, after), (old, now))
+        moved = climb(lambda parameters: merit(parameters)[0], state._replace(parameters=start))
+        reached = merit(moved.parameters)
+        taken = reached[0] < known[0]
+        parameters, (_, loss) = choose(taken, (moved.parameters, reached), (start, known))
+        return moved._replace(parameters=parameters, rate=rate_after(state.rate, taken)), loss
+
+
+def labels_in_order(family: Family, parameters: Components, problem: BlockedRows):
+    """The component of largest responsibility of every row (obs,)."""
+    labels = np.asarray(_labels(family, parameters, problem)).ravel()
+    return labels[: int(np.asarray(problem.size, np.float64).sum())].astype(np.int64)
+
+
+@partial(jax.jit, static_argnames="family")
+def _labels(family: Family, parameters: Components, problem: BlockedRows):
+    def of_block(block):
+        return family.log_joint(parameters, table_of(family, *block)).argmax(0)
+
+    return jax.lax.map(of_block, (problem.x, problem.levels))
