@@ -33,7 +33,8 @@ WEIGHT = 30.0  # of the exact penalty to begin with, per observation
 # Starts are explored on a sub-sample. Under max_gap they begin hot, every component as wide as the data, and the
 # responsibilities that have to be fair sharpen step by step: from k-means clusters, tight unfair ones never came loose.
 EXPLORE_ROWS, EXPLORE_ITERATIONS = 4_000, 30
-BLOCKED_FROM, PART = 2**17, 2**15  # rows from which all are worked on in blocks, after so many of them have been
+BLOCKED_FROM = 2**17  # rows from which all are worked on in blocks, after
+PART, MORE = 2**15, 2**18  # so many, and again so many of them, have been
 RANDOM_STARTS = 3  # one start in so many
 KEPT = 6  # of the starts after the first temperature
 ANNEALING = 1.0, 0.4, 0.15, 0.06
@@ -186,23 +187,28 @@ class FairMixture(MixtureEngine):
         return self._strictly(problem, problem.fair, parameters, rules[-1], data.seed, self.step)
 
     def _strictly(self, problem, fair, parameters, rule, seed, step):
+        """Until clusters are fair, each time at twice the weight and half the temperature."""
         for _ in range(1 + STRICTER):
             outcome = self.run(problem, self._states([parameters], rule, seed), step=step).best
             parameters = outcome.state.parameters
-            if all(self._is_fair(parameters, fair, rule)):
+            fair_enough, even = self._is_fair(parameters, fair, rule)
+            if fair_enough and (even or isinstance(fair, BlockedRows)):  # small clusters had their rounds on a part
                 break
             rule = rule._replace(weight=2 * rule.weight, temperature=rule.temperature / 2)
         return outcome
 
     def _solve_in_blocks(self, everybody: BlockedRows, data, rows):
-        """From PART of the rows, or as many as the sub-sample has; then all of them go on, unless there is one."""
+        """From PART of the rows, or as many as the sub-sample has; then, unless there is one, more and at last all go on."""
         some = rows if self.subsample is not None else stratified(rows, data.groups.code, PART)
         part = Data(data.columns.take(some), Groups(data.groups.code[some], data.groups.names), data.seed)
         outcome = self._learn(self._encoder.table(part.columns), part, np.arange(len(some)))
         if self.subsample is not None:
             return outcome
         step, rule = BlockedAscent(self._family, self.solver), Rule(*map(float, outcome.state.rule))
-        return self._strictly(everybody, everybody, outcome.state.parameters, rule, data.seed, step)
+        for part in (everybody.first(MORE), everybody):
+            outcome = self._strictly(part, part, outcome.state.parameters, rule, data.seed, step)
+            rule = Rule(*map(float, outcome.state.rule))
+        return outcome
 
     def _learning_rows(self, table, groups, rows) -> LearningRows:
         """All of `rows`; the penalty is on a fixed part of them where there are mini-batches."""
@@ -280,7 +286,7 @@ class FairMixture(MixtureEngine):
             shares = shares_compiled(self._family, parameters, rows, np.float32(1))
             labels = labels_in_order(self._family, parameters, rows)
             masses = np.zeros((self.n_components, len(rows.size)))
-            code = np.asarray(rows.code).ravel()[: len(labels)]
+            code = np.asarray(rows.code).T.ravel()[: len(labels)]
             np.add.at(masses, (labels, code), 1.0)
             hard = masses / np.asarray(rows.size)
             return masses.sum(1) / len(labels), gaps_of_shares(hard), gaps_of_shares(np.asarray(shares.soft))

@@ -1,7 +1,8 @@
-"""FMC on more rows than fit twice: the iterations of `fmc.Ascent` on all rows, block by block.
+"""FMC on more rows than fit twice: the iterations of `fmc.Ascent`, block by block.
 
-Q is a function of the expected statistics of an E-step, which is one pass; the penalty and its gradient are functions of the
-groups' shares in the clusters, a pass and two. Statistics are about the means that the responsibilities were made with.
+Q is a function of the expected statistics of an E-step, which is one pass; the penalty is one of the groups' shares in the
+clusters, another pass. Inner steps go by what shares change on some of the blocks, each a systematic sample of the table, from
+what they are on all rows; whether they are taken is decided on all rows, so that the objective never decreases here either.
 """
 
 from dataclasses import dataclass
@@ -20,16 +21,26 @@ from bayesfair.engines.fmc import Ascender, choose, climb, penalty_of_shares, ra
 __all__ = ["BlockedAscent", "BlockedRows", "Shares", "labels_in_order", "rows_in_blocks", "shares_of"]
 
 BLOCK = 4096  # rows
+INNER_BLOCKS = 16  # in which inner steps see what shares change
 
 
 class BlockedRows(NamedTuple):
-    """Scaled rows in blocks, the codes of their levels and groups, and the groups' sizes. What fills the last block is of no
-    group."""
+    """Scaled rows in blocks, the codes of their levels and groups, and the groups' sizes. Row i is in block i modulo their
+    number; what fills them up is of no group."""
 
     x: Float[Array, "blocks rows dim"]
     levels: Int[Array, "blocks rows features"]
     code: Int[Array, "blocks rows"]
     size: Float[Array, " groups"]
+
+    def first(self, n_obs):
+        """About so many rows: the first blocks, each a systematic sample of the table."""
+        return self.take(slice(-(-n_obs // BLOCK)))
+
+    def take(self, blocks):
+        """Some of the blocks, and the sizes that the groups have in them."""
+        x, levels, code = (part[blocks] for part in (self.x, self.levels, self.code))
+        return BlockedRows(x, levels, code, members(self, code.ravel()).sum(1))
 
 
 class Shares(NamedTuple):
@@ -48,13 +59,12 @@ def rows_in_blocks(encoder, columns, groups) -> BlockedRows:
     x = aligned_empty((n_blocks, BLOCK, dim))
     levels = aligned_empty((n_blocks, BLOCK, columns.categorical.shape[1]), np.int32)
     code = aligned_empty((n_blocks, BLOCK), np.int32)
-    x[-1], levels[-1], code[-1] = 0, 0, len(groups.names)
     for block in range(n_blocks):
-        rows = slice(block * BLOCK, min(n_obs, (block + 1) * BLOCK))
-        here = slice(0, rows.stop - rows.start)
-        x[block, here] = encoder.scaled(columns.continuous[rows])
-        levels[block, here] = encoder.codes(columns.categorical[rows])
-        code[block, here] = groups.code[rows]
+        some = columns.take(slice(block, None, n_blocks))
+        here = slice(0, len(some.continuous))
+        x[block, here], levels[block, here] = encoder.scaled(some.continuous), encoder.codes(some.categorical)
+        x[block, here.stop :], levels[block, here.stop :], code[block, here.stop :] = 0, 0, len(groups.names)
+        code[block, here] = groups.code[block::n_blocks]
     return jax.device_put(BlockedRows(x, levels, code, groups.sizes.astype(np.float32)))
 
 
@@ -74,7 +84,7 @@ def each_block(problem: BlockedRows):
 
 
 def shares_of(family: Family, parameters: Components, problem: BlockedRows, temperature) -> Shares:
-    """One pass, and three more for its gradient: every block is worked out again there."""
+    """One pass; for a gradient every block is worked out again."""
 
     @jax.checkpoint
     def of_block(parameters, block):
@@ -112,28 +122,45 @@ class BlockedAscent:
         old, rule = state.parameters, state.rule
         statistics = expected(self.family, old, problem)
 
-        def merit(parameters):
-            """(what is minimised, the loss)."""
-            shares = shares_of(self.family, parameters, problem, rule.temperature)
+        def merit(parameters, shares):
+            """(what is minimised, the loss) with those shares."""
             unfair = penalty_of_shares(shares.soft, shares.sharp, shares.total, rule)
             loss = unfair - shares.log_density
             if self.solver == "gradient":
                 return loss, loss
             return unfair - self.family.expected_log_joint(parameters, old, statistics) / problem.size.sum(), loss
 
-        m_step = self.family.m_step_of_expected(old, statistics)
-        now, after = merit(old), merit(m_step)
-        start, known = choose(after[0] < now[0], (m_step, after), (old, now))
-        moved = climb(lambda parameters: merit(parameters)[0], state._replace(parameters=start))
-        reached = merit(moved.parameters)
-        taken = reached[0] < known[0]
-        parameters, (_, loss) = choose(taken, (moved.parameters, reached), (start, known))
+        def on_all(parameters):
+            shares = shares_of(self.family, parameters, problem, rule.temperature)
+            return parameters, *merit(parameters, shares), shares
+
+        now, m_step = on_all(old), on_all(self.family.m_step_of_expected(old, statistics))
+        start, known, loss, shares = choose(m_step[1] < now[1], m_step, now)
+        key, draw = jax.random.split(state.key)
+        some = some_of(problem, draw)
+        rest = jax.tree.map(jnp.subtract, shares, shares_of(self.family, start, some, rule.temperature))
+
+        def on_some(parameters):
+            shares = shares_of(self.family, parameters, some, rule.temperature)
+            return merit(parameters, jax.tree.map(jnp.add, shares, rest))[0]
+
+        moved = climb(on_some, state._replace(parameters=start, key=key))
+        reached, value, loss_there, _ = on_all(moved.parameters)
+        taken = value < known
+        parameters, loss = choose(taken, (reached, loss_there), (start, loss))
         return moved._replace(parameters=parameters, rate=rate_after(state.rate, taken)), loss
+
+
+def some_of(problem: BlockedRows, key) -> BlockedRows:
+    """INNER_BLOCKS of the blocks; all where there are no more."""
+    if len(problem.x) <= INNER_BLOCKS:
+        return problem
+    return problem.take(jax.random.choice(key, len(problem.x), (INNER_BLOCKS,), replace=False))
 
 
 def labels_in_order(family: Family, parameters: Components, problem: BlockedRows):
     """The component of largest responsibility of every row (obs,)."""
-    labels = np.asarray(_labels(family, parameters, problem)).ravel()
+    labels = np.asarray(_labels(family, parameters, problem)).T.ravel()
     return labels[: int(np.asarray(problem.size, np.float64).sum())].astype(np.int64)
 
 
