@@ -21,7 +21,14 @@ from bayesfair.engines.fmc import (
     membership,
     start_state,
 )
-from bayesfair.engines.fmc_blocks import BlockedAscent, BlockedRows, labels_in_order, rows_in_blocks, shares_of
+from bayesfair.engines.fmc_blocks import (
+    BlockedAscent,
+    BlockedRows,
+    hard_masses,
+    labels_in_order,
+    rows_in_blocks,
+    shares_of,
+)
 from bayesfair.engines.mixture import MixtureEngine
 from bayesfair.engines.tables import fit_encoder, read_columns
 from bayesfair.fairness import Groups, gap, gaps_of_shares
@@ -64,7 +71,8 @@ class FairMixture(MixtureEngine):
     batch_size: rows of a mini-batch, with Delta on a fixed sub-sample (Algorithm 3); None is all rows.
     subsample: learn on so many rows (an integer, or a fraction), then assign all.
     n_init: starts, explored together on about 4,000 rows, one in three K random rows and the others k-means; the best
-        goes on with all rows.
+        goes on with all rows. Of more than 131,072 rows, without `batch_size`, parts of them come first, and all are worked on
+        in blocks.
 
     Attributes
     ----------
@@ -283,13 +291,10 @@ class FairMixture(MixtureEngine):
     def _fairness_of(self, parameters, rows):
         """What hard clusters hold of all rows (K,), and the gaps of hard and of soft ones."""
         if isinstance(rows, BlockedRows):
-            shares = shares_compiled(self._family, parameters, rows, np.float32(1))
-            labels = labels_in_order(self._family, parameters, rows)
-            masses = np.zeros((self.n_components, len(rows.size)))
-            code = np.asarray(rows.code).T.ravel()[: len(labels)]
-            np.add.at(masses, (labels, code), 1.0)
-            hard = masses / np.asarray(rows.size)
-            return masses.sum(1) / len(labels), gaps_of_shares(hard), gaps_of_shares(np.asarray(shares.soft))
+            soft = shares_compiled(self._family, parameters, rows, np.float32(1)).soft
+            masses = hard_masses(self._family, parameters, rows)
+            share = masses.sum(1) / masses.sum()
+            return share, gaps_of_shares(masses / masses.sum(0)), gaps_of_shares(np.asarray(soft))
         log_joint = np.asarray(log_joint_of(self._family, parameters, rows.table))
         hard = _indicators(log_joint.argmax(0), self.n_components)
         soft = cluster_gaps(softmax(log_joint, 0), rows.member, corner=0)
@@ -301,11 +306,11 @@ class FairMixture(MixtureEngine):
         self._describe(parameters)
         if isinstance(everybody, BlockedRows):
             self.labels_ = labels_in_order(self._family, parameters, everybody)
-            self.gap_ = float(self._fairness_of(parameters, everybody)[2].max())
+            self.hard_gap_, self.gap_ = (float(gaps.max()) for gaps in self._fairness_of(parameters, everybody)[1:])
         else:
             log_joint = self._in_units_of_table(log_joint_of(self._family, parameters, everybody.table))
             self.labels_, self.gap_ = log_joint.argmax(1), gap(softmax(log_joint, 1), data.groups)
-        self.hard_gap_ = gap(self.labels_, data.groups)
+            self.hard_gap_ = gap(self.labels_, data.groups)
         if self._is_fair(parameters, everybody, self._rules()[-1])[0]:
             self._warn_of_empty("raise min_share or n_init, or ask for fewer components.")
         else:

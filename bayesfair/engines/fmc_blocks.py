@@ -18,7 +18,7 @@ from bayesfair.engines.blocks import aligned_empty, sum_over_blocks
 from bayesfair.engines.families import Components, Expected, Family, Table
 from bayesfair.engines.fmc import Ascender, choose, climb, penalty_of_shares, rate_after
 
-__all__ = ["BlockedAscent", "BlockedRows", "Shares", "labels_in_order", "rows_in_blocks", "shares_of"]
+__all__ = ["BlockedAscent", "BlockedRows", "Shares", "hard_masses", "labels_in_order", "rows_in_blocks", "shares_of"]
 
 BLOCK = 4096  # rows
 INNER_BLOCKS = 16  # in which inner steps see what shares change
@@ -162,6 +162,15 @@ def labels_in_order(family: Family, parameters: Components, problem: BlockedRows
     """The component of largest responsibility of every row (obs,)."""
     labels = np.asarray(_labels(family, parameters, problem)).T.ravel()
     return labels[: int(np.asarray(problem.size, np.float64).sum())].astype(np.int64)
+
+
+def hard_masses(family: Family, parameters: Components, problem: BlockedRows):
+    """How many of each group have their largest responsibility in each component, float64 (clusters, groups)."""
+    n_groups = len(problem.size)
+    shape, total = (len(parameters.mean), n_groups + 1), 0
+    for labels, code in zip(np.asarray(_labels(family, parameters, problem)), np.asarray(problem.code)):
+        total = total + np.bincount(labels * shape[1] + code, minlength=shape[0] * shape[1])
+    return total.reshape(shape)[:, :n_groups].astype(np.float64)
 
 
 @partial(jax.jit, static_argnames="family")

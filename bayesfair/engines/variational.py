@@ -47,7 +47,8 @@ RESTARTS = 10  # of k-means++, of which the best `n_init` are starts
 LARGEST_WEIGHT = 1e12  # of the fairness term, in costs per row: float32 sees no cost beside it long before
 PAIRS, FINE_PATH = 3, 4  # weights of the path, in pairs, and between its last unfair and first fair weight
 BATCH_ELEMENTS = 2**25  # of all soft assignments that advance together
-EXPLORE_ROWS = 2**17  # of more rows, k-means explores so many, and the best goes on with all of them, block by block
+# Of more rows than the first, k-means explores as many as the second, and the best goes on with all of them, block by block.
+BLOCKED_FROM, EXPLORE_ROWS = 2**17, 2**15
 HEAVIER = 1.0, 1.1, 1.25, 1.5, 2.0, 3.0  # weights tried on all rows, in units of the one that was fair enough on a part
 
 
@@ -166,8 +167,9 @@ class VariationalFairClustering(Engine):
         divided by N. None takes the cost per row of k-means without fairness (1 for "ncut"), a weight without scale.
     max_fairness_error: instead, the smallest weight of a path whose hard clusters have sum_k KL at most this.
     target_proportions: U, {group: proportion} or proportions in the order of the groups; None: those of the data.
-    n_init: starts, the best of ten or more k-means++ restarts, run together. max_iter, tol: a run ends where E changes by
-        less than `tol` of its size and no assignment is worth changing.
+    n_init: starts, the best of ten or more k-means++ restarts, run together; of more than 131,072 rows "kmeans" runs them on
+        32,768, and the best goes on with all, in blocks. max_iter, tol: a run ends where E changes by less than `tol` of its
+        size and no assignment is worth changing.
 
     Attributes
     ----------
@@ -224,7 +226,7 @@ class VariationalFairClustering(Engine):
                 check_number(name, getattr(self, name), minimum=0)
 
     def problem(self, data) -> TargetedRows | BlockedRows:
-        if self.objective == "kmeans" and len(data.X) > EXPLORE_ROWS:
+        if self.objective == "kmeans" and len(data.X) > BLOCKED_FROM:
             self._units = scaling(data.X, names=data.columns.names, precision=np.float32)
             return rows_in_blocks(data.X, self._units, data.groups.code, self._target(data.groups))
         Z = self.standardised(data, degree=DEGREES[self.objective], precision=np.float32)

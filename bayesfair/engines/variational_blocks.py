@@ -128,6 +128,9 @@ def descend(problem: BlockedRows, state: PendingClusters):
     return state, state.loss, gain / problem.n_obs > AT_REST * jnp.abs(state.loss)
 
 
+descend.stays_finite = True
+
+
 @jax.jit
 def start_state(problem: BlockedRows, centers, weight) -> PendingClusters:
     """As `variational.start_state`, a batch of one run."""
