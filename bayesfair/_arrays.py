@@ -2,9 +2,16 @@
 
 import numpy as np
 
-__all__ = ["inner_sum", "namespace", "stack", "unstack", "within_cluster_ss"]
+__all__ = ["inner_sum", "namespace", "row_blocks", "stack", "unstack", "within_cluster_ss"]
 
 WRITTEN_OUT = 32  # longest axis that `inner_sum` writes out; beyond it compilation takes longer and the gain shrinks
+
+BLOCK = 2**16  # rows of a table that are worked on together in NumPy
+
+
+def row_blocks(n_rows):
+    """Slices of BLOCK rows each: temporary arrays are of their size and not of the table's."""
+    return [slice(start, start + BLOCK) for start in range(0, n_rows, BLOCK)]
 
 
 def namespace(*arrays):

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._arrays import row_blocks
 from bayesfair._check import message, place, tell
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "check_costs",
     "check_float32",
     "check_resolution",
+    "scaling",
     "standardise",
 ]
 
@@ -28,9 +30,12 @@ class Scaling(NamedTuple):
     middle: np.ndarray
     exponent: int
 
-    def rows(self, X):
-        """Rows of X (N, d) as rows of Z."""
-        return np.ldexp(X - self.middle, -self.exponent)
+    def rows(self, X, dtype=np.float64):
+        """Rows of X (N, d) as rows of Z, worked out in float64."""
+        Z = np.empty(np.shape(X), dtype)
+        for block in row_blocks(len(X)):
+            Z[block] = np.ldexp(X[block] - self.middle, -self.exponent)
+        return Z
 
     def points(self, Z):
         """Points of Z (.., d), such as centres, among the rows of X."""
@@ -44,20 +49,32 @@ class Scaling(NamedTuple):
 def center_and_spread(X):
     """Means (d,) of the columns and standard deviations (d,), exactly 0 for a constant one, and the root of the mean
     variance of all columns; whatever the size of the numbers: none is squared before a power of two was taken out."""
-    lowest, highest = X.min(0), X.max(0)
+    lowest, highest = X.min(0).astype(np.float64), X.max(0).astype(np.float64)
     exponent = np.frexp(np.maximum(np.abs(lowest), np.abs(highest)))[1]
-    moderate = np.ldexp(X, -exponent)
+
+    def mean(of):
+        """Of a function of the rows less the power of two, in float64."""
+        blocks = (np.ascontiguousarray(X[block], np.float64) for block in row_blocks(len(X)))
+        return sum(of(np.ldexp(block, -exponent)).sum(0) for block in blocks) / len(X)
+
+    moderate = mean(lambda rows: rows)
     same = lowest == highest
-    middle = np.where(same, lowest, np.ldexp(moderate.mean(0), exponent))
-    variance = np.where(same, 0.0, moderate.var(0))
+    middle = np.where(same, lowest, np.ldexp(moderate, exponent))
+    variance = np.where(same, 0.0, mean(lambda rows: np.square(rows - moderate)))
     spread = np.ldexp(np.sqrt(variance), exponent)
     top = int(np.frexp(spread.max())[1])
     pooled = np.ldexp(np.sqrt(np.ldexp(variance, 2 * (exponent - top)).mean()), top)
     return middle, spread, float(pooled)
 
 
-def standardise(X, *, names=None, degree=2, center=True, precision=np.float64, argument="X"):
-    """(Z, Scaling): float64 X (N, d) less its column means, divided by ONE power of two near its standard deviation.
+def standardise(X, *, names=None, degree=2, center=True, precision=np.float64, dtype=np.float64, argument="X"):
+    """(Z, Scaling): rows of X in the units of `scaling`, which takes the other arguments; `dtype`: of Z."""
+    units = scaling(X, names=names, degree=degree, center=center, precision=precision, argument=argument)
+    return units.rows(X, dtype), units
+
+
+def scaling(X, *, names=None, degree=2, center=True, precision=np.float64, argument="X"):
+    """`Scaling` of X (N, d): less its column means, divided by ONE power of two near its standard deviation.
 
     For methods whose answer is equivariant: nothing over- or underflows, and no bit of ordinary numbers changes. `degree`:
     of the costs, which `Scaling.cost` must be able to tell in the units of X. `center`: false for costs that know more than
@@ -74,8 +91,7 @@ def standardise(X, *, names=None, degree=2, center=True, precision=np.float64, a
     middle, spread, pooled = center_and_spread(X)
     check_resolution(X, middle, spread, names=names, degree=max(degree, 1), precision=precision, argument=argument)
     check_costs(spread, names=names, degree=max(degree, 1), terms=X.size, argument=argument)
-    units = Scaling(middle if center else np.zeros_like(middle), int(np.round(np.log2(pooled))) if pooled > 0 else 0)
-    return units.rows(X), units
+    return Scaling(middle if center else np.zeros_like(middle), int(np.round(np.log2(pooled))) if pooled > 0 else 0)
 
 
 def check_costs(spread, *, names=None, degree=2, terms=1, argument="X"):
@@ -122,11 +138,12 @@ def check_resolution(X, middle, spread, *, names=None, degree=2, precision=np.fl
     """
     _check_rounding(middle, spread, names, argument)
     reach = np.finfo(precision).eps ** (-1 / degree)
-    few = X[:: max(1, len(X) // FEW_ROWS)]
-    for column, values in enumerate(X.T):
+    few = np.asarray(X[:: max(1, len(X) // FEW_ROWS)], np.float64)
+    for column in range(X.shape[1]):
         # Ordinary columns are far from the limit, as a few rows show; the medians of all rows cost more.
         if abs(middle[column] - np.median(few[:, column])) / reach <= _typical(few[:, column]) / 2:
             continue
+        values = np.asarray(X[:, column], np.float64)
         typical = _typical(values)
         if abs(middle[column] - np.median(values)) / reach > typical > 0:
             largest = values[np.abs(values - middle[column]).argmax()]

@@ -19,6 +19,17 @@ def test_means_and_spreads_of_any_size_are_numpys_to_the_last_bit(X, scale):
     np.testing.assert_array_equal(pooled, scale * np.sqrt(X.var(0).mean()))
 
 
+def test_tables_of_many_blocks_and_of_float32_are_summed_in_float64():
+    X = np.random.default_rng(0).normal(1e4, 1.0, (200_000, 2)).astype(np.float32)
+    middle, spread, _ = center_and_spread(X)
+    wide = X.astype(np.float64)
+    np.testing.assert_allclose(middle, wide.mean(0), rtol=1e-14)
+    np.testing.assert_allclose(spread, wide.std(0), rtol=1e-12)
+    Z, units = standardise(X, dtype=np.float32)
+    assert Z.dtype == np.float32
+    np.testing.assert_array_equal(Z, units.rows(wide).astype(np.float32))
+
+
 def test_powers_of_two_change_no_bit_and_others_only_rounding(X):
     Z, units = standardise(X)
     np.testing.assert_array_equal(Z * 2.0**units.exponent, X - X.mean(0))

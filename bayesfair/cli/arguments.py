@@ -37,7 +37,7 @@ def make_parser():
     parser.add_argument("--version", action="version", version=f"bayesfair {bayesfair.__version__}")
     added = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_demo(added.add_parser("demo", help="run the main job on the bundled data, leave pictures and a posterior"))
-    _add_fit(added.add_parser("fit", help="sample the posterior of a CSV table"))
+    _add_fit(added.add_parser("fit", help="sample the posterior of a table (CSV, Parquet, Feather)"))
     _add_resume(added.add_parser("resume", help="go on with a run, in its file"))
     _add_summary(added.add_parser("summary", help="print the summary of a saved run"))
     _add_plot(added.add_parser("plot", help="draw the pictures of a saved run"))

@@ -41,10 +41,11 @@ class Columns(NamedTuple):
 
 
 def choose_columns(table, sensitive, features=None, *, index=None, na=(), missing_group=None) -> Columns:
-    """The columns of a table of text, by names; without `features` every numeric one that is not row names or constant.
+    """The columns of a table of text and numbers, by names; without `features` every numeric one that is not row names or
+    constant.
 
-    `na`: texts that mean missing in every column, beside empty cells and, for numbers, MISSING_NUMBERS. `missing_group`:
-    the group of rows whose value is missing in a sensitive column. `index`: the column of row names.
+    `na`: texts that mean missing in every column of text, beside empty cells and, for numbers, MISSING_NUMBERS.
+    `missing_group`: the group of rows whose value is missing in a sensitive column. `index`: the column of row names.
 
     Raises
     ------
@@ -106,6 +107,9 @@ def _numbers(cells, missing):
     """(numbers, NaN where there is none; where the cell holds text that is neither number nor missing)."""
     import pandas as pd
 
+    if pd.api.types.is_numeric_dtype(cells):
+        numbers = cells.astype(float) if cells.hasnans else cells
+        return numbers, pd.Series(False, index=cells.index)
     text = cells.str.strip()
     present = ~text.isin(missing)
     numbers = pd.to_numeric(text.where(present).replace(TRUTH), errors="coerce").astype(float)
@@ -170,13 +174,18 @@ def _check_finite(features):
 
 def _categories(cells, missing, missing_group):
     """Sensitive columns as they stand, numbers that are whole as integers, missing values in a group of their own."""
-    text = cells.apply(lambda column: column.str.strip())
-    absent = text.isin(missing)
+    import pandas as pd
+
+    whole = {name: _whole(cells[name]) for name in cells if pd.api.types.is_numeric_dtype(cells[name])}
+    text = cells.apply(lambda column: whole[column.name] if column.name in whole else column.str.strip())
+    absent = text.apply(lambda column: column.isna() if column.name in whole else column.isin(missing))
     if absent.any(axis=None) and missing_group is None:
         got = ", ".join(f"{count} missing in {name!r}" for name, count in absent.sum().items() if count)
         remedy = "Make them a group of their own, --missing-group unknown, or remove those rows from the table."
         raise ValueError(message("--sensitive", f"have a value in all {len(text)} rows", got, remedy))
-    groups = text.apply(lambda column: _integers(column, ~absent[column.name])).mask(absent, missing_group)
+    groups = text.apply(lambda column: column if column.name in whole else _integers(column, ~absent[column.name]))
+    if absent.any(axis=None):
+        groups = groups.astype(object).mask(absent, missing_group)
     names = bf.fairness.encode_groups(groups).names
     if len(names) == 1:
         remedy = "Name a column in which rows differ."
@@ -192,7 +201,12 @@ def _integers(column, present):
     return values
 
 
+def _whole(numbers):
+    """Integers where every number is one, so that 1.0 is the group 1."""
+    return numbers.astype("Int64") if (numbers.dropna() % 1 == 0).all() else numbers
+
+
 def _kind(numbers):
-    if numbers.isin([0, 1]).all():
-        return "0 or 1"
-    return "whole numbers" if (numbers % 1 == 0).all() else "numbers"
+    """What a feature holds, and its type where the file has types."""
+    kind = "0 or 1" if numbers.isin([0, 1]).all() else "whole numbers" if (numbers % 1 == 0).all() else "numbers"
+    return kind if numbers.dtype == float else f"{kind}, {numbers.dtype}"

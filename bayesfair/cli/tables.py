@@ -1,4 +1,4 @@
-"""Tables from CSV files, every cell as the text that stands there."""
+"""Tables from files: of CSV every cell as the text that stands there, of Parquet and Feather numbers as numbers."""
 
 import codecs
 import lzma
@@ -6,6 +6,7 @@ import re
 import zlib
 from zipfile import BadZipFile
 
+import bayesfair as bf
 from bayesfair._check import message
 
 __all__ = ["UNNAMED", "listed", "read_table", "separator_hint", "typed"]
@@ -20,15 +21,19 @@ NO_SEPARATOR = "Say what separates its columns, such as --separator ';'."
 
 
 def read_table(path, separator=",", encoding="utf-8"):
-    """Cells of a CSV file as a pandas DataFrame of text, with the names of its first line; nothing counts as missing.
+    """A pandas DataFrame: the cells of a CSV file as text, with the names of its first line; nothing counts as missing. Or
+    the columns of a Parquet or Feather file, numbers in their own type, all else as text, "" where there is none.
 
     Raises
     ------
     ValueError, OSError: no such file, a folder, no text, another encoding or separator, lines of unequal lengths, no
-    rows, names that are given twice.
+    rows, names that are given twice, no library that reads Parquet and Feather.
     """
     import pandas as pd
 
+    _check_is_there(path)
+    if path.suffix.lower() in bf.datasets.COLUMNAR:
+        return _read_columnar(path)
     _check_is_text(path, encoding)
     try:
         lines = pd.read_csv(
@@ -66,12 +71,36 @@ def separator_hint(names):
     return f" If columns are separated by {found[0]!r}, pass --separator '{found[0]}'." if found else ""
 
 
-def _check_is_text(path, encoding):
-    """Refuse what can be told from the beginning of the file; pipes, which can be read once only, are let through."""
+def _read_columnar(path):
+    try:
+        table = bf.datasets.read_table(path)
+    except ImportError as error:
+        raise ValueError(str(error)) from error
+    except ValueError as error:
+        raise _unreadable(path, error.__cause__ or error) from error
+    table = table.set_axis(_names([str(name).strip() for name in table.columns]), axis=1)
+    return table.apply(_numbers_or_text).reset_index(drop=True)
+
+
+def _numbers_or_text(column):
+    import pandas as pd
+
+    if pd.api.types.is_bool_dtype(column) and not column.hasnans:
+        return column.astype("int8")
+    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_complex_dtype(column):
+        return column
+    return column.astype(object).where(column.notna(), "").astype(str)
+
+
+def _check_is_there(path):
     if path.is_dir():
         raise IsADirectoryError(message("TABLE.csv", "be a file", f"the folder {str(path)!r}", "Name a file in it."))
     if not path.exists():
         raise FileNotFoundError(message("TABLE.csv", "be a file that exists", repr(str(path)), "Check the name."))
+
+
+def _check_is_text(path, encoding):
+    """Refuse what can be told from the beginning of the file; pipes, which can be read once only, are let through."""
     if not path.is_file() or path.suffix.lower() in COMPRESSED:
         return
     try:

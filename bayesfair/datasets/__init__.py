@@ -1,9 +1,10 @@
-"""Real data behind one registry, the papers' simulations, and subsampling to a ratio of groups."""
+"""Real data behind one registry, the papers' simulations, tables of your own, and subsampling to a ratio of groups."""
 
 from bayesfair.datasets.base import Dataset, subsample
 from bayesfair.datasets.bundled import load_diabetes
 from bayesfair.datasets.registry import SOURCES
 from bayesfair.datasets.simulate import make_gmm_grid, make_misspecified, make_vfc_synthetic, make_well_specified
+from bayesfair.datasets.tables import COLUMNAR, read_table
 from bayesfair.datasets.uci import (
     load_adult,
     load_bank,
@@ -14,6 +15,7 @@ from bayesfair.datasets.uci import (
 )
 
 __all__ = [
+    "COLUMNAR",
     "SOURCES",
     "Dataset",
     "load_adult",
@@ -27,5 +29,6 @@ __all__ = [
     "make_misspecified",
     "make_vfc_synthetic",
     "make_well_specified",
+    "read_table",
     "subsample",
 ]

@@ -28,7 +28,7 @@ class Data(NamedTuple):
 
     @property
     def X(self):
-        """The continuous columns, float64 (N, d)."""
+        """The continuous columns (N, d), float32 or float64 as they came in."""
         return self.columns.continuous
 
 

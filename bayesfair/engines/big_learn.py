@@ -6,7 +6,6 @@ eigenvalues makes a covariance of the old and the new block together.
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -20,10 +19,13 @@ from bayesfair.engines.base import warn_of_work
 from bayesfair.engines.gaussians import (
     Gaussians,
     Moments,
+    Rows,
     e_step,
-    e_step_of_rows,
+    in_blocks,
+    in_order,
+    labels,
+    log_density,
     log_joint,
-    log_joint_of_rows,
     m_step,
     rotate,
 )
@@ -42,13 +44,21 @@ WANDER_TOLERANCE, WANDER_PATIENCE = 2e-4, 20
 
 
 class SeenRows(NamedTuple):
-    """Rows, which of their entries are there (all true where none is missing), and the constants of the M-step."""
+    """Rows in blocks by how many entries they lack, and the constants of the M-step."""
 
-    x: Float[Array, "obs dim"]
-    seen: Bool[Array, "obs dim"]
+    rows: tuple[Rows, ...]
     prior: Float[Array, ""]
     min_eigenvalue: Float[Array, ""]
     probabilities: Float[Array, "3"]
+
+    @property
+    def dim(self):
+        return self.rows[0].x.shape[1]
+
+    @property
+    def whole(self):
+        """Does no row lack an entry?"""
+        return all(part.lacks.shape[1] == 0 for part in self.rows)
 
 
 class Wanderer(NamedTuple):
@@ -90,71 +100,51 @@ class Wandering:
     """One round of Algorithm 1: a matching drawn at random, `n_local_steps` EM steps of it."""
 
     n_local_steps: int
-    missing: bool
 
     def __call__(self, problem: SeenRows, state: Wanderer):
         key, draw = jax.random.split(state.key)
-        matching = draw_matching(draw, problem.x.shape[1], problem.probabilities)
-        parameters = em_steps(problem, state.parameters, matching, self.missing, self.n_local_steps)
-        now = loss(problem, parameters, self.missing)
+        matching = draw_matching(draw, problem.dim, problem.probabilities)
+        parameters = em_steps(problem, state.parameters, matching, self.n_local_steps)
+        now = loss(problem, parameters)
         running = jnp.where(jnp.isfinite(state.running), MEMORY * state.running + (1 - MEMORY) * now, now)
         return Wanderer(parameters, key, running), running
 
 
-@dataclass(frozen=True)
-class Settling:
+def settle(problem: SeenRows, state: Expected):
     """One EM step of the joint matching: the objective never increases."""
-
-    missing: bool
-
-    def __call__(self, problem: SeenRows, state: Expected):
-        everything = jnp.ones(problem.x.shape[1], bool)
-        parameters = m_step(*state, everything, problem.prior, problem.min_eigenvalue)
-        return joint_of(problem, parameters, self.missing)
+    parameters = m_step(*state, jnp.ones(problem.dim, bool), problem.prior, problem.min_eigenvalue)
+    return joint_of(problem, parameters)
 
 
-def joint_of(problem: SeenRows, parameters: Gaussians, missing: bool):
-    """One pass over the rows: the state of `Settling` at these parameters, and its loss."""
-    everything = jnp.ones(problem.x.shape[1], bool)
-    log_density, statistics = expect(problem, parameters, problem.x, everything, missing)
-    return Expected(parameters, statistics), -log_density - problem.prior * jnp.log(parameters.weight).sum()
+def joint_of(problem: SeenRows, parameters: Gaussians):
+    """One pass over the rows: the state of `settle` at these parameters, and its loss."""
+    mean_log_density, statistics = e_step(parameters, problem.rows, jnp.ones(problem.dim, bool))
+    return Expected(parameters, statistics), -mean_log_density - log_prior(problem, parameters)
 
 
-def expect(problem: SeenRows, parameters: Gaussians, x, seen, missing: bool):
-    """E-step of the coordinates `seen` of x, of those that a row has where some are missing."""
-    return e_step_of_rows(parameters, x, problem.seen & seen) if missing else e_step(parameters, x, seen)
+def log_prior(problem: SeenRows, parameters: Gaussians):
+    return problem.prior * jnp.log(parameters.weight).sum()
 
 
-def em_steps(problem: SeenRows, parameters: Gaussians, matching: Matching, missing: bool, n_steps=1) -> Gaussians:
+def em_steps(problem: SeenRows, parameters: Gaussians, matching: Matching, n_steps=1) -> Gaussians:
     """Steps of Joint-EM (4), Marginal-EM (6) or its transformed form (10), with the weights of (11)."""
-    if missing:  # a rotation would spread a missing entry over all coordinates: none is drawn then
-        return _em_steps(problem, parameters, problem.x, matching.seen, missing, n_steps)
-    turned = rotate(parameters, matching.rotation)
-    turned = _em_steps(problem, turned, problem.x @ matching.rotation.T, matching.seen, missing, n_steps)
-    return rotate(turned, matching.rotation.T)
+    # A rotation would spread a missing entry over all coordinates: none is drawn then.
+    rotation = matching.rotation if problem.whole else None
 
-
-def _em_steps(problem: SeenRows, parameters: Gaussians, x, seen, missing: bool, n_steps) -> Gaussians:
     def step(_, parameters):
-        _, statistics = expect(problem, parameters, x, seen, missing)
-        return m_step(parameters, statistics, seen, problem.prior, problem.min_eigenvalue)
+        _, statistics = e_step(parameters, problem.rows, matching.seen, rotation)
+        return m_step(parameters, statistics, matching.seen, problem.prior, problem.min_eigenvalue)
 
-    return jax.lax.fori_loop(0, n_steps, step, parameters)
-
-
-def log_joint_of(parameters: Gaussians, x, seen, missing: bool):
-    if missing:
-        return log_joint_of_rows(parameters, x, seen)
-    return log_joint(parameters, x, jnp.ones(x.shape[1], bool))
+    if rotation is None:
+        return jax.lax.fori_loop(0, n_steps, step, parameters)
+    turned = jax.lax.fori_loop(0, n_steps, step, rotate(parameters, rotation))
+    return rotate(turned, rotation.T)
 
 
-log_joint_compiled = partial(jax.jit, static_argnames="missing")(log_joint_of)
-
-
-def loss(problem: SeenRows, parameters: Gaussians, missing: bool):
+def loss(problem: SeenRows, parameters: Gaussians):
     """-(mean log-likelihood of what is seen + eta sum_k log pi_k)."""
-    log_density = jax.nn.logsumexp(log_joint_of(parameters, problem.x, problem.seen, missing), 0)
-    return -log_density.mean() - problem.prior * jnp.log(parameters.weight).sum()
+    everything = jnp.ones(problem.dim, bool)
+    return -log_density(parameters, problem.rows, everything) - log_prior(problem, parameters)
 
 
 class BigLearnMixture(MixtureEngine):
@@ -251,20 +241,18 @@ class BigLearnMixture(MixtureEngine):
         with np.errstate(over="ignore"):
             self._middle = np.nanmean(X, 0)
         check_start(X, self._middle, data.columns.names, self.min_eigenvalue)
-        x = jnp.asarray(np.where(missing, 0.0, X - self._middle), jnp.float32)
-        return SeenRows(x, jnp.asarray(~missing), *numbers)
+        rows, self._order = in_blocks(X, self._middle)
+        return SeenRows(rows, *numbers)
 
     def starts(self, problem, data):
         return start_states(data.seed, self.n_init, self.n_components, problem, data.X)
 
     def solve(self, problem, data):
         """Rounds of Algorithm 1, then joint EM steps from where they ended."""
-        missing = has_missing(data.X)
         wander = {"tol": WANDER_TOLERANCE, "patience": WANDER_PATIENCE}
-        step = Wandering(self.n_local_steps, missing)
-        rounds = self.run(problem, self.starts(problem, data), step=step, **wander)
-        start = starts_of(problem, rounds.state.parameters, missing)
-        final = self.run(problem, start, step=Settling(missing), max_iter=10 * self.max_iter)
+        rounds = self.run(problem, self.starts(problem, data), step=Wandering(self.n_local_steps), **wander)
+        start = starts_of(problem, rounds.state.parameters)
+        final = self.run(problem, start, step=settle, max_iter=10 * self.max_iter)
         best = int(final.order[0])
         return final.run(best)._replace(n_iter=int(final.n_iter[best] + rounds.n_iter[best]))
 
@@ -272,21 +260,20 @@ class BigLearnMixture(MixtureEngine):
         self._parameters = outcome.state.parameters
         weight, mean, covariance = (np.asarray(part, np.float64) for part in self._parameters)
         self.weights_, self.means_, self.covariances_ = weight, mean + self._middle, covariance
-        self.labels_ = self.assign(data.columns)
+        self.labels_ = in_order(jax.jit(labels)(self._parameters, problem.rows), problem.rows, self._order)
         self._warn_of_empty(f"raise n_init, or ask for fewer components. {SCALE}")
 
     def objective_of(self, losses):
         return -losses
 
+    def assign(self, columns):
+        rows, order = in_blocks(columns.continuous, self._middle)
+        return in_order(jax.jit(labels)(self._parameters, rows), rows, order)
+
     def log_joint(self, columns):
-        X = columns.continuous
-        x = jnp.asarray(np.where(np.isnan(X), 0.0, X - self._middle), jnp.float32)
-        log_joint = log_joint_compiled(self._parameters, x, jnp.asarray(~np.isnan(X)), has_missing(X))
-        return np.asarray(log_joint.T, np.float64)
-
-
-def has_missing(X):
-    return bool(np.isnan(X).any())
+        rows, order = in_blocks(columns.continuous, self._middle)
+        everything = jnp.ones(len(self._middle), bool)
+        return in_order(jax.jit(log_joint)(self._parameters, rows, everything), rows, order).astype(np.float64)
 
 
 def check_start(X, middle, names, min_eigenvalue):
@@ -322,15 +309,15 @@ def check_start(X, middle, names, min_eigenvalue):
         tell(f"BigLearnMixture: {what}. Remedy: {SCALE}")
 
 
-@partial(jax.jit, static_argnames="missing")
-def starts_of(problem: SeenRows, parameters: Gaussians, missing: bool) -> Expected:
-    """States of `Settling` for a batch of parameters."""
-    return jax.vmap(lambda one: joint_of(problem, one, missing)[0])(parameters)
+@jax.jit
+def starts_of(problem: SeenRows, parameters: Gaussians) -> Expected:
+    """States of `settle` for a batch of parameters."""
+    return jax.vmap(lambda one: joint_of(problem, one)[0])(parameters)
 
 
 def start_states(seed, n_init, n_components, problem: SeenRows, X) -> Wanderer:
     """The paper's random starts, mu ~ N(0, I) and Sigma = I, in the units of X."""
-    dim = problem.x.shape[1]
+    dim = problem.dim
     keys = np.asarray(jax.random.split(jax.random.PRNGKey(seed), 2 * n_init))
     mean = np.stack([jax.random.normal(key, (n_components, dim)) for key in keys[:n_init]])
     mean -= np.nanmean(X, 0).astype(np.float32)

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._arrays import stack
 from bayesfair._check import check_integer, check_number, message, tell
-from bayesfair.engines.base import kmeans_centers, warn_of_work
+from bayesfair.engines.base import Data, kmeans_centers, warn_of_work
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Table, unpack_factor
 from bayesfair.engines.fmc import (
     Ascent,
@@ -21,9 +21,17 @@ from bayesfair.engines.fmc import (
     membership,
     start_state,
 )
+from bayesfair.engines.fmc_blocks import (
+    BlockedAscent,
+    BlockedRows,
+    hard_masses,
+    labels_in_order,
+    rows_in_blocks,
+    shares_of,
+)
 from bayesfair.engines.mixture import MixtureEngine
 from bayesfair.engines.tables import fit_encoder, read_columns
-from bayesfair.fairness import gap
+from bayesfair.fairness import Groups, gap, gaps_of_shares
 
 __all__ = ["FairMixture"]
 
@@ -32,6 +40,8 @@ WEIGHT = 30.0  # of the exact penalty to begin with, per observation
 # Starts are explored on a sub-sample. Under max_gap they begin hot, every component as wide as the data, and the
 # responsibilities that have to be fair sharpen step by step: from k-means clusters, tight unfair ones never came loose.
 EXPLORE_ROWS, EXPLORE_ITERATIONS = 4_000, 30
+BLOCKED_FROM = 2**17  # rows from which all are worked on in blocks, after
+PART, MORE = 2**15, 2**18  # so many, and again so many of them, have been
 RANDOM_STARTS = 3  # one start in so many
 KEPT = 6  # of the starts after the first temperature
 ANNEALING = 1.0, 0.4, 0.15, 0.06
@@ -61,7 +71,8 @@ class FairMixture(MixtureEngine):
     batch_size: rows of a mini-batch, with Delta on a fixed sub-sample (Algorithm 3); None is all rows.
     subsample: learn on so many rows (an integer, or a fraction), then assign all.
     n_init: starts, explored together on about 4,000 rows, one in three K random rows and the others k-means; the best
-        goes on with all rows.
+        goes on with all rows. Of more than 131,072 rows, without `batch_size`, parts of them come first, and all are worked on
+        in blocks.
 
     Attributes
     ----------
@@ -161,25 +172,50 @@ class FairMixture(MixtureEngine):
             return max(self.n_components, int(check_number("subsample", self.subsample) * n_obs))
         return min(n_obs, check_integer("subsample", self.subsample, minimum=self.n_components))
 
-    def problem(self, data) -> GroupedRows:
+    def problem(self, data) -> GroupedRows | BlockedRows:
         """Everybody; `solve` learns from all of them or some."""
         self._encoder = fit_encoder(data.columns, one_scale=self.covariance_type == "isotropic")
         self._family = Family(self.covariance_type, self._encoder.n_levels)
         self._warn_of_work(*data.X.shape)
+        if self.batch_size is None and len(data.X) > BLOCKED_FROM:
+            return rows_in_blocks(self._encoder, data.columns, data.groups)
         return GroupedRows(self._encoder.table(data.columns), membership(data.groups.code, len(data.groups.names)))
 
     def solve(self, everybody, data):
         """Explore from several starts, go on from the best with all rows, more strictly while clusters are not fair."""
         rows = np.random.default_rng(data.seed).permutation(len(data.X))
         rows = rows[: self._n_learn(len(rows))]
-        problem, rules = self._learning_rows(everybody.table, data.groups, rows), self._rules()
-        rule, parameters = rules[-1], self._explore(everybody.table, data, rows, rules)
+        if isinstance(everybody, BlockedRows):
+            return self._solve_in_blocks(everybody, data, rows)
+        return self._learn(everybody.table, data, rows)
+
+    def _learn(self, table, data, rows):
+        problem, rules = self._learning_rows(table, data.groups, rows), self._rules()
+        parameters = self._explore(table, data, rows, rules)
+        return self._strictly(problem, problem.fair, parameters, rules[-1], data.seed, self.step)
+
+    def _strictly(self, problem, fair, parameters, rule, seed, step):
+        """Until clusters are fair, each time at twice the weight and half the temperature."""
         for _ in range(1 + STRICTER):
-            outcome = self.run(problem, self._states([parameters], rule, data.seed)).best
+            outcome = self.run(problem, self._states([parameters], rule, seed), step=step).best
             parameters = outcome.state.parameters
-            if all(self._is_fair(parameters, problem.fair, rule)):
+            fair_enough, even = self._is_fair(parameters, fair, rule)
+            if fair_enough and (even or isinstance(fair, BlockedRows)):  # small clusters had their rounds on a part
                 break
             rule = rule._replace(weight=2 * rule.weight, temperature=rule.temperature / 2)
+        return outcome
+
+    def _solve_in_blocks(self, everybody: BlockedRows, data, rows):
+        """From PART of the rows, or as many as the sub-sample has; then, unless there is one, more and at last all go on."""
+        some = rows if self.subsample is not None else stratified(rows, data.groups.code, PART)
+        part = Data(data.columns.take(some), Groups(data.groups.code[some], data.groups.names), data.seed)
+        outcome = self._learn(self._encoder.table(part.columns), part, np.arange(len(some)))
+        if self.subsample is not None:
+            return outcome
+        step, rule = BlockedAscent(self._family, self.solver), Rule(*map(float, outcome.state.rule))
+        for part in (everybody.first(MORE), everybody):
+            outcome = self._strictly(part, part, outcome.state.parameters, rule, data.seed, step)
+            rule = Rule(*map(float, outcome.state.rule))
         return outcome
 
     def _learning_rows(self, table, groups, rows) -> LearningRows:
@@ -247,20 +283,34 @@ class FairMixture(MixtureEngine):
         if not np.isfinite(rule.allowed):
             return True, True
         allowed = rule.allowed / self.gap_margin
-        log_joint = np.asarray(log_joint_of(self._family, parameters, rows.table))
-        hard = _indicators(log_joint.argmax(0), self.n_components)
-        share, gaps = hard.mean(1), cluster_gaps(hard, rows.member, corner=0)
-        worst = max(gaps.max(), cluster_gaps(softmax(log_joint, 0), rows.member, corner=0).max())
+        share, gaps, soft = self._fairness_of(parameters, rows)
+        worst = max(gaps.max(), soft.max())
         even = (gaps <= bounds_by_size(allowed, share)).all()
         return bool(worst <= allowed and share.min() >= rule.floor / 2), bool(even)
+
+    def _fairness_of(self, parameters, rows):
+        """What hard clusters hold of all rows (K,), and the gaps of hard and of soft ones."""
+        if isinstance(rows, BlockedRows):
+            soft = shares_compiled(self._family, parameters, rows, np.float32(1)).soft
+            masses = hard_masses(self._family, parameters, rows)
+            share = masses.sum(1) / masses.sum()
+            return share, gaps_of_shares(masses / masses.sum(0)), gaps_of_shares(np.asarray(soft))
+        log_joint = np.asarray(log_joint_of(self._family, parameters, rows.table))
+        hard = _indicators(log_joint.argmax(0), self.n_components)
+        soft = cluster_gaps(softmax(log_joint, 0), rows.member, corner=0)
+        return hard.mean(1), cluster_gaps(hard, rows.member, corner=0), soft
 
     def report(self, outcome, everybody, data):
         self._parameters = parameters = outcome.state.parameters
         self.fairness_weight_ = float(outcome.state.rule.weight)
         self._describe(parameters)
-        log_joint = self._in_units_of_table(log_joint_of(self._family, parameters, everybody.table))
-        self.labels_ = log_joint.argmax(1)
-        self.gap_, self.hard_gap_ = gap(softmax(log_joint, 1), data.groups), gap(self.labels_, data.groups)
+        if isinstance(everybody, BlockedRows):
+            self.labels_ = labels_in_order(self._family, parameters, everybody)
+            self.hard_gap_, self.gap_ = (float(gaps.max()) for gaps in self._fairness_of(parameters, everybody)[1:])
+        else:
+            log_joint = self._in_units_of_table(log_joint_of(self._family, parameters, everybody.table))
+            self.labels_, self.gap_ = log_joint.argmax(1), gap(softmax(log_joint, 1), data.groups)
+            self.hard_gap_ = gap(self.labels_, data.groups)
         if self._is_fair(parameters, everybody, self._rules()[-1])[0]:
             self._warn_of_empty("raise min_share or n_init, or ask for fewer components.")
         else:
@@ -297,6 +347,9 @@ class FairMixture(MixtureEngine):
         spread = {"isotropic": min(d, 1), "diag": k * d, "full": k * d * (d + 1) // 2}[self.covariance_type]
         free = k - 1 + k * d + spread + k * sum(n - 1 for n in self._encoder.n_levels)
         return float(-2 * log_density.sum() + free * np.log(len(log_density)))
+
+
+shares_compiled = partial(jax.jit, static_argnames="family")(shares_of)
 
 
 @partial(jax.jit, static_argnames="family")

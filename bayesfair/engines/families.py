@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 __all__ = [
     "COVARIANCE_TYPES",
     "Components",
+    "Expected",
     "Family",
     "Table",
     "pack_factor",
@@ -47,6 +48,16 @@ class Components(NamedTuple):
     mean: Float[Array, "clusters dim"]
     spread: Float[Array, "..."]
     logits: Float[Array, "clusters levels"]
+
+
+class Expected(NamedTuple):
+    """What Q, eq. (9), knows of the rows, under responsibilities: masses, sums of deviations from the means that these were
+    made with and of their squares (one number in all, (K, d), or (K, d, d)), and counts of the levels."""
+
+    mass: Float[Array, " clusters"]
+    shift: Float[Array, "clusters dim"]
+    square: Float[Array, "..."]
+    counts: Float[Array, "clusters levels"]
 
 
 @dataclass(frozen=True)
@@ -120,6 +131,61 @@ class Family:
             variance = jax.vmap(lambda r, m: r @ jnp.square(table.x - m))(share, mean)
             return jnp.where(alive, jnp.log(jnp.maximum(variance, MIN_VARIANCE)), old.spread)
         covariance = jax.vmap(lambda r, m: (r[:, None] * (table.x - m)).T @ (table.x - m))(share, mean)
+        return jnp.where(alive[:, :, None], pack_precision(covariance), old.spread)
+
+    def expected(self, parameters: Components, table: Table, responsibilities) -> Expected:
+        """Sums over the rows."""
+        mean, mass = parameters.mean, responsibilities.sum(1)
+        shift = responsibilities @ table.x - mass[:, None] * mean
+        if self.covariance_type == "isotropic":
+            square = (responsibilities * squared_distances(mean, table.x, table.square)).sum()
+        elif self.covariance_type == "diag":
+            square = jax.vmap(lambda r, m: r @ jnp.square(table.x - m))(responsibilities, mean)
+        else:
+            square = jax.vmap(lambda r, m: (r[:, None] * (table.x - m)).T @ (table.x - m))(responsibilities, mean)
+        return Expected(mass, shift, square, responsibilities @ table.levels)
+
+    def expected_log_joint(self, parameters: Components, old: Components, known: Expected) -> Float[Array, ""]:
+        """sum_ik r_ik log_joint_ik from the statistics, which are about the means of `old`."""
+        total = known.mass @ jax.nn.log_softmax(parameters.weight)
+        if self.n_levels:
+            total = total + (known.counts * self.log_levels(parameters.logits)).sum()
+        move, spread = parameters.mean - old.mean, parameters.spread
+        dim = move.shape[1]
+        if dim == 0:
+            return total
+        if self.covariance_type == "isotropic":
+            square = known.square - 2 * (move * known.shift).sum() + (known.mass * jnp.square(move).sum(1)).sum()
+            quadratic, log_determinant = jnp.exp(-spread) * square, dim * spread * known.mass.sum()
+        elif self.covariance_type == "diag":
+            square = known.square - 2 * move * known.shift + known.mass[:, None] * jnp.square(move)
+            quadratic, log_determinant = (jnp.exp(-spread) * square).sum(), known.mass @ spread.sum(1)
+        else:
+            factor, log_diagonal = unpack_factor(spread)
+            across = move[:, :, None] * known.shift[:, None, :]
+            square = known.square - across - across.mT + (known.mass[:, None] * move)[:, :, None] * move[:, None, :]
+            quadratic = ((factor @ factor.mT) * square).sum()
+            log_determinant = -2 * known.mass @ log_diagonal.sum(1)
+        return total - 0.5 * (quadratic + log_determinant + known.mass.sum() * dim * math.log(2 * math.pi))
+
+    def m_step_of_expected(self, old: Components, known: Expected) -> Components:
+        """`m_step` from statistics about the means of `old`."""
+        alive = (known.mass > MIN_COUNT)[:, None]
+        mass = jnp.maximum(known.mass, MIN_COUNT)[:, None]
+        move = jnp.where(alive, known.shift / mass, 0.0)
+        logits = jnp.where(alive, jnp.log(known.counts + SMOOTHING), old.logits) if self.n_levels else old.logits
+        weight = jnp.log(jnp.maximum(known.mass, 1e-30) / known.mass.sum())
+        spread = self._spread_of_expected(old, known, mass, move, alive)
+        return Components(weight, old.mean + move, spread, logits)
+
+    def _spread_of_expected(self, old, known, mass, move, alive):
+        if self.covariance_type == "isotropic":
+            square = known.square - (mass[:, 0] * jnp.square(move).sum(1)).sum()
+            return jnp.log(jnp.maximum(square / max(move.shape[1], 1) / known.mass.sum(), MIN_VARIANCE))
+        if self.covariance_type == "diag":
+            variance = known.square / mass - jnp.square(move)
+            return jnp.where(alive, jnp.log(jnp.maximum(variance, MIN_VARIANCE)), old.spread)
+        covariance = known.square / mass[:, :, None] - move[:, :, None] * move[:, None, :]
         return jnp.where(alive[:, :, None], pack_precision(covariance), old.spread)
 
 

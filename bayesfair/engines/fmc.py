@@ -27,8 +27,13 @@ __all__ = [
     "LearningRows",
     "Rule",
     "bounds_by_size",
+    "choose",
+    "climb",
     "cluster_gaps",
     "membership",
+    "penalty",
+    "penalty_of_shares",
+    "rate_after",
     "start_state",
 ]
 
@@ -99,9 +104,15 @@ def bounds_by_size(allowed, share) -> Float[Array, " clusters"]:
 def penalty(log_joint, rows: GroupedRows, rule: Rule) -> Float[Array, ""]:
     """P: what is taken from the mean log-likelihood."""
     soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / rule.temperature, 0)
-    share, gaps = sharp.mean(1), cluster_gaps(soft, rows.member)
+    return penalty_of_shares(soft @ rows.member.T, sharp @ rows.member.T, sharp.mean(1), rule)
+
+
+def penalty_of_shares(soft, sharp, share, rule: Rule) -> Float[Array, ""]:
+    """P from the shares of the groups (clusters, groups) that psi and psi sharpened have in the clusters, and from what of
+    all rows psi sharpened has there (clusters,)."""
+    gaps = gaps_of_shares(soft, ROUND)
     allowed = bounds_by_size(rule.allowed, jax.lax.stop_gradient(share))
-    excess = jnp.maximum(gaps - allowed, 0) + jnp.maximum(cluster_gaps(sharp, rows.member) - allowed, 0)
+    excess = jnp.maximum(gaps - allowed, 0) + jnp.maximum(gaps_of_shares(sharp, ROUND) - allowed, 0)
     unfair = jnp.where(jnp.isfinite(rule.allowed), excess.sum() / 2, gaps.max())
     return rule.weight * unfair + FLOOR_WEIGHT * jnp.square(jnp.maximum(rule.floor - share, 0)).sum()
 
@@ -130,9 +141,9 @@ class Ascent:
         m_step = self.family.m_step(state.parameters, table, responsibilities)
         now, after = merit(state.parameters), merit(m_step)
         start, known = choose(after < now, (m_step, after), (state.parameters, now))
-        moved = self.climb(merit, state._replace(parameters=start))
+        moved = climb(merit, state._replace(parameters=start))
         taken = (merit(moved.parameters) < known) | (self.batch_size is not None)
-        rate = state.rate * (jnp.where(taken, FASTER, SLOWER) if self.batch_size is None else BATCH_SLOWER)
+        rate = rate_after(state.rate, taken) if self.batch_size is None else BATCH_SLOWER * state.rate
         parameters = choose(taken, moved.parameters, start)
         return moved._replace(parameters=parameters, rate=rate, key=key), self.loss(parameters, problem, state.rule)
 
@@ -153,24 +164,30 @@ class Ascent:
         log_joint = self.family.log_joint(parameters, problem.fair.table)
         return penalty(log_joint, problem.fair, rule) - jax.nn.logsumexp(log_joint, 0).mean()
 
-    def climb(self, merit, state: Ascender) -> Ascender:
-        """INNER_STEPS of Adam."""
 
-        def step(_, state):
-            gradient = jax.grad(merit)(state.parameters)
-            age = state.age + 1
-            first = jax.tree.map(lambda m, g: DECAY[0] * m + (1 - DECAY[0]) * g, state.first, gradient)
-            second = jax.tree.map(lambda v, g: DECAY[1] * v + (1 - DECAY[1]) * g * g, state.second, gradient)
-            unbiased = state.rate / (1 - DECAY[0] ** age), 1 / (1 - DECAY[1] ** age)
-            parameters = jax.tree.map(
-                lambda p, m, v: p - unbiased[0] * m / (jnp.sqrt(unbiased[1] * v) + 1e-8),
-                state.parameters,
-                first,
-                second,
-            )
-            return state._replace(parameters=parameters, first=first, second=second, age=age)
+def climb(merit, state: Ascender) -> Ascender:
+    """INNER_STEPS of Adam."""
 
-        return jax.lax.fori_loop(0, INNER_STEPS, step, state)
+    def step(_, state):
+        gradient = jax.grad(merit)(state.parameters)
+        age = state.age + 1
+        first = jax.tree.map(lambda m, g: DECAY[0] * m + (1 - DECAY[0]) * g, state.first, gradient)
+        second = jax.tree.map(lambda v, g: DECAY[1] * v + (1 - DECAY[1]) * g * g, state.second, gradient)
+        unbiased = state.rate / (1 - DECAY[0] ** age), 1 / (1 - DECAY[1] ** age)
+        parameters = jax.tree.map(
+            lambda p, m, v: p - unbiased[0] * m / (jnp.sqrt(unbiased[1] * v) + 1e-8),
+            state.parameters,
+            first,
+            second,
+        )
+        return state._replace(parameters=parameters, first=first, second=second, age=age)
+
+    return jax.lax.fori_loop(0, INNER_STEPS, step, state)
+
+
+def rate_after(rate, taken):
+    """The learning rate after inner steps that were taken, or refused."""
+    return rate * jnp.where(taken, FASTER, SLOWER)
 
 
 def choose(condition, yes, no) -> Any:

@@ -2,31 +2,42 @@
 
 A marginal is a mask, never a shape: masked coordinates get a unit variance and a zero deviation, so that one compiled
 program serves every subset. What a row lacks follows through its regression on what it has, as in EM with missing
-values (Little and Rubin 2019, section 8.2).
+values (Little and Rubin 2019, section 8.2). All that takes matrices there is the same for rows that lack the same, and is
+worked out from the precision L, in blocks of the size of what is lacking alone: given x_o, what lacks has the covariance
+L_mm^-1 and the mean mu_m - L_mm^-1 L_mo (x_o - mu_o), and log |Sigma_oo| = log |Sigma| + log |L_mm|.
 """
 
 import math
-from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from bayesfair._arrays import inner_sum
+from bayesfair.engines.blocks import sum_over_blocks
 
 __all__ = [
     "Gaussians",
     "Moments",
+    "Rows",
     "e_step",
-    "e_step_of_rows",
+    "in_blocks",
+    "in_order",
+    "labels",
+    "log_density",
     "log_joint",
-    "log_joint_of_rows",
     "m_step",
-    "moments",
     "rotate",
 ]
 
 MIN_MASS = 1e-6  # share of the rows below which a component keeps its place
-ROWS = 128  # rows whose own masks are worked on together
+BLOCK = 512  # rows that are worked on together
+SHARED = 8  # rows of a pattern, on average, from which it is worth while to look up what they share
+barrier = jax.lax.optimization_barrier  # keeps XLA from computing what several sums read once in each of them
+# Rows that lack at most so many entries, but more than the number before, are worked on together.
+WIDTHS = 0, 1, 2, 3, 4, 6, 8, *(12 * 2**n for n in range(20))
 
 
 class Gaussians(NamedTuple):
@@ -43,47 +54,135 @@ class Moments(NamedTuple):
     spread: Float[Array, "clusters dim dim"]
 
 
+class Rows(NamedTuple):
+    """Rows in blocks that lack at most so many entries; those of weight 0 fill the last block.
+
+    lacks: the coordinates that each pattern of a block lacks, `dim` where it lacks fewer. What is lacking is finite in x.
+    """
+
+    x: Float[Array, "blocks dim rows"]
+    weight: Float[Array, "blocks rows"]
+    pattern: Int[Array, "blocks rows"]
+    lacks: Int[Array, "blocks lacking patterns"]
+
+    def each(self, values):
+        """What every pattern of a block has (..., patterns), for its rows (..., rows)."""
+        return values if self.lacks.shape[-1] == self.x.shape[-1] else jnp.take(values, self.pattern, -1)
+
+
+class Whitened(NamedTuple):
+    """What every row needs of the components: log weights with the densities' constants, W and W'W = Sigma_TT^-1."""
+
+    constant: Float[Array, " clusters"]
+    mean: Float[Array, "clusters dim"]
+    whitener: Float[Array, "clusters dim dim"]
+    precision: Float[Array, "clusters dim dim"]
+
+
+def in_blocks(X, middle):
+    """(Rows of X (N, d) less `middle` for every number of lacking entries, the order in which they have the rows).
+
+    Entries that are NaN lack. Sorted by what they lack, so that a block has few patterns.
+    """
+    missing = np.isnan(X)
+    n_lacking, code = missing.sum(1), np.zeros(len(X), np.int64)
+    for column in missing.T[missing.any(0)]:
+        code = np.unique(2 * code + column, return_inverse=True)[1]
+    width = np.array(WIDTHS)[np.searchsorted(WIDTHS, n_lacking)]
+    width = np.minimum(width, n_lacking.max())
+    order = np.lexsort((code, width))
+    parts = [order[width[order] == each] for each in np.unique(width)]
+    return tuple(_blocks_of(X, middle, code, part, int(width[part[0]])) for part in parts), order
+
+
+def _blocks_of(X, middle, code, rows, width) -> Rows:
+    size = min(BLOCK, _power_of_two(len(rows)))
+    filled = np.pad(rows, (0, -len(rows) % size), mode="edge").reshape(-1, size)
+    weight = (np.arange(filled.size) < len(rows)).reshape(filled.shape)
+    new = np.diff(code[filled], axis=1, prepend=-1) != 0  # a row that does not lack the same as the one before
+    if width and SHARED * new.sum() >= new.size:
+        new[:] = True
+    pattern = new.cumsum(1, dtype=np.int32) - 1
+    n_patterns = _power_of_two(pattern.max() + 1) if width else 1
+    lacks = np.full((len(filled), width, n_patterns), X.shape[1], np.int32)
+    block, at = np.nonzero(new & bool(width))
+    row, coordinate = np.nonzero(np.isnan(X[filled[block, at]]))
+    place = np.arange(len(row)) - np.searchsorted(row, row)
+    lacks[block[row], place, pattern[block, at][row]] = coordinate
+    x = np.empty((len(filled), X.shape[1], size), np.float32)
+    for block, part in zip(x, filled):
+        block[:] = np.nan_to_num(X[part] - middle, nan=0.0).T
+    return Rows(jnp.asarray(x), *(jnp.asarray(part) for part in (weight.astype(np.float32), pattern, lacks)))
+
+
+def _power_of_two(number):
+    return 1 << int(number - 1).bit_length()
+
+
 def masked(covariance, seen):
     """`covariance` (..., d, d) with ones instead of what `seen` (..., d) leaves out."""
     both = seen[..., :, None] & seen[..., None, :]
     return jnp.where(both, covariance, jnp.eye(covariance.shape[-1], dtype=covariance.dtype))
 
 
-def log_joint(parameters: Gaussians, x, seen: Bool[Array, " dim"]) -> Float[Array, "clusters obs"]:
-    """log pi_k + log N(x_T; mu_kT, Sigma_kTT), T the coordinates seen."""
-    columns = x.T
-
-    def one(weight, mean, covariance):
-        factor = jnp.linalg.cholesky(masked(covariance, seen))
-        whitener = jax.scipy.linalg.solve_triangular(factor, jnp.eye(len(mean), dtype=x.dtype), lower=True)
-        square = jnp.square(whitener @ deviations(columns, mean, seen)).sum(0)
-        log_determinant = 2 * jnp.log(jnp.diagonal(factor)).sum()
-        return jnp.log(weight) - 0.5 * (square + log_determinant + seen.sum() * math.log(2 * math.pi))
-
-    return jax.lax.map(lambda part: one(*part), tuple(parameters))
+def whitened(parameters: Gaussians, seen: Bool[Array, " dim"]) -> Whitened:
+    """Of the coordinates seen."""
+    factor = jnp.linalg.cholesky(masked(parameters.covariance, seen))
+    identity = jnp.broadcast_to(jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
+    whitener = jax.scipy.linalg.solve_triangular(factor, identity, lower=True)
+    log_determinant = 2 * jnp.log(jnp.diagonal(factor, axis1=1, axis2=2)).sum(1)
+    constant = jnp.log(parameters.weight) - 0.5 * (log_determinant + seen.sum() * math.log(2 * math.pi))
+    return Whitened(constant, parameters.mean, whitener, whitener.mT @ whitener)
 
 
-def deviations(columns, mean, seen) -> Float[Array, "dim obs"]:
-    """Of the coordinates seen, from one mean; (dim, obs), for sums over the longer axis are the faster ones."""
-    return jnp.where(seen[:, None], columns - mean[:, None], 0.0)
+def completed(parts: Whitened, block: Rows, seen: Bool[Array, " dim"]):
+    """Of a block, all that there is being the coordinates `seen`: log joint densities (clusters, rows), expected deviations
+    from the means (clusters, dim, rows), and the covariances (clusters, lacking, lacking, patterns) of what lacks, given the
+    rest, None where nothing does."""
+    coordinates = jnp.arange(len(seen))[:, None]
+    there = seen[:, None] & (block.each(block.lacks)[:, None] != coordinates).all(0)
+    deviation = jnp.where(there, block.x - parts.mean[:, :, None], 0.0)
+    joint, unknown = parts.constant[:, None], None
+    if len(block.lacks):
+        unknown, narrower = unknown_given_rest(parts, block, seen)
+        lacking = barrier((block.each(block.lacks)[:, None] == coordinates).astype(deviation.dtype))
+        pull = barrier(parts.precision @ deviation)
+        pull = barrier(inner_sum(lacking * pull[:, None], 2))
+        follows = barrier(inner_sum(block.each(unknown) * pull[:, None], 2))
+        deviation = barrier(deviation - inner_sum(lacking * follows[:, :, None], 1))
+        joint = joint + block.each(narrower)
+    return joint - 0.5 * jnp.square(parts.whitener @ deviation).sum(1), deviation, unknown
 
 
-def moments(parameters: Gaussians, x, responsibilities, seen: Bool[Array, " dim"]) -> Moments:
-    """Statistics of the coordinates seen, the same in every row; zero elsewhere."""
-    n_obs, columns = x.shape[0], x.T
+def unknown_given_rest(parts: Whitened, block: Rows, seen):
+    """The covariances (clusters, lacking, lacking, patterns) of what every pattern lacks of the coordinates `seen`, and by how
+    much the log densities (clusters, patterns) of the rest exceed those of rows that lack nothing but are 0 there."""
+    size, lacks = len(seen) + 1, block.lacks
+    table = jnp.pad(parts.precision, ((0, 0), (0, 1), (0, 1))).reshape(-1, size**2)
+    used = jnp.pad(seen, (0, 1))[lacks]
+    precision = jnp.take(table, size * lacks[:, None] + lacks, axis=1, mode="clip")
+    unused = jnp.where(used, 0.0, 1.0)[:, None] * jnp.eye(len(lacks), dtype=precision.dtype)[:, :, None]
+    precision = jnp.where(used[:, None] & used, precision, unused)
+    unknown, log_determinant = jax.vmap(inverse)(barrier(precision))
+    return barrier(unknown - unused), 0.5 * (used.sum(0) * math.log(2 * math.pi) - log_determinant)
 
-    def one(part):
-        r, mean = part
-        deviation = deviations(columns, mean, seen)
-        return r.sum() / n_obs, deviation @ r / n_obs, (r * deviation) @ deviation.T / n_obs
 
-    return Moments(*jax.lax.map(one, (responsibilities, parameters.mean)))
+def inverse(matrices: Float[Array, "size size batch"]):
+    """Inverses of positive definite matrices, and the logarithms of their determinants, by sweeping all of them at once."""
+    size = len(matrices)
 
+    def sweep(j, carry):
+        swept, log_determinant = carry
+        pivot, column = swept[j, j], swept[j]
+        here = (jnp.arange(size) == j)[:, None]
+        scaled = jnp.where(here, -1.0, column) / pivot
+        inside = swept - column[:, None] * (column / pivot)
+        swept = jnp.where(here[:, None], scaled, jnp.where(here, scaled[:, None], inside))
+        return swept, log_determinant + jnp.log(pivot)
 
-def e_step(parameters: Gaussians, x, seen: Bool[Array, " dim"]):
-    """Mean log density of the coordinates seen, and Moments under the responsibilities."""
-    joint = log_joint(parameters, x, seen)
-    return jax.nn.logsumexp(joint, 0).mean(), moments(parameters, x, jax.nn.softmax(joint, 0), seen)
+    start = matrices, jnp.zeros_like(matrices[0, 0])
+    swept, log_determinant = jax.lax.fori_loop(0, size, sweep, start)
+    return -swept, log_determinant
 
 
 def m_step(old: Gaussians, statistics: Moments, seen: Bool[Array, " dim"], prior, min_eigenvalue) -> Gaussians:
@@ -111,51 +210,68 @@ def rotate(parameters: Gaussians, rotation) -> Gaussians:
     )
 
 
-def whiten(parameters: Gaussians, x, seen: Bool[Array, " dim"], others):
-    """log pi_k + log N(x_T) (K,) of one row, L^-1 (x_T - mu_T) (K, d) and L^-1 `others` (K, d, any), L L' = Sigma_TT."""
-    factor = jnp.linalg.cholesky(masked(parameters.covariance, seen))
-    deviation = jnp.where(seen, x - parameters.mean, 0.0)
-    white = jax.scipy.linalg.solve_triangular(factor, jnp.dstack([deviation, others]), lower=True)
-    log_determinant = 2 * jnp.log(jnp.diagonal(factor, axis1=1, axis2=2)).sum(1)
-    square = jnp.square(white[:, :, 0]).sum(1)
-    joint = jnp.log(parameters.weight) - 0.5 * (square + log_determinant + seen.sum() * math.log(2 * math.pi))
-    return joint, white[:, :, 0], white[:, :, 1:]
+def e_step(parameters: Gaussians, rows: tuple[Rows, ...], seen: Bool[Array, " dim"], rotation=None):
+    """Mean log density of what rows have of the coordinates seen, and Moments under the responsibilities; of the rows turned
+    by `rotation` (d, d), if given, for which they must be whole."""
+    n_obs, parts = count(rows), whitened(parameters, seen)
+
+    def of_block(block):
+        if rotation is not None:
+            block = block._replace(x=rotation @ block.x)
+        joint, deviation, unknown = completed(parts, block, seen)
+        share = block.weight / n_obs
+        r = share * jax.nn.softmax(joint, 0)
+        spread = (r[:, None] * deviation) @ deviation.mT + spread_of_unknown(unknown, r, block)
+        moments = Moments(r.sum(1), (deviation @ r[:, :, None])[:, :, 0], spread)
+        return (share * jax.nn.logsumexp(joint, 0)).sum(), moments
+
+    return jax.tree.map(lambda *terms: sum(terms), *(sum_over_blocks(of_block, part) for part in rows))
 
 
-def log_joint_of_rows(parameters: Gaussians, x, seen: Bool[Array, "obs dim"]) -> Float[Array, "clusters obs"]:
-    """`log_joint` where each row has coordinates of its own; those not seen may hold anything finite."""
-    nothing = jnp.zeros((*parameters.mean.shape, 0), x.dtype)
-    return jax.lax.map(lambda row: whiten(parameters, *row, nothing)[0], (x, seen), batch_size=ROWS).T
+def spread_of_unknown(unknown, responsibilities, block: Rows):
+    """What the covariances of what lacks add to the second moments (clusters, dim, dim)."""
+    if unknown is None:
+        return 0.0
+    lacks, size, mass = block.lacks, block.x.shape[0] + 1, responsibilities
+    if lacks.shape[1] != block.x.shape[1]:
+        mass = jax.ops.segment_sum(mass.T, block.pattern, lacks.shape[1], indices_are_sorted=True).T
+    parts = jnp.moveaxis(barrier(unknown * mass[:, None, None]), 0, -1).reshape(-1, len(mass))
+    total = jax.ops.segment_sum(parts, (size * lacks[:, None] + lacks).ravel(), size**2)
+    return jnp.moveaxis(total.reshape(size, size, -1)[:-1, :-1], -1, 0)
 
 
-def completed(parameters: Gaussians, x, seen: Bool[Array, " dim"]):
-    """One row: its log joint (K,), its expected deviation from the means (K, d), and V (K, d, d), V'V being by how
-    much what it has narrows the covariance of what it lacks. Never a difference on coordinates seen."""
-    across = jnp.where(seen[:, None] & ~seen, parameters.covariance, 0.0)
-    joint, white, slope = whiten(parameters, x, seen, across)
-    follows = (slope.mT @ white[:, :, None])[:, :, 0]
-    return joint, jnp.where(seen, x - parameters.mean, follows), slope
+def count(rows: tuple[Rows, ...]):
+    return sum(part.weight.sum() for part in rows)
 
 
-def e_step_of_rows(parameters: Gaussians, x, seen: Bool[Array, "obs dim"]):
-    """`e_step` where each row has coordinates of its own, ROWS at a time; Moments of all coordinates."""
-    n_obs = x.shape[0]
-    n_blocks = -(-n_obs // ROWS)
-    pad = ((0, n_blocks * ROWS - n_obs), (0, 0))
-    rows = (x, seen, jnp.ones((n_obs, 1), x.dtype))  # the last is zero for rows that only fill the last block
-    blocks = [jnp.pad(part, pad).reshape(n_blocks, ROWS, -1) for part in rows]
+def log_density(parameters: Gaussians, rows: tuple[Rows, ...], seen: Bool[Array, " dim"]):
+    """Mean log density of what rows have of the coordinates seen."""
+    n_obs, parts = count(rows), whitened(parameters, seen)
 
-    def add(total, block):
-        x, seen, there = block
-        joint, shift, slope = jax.vmap(partial(completed, parameters))(x, seen)
-        r = there * jax.nn.softmax(joint, 1) / n_obs
-        lacks = jnp.where(seen, 0.0, 1.0)
-        spread = jnp.einsum("nki,nkj->kij", r[:, :, None] * shift, shift)
-        spread += parameters.covariance * jnp.einsum("nk,ni,nj->kij", r, lacks, lacks)
-        spread -= jnp.einsum("nkai,nkaj->kij", r[:, :, None, None] * slope, slope)
-        log_density = (there[:, 0] * jax.nn.logsumexp(joint, 1)).sum() / n_obs
-        new = log_density, Moments(r.sum(0), jnp.einsum("nk,nki->ki", r, shift), spread)
-        return jax.tree.map(jnp.add, total, new), None
+    def of_block(block):
+        joint, _, _ = completed(parts, block, seen)
+        return (block.weight / n_obs * jax.nn.logsumexp(joint, 0)).sum()
 
-    zero = jnp.zeros((), x.dtype), Moments(*(jnp.zeros_like(part) for part in parameters))
-    return jax.lax.scan(add, zero, tuple(blocks))[0]
+    return sum(sum_over_blocks(of_block, part) for part in rows)
+
+
+def log_joint(parameters: Gaussians, rows: tuple[Rows, ...], seen: Bool[Array, " dim"]):
+    """log pi_k + log N(x_T; mu_kT, Sigma_kTT), T the coordinates of `seen` that a row has: (blocks, clusters, rows) of each."""
+    parts = whitened(parameters, seen)
+    return [jax.lax.map(lambda block: completed(parts, block, seen)[0], part) for part in rows]
+
+
+def labels(parameters: Gaussians, rows: tuple[Rows, ...]):
+    """The component of largest joint density: (blocks, rows) of each."""
+    seen = jnp.ones(parameters.mean.shape[1], bool)
+    parts = whitened(parameters, seen)
+    return [jax.lax.map(lambda block: completed(parts, block, seen)[0].argmax(0), part) for part in rows]
+
+
+def in_order(values, rows: tuple[Rows, ...], order):
+    """What `labels` (blocks, rows) or `log_joint` tell, for the rows as they were before `in_blocks`: (obs, ...)."""
+    flat = [np.moveaxis(np.asarray(each), 1, -1) if np.ndim(each) == 3 else np.asarray(each) for each in values]
+    flat = [each.reshape(-1, *each.shape[2:])[: int(part.weight.sum())] for each, part in zip(flat, rows)]
+    out = np.empty((len(order), *flat[0].shape[1:]), flat[0].dtype)
+    out[order] = np.concatenate(flat)
+    return out

@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import validate_data
 
+from bayesfair._arrays import row_blocks
 from bayesfair._check import check_columns, check_finite, check_same_index, column_names, message, place
 from bayesfair._units import center_and_spread, check_costs, check_resolution
 from bayesfair.engines.families import Table
@@ -25,11 +26,16 @@ __all__ = [
 
 
 class Columns(NamedTuple):
-    """A checked table, split: continuous columns (N, d) float64, with their names, and categorical ones (N, c) as objects."""
+    """A checked table, split: continuous columns (N, d), float32 or float64, with their names, and categorical ones (N, c) as
+    objects."""
 
     continuous: np.ndarray
     categorical: np.ndarray
     names: list | None = None
+
+    def take(self, rows):
+        """Some of the rows."""
+        return self._replace(continuous=self.continuous[rows], categorical=self.categorical[rows])
 
 
 class Encoder(NamedTuple):
@@ -44,9 +50,16 @@ class Encoder(NamedTuple):
         return () if self.levels is None else tuple(map(len, self.levels.categories_))
 
     def table(self, columns: Columns) -> Table:
-        x = (columns.continuous - self.middle) / self.scale
-        square = (x**2).sum(1).astype(np.float32)
-        return Table(x.astype(np.float32), square, self.indicators(columns.categorical))
+        X = columns.continuous
+        x, square = np.empty(X.shape, np.float32), np.empty(len(X), np.float32)
+        for block in row_blocks(len(X)):
+            rows = self.scaled(X[block])
+            x[block], square[block] = rows, (rows**2).sum(1)
+        return Table(x, square, self.indicators(columns.categorical))
+
+    def scaled(self, X) -> np.ndarray:
+        """Continuous columns, float64."""
+        return (X - self.middle) / self.scale
 
     def codes(self, categorical) -> np.ndarray:
         """int32 (N, features), the level of every cell. ValueError where a level was not seen in `fit`."""
@@ -93,9 +106,10 @@ def encoder_of(levels) -> OrdinalEncoder | None:
     return OrdinalEncoder(categories=categories).fit(np.array([[part[0] for part in levels]], dtype=object))
 
 
-def read_table(estimator, X, *, reset, allow_nan=False, sensitive_features=None):
-    """(X as float64 (N, d), names of its columns or None) for an estimator's fit (`reset`) or predict, which records or
-    compares names and number of columns; scikit-learn's checks, after ours that name the column.
+def read_table(estimator, X, *, reset, allow_nan=False, sensitive_features=None, order="C"):
+    """(X (N, d), names of its columns or None) for an estimator's fit (`reset`) or predict, which records or compares names
+    and number of columns; scikit-learn's checks, after ours that name the column. float32 stays float32; all else becomes
+    float64. With `order` None, one array of either is not copied.
 
     Raises
     ------
@@ -104,7 +118,7 @@ def read_table(estimator, X, *, reset, allow_nan=False, sensitive_features=None)
     """
     check_same_index("sensitive_features", sensitive_features, "X", X)
     names = check_columns(X)
-    X = validate_data(estimator, X, dtype=np.float64, order="C", reset=reset, ensure_all_finite=False)
+    X = validate_data(estimator, X, dtype=(np.float64, np.float32), order=order, reset=reset, ensure_all_finite=False)
     check_finite(X, names, allow_nan=allow_nan)
     return X, names
 
@@ -115,7 +129,7 @@ def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False, 
     check_same_index("sensitive_features", sensitive_features, "X", X)
     where = categorical_positions(X, categorical_features)
     if len(where) == 0:
-        X, names = read_table(estimator, X, reset=reset, allow_nan=allow_nan)
+        X, names = read_table(estimator, X, reset=reset, allow_nan=allow_nan, order=None)
         return Columns(X, np.empty((len(X), 0), object), names)
     rest = np.setdiff1d(np.arange(np.shape(X)[1]), where)
     known = check_columns(X, only=rest)

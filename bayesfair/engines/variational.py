@@ -16,24 +16,40 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from bayesfair._check import check_number, message, tell
+from bayesfair._units import scaling
 from bayesfair.engines.base import Engine, kmeans_centers, relocate_empty
 from bayesfair.engines.families import squared_distances
 from bayesfair.engines.optimize import Outcome
+from bayesfair.engines.soft_clusters import (
+    AT_REST,
+    FLOOR,
+    START,
+    fairness_penalty,
+    fairness_potential,
+    log_simplex,
+)
+from bayesfair.engines.variational_blocks import (
+    BlockedRows,
+    assignments_in_order,
+    descend,
+    hard_cost,
+    rows_in_blocks,
+)
+from bayesfair.engines.variational_blocks import start_state as blocked_start
 from bayesfair.fairness import Groups, check_target, kl_error
 
 __all__ = ["VariationalFairClustering"]
 
-FLOOR = -15.0  # smallest log s below the largest of its row: what was given up can still come back
-START = -3.0  # log s of the other clusters at the start
 NEIGHBOURS = 20
 FILL = 4  # the list of a graph's entries is as long as a multiple of so many times its rows
 FEW_ENTRIES = 100_000
-SERIES = 1e-2  # |P / U - 1| below which the divergence is summed as a series: the closed form cancels there
-AT_REST = 1e-2  # of E: the most that the linearised objective may still have to gain at the end of a run
 RESTARTS = 10  # of k-means++, of which the best `n_init` are starts
 LARGEST_WEIGHT = 1e12  # of the fairness term, in costs per row: float32 sees no cost beside it long before
 PAIRS, FINE_PATH = 3, 4  # weights of the path, in pairs, and between its last unfair and first fair weight
 BATCH_ELEMENTS = 2**25  # of all soft assignments that advance together
+# Of more rows than the first, k-means explores as many as the second, and the best goes on with all of them, block by block.
+BLOCKED_FROM, EXPLORE_ROWS = 2**17, 2**15
+HEAVIER = 1.0, 1.1, 1.25, 1.5, 2.0, 3.0  # weights tried on all rows, in units of the one that was fair enough on a part
 
 
 class TargetedRows(NamedTuple):
@@ -106,25 +122,6 @@ OBJECTIVES = {"kmeans": k_means, "kmedians": k_medians, "ncut": normalized_cut}
 DEGREES = {"kmeans": 2, "kmedians": 1, "ncut": 0}  # power of the scale of X in the cost
 
 
-def fairness_penalty(masses, target):
-    """sum_k KL(U || P_k), eq. (2)-(3), from the masses of the groups in the clusters; groups that U leaves out are free.
-
-    Summed as U log(U / P) - U + P, no term of which is negative: a large weight makes rounding visible.
-    """
-    share = masses / masses.sum(1, keepdims=True)
-    wanted = jnp.where(target > 0, target, 1.0)
-    excess = (share - target) / wanted
-    small = jnp.square(excess) * (1 / 2 - excess / 3 + jnp.square(excess) / 4)
-    term = jnp.where(jnp.abs(excess) < SERIES, small, excess - jnp.log1p(excess))
-    return jnp.where(target > 0, target * term, share).sum()
-
-
-def fairness_potential(masses, target, n_obs):
-    """obs * d/ds_pk of the penalty for a member of group j, (clusters, groups): eq. (9) without 1 / L."""
-    size = masses.sum(1, keepdims=True)
-    return n_obs / size * (1 - target * size / masses)
-
-
 @dataclass(frozen=True)
 class Descent:
     """One step of (13) on the objective of that name."""
@@ -159,11 +156,6 @@ def left_to_gain(gradient, log_s):
     return ((jnp.exp(log_s) * gradient).sum(0) - gradient.min(0)).mean()
 
 
-def log_simplex(logits):
-    """Logarithms of assignments (clusters, obs), none further than FLOOR below the row's largest."""
-    return jax.nn.log_softmax(jnp.maximum(logits - logits.max(0), FLOOR), 0)
-
-
 class VariationalFairClustering(Engine):
     """k-means, k-medians or normalised cut with a Kullback-Leibler penalty on unfair clusters (VFC, eq. 2-13).
 
@@ -175,8 +167,9 @@ class VariationalFairClustering(Engine):
         divided by N. None takes the cost per row of k-means without fairness (1 for "ncut"), a weight without scale.
     max_fairness_error: instead, the smallest weight of a path whose hard clusters have sum_k KL at most this.
     target_proportions: U, {group: proportion} or proportions in the order of the groups; None: those of the data.
-    n_init: starts, the best of ten or more k-means++ restarts, run together. max_iter, tol: a run ends where E changes by
-        less than `tol` of its size and no assignment is worth changing.
+    n_init: starts, the best of ten or more k-means++ restarts, run together; of more than 131,072 rows "kmeans" runs them on
+        32,768, and the best goes on with all, in blocks. max_iter, tol: a run ends where E changes by less than `tol` of its
+        size and no assignment is worth changing.
 
     Attributes
     ----------
@@ -232,7 +225,10 @@ class VariationalFairClustering(Engine):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), minimum=0)
 
-    def problem(self, data) -> TargetedRows:
+    def problem(self, data) -> TargetedRows | BlockedRows:
+        if self.objective == "kmeans" and len(data.X) > BLOCKED_FROM:
+            self._units = scaling(data.X, names=data.columns.names, precision=np.float32)
+            return rows_in_blocks(data.X, self._units, data.groups.code, self._target(data.groups))
         Z = self.standardised(data, degree=DEGREES[self.objective], precision=np.float32)
         return make_problem(Z, data.groups.code, self._target(data.groups), self.objective)
 
@@ -245,12 +241,35 @@ class VariationalFairClustering(Engine):
 
     def starts(self, problem, data):
         """Centres (n_init, K, d) of the best k-means++ restarts."""
-        Z = self._units.rows(data.X)
-        return kmeans_centers(Z, self.n_clusters, data.seed, max(RESTARTS, self.n_init))[: self.n_init]
+        return self._restarts(self._units.rows(data.X), data.seed)
+
+    def _restarts(self, Z, seed):
+        return kmeans_centers(Z, self.n_clusters, seed, max(RESTARTS, self.n_init))[: self.n_init]
 
     def solve(self, problem, data) -> Outcome:
         """The best run at the weight asked for, or at the smallest weight of a path that is fair enough."""
-        starts, groups, target = self.starts(problem, data), data.groups, self._target(data.groups)
+        if isinstance(problem, BlockedRows):
+            return self._solve_in_blocks(problem, data)
+        return self._solve_from(problem, self.starts(problem, data), data.groups)
+
+    def _solve_in_blocks(self, problem: BlockedRows, data) -> Outcome:
+        """On EXPLORE_ROWS of the rows first; all of them go on from there, at greater weights where they must."""
+        rows = np.sort(np.random.default_rng(data.seed).permutation(len(data.X))[:EXPLORE_ROWS])
+        groups, Z = Groups(data.groups.code[rows], data.groups.names), self._units.rows(data.X[rows])
+        few = make_problem(Z, groups.code, self._target(data.groups), self.objective)
+        found = self._solve_from(few, self._restarts(Z, data.seed), groups).state
+        centers, weight, few = found.centers, found.weight, None
+        for factor in HEAVIER:
+            outcome = self.run(problem, blocked_start(problem, centers, factor * weight), step=descend).best
+            if self.max_fairness_error is None:
+                break
+            labels = hard_labels(assignments_in_order(problem, outcome.state))
+            if kl_error(labels, data.groups, self._target(data.groups)) <= self.max_fairness_error:
+                break
+        return outcome
+
+    def _solve_from(self, problem, starts, groups) -> Outcome:
+        target = self._target(groups)
         scale = 1.0 if self.objective == "ncut" else cost_per_row(problem, starts[0], self.objective)
         if self.max_fairness_error is not None:
             return self._fair_enough(problem, starts[:1], groups, target, scale)
@@ -295,7 +314,7 @@ class VariationalFairClustering(Engine):
     def _path(self, problem, start, weights, groups, target):
         """One run per weight, and the fairness error of each."""
         runs = self._descend(problem, start.repeat(len(weights), 0), weights)
-        return runs, np.array([kl_error(hard_labels(one), groups, target) for one in runs.state.log_s])
+        return runs, np.array([kl_error(hard_labels(np.asarray(one).T), groups, target) for one in runs.state.log_s])
 
     def _descend(self, problem, starts, weights, others=None) -> Outcome:
         """One run per pair of start and weight, in batches that fit the memory; `others`: see `start_state`."""
@@ -309,26 +328,33 @@ class VariationalFairClustering(Engine):
 
     def report(self, run, problem, data):
         target = self._target(data.groups)
-        self.labels_ = hard_labels(run.state.log_s)
-        self.soft_assignment_ = np.exp(np.asarray(run.state.log_s).T)
-        hard = np.equal.outer(np.arange(self.n_clusters), self.labels_).astype(np.float32)
-        cost, _, centers = jax.jit(OBJECTIVES[self.objective])(problem, hard, run.state.centers)
+        blocked = isinstance(problem, BlockedRows)
+        log_s = assignments_in_order(problem, run.state) if blocked else np.asarray(run.state.log_s).T
+        self.labels_ = hard_labels(log_s)
+        cost, centers = (hard_cost if blocked else self._hard_cost)(problem, self.labels_, run.state.centers)
+        self.soft_assignment_ = np.exp(log_s, out=log_s) if blocked else np.exp(log_s)
         self.cost_ = float(self._cost(float(cost) * (1 if self.objective == "ncut" else len(data.X))))
-        if self.objective == "ncut":
-            _, _, centers = jax.jit(k_means)(problem, hard, None)
         self.cluster_centers_ = self._units.points(centers)
         self.fairness_error_ = kl_error(self.labels_, data.groups, target)
         self.fairness_weight_ = float(self._cost(run.state.weight))
         warn_of_absent_groups(self.labels_, data.groups, target)
+
+    def _hard_cost(self, problem, labels, centers):
+        """(cost per row, or the cut; centres) of hard clusters."""
+        hard = np.equal.outer(np.arange(self.n_clusters), labels).astype(np.float32)
+        cost, _, centers = jax.jit(OBJECTIVES[self.objective])(problem, hard, centers)
+        if self.objective == "ncut":
+            _, _, centers = jax.jit(k_means)(problem, hard, None)
+        return cost, centers
 
     def objective_of(self, losses):
         return self._cost(losses)
 
 
 def hard_labels(log_s):
-    """The cluster of largest assignment (obs,) from log s (clusters, obs); empty ones take the row most willing."""
-    log_s = np.asarray(log_s).T
-    return relocate_empty(log_s.argmax(1), -log_s)
+    """The cluster of largest assignment (obs,) from log s (obs, clusters); empty ones take the row most willing."""
+    labels = log_s.argmax(1)
+    return labels if len(np.unique(labels)) == log_s.shape[1] else relocate_empty(labels, -log_s)
 
 
 def warn_of_absent_groups(labels, groups: Groups, target):

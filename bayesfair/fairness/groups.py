@@ -7,6 +7,7 @@ from typing import NamedTuple
 import narwhals as nw
 import numpy as np
 
+from bayesfair._arrays import row_blocks
 from bayesfair._check import check_integer, check_same_length, message, tell
 
 __all__ = [
@@ -52,7 +53,7 @@ def encode_groups(sensitive_features, *, argument="sensitive_features"):
     """
     if isinstance(sensitive_features, Groups):
         return sensitive_features
-    code, levels = encode_values(_cross(_columns(sensitive_features, argument), argument), argument)
+    code, levels = _cross([encode_values(column, argument) for column in _columns(sensitive_features, argument)])
     return Groups(code, _names(levels))
 
 
@@ -111,33 +112,83 @@ def target_proportions(sensitive):
     return sizes / sizes.sum()
 
 
-def encode_values(values, argument):
-    """Code (N,) int32 of each value among the sorted distinct `values`, and those; missing or unhashable: refused."""
-    if not values:
+def encode_values(column, argument):
+    """Code (N,) int32 of each value of a column among its sorted distinct values, and those; missing or unhashable: refused.
+
+    column: a NumPy array (N,), a narwhals Series, or a list, the only one of which every value is looked at in Python.
+    """
+    if len(column) == 0:
         rule, remedy = "hold at least one observation", "Check the filter that made it."
         raise ValueError(message(argument, rule, "none", remedy))
     try:
-        distinct = dict.fromkeys(values)
+        code, distinct = _factorize(column)
+        levels = list(dict.fromkeys(distinct))
     except TypeError as error:
         rule, remedy = "hold hashable values", "Use text, numbers or tuples as group values."
         raise TypeError(message(argument, rule, f"an entry that is not ({error})", remedy)) from error
-    if any(map(_is_missing, distinct)):
-        _refuse_missing(values, argument)
-    levels = sorted(distinct, key=_sort_key)
-    index = {level: position for position, level in enumerate(levels)}
-    return np.fromiter(map(index.__getitem__, values), np.int32, len(values)), levels
+    if any(map(_is_missing, levels)):
+        _refuse_missing(_values(column), argument)
+    levels.sort(key=_sort_key)
+    rank = {level: position for position, level in enumerate(levels)}
+    return np.array([rank[value] for value in distinct], np.int32)[code], levels
+
+
+def _factorize(column):
+    """(which of the distinct values each is (N,), the distinct ones as Python values, a missing one among them)."""
+    if isinstance(column, np.ndarray) and column.dtype.kind in "biufUSmM":
+        return _factorize_array(column)
+    native = nw.to_native(column, pass_through=True)
+    if hasattr(native, "factorize"):  # pandas
+        code, distinct = native.factorize(use_na_sentinel=False)
+        return code, distinct.tolist()
+    if isinstance(column, np.ndarray) and column.dtype.kind == "O":
+        import pandas as pd
+
+        code, distinct = pd.factorize(column, use_na_sentinel=False)
+        return code, list(distinct)
+    if isinstance(column, nw.Series) and not (column.dtype.is_nested() or column.dtype in (nw.Object, nw.Unknown)):
+        return _factorize_series(column)
+    values = _values(column)
+    distinct = dict.fromkeys(values)
+    place = {value: position for position, value in enumerate(distinct)}
+    return np.fromiter(map(place.__getitem__, values), np.int32, len(values)), list(distinct)
+
+
+def _factorize_array(array):
+    """`_factorize` of NumPy's own types, block by block: sorting all rows at once takes several times their memory."""
+    places, code = {}, np.empty(len(array), np.int32)
+    for block in row_blocks(len(array)):
+        distinct, within = np.unique(array[block], return_inverse=True)
+        place = [places.setdefault(value, len(places)) for value in _values(distinct)]
+        code[block] = np.array(place, np.int32)[within]
+    return code, list(places)
+
+
+def _factorize_series(series):
+    """`_factorize` of any other library's column; of one with missing values, those alone."""
+    if series.dtype in (nw.Categorical, nw.Enum):
+        series = series.cast(nw.String)
+    values = series.unique(maintain_order=True).to_list()
+    if any(map(_is_missing, values)):
+        return np.zeros(len(series), np.int32), values
+    return series.replace_strict(values, range(len(values)), return_dtype=nw.Int32).to_numpy(), values
 
 
 def _columns(table, argument):
-    """The columns of `table`, one or several, each a list of hashable values."""
+    """The columns of `table`, at least one, each as `encode_values` takes them."""
     native = nw.from_native(table, allow_series=True, pass_through=True)
     if isinstance(native, nw.Series):
-        return [native.to_list()]
+        return [native]
     if isinstance(native, nw.DataFrame):
-        return [column.to_list() for column in native.iter_columns()]
-    if isinstance(table, (list, tuple, range)):
-        return list(map(list, zip(*table))) if _is_nested(table) else [list(table)]
-    return _array_columns(np.ma.asanyarray(table) if np.ma.isMaskedArray(table) else np.asarray(table), argument)
+        columns = list(native.iter_columns())
+    elif isinstance(table, (list, tuple, range)):
+        columns = list(map(list, zip(*table))) if _is_nested(table) else [list(table)]
+    else:
+        columns = _array_columns(np.asanyarray(table) if np.ma.isMaskedArray(table) else np.asarray(table), argument)
+    if not columns:
+        rule, remedy = "have at least one row and one column", "Check the filter that made it."
+        raise ValueError(message(argument, rule, "none", remedy))
+    return columns
 
 
 def _array_columns(array, argument):
@@ -149,19 +200,26 @@ def _array_columns(array, argument):
         remedy = "Flatten the further axes into columns."
         raise ValueError(message(argument, rule, f"an array of shape {array.shape}", remedy))
     columns = array[:, None] if array.ndim == 1 else array
-    return [_column_values(columns[:, position]) for position in range(columns.shape[1])]
+    return [column.tolist() if np.ma.isMaskedArray(column) else column for column in columns.T]
 
 
-def _column_values(column):
-    """Python values of an array; dates stay NumPy's, because `tolist` turns nanoseconds into bare integers."""
+def _values(column):
+    """Python values of a column; dates stay NumPy's, because `tolist` turns nanoseconds into bare integers."""
+    if isinstance(column, (list, nw.Series)):
+        return list(column)
     return list(column) if column.dtype.kind in "mM" else column.tolist()
 
 
-def _cross(columns, argument):
-    if not columns:
-        rule, remedy = "have at least one row and one column", "Check the filter that made it."
-        raise ValueError(message(argument, rule, "none", remedy))
-    return columns[0] if len(columns) == 1 else list(zip(*columns))
+def _cross(columns):
+    """Code and levels of the combinations that occur of columns, each of which has a code and levels; one is as it is."""
+    code, levels = columns[0]
+    if len(columns) == 1:
+        return code, levels
+    levels = [(level,) for level in levels]
+    for other, others in columns[1:]:
+        cells, code = np.unique(code * np.int64(len(others)) + other, return_inverse=True)
+        levels = [(*levels[cell // len(others)], others[cell % len(others)]) for cell in cells]
+    return code.astype(np.int32), levels
 
 
 def _is_nested(rows):

@@ -163,7 +163,7 @@ def encode_assignment(labels_or_soft):
     if array.dtype.kind in "iu" and array.size:
         levels, code = np.unique(array, return_inverse=True)
         return code, levels.tolist()
-    return encode_values(array.tolist(), "labels")
+    return encode_values(array, "labels")
 
 
 def check_target(target, groups):

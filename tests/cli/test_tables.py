@@ -3,6 +3,7 @@
 import gzip
 
 import numpy as np
+import polars as pl
 import pytest
 
 from bayesfair.cli import main
@@ -147,6 +148,53 @@ def test_packed_tables_are_unpacked_and_broken_ones_refused(tmp_path):
         path.write_bytes(wrong)
         with pytest.raises(ValueError, match=r"must be (text in utf-8|a file that can be read)"):
             read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("ending", "write"), [("parquet", pl.DataFrame.write_parquet), ("feather", pl.DataFrame.write_ipc)]
+)
+def test_numbers_of_parquet_and_feather_keep_their_type_and_it_is_told(tmp_path, ending, write):
+    n = 12
+    columns = {
+        "age": pl.Series(20 + np.arange(n) ** 2 % 31, dtype=pl.Int16),
+        "income": pl.Series(np.arange(n) ** 0.5, dtype=pl.Float32),
+        "wealth": pl.Series(np.arange(n) ** 0.25, dtype=pl.Float64),
+        "married": np.arange(n) % 3 == 0,
+        "sex": pl.Series(np.array(["F", "M"])[np.arange(n) % 2], dtype=pl.Categorical),
+        "code": np.where(np.arange(n) % 2, 10.0, 9.0),
+        "region": [None if row == 5 else "north" for row in range(n)],
+    }
+    write(pl.DataFrame(columns), tmp_path / f"table.{ending}")
+    table = read_table(tmp_path / f"table.{ending}")
+    found = choose_columns(table, ["sex", "code"])
+    assert str(found).splitlines() == [
+        "features   age (whole numbers, int16), income (numbers, float32), wealth (numbers), married (0 or 1, int8)",
+        "sensitive  sex x code: F, 9 (6), M, 10 (6)",
+        "left out   region (text such as 'north')",
+    ]
+    assert found.features["income"].dtype == np.float32
+    assert groups_of(choose_columns(table, ["region"], ["age"], missing_group="none")) == {"none": 1, "north": 11}
+
+
+def test_missing_numbers_of_parquet_are_refused_and_missing_groups_named(tmp_path):
+    path = tmp_path / "table.parquet"
+    pl.DataFrame({"x": [1, None, 3], "y": [1.5, 2.0, 3.0], "g": [1, None, 2]}).write_parquet(path)
+    with pytest.raises(ValueError, match="1 missing or infinite in 'x'"):
+        choose_columns(read_table(path), ["g"], missing_group="none")
+    with pytest.raises(ValueError, match="got 1 missing in 'g'"):
+        choose_columns(read_table(path), ["g"], ["y"])
+    assert groups_of(choose_columns(read_table(path), ["g"], ["y"], missing_group="none")) == {
+        "1": 1,
+        "2": 1,
+        "none": 1,
+    }
+
+
+def test_a_parquet_file_that_is_none_is_refused_in_our_words(tmp_path):
+    path = tmp_path / "table.parquet"
+    path.write_bytes(b"x,s\n1,a\n")
+    with pytest.raises(ValueError, match=r"`TABLE.csv` must be a file that can be read, got .*table.parquet"):
+        read_table(path)
 
 
 @pytest.mark.parametrize("values", [[2.0, 2.0], [1e300, -1e300]])

@@ -33,14 +33,18 @@ def parameters():
 
 
 def problem_of(X, seen=None, prior=0.0, floor=1e-6):
-    seen = np.ones(X.shape, bool) if seen is None else seen
     numbers = jnp.float32(prior), jnp.float32(floor), jnp.array([1.0, 0.0, 0.0])
-    return SeenRows(jnp.asarray(X, jnp.float32), jnp.asarray(seen), *numbers)
+    return SeenRows(gaussians.in_blocks(X if seen is None else np.where(seen, X, np.nan), np.zeros(D))[0], *numbers)
+
+
+def log_joint(parameters, X, seen):
+    rows, order = gaussians.in_blocks(X, np.zeros(D))
+    return gaussians.in_order(gaussians.log_joint(parameters, rows, jnp.asarray(seen)), rows, order).T
 
 
 def joint_density(parameters, x, subset):
     rows = []
-    for weight, mean, covariance in zip(*map(np.asarray, parameters)):
+    for weight, mean, covariance in zip(*(np.asarray(part, float) for part in parameters)):
         block = multivariate_normal(mean[subset], covariance[np.ix_(subset, subset)])
         rows.append(np.log(weight) + block.logpdf(x[..., subset]))
     return np.stack(rows)
@@ -50,10 +54,11 @@ def joint_density(parameters, x, subset):
 def test_masked_densities_are_the_marginals_of_scipy(X, parameters, subset):
     seen = np.isin(np.arange(D), subset)
     oracle = joint_density(parameters, X, subset)
-    x = jnp.asarray(X, jnp.float32)
-    np.testing.assert_allclose(gaussians.log_joint(parameters, x, jnp.asarray(seen)), oracle, rtol=1e-3, atol=1e-3)
-    rows = gaussians.log_joint_of_rows(parameters, x, jnp.broadcast_to(seen, X.shape))
-    np.testing.assert_allclose(rows, oracle, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(log_joint(parameters, X, seen), oracle, rtol=1e-3, atol=1e-3)
+    lacking = log_joint(parameters, np.where(seen, X, np.nan), np.ones(D, bool))
+    np.testing.assert_allclose(lacking, oracle, rtol=1e-3, atol=1e-3)
+    partly = np.where((np.arange(N) % 2 == 0)[:, None] | seen, X, np.nan)  # what is missing is not asked for either
+    np.testing.assert_allclose(log_joint(parameters, partly, seen), oracle, rtol=1e-3, atol=1e-3)
     wrong = joint_density(parameters, X, [(j + 1) % D for j in subset])
     assert len(subset) == D or not np.allclose(wrong, oracle, rtol=1e-2)
 
@@ -61,9 +66,8 @@ def test_masked_densities_are_the_marginals_of_scipy(X, parameters, subset):
 def test_rotations_turn_the_mixture_with_the_data(X, parameters):
     rotation = draw_matching(jax.random.PRNGKey(3), D, jnp.array([0.0, 0.0, 1.0])).rotation
     np.testing.assert_allclose(rotation @ rotation.T, np.eye(D), atol=1e-5)
-    x, everything = jnp.asarray(X, jnp.float32), jnp.ones(D, bool)
-    turned = gaussians.log_joint(gaussians.rotate(parameters, rotation), x @ rotation.T, everything)
-    np.testing.assert_allclose(turned, gaussians.log_joint(parameters, x, everything), rtol=1e-3, atol=2e-3)
+    turned = log_joint(gaussians.rotate(parameters, rotation), X @ np.asarray(rotation, float).T, np.ones(D, bool))
+    np.testing.assert_allclose(turned, log_joint(parameters, X, np.ones(D, bool)), rtol=1e-3, atol=2e-3)
 
 
 def test_matchings_have_the_laws_asked_for():
@@ -83,7 +87,7 @@ def test_one_joint_step_is_a_step_of_scikit_learn(X, parameters):
     other.precisions_init = np.linalg.inv(covariance)
     with pytest.warns(match="converge"):
         other.fit(X)
-    ours = em_steps(problem_of(X), parameters, Matching(jnp.eye(D), jnp.ones(D, bool)), missing=False)
+    ours = em_steps(problem_of(X), parameters, Matching(jnp.eye(D), jnp.ones(D, bool)))
     np.testing.assert_allclose(ours.weight, other.weights_, rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(ours.mean, other.means_, rtol=2e-3, atol=2e-3)
     np.testing.assert_allclose(ours.covariance, other.covariances_, rtol=5e-3, atol=3e-3)
@@ -98,14 +102,14 @@ def test_joint_matching_alone_is_plain_em(X):
 
 def test_weights_follow_equation_11(X, parameters):
     matching = Matching(jnp.eye(D), jnp.ones(D, bool))
-    plain = em_steps(problem_of(X), parameters, matching, missing=False).weight
-    smooth = em_steps(problem_of(X, prior=0.25), parameters, matching, missing=False).weight
+    plain = em_steps(problem_of(X), parameters, matching).weight
+    smooth = em_steps(problem_of(X, prior=0.25), parameters, matching).weight
     np.testing.assert_allclose(smooth, (plain + 0.25) / (1 + K * 0.25), rtol=1e-4)
 
 
 def test_marginal_steps_touch_their_block_alone(X, parameters):
     seen = np.array([True, False, True, False])
-    new = em_steps(problem_of(X, floor=1e-5), parameters, Matching(jnp.eye(D), jnp.asarray(seen)), missing=False)
+    new = em_steps(problem_of(X, floor=1e-5), parameters, Matching(jnp.eye(D), jnp.asarray(seen)))
     np.testing.assert_allclose(np.asarray(new.mean)[:, ~seen], np.asarray(parameters.mean)[:, ~seen])
     r = joint_density(parameters, X, [0, 2])
     r = np.exp(r - r.max(0))
@@ -119,7 +123,8 @@ def test_marginal_steps_touch_their_block_alone(X, parameters):
 def slow_missing_step(parameters, X, seen):
     """EM with missing values, row by row, in float64."""
     weight, mean, covariance = (np.asarray(part, float) for part in parameters)
-    mass, first, second = np.zeros(K), np.zeros((K, D)), np.zeros((K, D, D))
+    dim = X.shape[1]
+    mass, first, second = np.zeros(K), np.zeros((K, dim)), np.zeros((K, dim, dim))
     for x, has in zip(X, seen):
         there = np.flatnonzero(has)
         log = joint_density(parameters, x, there) if len(there) else np.log(weight)
@@ -136,16 +141,50 @@ def slow_missing_step(parameters, X, seen):
     return mass / len(X), mean, second / mass[:, None, None] - mean[:, :, None] * mean[:, None, :]
 
 
-def test_missing_values_take_part_as_in_the_slow_loop(X, parameters):
-    seen = np.random.default_rng(2).random(X.shape) < 0.7
+def holes(kind, shape):
+    """Every row lacks what chance takes; most lack the same; or blocks of many rows of each pattern and one without any."""
+    random, row = np.random.default_rng(2).random(shape), np.arange(shape[0])
+    seen = {
+        "random": random < 0.7,
+        "few patterns": (random < 0.7)[row % 3],
+        "one row": (row != 7)[:, None] | (random < 0),
+    }
+    return seen[kind]
+
+
+@pytest.mark.parametrize("kind", ["random", "few patterns", "one row"])
+@pytest.mark.parametrize("block", [64, 512])
+def test_missing_values_take_part_as_in_the_slow_loop(X, parameters, kind, block, monkeypatch):
+    monkeypatch.setattr(gaussians, "BLOCK", block)
+    seen = holes(kind, X.shape)
     matching = Matching(jnp.eye(D), jnp.ones(D, bool))
-    ours = em_steps(problem_of(np.where(seen, X, 0.0), seen), parameters, matching, missing=True)
+    ours = em_steps(problem_of(X, seen), parameters, matching)
     for part, oracle in zip(ours, slow_missing_step(parameters, X, seen)):
         np.testing.assert_allclose(part, oracle, rtol=5e-3, atol=3e-3)
-    whole = em_steps(problem_of(X), parameters, matching, missing=True)
-    fast = em_steps(problem_of(X), parameters, matching, missing=False)
-    for part, other in zip(whole, fast):
-        np.testing.assert_allclose(part, other, rtol=2e-3, atol=2e-3)
+
+
+def test_a_marginal_step_with_missing_values_is_that_of_the_table_of_its_columns(X, parameters):
+    subset, seen = np.array([0, 2, 3]), holes("random", X.shape)
+    matching = Matching(jnp.eye(D), jnp.asarray(np.isin(np.arange(D), subset)))
+    ours = em_steps(problem_of(X, seen), parameters, matching)
+    alone = Gaussians(parameters.weight, parameters.mean[:, subset], parameters.covariance[:, subset][:, :, subset])
+    weight, mean, _ = slow_missing_step(alone, X[:, subset], seen[:, subset])
+    np.testing.assert_allclose(ours.weight, weight, rtol=5e-3, atol=3e-3)
+    np.testing.assert_allclose(ours.mean[:, subset], mean, rtol=5e-3, atol=3e-3)
+    np.testing.assert_allclose(ours.mean[:, 1], parameters.mean[:, 1])
+    assert np.linalg.eigvalsh(np.asarray(ours.covariance, float)).min() > 0.9e-6
+
+
+def test_blocks_hold_every_row_once_by_what_it_lacks(X):
+    table = np.where(holes("random", X.shape), X, np.nan)
+    rows, order = gaussians.in_blocks(table, np.zeros(D))
+    assert sorted(order) == list(range(N))
+    first = [np.asarray(part.x[:, 0]) for part in rows]  # (blocks, rows), as labels are
+    np.testing.assert_allclose(gaussians.in_order(first, rows, order), np.nan_to_num(table[:, 0]), rtol=1e-6)
+    n_lacking = [
+        np.stack([(lack[:, at] < D).sum(0) for lack, at in zip(np.asarray(part.lacks), part.pattern)]) for part in rows
+    ]
+    np.testing.assert_array_equal(gaussians.in_order(n_lacking, rows, order), np.isnan(table).sum(1))
 
 
 def test_fits_and_predicts_rows_with_missing_values(X):
@@ -198,8 +237,8 @@ def test_a_round_is_its_steps_one_by_one(X, parameters):
     matching = draw_matching(jax.random.PRNGKey(3), D, jnp.array([0.0, 0.0, 1.0]))
     problem, stepwise = problem_of(X, floor=1e-3), parameters
     for _ in range(3):
-        stepwise = em_steps(problem, stepwise, matching, missing=False)
-    whole = em_steps(problem, parameters, matching, missing=False, n_steps=3)
+        stepwise = em_steps(problem, stepwise, matching)
+    whole = em_steps(problem, parameters, matching, n_steps=3)
     for part, other in zip(whole, stepwise):
         np.testing.assert_allclose(part, other, rtol=5e-3, atol=5e-3)
 

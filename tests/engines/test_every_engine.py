@@ -56,6 +56,17 @@ def test_every_table_of_the_papers_in_pandas_polars_and_a_pipeline(engine, table
     assert pipeline[-1].labels_.shape == (100,)
 
 
+@every_engine
+def test_float32_is_read_as_it_is_and_tells_what_its_float64_tells(engine):
+    X = frame().to_numpy(np.float32)
+    est = clone(engine).fit(X, sensitive_features=GROUP)
+    assert est.read(X, reset=False).continuous is X
+    wide = clone(engine).fit(X.astype(np.float64), sensitive_features=GROUP)
+    np.testing.assert_array_equal(est.labels_, wide.labels_)
+    np.testing.assert_allclose(est.objective_trace_, wide.objective_trace_, rtol=1e-5)
+    np.testing.assert_array_equal(est.predict(X), wide.predict(X.astype(np.float64)))
+
+
 VARIANTS = {
     "weight": bf.FairMixture(2, fairness_weight=1.0, n_init=2, random_state=0),
     "batches": bf.FairMixture(2, max_gap=0.3, n_init=2, batch_size=20, max_iter=30, random_state=0),

@@ -1,0 +1,82 @@
+"""Tables of your own from files: CSV, Parquet and Feather, told apart by the ending of the name."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pandas as pd
+
+from bayesfair._check import message
+
+__all__ = ["COLUMNAR", "read_table"]
+
+COLUMNAR = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # pandas' row names in a file, which polars takes for a column
+
+
+def read_table(path, columns=None, **options):
+    """The table of a file as a pandas DataFrame: Parquet (.parquet, .pq), Feather (.feather, .arrow), or CSV otherwise.
+
+    columns: names of those to read, in their order; None reads all. options: of `pandas.read_csv`, for CSV alone.
+    Numbers have the type that the file gives them: float32 stays float32. Parquet and Feather take pyarrow or polars.
+
+    Raises
+    ------
+    FileNotFoundError, IsADirectoryError. ImportError: neither pyarrow nor polars, with the remedy. ValueError: a file that
+    cannot be read, names that it lacks.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(message("path", "be a file", f"the folder {str(path)!r}", "Name a file in it."))
+    if not path.exists():
+        raise FileNotFoundError(message("path", "be a file that exists", repr(str(path)), "Check the name."))
+    names = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
+    kind = COLUMNAR.get(path.suffix.lower())
+    reader = _reader(path, kind) if kind else pd.read_csv
+    settings = options if kind else {"usecols": names, **options}
+    try:
+        table = reader(path, columns=names, **settings) if kind else reader(path, **settings)
+    except Exception as error:  # each library has its own
+        rule = "be a file that can be read" + (
+            "" if names is None else f" and has the columns {', '.join(map(repr, names))}"
+        )
+        raise ValueError(message("path", rule, f"{str(path)!r} ({error})", "Check the file and its ending.")) from error
+    return table if names is None else table[names]
+
+
+def _reader(path, kind):
+    """`reader(path, columns)` of the library that is there."""
+    if find_spec("pyarrow"):
+        return getattr(pd, f"read_{kind}")
+    if find_spec("polars"):
+        return _read_parquet_by_polars if kind == "parquet" else _read_feather_by_polars
+    raise ImportError(
+        f"{path.name} is a {kind.capitalize()} file, which needs the package pyarrow (or polars). Either "
+        "`pip install 'bayesfair[parquet]'`, or save the table as CSV."
+    )
+
+
+def _read_parquet_by_polars(path, columns):
+    import polars
+
+    return _to_pandas(polars.read_parquet(path, columns=columns))
+
+
+def _read_feather_by_polars(path, columns):
+    import polars
+
+    return _to_pandas(polars.read_ipc(path, columns=columns))
+
+
+def _to_pandas(table):
+    """A polars DataFrame as pandas', column by column: polars' own way needs pyarrow."""
+    kept = [column for column in table if not PANDAS_INDEX.fullmatch(column.name)]
+    return pd.DataFrame({column.name: _values(column) for column in kept})
+
+
+def _values(column):
+    if column.dtype.is_numeric() or column.dtype.is_temporal() or str(column.dtype) == "Boolean":
+        return column.to_numpy()
+    if str(column.dtype).startswith(("Categorical", "Enum")):
+        return pd.Categorical(column.cast(str).to_numpy())
+    return column.to_list()

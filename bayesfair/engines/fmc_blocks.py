@@ -1,0 +1,181 @@
+"""FMC on more rows than fit twice: the iterations of `fmc.Ascent`, block by block.
+
+Q is a function of the expected statistics of an E-step, which is one pass; the penalty is one of the groups' shares in the
+clusters, another pass. Inner steps go by what shares change on some of the blocks, each a systematic sample of the table, from
+what they are on all rows; whether they are taken is decided on all rows, so that the objective never decreases here either.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from bayesfair.engines.blocks import aligned_empty, sum_over_blocks
+from bayesfair.engines.families import Components, Expected, Family, Table
+from bayesfair.engines.fmc import Ascender, choose, climb, penalty_of_shares, rate_after
+
+__all__ = ["BlockedAscent", "BlockedRows", "Shares", "hard_masses", "labels_in_order", "rows_in_blocks", "shares_of"]
+
+BLOCK = 4096  # rows
+INNER_BLOCKS = 16  # in which inner steps see what shares change
+
+
+class BlockedRows(NamedTuple):
+    """Scaled rows in blocks, the codes of their levels and groups, and the groups' sizes. Row i is in block i modulo their
+    number; what fills them up is of no group."""
+
+    x: Float[Array, "blocks rows dim"]
+    levels: Int[Array, "blocks rows features"]
+    code: Int[Array, "blocks rows"]
+    size: Float[Array, " groups"]
+
+    def first(self, n_obs):
+        """About so many rows: the first blocks, each a systematic sample of the table."""
+        return self.take(slice(-(-n_obs // BLOCK)))
+
+    def take(self, blocks):
+        """Some of the blocks, and the sizes that the groups have in them."""
+        x, levels, code = (part[blocks] for part in (self.x, self.levels, self.code))
+        return BlockedRows(x, levels, code, members(self, code.ravel()).sum(1))
+
+
+class Shares(NamedTuple):
+    """Of psi and of psi sharpened: what of every group is in the clusters; what of all rows, sharpened; mean log density."""
+
+    soft: Float[Array, "clusters groups"]
+    sharp: Float[Array, "clusters groups"]
+    total: Float[Array, " clusters"]
+    log_density: Float[Array, ""]
+
+
+def rows_in_blocks(encoder, columns, groups) -> BlockedRows:
+    """The rows of a checked table as the encoder scales them."""
+    n_obs, dim = columns.continuous.shape
+    n_blocks = -(-n_obs // BLOCK)
+    x = aligned_empty((n_blocks, BLOCK, dim))
+    levels = aligned_empty((n_blocks, BLOCK, columns.categorical.shape[1]), np.int32)
+    code = aligned_empty((n_blocks, BLOCK), np.int32)
+    for block in range(n_blocks):
+        some = columns.take(slice(block, None, n_blocks))
+        here = slice(0, len(some.continuous))
+        x[block, here], levels[block, here] = encoder.scaled(some.continuous), encoder.codes(some.categorical)
+        x[block, here.stop :], levels[block, here.stop :], code[block, here.stop :] = 0, 0, len(groups.names)
+        code[block, here] = groups.code[block::n_blocks]
+    return jax.device_put(BlockedRows(x, levels, code, groups.sizes.astype(np.float32)))
+
+
+def table_of(family: Family, x, levels) -> Table:
+    """A block's rows as families take them."""
+    parts = [jax.nn.one_hot(levels[:, j], n, dtype=x.dtype) for j, n in enumerate(family.n_levels)]
+    return Table(x, jnp.square(x).sum(1), jnp.concatenate([jnp.zeros((len(x), 0), x.dtype), *parts], 1))
+
+
+def members(problem: BlockedRows, code):
+    """Indicators of the groups (groups, rows); none in what fills the last block."""
+    return (code == jnp.arange(len(problem.size))[:, None]).astype(jnp.float32)
+
+
+def each_block(problem: BlockedRows):
+    return problem.x, problem.levels, problem.code
+
+
+def shares_of(family: Family, parameters: Components, problem: BlockedRows, temperature) -> Shares:
+    """One pass; for a gradient every block is worked out again."""
+
+    @jax.checkpoint
+    def of_block(parameters, block):
+        x, levels, code = block
+        log_joint, member = family.log_joint(parameters, table_of(family, x, levels)), members(problem, code)
+        soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / temperature, 0)
+        density = member.sum(0) @ jax.nn.logsumexp(log_joint, 0)
+        return soft @ member.T, sharp @ member.T, density
+
+    soft, sharp, density = sum_over_blocks(partial(of_block, parameters), each_block(problem))
+    n_obs = problem.size.sum()
+    return Shares(soft / problem.size, sharp / problem.size, sharp.sum(1) / n_obs, density / n_obs)
+
+
+def expected(family: Family, parameters: Components, problem: BlockedRows) -> Expected:
+    """The E-step: one pass."""
+
+    def of_block(block):
+        x, levels, code = block
+        table = table_of(family, x, levels)
+        responsibilities = members(problem, code).sum(0) * jax.nn.softmax(family.log_joint(parameters, table), 0)
+        return family.expected(parameters, table, responsibilities)
+
+    return sum_over_blocks(of_block, each_block(problem))
+
+
+@dataclass(frozen=True)
+class BlockedAscent:
+    """`fmc.Ascent` without mini-batches; the rule travels in the state."""
+
+    family: Family
+    solver: str = "em"
+
+    def __call__(self, problem: BlockedRows, state: Ascender):
+        old, rule = state.parameters, state.rule
+        statistics = expected(self.family, old, problem)
+
+        def merit(parameters, shares):
+            """(what is minimised, the loss) with those shares."""
+            unfair = penalty_of_shares(shares.soft, shares.sharp, shares.total, rule)
+            loss = unfair - shares.log_density
+            if self.solver == "gradient":
+                return loss, loss
+            return unfair - self.family.expected_log_joint(parameters, old, statistics) / problem.size.sum(), loss
+
+        def on_all(parameters):
+            shares = shares_of(self.family, parameters, problem, rule.temperature)
+            return parameters, *merit(parameters, shares), shares
+
+        now, m_step = on_all(old), on_all(self.family.m_step_of_expected(old, statistics))
+        start, known, loss, shares = choose(m_step[1] < now[1], m_step, now)
+        key, draw = jax.random.split(state.key)
+        some = some_of(problem, draw)
+        rest = jax.tree.map(jnp.subtract, shares, shares_of(self.family, start, some, rule.temperature))
+
+        def on_some(parameters):
+            shares = shares_of(self.family, parameters, some, rule.temperature)
+            return merit(parameters, jax.tree.map(jnp.add, shares, rest))[0]
+
+        moved = climb(on_some, state._replace(parameters=start, key=key))
+        reached, value, loss_there, _ = on_all(moved.parameters)
+        taken = value < known
+        parameters, loss = choose(taken, (reached, loss_there), (start, loss))
+        return moved._replace(parameters=parameters, rate=rate_after(state.rate, taken)), loss
+
+
+def some_of(problem: BlockedRows, key) -> BlockedRows:
+    """INNER_BLOCKS of the blocks; all where there are no more."""
+    if len(problem.x) <= INNER_BLOCKS:
+        return problem
+    return problem.take(jax.random.choice(key, len(problem.x), (INNER_BLOCKS,), replace=False))
+
+
+def labels_in_order(family: Family, parameters: Components, problem: BlockedRows):
+    """The component of largest responsibility of every row (obs,)."""
+    labels = np.asarray(_labels(family, parameters, problem)).T.ravel()
+    return labels[: int(np.asarray(problem.size, np.float64).sum())].astype(np.int64)
+
+
+def hard_masses(family: Family, parameters: Components, problem: BlockedRows):
+    """How many of each group have their largest responsibility in each component, float64 (clusters, groups)."""
+    n_groups = len(problem.size)
+    shape, total = (len(parameters.mean), n_groups + 1), 0
+    for labels, code in zip(np.asarray(_labels(family, parameters, problem)), np.asarray(problem.code)):
+        total = total + np.bincount(labels * shape[1] + code, minlength=shape[0] * shape[1])
+    return total.reshape(shape)[:, :n_groups].astype(np.float64)
+
+
+@partial(jax.jit, static_argnames="family")
+def _labels(family: Family, parameters: Components, problem: BlockedRows):
+    def of_block(block):
+        return family.log_joint(parameters, table_of(family, *block)).argmax(0)
+
+    return jax.lax.map(of_block, (problem.x, problem.levels))

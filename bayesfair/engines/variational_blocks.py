@@ -1,0 +1,194 @@
+"""Variational fair k-means of more rows than fit twice: the iterations of `variational.Descent`, block by block.
+
+An iteration is one pass. The assignments that a step leads to are not written down before it is taken: the state holds those
+before it and the step, and the next pass applies it, block by block in place, while it tries the next one. With the means
+c' of the new assignments the cost is sum s d(x, c) - sum_k S_k |c' - c|^2, c being the centres of the distances at hand.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from bayesfair.engines.blocks import aligned_empty, sum_over_blocks
+from bayesfair.engines.families import squared_distances
+from bayesfair.engines.soft_clusters import AT_REST, START, fairness_penalty, fairness_potential, log_simplex
+
+__all__ = [
+    "BlockedRows",
+    "PendingClusters",
+    "assignments_in_order",
+    "descend",
+    "hard_cost",
+    "rows_in_blocks",
+    "start_state",
+]
+
+BLOCK = 8192  # rows
+
+
+class BlockedRows(NamedTuple):
+    """Rows in blocks, the codes of their groups, and the proportions wanted. What fills the last block is of no group."""
+
+    x: Float[Array, "blocks dim rows"]
+    code: Int[Array, "blocks rows"]
+    target: Float[Array, " groups"]
+    n_obs: Float[Array, ""]
+
+
+class Step(NamedTuple):
+    """log s <- log s - rate (d(x, centers) + unfair of the row's group), and what `log_simplex` makes of it."""
+
+    centers: Float[Array, "clusters dim"]
+    unfair: Float[Array, "clusters groups"]
+    rate: Float[Array, ""]
+
+
+class PendingClusters(NamedTuple):
+    """Soft assignments as they were before a step, that step, and what was summed up after it; `loss` is E."""
+
+    log_s: Float[Array, "blocks clusters rows"]
+    step: Step
+    centers: Float[Array, "clusters dim"]
+    masses: Float[Array, "clusters groups"]
+    loss: Float[Array, ""]
+    lipschitz: Float[Array, ""]
+    weight: Float[Array, ""]
+
+
+def rows_in_blocks(X, units, code, target) -> BlockedRows:
+    """Rows of X (N, d), in `units`, of the groups `code` (N,)."""
+    n_blocks = -(-len(X) // BLOCK)
+    x, codes = aligned_empty((n_blocks, X.shape[1], BLOCK)), aligned_empty((n_blocks, BLOCK), np.int32)
+    x[-1], codes[-1] = 0, len(target)
+    for block in range(n_blocks):
+        part = X[block * BLOCK : (block + 1) * BLOCK]
+        x[block, :, : len(part)] = units.rows(part).T
+        codes[block, : len(part)] = code[block * BLOCK : (block + 1) * BLOCK]
+    return jax.device_put(BlockedRows(x, codes, np.asarray(target, np.float32), np.float32(len(X))))
+
+
+def distances(x, centers):
+    """||x_i - c_k||^2 (clusters, rows), at least 0, of x (dim, rows)."""
+    return jnp.maximum(squared_distances(centers, x.T, jnp.square(x).sum(0)), 0.0)
+
+
+def potential_of(block, member, centers, unfair):
+    """obs * dE/dS (clusters, rows)."""
+    return distances(block, centers) + unfair @ member
+
+
+def members(problem: BlockedRows, code):
+    """Indicators of the groups (groups, rows); none in what fills the last block."""
+    return (code == jnp.arange(len(problem.target))[:, None]).astype(jnp.float32)
+
+
+def after(log_s, x, member, step: Step):
+    return log_simplex(log_s - step.rate * potential_of(x, member, step.centers, step.unfair))
+
+
+def clusters_of(problem: BlockedRows, sums, centers, weight):
+    """(E, centres, masses) from the sums of s d(x, centers), of s x and of s over the groups."""
+    cost, first, masses = sums
+    size = masses.sum(1)
+    means = first / size[:, None]
+    cost = (cost - (size * jnp.square(means - centers).sum(1)).sum()) / problem.n_obs
+    return cost + weight * fairness_penalty(masses, problem.target), means, masses
+
+
+def sums_of(s, distance, x, member):
+    return (s * distance).sum(), s @ x.T, s @ member.T
+
+
+def descend(problem: BlockedRows, state: PendingClusters):
+    """`variational.Descent` of k-means."""
+    unfair = state.weight * fairness_potential(state.masses, problem.target, problem.n_obs)
+
+    def of_block(rows, before):
+        x, code = rows
+        member = members(problem, code)
+        now = after(before, x, member, state.step)
+        distance = distances(x, state.centers)
+        gradient = distance + unfair @ member
+        there = member.sum(0)
+        s = there * jnp.exp(log_simplex(now - gradient / state.lipschitz))
+        gain = (there * ((jnp.exp(now) * gradient).sum(0) - gradient.min(0))).sum()
+        return (sums_of(s, distance, x, member), gain), now
+
+    (sums, gain), log_s = sum_over_blocks(of_block, (problem.x, problem.code), buffer=state.log_s)
+    loss, centers, masses = clusters_of(problem, sums, state.centers, state.weight)
+    taken = loss <= state.loss
+    new = centers, masses, loss, state.lipschitz / 1.3
+    old = state.centers, state.masses, state.loss, 2 * state.lipschitz
+    chosen = [jnp.where(taken, one, other) for one, other in zip(new, old)]
+    step = Step(state.centers, unfair, jnp.where(taken, 1 / state.lipschitz, 0.0))
+    state = PendingClusters(log_s, step, *chosen, state.weight)
+    return state, state.loss, gain / problem.n_obs > AT_REST * jnp.abs(state.loss)
+
+
+descend.stays_finite = True
+
+
+@jax.jit
+def start_state(problem: BlockedRows, centers, weight) -> PendingClusters:
+    """As `variational.start_state`, a batch of one run."""
+    blank = jnp.zeros((len(problem.x), len(centers), problem.x.shape[2]))
+
+    def nearest(rows, _):
+        x, code = rows
+        distance, member = distances(x, centers), members(problem, code)
+        hard = jax.nn.one_hot(distance.argmin(0), len(centers), dtype=bool, axis=0)
+        log_s = log_simplex(jnp.where(hard, 0.0, START))
+        return sums_of(member.sum(0) * jnp.exp(log_s), distance, x, member), log_s
+
+    sums, log_s = sum_over_blocks(nearest, (problem.x, problem.code), buffer=blank)
+    loss, means, masses = clusters_of(problem, sums, centers, weight)
+    unfair = weight * fairness_potential(masses, problem.target, problem.n_obs)
+
+    def spread(rows):
+        x, code = rows
+        member = members(problem, code)
+        potential = potential_of(x, member, means, unfair)
+        return (member.sum(0) * (potential.mean(0) - potential.min(0))).sum()
+
+    lipschitz = sum_over_blocks(spread, (problem.x, problem.code)) / problem.n_obs
+    rest = Step(means, unfair, jnp.float32(0))
+    lipschitz = jnp.maximum(lipschitz, jnp.finfo(jnp.float32).tiny)
+    state = PendingClusters(log_s, rest, means, masses, loss, lipschitz, jnp.float32(weight))
+    return jax.tree.map(lambda part: part[None], state)
+
+
+def assignments_in_order(problem: BlockedRows, state: PendingClusters):
+    """log s (obs, clusters) after the step that is pending, on the host."""
+    out = np.empty((int(problem.n_obs), len(state.centers)), np.float32)
+    for block, log_s in enumerate(state.log_s):
+        settled = _settled(problem, state.step, block, log_s)
+        part = out[block * BLOCK : (block + 1) * BLOCK]
+        part[:] = np.asarray(settled).T[: len(part)]
+    return out
+
+
+@jax.jit
+def _settled(problem: BlockedRows, step: Step, block, log_s):
+    return after(log_s, problem.x[block], members(problem, problem.code[block]), step)
+
+
+def hard_cost(problem: BlockedRows, labels, centers):
+    """(cost per row of hard clusters (obs,) about their means, those means (clusters, dim))."""
+    filled = np.zeros(problem.code.shape, np.int32)
+    filled.ravel()[: len(labels)] = labels
+    return _hard_cost(problem, filled, centers)
+
+
+@jax.jit
+def _hard_cost(problem: BlockedRows, labels, centers):
+    def of_block(part):
+        x, code, label = part
+        member = members(problem, code)
+        s = (label == jnp.arange(len(centers))[:, None]) * member.sum(0)
+        return sums_of(s, distances(x, centers), x, member)
+
+    cost, means, _ = clusters_of(problem, sum_over_blocks(of_block, (problem.x, problem.code, labels)), centers, 0.0)
+    return cost, means

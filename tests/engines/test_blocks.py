@@ -1,0 +1,196 @@
+"""Engines that work block by block: the same numbers as those that have all rows at once."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import bayesfair as bf
+from bayesfair.engines import fmc_blocks, variational, variational_blocks
+from bayesfair.engines.blocks import aligned_empty, sum_over_blocks
+from bayesfair.engines.families import Components, Family
+from bayesfair.engines.fmc import Ascent, GroupedRows, LearningRows, Rule, membership, penalty, start_state
+from bayesfair.engines.fmc_blocks import BlockedAscent, BlockedRows, shares_of
+from bayesfair.fairness import encode_groups
+
+N, DIM, K = 700, 3, 4
+LEVELS = (2, 3)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    cluster = rng.integers(K, size=N)
+    X = rng.normal(size=(N, DIM)) + 2.0 * rng.normal(size=(K, DIM))[cluster]
+    group = np.where(rng.random(N) < 0.2 + 0.2 * cluster, "a", np.where(rng.random(N) < 0.3, "b", "c"))
+    return X, group, np.stack([rng.integers(n, size=N) for n in LEVELS], 1)
+
+
+def test_sums_of_many_blocks_round_as_one_addition_does():
+    x = np.random.default_rng(0).random((20_000, 8)).astype(np.float32)
+    total = sum_over_blocks(lambda block: block, jnp.asarray(x))
+    np.testing.assert_allclose(total, x.astype(np.float64).sum(0), rtol=1e-7)
+    plain = jax.lax.scan(lambda sum, block: (sum + block, None), jnp.zeros(8), jnp.asarray(x))[0]
+    assert np.abs(np.asarray(plain, np.float64) / x.astype(np.float64).sum(0) - 1).max() > 1e-6  # what it is for
+
+
+def test_a_buffer_is_changed_block_by_block():
+    x, buffer = jnp.arange(6.0).reshape(3, 2), jnp.ones((3, 2))
+    total, new = sum_over_blocks(lambda block, part: (block.sum(), part + block), x, buffer=buffer)
+    assert float(total) == 15
+    np.testing.assert_array_equal(new, 1 + x)
+
+
+def test_aligned_arrays_are_arrays():
+    array = aligned_empty((3, 5), np.int32)
+    array[:] = 7
+    assert (array.shape, array.dtype, array.ctypes.data % 64) == ((3, 5), np.int32, 0)
+    np.testing.assert_array_equal(jax.device_put(array), np.full((3, 5), 7))
+
+
+def mixture_problems(data, monkeypatch, covariance_type, block=128):
+    """(family, parameters, the problem at once, the problem in blocks)."""
+    monkeypatch.setattr(fmc_blocks, "BLOCK", block)
+    X, group, levels = data
+    n_levels = LEVELS if covariance_type == "diag" else ()
+    family, groups = Family(covariance_type, n_levels), encode_groups(group)
+    x, n_blocks = (X / 2).astype(np.float32), -(-N // block)
+    code = np.full(n_blocks * block, len(groups.names), np.int32)
+    code[:N] = groups.code
+    pad = ((0, n_blocks * block - N), (0, 0))
+    parts = np.pad(x, pad), np.pad(levels if n_levels else np.zeros((N, 0), int), pad)
+    parts = [part.reshape(n_blocks, block, -1) for part in parts]
+    blocked = BlockedRows(
+        parts[0], parts[1].astype(np.int32), code.reshape(n_blocks, -1), groups.sizes.astype(np.float32)
+    )
+    table = fmc_blocks.table_of(family, jnp.asarray(x), levels)
+    fair = GroupedRows(table, membership(groups.code, len(groups.names)))
+    rng = np.random.default_rng(1)
+    spread = {"isotropic": (), "diag": (K, DIM), "full": (K, DIM, DIM)}[covariance_type]
+    shapes = (K,), (K, DIM), spread, (K, sum(n_levels))
+    parameters = Components(*(0.3 * rng.normal(size=shape).astype(np.float32) for shape in shapes))
+    return family, jax.tree.map(jnp.asarray, parameters), LearningRows(table, fair), jax.tree.map(jnp.asarray, blocked)
+
+
+every_covariance = pytest.mark.parametrize("covariance_type", ["isotropic", "diag", "full"])
+RULE = Rule(*map(np.float32, (30.0, 0.02, 0.05, 0.3)))
+
+
+@every_covariance
+def test_the_objective_and_its_gradient_are_those_of_all_rows_at_once(data, monkeypatch, covariance_type):
+    family, parameters, whole, blocked = mixture_problems(data, monkeypatch, covariance_type)
+
+    def loss(parameters):
+        shares = shares_of(family, parameters, blocked, RULE.temperature)
+        return fmc_blocks.penalty_of_shares(shares.soft, shares.sharp, shares.total, RULE) - shares.log_density
+
+    value, gradient = jax.jit(jax.value_and_grad(loss))(parameters)
+    expected = jax.value_and_grad(lambda parameters: Ascent(family).loss(parameters, whole, RULE))(parameters)
+    np.testing.assert_allclose(value, expected[0], rtol=1e-5)
+    for ours, theirs in zip(gradient, expected[1]):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-5)
+
+
+@every_covariance
+def test_q_and_the_m_step_follow_from_expected_statistics(data, monkeypatch, covariance_type):
+    family, old, whole, blocked = mixture_problems(data, monkeypatch, covariance_type)
+    table = whole.rows
+    responsibilities = jax.nn.softmax(family.log_joint(old, table), 0)
+    known = jax.jit(lambda: fmc_blocks.expected(family, old, blocked))()
+    new = family.m_step(old, table, responsibilities)
+    for ours, theirs in zip(family.m_step_of_expected(old, known), new):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=1e-3)
+    for at in (old, new):
+        q = (responsibilities * family.log_joint(at, table)).sum()
+        np.testing.assert_allclose(family.expected_log_joint(at, old, known), q, rtol=1e-4)
+
+
+@every_covariance
+@pytest.mark.parametrize("solver", ["em", "gradient"])
+def test_an_iteration_is_that_of_all_rows_at_once(data, monkeypatch, covariance_type, solver):
+    family, parameters, whole, blocked = mixture_problems(data, monkeypatch, covariance_type)
+    start = start_state(parameters, RULE, 0.02, 0)
+    ours, loss = jax.jit(BlockedAscent(family, solver))(blocked, start)
+    theirs, expected = jax.jit(Ascent(family, solver))(whole, start)
+    np.testing.assert_allclose(loss, expected, rtol=1e-4)
+    for one, other in zip(ours.parameters, theirs.parameters):
+        np.testing.assert_allclose(one, other, rtol=1e-2, atol=5e-3)
+
+
+def test_a_mixture_of_many_rows_is_fair_and_its_objective_never_decreases(data, monkeypatch):
+    monkeypatch.setattr(fmc_blocks, "BLOCK", 128)
+    from bayesfair.engines import fair_mixture
+
+    X, group, _ = data
+    two = np.where(group == "a", "a", "b")
+    settings = {"max_gap": 0.05, "n_init": 4, "random_state": 0}
+    plain = bf.FairMixture(2, **settings).fit(X, sensitive_features=two)
+    monkeypatch.setattr(fair_mixture, "BLOCKED_FROM", N - 1)
+    monkeypatch.setattr(fair_mixture, "PART", 500)
+    est = bf.FairMixture(2, **settings).fit(X, sensitive_features=two)
+    assert max(est.gap_, est.hard_gap_) <= 0.05
+    assert (np.diff(est.objective_trace_) >= -1e-5 * abs(est.objective_trace_[0])).all()
+    np.testing.assert_allclose(est.objective_trace_[-1], plain.objective_trace_[-1], rtol=5e-3)
+    np.testing.assert_array_equal(est.labels_, est.predict(X))
+    np.testing.assert_allclose(est.gap_, bf.fairness.gap(est.predict_proba(X), two), atol=1e-5)
+
+
+def soft_problems(data, monkeypatch, block=64):
+    monkeypatch.setattr(variational_blocks, "BLOCK", block)
+    X, group, _ = data
+    groups = encode_groups(group)
+    target = groups.sizes / N
+    middle = X.mean(0)
+    blocked = variational_blocks.rows_in_blocks(X, bf._units.Scaling(middle, 0), groups.code, target)
+    return variational.make_problem(X - middle, groups.code, target, "kmeans"), blocked
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.0, 100.0])
+def test_variational_steps_are_those_of_all_rows_at_once(data, monkeypatch, weight):
+    whole, blocked = soft_problems(data, monkeypatch)
+    centers = np.asarray(whole.x[:K])
+    descent, refused = variational.Descent("kmeans"), 0
+    theirs = variational.start_state(descent, whole, centers, weight)
+    ours = jax.tree.map(lambda part: part[0], variational_blocks.start_state(blocked, centers, weight))
+    np.testing.assert_allclose(ours.lipschitz, theirs.lipschitz, rtol=1e-4)
+    for _ in range(12):
+        refused += float(ours.lipschitz) > float(theirs.lipschitz)
+        theirs, _, more = jax.jit(descent)(whole, theirs)
+        ours, loss, also_more = jax.jit(variational_blocks.descend)(blocked, ours)
+        np.testing.assert_allclose(loss, theirs.loss, rtol=1e-4)
+        np.testing.assert_allclose(ours.centers, theirs.centers, rtol=1e-3, atol=1e-3)
+        assert bool(more) == bool(also_more)
+    log_s = variational_blocks.assignments_in_order(blocked, ours)
+    np.testing.assert_allclose(np.exp(log_s), np.exp(theirs.log_s).T, atol=5e-3)
+    labels = log_s.argmax(1)
+    cost, means = variational_blocks.hard_cost(blocked, labels, ours.centers)
+    X = np.asarray(whole.x, float)
+    within = sum(((X[labels == k] - X[labels == k].mean(0)) ** 2).sum() for k in range(K))
+    np.testing.assert_allclose(cost, within / N, rtol=1e-5)
+    np.testing.assert_allclose(means, [X[labels == k].mean(0) for k in range(K)], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"fairness_weight": 20.0}, {"max_fairness_error": 0.05}, {"fairness_weight": 0.0}]
+)
+def test_variational_clusters_of_many_rows_are_those_of_all_at_once(data, monkeypatch, settings):
+    X, group, _ = data
+    plain = bf.VariationalFairClustering(K, random_state=0, **settings).fit(X, sensitive_features=group)
+    monkeypatch.setattr(variational_blocks, "BLOCK", 128)
+    monkeypatch.setattr(variational, "BLOCKED_FROM", N - 1)
+    monkeypatch.setattr(variational, "EXPLORE_ROWS", N - 100)
+    est = bf.VariationalFairClustering(K, random_state=0, **settings).fit(X, sensitive_features=group)
+    assert (np.diff(est.objective_trace_) <= 1e-6 * est.objective_trace_[0]).all()
+    assert est.soft_assignment_.shape == (N, K)
+    np.testing.assert_allclose(est.soft_assignment_.sum(1), 1, rtol=1e-5)
+    np.testing.assert_allclose(est.cost_, plain.cost_, rtol=0.03)
+    np.testing.assert_array_equal(est.labels_, est.soft_assignment_.argmax(1))
+    if "max_fairness_error" in settings:
+        assert est.fairness_error_ <= 0.05
+
+
+def test_the_penalty_is_one_function(data, monkeypatch):
+    family, parameters, whole, blocked = mixture_problems(data, monkeypatch, "isotropic")
+    shares = shares_of(family, parameters, blocked, RULE.temperature)
+    ours = fmc_blocks.penalty_of_shares(shares.soft, shares.sharp, shares.total, RULE)
+    np.testing.assert_allclose(ours, penalty(family.log_joint(parameters, whole.rows), whole.fair, RULE), rtol=1e-4)
