@@ -47,7 +47,7 @@ def make_parser():
 
 def _add_demo(parser):
     _add(parser, "--out", _path, default=Path("demo-output"), metavar="DIR")
-    _add_sampling(parser)
+    _add_sampling(parser, num_draws=500)  # enough, and seconds count here
     parser.set_defaults(run=commands.demo)
 
 
@@ -96,9 +96,9 @@ def _add_clustering(group):
     _add(group, "--merged-group-name", _filled, metavar="NAME", help="of the merged group (default: other)")
 
 
-def _add_sampling(parser):
+def _add_sampling(parser, num_draws=1000):
     group = parser.add_argument_group("sampling")
-    for option, minimum, default in (("--num-chains", 1, 4), ("--num-warmup", 0, 1000), ("--num-draws", 1, 1000)):
+    for option, minimum, default in (("--num-chains", 1, 4), ("--num-warmup", 0, 1000), ("--num-draws", 1, num_draws)):
         convert = partial(_whole, minimum=minimum)
         _add(group, option, convert, default=default, metavar="N", help=f"default: {default}")
     convert = partial(_whole, minimum=0, maximum=LARGEST_SEED)
