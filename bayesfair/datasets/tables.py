@@ -33,9 +33,8 @@ def read_table(path, columns=None, **options):
     names = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
     kind = COLUMNAR.get(path.suffix.lower())
     reader = _reader(path, kind) if kind else pd.read_csv
-    settings = options if kind else {"usecols": names, **options}
     try:
-        table = reader(path, columns=names, **settings) if kind else reader(path, **settings)
+        table = reader(path, **{"columns" if kind else "usecols": names, **options})
     except Exception as error:  # each library has its own
         rule = "be a file that can be read" + (
             "" if names is None else f" and has the columns {', '.join(map(repr, names))}"

@@ -25,7 +25,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.losses import ClusterMeans, cluster_means
-from bayesfair.gibbs.moves.matchings import scaled
+from bayesfair.gibbs.moves.matchings import draw_group, scaled
 from bayesfair.gibbs.states import CenteredState, Fairlets, computed_once
 from bayesfair.gibbs.target import Target
 
@@ -202,8 +202,7 @@ def trades(key, uniforms, target: Target, guide: Guide):
 def extras(key, uniforms, target: Target, guide: Guide):
     """What `extra` chooses: somebody of a group that moves between fairlets, and a fairlet, each equally likely."""
     one, which, *_ = uniforms
-    owners = jnp.asarray([target.slot_group[slot] for slot in target.swap_slots])
-    b = of_groups(people(one, guide.border), owners[scaled(which, len(owners))])
+    b = of_groups(people(one, guide.border), draw_group(which, target))
     return in_a_row(b, jax.random.randint(key, b.shape, 0, target.n_fairlets))
 
 

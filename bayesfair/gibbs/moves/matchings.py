@@ -23,6 +23,7 @@ __all__ = [
     "Chances",
     "Pairing",
     "draw_chances",
+    "draw_group",
     "draw_pairing",
     "draw_slots",
     "near_pairing",
@@ -80,8 +81,7 @@ def reflection(n: int, shift) -> Int[Array, " n"]:
 def draw_pairing(chances: Chances, target: Target, fairlets: Fairlets) -> Pairing:
     """A pairing from a near matching or a random one; sometimes empty slots are offered first, to move extras."""
     matching = target.matchings[scaled(chances.matching, target.matchings.shape[0])]
-    owners = jnp.asarray([target.slot_group[slot] for slot in target.swap_slots])
-    group = owners[scaled(chances.group, len(owners))]  # in proportion to the slots it owns
+    group = draw_group(chances.group, target)
     slot = draw_slots(chances.slot, target, group)
     if target.free_sizes:
         exchange = chances.exchange < EXCHANGE_SHARE
@@ -90,6 +90,12 @@ def draw_pairing(chances: Chances, target: Target, fairlets: Fairlets) -> Pairin
     is_hub = target.anchor is None
     close = near_pairing(chances.priority, target, fairlets, matching) if is_hub else Pairing(matching, slot)
     return jax.tree.map(lambda a, b: jnp.where(chances.near < NEAR_SHARE, a, b), close, random)
+
+
+def draw_group(uniform, target: Target) -> Int[Array, "..."]:
+    """A group to move members of, in proportion to the slots it owns."""
+    owners = jnp.asarray([target.slot_group[slot] for slot in target.swap_slots])
+    return owners[scaled(uniform, len(owners))]
 
 
 def draw_slots(uniform: Float[Array, " fairlets"], target: Target, group) -> Int[Array, " fairlets"]:
