@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["aligned_empty", "sum_over_blocks"]
+__all__ = ["aligned_empty", "members", "sum_over_blocks"]
 
 ALIGNED = 64  # bytes at whose multiples an array begins that JAX takes over as it is
 
@@ -15,6 +15,11 @@ def aligned_empty(shape, dtype=np.float32):
     memory = np.empty(n_bytes + ALIGNED, np.uint8)
     first = -memory.ctypes.data % ALIGNED
     return memory[first : first + n_bytes].view(dtype).reshape(shape)
+
+
+def members(code, n_groups):
+    """Indicators of the groups (groups, rows); none in what fills the last block, whose code is `n_groups`."""
+    return (code == jnp.arange(n_groups)[:, None]).astype(jnp.float32)
 
 
 def sum_over_blocks(of, blocks, *, buffer=None):

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bayesfair.engines.blocks import aligned_empty, sum_over_blocks
+from bayesfair.engines.blocks import aligned_empty, members, sum_over_blocks
 from bayesfair.engines.families import Components, Expected, Family, Table
 from bayesfair.engines.fmc import Ascender, choose, climb, penalty_of_shares, rate_after
 
@@ -40,7 +40,7 @@ class BlockedRows(NamedTuple):
     def take(self, blocks):
         """Some of the blocks, and the sizes that the groups have in them."""
         x, levels, code = (part[blocks] for part in (self.x, self.levels, self.code))
-        return BlockedRows(x, levels, code, members(self, code.ravel()).sum(1))
+        return BlockedRows(x, levels, code, members(code.ravel(), len(self.size)).sum(1))
 
 
 class Shares(NamedTuple):
@@ -74,11 +74,6 @@ def table_of(family: Family, x, levels) -> Table:
     return Table(x, jnp.square(x).sum(1), jnp.concatenate([jnp.zeros((len(x), 0), x.dtype), *parts], 1))
 
 
-def members(problem: BlockedRows, code):
-    """Indicators of the groups (groups, rows); none in what fills the last block."""
-    return (code == jnp.arange(len(problem.size))[:, None]).astype(jnp.float32)
-
-
 def each_block(problem: BlockedRows):
     return problem.x, problem.levels, problem.code
 
@@ -89,7 +84,7 @@ def shares_of(family: Family, parameters: Components, problem: BlockedRows, temp
     @jax.checkpoint
     def of_block(parameters, block):
         x, levels, code = block
-        log_joint, member = family.log_joint(parameters, table_of(family, x, levels)), members(problem, code)
+        log_joint, member = family.log_joint(parameters, table_of(family, x, levels)), members(code, len(problem.size))
         soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / temperature, 0)
         density = member.sum(0) @ jax.nn.logsumexp(log_joint, 0)
         return soft @ member.T, sharp @ member.T, density
@@ -105,7 +100,9 @@ def expected(family: Family, parameters: Components, problem: BlockedRows) -> Ex
     def of_block(block):
         x, levels, code = block
         table = table_of(family, x, levels)
-        responsibilities = members(problem, code).sum(0) * jax.nn.softmax(family.log_joint(parameters, table), 0)
+        responsibilities = members(code, len(problem.size)).sum(0) * jax.nn.softmax(
+            family.log_joint(parameters, table), 0
+        )
         return family.expected(parameters, table, responsibilities)
 
     return sum_over_blocks(of_block, each_block(problem))

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bayesfair.engines.blocks import aligned_empty, sum_over_blocks
+from bayesfair.engines.blocks import aligned_empty, members, sum_over_blocks
 from bayesfair.engines.families import squared_distances
 from bayesfair.engines.soft_clusters import AT_REST, START, fairness_penalty, fairness_potential, log_simplex
 
@@ -80,11 +80,6 @@ def potential_of(block, member, centers, unfair):
     return distances(block, centers) + unfair @ member
 
 
-def members(problem: BlockedRows, code):
-    """Indicators of the groups (groups, rows); none in what fills the last block."""
-    return (code == jnp.arange(len(problem.target))[:, None]).astype(jnp.float32)
-
-
 def after(log_s, x, member, step: Step):
     return log_simplex(log_s - step.rate * potential_of(x, member, step.centers, step.unfair))
 
@@ -108,7 +103,7 @@ def descend(problem: BlockedRows, state: PendingClusters):
 
     def of_block(rows, before):
         x, code = rows
-        member = members(problem, code)
+        member = members(code, len(problem.target))
         now = after(before, x, member, state.step)
         distance = distances(x, state.centers)
         gradient = distance + unfair @ member
@@ -138,7 +133,7 @@ def start_state(problem: BlockedRows, centers, weight) -> PendingClusters:
 
     def nearest(rows, _):
         x, code = rows
-        distance, member = distances(x, centers), members(problem, code)
+        distance, member = distances(x, centers), members(code, len(problem.target))
         hard = jax.nn.one_hot(distance.argmin(0), len(centers), dtype=bool, axis=0)
         log_s = log_simplex(jnp.where(hard, 0.0, START))
         return sums_of(member.sum(0) * jnp.exp(log_s), distance, x, member), log_s
@@ -149,7 +144,7 @@ def start_state(problem: BlockedRows, centers, weight) -> PendingClusters:
 
     def spread(rows):
         x, code = rows
-        member = members(problem, code)
+        member = members(code, len(problem.target))
         potential = potential_of(x, member, means, unfair)
         return (member.sum(0) * (potential.mean(0) - potential.min(0))).sum()
 
@@ -172,7 +167,7 @@ def assignments_in_order(problem: BlockedRows, state: PendingClusters):
 
 @jax.jit
 def _settled(problem: BlockedRows, step: Step, block, log_s):
-    return after(log_s, problem.x[block], members(problem, problem.code[block]), step)
+    return after(log_s, problem.x[block], members(problem.code[block], len(problem.target)), step)
 
 
 def hard_cost(problem: BlockedRows, labels, centers):
@@ -186,7 +181,7 @@ def hard_cost(problem: BlockedRows, labels, centers):
 def _hard_cost(problem: BlockedRows, labels, centers):
     def of_block(part):
         x, code, label = part
-        member = members(problem, code)
+        member = members(code, len(problem.target))
         s = (label == jnp.arange(len(centers))[:, None]) * member.sum(0)
         return sums_of(s, distances(x, centers), x, member)
 
