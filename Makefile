@@ -3,6 +3,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 BAYESFAIR_DATA ?=
 export BAYESFAIR_DATA
+# Python compiles what is imported, when it is: pip would take half a minute for all that is installed.
+export PIP_NO_COMPILE := 1
 
 # What `make check` runs besides lint: the house, laws by enumeration, the public contract. A new file of these is named here.
 CHECK := tests/test_*.py tests/docs tests/fairness tests/gibbs/test_exactness.py tests/gibbs/test_losses.py \

@@ -118,6 +118,7 @@ def _warnings_in_one_line(program):
     with warnings.catch_warnings():
         for category in (UserWarning, RuntimeWarning):  # told even where Python is asked to make errors of warnings
             warnings.simplefilter("default", category)
+        warnings.simplefilter("ignore", SyntaxWarning)  # of libraries' sources, when Python compiles them first
         warnings.showwarning = show
         yield
 

@@ -255,6 +255,11 @@ def test_warnings_are_one_line_each(table, tmp_path, monkeypatch, capsys):
     assert all(line.startswith("bayesfair fit: warning: ") for line in lines)
 
 
+def test_sources_of_libraries_are_not_commented_on(capsys):
+    guarded("bayesfair fit", lambda: compile(r"'\d'", "library.py", "eval"))
+    assert capsys.readouterr().err == ""
+
+
 def unable(error):
     def command():
         raise error
