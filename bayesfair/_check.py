@@ -73,6 +73,15 @@ def check_same_length(argument, length, other, other_length):
         )
 
 
+def row_names(X):
+    """The index of a pandas object (N,), None where it only counts rows from 0, as where there is none."""
+    index = getattr(X, "index", None)
+    if not hasattr(index, "equals"):
+        return None
+    values = np.asarray(index)
+    return None if values.dtype.kind in "iu" and np.array_equal(values, np.arange(len(values))) else values
+
+
 def check_same_index(argument, value, other, other_value):
     """ValueError where both are pandas objects and their row indexes differ: matched by position they would mix up rows."""
     index, wanted = (getattr(part, "index", None) for part in (value, other_value))

@@ -40,6 +40,7 @@ def make_parser():
     _add_fit(added.add_parser("fit", help="sample the posterior of a table (CSV, Parquet, Feather)"))
     _add_resume(added.add_parser("resume", help="go on with a run, in its file"))
     _add_summary(added.add_parser("summary", help="print the summary of a saved run"))
+    _add_memberships(added.add_parser("memberships", help="write who is where, how surely and where else, as a table"))
     _add_plot(added.add_parser("plot", help="draw the pictures of a saved run"))
     _add_report(added.add_parser("report", help="write one self-contained HTML page about a saved run"))
     return parser
@@ -68,7 +69,13 @@ def _add_columns(group):
     _add(group, "--sensitive", _names, required=True, help="protected attributes; several are crossed", **columns)
     standard = "default: every numeric column that is neither sensitive, nor constant, nor row names"
     _add(group, "--features", _names, help=standard, **columns)
-    _add(group, "--index", _filled, metavar="COL", help="the column of row names, which is no feature")
+    _add(
+        group,
+        "--index",
+        _filled,
+        metavar="COL",
+        help="the column of row names, which is no feature; `memberships` gives them back",
+    )
     divide = "divide features by their standard deviation first"
     group.add_argument("--standardize", action="store_true", help=divide)
 
@@ -115,6 +122,18 @@ def _add_resume(parser):
 def _add_summary(parser):
     _add(parser, "run_file", _path, metavar="RUN.nc")
     parser.set_defaults(run=commands.summary)
+
+
+def _add_memberships(parser):
+    _add(parser, "run_file", _path, metavar="RUN.nc")
+    _add(
+        parser,
+        "--out",
+        _path,
+        metavar="PEOPLE.csv",
+        help="CSV, Parquet or Feather, by its ending (default: CSV, printed)",
+    )
+    parser.set_defaults(run=commands.memberships)
 
 
 def _add_plot(parser):

@@ -15,13 +15,16 @@ __all__ = ["Columns", "choose_columns", "standardized"]
 MISSING_NUMBERS = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"} | {
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 }
+UNNAMED_ROWS = "row names, as it has no name itself"
+COUNTED_ROWS = "row numbers; name it in --features to take it"
 MAX_LINE = 200  # letters of the names that a remedy spells out
 TRUTH = {"True": "1", "TRUE": "1", "true": "1", "False": "0", "FALSE": "0", "false": "0"}
 INTEGER = r"[+-]?(?:0|[1-9][0-9]{0,14})(?:\.0+)?"  # as floats hold exactly; not 007, which is a code
 
 
 class Columns(NamedTuple):
-    """What `fit` takes from a table: numbers (obs, dim), categories (obs, columns), and {name: why it is left out}."""
+    """What `fit` takes from a table: numbers (obs, dim) and categories (obs, columns) under the names of its rows, and
+    {name: why it is left out}."""
 
     features: object
     sensitive: object
@@ -66,7 +69,24 @@ def choose_columns(table, sensitive, features=None, *, index=None, na=(), missin
     if not chosen:
         got, remedy = f"none; left out: {_with_reasons(left_out)}", "Encode categories as numbers in the file first."
         raise ValueError(message("--features", "leave numeric columns", got, remedy))
-    return Columns(_features(table, chosen, numbers), _categories(table[sensitive], {"", *na}, missing_group), left_out)
+    categories = _categories(table[sensitive], {"", *na}, missing_group)
+    rows = _row_names(table, index, left_out)
+    return Columns(_features(table, chosen, numbers).set_axis(rows), categories.set_axis(rows), left_out)
+
+
+def _row_names(table, index, left_out):
+    """What is in the column `index`, or else in that left out as row names or numbers, whole numbers as such; else the rows
+    are counted."""
+    import pandas as pd
+
+    taken = [name for name, reason in left_out.items() if reason in (UNNAMED_ROWS, COUNTED_ROWS)]
+    name = index if index is not None or not taken else taken[0]
+    if name is None:
+        return table.index
+    names = table[name]
+    if pd.api.types.is_numeric_dtype(names) or not names.str.fullmatch(INTEGER).all():
+        return names
+    return names.astype(float).astype(int)
 
 
 def _with_reasons(left_out):
@@ -121,9 +141,9 @@ def _reasons(table, numbers):
     reasons = {name: _reason(table[name], *columns) for name, columns in numbers.items()}
     first = table.columns[0]
     if first in reasons and first.startswith(UNNAMED):
-        reasons[first] = "row names, as it has no name itself"
+        reasons[first] = UNNAMED_ROWS
     elif first in reasons and _counts_rows(numbers[first][0]):
-        reasons[first] = "row numbers; name it in --features to take it"
+        reasons[first] = COUNTED_ROWS
     return reasons
 
 

@@ -18,9 +18,9 @@ from bayesfair.cli.output import (
     save,
     shows_progress,
 )
-from bayesfair.cli.tables import read_table
+from bayesfair.cli.tables import DIGITS, check_ending, read_table, write_table
 
-__all__ = ["demo", "fit", "plot", "report", "resume", "summary"]
+__all__ = ["demo", "fit", "memberships", "plot", "report", "resume", "summary"]
 
 
 def demo(arguments):
@@ -129,6 +129,20 @@ def summary(arguments):
     tree = bf.posterior.read_tree(arguments.run_file)
     print_summary(tree)
     print_verdict(tree)
+
+
+def memberships(arguments):
+    """Write the memberships of a run, a row for each of its table, to a file or to standard output."""
+    if arguments.out is not None:
+        check_ending(arguments.out)
+        place_for(arguments.out)
+    table = bf.posterior.memberships(bf.posterior.read_tree(arguments.run_file))
+    if arguments.out is None:
+        print(table.to_csv(float_format=DIGITS), end="")
+        return
+    with writing():
+        write_table(table, arguments.out)
+    print(f"wrote {arguments.out}: {len(table)} rows")
 
 
 def plot(arguments):

@@ -140,7 +140,7 @@ def print_next_steps(path):
     if path is None:
         return
     run = quote(str(path))
-    print(f"\nGo on with\n  bayesfair summary {run}")
+    print(f"\nGo on with\n  bayesfair summary {run}\n  bayesfair memberships {run} --out clusters.csv")
     print(f"  bayesfair plot {run} --out pictures\n  bayesfair report {run} --out report.html")
 
 

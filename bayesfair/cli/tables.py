@@ -1,15 +1,17 @@
-"""Tables from files: of CSV every cell as the text that stands there, of Parquet and Feather numbers as numbers."""
+"""Tables from files, of CSV every cell as text, of Parquet and Feather numbers as numbers; and tables to files."""
 
 import codecs
 import lzma
 import re
 import zlib
+from importlib.util import find_spec
+from io import BytesIO
 from zipfile import BadZipFile
 
 import bayesfair as bf
 from bayesfair._check import message
 
-__all__ = ["UNNAMED", "listed", "read_table", "separator_hint", "typed"]
+__all__ = ["DIGITS", "UNNAMED", "check_ending", "listed", "read_table", "separator_hint", "typed", "write_table"]
 
 COMPRESSED = (".gz", ".bz2", ".zip", ".xz", ".zst")  # what pandas unpacks by itself, by the name
 NOT_TEXT = b"\x00"  # in pictures, workbooks and archives; text has none unless it is UTF-16 or UTF-32
@@ -17,6 +19,7 @@ BEGINNING = 4096  # bytes of a file in which a zero byte is looked for
 BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 UNNAMED = "Unnamed: "  # and the position: what pandas calls a column without a name
 SHOWN = 12
+DIGITS = "%.6g"  # of numbers in CSV files
 NO_SEPARATOR = "Say what separates its columns, such as --separator ';'."
 
 
@@ -51,6 +54,37 @@ def read_table(path, separator=",", encoding="utf-8"):
         raise _unreadable(path, error) from error
     names = _names([str(name).strip() for name in lines.iloc[0]])
     return lines[1:].set_axis(names, axis=1).reset_index(drop=True)
+
+
+def check_ending(path):
+    """ValueError unless `path` ends as a table does that can be written here."""
+    kind = path.suffix.lower()
+    if kind != ".csv" and kind not in bf.datasets.COLUMNAR:
+        rule = f"end in .csv or {', '.join(bf.datasets.COLUMNAR)}"
+        raise ValueError(message("--out", rule, repr(path.name), "Spreadsheets read .csv."))
+    if kind != ".csv" and not (find_spec("pyarrow") or find_spec("polars")):
+        remedy = "pip install 'bayesfair[parquet]', or write a .csv."
+        raise ValueError(
+            message("--out", "be a .csv where neither pyarrow nor polars is there", repr(path.name), remedy)
+        )
+
+
+def write_table(table, path):
+    """A DataFrame and its row names as a file of the kind that its ending says, whole or not at all."""
+    import pandas as pd
+
+    kind, buffer = bf.datasets.COLUMNAR.get(path.suffix.lower()), BytesIO()
+    whole = table.reset_index()
+    if kind is None:
+        whole.to_csv(buffer, index=False, float_format=DIGITS)
+    elif find_spec("pyarrow"):
+        getattr(whole, f"to_{kind}")(buffer)
+    else:
+        import polars
+
+        cells = {name: [None if cell is pd.NA else cell for cell in whole[name].tolist()] for name in whole}
+        getattr(polars.DataFrame(cells), "write_parquet" if kind == "parquet" else "write_ipc")(buffer)
+    bf.posterior.write_whole([buffer.getbuffer()], path)
 
 
 def listed(items, shown=SHOWN):

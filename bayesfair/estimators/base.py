@@ -13,9 +13,9 @@ __all__ = ["PosteriorEstimator"]
 class PosteriorEstimator(ClusterMixin, BaseEstimator):
     """An estimator whose fit is an `xarray.DataTree`: what ends in an underscore is read from it.
 
-    `fit` sets `_seed` (`_draw_seed`) and `_names` (a dictionary with "feature_names", or None there), builds a tree with
-    `_settings` and hands it, with its run, to `_adopt`, which subclasses extend. `_of_file` makes the same estimator from
-    what `read_run` gives, its run by the subclass's `_run_of(tree, settings)`.
+    `fit` sets `_seed` (`_draw_seed`), `_names` (a dictionary with "feature_names", or None there) and `_row_names`, builds a
+    tree with `_settings` and hands it, with its run, to `_adopt`, which subclasses extend. `_of_file` makes the same
+    estimator from what `read_run` gives, its run by the subclass's `_run_of(tree, settings)`.
     """
 
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
@@ -49,6 +49,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
     def _adopt(self, tree, run):
         """Take the tree as this estimator's posterior, and `run`, with which (and the tree) `resume` goes on."""
         self.posterior_, self._run = tree, run
+        self._row_names = tree["posterior"]["obs"].values
         self.labels_ = tree["constant_data"]["reference_labels"].values.astype(int)
         self.misclassification_probability_ = misclassification_probability(tree)
         self.n_features_in_ = tree["observed_data"]["X"].shape[1]

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import bayesfair
 from bayesfair import models
-from bayesfair._check import check_integer, check_number, message, place
+from bayesfair._check import check_integer, check_number, message, place, row_names
 from bayesfair._units import center_and_spread
 from bayesfair.engines import Encoder, categorical_positions, check_distinct, encoder_of, fit_encoder, read_columns
 from bayesfair.estimators.base import PosteriorEstimator
@@ -133,7 +133,7 @@ class BayesianFairMixture(PosteriorEstimator):
         shape = self.num_chains, self.num_draws, len(x)
         check_memory(shape, self.n_components, x.shape[1] + codes.shape[1], label_bytes=LABEL_BYTES)
         self._draw_seed()
-        self._names = self._describe(X, encoder, groups)
+        self._names, self._row_names = self._describe(X, encoder, groups), row_names(X)
         run = self._make_run(x, codes, groups, encoder)
         if self.inference == "svi":
             num_draws = self.num_chains * self.num_draws
@@ -196,6 +196,7 @@ class BayesianFairMixture(PosteriorEstimator):
             run.groups if len(run.groups.names) > 1 else None,
             settings=self._settings(),
             feature_names=names["continuous"] + names["categorical"],
+            obs_names=self._row_names,
             n_clusters=self.n_components,
             parameters=run.parameters,
             log_likelihood=run.draws.get("log_likelihood"),

@@ -5,10 +5,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair import gibbs
-from bayesfair._check import check_integer, message
+from bayesfair._check import check_integer, message, row_names
 from bayesfair.engines import read_groups, read_table
 from bayesfair.estimators.base import PosteriorEstimator
+from bayesfair.estimators.new_rows import distances, place_fairlets, place_people, soft_memberships
 from bayesfair.estimators.store import Store
+from bayesfair.fairness import known_groups
 from bayesfair.posterior import (
     MODE_FIGURES,
     STATE,
@@ -19,6 +21,8 @@ from bayesfair.posterior import (
     check_memory,
     check_store,
     draws_of,
+    evenly_spaced,
+    fairlet_capacities,
     finish_run,
     groups_of,
     is_stored,
@@ -31,6 +35,7 @@ from bayesfair.posterior import (
 
 __all__ = ["GibbsFairClustering"]
 
+PREDICTIVE_DRAWS = 400  # over which memberships of new rows are averaged
 JUMP = "modes_"  # before the names of what the state holds of the modes between which chains jump
 OF_YOUR_OWN = {"loss": "Loss object", "target": "Target class"}  # which no file holds
 
@@ -155,6 +160,7 @@ class GibbsFairClustering(PosteriorEstimator):
             check_integer(name, getattr(self, name), minimum=0)
         mode_jumps = _check_mode_jumps(self.mode_jumps)
         self._store = None if store is None else Store(check_store(store))
+        self._row_names = row_names(X)
         X, names = read_table(self, X, reset=True, sensitive_features=sensitive_features)
         self._check_room(X, self.num_draws)
         groups = read_groups(self, sensitive_features, len(X))
@@ -194,12 +200,61 @@ class GibbsFairClustering(PosteriorEstimator):
     def predict(self, X):
         """The cluster of `labels_` whose centre is nearest by the loss's dissimilarity, row by row: int (N,).
 
-        Row-wise, so balance is not promised for new rows.
+        Row-wise, so balance is not promised for new rows; `reassign` places them together.
+        """
+        return self._distances(X)[1].argmin(1)
+
+    def predict_proba(self, X):
+        """P(cluster | row) (N, K): softmax_k(-lambda d(x, m_k)), m_k the clusters' means and lambda the inverse temperature
+        of one row, averaged over up to 400 draws.
+
+        Row-wise: the law of a row by itself, in which balance has no part. `bayesfair.posterior.memberships` has those of the
+        rows of the fit.
         """
         check_is_fitted(self, "posterior_")
         X, _ = read_table(self, X, reset=False)
-        loss = gibbs.resolve_loss(self.loss, self.power)
-        return np.stack([loss.dissimilarity.to_center(X, c) for c in self.cluster_centers_], 1).argmin(1)
+        posterior = self.posterior_["posterior"]
+        if "lambda_c" not in posterior:
+            rule, remedy = "have the parameter `lambda_c`", "predict needs none."
+            raise ValueError(message("target", rule, f"one with {', '.join(posterior.data_vars)}", remedy))
+        chosen = evenly_spaced(posterior["lambda_c"].size, PREDICTIVE_DRAWS)
+        centers = posterior["centers"].values.reshape(-1, self.n_clusters, X.shape[1])[chosen]
+        held = fairlet_capacities(self.posterior_)
+        share = 1.0 if held is None else len(held.lower) / posterior.sizes["obs"]  # of a fairlet's unit, on average
+        return soft_memberships(self._dissimilarity, X, centers, share * posterior["lambda_c"].values.ravel()[chosen])
+
+    def reassign(self, X, *, sensitive_features):
+        """Clusters of new rows X (N, d) placed together, as balanced among themselves as the method promises: int (N,).
+
+        Under target="labels" they pay least for the centres of `labels_` among all placements in which every cluster that
+        gets some of them is balanced by `min_balance`. Over fairlets they are decomposed into fairlets of the fit's
+        composition, and each fairlet goes where its members pay least. A cluster may get none. A fit without groups, or with
+        composition="singletons", promises nothing: then this is `predict`.
+
+        Raises
+        ------
+        ValueError: groups that the fit had not, a single one over fairlets, or rows whose groups cannot be balanced so.
+        """
+        X, cost = self._distances(X)
+        known = groups_of(self.posterior_)
+        alone = isinstance(self.composition, str) and self.composition == "singletons"
+        if len(known.names) == 1 or (alone and self.target != "labels"):
+            return cost.argmin(1)
+        groups = known_groups(sensitive_features, len(X), known, self.merged_group_name)
+        if self.target == "labels":
+            return place_people(cost, groups, self.min_balance)
+        of_decomposition = {"dissimilarity": self._dissimilarity, "random_state": self._seed}
+        return place_fairlets(X, cost, groups, self.composition, of_decomposition)
+
+    @property
+    def _dissimilarity(self):
+        return gibbs.resolve_loss(self.loss, self.power).dissimilarity
+
+    def _distances(self, X):
+        """(X checked, what its rows pay for the centres of `labels_`)."""
+        check_is_fitted(self, "posterior_")
+        X, _ = read_table(self, X, reset=False)
+        return X, distances(self._dissimilarity, X, self.cluster_centers_)
 
     @classmethod
     def load(cls, path, *, loss=None, target=None):
@@ -270,6 +325,7 @@ class GibbsFairClustering(PosteriorEstimator):
             groups,
             settings={**settings, "sweep": run.sweep},
             feature_names=self._names["feature_names"],
+            obs_names=self._row_names,
             n_clusters=self.n_clusters,
             modes=modes,
         )
@@ -285,6 +341,7 @@ class GibbsFairClustering(PosteriorEstimator):
             groups,
             settings=settings,
             feature_names=self._names["feature_names"],
+            obs_names=self._row_names,
             n_clusters=self.n_clusters,
             modes=modes,
             state_dims=_axes_of(problem.target),

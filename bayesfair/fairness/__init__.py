@@ -12,6 +12,7 @@ from bayesfair.fairness.groups import (
     cross_attributes,
     encode_groups,
     groups_for_fit,
+    known_groups,
     merge_small_groups,
     target_proportions,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "group_masses",
     "groups_for_fit",
     "kl_error",
+    "known_groups",
     "masses_of_attributes",
     "merge_small_groups",
     "nearest_counts",

@@ -16,6 +16,7 @@ __all__ = [
     "encode_groups",
     "encode_values",
     "groups_for_fit",
+    "known_groups",
     "merge_small_groups",
     "target_proportions",
 ]
@@ -248,6 +249,35 @@ def groups_for_fit(sensitive_features, n_obs, *, min_group_size=None, merged_gro
     if min_group_size is not None:
         attributes = [merge_small_groups(each, min_group_size, name=merged_group_name) for each in attributes]
     return attributes[0] if len(attributes) == 1 else cross_attributes(attributes)
+
+
+def known_groups(sensitive_features, n_obs, known: Groups, merged_group_name="other") -> Groups:
+    """The groups of new rows as those of a fit: by its names, those that it merged by the name of the merged group.
+
+    Raises
+    ------
+    ValueError: a group that the fit had not.
+    """
+    attributes = _encode_columns(sensitive_features) if known.attributes else [encode_groups(sensitive_features)]
+    parts = known.attributes or (known,)
+    if len(attributes) != len(parts):
+        rule, remedy = f"have the {len(parts)} columns of the fit", "Pass the same sensitive columns."
+        raise ValueError(message("sensitive_features", rule, len(attributes), remedy))
+    check_same_length("sensitive_features", len(attributes[0].code), "X", n_obs)
+    renamed = [_renamed(groups, part.names, merged_group_name) for groups, part in zip(attributes, parts)]
+    return renamed[0] if len(renamed) == 1 else cross_attributes(renamed)
+
+
+def _renamed(groups, names, merged):
+    own = [name if name in names else merged for name in groups.names]
+    if not set(own) <= set(names):
+        new = next(name for name in groups.names if name not in names)
+        remedy = "Check the spelling, or fit with rows of that group."
+        raise ValueError(
+            message("sensitive_features", f"hold groups of the fit, {', '.join(names)}", repr(new), remedy)
+        )
+    present = [name for name in names if name in own]
+    return Groups(np.array([present.index(name) for name in own], np.int32)[groups.code], tuple(present))
 
 
 def _encode_columns(sensitive_features):

@@ -15,6 +15,7 @@ from bayesfair.gibbs.losses import (
     resolve_loss,
 )
 from bayesfair.gibbs.moves.mode_jumps import Modes
+from bayesfair.gibbs.placement import balanced_placement
 from bayesfair.gibbs.problem import Problem, in_units_of_table, loss_in_units_of_table, make_problem
 from bayesfair.gibbs.replicas import exchange, ladder
 from bayesfair.gibbs.run import Run, draw, start_run, tuned, tuning, warm_up
@@ -54,6 +55,7 @@ __all__ = [
     "Target",
     "Units",
     "as_pytree",
+    "balanced_placement",
     "cheapest_labels",
     "check_loss",
     "concatenate",

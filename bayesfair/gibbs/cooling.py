@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int
 from bayesfair.fairness import WithinOnePerson
 from bayesfair.gibbs.centroids import Centroids
 
-__all__ = ["Annealer", "Cooled", "Multipliers", "SortedRows"]
+__all__ = ["Annealer", "Cooled", "Multipliers", "SortedRows", "balanced_moments"]
 
 BLOCK = 1024  # rows whose soft labels, of all starts, are in memory together
 RATE = 1.1  # by which lambda grows
@@ -179,7 +179,7 @@ class Annealer(NamedTuple):
         for _ in range(MOST):
             noise = JITTER * self.spread * self.rng.normal(size=centers.shape)
             centers = self.loss.inside(centers + noise)
-            mu, found = _balanced(self.loss, self.rows, self.multipliers, centers, mu, temperature)
+            mu, found = balanced_moments(self.loss, self.rows, self.multipliers, centers, mu, temperature)
             centers = np.where(found.mass > FEW, found.sum / np.maximum(found.mass, FEW), centers)
             if temperature <= self.coldest((found.loss.min() + self.own) / self.n_obs):
                 break
@@ -188,7 +188,7 @@ class Annealer(NamedTuple):
         return Cooled(centers, duals, found.counts.swapaxes(1, 2), found.loss + self.own)
 
 
-def _balanced(loss, rows, multipliers: Multipliers, centers, mu, temperature):
+def balanced_moments(loss, rows, multipliers: Multipliers, centers, mu, temperature):
     """(mu, moments) after Newton's method; a step beyond the minimum along its line is cut back by the secant."""
     before, fair = None, UNFAIR * float(rows.weight.sum()) / centers.shape[1]
     for _ in range(SOLVES):

@@ -16,10 +16,19 @@ from bayesfair.posterior.co_clustering_probability import (
     medoids,
     misclassification_probability,
 )
+from bayesfair.posterior.contingency import evenly_spaced
 from bayesfair.posterior.diagnostics import diagnostic_vars, summarise, summary
 from bayesfair.posterior.files import finish_run, is_stored, read_run, read_tree, write_tree
-from bayesfair.posterior.guarantee import at_least, fairlet_capacities, guarantee, guaranteed_balance, masses_of
+from bayesfair.posterior.guarantee import (
+    at_least,
+    balance_kept,
+    fairlet_capacities,
+    guarantee,
+    guaranteed_balance,
+    masses_of,
+)
 from bayesfair.posterior.labels import Labels
+from bayesfair.posterior.memberships import memberships, runners_up
 from bayesfair.posterior.modes import MODE_FIGURES, modes, modes_of, occupancy
 from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
 from bayesfair.posterior.partitions import (
@@ -33,6 +42,7 @@ from bayesfair.posterior.partitions import (
 )
 from bayesfair.posterior.relabelling import relabel
 from bayesfair.posterior.room import check_disk, check_memory
+from bayesfair.posterior.salso import salso_partition
 from bayesfair.posterior.saved import FORMAT, settings_of, small_groups
 from bayesfair.posterior.state import STATE, arrays_of, state_dataset
 from bayesfair.posterior.stored import about_run, begin_run, check_store, is_unfinished, tree_of_run
@@ -49,6 +59,7 @@ __all__ = [
     "about_run",
     "arrays_of",
     "at_least",
+    "balance_kept",
     "begin_run",
     "binder_partition",
     "build_tree",
@@ -64,6 +75,7 @@ __all__ = [
     "dahl_partition",
     "diagnostic_vars",
     "draws_of",
+    "evenly_spaced",
     "fairlet_capacities",
     "finish_run",
     "flat_labels",
@@ -77,6 +89,7 @@ __all__ = [
     "map_partition",
     "masses_of",
     "medoids",
+    "memberships",
     "misclassification_probability",
     "modes",
     "modes_of",
@@ -90,6 +103,8 @@ __all__ = [
     "reading",
     "reference_partition",
     "relabel",
+    "runners_up",
+    "salso_partition",
     "settings_of",
     "small_groups",
     "state_dataset",

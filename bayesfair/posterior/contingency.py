@@ -20,6 +20,7 @@ __all__ = [
     "balance_of",
     "canonical",
     "company",
+    "count_labels",
     "count_together",
     "distinct_observations",
     "evenly_spaced",
@@ -99,6 +100,15 @@ def _words(draws, per_word):
     side = np.zeros((draws.shape[1], per_word), draws.dtype)
     side[:, : len(draws)] = draws.T
     return side.view(np.uint64)[:, 0]
+
+
+def count_labels(labels, n_clusters):
+    """In how many of the draws (draws, obs) everybody is in each cluster: int32 (n_clusters, obs)."""
+    counts = np.zeros((n_clusters, labels.shape[1]), np.int32)
+    for block in as_labels(labels).blocks():
+        for k, count in enumerate(counts):
+            count += (block == k).sum(axis=0, dtype=np.int32)
+    return counts
 
 
 def balance_of(labels, groups: Groups, n_clusters):

@@ -3,11 +3,12 @@
 import numpy as np
 
 from bayesfair._partitions import tables_with
-from bayesfair.fairness import Groups, masses_of_attributes, persons_off
+from bayesfair.fairness import BalanceConstraint, Groups, balance_constraint, masses_of_attributes, persons_off
 from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, variable
+from bayesfair.posterior.contingency import balance_of
 from bayesfair.posterior.saved import settings_of
 
-__all__ = ["at_least", "fairlet_capacities", "guarantee", "guaranteed_balance", "masses_of"]
+__all__ = ["at_least", "balance_kept", "fairlet_capacities", "guarantee", "guaranteed_balance", "masses_of"]
 
 
 def guarantee(tree) -> str | None:
@@ -69,6 +70,21 @@ def guaranteed_balance(tree):
         return None
     smallest = held.lower[:, :, None] / np.maximum(held.upper[:, None, :], 1)
     return float(smallest[:, ~np.eye(smallest.shape[1], dtype=bool)].min())
+
+
+def balance_kept(tree) -> BalanceConstraint | None:
+    """The labellings that keep what the method promises of every draw; where it promises nothing, those as balanced as the
+    least balanced draw. None without groups, and where clusters may lack one."""
+    groups = groups_of(tree)
+    if groups is None or len(groups.names) < 2:
+        return None
+    parameters = settings_of(tree).get("parameters", {})
+    if parameters.get("target") == "labels":
+        return balance_constraint(groups, parameters.get("min_balance", "exact"))
+    least = guaranteed_balance(tree)
+    if least is None:
+        least = float(balance_of(flat_labels(tree), groups, count_clusters(tree)).min())
+    return balance_constraint(groups, least) if least > 0 else None
 
 
 def fairlet_capacities(tree):

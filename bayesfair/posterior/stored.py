@@ -11,7 +11,7 @@ from bayesfair._journal import BEGINNING, Journal, Stored, read_journal, start_j
 from bayesfair.fairness import Groups
 from bayesfair.posterior.saved import plain
 from bayesfair.posterior.state import STATE, state_dataset
-from bayesfair.posterior.tree import build_tree
+from bayesfair.posterior.tree import build_tree, names_for_file
 
 __all__ = ["about_run", "begin_run", "check_store", "groups_of_run", "is_unfinished", "tree_of_run"]
 
@@ -38,7 +38,7 @@ def is_unfinished(path):
         return file.read(len(BEGINNING)) == BEGINNING
 
 
-def about_run(groups: Groups, *, settings, feature_names, n_clusters, modes, state_dims):
+def about_run(groups: Groups, *, settings, feature_names, obs_names, n_clusters, modes, state_dims):
     """(JSON, {name: array}): what a stored run keeps of its table beside X, of its settings, of the `modes` that were found
     (an xarray.Dataset or None), and how the axes of its state's arrays are named; `settings` with places for "sweep" and
     "wanted"."""
@@ -52,6 +52,8 @@ def about_run(groups: Groups, *, settings, feature_names, n_clusters, modes, sta
     }
     codes = {f"attribute_{which}": part.code for which, part in enumerate(groups.attributes)}
     arrays = {"group": groups.code, **codes}
+    if obs_names is not None:
+        arrays["obs"] = names_for_file(obs_names)
     if modes is not None:
         about["modes"] = {"dims": {name: modes[name].dims for name in modes}, "attrs": plain(modes.attrs)}
         arrays |= {_MODES + name: modes[name].values for name in modes}
@@ -77,6 +79,7 @@ def tree_of_run(path):
         groups_of_run(stored),
         settings={},
         feature_names=about["feature_names"],
+        obs_names=stored.arrays.get("obs"),
         n_clusters=about["n_clusters"],
         modes=_modes(stored),
     )

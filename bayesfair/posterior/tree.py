@@ -11,12 +11,12 @@ from bayesfair._check import check_features, check_integer, check_same_length, m
 from bayesfair._draws import Draws, Statistic
 from bayesfair.fairness import encode_groups
 from bayesfair.posterior.access import scalars_of
-from bayesfair.posterior.contingency import balance_of, company
+from bayesfair.posterior.contingency import balance_of, company, count_labels
 from bayesfair.posterior.labels import Labels, as_labels, is_on_disk
 from bayesfair.posterior.relabelling import align, move_clusters, number_modes, order_by_size, renumber
 from bayesfair.posterior.saved import plain
 
-__all__ = ["build_tree", "draws_of"]
+__all__ = ["build_tree", "draws_of", "names_for_file"]
 
 _FEATURES = 4  # whose centres are taken at a time: 64 bytes a row
 _GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure": "sample_stats"}
@@ -71,8 +71,9 @@ def build_tree(
     observed = {"X": (("obs", "feature"), X)}
     if log_likelihood is not None:
         observed["x"] = (("obs",), log_likelihood)
-    names = {"obs": _names(obs_names, len(X)), "feature": _names(feature_names, X.shape[1])}
-    coords = {**names, "cluster": np.arange(n_clusters)}
+    names = {"obs": (obs_names, len(X)), "feature": (feature_names, X.shape[1])}
+    coords = {dim: np.arange(n) if given is None else names_for_file(given) for dim, (given, n) in names.items()}
+    coords["cluster"] = np.arange(n_clusters)
     tree = _assembled(parameters, scalars, statistics, observed, _constant(reference, groups), coords)
     tree["posterior"] = tree["posterior"].to_dataset().assign(labels=labels)
     tree.attrs.update(_root_attributes(settings, n_clusters))
@@ -152,13 +153,8 @@ def _most_frequent(flat, n_clusters):
     A cluster that every draw uses and that is nobody's most frequent label gets one observation all the same, so chosen
     that the fewest draws disagree.
     """
-    counts = np.zeros((n_clusters, flat.shape[1]), np.int32)
-    used = np.ones(n_clusters, bool)
-    for block in as_labels(flat).blocks():
-        for k, count in enumerate(counts):
-            members = block == k
-            count += members.sum(axis=0)
-            used[k] &= members.any(axis=1).all()
+    counts = count_labels(flat, n_clusters)
+    used = np.all([np.bincount(draw, minlength=n_clusters) > 0 for draw in as_labels(flat)], axis=0)
     labels, always = counts.argmax(axis=0), np.flatnonzero(used)
     if not np.isin(always, labels).all():
         member, row = linear_sum_assignment(counts.max(axis=0) - counts[always])
@@ -207,10 +203,8 @@ def _membership(draws, n_clusters):
     return csc_array((np.ones(cluster.size), cluster, starts), shape=(num_draws * n_clusters, num_obs))
 
 
-def _names(names, length):
+def names_for_file(names):
     """Coordinate values that netCDF can hold: numbers as they are, anything else as text."""
-    if names is None:
-        return np.arange(length)
     values = np.asarray(names)
     return values if values.dtype.kind in "iuf" and values.ndim == 1 else np.array([str(name) for name in names])
 

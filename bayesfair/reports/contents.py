@@ -17,6 +17,7 @@ from bayesfair.posterior import (
     modes,
     reference_partition,
     relabel,
+    runners_up,
     settings_of,
     tables_with,
     variable,
@@ -169,15 +170,10 @@ def _unused(name, columns):
 
 def _runners_up(contents, rows):
     """The cluster where each of the rows is in most draws but its own, with its share of draws."""
-    return [
-        _runner_up(*part, contents.n_clusters) for part in zip(contents.labels.columns(rows).T, contents.cluster[rows])
-    ]
-
-
-def _runner_up(labels, own, n_clusters):
-    share = np.bincount(labels, minlength=n_clusters) / len(labels)
-    share[own] = 0
-    return f"{share.argmax()} ({share.max():.0%} of draws)" if share.any() else "none"
+    labels = contents.labels.columns(rows)
+    _, other, times = runners_up(labels, contents.cluster[rows], contents.n_clusters)
+    shares = times / len(labels)
+    return [f"{k} ({share:.0%} of draws)" if share else "none" for k, share in zip(other.tolist(), shares)]
 
 
 def mode_table(contents):

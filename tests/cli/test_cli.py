@@ -9,6 +9,8 @@ import pytest
 import bayesfair as bf
 from bayesfair.cli import main
 from bayesfair.cli.arguments import LOSSES, TARGETS, make_parser
+from bayesfair.cli.columns import choose_columns
+from bayesfair.cli.tables import read_table
 from bayesfair.gibbs import TARGETS as KNOWN_TARGETS
 from bayesfair.gibbs import resolve_loss
 from bayesfair.posterior.verdict import judge
@@ -249,3 +251,42 @@ def test_names_that_the_terminal_cannot_show_are_escaped(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "s: b (1), \\xe4 (1)" in done.stdout
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
+def test_memberships_go_back_to_the_table_under_its_own_names(table, tmp_path, ending):
+    people = bf.datasets.read_table(table)
+    names = [f"person, {row}" for row in range(len(people))]
+    named, run, out = tmp_path / "named.csv", tmp_path / "run.nc", tmp_path / f"clusters.{ending}"
+    people.assign(who=names).to_csv(named, index=False)
+    assert fit(named, run, "--index", "who") == 0
+    assert main(["memberships", str(run), "--out", str(out)]) == 0
+    written = bf.datasets.read_table(out)
+    assert written["obs"].tolist() == names
+    assert written["group"].astype(str).tolist() == people["group"].astype(str).tolist()
+    expected = bf.posterior.memberships(bf.posterior.read_tree(run))
+    assert written["cluster"].tolist() == expected["cluster"].tolist()
+    for name in ("probability", "runner_up", "misclassification_probability"):
+        wanted = expected[name].astype(float).fillna(-1).to_numpy()
+        assert written[name].astype(float).fillna(-1).to_numpy() == pytest.approx(wanted, rel=1e-5)
+
+
+def test_memberships_are_printed_where_no_file_is_named(run_file, capsys):
+    assert main(["memberships", str(run_file)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("obs,cluster,probability,runner_up,")
+    assert len(lines) == 101
+
+
+def test_memberships_go_to_tables_only(run_file, tmp_path, capsys):
+    assert main(["memberships", str(run_file), "--out", str(tmp_path / "clusters.xlsx")]) == 2
+    assert "`--out` must end in .csv or .parquet" in one_line(capsys)
+
+
+@pytest.mark.parametrize(("header", "cells", "names"), [("", "abc", list("abc")), ("id", "123", [1, 2, 3])])
+def test_row_names_that_nobody_named_are_kept(tmp_path, header, cells, names):
+    path = tmp_path / "table.csv"
+    path.write_text(
+        f"{header},x,s\n" + "".join(f"{cell},{value},{'ab'[value % 2]}\n" for value, cell in enumerate(cells))
+    )
+    assert choose_columns(read_table(path), ["s"]).features.index.tolist() == names

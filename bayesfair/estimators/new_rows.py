@@ -1,0 +1,44 @@
+"""Rows that the posterior has not seen: their memberships one by one, and their places all together."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from scipy.special import softmax
+
+from bayesfair._arrays import row_blocks
+from bayesfair.fairlets import decompose
+from bayesfair.fairness import balance_constraint
+from bayesfair.gibbs import balanced_placement
+
+__all__ = ["distances", "place_fairlets", "place_people", "soft_memberships"]
+
+
+def distances(dissimilarity, X, centers):
+    """What every row of X (N, d) pays for every centre (K, d): (N, K), infinite for the centre, NaN, of an empty cluster."""
+    far = np.stack([dissimilarity.to_center(X, center) for center in centers], 1)
+    return np.where(np.isnan(centers).any(1), np.inf, far)
+
+
+def soft_memberships(dissimilarity, X, centers, inverse_temperatures):
+    """softmax_k(-lambda d(x, m_k)) (N, K), the mean over draws of centres (draws, K, d) and lambda (draws,)."""
+    soft = np.zeros((len(X), centers.shape[1]))
+    for rows in row_blocks(len(X)):
+        for of_draw, temperature in zip(centers, inverse_temperatures):
+            soft[rows] += softmax(-temperature * distances(dissimilarity, X[rows], of_draw), axis=1)
+    return soft / len(centers)
+
+
+def place_people(cost, groups, min_balance):
+    """Labels (N,) whose clusters are balanced as `min_balance` says, each row paying cost[i, label_i]."""
+    return balanced_placement(cost, groups.code, balance_constraint(groups, min_balance))
+
+
+def place_fairlets(X, cost, groups, composition, settings):
+    """Labels (N,) of whole fairlets, each in the cluster for which its members pay least; compositions that count the
+    fairlets of another table are "auto" here. `settings`: of `decompose`."""
+    if not isinstance(composition, (str, Mapping)) and np.ndim(composition) != 1:
+        composition = "auto"
+    fairlet = decompose(X, groups, composition, **settings).fairlet
+    of_fairlets = np.zeros((fairlet.max() + 1, cost.shape[1]))
+    np.add.at(of_fairlets, fairlet, cost)
+    return of_fairlets.argmin(1)[fairlet]

@@ -1,0 +1,99 @@
+"""Rows placed in given clusters, all together, so that every cluster is balanced: what each place costs is known."""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+
+from bayesfair.fairness import BalanceConstraint, nearest_counts
+from bayesfair.gibbs.cooling import Multipliers, SortedRows, balanced_moments
+from bayesfair.gibbs.transport_to_clusters import assign
+
+__all__ = ["balanced_placement"]
+
+SMALL = 4_000  # places, rows times clusters
+NODES = 2_000  # of the branch and bound
+STEPS, RATE = 24, 2.0  # temperatures from the spread of the costs down, and by how much each is lower
+
+
+def balanced_placement(cost, code, constraint: BalanceConstraint):
+    """Labels (N,) whose clusters are balanced, of nearly the least sum of cost[i, label_i]; `cost` (N, K), `code` groups (N,).
+
+    Up to SMALL places in all it is an integer programme for HiGHS (`scipy.optimize.milp`), whose answer is within 0.1% of the
+    best. Beyond, where whole people are a small part of a cluster, the programme with soft labels is solved by its duals, as
+    in `cooling`, at a falling temperature; its counts of every group in every cluster are rounded to whole people
+    (`nearest_counts`), and the labels are the cheapest of those with these counts. A cluster may stay empty.
+
+    Raises
+    ------
+    ValueError: nobody can be placed so (`nearest_counts`).
+    """
+    if cost.size <= SMALL:
+        labels = _programme(cost, code, constraint)
+        if labels is not None:
+            return labels
+    return _by_duals(cost, code, constraint)
+
+
+def _programme(cost, code, constraint):
+    """The labels of an integer programme, None where it ended without any that are balanced."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array, eye_array, kron
+
+    n_obs, n_clusters = cost.shape
+    A, b = constraint.rows()
+    one_each = kron(eye_array(n_obs), csr_array(np.ones((1, n_clusters))), format="csr")
+    held = csr_array((np.ones(n_obs), (code, np.arange(n_obs))), shape=(A.shape[1], n_obs))
+    balanced = kron(csr_array(csr_array(A) @ held), eye_array(n_clusters), format="csr")
+    found = milp(
+        cost.ravel(),
+        integrality=np.ones(cost.size),
+        bounds=Bounds(0, 1),
+        constraints=[LinearConstraint(one_each, 1, 1), LinearConstraint(balanced, -np.inf, b)],
+        options={"node_limit": NODES, "mip_rel_gap": 0.001},
+    )
+    if found.x is None:
+        return None
+    labels = found.x.reshape(cost.shape).argmax(1)
+    counts = np.zeros((n_clusters, A.shape[1]), int)
+    np.add.at(counts, (labels, code), 1)
+    return labels if constraint.satisfied(counts[counts.any(1)]).all() else None
+
+
+def _by_duals(cost, code, constraint):
+    sizes = np.bincount(code, minlength=constraint.rows()[0].shape[1])
+    cost = cost - cost.min(1, keepdims=True)
+    counts, duals = _soft(cost, code, constraint)
+    used = np.sort(np.argsort(-counts.sum(1), kind="stable")[: max(1, min(len(cost), (counts.sum(1) >= 0.5).sum()))])
+    share = counts[used].sum(1) / counts[used].sum()
+    wanted = counts[used] if len(used) == len(counts) else share[:, None] * sizes
+    whole = nearest_counts(constraint, sizes, wanted)
+    labels = np.empty(len(cost), int)
+    for group in range(len(sizes)):
+        rows = np.flatnonzero(code == group)
+        placed, _ = assign(cost[np.ix_(rows, used)], whole[:, group], duals[group, used])
+        labels[rows] = used[placed]
+    return labels
+
+
+@dataclass(frozen=True)
+class _Costs:
+    """What `cooling` asks of a loss, where rows hold what every cluster costs them and "centres" are unit vectors."""
+
+    def soft(self, centers, x):
+        def pull(weight):
+            return jnp.broadcast_to(weight.sum(2)[..., None], centers.shape), jnp.zeros_like(centers)
+
+        return jnp.einsum("tkd,bd->tkb", centers, x), pull
+
+
+def _soft(cost, code, constraint):
+    """Expected counts (K, J) of the cheapest soft labels that are balanced, and the duals of the groups (J, K)."""
+    multipliers, n_clusters = Multipliers.of(constraint), cost.shape[1]
+    rows = SortedRows.of(cost, code, multipliers.A.shape[1])
+    temperature = max(cost.mean(), np.finfo(np.float32).tiny)
+    mu = np.zeros((1, len(multipliers.A), n_clusters))
+    for _ in range(STEPS):
+        mu, found = balanced_moments(_Costs(), rows, multipliers, np.eye(n_clusters)[None], mu, temperature)
+        temperature, mu = temperature / RATE, mu * RATE
+    return found.counts[0].T, multipliers.alpha(mu)[0] * temperature

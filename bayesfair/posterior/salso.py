@@ -1,0 +1,273 @@
+"""Partitions searched for, not only chosen among the draws: of least expected loss under the guarantee that draws have.
+
+The expected losses of Binder and of the variation of information are, but for a constant, sums over clusters of
+f(n_k) - 2 mean_t sum_l f(n_kl(t)), n_kl(t) the table with draw t, f(n) = n^2 or n log2 n (Dahl, Johnson and Mueller 2022):
+what a move changes is read from the tables of the clusters that it touches, and no matrix of pairs is made.
+"""
+
+from itertools import chain, permutations, product
+
+import numpy as np
+
+from bayesfair._check import check_integer, message
+from bayesfair._partitions import tables_with
+from bayesfair.fairness import BalanceConstraint, Groups
+from bayesfair.posterior.access import count_clusters, flat_labels, groups_of
+from bayesfair.posterior.contingency import company, evenly_spaced, information
+from bayesfair.posterior.guarantee import balance_kept
+from bayesfair.posterior.partitions import reference_partition
+from bayesfair.posterior.relabelling import align
+
+__all__ = ["salso_partition"]
+
+WORK = 20_000_000  # labels of draws that "auto" compares with, in all
+LEAST = 200  # draws that it compares with at least, and by which starts come down
+PASSES = 100
+NEAREST = 8  # people of a group and a pair of clusters who are tried in pairs where no other change helps
+LONGEST = 2_000  # people who may move together
+NOBODY = np.zeros(0, np.intp)
+TINY = 1e-9  # a change of n^2 or n log n that is rounding
+
+
+def salso_partition(tree, *, loss="vi", fair=True, max_clusters=None, num_starts=8, max_draws="auto"):
+    """The partition of least expected loss that a greedy search with restarts finds: labels (obs,).
+
+    Dahl, Johnson and Mueller (2022), with moves of single people, of two of a group who change places and of many from one
+    cluster to another, so chosen that every partition on the way keeps the guarantee. Starts are the best draw and others,
+    evenly spaced; every move lowers the expected loss: the result is never worse than the best of the draws compared with.
+
+    Parameters
+    ----------
+    loss: "vi" or "binder", as `vi_partition` and `binder_partition` (a = b) have them.
+    fair: keep what the method promises of every draw: balance to within one person or `min_balance` (target="labels"), the
+        Balance that fairlets guarantee, or, where nothing is promised, the least Balance of the draws. False: any partition.
+    max_clusters: None keeps the number of clusters, all of them used; a number searches partitions of 1 to that many.
+    num_starts: how many draws the search starts from, by the account of 200 draws; the best goes on by that of all.
+    max_draws: how many, evenly spaced, stand for the posterior; "auto" takes all up to 20 million labels and at least 200,
+        None all.
+
+    Raises
+    ------
+    ValueError: another loss, numbers below one, more clusters than can be merged into `max_clusters` fair ones.
+    """
+    if loss not in ("vi", "binder"):
+        raise ValueError(message("loss", "be 'vi' or 'binder'", repr(loss), "Use 'vi' where in doubt."))
+    labels, num_starts = flat_labels(tree), check_integer("num_starts", num_starts)
+    known = count_clusters(tree)
+    n_clusters = known if max_clusters is None else check_integer("max_clusters", max_clusters)
+    compared = evenly_spaced(len(labels), _most_draws(max_draws, labels.shape[1]))
+    expected = (
+        information(labels, known, len(compared)).variation_of_information
+        if loss == "vi"
+        else company(labels, known, len(compared)).binder()
+    )
+    draws = np.ascontiguousarray(np.asarray(labels[compared]))
+    groups = groups_of(tree) or Groups(np.zeros(draws.shape[1], np.int32), ("everyone",))
+    few = draws[evenly_spaced(len(draws), LEAST)]
+    space = max(n_clusters, known), loss, groups, balance_kept(tree) if fair else None, max_clusters
+    starts = dict.fromkeys([int(expected.argmin()), *evenly_spaced(len(draws), num_starts - 1).tolist()])
+    starts = [draws[at] for at in starts if _Search(few, draws[at], *space).fair()]
+    if not starts:
+        rule, remedy = "hold draws that keep the guarantee of its settings", "Pass fair=False."
+        raise ValueError(message("tree", rule, "others", remedy))
+    ends = [_Search(few, start, *space).merged().down().labels for start in starts]
+    whole = [_Search(draws, labels, *space) for labels in [*ends, _Search(few, starts[0], *space).merged().labels]]
+    best = min(whole, key=_Search.value).down().labels
+    return best if best.max() >= known else align(best[None], reference_partition(tree), known)[0][best]
+
+
+def _most_draws(max_draws, num_obs):
+    if max_draws is None:
+        return np.iinfo(np.int64).max
+    if isinstance(max_draws, str) and max_draws == "auto":
+        return max(LEAST, WORK // num_obs)
+    return check_integer("max_draws", max_draws, remedy="'auto' keeps the time to seconds, None takes every draw.")
+
+
+class _Search:
+    """A partition on its way down: its tables with all draws, and what moves would change.
+
+    `most`: clusters that may be used at most, None where all shall be. `tables` (K, T, L): members of cluster k that draw t
+    has in its cluster l. `inner` (K,): mean_t sum_l f of them.
+    """
+
+    def __init__(self, draws, labels, n_clusters, loss, groups, constraint: BalanceConstraint | None, most):
+        self.draws, self.labels, self.n_clusters = draws, labels.astype(np.intp), n_clusters
+        self.code, self.n_groups = groups.code, len(groups.names)
+        self.constraint, self.most = constraint, most
+        n = np.arange(len(labels) + 2, dtype=np.float64)
+        self.f = n**2 if loss == "binder" else n * np.log2(np.maximum(n, 1))
+        self.of_draw = np.ascontiguousarray(draws.T)  # an observation's labels side by side
+        tables = tables_with(draws, self.labels, n_clusters, int(draws.max()) + 1)
+        self.tables = np.ascontiguousarray(tables.swapaxes(0, 1)).astype(np.int32)
+        self.counts = np.zeros((n_clusters, self.n_groups), np.int64)
+        np.add.at(self.counts, (self.labels, self.code), 1)
+        self.inner = self._inner(self.tables)
+
+    def _inner(self, tables):
+        return self.f[tables].sum(2).mean(1)
+
+    def value(self):
+        """The expected loss, but for a constant and a factor."""
+        return (self.f[self.counts.sum(1)] - 2 * self.inner).sum()
+
+    def allowed(self, k, to, counts):
+        """Whether two clusters may come to have these counts (2, groups)."""
+        used = counts.sum(1) > 0
+        if self.most is None and not used.all():
+            return False
+        if self.most is not None and used.all() and not self.counts[to].any() and self._used() == self.most:
+            return False
+        return self.constraint is None or bool(self.constraint.satisfied(counts[used]).all())
+
+    def fair(self):
+        """Whether every cluster that is used keeps the guarantee, as all draws of a sampler do."""
+        used = self.counts.sum(1) > 0
+        return self.constraint is None or bool(self.constraint.satisfied(self.counts[used]).all())
+
+    def merged(self):
+        """Itself, after the cheapest unions of clusters that leave at most as many as may be used."""
+        while self.most is not None and self._used() > self.most:
+            if not self._merge(np.inf):
+                rule, remedy = "be reached by merging clusters that stay fair", "Ask for more, or pass fair=False."
+                raise ValueError(message("max_clusters", rule, self.most, remedy))
+        return self
+
+    def _used(self):
+        return (self.counts.sum(1) > 0).sum()
+
+    def down(self):
+        """Itself, at a partition that none of the moves improves."""
+        stages = (  # the next one where those before have nothing to offer
+            lambda: self._improved(self._alone),
+            lambda: self._improved(self._many),
+            lambda: self.most is not None and self._merge(-TINY),
+            lambda: self._improved(self._pairs),
+        )
+        for _ in range(PASSES):
+            if not any(stage() for stage in stages):
+                break
+        return self
+
+    def _improved(self, moves):
+        """Whether any of the moves that `moves(margins, from, to)` yields, (people, people back), was made."""
+        margins, made = self._margins(), False
+        for k, to in permutations(range(self.n_clusters), 2):
+            for people, back in moves(margins, k, to):
+                made |= self._make(k, to, people, back)
+        return made
+
+    def _margins(self):
+        """What the loss would change by if each went alone to each cluster (N, K)."""
+        rows, f, size = np.arange(len(self.labels)), self.f, self.counts.sum(1)
+        join, leave = np.zeros((self.n_clusters, len(rows))), np.zeros(len(rows))
+        for t, draw in enumerate(self.draws):
+            table = self.tables[:, t]
+            join += (f[table + 1] - f[table])[:, draw]
+            own = table[self.labels, draw]
+            leave += f[own] - f[own - 1]
+        grown, shrunk = f[size + 1] - f[size], f[size] - f[np.maximum(size - 1, 0)]
+        margins = grown - shrunk[self.labels][:, None] - 2 * (join.T - leave[:, None]) / len(self.draws)
+        margins[rows, self.labels] = np.inf
+        return margins
+
+    def _alone(self, margins, k, to):
+        """Single people, and two of one group who change places, the cheapest of one cluster with the cheapest of the other and
+        so on, where that promises a gain."""
+        out, back = self._cheapest(margins, k, to), self._cheapest(margins, to, k)
+        for person in np.concatenate(out):
+            if margins[person, to] < -TINY:
+                yield np.array([person]), NOBODY
+        for i, j in chain.from_iterable(map(zip, out, back)):
+            if k < to and margins[i, to] + margins[j, k] < -TINY:
+                yield np.array([i]), np.array([j])
+
+    def _pairs(self, margins, k, to):
+        """Any two of one group, of those who leave most cheaply: what two change together no sum of margins tells."""
+        if k < to:
+            for mine, theirs in zip(self._cheapest(margins, k, to), self._cheapest(margins, to, k)):
+                yield from ((np.array([i]), np.array([j])) for i, j in product(mine[:NEAREST], theirs[:NEAREST]))
+
+    def _many(self, margins, k, to):
+        """The first of a cluster's people in two orders, by margin and by rank within their group, as many as gain most."""
+        out = self._cheapest(margins, k, to)
+        people = np.concatenate(out)
+        rank = np.concatenate([(np.arange(len(rows)) + 0.5) / max(len(rows), 1) for rows in out])
+        for key in (margins[people, to], rank) if self.constraint is not None else (margins[people, to],):
+            first = self._best_part(k, to, people[np.argsort(key, kind="stable")][:LONGEST])
+            if len(first):
+                yield first, NOBODY
+
+    def _best_part(self, k, to, people):
+        """As many of the first of the people in cluster k as lower the loss most where they go, all moves allowed."""
+        here, there = self.tables[[k, to]]
+        if (self.labels[people] != k).any():
+            return NOBODY
+        f, draws, size = self.f, np.arange(here.shape[0]), self.counts[[k, to]].sum(1)
+        counts, inner, best, least = self.counts[[k, to]], 0.0, 0, -TINY
+        for many, person in enumerate(people, start=1):
+            cells = draws, self.of_draw[person]
+            mine, theirs = here[cells], there[cells]
+            inner += (f[mine - 1] - f[mine] + f[theirs + 1] - f[theirs]).mean()
+            here[cells], there[cells] = mine - 1, theirs + 1
+            counts[:, self.code[person]] += (-1, 1)
+            change = f[size[0] - many] + f[size[1] + many] - f[size].sum() - 2 * inner
+            if change < least and self.allowed(k, to, counts):
+                best, least = many, change
+        return people[:best]
+
+    def _cheapest(self, margins, k, to):
+        """The people of every group in cluster k, those first whom it costs least to go."""
+        groups = (np.flatnonzero((self.labels == k) & (self.code == group)) for group in range(self.n_groups))
+        return [rows[np.argsort(margins[rows, to], kind="stable")] for rows in groups]
+
+    def _make(self, k, to, people, back):
+        """Whether the move was made: it is looked at again, as others were made before it."""
+        if (self.labels[people] != k).any() or (self.labels[back] != to).any():
+            return False
+        moved = np.bincount(self.code[people], minlength=self.n_groups)
+        moved -= np.bincount(self.code[back], minlength=self.n_groups)
+        counts = self.counts[[k, to]] + np.array([-moved, moved])
+        if not self.allowed(k, to, counts):
+            return False
+        tables = self.tables[[k, to]]
+        draws = np.arange(tables.shape[1])
+        for i, sign in [*((i, 1) for i in people), *((i, -1) for i in back)]:
+            tables[0, draws, self.of_draw[i]] -= sign
+            tables[1, draws, self.of_draw[i]] += sign
+        return self._taken([k, to], counts, tables, -TINY, [(people, to), (back, k)])
+
+    def _merge(self, limit):
+        """Whether two clusters, those whose union costs least, became one."""
+        used = np.flatnonzero(self.counts.sum(1))
+        best = None
+        for at, k in enumerate(used):
+            for to in used[at + 1 :]:
+                counts = np.stack([np.zeros_like(self.counts[k]), self.counts[[k, to]].sum(0)])
+                if not (self.constraint is None or self.constraint.satisfied(counts[1:]).all()):
+                    continue
+                inner = self._inner(self.tables[[k, to]].sum(0)[None])[0]
+                change = self._change([k, to], counts, np.array([self.f[0], inner]))
+                if best is None or change < best[0]:
+                    best = change, k, to, counts
+        if best is None or best[0] > limit:
+            return False
+        _, k, to, counts = best
+        tables = self.tables[[k, to]]
+        tables = np.stack([np.zeros_like(tables[0]), tables.sum(0)])
+        return self._taken([k, to], counts, tables, np.inf, [(np.flatnonzero(self.labels == k), to)])
+
+    def _change(self, clusters, counts, inner):
+        f = self.f
+        before = (f[self.counts[clusters].sum(1)] - 2 * self.inner[clusters]).sum()
+        return (f[counts.sum(1)] - 2 * inner).sum() - before
+
+    def _taken(self, clusters, counts, tables, limit, places):
+        """Whether what becomes of two clusters changes the loss by less than `limit`; then it is what they are."""
+        inner = self._inner(tables)
+        if self._change(clusters, counts, inner) > limit:
+            return False
+        self.counts[clusters], self.tables[clusters], self.inner[clusters] = counts, tables, inner
+        for people, to in places:
+            self.labels[people] = to
+        return True

@@ -1,0 +1,92 @@
+"""New rows: memberships one by one, and places all together."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesfair as bf
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
+SHORT = {"num_chains": 2, "num_warmup": 30, "num_draws": 30, "num_starts": 0, "random_state": 0, "progress_bar": False}
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(90, 2)) + 4 * rng.integers(2, size=(90, 1)), columns=["x", "y"])
+    return X.set_axis([f"p{row}" for row in range(90)]), np.array(["a", "b", "b"])[np.arange(90) % 3]
+
+
+@pytest.fixture(scope="module", params=["labels", "joint"])
+def fitted(request, table):
+    X, groups = table
+    return bf.GibbsFairClustering(2, target=request.param, **SHORT).fit(X, sensitive_features=groups)
+
+
+def test_memberships_of_new_rows_are_means_over_draws(fitted, table):
+    X = table[0].iloc[:7]
+    posterior = fitted.posterior_["posterior"]
+    units = 3.0 if fitted.target == "joint" else 1.0  # rows of a fairlet
+    total = np.zeros((7, 2))
+    for chain in range(2):
+        for draw in range(30):
+            centers, temperature = (posterior[name].values[chain, draw] for name in ("centers", "lambda_c"))
+            weight = np.exp(-temperature / units * np.square(X.values[:, None] - centers).sum(2))
+            total += weight / weight.sum(1, keepdims=True)
+    np.testing.assert_allclose(fitted.predict_proba(X), total / 60, atol=1e-9)
+    np.testing.assert_array_equal(fitted.predict_proba(X.iloc[:1])[0], fitted.predict_proba(X)[0])
+
+
+def test_new_rows_are_placed_as_balanced_as_the_draws(fitted, table):
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame(rng.normal(size=(60, 2)) + 4 * (np.arange(60) % 3 == 0)[:, None], columns=["x", "y"])
+    groups = np.array(["a", "b", "b"])[np.arange(60) % 3]  # all of one cluster are of one group
+    labels = fitted.reassign(X, sensitive_features=groups)
+    assert bf.fairness.balance(fitted.predict(X), groups) < 0.1
+    assert bf.fairness.balance(labels, groups) >= (0.5 if fitted.target == "joint" else 0.45)
+    assert (labels == fitted.predict(X)).mean() > 0.5
+    np.testing.assert_array_equal(labels, fitted.reassign(X, sensitive_features=groups))
+
+
+def test_groups_that_the_fit_had_not_are_refused(fitted, table):
+    with pytest.raises(ValueError, match=r"groups of the fit, a, b, got 'c'.*spelling"):
+        fitted.reassign(table[0].iloc[:3], sensitive_features=["a", "b", "c"])
+
+
+def test_merged_groups_are_known_by_the_name_of_the_merged_one(table):
+    X, groups = table[0], np.array([*["a"] * 40, *["b"] * 40, *["c"] * 5, *["d"] * 5])
+    est = bf.GibbsFairClustering(2, target="labels", min_group_size=8, **SHORT).fit(X, sensitive_features=groups)
+    labels = est.reassign(X.iloc[:6], sensitive_features=["a", "b", "c", "d", "e", "a"])
+    assert set(labels) <= {0, 1}
+
+
+def test_attributes_are_placed_each_on_its_own(table):
+    X = table[0]
+    sensitive = pd.DataFrame({"s": table[1], "t": np.array(["u", "v"])[np.arange(90) % 2]}, index=X.index)
+    est = bf.GibbsFairClustering(2, target="labels", crossed=False, **SHORT).fit(X, sensitive_features=sensitive)
+    labels = est.reassign(X.iloc[:30], sensitive_features=sensitive.iloc[:30])
+    for name in sensitive:
+        counts = pd.crosstab(labels, sensitive[name].to_numpy()[:30])
+        shares = counts.to_numpy().sum(0) / 30
+        assert (np.abs(counts.to_numpy() - counts.to_numpy().sum(1)[:, None] * shares) < 1).all()
+    with pytest.raises(ValueError, match="have the 2 columns of the fit"):
+        est.reassign(X.iloc[:30], sensitive_features=sensitive["s"].iloc[:30])
+
+
+def test_without_groups_there_is_nothing_to_balance(table):
+    with pytest.warns(UserWarning, match="without any fairness"):
+        est = bf.GibbsFairClustering(2, **SHORT).fit(table[0])
+    np.testing.assert_array_equal(est.reassign(table[0], sensitive_features=None), est.predict(table[0]))
+
+
+@pytest.mark.parametrize("store", [False, True])
+def test_row_names_stay_with_the_run(table, tmp_path, store):
+    X, groups = table
+    path = tmp_path / "run.nc"
+    est = bf.GibbsFairClustering(2, target="labels", **SHORT)
+    est.fit(X, sensitive_features=groups, store=path if store else None)
+    if not store:
+        est.save(path)
+    again = bf.GibbsFairClustering.load(path).resume(5)
+    for tree in (est.posterior_, again.posterior_, bf.posterior.read_tree(path)):
+        assert bf.posterior.memberships(tree).index.tolist() == X.index.tolist()

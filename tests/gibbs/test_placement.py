@@ -1,0 +1,61 @@
+"""Rows placed together: every placement is balanced, and none is much cheaper than that found."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from bayesfair.fairness import balance_constraint, encode_groups
+from bayesfair.gibbs import balanced_placement
+from bayesfair.gibbs.placement import _by_duals
+
+pytestmark = pytest.mark.filterwarnings("ignore:Groups with fewer members")
+
+
+def held(labels, code, n_clusters):
+    counts = np.zeros((n_clusters, code.max() + 1), int)
+    np.add.at(counts, (labels, code), 1)
+    return counts[counts.any(1)]
+
+
+def paid(cost, labels):
+    return cost[np.arange(len(labels)), labels].sum()
+
+
+@pytest.mark.parametrize("min_balance", ["exact", 0.4])
+@pytest.mark.parametrize("seed", range(6))
+def test_it_is_the_cheapest_of_all_balanced_placements(seed, min_balance):
+    rng = np.random.default_rng(seed)
+    cost, groups = rng.exponential(size=(8, 3)), encode_groups([*"aab", *rng.choice(["a", "b"], 5)])
+    constraint = balance_constraint(groups, min_balance)
+    every = (np.array(labels) for labels in product(range(3), repeat=8))
+    balanced = [labels for labels in every if constraint.satisfied(held(labels, groups.code, 3)).all()]
+    found = balanced_placement(cost, groups.code, constraint)
+    assert constraint.satisfied(held(found, groups.code, 3)).all()
+    np.testing.assert_allclose(paid(cost, found), min(paid(cost, labels) for labels in balanced), rtol=2e-3)
+
+
+@pytest.mark.parametrize("min_balance", ["exact", 0.35])
+def test_many_rows_are_placed_by_duals_as_the_programme_places_them(min_balance):
+    rng = np.random.default_rng(4)
+    rows, centers = rng.normal(size=(600, 4)), rng.normal(size=(6, 4))
+    cost = np.square(rows[:, None] - centers).sum(2)
+    groups = encode_groups(rng.choice(3, 600, p=[0.5, 0.3, 0.2]))
+    constraint = balance_constraint(groups, min_balance)
+    by_duals, found = _by_duals(cost, groups.code, constraint), balanced_placement(cost, groups.code, constraint)
+    assert constraint.satisfied(held(by_duals, groups.code, 6)).all()
+    assert abs(paid(cost, by_duals) / paid(cost, found) - 1) < 0.02
+
+
+def test_rows_that_cannot_be_balanced_are_refused():
+    groups = encode_groups([*"aaaaaaab"])
+    with pytest.raises(ValueError, match="at most the data's own Balance"):
+        balance_constraint(groups, 0.5)
+
+
+@pytest.mark.parametrize("n_obs", [1, 2])
+def test_fewer_rows_than_clusters_leave_some_empty(n_obs):
+    cost = np.random.default_rng(0).exponential(size=(n_obs, 5))
+    groups = encode_groups(["a", "b"][:n_obs])
+    found = balanced_placement(cost, groups.code, balance_constraint(groups))
+    assert paid(cost, found) <= cost.min(1).sum() * 1.001

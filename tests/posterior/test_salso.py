@@ -1,0 +1,142 @@
+"""The searched partition against all partitions of a few points, and against the draws."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from draws import draws_of
+
+import bayesfair as bf
+from bayesfair.posterior import (
+    binder_partition,
+    build_tree,
+    flat_labels,
+    partition_distance,
+    reference_partition,
+    salso_partition,
+    vi_partition,
+)
+from bayesfair.posterior.salso import _Search
+
+GROUPS = np.array(list("aabaababb"))
+SETTINGS = {"parameters": {"target": "labels", "min_balance": "exact"}}
+
+
+def tree_of(seed, n_clusters=3, fair=False, num_draws=40):
+    """Draws around no common truth, so that the best partition is none of them; each with its own numbering."""
+    rng, n_obs = np.random.default_rng(seed), len(GROUPS)
+    labels = rng.integers(n_clusters, size=(2 * num_draws, n_obs))
+    labels[:, :n_clusters] = np.arange(n_clusters)
+    if fair:
+        candidates = np.array([one for one in every_partition(n_obs, n_clusters) if within_one_person(one, GROUPS)])
+        candidates = candidates[candidates.max(1) == n_clusters - 1]
+        labels = candidates[rng.integers(len(candidates), size=2 * num_draws)]
+    labels = labels.reshape(2, num_draws, n_obs).astype(np.int8)
+    return build_tree(draws_of(labels), rng.normal(size=(n_obs, 2)), GROUPS, settings=SETTINGS, n_clusters=n_clusters)
+
+
+def expected(tree, partition, loss):
+    return partition_distance(flat_labels(tree), partition, metric=loss).mean()
+
+
+def every_partition(n_obs, n_clusters):
+    for tail in product(range(n_clusters), repeat=n_obs - 1):
+        labels = np.array((0, *tail))
+        if (labels[1:] <= np.maximum.accumulate(labels)[:-1] + 1).all():
+            yield labels
+
+
+def within_one_person(labels, groups):
+    for k, group in product(np.unique(labels), np.unique(groups)):
+        members = labels == k
+        if abs((groups[members] == group).sum() - (groups == group).mean() * members.sum()) >= 1:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("loss", ["vi", "binder"])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("fair", [True, False])
+def test_it_is_the_best_of_all_partitions_of_nine_points(seed, loss, fair):
+    tree = tree_of(seed, fair=fair)
+    found = salso_partition(tree, loss=loss, fair=fair, num_starts=80)
+    candidates = [
+        labels
+        for labels in every_partition(9, 3)
+        if labels.max() == 2 and (not fair or within_one_person(labels, GROUPS))
+    ]
+    best = min(expected(tree, labels, loss) for labels in candidates)
+    assert expected(tree, found, loss) == pytest.approx(best, abs=1e-9)
+    assert len(np.unique(found)) == 3
+    assert not fair or within_one_person(found, GROUPS)
+
+
+@pytest.mark.parametrize("loss", ["vi", "binder"])
+@pytest.mark.parametrize("most", [2, 4])
+def test_it_is_the_best_over_numbers_of_clusters_too(loss, most):
+    tree = tree_of(7)
+    found = salso_partition(tree, loss=loss, fair=False, max_clusters=most, num_starts=80)
+    best = min(expected(tree, labels, loss) for labels in every_partition(9, most))
+    assert expected(tree, found, loss) == pytest.approx(best, abs=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
+@pytest.mark.parametrize(("loss", "of_draws"), [("vi", vi_partition), ("binder", binder_partition)])
+@pytest.mark.parametrize("target", ["labels", "joint"])
+def test_it_is_never_worse_than_the_best_draw_and_keeps_the_guarantee(loss, of_draws, target):
+    data = bf.datasets.make_well_specified()
+    est = bf.GibbsFairClustering(
+        2, target=target, num_chains=2, num_warmup=20, num_draws=30, num_starts=0, random_state=0, progress_bar=False
+    )
+    tree = est.fit(data.features, sensitive_features=data.sensitive).posterior_
+    found = salso_partition(tree, loss=loss)
+    assert expected(tree, found, loss) <= expected(tree, of_draws(tree), loss) + 1e-12
+    assert within_one_person(found, data.sensitive.to_numpy())
+    assert target == "labels" or bf.fairness.balance(found, data.sensitive) == 1
+    assert (found == reference_partition(tree)).mean() > 0.5
+
+
+def test_the_loss_of_every_move_is_that_of_the_definition():
+    tree = tree_of(3)
+    draws, groups = np.asarray(flat_labels(tree)), bf.fairness.encode_groups(GROUPS)
+    for loss, unit in (("vi", 9), ("binder", 81)):
+        search = _Search(draws, draws[0], 3, loss, groups, None, False)
+        before = expected(tree, draws[0], loss)
+        value = search.value()
+        margins = search._margins()
+        for person, to in product(range(9), range(3)):
+            if to == draws[0][person]:
+                continue
+            moved = draws[0].copy()
+            moved[person] = to
+            change = unit * (expected(tree, moved, loss) - before)
+            assert margins[person, to] == pytest.approx(change, abs=1e-9)
+        search.down()
+        assert search.value() - value == pytest.approx(unit * (expected(tree, search.labels, loss) - before), abs=1e-9)
+
+
+def test_bad_arguments_are_refused():
+    tree = tree_of(1)
+    with pytest.raises(ValueError, match="be 'vi' or 'binder'"):
+        salso_partition(tree, loss="dahl")
+    with pytest.raises(ValueError, match="num_starts"):
+        salso_partition(tree, num_starts=0)
+    with pytest.raises(ValueError, match="max_clusters"):
+        salso_partition(tree, max_clusters=0)
+    unfair = build_tree(
+        draws_of(np.tile((GROUPS == "a").astype(np.int8), (2, 5, 1))),
+        np.zeros((9, 1)),
+        GROUPS,
+        settings=SETTINGS,
+        n_clusters=2,
+    )
+    with pytest.raises(ValueError, match="draws that keep the guarantee"):
+        salso_partition(unfair)
+
+
+def test_without_groups_any_partition_will_do():
+    tree = tree_of(2)
+    alone = build_tree(draws_of(tree["posterior"]["labels"].values), np.zeros((9, 1)), None, settings={}, n_clusters=3)
+    found = salso_partition(alone, num_starts=80)
+    best = min(expected(alone, labels, "vi") for labels in every_partition(9, 3) if labels.max() == 2)
+    assert expected(alone, found, "vi") == pytest.approx(best, abs=1e-9)
