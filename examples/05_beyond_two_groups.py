@@ -76,9 +76,9 @@ print(f"R-hat of lp: {bf.posterior.summary(est.posterior_)['r_hat']['lp']:.3f}")
 ax = bf.plots.uncertainty_profile(est.posterior_)
 
 # %% [markdown]
-# The clusters differ in size and hardly in their groups. No draw is below the promise, and some are exactly on it. A fifth
-# of the clients are elsewhere with a probability near one half or above. Where R-hat is above 1.01 that is good enough for
-# a picture, not for a number in a report.
+# The clusters differ in size and hardly in their groups. Every draw is far better than the promise, and as balanced as the
+# population nearly is. A fifth of the clients are elsewhere with a probability of one half or above. Where R-hat is above
+# 1.01, as the warning says of the size of one cluster, that is good enough for a picture, not for a number in a report.
 
 # %% [markdown]
 # ## Ratios that do not divide

@@ -1,5 +1,6 @@
 """Real data as the papers use it: which columns are features, which attribute is sensitive, which rows are left out."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,7 +36,9 @@ _CENSUS_FEATURES = (
 _CREDIT_FEATURES = ("LIMIT_BAL", "AGE", "BILL_AMT1", "PAY_AMT1")
 
 
-def load_adult(features=_ADULT_FEATURES, sensitive="sex", *, progress_bar=True):
+def load_adult(
+    features: Sequence[str] = _ADULT_FEATURES, sensitive: str | Sequence[str] = "sex", *, progress_bar: bool = True
+) -> Dataset:
     """Adult: 32,561 people of the 1994 US census; 10,771 women and 21,790 men. Target: income.
 
     Defaults are those of FMC and VFC. `sensitive`: a column, or a list of columns to cross, e.g. ["sex", "race"].
@@ -43,12 +46,14 @@ def load_adult(features=_ADULT_FEATURES, sensitive="sex", *, progress_bar=True):
     return _adult(fetch(SOURCES["adult"], progress_bar=progress_bar), features, sensitive)
 
 
-def load_adult_sample(features=_ADULT_FEATURES, sensitive="sex"):
+def load_adult_sample(features: Sequence[str] = _ADULT_FEATURES, sensitive: str | Sequence[str] = "sex") -> Dataset:
     """1,000 rows of Adult that come with the package and need no network; otherwise as `load_adult`."""
     return _sample(_adult, SOURCES["adult"], features, sensitive)
 
 
-def load_bank(features=_BANK_FEATURES, sensitive="marital", *, progress_bar=True):
+def load_bank(
+    features: Sequence[str] = _BANK_FEATURES, sensitive: str | Sequence[str] = "marital", *, progress_bar: bool = True
+) -> Dataset:
     """Bank Marketing, small: 4,521 clients of a Portuguese bank; divorced, married, single. Target: y, subscribed.
 
     Defaults are those of the Gibbs paper, section 5.3, which clusters married and not married clients:
@@ -57,17 +62,17 @@ def load_bank(features=_BANK_FEATURES, sensitive="marital", *, progress_bar=True
     return _bank(fetch(SOURCES["bank"], progress_bar=progress_bar), features, sensitive)
 
 
-def load_bank_sample(features=_BANK_FEATURES, sensitive="marital"):
+def load_bank_sample(features: Sequence[str] = _BANK_FEATURES, sensitive: str | Sequence[str] = "marital") -> Dataset:
     """1,000 clients of Bank Marketing that come with the package and need no network; otherwise as `load_bank`."""
     return _sample(_bank, SOURCES["bank"], features, sensitive)
 
 
 def load_bank_additional(
-    features=("age", "duration", "euribor3m", "nr.employed", "cons.price.idx", "campaign"),
-    sensitive="marital",
+    features: Sequence[str] = ("age", "duration", "euribor3m", "nr.employed", "cons.price.idx", "campaign"),
+    sensitive: str | Sequence[str] = "marital",
     *,
-    progress_bar=True,
-):
+    progress_bar: bool = True,
+) -> Dataset:
     """Bank Marketing, additional: 41,108 calls; divorced, married, single. Target: y, whether the client subscribed.
 
     The 80 rows of unknown marital status are left out, whatever is sensitive, as FMC and VFC do. `sensitive="married"`
@@ -79,7 +84,9 @@ def load_bank_additional(
     return _dataset("bank-additional", table, features, sensitive, target="y", recoded={"married": _married})
 
 
-def load_credit(features=None, sensitive="education", *, progress_bar=True):
+def load_credit(
+    features: Sequence[str] | None = None, sensitive: str | Sequence[str] = "education", *, progress_bar: bool = True
+) -> Dataset:
     """Default of Credit Card Clients: 30,000 clients of a bank in Taiwan. Target: default payment next month.
 
     `sensitive`: "education" (university, or the rest: FMC with two groups, 46.8% university), "education3" (university,
@@ -101,7 +108,12 @@ def load_credit(features=None, sensitive="education", *, progress_bar=True):
     return _dataset("credit", table, features, sensitive, target="default payment next month", recoded=recoded)
 
 
-def load_diabetes130(features=("age", "time_in_hospital"), sensitive="gender", *, progress_bar=True):
+def load_diabetes130(
+    features: Sequence[str] = ("age", "time_in_hospital"),
+    sensitive: str | Sequence[str] = "gender",
+    *,
+    progress_bar: bool = True,
+) -> Dataset:
     """Diabetes 130-US: 101,763 hospital stays of diabetic patients; female and male. Target: readmitted.
 
     Defaults are those of the Gibbs paper, section 5.2. Age is published in intervals of ten years and becomes their
@@ -113,7 +125,9 @@ def load_diabetes130(features=("age", "time_in_hospital"), sensitive="gender", *
     return _dataset("diabetes130", table, features, sensitive, target="readmitted")
 
 
-def load_census1990(features=_CENSUS_FEATURES, sensitive="iSex", *, progress_bar=True):
+def load_census1990(
+    features: Sequence[str] = _CENSUS_FEATURES, sensitive: str | Sequence[str] = "iSex", *, progress_bar: bool = True
+) -> Dataset:
     """US Census 1990: 2,458,285 people, all columns coded as small integers. Sensitive: iSex; male and female.
 
     VFC and FMC use 25 of the 68 columns without naming them; the default is the 25 that follow dAge in the file.
