@@ -19,7 +19,7 @@ from bayesfair.fairlets.dissimilarity import (
 )
 from bayesfair.fairlets.hub import decompose_hubs, lower_bound
 from bayesfair.fairlets.transport import transport
-from bayesfair.fairness import encode_groups
+from bayesfair.fairness import Groups, encode_groups
 
 __all__ = ["Decomposition", "decompose"]
 
@@ -62,7 +62,7 @@ class Decomposition(NamedTuple):
 
 def decompose(
     X: ArrayLike,
-    sensitive: ArrayLike,
+    sensitive: ArrayLike | Groups,
     composition: Mapping | ArrayLike = "auto",
     *,
     dissimilarity: str | Dissimilarity = "kmeans",

@@ -40,7 +40,7 @@ class Groups(NamedTuple):
         return np.bincount(self.code, minlength=len(self.names))
 
 
-def encode_groups(sensitive_features: ArrayLike, *, argument: str = "sensitive_features") -> Groups:
+def encode_groups(sensitive_features: ArrayLike | Groups, *, argument: str = "sensitive_features") -> Groups:
     """`Groups` of the observations: several columns are crossed, so that each combination that occurs is a group.
 
     Takes a pandas or polars Series or DataFrame, a NumPy array (N,) or (N, q), a list of hashable values or of rows;
@@ -71,7 +71,7 @@ def cross_attributes(attributes: Sequence[Groups]) -> Groups:
     return Groups(code.astype(np.int32).ravel(), _names(levels), held)
 
 
-def merge_small_groups(sensitive: ArrayLike, min_group_size: int, *, name: str = "other") -> Groups:
+def merge_small_groups(sensitive: ArrayLike | Groups, min_group_size: int, *, name: str = "other") -> Groups:
     """`Groups` in which those of fewer than `min_group_size` rows are one group, the last, called `name`.
 
     While that group is itself too small the next smallest one joins it, so that every group that is left holds
@@ -104,7 +104,7 @@ def merge_small_groups(sensitive: ArrayLike, min_group_size: int, *, name: str =
     return Groups(np.array(code, np.int32)[groups.code], names)
 
 
-def target_proportions(sensitive: ArrayLike) -> np.ndarray:
+def target_proportions(sensitive: ArrayLike | Groups) -> np.ndarray:
     """Share of every group among all observations, float (J,), summing to one: U of VFC eq. (2) unless told otherwise.
 
     >>> target_proportions(["F", "M", "M", "M"])

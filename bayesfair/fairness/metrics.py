@@ -13,7 +13,7 @@ from scipy.special import rel_entr
 
 from bayesfair._arrays import namespace
 from bayesfair._check import check_same_index, check_same_length, message
-from bayesfair.fairness.groups import encode_groups, encode_values, target_proportions
+from bayesfair.fairness.groups import Groups, encode_groups, encode_values, target_proportions
 
 __all__ = [
     "additive_gap",
@@ -34,7 +34,7 @@ __all__ = [
 _ROW_SUM_TOLERANCE = 1e-5  # a softmax over a thousand clusters in float32 stays within it
 
 
-def balance(labels_or_soft: ArrayLike, sensitive: ArrayLike) -> float:
+def balance(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups) -> float:
     """The smallest ratio of two groups' sizes within a cluster, in [0, 1]; the larger the fairer. FMC eq. (3).
 
     The minimum over clusters and over pairs of groups (VFC eq. (1) for more than two). A cluster that lacks a group
@@ -49,7 +49,7 @@ def balance(labels_or_soft: ArrayLike, sensitive: ArrayLike) -> float:
     return float(min(np.nanmin(cluster_balance(held)) for held in masses))
 
 
-def gap(labels_or_soft: ArrayLike, sensitive: ArrayLike) -> float:
+def gap(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups) -> float:
     """The largest difference between groups in the share of them that a cluster holds, in [0, 1]. 0 is fair.
 
     Delta of FMC: eq. (4) for labels, eq. (6) for soft assignments (N, K), eq. (14) for more than two groups, which is
@@ -61,7 +61,7 @@ def gap(labels_or_soft: ArrayLike, sensitive: ArrayLike) -> float:
     return float(cluster_gap(group_masses(labels_or_soft, sensitive)).max())
 
 
-def additive_gap(labels_or_soft: ArrayLike, sensitive: ArrayLike) -> float:
+def additive_gap(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups) -> float:
     """The sum over clusters of the differences whose maximum is `gap`, in [0, 2]. FMC eq. (5), after Kim et al. (2025).
 
     For more than two groups the differences are averaged over pairs as in `gap`. The bound of FMC on |balance - best
@@ -70,7 +70,9 @@ def additive_gap(labels_or_soft: ArrayLike, sensitive: ArrayLike) -> float:
     return float(cluster_gap(group_masses(labels_or_soft, sensitive)).sum())
 
 
-def kl_error(labels_or_soft: ArrayLike, sensitive: ArrayLike, target: Mapping | ArrayLike | None = None) -> float:
+def kl_error(
+    labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups, target: Mapping | ArrayLike | None = None
+) -> float:
     """Sum over clusters of KL(U || P_k), U the target and P_k the groups' proportions in cluster k. VFC eq. (2), (3).
 
     0 where every cluster has the target proportions; infinite where a cluster lacks a group that U asks for. `target`:
@@ -82,7 +84,7 @@ def kl_error(labels_or_soft: ArrayLike, sensitive: ArrayLike, target: Mapping | 
     return float(cluster_kl(group_masses(labels_or_soft, groups), check_target(target, groups)).sum())
 
 
-def group_masses(labels_or_soft: ArrayLike, sensitive: ArrayLike) -> np.ndarray:
+def group_masses(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups) -> np.ndarray:
     """How much of each group each cluster holds, float (K, J): counts for labels, sums for soft assignments.
 
     Rows are the distinct labels in sorted order, or the columns of an (N, K) array whose rows sum to one.

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._check import check_features, check_same_index, check_same_length
-from bayesfair.fairness.groups import encode_groups
+from bayesfair.fairness.groups import Groups, encode_groups
 from bayesfair.fairness.metrics import (
     check_target,
     cluster_balance,
@@ -26,7 +26,7 @@ __all__ = ["report"]
 
 def report(
     labels: ArrayLike,
-    sensitive: ArrayLike,
+    sensitive: ArrayLike | Groups,
     X: ArrayLike | None = None,
     *,
     target: Mapping | ArrayLike | None = None,

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, assert_type
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -38,9 +39,11 @@ assert_type(bf.fairness.report(labels, sensitive, X), pd.DataFrame)
 assert_type(bf.fairness.balance(labels, sensitive), float)
 assert_type(bf.fairness.gap([0, 0, 1, 1], groups), float)
 assert_type(bf.fairness.kl_error(rows, pd.DataFrame({"g": groups, "h": groups}), {"a": 0.5, "b": 0.5}), float)
-assert_type(bf.fairness.encode_groups(groups), bf.fairness.Groups)
+codes = assert_type(bf.fairness.encode_groups(groups), bf.fairness.Groups)
+assert_type(bf.fairness.gap(labels, codes), float)
 assert_type(bf.fairlets.decompose(X, sensitive, (4, 5)), bf.fairlets.Decomposition)
-assert_type(bf.fairlets.decompose(rows, groups).fairlet, np.ndarray)
+assert_type(bf.fairlets.decompose(rows, codes).fairlet, np.ndarray)
+bf.models.fair_gaussian_mixture(rows, codes.code, fairness_weight=jnp.array(1.0))
 
 assert_type(bf.posterior.summary(tree), pd.DataFrame)
 assert_type(bf.posterior.modes(tree), pd.DataFrame)
