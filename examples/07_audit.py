@@ -110,8 +110,8 @@ axes = bf.plots.trace(first.posterior_, var_names=["lp", "cluster_size_4"])
 
 # %% [markdown]
 # Chains begin in the mode that holds most mass, as far as the search can tell, and they are one account of it where R-hat is
-# below 1.01. Here it is not: the smallest segment has 20 clients in one chain and 25 or 30 in the others, for a whole fairlet
-# of five hardly ever moves there. And under this target the other modes' masses are only bounded, and a bound of e^100
+# below 1.01. Here it is not: the smallest segment ends with 20 clients in one chain and 25 in the others, for a whole
+# fairlet of five hardly ever moves there. And under this target the other modes' masses are only bounded, and a bound of e^100
 # excludes nothing. An auditor must be able to say what else could be, so nothing but the balance is quoted from this run.
 
 # %% [markdown]
