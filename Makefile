@@ -6,9 +6,11 @@ export BAYESFAIR_DATA
 # Python compiles what is imported, when it is: pip would take half a minute for all that is installed.
 export PIP_NO_COMPILE := 1
 
-# What `make check` runs besides lint: the house, laws by enumeration, the public contract. A new file of these is named here.
+# What `make check` runs besides lint: the house, laws by enumeration, the public contract and its types. A new file
+# of these is named here.
 CHECK := tests/test_*.py tests/docs tests/fairness tests/gibbs/test_exactness.py tests/gibbs/test_losses.py \
-    tests/fairlets/test_rectangular_loop.py tests/engines/test_every_engine.py tests/models/test_labels.py
+    tests/fairlets/test_rectangular_loop.py tests/engines/test_every_engine.py tests/models/test_labels.py \
+    tests/packaging/test_types.py
 
 .PHONY: demo check test lint docs notebooks clean
 

@@ -5,6 +5,7 @@ Everything public hangs off this module and is imported on first use, so that `i
 
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
 try:
     __version__ = version("bayesfair")
@@ -38,13 +39,35 @@ _HOMES = {
 
 __all__ = ["__version__", *_HOMES, *_ROOMS]
 
+if TYPE_CHECKING:  # the same names for type checkers, which do not call `__getattr__`
+    from bayesfair import cli as cli
+    from bayesfair import datasets as datasets
+    from bayesfair import engines as engines
+    from bayesfair import estimators as estimators
+    from bayesfair import fairlets as fairlets
+    from bayesfair import fairness as fairness
+    from bayesfair import gibbs as gibbs
+    from bayesfair import models as models
+    from bayesfair import plots as plots
+    from bayesfair import posterior as posterior
+    from bayesfair import reports as reports
+    from bayesfair.engines import BalancedKMeans as BalancedKMeans
+    from bayesfair.engines import BigLearnMixture as BigLearnMixture
+    from bayesfair.engines import FairletKMeans as FairletKMeans
+    from bayesfair.engines import FairMixture as FairMixture
+    from bayesfair.engines import TiltedKMeans as TiltedKMeans
+    from bayesfair.engines import VariationalFairClustering as VariationalFairClustering
+    from bayesfair.estimators import BayesianFairMixture as BayesianFairMixture
+    from bayesfair.estimators import GibbsFairClustering as GibbsFairClustering
+    from bayesfair.reports import report as report
+else:
 
-def __getattr__(name):
-    if name in _ROOMS:
-        return import_module(f"bayesfair.{name}")
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'bayesfair' has no attribute {name!r}")
+    def __getattr__(name):
+        if name in _ROOMS:
+            return import_module(f"bayesfair.{name}")
+        if name in _HOMES:
+            return getattr(import_module(_HOMES[name]), name)
+        raise AttributeError(f"module 'bayesfair' has no attribute {name!r}")
 
 
 def __dir__():

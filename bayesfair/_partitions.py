@@ -1,13 +1,18 @@
 """Contingency tables of labellings with one partition, and how far apart they are: what several rooms ask."""
 
+from typing import Literal
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesfair._check import message
 
 __all__ = ["partition_distance", "tables_with"]
 
 
-def partition_distance(labels, partition, *, metric="vi"):
+def partition_distance(
+    labels: ArrayLike, partition: ArrayLike, *, metric: Literal["vi", "binder"] = "vi"
+) -> np.ndarray:
     """Distance of each draw of `labels` (draws, obs) to `partition` (obs,): float (draws,).
 
     "vi": variation of information in bits (Meila 2007). "binder": 2 / N^2 times the number of pairs on which the two

@@ -209,11 +209,11 @@ def bank():
     return bf.datasets.subsample(clients, {"married": 2, "not married": 1}, CLIENTS)
 
 
-def simulated():
-    return bf.datasets.subsample(bf.datasets.make_vfc_synthetic(unequal=True), (2, 1))
+def bank_sample():
+    return bf.datasets.subsample(bf.datasets.load_bank_sample(sensitive="married"), (2, 1), min(CLIENTS, 921))
 
 
-clients = standardized(load(bank, simulated))
+clients = standardized(load(bank, bank_sample))
 fits = fit_both(clients, 4)
 show(fits)
 

@@ -29,17 +29,6 @@ import bayesfair as bf
 FAST = os.environ.get("BAYESFAIR_FAST") == "1"  # small settings, for tests; the text describes the full ones
 ROWS, K = (600, 4) if FAST else (9000, 10)
 
-
-def load(real, instead):
-    """A real data set; another one, with a word about it, where there is neither a file nor a network."""
-    try:
-        return real()
-    except OSError as error:
-        other = instead()
-        print(f"{error}\nGoing on with other data: {other.description}")
-        return other
-
-
 # %% [markdown]
 # ## The data
 #
@@ -50,10 +39,16 @@ def load(real, instead):
 
 # %%
 def adult():
-    return bf.datasets.subsample(bf.datasets.load_adult(progress_bar=False), {"Female": 1, "Male": 2}, ROWS)
+    """The whole table; the 1,000 rows that come with the package where there is neither a file nor a network."""
+    try:
+        return bf.datasets.load_adult(progress_bar=False)
+    except OSError as error:
+        print(f"{error}\nGoing on with the 1,000 rows that come with the package; the text describes 9,000.")
+        return bf.datasets.load_adult_sample()
 
 
-data = load(adult, bf.datasets.load_diabetes)
+people = adult()
+data = bf.datasets.subsample(people, {"Female": 1, "Male": 2}, ROWS if len(people) > ROWS else None)
 X = Normalizer().fit_transform(StandardScaler().fit_transform(data.features))
 print(data)
 

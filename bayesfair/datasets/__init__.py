@@ -7,8 +7,10 @@ from bayesfair.datasets.simulate import make_gmm_grid, make_misspecified, make_v
 from bayesfair.datasets.tables import COLUMNAR, read_table
 from bayesfair.datasets.uci import (
     load_adult,
+    load_adult_sample,
     load_bank,
     load_bank_additional,
+    load_bank_sample,
     load_census1990,
     load_credit,
     load_diabetes130,
@@ -19,8 +21,10 @@ __all__ = [
     "SOURCES",
     "Dataset",
     "load_adult",
+    "load_adult_sample",
     "load_bank",
     "load_bank_additional",
+    "load_bank_sample",
     "load_census1990",
     "load_credit",
     "load_diabetes",

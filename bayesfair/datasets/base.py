@@ -1,6 +1,6 @@
 """The one return type of every loader and simulator, and drawing a subsample in a given ratio of groups from it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
@@ -53,7 +53,9 @@ def group_names(sensitive):
     return columns.iloc[:, 0].str.cat(columns.iloc[:, 1:], sep=", ")
 
 
-def subsample(dataset, ratio, size=None, *, seed=0):
+def subsample(
+    dataset: Dataset, ratio: Mapping[str, int] | Sequence[int], size: int | None = None, *, seed: int = 0
+) -> Dataset:
     """`dataset` with `size` rows drawn without replacement so that its groups are exactly in `ratio`.
 
     `ratio`: {group name: part}, or a tuple of parts in the sorted order of the groups; parts are whole numbers >= 1 and

@@ -5,7 +5,7 @@ from bayesfair.datasets.base import Dataset
 __all__ = ["load_diabetes"]
 
 
-def load_diabetes():
+def load_diabetes() -> Dataset:
     """Diabetes: 442 patients, 9 measurements, sensitive sex (235 and 207), target disease progression after a year.
 
     From scikit-learn, unscaled (Efron, Hastie, Johnstone and Tibshirani 2004, Least Angle Regression). The source codes

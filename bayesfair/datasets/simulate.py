@@ -12,7 +12,7 @@ __all__ = ["make_gmm_grid", "make_misspecified", "make_vfc_synthetic", "make_wel
 _GIBBS_CELLS = ((1, 1, 20, 4.0), (1, 2, 30, 2.0), (2, 1, 30, 10.0), (2, 2, 20, 8.0))
 
 
-def make_well_specified(seed=0):
+def make_well_specified(seed: int = 0) -> Dataset:
     """100 points in two clusters and two groups of 50, normal with covariance 4 I. Gibbs paper, section 4.1.
 
     Cluster 1: 20 of a = 1 about (4, 4) and 30 of a = 2 about (2, 2); cluster 2: 30 of a = 1 about (10, 10) and 20 of
@@ -24,7 +24,7 @@ def make_well_specified(seed=0):
     )
 
 
-def make_misspecified(seed=0):
+def make_misspecified(seed: int = 0) -> Dataset:
     """The layout of `make_well_specified` with bivariate Student t noise: 2 degrees of freedom, scale matrix 3 I.
 
     Gibbs paper, section 4.2. The variance does not exist: expect outliers. Both coordinates of a point share one
@@ -36,7 +36,7 @@ def make_misspecified(seed=0):
     return _gibbs_simulation("misspecified", "t with 2 degrees of freedom, scale 3 I (section 4.2)", noise)
 
 
-def make_vfc_synthetic(unequal=False, seed=0):
+def make_vfc_synthetic(unequal: bool = False, seed: int = 0) -> Dataset:
     """400 points, two clusters that a fair clustering finds and two groups that a plain one finds. VFC's Synthetic.
 
     The paper gives 400 points in the plane, two clusters, groups of 200 and 200, or 300 and 100 (`unequal`, VFC's
@@ -54,7 +54,7 @@ def make_vfc_synthetic(unequal=False, seed=0):
     return _simulated(name, points, np.array(["a", "b"])[group], np.array(["left", "right"])[cluster], text)
 
 
-def make_gmm_grid(seed=0, n_samples=2500):
+def make_gmm_grid(seed: int = 0, n_samples: int = 2500) -> Dataset:
     """`n_samples` draws of a 25-component Gaussian mixture on a 5 x 5 grid. BigLearn-EM, Figures 1 and 2.
 
     The paper shows the grid without numbers; ours: equal weights, means at {-4, -2, 0, 2, 4}^2, covariance 0.3^2 I.

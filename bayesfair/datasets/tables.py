@@ -1,7 +1,9 @@
 """Tables of your own from files: CSV, Parquet and Feather, told apart by the ending of the name."""
 
 import re
+from collections.abc import Sequence
 from importlib.util import find_spec
+from os import PathLike
 from pathlib import Path
 
 import pandas as pd
@@ -14,7 +16,7 @@ COLUMNAR = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".ar
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # pandas' row names in a file, which polars takes for a column
 
 
-def read_table(path, columns=None, **options):
+def read_table(path: str | PathLike[str], columns: str | Sequence[str] | None = None, **options) -> pd.DataFrame:
     """The table of a file as a pandas DataFrame: Parquet (.parquet, .pq), Feather (.feather, .arrow), or CSV otherwise.
 
     columns: names of those to read, in their order; None reads all. options: of `pandas.read_csv`, for CSV alone.

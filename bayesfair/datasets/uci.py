@@ -1,13 +1,29 @@
 """Real data as the papers use it: which columns are features, which attribute is sensitive, which rows are left out."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
 import pandas as pd
 
 from bayesfair._check import message
 from bayesfair.datasets.base import Dataset
 from bayesfair.datasets.registry import SOURCES, fetch
 
-__all__ = ["load_adult", "load_bank", "load_bank_additional", "load_census1990", "load_credit", "load_diabetes130"]
+__all__ = [
+    "load_adult",
+    "load_adult_sample",
+    "load_bank",
+    "load_bank_additional",
+    "load_bank_sample",
+    "load_census1990",
+    "load_credit",
+    "load_diabetes130",
+]
 
+SAMPLES = Path(__file__).parent / "samples"  # drawn by tools/draw-samples.py
+_ADULT_FEATURES = ("age", "fnlwgt", "education-num", "capital-gain", "hours-per-week")
+_BANK_FEATURES = ("age", "balance", "duration")
 _ADULT_COLUMNS = [
     *["age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"],
     *["race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income"],
@@ -21,32 +37,42 @@ _CREDIT_FEATURES = ("LIMIT_BAL", "AGE", "BILL_AMT1", "PAY_AMT1")
 
 
 def load_adult(
-    features=("age", "fnlwgt", "education-num", "capital-gain", "hours-per-week"), sensitive="sex", *, progress_bar=True
-):
+    features: Sequence[str] = _ADULT_FEATURES, sensitive: str | Sequence[str] = "sex", *, progress_bar: bool = True
+) -> Dataset:
     """Adult: 32,561 people of the 1994 US census; 10,771 women and 21,790 men. Target: income.
 
     Defaults are those of FMC and VFC. `sensitive`: a column, or a list of columns to cross, e.g. ["sex", "race"].
     """
-    table = _read("adult", progress_bar, header=None, names=_ADULT_COLUMNS, skipinitialspace=True)
-    return _dataset("adult", table, features, sensitive, target="income")
+    return _adult(fetch(SOURCES["adult"], progress_bar=progress_bar), features, sensitive)
 
 
-def load_bank(features=("age", "balance", "duration"), sensitive="marital", *, progress_bar=True):
+def load_adult_sample(features: Sequence[str] = _ADULT_FEATURES, sensitive: str | Sequence[str] = "sex") -> Dataset:
+    """1,000 rows of Adult that come with the package and need no network; otherwise as `load_adult`."""
+    return _sample(_adult, SOURCES["adult"], features, sensitive)
+
+
+def load_bank(
+    features: Sequence[str] = _BANK_FEATURES, sensitive: str | Sequence[str] = "marital", *, progress_bar: bool = True
+) -> Dataset:
     """Bank Marketing, small: 4,521 clients of a Portuguese bank; divorced, married, single. Target: y, subscribed.
 
     Defaults are those of the Gibbs paper, section 5.3, which clusters married and not married clients:
     `sensitive="married"`. Any column or list of columns will do.
     """
-    table = _read("bank", progress_bar, sep=";")
-    return _dataset("bank", table, features, sensitive, target="y", recoded={"married": _married})
+    return _bank(fetch(SOURCES["bank"], progress_bar=progress_bar), features, sensitive)
+
+
+def load_bank_sample(features: Sequence[str] = _BANK_FEATURES, sensitive: str | Sequence[str] = "marital") -> Dataset:
+    """1,000 clients of Bank Marketing that come with the package and need no network; otherwise as `load_bank`."""
+    return _sample(_bank, SOURCES["bank"], features, sensitive)
 
 
 def load_bank_additional(
-    features=("age", "duration", "euribor3m", "nr.employed", "cons.price.idx", "campaign"),
-    sensitive="marital",
+    features: Sequence[str] = ("age", "duration", "euribor3m", "nr.employed", "cons.price.idx", "campaign"),
+    sensitive: str | Sequence[str] = "marital",
     *,
-    progress_bar=True,
-):
+    progress_bar: bool = True,
+) -> Dataset:
     """Bank Marketing, additional: 41,108 calls; divorced, married, single. Target: y, whether the client subscribed.
 
     The 80 rows of unknown marital status are left out, whatever is sensitive, as FMC and VFC do. `sensitive="married"`
@@ -58,7 +84,9 @@ def load_bank_additional(
     return _dataset("bank-additional", table, features, sensitive, target="y", recoded={"married": _married})
 
 
-def load_credit(features=None, sensitive="education", *, progress_bar=True):
+def load_credit(
+    features: Sequence[str] | None = None, sensitive: str | Sequence[str] = "education", *, progress_bar: bool = True
+) -> Dataset:
     """Default of Credit Card Clients: 30,000 clients of a bank in Taiwan. Target: default payment next month.
 
     `sensitive`: "education" (university, or the rest: FMC with two groups, 46.8% university), "education3" (university,
@@ -80,7 +108,12 @@ def load_credit(features=None, sensitive="education", *, progress_bar=True):
     return _dataset("credit", table, features, sensitive, target="default payment next month", recoded=recoded)
 
 
-def load_diabetes130(features=("age", "time_in_hospital"), sensitive="gender", *, progress_bar=True):
+def load_diabetes130(
+    features: Sequence[str] = ("age", "time_in_hospital"),
+    sensitive: str | Sequence[str] = "gender",
+    *,
+    progress_bar: bool = True,
+) -> Dataset:
     """Diabetes 130-US: 101,763 hospital stays of diabetic patients; female and male. Target: readmitted.
 
     Defaults are those of the Gibbs paper, section 5.2. Age is published in intervals of ten years and becomes their
@@ -92,7 +125,9 @@ def load_diabetes130(features=("age", "time_in_hospital"), sensitive="gender", *
     return _dataset("diabetes130", table, features, sensitive, target="readmitted")
 
 
-def load_census1990(features=_CENSUS_FEATURES, sensitive="iSex", *, progress_bar=True):
+def load_census1990(
+    features: Sequence[str] = _CENSUS_FEATURES, sensitive: str | Sequence[str] = "iSex", *, progress_bar: bool = True
+) -> Dataset:
     """US Census 1990: 2,458,285 people, all columns coded as small integers. Sensitive: iSex; male and female.
 
     VFC and FMC use 25 of the 68 columns without naming them; the default is the 25 that follow dAge in the file.
@@ -104,6 +139,22 @@ def load_census1990(features=_CENSUS_FEATURES, sensitive="iSex", *, progress_bar
     table = _read("census1990", progress_bar, usecols=list(used), dtype="int32")
     recoded = {"iSex": lambda t: t["iSex"].map({0: "male", 1: "female"})}
     return _dataset("census1990", table, features, sensitive, recoded=recoded)
+
+
+def _adult(path, features, sensitive):
+    table = pd.read_csv(path, header=None, names=_ADULT_COLUMNS, skipinitialspace=True)
+    return _dataset("adult", table, features, sensitive, target="income")
+
+
+def _bank(path, features, sensitive):
+    table = pd.read_csv(path, sep=";")
+    return _dataset("bank", table, features, sensitive, target="y", recoded={"married": _married})
+
+
+def _sample(load, source, features, sensitive):
+    data = load(SAMPLES / f"{source.file_name}.gz", features, sensitive)
+    text = f"{data.description}\nDrawn at random (tools/draw-samples.py); comes with bayesfair."
+    return replace(data, name=f"{data.name}-sample", description=text)
 
 
 def _read(name, progress_bar, **options):

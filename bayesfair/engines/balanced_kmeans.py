@@ -5,7 +5,7 @@ that ends where no person, no two people of one group who change places and no b
 elsewhere; see `bayesfair.gibbs.cheapest_labels`.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -62,19 +62,22 @@ class BalancedKMeans(Engine):
     [[150, 50], [150, 50]]
     """
 
+    cluster_centers_: np.ndarray
+    inertia_: float
+
     def __init__(
         self,
-        n_clusters=10,
+        n_clusters: int = 10,
         *,
-        min_balance="exact",
-        crossed=True,
-        loss="kmeans",
-        min_group_size=None,
-        merged_group_name="other",
-        n_init=8,
-        max_iter=300,
-        random_state=None,
-        progress_bar=False,
+        min_balance: Literal["exact"] | float = "exact",
+        crossed: bool = True,
+        loss: Literal["kmeans", "manhattan", "kl", "itakura-saito", "binary"] = "kmeans",
+        min_group_size: int | None = None,
+        merged_group_name: str = "other",
+        n_init: int = 8,
+        max_iter: int = 300,
+        random_state: int | np.random.RandomState | None = None,
+        progress_bar: bool = False,
     ):
         self.n_clusters = n_clusters
         self.min_balance = min_balance

@@ -1,8 +1,9 @@
 """The template of every engine: `fit` and `predict` are written here, once, and so is what several engines need."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -51,8 +52,12 @@ class Engine(ClusterMixin, BaseEstimator):
     patience = 1
     monotone = True
     remedy = "raise max_iter or tol."
+    labels_: np.ndarray
+    n_iter_: int
+    converged_: bool
+    objective_trace_: np.ndarray
 
-    def fit(self, X, y=None, *, sensitive_features=None):
+    def fit(self, X: ArrayLike, y=None, *, sensitive_features: ArrayLike | None = None) -> Self:
         """Cluster a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q).
 
         Without groups, an engine that uses them warns and clusters without fairness. Ctrl-C keeps the solution so far.
@@ -72,7 +77,7 @@ class Engine(ClusterMixin, BaseEstimator):
         self.objective_trace_ = self.objective_of(np.asarray(outcome.trace, np.float64))
         return self
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """The cluster of every row, int (N,); row by row, so that balance is not promised for new rows."""
         check_is_fitted(self)
         return self.assign(self.read(X, reset=False))

@@ -183,17 +183,17 @@ class BigLearnMixture(MixtureEngine):
 
     def __init__(
         self,
-        n_components=10,
+        n_components: int = 10,
         *,
-        max_iter=500,
-        min_eigenvalue=1e-3,
-        n_local_steps=5,
+        max_iter: int = 500,
+        min_eigenvalue: float = 1e-3,
+        n_local_steps: int = 5,
         matching_probabilities=(0.4, 0.1, 0.5),
         weight_prior=None,
-        tol=1e-5,
-        n_init=1,
-        random_state=None,
-        progress_bar=False,
+        tol: float = 1e-5,
+        n_init: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+        progress_bar: bool = False,
     ):
         self.n_components = n_components
         self.max_iter = max_iter

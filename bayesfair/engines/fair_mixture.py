@@ -1,6 +1,7 @@
 """`FairMixture`: fair model-based clustering (FMC) behind scikit-learn's interface; the method is in `fmc`."""
 
 from functools import partial
+from typing import Literal
 
 import jax
 import numpy as np
@@ -89,24 +90,28 @@ class FairMixture(MixtureEngine):
     (400, 2)
     """
 
+    gap_: float
+    hard_gap_: float
+    fairness_weight_: float
+
     def __init__(
         self,
-        n_components=10,
+        n_components: int = 10,
         *,
-        covariance_type="isotropic",
-        max_gap=None,
-        fairness_weight=None,
+        covariance_type: Literal["isotropic", "diag", "full"] = "isotropic",
+        max_gap: float | None = None,
+        fairness_weight: float | None = None,
         gap_margin=0.74,
         min_share=0.35,
         categorical_features=None,
-        solver="em",
-        batch_size=None,
-        subsample=None,
-        n_init=24,
-        max_iter=150,
-        tol=1e-6,
-        random_state=None,
-        progress_bar=False,
+        solver: Literal["em", "gradient"] = "em",
+        batch_size: int | None = None,
+        subsample: float | None = None,
+        n_init: int = 24,
+        max_iter: int = 150,
+        tol: float = 1e-6,
+        random_state: int | np.random.RandomState | None = None,
+        progress_bar: bool = False,
     ):
         self.n_components = n_components
         self.covariance_type = covariance_type

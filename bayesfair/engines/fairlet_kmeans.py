@@ -1,6 +1,9 @@
 """Fairlets first, k-means second: the baseline of Chierichetti et al. (2017) with optimal fairlets."""
 
+from collections.abc import Mapping
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesfair._check import check_integer, message
 from bayesfair.engines.base import Data, Engine
@@ -37,17 +40,21 @@ class FairletKMeans(Engine):
     1.0
     """
 
+    cluster_centers_: np.ndarray
+    decomposition_: Decomposition
+    inertia_: float
+
     def __init__(
         self,
-        n_clusters=4,
+        n_clusters: int = 4,
         *,
-        composition="auto",
-        min_group_size=None,
-        merged_group_name="other",
-        n_init=10,
-        max_iter=300,
-        tol=1e-4,
-        random_state=None,
+        composition: Mapping | ArrayLike = "auto",
+        min_group_size: int | None = None,
+        merged_group_name: str = "other",
+        n_init: int = 10,
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        random_state: int | np.random.RandomState | None = None,
     ):
         self.n_clusters = n_clusters
         self.composition = composition

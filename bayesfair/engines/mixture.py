@@ -1,6 +1,7 @@
 """What a fitted mixture tells, from one function: the log joint densities of rows and components."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -15,19 +16,22 @@ class MixtureEngine(Engine):
     """An engine that writes `log_joint(columns)`: log pi_k + log f(x_i; theta_k), float64 (N, K), in the units of X."""
 
     parts = "n_components"
+    weights_: np.ndarray
+    means_: np.ndarray
+    covariances_: np.ndarray
 
     def assign(self, columns):
         return self.log_joint(columns).argmax(1)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Responsibilities psi_k(x), (N, K), for unseen rows too; the weights for a row without any entry."""
         return softmax(self._log_joint_of(X), 1)
 
-    def score_samples(self, X):
+    def score_samples(self, X: ArrayLike) -> np.ndarray:
         """Log density of what every row has, (N,), in the units of X."""
         return logsumexp(self._log_joint_of(X), 1)
 
-    def score(self, X, y=None):
+    def score(self, X: ArrayLike, y=None) -> float:
         """Mean log density."""
         return float(self.score_samples(X).mean())
 

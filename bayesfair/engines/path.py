@@ -1,8 +1,11 @@
 """Cost against fairness along a path of one parameter: the points of a Pareto front."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
 from bayesfair._arrays import within_cluster_ss
@@ -11,7 +14,9 @@ from bayesfair.fairness import balance, encode_groups, gap, kl_error
 __all__ = ["fairness_path"]
 
 
-def fairness_path(estimator, X, sensitive_features, parameter, values):
+def fairness_path(
+    estimator: BaseEstimator, X: ArrayLike, sensitive_features: ArrayLike, parameter: str, values: Iterable
+) -> pd.DataFrame:
     """Fit a clone of `estimator` at each of `values` of its `parameter`; a DataFrame with one row per value.
 
     All start from the same random numbers, drawn once where `random_state` is None, so that the values alone differ.

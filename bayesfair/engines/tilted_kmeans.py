@@ -8,7 +8,7 @@ the sum of within-cluster *means*; it is not what this file minimises.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -267,19 +267,23 @@ class TiltedKMeans(Engine):
 
     uses_groups = False
 
+    cluster_centers_: np.ndarray
+    tilted_sse_: float
+    inertia_: float
+
     def __init__(
         self,
-        n_clusters=4,
+        n_clusters: int = 4,
         *,
-        tilt=0.1,
-        solver="newton",
-        learning_rate=0.05,
-        batch_size=100,
-        n_init=16,
-        max_iter=500,
-        tol=1e-6,
-        random_state=None,
-        progress_bar=False,
+        tilt: float = 0.1,
+        solver: Literal["newton", "sgd"] = "newton",
+        learning_rate: float = 0.05,
+        batch_size: int = 100,
+        n_init: int = 16,
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        random_state: int | np.random.RandomState | None = None,
+        progress_bar: bool = False,
     ):
         self.n_clusters = n_clusters
         self.tilt = tilt

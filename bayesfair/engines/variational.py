@@ -8,7 +8,7 @@ increases and rows need not be normalised.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -189,19 +189,24 @@ class VariationalFairClustering(Engine):
     patience = 8  # refused steps among them change E little
     remedy = "raise max_iter or tol; large fairness weights take longest."
 
+    cluster_centers_: np.ndarray
+    cost_: float
+    fairness_error_: float
+    fairness_weight_: float
+
     def __init__(
         self,
-        n_clusters=10,
+        n_clusters: int = 10,
         *,
-        objective="kmeans",
-        fairness_weight=None,
-        max_fairness_error=None,
+        objective: Literal["kmeans", "kmedians", "ncut"] = "kmeans",
+        fairness_weight: float | None = None,
+        max_fairness_error: float | None = None,
         target_proportions=None,
-        n_init=2,
-        max_iter=300,
-        tol=1e-5,
-        random_state=None,
-        progress_bar=False,
+        n_init: int = 2,
+        max_iter: int = 300,
+        tol: float = 1e-5,
+        random_state: int | np.random.RandomState | None = None,
+        progress_bar: bool = False,
     ):
         self.n_clusters = n_clusters
         self.objective = objective

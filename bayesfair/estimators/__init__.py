@@ -2,6 +2,7 @@
 seconds."""
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 _HOMES = {
     "BayesianFairMixture": "bayesfair.estimators.bayesian_fair_mixture",
@@ -10,8 +11,12 @@ _HOMES = {
 
 __all__ = ["BayesianFairMixture", "GibbsFairClustering"]
 
+if TYPE_CHECKING:
+    from bayesfair.estimators.bayesian_fair_mixture import BayesianFairMixture
+    from bayesfair.estimators.gibbs_fair_clustering import GibbsFairClustering
+else:
 
-def __getattr__(name):
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'bayesfair.estimators' has no attribute {name!r}")
+    def __getattr__(name):
+        if name in _HOMES:
+            return getattr(import_module(_HOMES[name]), name)
+        raise AttributeError(f"module 'bayesfair.estimators' has no attribute {name!r}")

@@ -1,5 +1,8 @@
 """What both samplers' estimators share: their fit is a tree, which is written to a file and read back."""
 
+from os import PathLike
+from typing import TYPE_CHECKING
+
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
@@ -8,6 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from bayesfair.posterior import FORMAT, misclassification_probability, write_tree
 
 __all__ = ["PosteriorEstimator"]
+
+if TYPE_CHECKING:
+    from xarray import DataTree
 
 
 class PosteriorEstimator(ClusterMixin, BaseEstimator):
@@ -18,9 +24,13 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
     estimator from what `read_run` gives, its run by the subclass's `_run_of(tree, settings)`.
     """
 
+    posterior_: "DataTree"
+    labels_: np.ndarray
+    misclassification_probability_: np.ndarray
+    n_iter_: int
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
 
-    def save(self, path):
+    def save(self, path: str | PathLike[str]) -> None:
         """Write posterior, data, settings and the chains' state to a netCDF file; whole or not at all."""
         check_is_fitted(self, "posterior_")
         write_tree(self.posterior_, path)

@@ -1,8 +1,12 @@
 """`BayesianFairMixture`: the NumPyro fair mixtures behind scikit-learn's interface, their posterior as an ArviZ tree."""
 
 import warnings
+from collections.abc import Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,6 +27,9 @@ from bayesfair.posterior import (
     state_dataset,
     warn_of_disagreement,
 )
+
+if TYPE_CHECKING:
+    from xarray import DataTree
 
 __all__ = ["BayesianFairMixture"]
 
@@ -78,22 +85,22 @@ class BayesianFairMixture(PosteriorEstimator):
 
     def __init__(
         self,
-        n_components=3,
+        n_components: int = 3,
         *,
-        fairness_weight=1.0,
-        covariance_type="isotropic",
-        categorical_features=None,
-        inference="nuts",
+        fairness_weight: float = 1.0,
+        covariance_type: Literal["isotropic", "diag", "full"] = "isotropic",
+        categorical_features: ArrayLike | None = None,
+        inference: Literal["nuts", "gibbs", "svi"] = "nuts",
         tempering=False,
-        prior=None,
-        smoothing=models.SMOOTHING,
-        num_chains=4,
-        num_warmup=500,
-        num_draws=500,
-        starts=models.STARTS,
-        chain_method="auto",
-        random_state=None,
-        progress_bar=True,
+        prior: models.Prior | None = None,
+        smoothing: float = models.SMOOTHING,
+        num_chains: int = 4,
+        num_warmup: int = 500,
+        num_draws: int = 500,
+        starts: Sequence[str] = models.STARTS,
+        chain_method: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        progress_bar: bool = True,
     ):
         self.n_components = n_components
         self.fairness_weight = fairness_weight
@@ -111,7 +118,7 @@ class BayesianFairMixture(PosteriorEstimator):
         self.random_state = random_state
         self.progress_bar = progress_bar
 
-    def fit(self, X, y=None, *, sensitive_features=None):
+    def fit(self, X: ArrayLike, y=None, *, sensitive_features: ArrayLike | None = None) -> Self:
         """Sample the posterior of a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q).
 
         Without groups it warns and fits the ordinary mixture. Ctrl-C during the draws keeps those already made.
@@ -230,13 +237,13 @@ class BayesianFairMixture(PosteriorEstimator):
             self.losses_ = run.losses
         return self
 
-    def prior_predictive(self, num_draws=50):
+    def prior_predictive(self, num_draws: int = 50) -> "DataTree":
         """A tree with `prior_predictive` X (chain, draw, obs, feature): tables simulated from the prior, whose scale is
         the fitted table's. The fairness factor is no prior and takes no part. For `bayesfair.plots.predictive`."""
         check_is_fitted(self, "posterior_")
         return self._predictive("prior_predictive", self._run.prior_sites(check_integer("num_draws", num_draws)))
 
-    def posterior_predictive(self, num_draws=50):
+    def posterior_predictive(self, num_draws: int = 50) -> "DataTree":
         """A tree with `posterior_predictive` X (chain, draw, obs, feature): tables simulated from `num_draws` draws of the
         posterior, evenly spaced. For `bayesfair.plots.predictive`, or ArviZ."""
         check_is_fitted(self, "posterior_")
@@ -254,17 +261,17 @@ class BayesianFairMixture(PosteriorEstimator):
         table = xr.Dataset({"X": values}, coords=observed.coords)
         return xr.DataTree.from_dict({group: table, "observed_data": observed})
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """P(cluster | row) (N, K), psi averaged over the draws, for unseen rows too."""
         check_is_fitted(self, "posterior_")
         columns = read_columns(self, X, self.categorical_features, reset=False)
         return self._run.psi(columns.continuous, self._run.encoder.codes(columns.categorical))
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """The likeliest cluster of every row, int (N,); row by row, so that balance is not promised."""
         return self.predict_proba(X).argmax(1)
 
-    def resume(self, num_draws=None):
+    def resume(self, num_draws: int | None = None) -> Self:
         """Go on from the last draw, `num_draws` more per chain, with the data of the fit."""
         check_is_fitted(self, "posterior_")
         if self.inference == "svi":
@@ -273,7 +280,7 @@ class BayesianFairMixture(PosteriorEstimator):
         return self._draw(self._run, check_integer("num_draws", self.num_draws if num_draws is None else num_draws))
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path: str | PathLike[str]) -> Self:
         """The estimator that `save` wrote to `path`; it predicts, and resumes.
 
         Raises

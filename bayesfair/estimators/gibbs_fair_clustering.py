@@ -1,7 +1,12 @@
 """`GibbsFairClustering`: the sampler behind scikit-learn's interface, its posterior as an ArviZ tree."""
 
+from collections.abc import Mapping
+from os import PathLike
+from typing import Literal, Self
+
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair import gibbs
@@ -96,27 +101,29 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def __init__(
         self,
-        n_clusters=3,
+        n_clusters: int = 3,
         *,
-        loss="kmeans",
-        power=1.0,
-        target="joint",
-        composition="auto",
-        min_group_size=None,
-        merged_group_name="other",
-        inverse_temperature="dispersion",
-        reallocation="auto",
-        inner_steps=10,
-        min_balance="exact",
-        crossed=True,
-        num_chains=4,
-        num_warmup=1000,
-        num_draws=1000,
-        thinning="auto",
-        num_starts=32,
-        mode_jumps="auto",
-        random_state=None,
-        progress_bar=True,
+        loss: Literal["kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary"] | gibbs.Loss = "kmeans",
+        power: float = 1.0,
+        target: Literal["joint", "cut", "optimal", "labels"] | type[gibbs.Target] = "joint",
+        composition: Mapping | ArrayLike = "auto",
+        min_group_size: int | None = None,
+        merged_group_name: str = "other",
+        inverse_temperature: Literal["dispersion", "holmes-walker"]
+        | tuple[float, float]
+        | gibbs.Dispersion = "dispersion",
+        reallocation: Literal["auto", "collapsed", "blocked"] = "auto",
+        inner_steps: int = 10,
+        min_balance: Literal["exact"] | float = "exact",
+        crossed: bool = True,
+        num_chains: int = 4,
+        num_warmup: int = 1000,
+        num_draws: int = 1000,
+        thinning: int | Literal["auto"] = "auto",
+        num_starts: int = 32,
+        mode_jumps: int | Literal["auto"] = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        progress_bar: bool = True,
     ):
         self.n_clusters = n_clusters
         self.loss = loss
@@ -139,7 +146,14 @@ class GibbsFairClustering(PosteriorEstimator):
         self.random_state = random_state
         self.progress_bar = progress_bar
 
-    def fit(self, X, y=None, *, sensitive_features=None, store=None):
+    def fit(
+        self,
+        X: ArrayLike,
+        y=None,
+        *,
+        sensitive_features: ArrayLike | None = None,
+        store: str | PathLike[str] | None = None,
+    ) -> Self:
         """Sample the posterior of a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q).
 
         Without groups it warns and clusters without fairness. Ctrl-C during the draws keeps those already made.
@@ -176,7 +190,9 @@ class GibbsFairClustering(PosteriorEstimator):
         modes = None if found is None else _modes_dataset(problem, found)
         return self._sample(problem, run, self.num_draws, (X, groups, modes))
 
-    def resume(self, num_draws=None, X=None, *, sensitive_features=None):
+    def resume(
+        self, num_draws: int | None = None, X: ArrayLike | None = None, *, sensitive_features: ArrayLike | None = None
+    ) -> Self:
         """Go on from the last draw, `num_draws` more per chain; the same draws as one longer run, bit for bit.
 
         Without `num_draws` an interrupted run makes what was missing, and one that came to its end as many again. A run with
@@ -197,14 +213,14 @@ class GibbsFairClustering(PosteriorEstimator):
         missing = self._run["wanted"] - self.posterior_["posterior"].sizes["draw"]
         return missing if missing > 0 or "unfinished" in self.posterior_.attrs else self.num_draws
 
-    def predict(self, X):
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """The cluster of `labels_` whose centre is nearest by the loss's dissimilarity, row by row: int (N,).
 
         Row-wise, so balance is not promised for new rows; `reassign` places them together.
         """
         return self._distances(X)[1].argmin(1)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """P(cluster | row) (N, K): softmax_k(-lambda d(x, m_k)), m_k the clusters' means and lambda the inverse temperature
         of one row, averaged over up to 400 draws.
 
@@ -223,7 +239,7 @@ class GibbsFairClustering(PosteriorEstimator):
         share = 1.0 if held is None else len(held.lower) / posterior.sizes["obs"]  # of a fairlet's unit, on average
         return soft_memberships(self._dissimilarity, X, centers, share * posterior["lambda_c"].values.ravel()[chosen])
 
-    def reassign(self, X, *, sensitive_features):
+    def reassign(self, X: ArrayLike, *, sensitive_features: ArrayLike | None) -> np.ndarray:
         """Clusters of new rows X (N, d) placed together, as balanced among themselves as the method promises: int (N,).
 
         Under target="labels" they pay least for the centres of `labels_` among all placements in which every cluster that
@@ -257,7 +273,9 @@ class GibbsFairClustering(PosteriorEstimator):
         return X, distances(self._dissimilarity, X, self.cluster_centers_)
 
     @classmethod
-    def load(cls, path, *, loss=None, target=None):
+    def load(
+        cls, path: str | PathLike[str], *, loss: gibbs.Loss | None = None, target: type[gibbs.Target] | None = None
+    ) -> Self:
         """The estimator that `save` wrote to `path`. A loss or a target of your own is not stored: pass it again.
 
         Raises
@@ -387,7 +405,7 @@ class GibbsFairClustering(PosteriorEstimator):
         return tree["observed_data"]["X"].values, groups_of(tree)
 
     @property
-    def map_labels_(self):
+    def map_labels_(self) -> np.ndarray:
         """The draw of highest density (N,); absent under target="cut", where no draw's density is known."""
         check_is_fitted(self, "posterior_")
         try:

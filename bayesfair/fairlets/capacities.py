@@ -6,6 +6,7 @@ from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesfair._check import check_integer, message
 
@@ -27,7 +28,9 @@ class Capacities(NamedTuple):
         return bool((self.lower == self.upper).all())
 
 
-def capacities(sizes, composition="auto", names=None):
+def capacities(
+    sizes: ArrayLike, composition: Mapping | ArrayLike = "auto", names: Sequence[str] | None = None
+) -> Capacities:
     """`Capacities` of groups with these sizes, int (J,), and `names`, by default "0", "1", ...
 
     Parameters

@@ -1,17 +1,25 @@
 """Fairlet decompositions: the optimum where it is a transport problem, the best found where it is not."""
 
 import warnings
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesfair._check import check_features, check_same_index, check_same_length, column_names, message
 from bayesfair._units import standardise
 from bayesfair.fairlets.capacities import anchor_group, capacities, rule_of_small_groups
-from bayesfair.fairlets.dissimilarity import KullbackLeibler, Minkowski, SquaredEuclidean, resolve_dissimilarity
+from bayesfair.fairlets.dissimilarity import (
+    Dissimilarity,
+    KullbackLeibler,
+    Minkowski,
+    SquaredEuclidean,
+    resolve_dissimilarity,
+)
 from bayesfair.fairlets.hub import decompose_hubs, lower_bound
 from bayesfair.fairlets.transport import transport
-from bayesfair.fairness import encode_groups
+from bayesfair.fairness import Groups, encode_groups
 
 __all__ = ["Decomposition", "decompose"]
 
@@ -52,7 +60,15 @@ class Decomposition(NamedTuple):
         return f"Decomposition({len(self.composition)} fairlets, {form} form, cost {self.cost:.6g}, {proof})"
 
 
-def decompose(X, sensitive, composition="auto", *, dissimilarity="kmeans", power=1.0, random_state=None):
+def decompose(
+    X: ArrayLike,
+    sensitive: ArrayLike | Groups,
+    composition: Mapping | ArrayLike = "auto",
+    *,
+    dissimilarity: str | Dissimilarity = "kmeans",
+    power: float = 1.0,
+    random_state: int | np.random.RandomState | None = None,
+) -> Decomposition:
     """The fairlet decomposition of least cost (paper, eq. 2; Chierichetti et al. 2017), or the best one found.
 
     Where some group has exactly one member in every fairlet, these are anchors, the cost is the sum of D from the

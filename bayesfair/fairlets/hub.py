@@ -6,6 +6,7 @@ fairlets are accepted at a falling temperature.
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesfair.fairlets.dissimilarity import Dissimilarity, SquaredEuclidean
 from bayesfair.fairlets.transport import transport
@@ -58,7 +59,7 @@ def _alternate(X, code, capacities, dissimilarity, hubs):
     return best, best_cost
 
 
-def fairlet_centers(X, fairlet):
+def fairlet_centers(X: ArrayLike, fairlet: ArrayLike) -> np.ndarray:
     """The mean (m, d) of the rows of every fairlet; `fairlet` (N,) numbers them from 0 and leaves no number out."""
     return np.stack([np.bincount(fairlet, column) for column in X.T], 1) / np.bincount(fairlet)[:, None]
 

@@ -5,7 +5,7 @@ A constraint looks at how many members of every group each cluster holds, and at
 and an attribute's counts are sums over them.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -95,7 +95,9 @@ def _dense(incidence, n_groups):
     return np.eye(n_groups, dtype=np.int32) if incidence is None else incidence
 
 
-def balance_constraint(groups: Groups, min_balance="exact", n_clusters=1) -> BalanceConstraint:
+def balance_constraint(
+    groups: Groups, min_balance: Literal["exact"] | float = "exact", n_clusters=1
+) -> BalanceConstraint:
     """The space S of a table's groups and K clusters: "exact", or a number in (0, the data's own Balance].
 
     Warns of groups with fewer members than there are clusters, which no cluster need hold under "exact".

@@ -1,11 +1,13 @@
 """Groups: one integer code per observation from one or several sensitive columns of any kind."""
 
 from collections import Counter
+from collections.abc import Sequence
 from numbers import Real
 from typing import NamedTuple
 
 import narwhals as nw
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesfair._arrays import row_blocks
 from bayesfair._check import check_integer, check_same_length, message, tell
@@ -39,7 +41,7 @@ class Groups(NamedTuple):
         return np.bincount(self.code, minlength=len(self.names))
 
 
-def encode_groups(sensitive_features, *, argument="sensitive_features"):
+def encode_groups(sensitive_features: ArrayLike | Groups, *, argument: str = "sensitive_features") -> Groups:
     """`Groups` of the observations: several columns are crossed, so that each combination that occurs is a group.
 
     Takes a pandas or polars Series or DataFrame, a NumPy array (N,) or (N, q), a list of hashable values or of rows;
@@ -58,7 +60,7 @@ def encode_groups(sensitive_features, *, argument="sensitive_features"):
     return Groups(code, _names(levels))
 
 
-def cross_attributes(attributes):
+def cross_attributes(attributes: Sequence[Groups]) -> Groups:
     """`Groups` of the combinations that occur of several attributes, `Groups` each, which it names in `attributes`.
 
     >>> cross_attributes([encode_groups(["F", "F", "M"]), encode_groups(["north", "south", "south"])]).names
@@ -70,7 +72,7 @@ def cross_attributes(attributes):
     return Groups(code.astype(np.int32).ravel(), _names(levels), held)
 
 
-def merge_small_groups(sensitive, min_group_size, *, name="other"):
+def merge_small_groups(sensitive: ArrayLike | Groups, min_group_size: int, *, name: str = "other") -> Groups:
     """`Groups` in which those of fewer than `min_group_size` rows are one group, the last, called `name`.
 
     While that group is itself too small the next smallest one joins it, so that every group that is left holds
@@ -103,7 +105,7 @@ def merge_small_groups(sensitive, min_group_size, *, name="other"):
     return Groups(np.array(code, np.int32)[groups.code], names)
 
 
-def target_proportions(sensitive):
+def target_proportions(sensitive: ArrayLike | Groups) -> np.ndarray:
     """Share of every group among all observations, float (J,), summing to one: U of VFC eq. (2) unless told otherwise.
 
     >>> target_proportions(["F", "M", "M", "M"])

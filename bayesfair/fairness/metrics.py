@@ -8,11 +8,12 @@ assignments. The `cluster_*` functions map masses (..., K, J) to one value per c
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import rel_entr
 
 from bayesfair._arrays import namespace
 from bayesfair._check import check_same_index, check_same_length, message
-from bayesfair.fairness.groups import encode_groups, encode_values, target_proportions
+from bayesfair.fairness.groups import Groups, encode_groups, encode_values, target_proportions
 
 __all__ = [
     "additive_gap",
@@ -33,7 +34,7 @@ __all__ = [
 _ROW_SUM_TOLERANCE = 1e-5  # a softmax over a thousand clusters in float32 stays within it
 
 
-def balance(labels_or_soft, sensitive):
+def balance(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups) -> float:
     """The smallest ratio of two groups' sizes within a cluster, in [0, 1]; the larger the fairer. FMC eq. (3).
 
     The minimum over clusters and over pairs of groups (VFC eq. (1) for more than two). A cluster that lacks a group
@@ -48,7 +49,7 @@ def balance(labels_or_soft, sensitive):
     return float(min(np.nanmin(cluster_balance(held)) for held in masses))
 
 
-def gap(labels_or_soft, sensitive):
+def gap(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups) -> float:
     """The largest difference between groups in the share of them that a cluster holds, in [0, 1]. 0 is fair.
 
     Delta of FMC: eq. (4) for labels, eq. (6) for soft assignments (N, K), eq. (14) for more than two groups, which is
@@ -60,7 +61,7 @@ def gap(labels_or_soft, sensitive):
     return float(cluster_gap(group_masses(labels_or_soft, sensitive)).max())
 
 
-def additive_gap(labels_or_soft, sensitive):
+def additive_gap(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups) -> float:
     """The sum over clusters of the differences whose maximum is `gap`, in [0, 2]. FMC eq. (5), after Kim et al. (2025).
 
     For more than two groups the differences are averaged over pairs as in `gap`. The bound of FMC on |balance - best
@@ -69,7 +70,9 @@ def additive_gap(labels_or_soft, sensitive):
     return float(cluster_gap(group_masses(labels_or_soft, sensitive)).sum())
 
 
-def kl_error(labels_or_soft, sensitive, target=None):
+def kl_error(
+    labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups, target: Mapping | ArrayLike | None = None
+) -> float:
     """Sum over clusters of KL(U || P_k), U the target and P_k the groups' proportions in cluster k. VFC eq. (2), (3).
 
     0 where every cluster has the target proportions; infinite where a cluster lacks a group that U asks for. `target`:
@@ -81,7 +84,7 @@ def kl_error(labels_or_soft, sensitive, target=None):
     return float(cluster_kl(group_masses(labels_or_soft, groups), check_target(target, groups)).sum())
 
 
-def group_masses(labels_or_soft, sensitive):
+def group_masses(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups) -> np.ndarray:
     """How much of each group each cluster holds, float (K, J): counts for labels, sums for soft assignments.
 
     Rows are the distinct labels in sorted order, or the columns of an (N, K) array whose rows sum to one.
@@ -102,13 +105,13 @@ def group_masses(labels_or_soft, sensitive):
     return np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
 
 
-def cluster_balance(masses):
+def cluster_balance(masses: np.ndarray) -> np.ndarray:
     """Smallest over largest group in each cluster, (..., K); NaN where a cluster is empty."""
     smallest, largest = masses.min(axis=-1), masses.max(axis=-1)
     return np.divide(smallest, largest, out=np.full(largest.shape, np.nan), where=largest > 0)
 
 
-def persons_off(masses):
+def persons_off(masses: np.ndarray) -> np.ndarray:
     """|n_gk - (N_g / N) n_k|, how many persons each count is from the group's share of the cluster, (..., K, J).
 
     Below 1 everywhere where a clustering is as balanced as whole people can be.
@@ -127,7 +130,7 @@ def masses_of_attributes(masses, groups):
     return [masses @ (part.code[:, None] == np.arange(len(part.names))) for part in groups.attributes]
 
 
-def cluster_gap(masses):
+def cluster_gap(masses: np.ndarray) -> np.ndarray:
     """Mean over pairs of groups of the difference in the share of the group in each cluster, (..., K). FMC eq. (14)."""
     return gaps_of_shares(masses / masses.sum(axis=-2, keepdims=True))
 
@@ -145,7 +148,7 @@ def gaps_of_shares(share, corner=0.0):
     return xp.sqrt(xp.square(difference) + corner).mean(-1)
 
 
-def cluster_kl(masses, target):
+def cluster_kl(masses: np.ndarray, target: np.ndarray) -> np.ndarray:
     """KL(target || proportions) of each cluster, (..., K); 0 where a cluster is empty. `target`: (J,)."""
     size = masses.sum(axis=-1, keepdims=True)
     proportion = np.divide(masses, size, out=np.broadcast_to(target, masses.shape).copy(), where=size > 0)

@@ -1,9 +1,13 @@
 """The table people look at first: every cluster with its size, its groups and how fair it is."""
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesfair._check import check_features, check_same_index, check_same_length
-from bayesfair.fairness.groups import encode_groups
+from bayesfair.fairness.groups import Groups, encode_groups
 from bayesfair.fairness.metrics import (
     check_target,
     cluster_balance,
@@ -14,10 +18,20 @@ from bayesfair.fairness.metrics import (
     persons_off,
 )
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 __all__ = ["report"]
 
 
-def report(labels, sensitive, X=None, *, target=None, overall=False):
+def report(
+    labels: ArrayLike,
+    sensitive: ArrayLike | Groups,
+    X: ArrayLike | None = None,
+    *,
+    target: Mapping | ArrayLike | None = None,
+    overall: bool = False,
+) -> "DataFrame":
     """One row per cluster as a pandas DataFrame: how large it is, whom it holds, how fair and how tight it is.
 
     Columns: `size`; `share` of all observations; `count[g]` and `proportion[g]` for every group g; `balance`; `gap`,

@@ -28,7 +28,15 @@ class Problem(NamedTuple):
 
 
 def make_problem(
-    X, groups, *, n_clusters, loss: Loss, target="joint", inverse_temperature=None, names=None, **choices
+    X,
+    groups,
+    *,
+    n_clusters,
+    loss: Loss,
+    target: str | type[Target] = "joint",
+    inverse_temperature=None,
+    names=None,
+    **choices,
 ) -> Problem:
     """The target of a table (N, d) and its groups.
 

@@ -1,7 +1,7 @@
 """Where chains start: in the modes that hold mass, with jumps between them where there are several."""
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -41,7 +41,14 @@ class FoundModes(NamedTuple):
     length: int
 
 
-def start_in_modes(problem: Problem, num_chains, num_warmup, num_starts=32, mode_jumps="auto", progress_bar=False):
+def start_in_modes(
+    problem: Problem,
+    num_chains,
+    num_warmup,
+    num_starts=32,
+    mode_jumps: int | Literal["auto"] = "auto",
+    progress_bar=False,
+):
     """(the problem, with the modes between which its chains jump; a run whose chains are in the modes that hold mass; what was
     found, None where there was no search).
 

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
+from numpy.typing import ArrayLike
 from numpyro.infer import NUTS
 from numpyro.infer.gibbs import CustomGibbs, Gibbs
 
@@ -21,7 +22,7 @@ def labelled_kernel(
     n_components=3,
     n_levels=None,
     covariance_type="isotropic",
-    fairness_weight=0.0,
+    fairness_weight: ArrayLike = 0.0,
     units=None,
     **nuts,
 ):

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpyro
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
 from bayesfair.engines import Components, Family, cluster_gaps, pack_factor
 from bayesfair.models.observed import Observed, observe
@@ -53,7 +54,7 @@ def fair_gaussian_mixture(
     *,
     n_components=3,
     covariance_type="isotropic",
-    fairness_weight=0.0,
+    fairness_weight: ArrayLike = 0.0,
     smoothing=SMOOTHING,
     prior=None,
     units=None,
@@ -94,7 +95,7 @@ def fair_gaussian_mixture(
 
 
 def fair_categorical_mixture(
-    X, groups=None, *, n_components=3, n_levels=None, fairness_weight=0.0, smoothing=SMOOTHING, prior=None
+    X, groups=None, *, n_components=3, n_levels=None, fairness_weight: ArrayLike = 0.0, smoothing=SMOOTHING, prior=None
 ):
     """A mixture of independent categorical columns (FMC, eq. 84): X (N, c) holds codes 0, 1, ... of the levels.
 
@@ -113,7 +114,7 @@ def fair_mixed_mixture(
     n_components=3,
     n_levels=None,
     covariance_type="diag",
-    fairness_weight=0.0,
+    fairness_weight: ArrayLike = 0.0,
     smoothing=SMOOTHING,
     prior=None,
     units=None,
@@ -135,7 +136,7 @@ def labelled_mixture(
     n_components=3,
     n_levels=None,
     covariance_type="isotropic",
-    fairness_weight=0.0,
+    fairness_weight: ArrayLike = 0.0,
     prior=None,
     units=None,
 ):

@@ -1,10 +1,16 @@
 """Traces of the scalars on which convergence is read."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from bayesfair._check import message
 from bayesfair.plots.style import FIGURE_WIDTH
 from bayesfair.posterior import diagnostic_vars, summarise, worst_first
+
+if TYPE_CHECKING:
+    from xarray import DataTree
 
 __all__ = ["trace"]
 
@@ -12,7 +18,7 @@ SHOWN = 6
 _LINES = ("#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE", "#882255")
 
 
-def trace(tree, *, var_names=None, axes=None):
+def trace(tree: "DataTree", *, var_names: Sequence[str] | None = None, axes=None) -> np.ndarray:
     """Every chain's trace and the histogram of its draws, one row per scalar with its R-hat; returns the axes (rows, 2).
 
     `var_names` are names of `bayesfair.posterior.diagnostic_vars(tree)`; by default the six on which the chains agree

@@ -1,14 +1,19 @@
 """How much a further cluster buys, with fairness and without."""
 
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesfair._arrays import within_cluster_ss
 from bayesfair._check import check_features, check_integer
 from bayesfair.engines import cluster_fairlets
 from bayesfair.fairlets import decompose
 from bayesfair.plots.style import axes_or_new
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["elbow", "elbow_costs"]
 
@@ -21,7 +26,15 @@ class Costs(NamedTuple):
     plain: np.ndarray
 
 
-def elbow(X, sensitive, n_clusters=range(2, 9), *, composition="auto", random_state=0, ax=None):
+def elbow(
+    X: ArrayLike,
+    sensitive: ArrayLike,
+    n_clusters: Iterable[int] = range(2, 9),
+    *,
+    composition: Mapping | ArrayLike = "auto",
+    random_state: int | np.random.RandomState | None = 0,
+    ax: "Axes | None" = None,
+) -> "Axes":
     """Within-cluster sum of squares against K, of k-means on optimal fairlets and of k-means without fairness.
 
     Look for the K past which the fair line falls little; the distance between the lines is the price of balance.

@@ -1,6 +1,6 @@
 """The co-clustering matrix as an ordered heat map."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -8,6 +8,10 @@ from bayesfair._check import check_integer, message
 from bayesfair.plots.style import axes_or_new
 from bayesfair.posterior import co_clustering as probabilities
 from bayesfair.posterior import misclassification_probability, reference_partition
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from xarray import DataTree
 
 __all__ = ["co_clustering", "ordered_matrix"]
 
@@ -20,7 +24,9 @@ class OrderedMatrix(NamedTuple):
     ends: np.ndarray
 
 
-def co_clustering(tree, *, sample=None, seed=0, max_obs=2_000, ax=None):
+def co_clustering(
+    tree: "DataTree", *, sample: int | None = None, seed: int = 0, max_obs: int = 2_000, ax: "Axes | None" = None
+) -> "Axes":
     """Probability that two observations are together, in the order of the point estimate's clusters.
 
     Within a cluster the surest observations come first. Above `max_obs` observations it refuses; `sample` draws that

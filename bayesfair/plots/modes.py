@@ -1,13 +1,17 @@
 """The modes of a posterior: how much mass each has at what loss, and who is elsewhere than in the best one."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesfair.plots.style import FIGURE_WIDTH, cluster_colors
 from bayesfair.plots.uncertainty import project
 from bayesfair.posterior import count_clusters, modes_of
 from bayesfair.posterior import modes as table_of
+
+if TYPE_CHECKING:
+    from xarray import DataTree
 
 __all__ = ["height_of_modes", "mode_clusterings", "mode_masses", "modes"]
 
@@ -67,7 +71,9 @@ def mode_clusterings(tree, X=None, *, columns=None, sample=MANY, seed=0) -> Clus
     return Clusterings(position[rows], axes, labels[:, rows], moved[:, rows], moved.mean(axis=1))
 
 
-def modes(tree, X=None, *, columns=None, figure=None):
+def modes(
+    tree: "DataTree", X: ArrayLike | None = None, *, columns: tuple[int | str, int | str] | None = None, figure=None
+) -> np.ndarray:
     """Above, the mass of each mode against its loss; below, the clusterings of up to six modes, each with who moved.
 
     Parameters

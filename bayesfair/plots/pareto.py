@@ -1,7 +1,13 @@
 """Cost against fairness: Pareto fronts of several methods in one picture."""
 
+from typing import TYPE_CHECKING, Literal
+
 from bayesfair._check import message
 from bayesfair.plots.style import MARKERS, axes_or_new, cluster_colors
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
 
 __all__ = ["pareto"]
 
@@ -12,7 +18,9 @@ LABELS = {
 }
 
 
-def pareto(results, *, fairness="gap", ax=None):
+def pareto(
+    results: "DataFrame", *, fairness: Literal["gap", "balance", "kl_error"] = "gap", ax: "Axes | None" = None
+) -> "Axes":
     """Cost against `fairness` ("gap", "balance" or "kl_error") of every method in `results`.
 
     results: a DataFrame with columns method, cost and that of `fairness`, as `bayesfair.engines.fairness_path` makes it.

@@ -1,11 +1,14 @@
 """Predictive checks: do tables simulated from a fitted mixture look like the one observed?"""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bayesfair._check import message
 from bayesfair.plots.style import FIGURE_WIDTH, cluster_colors
+
+if TYPE_CHECKING:
+    from xarray import DataTree
 
 __all__ = ["Check", "predictive", "predictive_checks"]
 
@@ -51,7 +54,7 @@ def _check(name, observed, simulated):
     return Check(name, is_discrete, at, seen, *np.quantile(shares, [0.055, 0.945], axis=0))
 
 
-def predictive(tree, *, axes=None):
+def predictive(tree: "DataTree", *, axes=None) -> np.ndarray:
     """The observed distribution of each feature (line or points) on the band that holds 89% of the simulated ones.
 
     tree: `est.posterior_predictive()` or `est.prior_predictive()` of a `BayesianFairMixture`. The first six features;

@@ -1,8 +1,9 @@
 """Who is where, and how sure: points coloured by cluster, sized by misclassification probability, shaped by group."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesfair._check import check_features, check_same_length, message
 from bayesfair.plots.style import MARKERS, axes_or_new, cluster_colors
@@ -13,6 +14,10 @@ from bayesfair.posterior import (
     reference_partition,
     variable,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from xarray import DataTree
 
 __all__ = ["project", "uncertainty", "uncertainty_points", "uncertainty_profile"]
 
@@ -32,7 +37,13 @@ class Points(NamedTuple):
     groups: tuple[str, ...]
 
 
-def uncertainty(tree, X=None, *, columns=None, ax=None):
+def uncertainty(
+    tree: "DataTree",
+    X: ArrayLike | None = None,
+    *,
+    columns: tuple[int | str, int | str] | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
     """Observations in two dimensions: colour = cluster of the point estimate, marker = group, size = uncertainty.
 
     Parameters
@@ -173,7 +184,7 @@ def _handle(marker, color, size):
     return Line2D([], [], marker=marker, color=color, markersize=size, linestyle="none", markeredgecolor="none")
 
 
-def uncertainty_profile(tree, ax=None):
+def uncertainty_profile(tree: "DataTree", ax: "Axes | None" = None) -> "Axes":
     """Misclassification probabilities in descending order, coloured by cluster: how many observations are uncertain.
 
     Of more than 20,000 observations as many, evenly spaced in that order.

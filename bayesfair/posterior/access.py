@@ -1,12 +1,16 @@
 """What the summaries read from a tree, and what they say where it is not there."""
 
 import json
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayesfair._check import message
 from bayesfair.fairness import Groups
 from bayesfair.posterior.labels import Labels
+
+if TYPE_CHECKING:
+    from xarray import DataArray, DataTree
 
 __all__ = [
     "ON_DISK",
@@ -24,7 +28,7 @@ __all__ = [
 ON_DISK = "on_disk"  # attribute of labels that are renumbered as they are read
 
 
-def variable(tree, group, name):
+def variable(tree: "DataTree", group: str, name: str) -> "DataArray | None":
     """The variable `name` of `group` as an xarray DataArray, or None where the tree has none."""
     if group not in getattr(tree, "children", {}) or name not in tree[group].data_vars:
         return None
@@ -42,7 +46,7 @@ def scalars_of(tree):
                 yield name, kind, values
 
 
-def flat_labels(tree) -> Labels:
+def flat_labels(tree: "DataTree") -> Labels:
     """Labels of all draws, chain after chain: (chains * draws, obs), in the tree's own memory or on its disk."""
     labels = variable(tree, "posterior", "labels")
     if labels is None or labels.dims != ("chain", "draw", "obs"):
@@ -51,13 +55,13 @@ def flat_labels(tree) -> Labels:
     return Labels(labels if ON_DISK in labels.attrs else labels.values)
 
 
-def count_clusters(tree):
+def count_clusters(tree: "DataTree") -> int:
     """K: the size of the dimension `cluster`, or the largest label plus one where no variable has it."""
     sizes = tree["posterior"].sizes
     return sizes["cluster"] if "cluster" in sizes else int(flat_labels(tree).max()) + 1
 
 
-def observed_features(tree):
+def observed_features(tree: "DataTree") -> np.ndarray:
     """X of the observed data (obs, feature)."""
     observed = variable(tree, "observed_data", "X")
     if observed is None:
@@ -65,7 +69,7 @@ def observed_features(tree):
     return observed.values
 
 
-def group_names(tree):
+def group_names(tree: "DataTree") -> tuple[str, ...] | None:
     """Names of the groups in the order of their codes, or None where the tree has no groups."""
     group = variable(tree, "constant_data", "group")
     if group is None:
@@ -75,7 +79,7 @@ def group_names(tree):
     return tuple(str(code) for code in range(int(group.max()) + 1))
 
 
-def groups_of(tree) -> Groups | None:
+def groups_of(tree: "DataTree") -> Groups | None:
     """The groups of the observations, with the attributes that they cross where each was balanced on its own."""
     names = group_names(tree)
     if names is None:

@@ -1,18 +1,24 @@
 """Who is together with whom, and how sure that is: co-clustering probabilities and what follows from them."""
 
+from typing import TYPE_CHECKING, Literal
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesfair._check import message
 from bayesfair.posterior.access import check_partition, flat_labels, observed_features
 from bayesfair.posterior.contingency import count_together, distinct_observations
 from bayesfair.posterior.partitions import reference_partition
 
+if TYPE_CHECKING:
+    from xarray import DataTree
+
 __all__ = ["co_clustering", "co_clustering_columns", "medoids", "misclassification_probability"]
 
 MAX_OBS = 5_000
 
 
-def co_clustering(tree, *, indices=None, max_obs=MAX_OBS):
+def co_clustering(tree: "DataTree", *, indices: ArrayLike | None = None, max_obs: int = MAX_OBS) -> np.ndarray:
     """etabar: the share of draws in which two observations are together, float32 (N, N); section 3.2 of the paper.
 
     `indices` restricts it to some observations. ValueError above `max_obs` observations (5,000 take 100 MB): no
@@ -28,13 +34,19 @@ def co_clustering(tree, *, indices=None, max_obs=MAX_OBS):
     return together[np.ix_(inverse, inverse)]
 
 
-def co_clustering_columns(tree, columns):
+def co_clustering_columns(tree: "DataTree", columns: ArrayLike) -> np.ndarray:
     """Columns of the co-clustering matrix, float64 (N, len(columns)), in O(draws N) time each and O(N) memory."""
     labels = flat_labels(tree)
     return np.stack([_share_with(labels, column) for column in np.atleast_1d(columns)], axis=1)
 
 
-def misclassification_probability(tree, *, reference=None, medoid=None, metric="co-clustering"):
+def misclassification_probability(
+    tree: "DataTree",
+    *,
+    reference: ArrayLike | None = None,
+    medoid: ArrayLike | None = None,
+    metric: str = "co-clustering",
+) -> np.ndarray:
     """Probability that an observation is not in the cluster of its medoid: 1 - etabar_{i i*}, float (N,).
 
     i* is the medoid of i's cluster in `reference` (obs,), by default `reference_partition(tree)`, the one that tables,
@@ -58,7 +70,9 @@ def misclassification_probability(tree, *, reference=None, medoid=None, metric="
     return 1 - _share_with(labels, centers[partition])
 
 
-def medoids(X, partition, *, metric="sqeuclidean"):
+def medoids(
+    X: ArrayLike, partition: np.ndarray, *, metric: Literal["sqeuclidean", "manhattan"] = "sqeuclidean"
+) -> np.ndarray:
     """The member of each cluster with the least total distance to the others: positions (K,), -1 for empty clusters.
 
     "sqeuclidean" (k-means) and "manhattan" (k-medians) have exact medoids without distances between pairs:

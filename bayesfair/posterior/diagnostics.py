@@ -1,5 +1,7 @@
 """Scalars of the posterior on which convergence can be read: labels are never averaged."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from bayesfair._draws import COMPARED
@@ -10,13 +12,17 @@ from bayesfair.posterior.modes import modes_of, occupancy
 from bayesfair.posterior.modes_in_words import are_apart, sentence_of
 from bayesfair.posterior.partitions import reference_partition
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from xarray import Dataset, DataTree
+
 __all__ = ["diagnostic_vars", "summarise", "summary"]
 
 _ROUNDING_STEPS = 16  # of float32 between sums of the same terms
 _PAIRS_SHOWN, _PAIRS_TRIED = 3, 200
 
 
-def diagnostic_vars(tree, *, constant=False):
+def diagnostic_vars(tree: "DataTree", *, constant: bool = False) -> "Dataset":
     """An xarray.Dataset of scalars (chain, draw) for R-hat, ESS and traces, in float64.
 
     Those that the sampler declares as quantities of the draw or parameters (`lp`, losses, inverse temperatures, `gap`), and
@@ -59,7 +65,7 @@ def _without_rounding(values):
     return merged.astype(float)[where].reshape(values.shape)
 
 
-def summary(tree):
+def summary(tree: "DataTree") -> "DataFrame":
     """A pandas DataFrame of the scalars of `diagnostic_vars`, constant ones included, and of `lp` for each chain.
 
     Columns: mean, sd, eti89_lb and eti89_ub (equal-tailed interval), ess_bulk, ess_tail, r_hat (rank-normalised,
@@ -76,7 +82,7 @@ def summary(tree):
     return table
 
 
-def summarise(scalars):
+def summarise(scalars: "Dataset") -> "DataFrame":
     """`summary` of a Dataset of scalars (chain, draw)."""
     import pandas as pd
 

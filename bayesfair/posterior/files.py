@@ -10,6 +10,8 @@ import json
 import os
 import shutil
 from contextlib import contextmanager
+from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +24,9 @@ from bayesfair.posterior.modes import check_modes
 from bayesfair.posterior.saved import FORMAT, restored
 from bayesfair.posterior.stored import is_unfinished, tree_of_run
 
+if TYPE_CHECKING:
+    from xarray import DataTree
+
 __all__ = ["finish_run", "is_stored", "read_run", "read_tree", "write_tree"]
 
 _MARK = b"\nbayesfair sha256 "
@@ -31,7 +36,7 @@ _BLOCK_BYTES = 8_000_000
 _OF_HDF5 = 1_000_000  # bytes that it may take to describe what is written by blocks
 
 
-def write_tree(tree, path):
+def write_tree(tree: "DataTree", path: str | PathLike[str]) -> None:
     """Write `tree` to the netCDF file `path`, all groups, with a checksum, whole or not at all.
 
     The earlier file stays until the new one is complete. A tree in memory is compressed, and its bytes are made in memory
@@ -175,7 +180,7 @@ def _encoding(tree):
     }
 
 
-def read_tree(path):
+def read_tree(path: str | PathLike[str]) -> "DataTree":
     """The tree that `write_tree` or a run with `store=` wrote to `path`; of a run that is not finished, the draws so far.
 
     The checksum of the whole file is checked before anything in it is read. A tree that was saved comes into memory. Of one

@@ -1,5 +1,7 @@
 """What the method that made a tree promises of every draw, by its settings, and how the draws stand to it."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from bayesfair._partitions import tables_with
@@ -8,10 +10,13 @@ from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, v
 from bayesfair.posterior.contingency import balance_of
 from bayesfair.posterior.saved import settings_of
 
+if TYPE_CHECKING:
+    from xarray import DataTree
+
 __all__ = ["at_least", "balance_kept", "fairlet_capacities", "guarantee", "guaranteed_balance", "masses_of"]
 
 
-def guarantee(tree) -> str | None:
+def guarantee(tree: "DataTree") -> str | None:
     """The promise in a sentence or two, with the draw and cluster that come nearest to breaking it; None without groups."""
     groups = groups_of(tree)
     if groups is None or len(groups.names) < 2:
@@ -60,7 +65,7 @@ def masses_of(tree, groups: Groups):
     return tables_with(flat_labels(tree), groups.code, len(groups.names), count_clusters(tree)).transpose(0, 2, 1)
 
 
-def guaranteed_balance(tree):
+def guaranteed_balance(tree: "DataTree") -> float | None:
     """The balance below which no draw over fairlets can fall by construction, or None where the method has no such bound.
 
     A cluster is a union of whole fairlets, and a ratio of sums is never below the smallest of the ratios.
@@ -72,7 +77,7 @@ def guaranteed_balance(tree):
     return float(smallest[:, ~np.eye(smallest.shape[1], dtype=bool)].min())
 
 
-def balance_kept(tree) -> BalanceConstraint | None:
+def balance_kept(tree: "DataTree") -> BalanceConstraint | None:
     """The labellings that keep what the method promises of every draw; where it promises nothing, those as balanced as the
     least balanced draw. None without groups, and where clusters may lack one."""
     groups = groups_of(tree)

@@ -1,5 +1,7 @@
 """Who is where, how surely, and where else: one row per observation, under the table's own names."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, variable
@@ -8,10 +10,14 @@ from bayesfair.posterior.contingency import count_labels
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.relabelling import relabel
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from xarray import DataTree
+
 __all__ = ["memberships", "runners_up"]
 
 
-def memberships(tree):
+def memberships(tree: "DataTree") -> "DataFrame":
     """A pandas DataFrame with one row per observation, indexed by the table's own row names.
 
     `cluster`: its cluster in `reference_partition(tree)`, and `probability`, the share of draws that have it there, clusters

@@ -1,5 +1,7 @@
 """The modes of a posterior: how many there are, how much mass each has, and how far apart they are."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from bayesfair._check import message
@@ -8,13 +10,17 @@ from bayesfair.posterior.access import count_clusters, flat_labels, groups_of
 from bayesfair.posterior.contingency import balance_of, evenly_spaced
 from bayesfair.posterior.modes_of_draws import modes_of_draws, nearest_mode
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from xarray import Dataset, DataTree
+
 __all__ = ["MODE_FIGURES", "check_modes", "modes", "modes_of", "occupancy"]
 
 MODE_FIGURES = ("log_mass", "lower", "upper", "se", "starts", "chains", "lp", "loss")
 _LOCATED = 400  # draws, of all chains, whose modes are looked up
 
 
-def modes(tree):
+def modes(tree: "DataTree") -> "DataFrame":
     """A pandas DataFrame of the modes, the best first, its index `mode` from 1.
 
     Columns: log_mass, the log of the posterior mass relative to the best mode's, NaN where it is not known; lower and upper,
@@ -48,7 +54,7 @@ def modes(tree):
     return table
 
 
-def modes_of(tree):
+def modes_of(tree: "DataTree") -> "Dataset":
     """The group `modes` of the tree as an xarray.Dataset, checked; one of the same form from the draws where it has none.
 
     Best first: log_mass, lower, upper, se, starts, chains, lp, loss (mode) as in `modes`, labels (mode, obs), numbered as
@@ -62,7 +68,7 @@ def modes_of(tree):
     return found
 
 
-def occupancy(tree, found):
+def occupancy(tree: "DataTree", found: "Dataset") -> np.ndarray:
     """The share of each chain's draws in each of the modes `found` (a result of `modes_of`): float (chain, mode).
 
     A draw is in the mode whose representative clustering is nearest; of up to 400 draws, spaced evenly.

@@ -1,11 +1,15 @@
 """The modes of a posterior in a sentence or two, for whoever asks whether the chains tell all of it."""
 
 from math import ceil, floor
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit
 
 from bayesfair.posterior.modes import modes_of, occupancy
+
+if TYPE_CHECKING:
+    from xarray import DataTree
 
 __all__ = ["are_apart", "chains_apart", "modes_sentence", "ordinal", "sentence_of"]
 
@@ -14,7 +18,7 @@ STAYS, AVOIDS = 0.8, 0.2  # shares of a chain's draws
 _ORDINALS = ("best", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
-def modes_sentence(tree) -> str:
+def modes_sentence(tree: "DataTree") -> str:
     """How many modes there are, from how many starts, with what mass; and where chains stay in different ones.
 
     A mode whose mass is bounded by e^-10 of the best one's is told by that bound, others by their share of the mass with
@@ -24,7 +28,7 @@ def modes_sentence(tree) -> str:
     return sentence_of(found, occupancy(tree, found))
 
 
-def chains_apart(tree) -> bool:
+def chains_apart(tree: "DataTree") -> bool:
     """Whether some chain stays (four draws in five) in a mode where another one seldom is (one in five)."""
     return are_apart(occupancy(tree, modes_of(tree)))
 

@@ -3,14 +3,18 @@
 Every estimate is one of the draws, so that it is as balanced as they are.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesfair._check import check_number, message
 from bayesfair._partitions import partition_distance
 from bayesfair.posterior.access import check_partition, count_clusters, flat_labels, variable
 from bayesfair.posterior.contingency import canonical, company, information
+
+if TYPE_CHECKING:
+    from xarray import DataTree
 
 __all__ = [
     "CredibleBall",
@@ -23,7 +27,7 @@ __all__ = [
 ]
 
 
-def dahl_partition(tree, *, max_draws="auto"):
+def dahl_partition(tree: "DataTree", *, max_draws: int | Literal["auto"] | None = "auto") -> np.ndarray:
     """The draw whose association matrix is nearest to the co-clustering probabilities in least squares: labels (obs,).
 
     argmin_s sum_ij (eta_ij(s) - etabar_ij)^2, Dahl (2006), section 3.2 of the paper. The candidates, which also stand
@@ -32,7 +36,7 @@ def dahl_partition(tree, *, max_draws="auto"):
     return _best_draw(tree, company, max_draws, lambda candidates: candidates.least_squares)
 
 
-def reference_partition(tree):
+def reference_partition(tree: "DataTree") -> np.ndarray:
     """The one partition that tables, pictures and misclassification probabilities of a tree are about: labels (obs,).
 
     It is stored as `reference_labels` in the group constant_data, and gives clusters their numbers. Its attribute `point`
@@ -43,7 +47,9 @@ def reference_partition(tree):
     return dahl_partition(tree) if reference is None else reference.values.astype(int)
 
 
-def binder_partition(tree, *, a=1.0, b=1.0, max_draws="auto"):
+def binder_partition(
+    tree: "DataTree", *, a: float = 1.0, b: float = 1.0, max_draws: int | Literal["auto"] | None = "auto"
+) -> np.ndarray:
     """The draw with the least expected Binder loss: labels (obs,).
 
     A pair that belongs together and is split costs `a`, a pair that does not and is joined costs `b` (Binder 1978;
@@ -54,7 +60,7 @@ def binder_partition(tree, *, a=1.0, b=1.0, max_draws="auto"):
     return _best_draw(tree, company, max_draws, lambda candidates: candidates.binder(a, b))
 
 
-def vi_partition(tree, *, max_draws="auto"):
+def vi_partition(tree: "DataTree", *, max_draws: int | Literal["auto"] | None = "auto") -> np.ndarray:
     """The draw with the least expected variation of information from the posterior: labels (obs,).
 
     Wade & Ghahramani (2018), section 2, restricted to draws; `max_draws` as in `dahl_partition`.
@@ -62,7 +68,7 @@ def vi_partition(tree, *, max_draws="auto"):
     return _best_draw(tree, information, max_draws, lambda candidates: candidates.variation_of_information)
 
 
-def map_partition(tree):
+def map_partition(tree: "DataTree") -> np.ndarray:
     """The draw of highest posterior density `lp`: labels (obs,).
 
     ValueError where the tree has no `lp`, as under target="cut": the density of a cut has a normaliser for every
@@ -103,7 +109,14 @@ class CredibleBall(NamedTuple):
     horizontal: np.ndarray
 
 
-def credible_ball(tree, *, level=0.95, metric="vi", estimate=None, max_draws="auto"):
+def credible_ball(
+    tree: "DataTree",
+    *,
+    level: float = 0.95,
+    metric: Literal["vi", "binder"] = "vi",
+    estimate: ArrayLike | None = None,
+    max_draws: int | Literal["auto"] | None = "auto",
+) -> CredibleBall:
     """`CredibleBall` of the posterior over partitions: Wade & Ghahramani (2018), section 4.
 
     Its centre is `estimate` (obs,), by default the point estimate of the same metric ("vi" or "binder"); that search

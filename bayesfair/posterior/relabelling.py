@@ -1,12 +1,18 @@
 """Undoing label switching: every draw gets the cluster numbers of one reference partition."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from bayesfair._partitions import tables_with
 from bayesfair.posterior.access import ON_DISK, check_partition, count_clusters, flat_labels, variable
 from bayesfair.posterior.labels import Labels, is_on_disk
 from bayesfair.posterior.partitions import reference_partition
+
+if TYPE_CHECKING:
+    from xarray import DataTree
 
 __all__ = [
     "align",
@@ -19,7 +25,7 @@ __all__ = [
 ]
 
 
-def relabel(tree, reference=None):
+def relabel(tree: "DataTree", reference: ArrayLike | None = None) -> "DataTree":
     """A new tree in which cluster k of every draw is the one that overlaps most with cluster k of `reference`.
 
     The overlap of all clusters together is the largest that a one-to-one assignment allows (Hungarian algorithm on the

@@ -6,6 +6,7 @@ what a move changes is read from the tables of the clusters that it touches, and
 """
 
 from itertools import chain, permutations, product
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from bayesfair.posterior.guarantee import balance_kept
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.relabelling import align
 
+if TYPE_CHECKING:
+    from xarray import DataTree
+
 __all__ = ["salso_partition"]
 
 WORK = 20_000_000  # labels of draws that "auto" compares with, in all
@@ -29,7 +33,15 @@ NOBODY = np.zeros(0, np.intp)
 TINY = 1e-9  # a change of n^2 or n log n that is rounding
 
 
-def salso_partition(tree, *, loss="vi", fair=True, max_clusters=None, num_starts=8, max_draws="auto"):
+def salso_partition(
+    tree: "DataTree",
+    *,
+    loss: Literal["vi", "binder"] = "vi",
+    fair: bool = True,
+    max_clusters: int | None = None,
+    num_starts: int = 8,
+    max_draws: int | Literal["auto"] | None = "auto",
+) -> np.ndarray:
     """The partition of least expected loss that a greedy search with restarts finds: labels (obs,).
 
     Dahl, Johnson and Mueller (2022), with moves of single people, of two of a group who change places and of many from one

@@ -1,7 +1,9 @@
 """`report`: the page, section by section, and the file it goes to."""
 
 import os
+from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,6 +40,9 @@ from bayesfair.reports.contents import (
 from bayesfair.reports.markup import definitions, document, note, paragraph, picture, table
 from bayesfair.reports.pictures import draw_co_clustering, draw_modes, draw_profile, draw_trace, draw_uncertainty
 
+if TYPE_CHECKING:
+    from xarray import DataTree
+
 __all__ = ["report"]
 
 TRACES = 6
@@ -45,7 +50,7 @@ INTERVALS = 6  # columns of intervals that a sheet of paper holds
 DOUBTFUL = 0.1  # misclassification probability from which the page counts a row as uncertain
 
 
-def report(tree, path, *, title=None):
+def report(tree: "DataTree", path: str | PathLike[str], *, title: str | None = None) -> Path:
     """Write one self-contained HTML page about a posterior; returns its path.
 
     The page has what the tree alone says: the data and what balance every draw has, a table of the clusters with 89%

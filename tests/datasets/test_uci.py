@@ -1,23 +1,32 @@
 """Loaders against the real files where they are at hand, and against small files of the published format."""
 
+import gzip
 import hashlib
+import subprocess
+import sys
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import bayesfair
 from bayesfair.datasets import (
     SOURCES,
     load_adult,
+    load_adult_sample,
     load_bank,
     load_bank_additional,
+    load_bank_sample,
     load_census1990,
     load_credit,
     load_diabetes130,
 )
 
+SAMPLES = Path(bayesfair.__file__).parent / "datasets" / "samples"
+DRAW_SAMPLES = Path(bayesfair.__file__).parents[1] / "tools" / "draw-samples.py"
 ADULT = """39, State-gov, 77516, Bachelors, 13, Never-married, Sales, Unmarried, White, Male, 2174, 0, 40, Cuba, <=50K
 28, ?, 338409, Bachelors, 13, Divorced, Sales, Wife, Black, Female, 0, 0, 41, United-States, >50K
 
@@ -114,6 +123,50 @@ def test_all_of_credit(real_data):
     three = load_credit(sensitive="education3").sensitive.value_counts(normalize=True).round(4)
     assert three.to_dict() == {"university": 0.4677, "graduate school": 0.3528, "other": 0.1795}
     assert groups(load_credit(sensitive="married")) == {"married": 13_659, "not married": 16_341}
+
+
+@pytest.fixture
+def no_data(monkeypatch):
+    """Neither a folder of data nor a download."""
+    monkeypatch.delenv("BAYESFAIR_DATA", raising=False)
+    monkeypatch.setattr("bayesfair.datasets.uci.fetch", None)
+
+
+def test_the_samples_need_no_network(no_data):
+    adult, bank = load_adult_sample(), load_bank_sample(sensitive="married")
+    assert groups(adult) == {"Male": 641, "Female": 359}
+    assert groups(bank) == {"married": 615, "not married": 385}
+    assert list(adult.features) == ["age", "fnlwgt", "education-num", "capital-gain", "hours-per-week"]
+    assert list(bank.features) == ["age", "balance", "duration"]
+    assert set(adult.target) == {"<=50K", ">50K"}
+    assert load_adult_sample(["age"], ["sex", "race"]).sensitive.shape == (1_000, 2)
+    assert bank.name == "bank-sample"
+    assert "1,000 rows used" in bank.description
+
+
+def test_the_samples_are_attributed_and_small():
+    text = (SAMPLES / "ATTRIBUTION.md").read_text()
+    files = sorted(SAMPLES.glob("*.gz"))
+    assert [file.name in text for file in files] == [True, True]
+    assert "CC BY 4.0" in text
+    assert sum(file.stat().st_size for file in files) < 150_000
+
+
+def test_the_script_draws_the_samples_again(real_data, tmp_path):
+    """The same rows; how they are compressed may differ between versions of zlib."""
+    real_data("adult.data")
+    real_data("bank.csv")
+    subprocess.run([sys.executable, DRAW_SAMPLES, tmp_path], check=True, capture_output=True)
+    for file in sorted(SAMPLES.glob("*.gz")):
+        assert gzip.decompress((tmp_path / file.name).read_bytes()) == gzip.decompress(file.read_bytes())
+
+
+def test_the_samples_read_as_the_whole_does(real_data):
+    real_data("bank.csv")
+    clients = pd.concat([load_bank().features, load_bank().sensitive], axis=1)
+    drawn = load_bank_sample()
+    some = pd.concat([drawn.features, drawn.sensitive], axis=1)
+    assert len(some.merge(clients.drop_duplicates(), how="inner")) == len(some)
 
 
 def test_adult_format(own_copy):
