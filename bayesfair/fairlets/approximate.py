@@ -11,26 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair.fairlets.auction import Arcs, auction, make_arcs
-from bayesfair.fairlets.near_pairs import Problem, distinct, least, near_pairs
+from bayesfair.fairlets.auction import auction, make_arcs
+from bayesfair.fairlets.near_pairs import Problem, cheap_pairs, distinct, least, rounding_of
+from bayesfair.fairlets.transport import Plan, sample_potentials
 
-__all__ = [
-    "BOUND_PAIRS",
-    "FAILURE",
-    "Rough",
-    "all_pairs_bound",
-    "cheap_pairs",
-    "nearly_optimal",
-    "rounding_of",
-    "sampled_bound",
-]
+__all__ = ["approximate_transport"]
 
-ALL_PAIRS = 2_000_000_000  # up to so many all pairs are asked for cheap ones; trees beyond
-LEAF = 4096  # rows
 TREES = (4, 8)  # of every round
-PER_ANCHOR, PER_MEMBER = 10, 5  # cheap pairs to keep; of an anchor at least three times as many as it holds
 STEPS = (0.1, 0.03)  # of the mean cost of an anchor's cheapest: what the auction of a round may lose a member
 SMALL_PART = 64  # anchors of a part whose rows are paired in their order
+REPAIRS, REPAIR_PAIRS = 5, 500_000_000  # times that some pairs are asked for prices that are too low
 BOUND_PAIRS = 10_000_000_000  # asked for the bound
 RARE = 0.1  # of the anchors asked for a sampled bound: those that could lose most, taken and not drawn
 LEAST_ASKED = 100  # anchors
@@ -40,12 +30,22 @@ FAILURE = 1e-9  # probability that a sampled bound is too high
 
 class Rough(NamedTuple):
     """An assignment and dual variables that are nearly optimal: `anchor` and `price` of every member, `u` of every anchor
-    on the graph `arcs` of cheap pairs."""
+    on a graph of cheap pairs."""
 
     anchor: np.ndarray
     price: np.ndarray
     u: np.ndarray
-    arcs: Arcs
+
+
+def approximate_transport(problem: Problem, rng) -> Plan:
+    """A nearly optimal plan; its bound is proved where the pairs are at most `BOUND_PAIRS`, and sampled beyond."""
+    rough = _repaired(problem, nearly_optimal(problem, *sample_potentials(problem, rng), rng), rng)
+    members = np.arange(len(rough.anchor))
+    cost = float(problem.costs(rough.anchor, members).sum(dtype=np.float64))
+    m, n = problem.shape
+    proved = m * n <= BOUND_PAIRS
+    bound = all_pairs_bound(problem, rough.price) if proved else sampled_bound(problem, rough, rng)
+    return Plan(rough.anchor, cost, min(max(bound, 0.0), cost), 0.0 if proved else FAILURE)
 
 
 def nearly_optimal(problem: Problem, u, price, rng) -> Rough:
@@ -58,6 +58,7 @@ def nearly_optimal(problem: Problem, u, price, rng) -> Rough:
     best = plan_by_halves(problem, rng)
     best_cost = problem.costs(best, everyone).sum(dtype=np.float64)
     known = best.astype(np.int64) * n + everyone  # this plan keeps the graph feasible
+    duals = [(u, price)]
     for trees, step in zip(TREES, STEPS):
         pairs = cheap_pairs(problem, u, price, rng, trees)
         known = distinct(np.concatenate([known, pairs.anchor.astype(np.int64) * n + pairs.member]))
@@ -69,19 +70,20 @@ def nearly_optimal(problem: Problem, u, price, rng) -> Rough:
         owner, price = auction(arcs, problem.lower, problem.upper, price - scale, step * scale)
         price = price.astype(np.float32)
         u = arcs.cheapest(price)
+        duals.append((u, price))
         if (np.bincount(owner[owner >= 0], minlength=m) >= problem.lower).all():
             owner = _placed(owner, problem.upper)
             cost = problem.costs(owner, everyone).sum(dtype=np.float64)
             best, best_cost = (owner, cost) if cost < best_cost else (best, best_cost)
-    return Rough(best, price, u, arcs)
+    asked = np.sort(rng.choice(m, min(REPAIR_PAIRS // n + 1, m), replace=False))
+    u, price = max(duals, key=lambda dual: _estimate(problem, dual[1], asked))
+    return Rough(best, price, u)
 
 
-def cheap_pairs(problem, u, price, rng, trees=1):
-    """`near_pairs`, of all pairs where they are few enough."""
-    m, n = problem.shape
-    trees, leaf = (1, m + n) if m * n <= ALL_PAIRS else (trees, LEAF)
-    few = {"per_anchor": max(PER_ANCHOR, 3 * int(problem.upper.max())), "per_member": PER_MEMBER}
-    return near_pairs(problem, u, price, rng, trees=trees, leaf=leaf, **few)
+def _estimate(problem, price, asked):
+    """The dual objective of prices, as some anchors tell it."""
+    share = len(problem.anchors) / len(asked)
+    return share * _value(problem, _potentials(problem, price, asked), asked).sum() - price.sum(dtype=np.float64)
 
 
 def _placed(owner, upper):
@@ -120,6 +122,21 @@ def _dealt(count, lower, upper):
     return lower + np.diff(taken, prepend=0)
 
 
+def _repaired(problem, rough, rng):
+    """Higher prices of members so cheap that many anchors off the graph would want them; some anchors are asked for these."""
+    (m, n), price = problem.shape, rough.price.copy()
+    for _ in range(REPAIRS):
+        asked = np.sort(rng.choice(m, min(REPAIR_PAIRS // n + 1, m), replace=False))
+        value, place = least(problem.dissimilarity, problem.anchors[asked], problem.members, price)
+        wanted, times = np.unique(place[value < rough.u[asked]], return_counts=True)
+        wanted = wanted[times * m > len(asked)]
+        if len(wanted) == 0:
+            break
+        offers = least(problem.dissimilarity, problem.members[wanted], problem.anchors, -rough.u.astype(np.float32))[0]
+        price[wanted] = np.maximum(price[wanted], -offers)
+    return rough._replace(price=price)
+
+
 def all_pairs_bound(problem: Problem, price):
     """The dual objective of prices (n,), which no plan costs less than: over all pairs."""
     return _dual(problem, _potentials(problem, price), price)
@@ -128,12 +145,7 @@ def all_pairs_bound(problem: Problem, price):
 def _potentials(problem, price, anchors=slice(None), members=slice(None)):
     """min_j (c_ij + p_j) of some anchors over some members, or a little less: rounding makes none too large."""
     rows, price = problem.anchors[anchors], price[members]
-    return least(problem.dissimilarity, rows, problem.members[members], price, rounding_of(rows)).astype(np.float64)
-
-
-def rounding_of(rows):
-    """The share of |x|^2 + |y|^2 + |p| by which rounding may raise an entry of `priced`, that of rows to their type included."""
-    return (2 * rows.shape[1] + 12) * float(np.finfo(rows.dtype).eps)
+    return least(problem.dissimilarity, rows, problem.members[members], price, rounding_of(rows))[0].astype(np.float64)
 
 
 def _dual(problem, u, price):

@@ -14,8 +14,22 @@ from threadpoolctl import threadpool_limits
 
 from bayesfair.fairlets.dissimilarity import Dissimilarity, SquaredEuclidean
 
-__all__ = ["Pairs", "Problem", "blocks", "distinct", "leading", "least", "near_pairs", "on_all_cores", "priced"]
+__all__ = [
+    "Pairs",
+    "Problem",
+    "blocks",
+    "cheap_pairs",
+    "distinct",
+    "leading",
+    "least",
+    "on_all_cores",
+    "priced",
+    "rounding_of",
+]
 
+ALL_PAIRS = 2_000_000_000  # up to so many all pairs are asked for cheap ones; trees beyond
+LEAF = 4096  # rows
+PER_ANCHOR, PER_MEMBER = 10, 5  # cheap pairs to keep; of an anchor at least three times as many as it holds
 BLOCK, WIDTH = 256, 4096  # rows of both sides that are priced at a time
 
 
@@ -63,14 +77,26 @@ def priced(dissimilarity, x, y, price, rounding=0.0):
     return left @ np.column_stack([y, np.ones(len(y), x.dtype), offset]).astype(x.dtype).T
 
 
+def rounding_of(rows):
+    """The share of |x|^2 + |y|^2 + |p| by which rounding may raise an entry of `priced`, that of rows to their type included."""
+    return (2 * rows.shape[1] + 12) * float(np.finfo(rows.dtype).eps)
+
+
 def least(dissimilarity, x, y, price, rounding=0.0):
-    """min_j D(x_i, y_j) + price_j of every row of x."""
+    """(min_j D(x_i, y_j) + price_j, the j where it is) of every row of x."""
+    others = list(zip(blocks(y, WIDTH), blocks(price, WIDTH)))
 
     def ask(rows):
-        return np.min([priced(dissimilarity, rows, *part, rounding).min(1) for part in others], 0)
+        best, place = np.full(len(rows), np.inf, x.dtype), np.zeros(len(rows), np.int64)
+        for part, (columns, prices) in enumerate(others):
+            values = priced(dissimilarity, rows, columns, prices, rounding)
+            nearest = values.argmin(1)
+            value = values[np.arange(len(rows)), nearest]
+            better = value < best
+            best[better], place[better] = value[better], nearest[better] + part * WIDTH
+        return best, place
 
-    others = list(zip(blocks(y, WIDTH), blocks(price, WIDTH)))
-    return np.concatenate(on_all_cores(ask, blocks(x)))
+    return tuple(map(np.concatenate, zip(*on_all_cores(ask, blocks(x)))))
 
 
 def blocks(rows, size=None):
@@ -83,6 +109,14 @@ def on_all_cores(function, tasks):
     """`function` of every task, in their order."""
     with threadpool_limits(1), ThreadPoolExecutor(cpu_count()) as pool:  # no sum depends on the number of threads
         return list(pool.map(function, tasks))
+
+
+def cheap_pairs(problem, u, price, rng, trees=1):
+    """`near_pairs`, of all pairs where they are few enough."""
+    m, n = problem.shape
+    trees, leaf = (1, m + n) if m * n <= ALL_PAIRS else (trees, LEAF)
+    few = {"per_anchor": max(PER_ANCHOR, 3 * int(problem.upper.max())), "per_member": PER_MEMBER}
+    return near_pairs(problem, u, price, rng, trees=trees, leaf=leaf, **few)
 
 
 def near_pairs(problem: Problem, u, price, rng, *, trees, leaf, per_anchor, per_member) -> Pairs:

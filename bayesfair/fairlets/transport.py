@@ -14,8 +14,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair.fairlets.approximate import cheap_pairs, nearly_optimal, rounding_of
-from bayesfair.fairlets.near_pairs import Pairs, Problem, blocks, distinct, leading, least, on_all_cores, priced
+from bayesfair.fairlets.near_pairs import (
+    Pairs,
+    Problem,
+    blocks,
+    cheap_pairs,
+    distinct,
+    leading,
+    least,
+    on_all_cores,
+    priced,
+    rounding_of,
+)
 
 __all__ = ["Plan", "sample_potentials", "transport"]
 
@@ -30,11 +40,13 @@ COARSE_GAP = 1e-3  # good enough for a sample whose potentials only choose arcs
 
 
 class Plan(NamedTuple):
-    """`anchor` of every member, the cost of the plan, and a lower bound on the cost of any plan (weak duality)."""
+    """`anchor` of every member, the cost of the plan, and a lower bound on the cost of any plan (weak duality), too high with
+    a probability of at most `risk`."""
 
     anchor: np.ndarray
     cost: float
     lower_bound: float
+    risk: float = 0.0
 
 
 class Potentials(NamedTuple):
@@ -164,8 +176,8 @@ def sample_potentials(problem: Problem, rng):
     sample = _Network(anchors.astype(np.float64), members.astype(np.float64), lower, upper, problem.dissimilarity)
     known = _solve(sample, rng, COARSE_GAP)[1]
     single = [-side.astype(problem.anchors.dtype) for side in (known.anchor, known.member)]
-    u = least(problem.dissimilarity, problem.anchors, members, single[1])
-    return u, -least(problem.dissimilarity, problem.members, anchors, single[0])
+    u = least(problem.dissimilarity, problem.anchors, members, single[1])[0]
+    return u, -least(problem.dissimilarity, problem.members, anchors, single[0])[0]
 
 
 def _price(network, anchor_potential, member_potential, threshold):
