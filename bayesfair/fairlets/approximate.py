@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair.fairlets.auction import auction, make_arcs
+from bayesfair.fairlets.auction import Arcs, auction
 from bayesfair.fairlets.near_pairs import Problem, cheap_pairs, distinct, least, rounding_of
 from bayesfair.fairlets.transport import Plan, sample_potentials
 
@@ -63,9 +63,9 @@ def nearly_optimal(problem: Problem, u, price, rng) -> Rough:
         pairs = cheap_pairs(problem, u, price, rng, trees)
         known = distinct(np.concatenate([known, pairs.anchor.astype(np.int64) * n + pairs.member]))
         del pairs
-        anchor, member = (side.astype(np.int32) for side in np.divmod(known, n))
-        arcs = make_arcs(anchor, member, problem.costs(anchor, member), m)
-        del anchor, member
+        anchor, member = (known // n).astype(np.int32), (known % n).astype(np.int32)
+        arcs = Arcs(np.searchsorted(anchor, np.arange(m + 1)), member, problem.costs(anchor, member))
+        del anchor
         scale = float(arcs.cheapest(np.zeros(n)).mean()) or 1.0
         owner, price = auction(arcs, problem.lower, problem.upper, price - scale, step * scale)
         price = price.astype(np.float32)

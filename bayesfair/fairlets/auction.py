@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Arcs", "auction", "make_arcs"]
+__all__ = ["Arcs", "auction"]
 
 PATIENCE = (
     400  # rounds after which the least raise doubles, and again every so many: few are left who outbid each other
@@ -37,13 +37,6 @@ class Arcs(NamedTuple):
         linked = np.flatnonzero(np.diff(self.start))
         least[linked] = np.minimum.reduceat(self.cost + price[self.member], self.start[linked])
         return least
-
-
-def make_arcs(anchor, member, cost, n_anchors):
-    """`Arcs` from pairs in any order."""
-    order = np.argsort(anchor, kind="stable")
-    start = np.searchsorted(anchor[order], np.arange(n_anchors + 1))
-    return Arcs(start, member[order], cost[order])
 
 
 def auction(arcs: Arcs, lower, upper, price, step):

@@ -158,7 +158,9 @@ def _anchored(X, units, code, held, anchor, dissimilarity, rng):
 
 
 def _precision(X, units, dissimilarity, rng):
-    """float32 where its rounding is nothing beside the distances of near rows, as a few rows show."""
+    """float32 for squared distances where its rounding is nothing beside those of near rows, as a few rows show."""
+    if not isinstance(dissimilarity, SquaredEuclidean):
+        return np.float64
     rows = units.rows(X[rng.choice(len(X), min(FEW, len(X)), replace=False)], np.float32)
     far = dissimilarity.pairwise(rows, rows)
     np.fill_diagonal(far, np.inf)

@@ -30,6 +30,8 @@ __all__ = [
 ALL_PAIRS = 2_000_000_000  # up to so many all pairs are asked for cheap ones; trees beyond
 LEAF = 4096  # rows
 PER_ANCHOR, PER_MEMBER = 10, 5  # cheap pairs to keep; of an anchor at least three times as many as it holds
+ROUNDED = 1e-4  # of a first threshold, which the pair that it comes from may exceed by rounding
+SIDES = 50_000  # anchors or members whose pairs are ranked at a time
 BLOCK, WIDTH = 256, 4096  # rows of both sides that are priced at a time
 
 
@@ -152,6 +154,8 @@ def near_pairs(problem: Problem, u, price, rng, *, trees, leaf, per_anchor, per_
         leaves = _leaves(anchors, members, leaf, rng)
         if tree == 0:
             on_all_cores(set_thresholds, leaves)
+            tau += ROUNDED * np.abs(tau)
+            tau_member += ROUNDED * np.abs(tau_member)
         parts = on_all_cores(ask, [(rows, others) for own, others in leaves for rows in blocks(own)])
         found = Pairs(*map(np.concatenate, zip(found, *parts)))
         del parts
@@ -182,22 +186,22 @@ def _halves(part, place):
 def leading(pairs, side, count, tau=None):
     """Is a pair among the `count` cheapest of its `side`, and told for the first time? Where there are so many, the last
     one's reduced cost is written into `tau`."""
-    bits = pairs.reduced.view(np.int32)
-    order = np.argsort(
-        side.astype(np.int64) << 32 | np.where(bits < 0, ~bits & 0x7FFFFFFF, bits.astype(np.int64) + 2**31)
-    )
-    anchor, member = pairs.anchor[order], pairs.member[order]
-    once = np.ones(len(order), bool)
-    once[1:] = (anchor[1:] != anchor[:-1]) | (member[1:] != member[:-1])
-    order = order[once]
-    own = side[order]
-    rank = np.arange(len(own)) - np.searchsorted(own, own)
-    last = order[rank == count - 1]
-    if tau is not None:
-        tau[side[last]] = pairs.reduced[last]
-    leading = np.zeros(len(side), bool)
-    leading[order[rank < count]] = True
-    return leading
+    leads = np.zeros(len(side), bool)
+    for start in range(0, int(side.max(initial=-1)) + 1, SIDES):
+        here = np.flatnonzero((side >= start) & (side < start + SIDES))
+        bits = pairs.reduced[here].view(np.int32)
+        ordered = np.where(bits < 0, ~bits & 0x7FFFFFFF, bits.astype(np.int64) + 2**31)  # as integers sort, so do floats
+        here = here[np.argsort(side[here].astype(np.int64) << 32 | ordered)]
+        anchor, member, once = pairs.anchor[here], pairs.member[here], np.ones(len(here), bool)
+        once[1:] = (anchor[1:] != anchor[:-1]) | (member[1:] != member[:-1])
+        here = here[once]
+        own = side[here]
+        rank = np.arange(len(own)) - np.searchsorted(own, own)
+        leads[here[rank < count]] = True
+        if tau is not None:
+            last = here[rank == count - 1]
+            tau[side[last]] = pairs.reduced[last]
+    return leads
 
 
 def distinct(codes):

@@ -1,14 +1,12 @@
 """Nearly optimal decompositions of large tables: against the exact one, with bounds that hold and bounds that must not."""
 
-import os
-
 import numpy as np
 import pytest
 
 import bayesfair.fairlets.approximate as module
 import bayesfair.fairlets.near_pairs as near_pairs
-from bayesfair.fairlets import Dissimilarity, decompose, resolve_dissimilarity
-from bayesfair.fairlets.auction import auction, make_arcs
+from bayesfair.fairlets import decompose, resolve_dissimilarity
+from bayesfair.fairlets.auction import Arcs, auction
 from bayesfair.fairlets.transport import transport
 
 KMEANS = resolve_dissimilarity("kmeans")
@@ -55,3 +53,95 @@ def test_the_gap_is_never_below_the_distance_from_the_exact_optimum(name, single
     np.testing.assert_array_equal(found.composition.sum(0), sizes)
     assert (found.composition.min(0) >= best.composition.min(0)).all()
     assert (found.composition.max(0) <= best.composition.max(0)).all()
+
+
+@pytest.mark.parametrize("name", ["manhattan", "kl"])
+def test_other_dissimilarities_are_bounded_too(name, small):
+    X, code = np.random.default_rng(0).uniform(0.1, 1, (400, 3)), np.repeat([0, 1], [170, 230])
+    best = decompose(X, code, dissimilarity=name)
+    found = decompose(X, code, dissimilarity=name, exact_up_to=0, random_state=0)
+    assert found.lower_bound <= best.cost <= found.cost * (1 + 1e-6)
+    assert found.gap < 0.6
+
+
+def problem(n_anchors=300, n_members=500, seed=0):
+    rng = np.random.default_rng(seed)
+    anchors, members = rng.normal(size=(n_anchors, 4)), rng.normal(size=(n_members, 4))
+    lower = np.full(n_anchors, n_members // n_anchors)
+    return near_pairs.Problem(anchors, members, lower, lower + (n_members % n_anchors > 0), KMEANS)
+
+
+def test_whatever_the_prices_their_bound_stays_below_the_optimum():
+    given = problem()
+    optimum, rng = transport(*given).cost, np.random.default_rng(1)
+    for scale in (0, 0.1, 1, 10):
+        price = scale * rng.normal(size=500).astype(np.float32)
+        assert module.all_pairs_bound(given, price) <= optimum
+    assert module._dual(given, np.full(300, 10.0), np.zeros(500)) > optimum  # infeasible potentials are no bound
+
+
+def test_sampled_bounds_stay_below_the_bound_of_all_pairs(monkeypatch):
+    """200 seeds at a probability of 1e-9 each to fail; with the doubt left out a third of them do."""
+    given = problem(3000, 3300)
+    rough = module.nearly_optimal(given, np.zeros(3000, np.float32), np.zeros(3300, np.float32), np.random.default_rng(0))
+    rough = rough._replace(u=rough.u + 0.5)  # potentials that most pairs off the graph would lessen
+    whole = module.all_pairs_bound(given, rough.price)
+    monkeypatch.setattr(module, "BOUND_PAIRS", 600 * 3300)
+    monkeypatch.setattr(module, "CHEAPEST_MEMBERS", 10)
+    bounds = [module.sampled_bound(given, rough, np.random.default_rng(seed)) for seed in range(200)]
+    assert max(bounds) <= whole
+    monkeypatch.setattr(module, "_mean_at_most", lambda sample, most: sample.mean())
+    careless = [module.sampled_bound(given, rough, np.random.default_rng(seed)) for seed in range(200)]
+    assert max(careless) > whole
+    assert np.mean(careless) == pytest.approx(whole, rel=0.01)
+
+
+def test_a_sampled_bound_tells_its_risk(small):
+    small.setattr(module, "BOUND_PAIRS", 100 * 330)
+    X, code = np.random.default_rng(0).normal(size=(600, 3)), np.repeat([0, 1], [270, 330])
+    found = decompose(X, code, exact_up_to=0, random_state=0)
+    assert found.risk == module.FAILURE
+    assert "but for a risk of 1e-09" in repr(found)
+    assert found.lower_bound <= decompose(X, code).cost
+    assert decompose(X, code).risk == 0
+
+
+def test_the_answer_depends_on_the_seed_and_not_on_the_number_of_threads(small):
+    X, code = np.random.default_rng(0).normal(size=(600, 3)), np.repeat([0, 1], [270, 330])
+    found = decompose(X, code, exact_up_to=0, random_state=1)
+    small.setattr(near_pairs, "cpu_count", lambda: 1)
+    alone = decompose(X, code, exact_up_to=0, random_state=1)
+    np.testing.assert_array_equal(found.fairlet, alone.fairlet)
+    assert (found.cost, found.lower_bound) == (alone.cost, alone.lower_bound)
+    other = decompose(X, code, exact_up_to=0, random_state=2)
+    assert (found.fairlet != other.fairlet).any()
+
+
+def test_an_auction_on_all_pairs_is_near_the_optimum_by_its_step():
+    given, step = problem(), 0.01
+    anchor, member = (side.ravel() for side in np.indices(given.shape))
+    arcs = Arcs(np.arange(301) * 500, member, given.costs(anchor, member))
+    owner, price = auction(arcs, given.lower, given.upper, np.full(500, -20.0), step)
+    held = np.bincount(owner, minlength=300)
+    assert (held >= given.lower).all()
+    assert (held <= given.upper).all()
+    optimum = transport(*given).cost
+    assert optimum <= given.costs(owner, np.arange(500)).sum() <= optimum + step * 500
+
+
+def test_all_pairs_are_found_where_one_leaf_holds_them():
+    given = problem()
+    u, price = np.zeros(300, np.float32), np.random.default_rng(0).normal(size=500).astype(np.float32)
+    settings = {"trees": 1, "leaf": 800, "per_anchor": 3, "per_member": 2}
+    found = near_pairs.near_pairs(given, u, price, np.random.default_rng(0), **settings)
+    reduced = KMEANS.pairwise(given.anchors, given.members) + price
+    np.testing.assert_allclose(found.reduced, reduced[found.anchor, found.member], rtol=1e-5, atol=1e-5)
+    known = set(zip(found.anchor.tolist(), found.member.tolist()))
+    assert all((i, j) in known for i, j in enumerate(reduced.argmin(1)))
+    assert all((i, j) in known for j, i in enumerate(reduced.argmin(0)))
+
+
+@pytest.mark.parametrize("value", [-1, 1.5])
+def test_exact_up_to_is_a_number_of_rows(value):
+    with pytest.raises((TypeError, ValueError), match="`exact_up_to` must be an integer, at least 0"):
+        decompose([[0.0], [1.0]], ["a", "b"], exact_up_to=value)
