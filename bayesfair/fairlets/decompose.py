@@ -24,11 +24,11 @@ from bayesfair.fairlets.near_pairs import Problem, rounding_of
 from bayesfair.fairlets.transport import Plan, transport
 from bayesfair.fairness import encode_groups
 
-__all__ = ["Decomposition", "decompose"]
+__all__ = ["EXACT_UP_TO", "Decomposition", "decompose"]
 
 DEGREES = {SquaredEuclidean: 2, Minkowski: 1, KullbackLeibler: 1}  # D(s x, s y) = s**degree D(x, y)
-EXACT_UP_TO = 50_000  # rows
-FEW, NEGLIGIBLE = 1_000, 1e-4
+EXACT_UP_TO = 50_000  # rows: the proof takes a minute there
+FEW, NEGLIGIBLE = 1_000, 1e-4  # rows that show how near others are; what of such distances float32 may lose
 PROVED = 1e-8  # relative gap up to which rounding, not doubt, parts the cost from its bound
 
 
@@ -78,8 +78,8 @@ def decompose(
     Where some group has exactly one member in every fairlet, these are anchors, the cost is the sum of D from the
     others to their anchor, and the optimum is found with its proof; in tables of more than `exact_up_to` rows a
     decomposition near it, by an auction. Otherwise D is measured to the fairlet's own centre and the result is a local
-    optimum. `.optimal`, `.gap` and `.risk` say which, how far from the optimum at most, and how sure that is. Warns where "auto" lets a group of a few rows make
-    fairlets of hundreds, and says what helps.
+    optimum. `.optimal`, `.gap` and `.risk` say which, how far from the optimum at most, and how sure that is. Warns where
+    "auto" lets a group of a few rows make fairlets of hundreds, and says what helps.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ def priced(dissimilarity, x, y, price, rounding=0.0):
 
 
 def rounding_of(rows):
-    """The share of |x|^2 + |y|^2 + |p| by which rounding may raise an entry of `priced`, that of rows to their type included."""
+    """The share of |x|^2 + |y|^2 + |p| by which rounding may raise an entry of `priced`, that of the rows included."""
     return (2 * rows.shape[1] + 12) * float(np.finfo(rows.dtype).eps)
 
 
@@ -190,7 +190,9 @@ def leading(pairs, side, count, tau=None):
     for start in range(0, int(side.max(initial=-1)) + 1, SIDES):
         here = np.flatnonzero((side >= start) & (side < start + SIDES))
         bits = pairs.reduced[here].view(np.int32)
-        ordered = np.where(bits < 0, ~bits & 0x7FFFFFFF, bits.astype(np.int64) + 2**31)  # as integers sort, so do floats
+        ordered = np.where(
+            bits < 0, ~bits & 0x7FFFFFFF, bits.astype(np.int64) + 2**31
+        )  # as integers sort, so do floats
         here = here[np.argsort(side[here].astype(np.int64) << 32 | ordered)]
         anchor, member, once = pairs.anchor[here], pairs.member[here], np.ones(len(here), bool)
         once[1:] = (anchor[1:] != anchor[:-1]) | (member[1:] != member[:-1])

@@ -30,7 +30,7 @@ def tables():
         "three groups": (rng.normal(size=(600, 3)), [110, 183, 307]),
         "tiny group": (rng.normal(size=(600, 3)), [5, 595]),
         "one anchor": (rng.normal(size=(60, 3)), [1, 59]),
-        "apart": (np.vstack([rng.normal(size=(200, 3)), rng.normal(size=(400, 3)) + [3, 0, 0]]), [200, 400]),
+        "apart": (np.vstack([rng.normal(size=(200, 3)), rng.normal((3, 0, 0), 1, (400, 3))]), [200, 400]),
         "duplicates": (rng.integers(0, 3, (600, 3)).astype(float), [230, 370]),
         "all equal": (np.ones((300, 2)), [120, 180]),
         "constant column": (np.column_stack([rng.normal(size=600), np.full(600, 7.0)]), [280, 320]),
@@ -83,7 +83,9 @@ def test_whatever_the_prices_their_bound_stays_below_the_optimum():
 def test_sampled_bounds_stay_below_the_bound_of_all_pairs(monkeypatch):
     """200 seeds at a probability of 1e-9 each to fail; with the doubt left out a third of them do."""
     given = problem(3000, 3300)
-    rough = module.nearly_optimal(given, np.zeros(3000, np.float32), np.zeros(3300, np.float32), np.random.default_rng(0))
+    rough = module.nearly_optimal(
+        given, np.zeros(3000, np.float32), np.zeros(3300, np.float32), np.random.default_rng(0)
+    )
     rough = rough._replace(u=rough.u + 0.5)  # potentials that most pairs off the graph would lessen
     whole = module.all_pairs_bound(given, rough.price)
     monkeypatch.setattr(module, "BOUND_PAIRS", 600 * 3300)
@@ -121,7 +123,7 @@ def test_an_auction_on_all_pairs_is_near_the_optimum_by_its_step():
     given, step = problem(), 0.01
     anchor, member = (side.ravel() for side in np.indices(given.shape))
     arcs = Arcs(np.arange(301) * 500, member, given.costs(anchor, member))
-    owner, price = auction(arcs, given.lower, given.upper, np.full(500, -20.0), step)
+    owner, _ = auction(arcs, given.lower, given.upper, np.full(500, -20.0), step)
     held = np.bincount(owner, minlength=300)
     assert (held >= given.lower).all()
     assert (held <= given.upper).all()
