@@ -48,9 +48,6 @@ def fits(bf):
     }
 
 
-LARGEST = {"FairletKMeans": 100_000}  # optimal fairlets of more are the decomposition's own task
-
-
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -128,8 +125,6 @@ def main():
     for name in arguments.engines or [*fits(bf), "sweep"]:
         found = []
         for n_obs in rows:
-            if n_obs > LARGEST.get(name, n_obs):
-                continue
             seconds, extra, text = cell(name, n_obs)
             found.append((n_obs, seconds))
             print(f"{name:<26}{n_obs:>10,}{seconds:>10.2f} s {extra:>8.0f} bytes a row   {text}", flush=True)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from bayesfair._check import check_integer, message
 from bayesfair.engines.base import Data, Engine
 from bayesfair.engines.optimize import Outcome
-from bayesfair.fairlets import Decomposition, decompose, fairlet_centers, singleton_capacities
+from bayesfair.fairlets import EXACT_UP_TO, Decomposition, decompose, fairlet_centers, singleton_capacities
 
 __all__ = ["FairletKMeans", "cluster_fairlets"]
 
@@ -22,6 +22,8 @@ class FairletKMeans(Engine):
         k-means without fairness.
     min_group_size, merged_group_name: groups of fewer rows become one group of that name first, see
         `bayesfair.fairness.merge_small_groups`; None merges nothing.
+    exact_up_to: rows up to which the decomposition is optimal and proved to be; beyond, `decomposition_.gap` bounds how much
+        it costs above the optimum, see `bayesfair.fairlets.decompose`.
     n_init, max_iter, tol: of scikit-learn's `KMeans` on the fairlets' centres, weighted by their sizes.
 
     Attributes
@@ -51,6 +53,7 @@ class FairletKMeans(Engine):
         composition: Mapping | ArrayLike = "auto",
         min_group_size: int | None = None,
         merged_group_name: str = "other",
+        exact_up_to: int = EXACT_UP_TO,
         n_init: int = 10,
         max_iter: int = 300,
         tol: float = 1e-4,
@@ -60,15 +63,15 @@ class FairletKMeans(Engine):
         self.composition = composition
         self.min_group_size = min_group_size
         self.merged_group_name = merged_group_name
+        self.exact_up_to = exact_up_to
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
 
     def problem(self, data):
-        Z = self.standardised(data)
-        self.decomposition_ = fairlets_of(data, self.composition)
-        return Z
+        self.decomposition_ = fairlets_of(data, self.composition, self.exact_up_to)
+        return self.standardised(data, dtype=data.X.dtype)
 
     def solve(self, Z, data):
         """scikit-learn's KMeans, the best of whose runs tells where it ended."""
@@ -88,11 +91,11 @@ class FairletKMeans(Engine):
         return self._units.cost(losses)
 
 
-def fairlets_of(data: Data, composition) -> Decomposition:
-    """The optimal decomposition of a table; every row alone for "singletons" and where there are no groups."""
+def fairlets_of(data: Data, composition, exact_up_to=EXACT_UP_TO) -> Decomposition:
+    """The decomposition of a table, optimal up to `exact_up_to` rows; every row alone for "singletons" and without groups."""
     n_groups = len(data.groups.names)
     if n_groups > 1 and not (isinstance(composition, str) and composition == "singletons"):
-        return decompose(data.X, data.groups, composition, random_state=data.seed)
+        return decompose(data.X, data.groups, composition, exact_up_to=exact_up_to, random_state=data.seed)
     alone = singleton_capacities(data.groups.code, n_groups).lower
     return Decomposition(np.arange(len(alone), dtype=np.int32), alone, 0.0, 0.0, n_groups == 1)
 

@@ -7,8 +7,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._check import check_features, check_same_index, check_same_length, column_names, message
-from bayesfair._units import standardise
+from bayesfair._check import (
+    check_columns,
+    check_features,
+    check_finite,
+    check_integer,
+    check_same_index,
+    check_same_length,
+    column_names,
+    message,
+)
+from bayesfair._units import Scaling, scaling
+from bayesfair.fairlets.approximate import approximate_transport
 from bayesfair.fairlets.capacities import anchor_group, capacities, rule_of_small_groups
 from bayesfair.fairlets.dissimilarity import (
     Dissimilarity,
@@ -18,12 +28,15 @@ from bayesfair.fairlets.dissimilarity import (
     resolve_dissimilarity,
 )
 from bayesfair.fairlets.hub import decompose_hubs, lower_bound
-from bayesfair.fairlets.transport import transport
+from bayesfair.fairlets.near_pairs import Problem, rounding_of
+from bayesfair.fairlets.transport import Plan, transport
 from bayesfair.fairness import Groups, encode_groups
 
-__all__ = ["Decomposition", "decompose"]
+__all__ = ["EXACT_UP_TO", "Decomposition", "decompose"]
 
 DEGREES = {SquaredEuclidean: 2, Minkowski: 1, KullbackLeibler: 1}  # D(s x, s y) = s**degree D(x, y)
+EXACT_UP_TO = 50_000  # rows: the proof takes a minute there
+FEW, NEGLIGIBLE = 1_000, 1e-4  # rows that show how near others are; what of such distances float32 may lose
 PROVED = 1e-8  # relative gap up to which rounding, not doubt, parts the cost from its bound
 
 
@@ -31,7 +44,8 @@ class Decomposition(NamedTuple):
     """A fairlet decomposition. `fairlet` (N,) in [m]; `composition` (m, J): members of each group in each fairlet.
 
     `cost` is L_f, no decomposition costs less than `lower_bound`, and `gap` is their distance relative to the cost. In the
-    anchored form fairlet i holds the i-th observation of the anchors' group.
+    anchored form fairlet i holds the i-th observation of the anchors' group. `risk`: the probability, over random seeds,
+    that the bound is too high; 0 where it is proved.
     """
 
     fairlet: np.ndarray
@@ -39,6 +53,7 @@ class Decomposition(NamedTuple):
     cost: float
     lower_bound: float
     anchored: bool
+    risk: float = 0.0
 
     @property
     def gap(self):
@@ -52,10 +67,13 @@ class Decomposition(NamedTuple):
 
     @property
     def method(self):
-        return "optimal transport" if self.anchored else "alternating transport and annealed swaps"
+        if self.anchored:
+            return "optimal transport" if self.optimal else "auction on near pairs"
+        return "alternating transport and annealed swaps"
 
     def __repr__(self):
         proof = "optimal" if self.optimal else f"at most {self.gap:.1%} above the optimum"
+        proof += f" but for a risk of {self.risk:.0e}" if self.risk else ""
         form = "anchored" if self.anchored else "hub"
         return f"Decomposition({len(self.composition)} fairlets, {form} form, cost {self.cost:.6g}, {proof})"
 
@@ -67,19 +85,22 @@ def decompose(
     *,
     dissimilarity: str | Dissimilarity = "kmeans",
     power: float = 1.0,
+    exact_up_to: int = EXACT_UP_TO,
     random_state: int | np.random.RandomState | None = None,
 ) -> Decomposition:
     """The fairlet decomposition of least cost (paper, eq. 2; Chierichetti et al. 2017), or the best one found.
 
     Where some group has exactly one member in every fairlet, these are anchors, the cost is the sum of D from the
-    others to their anchor, and the optimum is found with its proof. Otherwise D is measured to the fairlet's own centre
-    and the result is a local optimum: `.optimal` and `.gap` say which. Warns where "auto" lets a group of a few rows make
-    fairlets of hundreds, and says what helps.
+    others to their anchor, and the optimum is found with its proof; in tables of more than `exact_up_to` rows a
+    decomposition near it, by an auction. Otherwise D is measured to the fairlet's own centre and the result is a local
+    optimum. `.optimal`, `.gap` and `.risk` say which, how far from the optimum at most, and how sure that is. Warns where
+    "auto" lets a group of a few rows make fairlets of hundreds, and says what helps.
 
     Parameters
     ----------
     X: features (N, d). sensitive: groups, see `bayesfair.fairness.encode_groups`. composition: see `capacities`.
-    dissimilarity, power: D by name, see `resolve_dissimilarity`. random_state: seed of the hub form's search.
+    dissimilarity, power: D by name, see `resolve_dissimilarity`. exact_up_to: rows, at least 0; the time that the proof
+    takes grows faster than they do. random_state: seed of what is not exact.
 
     Raises
     ------
@@ -90,7 +111,8 @@ def decompose(
     """
     check_same_index("sensitive", sensitive, "X", X)
     names = column_names(X)
-    X, groups = check_features(X), encode_groups(sensitive, argument="sensitive")
+    check_integer("exact_up_to", exact_up_to, minimum=0)
+    X, groups = _features(X), encode_groups(sensitive, argument="sensitive")
     check_same_length("sensitive", len(groups.code), "X", len(X))
     if len(groups.names) == 1:
         remedy = "Check the column; clustering without fairness needs no fairlets."
@@ -99,19 +121,31 @@ def decompose(
     dissimilarity.check(X)
     held, code = capacities(groups.sizes, composition, groups.names), groups.code
     _warn_of_small_groups(groups, composition)
-    anchor, scale = anchor_group(held), 1.0
-    degree = DEGREES.get(type(dissimilarity))
-    if degree is not None:  # scaling does not change the answer, and the network simplex has absolute tolerances
-        X, units = standardise(X, names=names, degree=degree, center=degree == 2)
-        scale = units.cost(1.0, degree)
+    degree, rng = DEGREES.get(type(dissimilarity)), np.random.default_rng(random_state)
+    # Scaling does not change the answer, and the network simplex has absolute tolerances.
+    units = (
+        Scaling(np.zeros(X.shape[1]), 0)
+        if degree is None
+        else scaling(X, names=names, degree=degree, center=degree == 2)
+    )
+    anchor = anchor_group(held)
     if anchor is None:
-        fairlet = decompose_hubs(X, code, held, dissimilarity, np.random.default_rng(random_state))
-        cost = _hub_cost(X, fairlet, dissimilarity)
-        bound = min(lower_bound(X, code, held, dissimilarity), cost)
+        found = _hubs(units.rows(X), code, held, dissimilarity, rng)
     else:
-        fairlet, cost, bound = _anchored(X, code, held, anchor, dissimilarity)
-    cost, bound = scale * cost, scale * bound
-    return Decomposition(fairlet.astype(np.int32), _composition(fairlet, code, held), cost, bound, anchor is not None)
+        found = _anchored(X, units, code, held, anchor, dissimilarity, rng if len(X) > exact_up_to else None)
+    fairlet, cost, bound, risk = found
+    cost, bound = (units.cost(value, degree or 0) for value in (cost, bound))
+    composition = _composition(fairlet, code, held)
+    return Decomposition(fairlet.astype(np.int32, copy=False), composition, cost, bound, anchor is not None, risk)
+
+
+def _features(X):
+    """`check_features`, which leaves float32 as it is."""
+    if getattr(X, "dtype", None) != np.float32:
+        return check_features(X)
+    names = check_columns(X)
+    check_finite(X, names)
+    return X
 
 
 def _warn_of_small_groups(groups, composition):
@@ -120,17 +154,39 @@ def _warn_of_small_groups(groups, composition):
         warnings.warn(ruled, UserWarning, stacklevel=3)
 
 
-def _anchored(X, code, held, anchor, dissimilarity):
-    """Given the anchors, every other group is a transport problem of its own."""
-    anchors = np.flatnonzero(code == anchor)
-    fairlet, cost, bound = np.empty(len(X), np.int64), 0.0, 0.0
-    fairlet[anchors] = np.arange(len(anchors))
+def _anchored(X, units, code, held, anchor, dissimilarity, rng):
+    """`Plan` of all rows: given the anchors, every other group is a transport problem of its own, exact without `rng`."""
+    own = np.flatnonzero(code == anchor)
+    fairlet, cost, bound, risk = np.empty(len(X), np.int32), 0.0, 0.0, 0.0
+    fairlet[own] = np.arange(len(own))
+    precision = np.float64 if rng is None else _precision(X, units, dissimilarity, rng)
+    anchors = units.rows(X[own], precision)
     for group in set(range(held.lower.shape[1])) - {anchor}:
         rows = np.flatnonzero(code == group)
-        limits = held.lower[:, group], held.upper[:, group]
-        plan = transport(X[anchors], X[rows], *limits, dissimilarity, random_state=0)
-        fairlet[rows], cost, bound = plan.anchor, cost + plan.cost, bound + plan.lower_bound
-    return fairlet, cost, bound
+        problem = Problem(
+            anchors, units.rows(X[rows], precision), held.lower[:, group], held.upper[:, group], dissimilarity
+        )
+        plan = transport(*problem, random_state=0) if rng is None else approximate_transport(problem, rng)
+        fairlet[rows] = plan.anchor
+        cost, bound, risk = cost + plan.cost, bound + plan.lower_bound, risk + plan.risk
+    return Plan(fairlet, cost, bound, risk)
+
+
+def _precision(X, units, dissimilarity, rng):
+    """float32 for squared distances where its rounding is nothing beside those of near rows, as a few rows show."""
+    if not isinstance(dissimilarity, SquaredEuclidean):
+        return np.float64
+    rows = units.rows(X[rng.choice(len(X), min(FEW, len(X)), replace=False)], np.float32)
+    far = dissimilarity.pairwise(rows, rows)
+    np.fill_diagonal(far, np.inf)
+    lost = rounding_of(rows) * 2 * np.square(rows).sum(1).mean()
+    return np.float32 if lost < NEGLIGIBLE * far.min(1).mean() else np.float64
+
+
+def _hubs(X, code, held, dissimilarity, rng):
+    fairlet = decompose_hubs(X, code, held, dissimilarity, rng)
+    cost = _hub_cost(X, fairlet, dissimilarity)
+    return Plan(fairlet, cost, min(lower_bound(X, code, held, dissimilarity), cost))
 
 
 def _hub_cost(X, fairlet, dissimilarity):

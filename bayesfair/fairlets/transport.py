@@ -14,26 +14,43 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Plan", "transport"]
+from bayesfair.fairlets.near_pairs import (
+    Pairs,
+    Problem,
+    blocks,
+    cheap_pairs,
+    distinct,
+    leading,
+    least,
+    on_all_cores,
+    priced,
+    rounding_of,
+)
+
+__all__ = ["Plan", "sample_potentials", "transport"]
 
 WHOLE_PROBLEM = 2_000_000  # pairs: up to here every arc is a candidate
-ROW_ARCS = 12  # candidates per anchor and pricing round
-BLOCK = 256  # anchors priced at a time: BLOCK x members doubles
+SAMPLE = 4_000  # anchors, at most a third, whose optimum tells prices to start with
+ROW_ARCS = 12  # candidates per anchor or member and pricing round
+MANY = 64  # pairs per anchor; where more are cheap, some are enough
+SLACK = 0.01  # of the mean cost: dearer pairs are no candidates
 TOLERANCE = 1e-9  # of the cost: the gap at which a plan counts as proved
 MAX_ROUNDS = 60
 COARSE_GAP = 1e-3  # good enough for a sample whose potentials only choose arcs
 
 
 class Plan(NamedTuple):
-    """`anchor` of every member, the cost of the plan, and a lower bound on the cost of any plan (weak duality)."""
+    """`anchor` of every member, the cost of the plan, and a lower bound on the cost of any plan (weak duality), too high with
+    a probability of at most `risk`."""
 
     anchor: np.ndarray
     cost: float
     lower_bound: float
+    risk: float = 0.0
 
 
 class Potentials(NamedTuple):
-    """Dual variables: of an anchor's unit (the larger of its two kinds), of a member, of the dummy."""
+    """Dual variables: of an anchor's unit (the larger of its two kinds), of a member; the dummy's is 0."""
 
     anchor: np.ndarray
     member: np.ndarray
@@ -52,8 +69,9 @@ class _Network:
     """Sources: units of the anchors, those that need a member and those that do not. Targets: members, then the dummy."""
 
     def __init__(self, anchors, members, lower, upper, dissimilarity):
-        self.anchors, self.members, self.dissimilarity = anchors, members, dissimilarity
         self.lower, self.upper = np.asarray(lower, np.int64), np.asarray(upper, np.int64)
+        self.problem = Problem(anchors, members, self.lower, self.upper, dissimilarity)
+        self.shape = self.problem.shape
         m, n = len(anchors), len(members)
         extra = self.upper - self.lower
         self.source_anchor = np.concatenate([np.flatnonzero(self.lower), np.flatnonzero(extra)])
@@ -71,31 +89,36 @@ class _Network:
         targets = np.concatenate([member, member])
         return sources[sources >= 0], targets[sources >= 0]
 
+    def cheap_arcs(self, pairs, source_potential, target_potential, threshold):
+        """`arcs` of reduced cost below a threshold: most optional units would rather go to the dummy."""
+        sources, targets = self.arcs(pairs.anchor, pairs.member)
+        cheap = self.costs(sources, targets) - source_potential[sources] - target_potential[targets] < threshold
+        return sources[cheap], targets[cheap]
+
     def dummy_arcs(self):
         sources = np.flatnonzero(self.optional) if self.slack else np.zeros(0, int)
-        return sources, np.full(len(sources), len(self.members))
+        return sources, np.full(len(sources), self.shape[1])
 
     def feasible_pairs(self):
         """Pairs of one plan that always exists: both sides in the order of their first principal axis."""
-        axis = np.linalg.svd(self.members[:1000] - self.members.mean(0), full_matrices=False)[2][0]
-        by_anchor, by_member = np.argsort(self.anchors @ axis), np.argsort(self.members @ axis)
+        anchors, members = self.problem.anchors, self.problem.members
+        axis = np.linalg.svd(members[:1000] - members.mean(0), full_matrices=False)[2][0]
+        by_anchor, by_member = np.argsort(anchors @ axis), np.argsort(members @ axis)
         held = self.lower[by_anchor].copy()
         free = np.cumsum(self.upper[by_anchor] - held)
-        taken = np.minimum(free, len(self.members) - held.sum())
+        taken = np.minimum(free, self.shape[1] - held.sum())
         held += np.diff(taken, prepend=0)
         return np.repeat(by_anchor, held), by_member
 
     def costs(self, sources, targets):
         costs = np.zeros(len(sources))
-        real = np.flatnonzero(targets < len(self.members))
-        for part in np.array_split(real, len(real) // 2**18 + 1):
-            pair = self.anchors[self.source_anchor[sources[part]]], self.members[targets[part]]
-            costs[part] = self.dissimilarity.between(*pair)
+        real = np.flatnonzero(targets < self.shape[1])
+        costs[real] = self.problem.costs(self.source_anchor[sources[real]], targets[real])
         return costs
 
     def best_anchor_potential(self, source_potential):
         """The larger potential of an anchor's units: the one that any feasible dual must respect."""
-        best = np.full(len(self.anchors), -np.inf)
+        best = np.full(self.shape[0], -np.inf)
         np.maximum.at(best, self.source_anchor, source_potential)
         return best
 
@@ -109,75 +132,88 @@ class _Network:
 
 
 def _solve(network, rng, tolerance):
-    m, n = len(network.anchors), len(network.members)
+    m, n = network.shape
     if m * n <= WHOLE_PROBLEM:
-        pairs = [side.ravel() for side in np.indices((m, n))]
-        potentials = None
+        arcs = network.arcs(*(side.ravel() for side in np.indices((m, n))))
     else:
-        pairs, potentials = _first_candidates(network, rng)
-    arcs = _merge(network, network.dummy_arcs(), network.arcs(*network.feasible_pairs()), network.arcs(*pairs))
+        arcs = _first_candidates(network, rng)
+    potentials = None
+    arcs = _merge(network, network.dummy_arcs(), network.arcs(*network.feasible_pairs()), arcs)
     for _ in range(MAX_ROUNDS):
         plan, cost, source_potential, target_potential = _network_simplex(network, *arcs, potentials)
         anchor_potential = network.best_anchor_potential(source_potential)
-        pairs, cheapest = _price(network, anchor_potential, target_potential[:n], cost * tolerance / n)
+        pairs, cheapest = _price(network, anchor_potential, target_potential[:n], SLACK * cost / n)
         bound = min(network.dual_bound(cheapest, target_potential), cost)
-        if cost - bound <= tolerance * cost or len(pairs[0]) == 0:
+        known = len(arcs[0])
+        if cost - bound <= tolerance * cost:
             break
-        arcs = _merge(network, arcs, network.arcs(*pairs))
         potentials = source_potential, target_potential
-    return Plan(plan, cost, max(bound, 0.0)), Potentials(anchor_potential, target_potential[:n])
+        arcs = _merge(network, arcs, network.cheap_arcs(pairs, *potentials, SLACK * cost / n))
+        if len(arcs[0]) == known:
+            break
+    dummy = target_potential[-1] if network.slack else 0.0
+    return Plan(plan, cost, max(bound, 0.0)), Potentials(anchor_potential + dummy, target_potential[:n] - dummy)
 
 
 def _first_candidates(network, rng):
-    """Candidate pairs of a large problem from the potentials of a third of it."""
-    m, n = len(network.anchors), len(network.members)
-    some_anchors, some_members = rng.choice(m, m // 3, replace=False), rng.choice(n, n // 3, replace=False)
-    lower = np.full(len(some_anchors), len(some_members) // len(some_anchors))
-    upper = lower + (len(some_members) % len(some_anchors) > 0)
-    sample = _Network(network.anchors[some_anchors], network.members[some_members], lower, upper, network.dissimilarity)
+    """Arcs of a graph that is cheap at the prices of a sample, to most anchors and members."""
+    problem = network.problem
+    problem = problem._replace(anchors=problem.anchors.astype(np.float32), members=problem.members.astype(np.float32))
+    u, price = sample_potentials(problem, rng)
+    pairs = cheap_pairs(problem, u, price, rng)
+    source = np.where(network.optional, np.minimum(u, 0)[network.source_anchor], np.inf)
+    return network.cheap_arcs(pairs, source, -price, pairs.reduced.mean())
+
+
+def sample_potentials(problem: Problem, rng):
+    """(u (m,), prices (n,)) that the optimum of a small sample gives to all anchors and members; the dummy's is 0."""
+    m, n = problem.shape
+    own = np.sort(rng.choice(m, min(SAMPLE, max(m // 3, 1)), replace=False))
+    lower, upper = problem.lower[own], problem.upper[own]
+    count = min(max(len(own) * n // m, lower.sum()), upper.sum())
+    others = np.sort(rng.choice(n, count, replace=False))
+    anchors, members = problem.anchors[own], problem.members[others]
+    sample = _Network(anchors.astype(np.float64), members.astype(np.float64), lower, upper, problem.dissimilarity)
     known = _solve(sample, rng, COARSE_GAP)[1]
-    far = network.dissimilarity.pairwise
-    member = np.concatenate([(far(rows, sample.anchors) - known.anchor).min(1) for rows in _blocks(network.members)])
-    anchor = np.concatenate([(far(rows, sample.members) - known.member).min(1) for rows in _blocks(network.anchors)])
-    return _price(network, anchor, member, np.inf)[0], None
-
-
-def _blocks(rows):
-    return (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
+    single = [-side.astype(problem.anchors.dtype) for side in (known.anchor, known.member)]
+    u = least(problem.dissimilarity, problem.anchors, members, single[1])[0]
+    return u, -least(problem.dissimilarity, problem.members, anchors, single[0])[0]
 
 
 def _price(network, anchor_potential, member_potential, threshold):
-    """Pairs of reduced cost below -threshold (all of the cheapest for an infinite one), and min_j (cost - v_j) by anchor.
+    """(`Pairs` of reduced cost below a threshold, numbers (m,) that min_j (cost - v_j) does not fall below).
 
-    Kept are the ROW_ARCS cheapest pairs of every anchor and the cheapest of every member.
+    Kept are the ROW_ARCS cheapest of every anchor and of every member. All pairs are asked through BLAS; those that may be
+    cheap after rounding are computed again.
     """
-    n = len(network.members)
-    few = min(ROW_ARCS, n - 1)
-    found, cheapest, best, best_anchor = [], [], np.full(n, np.inf), np.zeros(n, np.int64)
-    for block, rows in enumerate(_blocks(network.anchors)):
-        start = block * BLOCK
-        reduced = network.dissimilarity.pairwise(rows, network.members) - member_potential
-        cheapest.append(reduced.min(1))
-        reduced -= anchor_potential[start : start + len(rows), None]
-        columns = np.argpartition(reduced, few, axis=1)[:, : few + 1]
-        good = np.take_along_axis(reduced, columns, 1) < (-threshold if np.isfinite(threshold) else np.inf)
-        row, place = np.nonzero(good)
-        found.append((row + start, columns[row, place]))
-        nearest = reduced.argmin(0)
-        value = reduced[nearest, np.arange(n)]
-        better = value < best
-        best[better], best_anchor[better] = value[better], nearest[better] + start
-    wanted = np.flatnonzero(best < (-threshold if np.isfinite(threshold) else np.inf))
-    found.append((best_anchor[wanted], wanted))
-    pairs = tuple(np.concatenate(side) for side in zip(*found))
-    return pairs, np.concatenate(cheapest)
+    problem, rounding = network.problem, rounding_of(network.problem.anchors)
+
+    def ask(rows):
+        values = priced(problem.dissimilarity, problem.anchors[rows], problem.members, -member_potential, rounding)
+        values -= anchor_potential[rows, None]
+        cheap = values < threshold
+        floor = np.full(len(rows), threshold)
+        if np.count_nonzero(cheap) > MANY * len(rows):
+            floor = values.min(1)
+            cheap &= values <= np.partition(values[:, ::ROW_ARCS], 1, 1)[:, 1:2]  # about 2 ROW_ARCS in every row
+        row, member = np.divmod(np.flatnonzero(cheap), values.shape[1])
+        reduced = problem.costs(rows[row], member) - member_potential[member] - anchor_potential[rows[row]]
+        np.minimum.at(floor, row, reduced)
+        good = reduced < threshold
+        return Pairs(rows[row[good]], member[good], reduced[good].astype(np.float32)), floor
+
+    parts, floors = zip(*on_all_cores(ask, blocks(np.arange(len(problem.anchors)))))
+    pairs = Pairs(*map(np.concatenate, zip(*parts)))
+    keep = leading(pairs, pairs.anchor, ROW_ARCS) | leading(pairs, pairs.member, ROW_ARCS)
+    return Pairs(*(part[keep] for part in pairs)), anchor_potential + np.concatenate(floors)
 
 
 def _merge(network, *arcs):
     """Each (source, target) once, in order."""
     width = len(network.demand)
-    codes = np.unique(np.concatenate([sources.astype(np.int64) * width + targets for sources, targets in arcs]))
-    return codes // width, codes % width
+    return np.divmod(
+        distinct(np.concatenate([sources.astype(np.int64) * width + targets for sources, targets in arcs])), width
+    )
 
 
 def _network_simplex(network, sources, targets, potentials):
@@ -195,8 +231,8 @@ def _network_simplex(network, sources, targets, potentials):
     )
     if code != 1:
         raise RuntimeError(f"The network simplex of POT stopped with code {code} before it found the optimal plan.")
-    real = (flow > 0.5) & (flow_target < len(network.members))
-    plan = np.empty(len(network.members), np.int64)
+    real = (flow > 0.5) & (flow_target < network.shape[1])
+    plan = np.empty(network.shape[1], np.int64)
     plan[flow_target[real].astype(np.int64)] = network.source_anchor[flow_source[real].astype(np.int64)]
     return plan, float(cost), u, v
 

@@ -6,6 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+import bayesfair.fairlets.near_pairs as near_pairs
 import bayesfair.fairlets.transport as module
 from bayesfair.fairlets import anchor_group, capacities, decompose, resolve_dissimilarity
 
@@ -129,7 +130,7 @@ def test_sparse_candidates_reach_the_optimum_of_the_whole_problem(name, monkeypa
     whole = module.transport(anchors, members, lower, upper, kmeans)
     monkeypatch.setattr(module, "WHOLE_PROBLEM", 500)
     monkeypatch.setattr(module, "ROW_ARCS", 1)
-    monkeypatch.setattr(module, "BLOCK", 16)
+    monkeypatch.setattr(near_pairs, "BLOCK", 16)
     rounds = []
     real = module._price
     monkeypatch.setattr(module, "_price", lambda *a: rounds.append(1) or real(*a))
@@ -143,12 +144,13 @@ def test_no_potentials_prove_more_than_the_optimum():
     """Weak duality: whatever the potentials, the repaired dual objective stays below the cost of the best plan."""
     anchors, members = _awkward()["spread"]
     lower, upper = np.full(150, 2), np.full(150, 3)
-    network = module._Network(anchors, members, lower, upper, resolve_dissimilarity("kmeans"))
-    optimum = module.transport(anchors, members, lower, upper, network.dissimilarity).cost
+    kmeans = resolve_dissimilarity("kmeans")
+    network = module._Network(anchors, members, lower, upper, kmeans)
+    optimum = module.transport(anchors, members, lower, upper, kmeans).cost
     rng = np.random.default_rng(1)
     for _ in range(20):
         v = np.append(rng.normal(size=len(members)), rng.normal())
-        cheapest = (network.dissimilarity.pairwise(anchors, members) - v[:-1]).min(1)
+        cheapest = (kmeans.pairwise(anchors, members) - v[:-1]).min(1)
         assert network.dual_bound(cheapest, v) <= optimum
         assert network.dual_bound(cheapest + 10, v) > network.dual_bound(cheapest, v)  # the check can fail
 

@@ -1,0 +1,189 @@
+"""Nearly optimal assignment of members to anchors of a large table, with a bound on what the optimum would save.
+
+Potentials of a sample, solved exactly, say which pairs are cheap; anchors bid for members on the graph of those pairs
+(`auction`), whose prices say it better: pairs are looked for again, and the auction goes on. The bound is the dual
+objective of the last prices: u_i = min_j (c_ij + p_j) over all members, for all anchors where these pairs are few enough,
+otherwise for anchors drawn at random, whose mean is made a bound by an empirical Bernstein inequality.
+"""
+
+from math import log, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesfair.fairlets.auction import Arcs, auction
+from bayesfair.fairlets.near_pairs import Problem, cheap_pairs, distinct, least, rounding_of
+from bayesfair.fairlets.transport import Plan, sample_potentials
+
+__all__ = ["approximate_transport"]
+
+TREES = (4, 8)  # of every round
+STEPS = (0.1, 0.03)  # of the mean cost of an anchor's cheapest: what the auction of a round may lose a member
+SMALL_PART = 64  # anchors of a part whose rows are paired in their order
+REPAIRS, REPAIR_PAIRS = 5, 500_000_000  # times that some pairs are asked for prices that are too low
+BOUND_PAIRS = 10_000_000_000  # asked for the bound
+RARE = 0.1  # of the anchors asked for a sampled bound: those that could lose most, taken and not drawn
+LEAST_ASKED = 100  # anchors
+CHEAPEST_MEMBERS = 1_000  # asked of all anchors for a sampled bound
+FAILURE = 1e-9  # probability that a sampled bound is too high
+
+
+class Rough(NamedTuple):
+    """An assignment and dual variables that are nearly optimal: `anchor` and `price` of every member, `u` of every anchor
+    on a graph of cheap pairs."""
+
+    anchor: np.ndarray
+    price: np.ndarray
+    u: np.ndarray
+
+
+def approximate_transport(problem: Problem, rng) -> Plan:
+    """A nearly optimal plan; its bound is proved where the pairs are at most `BOUND_PAIRS`, and sampled beyond."""
+    rough = _repaired(problem, nearly_optimal(problem, *sample_potentials(problem, rng), rng), rng)
+    members = np.arange(len(rough.anchor))
+    cost = float(problem.costs(rough.anchor, members).sum(dtype=np.float64))
+    m, n = problem.shape
+    proved = m * n <= BOUND_PAIRS
+    bound = all_pairs_bound(problem, rough.price) if proved else sampled_bound(problem, rough, rng)
+    return Plan(rough.anchor, cost, min(max(bound, 0.0), cost), 0.0 if proved else FAILURE)
+
+
+def nearly_optimal(problem: Problem, u, price, rng) -> Rough:
+    """Pairs, then an auction, as many rounds as there are `TREES`.
+
+    u (m,), price (n,): potentials to start with; those of the dummy are 0.
+    """
+    m, n = problem.shape
+    everyone = np.arange(n, dtype=np.int32)
+    best = plan_by_halves(problem, rng)
+    best_cost = problem.costs(best, everyone).sum(dtype=np.float64)
+    known = best.astype(np.int64) * n + everyone  # this plan keeps the graph feasible
+    duals = [(u, price)]
+    for trees, step in zip(TREES, STEPS):
+        pairs = cheap_pairs(problem, u, price, rng, trees)
+        known = distinct(np.concatenate([known, pairs.anchor.astype(np.int64) * n + pairs.member]))
+        del pairs
+        anchor, member = (known // n).astype(np.int32), (known % n).astype(np.int32)
+        arcs = Arcs(np.searchsorted(anchor, np.arange(m + 1)), member, problem.costs(anchor, member))
+        del anchor
+        scale = float(arcs.cheapest(np.zeros(n)).mean()) or 1.0
+        owner, price = auction(arcs, problem.lower, problem.upper, price - scale, step * scale)
+        price = price.astype(np.float32)
+        u = arcs.cheapest(price)
+        duals.append((u, price))
+        if (np.bincount(owner[owner >= 0], minlength=m) >= problem.lower).all():
+            owner = _placed(owner, problem.upper)
+            cost = problem.costs(owner, everyone).sum(dtype=np.float64)
+            best, best_cost = (owner, cost) if cost < best_cost else (best, best_cost)
+    asked = np.sort(rng.choice(m, min(REPAIR_PAIRS // n + 1, m), replace=False))
+    u, price = max(duals, key=lambda dual: _estimate(problem, dual[1], asked))
+    return Rough(best, price, u)
+
+
+def _estimate(problem, price, asked):
+    """The dual objective of prices, as some anchors tell it."""
+    share = len(problem.anchors) / len(asked)
+    return share * _value(problem, _potentials(problem, price, asked), asked).sum() - price.sum(dtype=np.float64)
+
+
+def _placed(owner, upper):
+    """Members whom nobody bought, wherever there is room."""
+    unsold = np.flatnonzero(owner < 0)
+    room = upper - np.bincount(owner[owner >= 0], minlength=len(upper))
+    placed = owner.copy()
+    placed[unsold] = np.repeat(np.arange(len(upper)), room)[: len(unsold)]
+    return placed
+
+
+def plan_by_halves(problem, rng):
+    """The anchor of every member, int32 (n,), in a plan that keeps all capacities: both sides are halved along random
+    directions, members as the anchors' capacities allow; in small parts both are taken in the order of a direction."""
+    anchors, members, lower, upper, _ = problem
+    plan = np.empty(len(members), np.int32)
+    parts = [(np.arange(len(anchors)), np.arange(len(members)))]
+    while parts:
+        own, others = parts.pop()
+        direction = anchors[rng.choice(own)] - members[rng.choice(others)] if len(others) else anchors[0]
+        own = own[np.argsort(anchors[own] @ direction)]
+        others = others[np.argsort(members[others] @ direction)]
+        if len(own) <= SMALL_PART:
+            plan[others] = np.repeat(own, _dealt(len(others), lower[own], upper[own]))
+            continue
+        half = len(own) // 2
+        count = int(_dealt(len(others), *(np.add.reduceat(limit[own], [0, half]) for limit in (lower, upper)))[0])
+        parts += [(own[:half], others[:count]), (own[half:], others[count:])]
+    return plan
+
+
+def _dealt(count, lower, upper):
+    """`count` members dealt out between limits, extra ones evenly over the order."""
+    free = np.cumsum(upper - lower)
+    taken = (count - lower.sum()) * free // max(free[-1], 1)
+    return lower + np.diff(taken, prepend=0)
+
+
+def _repaired(problem, rough, rng):
+    """Higher prices of members so cheap that many anchors off the graph would want them; some anchors are asked for these."""
+    (m, n), price = problem.shape, rough.price.copy()
+    for _ in range(REPAIRS):
+        asked = np.sort(rng.choice(m, min(REPAIR_PAIRS // n + 1, m), replace=False))
+        value, place = least(problem.dissimilarity, problem.anchors[asked], problem.members, price)
+        wanted, times = np.unique(place[value < rough.u[asked]], return_counts=True)
+        wanted = wanted[times * m > len(asked)]
+        if len(wanted) == 0:
+            break
+        offers = least(problem.dissimilarity, problem.members[wanted], problem.anchors, -rough.u.astype(np.float32))[0]
+        price[wanted] = np.maximum(price[wanted], -offers)
+    return rough._replace(price=price)
+
+
+def all_pairs_bound(problem: Problem, price):
+    """The dual objective of prices (n,), which no plan costs less than: over all pairs."""
+    return _dual(problem, _potentials(problem, price), price)
+
+
+def _potentials(problem, price, anchors=slice(None), members=slice(None)):
+    """min_j (c_ij + p_j) of some anchors over some members, or a little less: rounding makes none too large."""
+    rows, price = problem.anchors[anchors], price[members]
+    return least(problem.dissimilarity, rows, problem.members[members], price, rounding_of(rows))[0].astype(np.float64)
+
+
+def _dual(problem, u, price):
+    return float(_value(problem, u).sum() - price.sum(dtype=np.float64))
+
+
+def _value(problem, u, anchors=slice(None)):
+    """What potentials of anchors add to the dual objective: optional places are filled where they pay."""
+    lower, upper = problem.lower[anchors], problem.upper[anchors]
+    return lower * u + (upper - lower) * np.minimum(u, 0)
+
+
+def sampled_bound(problem: Problem, rough: Rough, rng):
+    """What the dual objective of the prices exceeds but for a probability of `FAILURE`, from `BOUND_PAIRS` pairs.
+
+    With a_i >= u_i from some pairs, the objective is that of a less the losses w(a_i) - w(u_i). They lie between 0 and what
+    the lowest price of a member not yet asked allows. Anchors that could lose most are asked one by one; of the others,
+    drawn with replacement, the mean loss is bounded by Theorem 4 of Maurer and Pontil (2009, "Empirical Bernstein bounds
+    and sample variance penalization").
+    """
+    (m, n), price = problem.shape, rough.price
+    order = np.argpartition(price, min(CHEAPEST_MEMBERS, n - 1))
+    floor = float(price[order[CHEAPEST_MEMBERS:]].min(initial=np.inf))
+    above = np.minimum(rough.u, _potentials(problem, price, members=order[:CHEAPEST_MEMBERS]))
+    most = _value(problem, above) - _value(problem, np.minimum(above, floor))
+    asked = min(max(BOUND_PAIRS // n, LEAST_ASKED), m)
+    taken, rest = np.split(np.argsort(-most, kind="stable"), [int(RARE * asked)])
+    drawn, times = np.unique(rng.choice(rest, asked - len(taken)), return_counts=True)
+
+    def lost(own):
+        u = np.minimum(above[own], _potentials(problem, price, own))
+        return _value(problem, above[own], own) - _value(problem, u, own)
+
+    mean = _mean_at_most(np.repeat(lost(drawn), times), most[rest].max())
+    return _dual(problem, above, price) - float(lost(taken).sum() + len(rest) * mean)
+
+
+def _mean_at_most(sample, most):
+    """What the mean of a law on [0, most] exceeds with a probability of `FAILURE` at most, from independent draws."""
+    count, doubt = len(sample), log(2 / FAILURE)
+    return sample.mean() + sqrt(2 * sample.var(ddof=1) * doubt / count) + 7 * most * doubt / (3 * (count - 1))
