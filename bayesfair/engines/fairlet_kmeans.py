@@ -5,7 +5,7 @@ import numpy as np
 from bayesfair._check import check_integer, message
 from bayesfair.engines.base import Data, Engine
 from bayesfair.engines.optimize import Outcome
-from bayesfair.fairlets import EXACT_UP_TO, Decomposition, decompose, fairlet_centers, singleton_capacities
+from bayesfair.fairlets import Decomposition, decompose, fairlet_centers, singleton_capacities
 
 __all__ = ["FairletKMeans", "cluster_fairlets"]
 
@@ -46,7 +46,7 @@ class FairletKMeans(Engine):
         composition="auto",
         min_group_size=None,
         merged_group_name="other",
-        exact_up_to=EXACT_UP_TO,
+        exact_up_to=50_000,
         n_init=10,
         max_iter=300,
         tol=1e-4,
@@ -84,7 +84,7 @@ class FairletKMeans(Engine):
         return self._units.cost(losses)
 
 
-def fairlets_of(data: Data, composition, exact_up_to=EXACT_UP_TO) -> Decomposition:
+def fairlets_of(data: Data, composition, exact_up_to=50_000) -> Decomposition:
     """The decomposition of a table, optimal up to `exact_up_to` rows; every row alone for "singletons" and without groups."""
     n_groups = len(data.groups.names)
     if n_groups > 1 and not (isinstance(composition, str) and composition == "singletons"):

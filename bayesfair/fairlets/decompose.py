@@ -24,10 +24,9 @@ from bayesfair.fairlets.near_pairs import Problem, rounding_of
 from bayesfair.fairlets.transport import Plan, transport
 from bayesfair.fairness import encode_groups
 
-__all__ = ["EXACT_UP_TO", "Decomposition", "decompose"]
+__all__ = ["Decomposition", "decompose"]
 
 DEGREES = {SquaredEuclidean: 2, Minkowski: 1, KullbackLeibler: 1}  # D(s x, s y) = s**degree D(x, y)
-EXACT_UP_TO = 50_000  # rows: the proof takes a minute there
 FEW, NEGLIGIBLE = 1_000, 1e-4  # rows that show how near others are; what of such distances float32 may lose
 PROVED = 1e-8  # relative gap up to which rounding, not doubt, parts the cost from its bound
 
@@ -71,7 +70,7 @@ class Decomposition(NamedTuple):
 
 
 def decompose(
-    X, sensitive, composition="auto", *, dissimilarity="kmeans", power=1.0, exact_up_to=EXACT_UP_TO, random_state=None
+    X, sensitive, composition="auto", *, dissimilarity="kmeans", power=1.0, exact_up_to=50_000, random_state=None
 ):
     """The fairlet decomposition of least cost (paper, eq. 2; Chierichetti et al. 2017), or the best one found.
 
