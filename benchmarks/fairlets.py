@@ -12,13 +12,13 @@ from pathlib import Path
 
 from scale import peak, resident, table
 
-from bayesfair.fairlets import EXACT_UP_TO, decompose
+from bayesfair.fairlets import decompose
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", nargs="+", type=int, default=[10_000, 100_000, 1_000_000])
-    parser.add_argument("--exact-up-to", type=int, default=EXACT_UP_TO)
+    parser.add_argument("--exact-up-to", type=int, default=50_000)
     arguments = parser.parse_args()
     decompose(*table(2_000), exact_up_to=0, random_state=0)  # libraries
     for n_obs in arguments.rows:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from bayesfair._check import check_integer, message
 from bayesfair.engines.base import Data, Engine
 from bayesfair.engines.optimize import Outcome
-from bayesfair.fairlets import EXACT_UP_TO, Decomposition, decompose, fairlet_centers, singleton_capacities
+from bayesfair.fairlets import Decomposition, decompose, fairlet_centers, singleton_capacities
 
 __all__ = ["FairletKMeans", "cluster_fairlets"]
 
@@ -53,7 +53,7 @@ class FairletKMeans(Engine):
         composition: Mapping | ArrayLike = "auto",
         min_group_size: int | None = None,
         merged_group_name: str = "other",
-        exact_up_to: int = EXACT_UP_TO,
+        exact_up_to: int = 50_000,
         n_init: int = 10,
         max_iter: int = 300,
         tol: float = 1e-4,
@@ -91,7 +91,7 @@ class FairletKMeans(Engine):
         return self._units.cost(losses)
 
 
-def fairlets_of(data: Data, composition, exact_up_to=EXACT_UP_TO) -> Decomposition:
+def fairlets_of(data: Data, composition, exact_up_to=50_000) -> Decomposition:
     """The decomposition of a table, optimal up to `exact_up_to` rows; every row alone for "singletons" and without groups."""
     n_groups = len(data.groups.names)
     if n_groups > 1 and not (isinstance(composition, str) and composition == "singletons"):

@@ -7,13 +7,12 @@ from bayesfair.fairlets.capacities import (
     rule_of_small_groups,
     singleton_capacities,
 )
-from bayesfair.fairlets.decompose import EXACT_UP_TO, Decomposition, decompose
+from bayesfair.fairlets.decompose import Decomposition, decompose
 from bayesfair.fairlets.dissimilarity import Bregman, Dissimilarity, Minkowski, resolve_dissimilarity
 from bayesfair.fairlets.hub import fairlet_centers, member_table
 from bayesfair.fairlets.rectangular_loop import rectangular_loop
 
 __all__ = [
-    "EXACT_UP_TO",
     "Bregman",
     "Capacities",
     "Decomposition",

@@ -2,8 +2,9 @@
 
 Potentials of a sample, solved exactly, say which pairs are cheap; anchors bid for members on the graph of those pairs
 (`auction`), whose prices say it better: pairs are looked for again, and the auction goes on. The bound is the dual
-objective of the last prices: u_i = min_j (c_ij + p_j) over all members, for all anchors where these pairs are few enough,
-otherwise for anchors drawn at random, whose mean is made a bound by an empirical Bernstein inequality.
+objective of the best prices met, the lowest of which are first raised where many anchors off the graph would want them:
+u_i = min_j (c_ij + p_j) over all members, for all anchors where these pairs are few enough, otherwise for anchors drawn at
+random, whose mean is made a bound by an empirical Bernstein inequality.
 """
 
 from math import log, sqrt
@@ -71,6 +72,7 @@ def nearly_optimal(problem: Problem, u, price, rng) -> Rough:
         price = price.astype(np.float32)
         u = arcs.cheapest(price)
         duals.append((u, price))
+        del arcs
         if (np.bincount(owner[owner >= 0], minlength=m) >= problem.lower).all():
             owner = _placed(owner, problem.upper)
             cost = problem.costs(owner, everyone).sum(dtype=np.float64)

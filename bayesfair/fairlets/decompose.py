@@ -32,10 +32,9 @@ from bayesfair.fairlets.near_pairs import Problem, rounding_of
 from bayesfair.fairlets.transport import Plan, transport
 from bayesfair.fairness import Groups, encode_groups
 
-__all__ = ["EXACT_UP_TO", "Decomposition", "decompose"]
+__all__ = ["Decomposition", "decompose"]
 
 DEGREES = {SquaredEuclidean: 2, Minkowski: 1, KullbackLeibler: 1}  # D(s x, s y) = s**degree D(x, y)
-EXACT_UP_TO = 50_000  # rows: the proof takes a minute there
 FEW, NEGLIGIBLE = 1_000, 1e-4  # rows that show how near others are; what of such distances float32 may lose
 PROVED = 1e-8  # relative gap up to which rounding, not doubt, parts the cost from its bound
 
@@ -85,7 +84,7 @@ def decompose(
     *,
     dissimilarity: str | Dissimilarity = "kmeans",
     power: float = 1.0,
-    exact_up_to: int = EXACT_UP_TO,
+    exact_up_to: int = 50_000,
     random_state: int | np.random.RandomState | None = None,
 ) -> Decomposition:
     """The fairlet decomposition of least cost (paper, eq. 2; Chierichetti et al. 2017), or the best one found.

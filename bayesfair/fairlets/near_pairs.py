@@ -207,6 +207,6 @@ def leading(pairs, side, count, tau=None):
 
 
 def distinct(codes):
-    """Sorted codes, each once; sorting is faster than NumPy's `unique`, which hashes."""
-    codes = np.sort(codes)
+    """Codes in order, each once; they are sorted in place, which is faster than NumPy's `unique`, which hashes."""
+    codes.sort()
     return codes[np.append(True, codes[1:] != codes[:-1])]

@@ -1,5 +1,8 @@
 """The whole sampler against enumeration, and what a run promises: repeatable, resumable, every cluster used."""
 
+import warnings
+from functools import partial
+
 import jax
 import numpy as np
 import pytest
@@ -18,12 +21,15 @@ from exact import (
     tiny,
 )
 
+import bayesfair as bf
+from bayesfair.fairlets import decompose
 from bayesfair.gibbs import Dispersion, Repeat, concatenate
 from bayesfair.gibbs.moves.collapsed import CollapsedReallocation
 from bayesfair.gibbs.moves.swaps_in_turn import SwapsInTurn
 from bayesfair.gibbs.run import Run, chain_keys, draw
 from bayesfair.gibbs.states import InverseTemperatures
 from bayesfair.gibbs.sweep import sweep
+from bayesfair.gibbs.targets import starts
 from bayesfair.gibbs.targets.fairlets import Losses
 from bayesfair.gibbs.targets.starts import stacked_states
 
@@ -197,3 +203,25 @@ def test_an_interrupt_before_the_first_draw_is_passed_on(monkeypatch):
     monkeypatch.setattr(module, "run_chunk", interrupted)
     with pytest.raises(KeyboardInterrupt):
         draw(start(t), t.target, 100)
+
+
+def test_fairlets_that_are_kept_without_a_proof_are_told(monkeypatch):
+    """Tables of more than 50,000 rows; here decompose is asked for the same of few."""
+    rng = np.random.default_rng(0)
+    X, groups = rng.normal(size=(200, 3)), np.array(["a", "b"])[np.arange(200) % 2]
+    monkeypatch.setattr(starts, "decompose", partial(decompose, exact_up_to=0))
+    settings = {
+        "num_chains": 1,
+        "num_warmup": 2,
+        "num_draws": 2,
+        "num_starts": 0,
+        "random_state": 0,
+        "progress_bar": False,
+    }
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for target in ("optimal", "joint"):
+            bf.GibbsFairClustering(2, target=target, **settings).fit(X, sensitive_features=groups)
+    about = [str(one.message) for one in told if "not proved optimal" in str(one.message)]
+    assert len(about) == 1
+    assert "above the optimum" in about[0]

@@ -54,6 +54,7 @@ class FairletTarget(Target):
     prior: Dispersion | None = field(metadata=STATIC)  # of lambda; None where temperatures are fixed
     modes: Modes | None = None  # between which chains may jump
 
+    keeps_fairlets = False  # does B stay where it starts?
     clustering_moves_fairlets = False  # does the clustering loss enter the law of B?
     state_dims = {"members": ("fairlet", "slot"), "cluster": ("fairlet",)}  # noqa: RUF012
     statistics = {  # noqa: RUF012

@@ -15,6 +15,7 @@ class Optimal(FairletTarget):
     """C given the best decomposition."""
 
     clusters_are_independent = True
+    keeps_fairlets = True
 
     @staticmethod
     def _matchings(X, code, held, rng):

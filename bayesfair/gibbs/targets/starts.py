@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesfair._check import message
+from bayesfair._check import message, tell
 from bayesfair.fairlets import decompose, member_table
 from bayesfair.gibbs.relocations import annealed_centers, relocated_centers
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
@@ -57,9 +57,10 @@ def _decomposition(target, table: Table, settings: Settings, composition):
     if target.lower.sum(1).max() == 1:
         return np.arange(len(table.X))
     dissimilarity = settings.loss.dissimilarity
-    return decompose(
-        table.X, table.groups, composition, dissimilarity=dissimilarity, random_state=settings.seed
-    ).fairlet
+    found = decompose(table.X, table.groups, composition, dissimilarity=dissimilarity, random_state=settings.seed)
+    if found.anchored and not found.optimal and target.keeps_fairlets:
+        tell(f"The fairlets that all draws keep are not proved optimal: {found}.")
+    return found.fairlet
 
 
 def start_clusterings(target, members, num_chains: int, rng: np.random.Generator):
