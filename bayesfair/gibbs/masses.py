@@ -11,6 +11,7 @@ from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio, both, log_mass_ra
 from bayesfair.gibbs.modes import Mode, modes_table
 from bayesfair.gibbs.moves.mode_jumps import Modes, jump
 from bayesfair.gibbs.run import Run, advance, chain_keys
+from bayesfair.gibbs.threads import compile_once, in_threads
 
 __all__ = ["NEGLIGIBLE", "Masses", "is_alive", "middle", "weigh"]
 
@@ -125,10 +126,20 @@ def _measured(one: Mode, other: Mode, here: Pool, there: Pool, length) -> tuple[
     return ratio, 2 * len(works[1]) > rounds * len(there.run.keys), rounds * length
 
 
-@jax.jit
 def _jumps(keys, target, modes: Modes, states, length):
+    """(log ratios, modes of origin) of a jump of every chain."""
+    jumps = partial(_jumps_of, target, modes)
+
+    def compile_first(one):
+        compile_once(partial(jumps, FIRST_LENGTH, one), "jumps", (target, modes, one))
+
+    return in_threads(partial(jumps, length), (keys, states), compile_first)
+
+
+@jax.jit
+def _jumps_of(target, modes: Modes, length, chains):
     def one(key, state):
         made = jump(key, target, modes, target.open(state), lambda origin: 1 - origin, length)
         return made.log_ratio, made.origin
 
-    return jax.vmap(one)(keys, states)
+    return jax.vmap(one)(*chains)
