@@ -9,7 +9,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._check import check_integer, check_number, message, tell
 from bayesfair._units import Scaling, standardise
+from bayesfair.distributed import agreed, check_alike, sharing
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
+from bayesfair.engines.shares import ALONE, Share, share_of
 from bayesfair.engines.tables import Columns, read_columns, read_groups
 from bayesfair.fairness import Groups
 
@@ -20,11 +22,13 @@ FARTHEST = 1e150  # from the middle of the training rows, in units of their spre
 
 
 class Data(NamedTuple):
-    """What a fit is given: checked columns, groups, and the seed that drives everything random in it."""
+    """What a fit is given: checked columns, groups, the seed that drives everything random in it, and what of all rows these
+    are."""
 
     columns: Columns
     groups: Groups
     seed: int
+    share: Share = ALONE
 
     @property
     def X(self):
@@ -63,13 +67,14 @@ class Engine(ClusterMixin, BaseEstimator):
         """
         check_shared_settings(self)
         self.check_settings()
-        data = self._data(X, sensitive_features)
-        problem = self.problem(data)
-        outcome = self.solve(problem, data)
-        self.converged_ = converged_or_warn(outcome, self, self.remedy)
-        self.n_iter_ = outcome.n_iter
-        self.report(outcome, problem, data)
-        self.objective_trace_ = self.objective_of(np.asarray(outcome.trace, np.float64))
+        with sharing(getattr(self, "mesh", None), "rows"):
+            data = self._data(X, sensitive_features)
+            problem = self.problem(data)
+            outcome = self.solve(problem, data)
+            self.converged_ = converged_or_warn(outcome, self, self.remedy)
+            self.n_iter_ = outcome.n_iter
+            self.report(outcome, problem, data)
+            self.objective_trace_ = self.objective_of(np.asarray(outcome.trace, np.float64))
         return self
 
     def predict(self, X):
@@ -79,12 +84,14 @@ class Engine(ClusterMixin, BaseEstimator):
 
     def _data(self, X, sensitive_features) -> Data:
         columns = self.read(X, reset=True, sensitive_features=sensitive_features)
-        n_obs = len(columns.continuous)
-        groups = read_groups(self, sensitive_features, n_obs, needed=self.uses_groups)
+        groups = read_groups(self, sensitive_features, len(columns.continuous), needed=self.uses_groups)
+        check_alike(self, X=(columns.continuous.dtype.name, self.n_features_in_, columns.names))
+        groups, share = share_of(getattr(self, "mesh", None), groups)
         if self.parts is not None:
-            remedy = f"There are {n_obs} rows (n_samples = {n_obs}): ask for fewer."
-            check_integer(self.parts, self.n_parts, maximum=n_obs, remedy=remedy)
-        return Data(columns, groups, int(check_random_state(self.random_state).randint(2**31 - 1)))
+            remedy = f"There are {share.n_obs} rows (n_samples = {share.n_obs}): ask for fewer."
+            check_integer(self.parts, self.n_parts, maximum=share.n_obs, remedy=remedy)
+        seed = agreed(int(check_random_state(self.random_state).randint(2**31 - 1)))
+        return Data(columns, groups, seed, share)
 
     @property
     def n_parts(self):
@@ -200,14 +207,14 @@ def nearest_center(X, centers, units: Scaling):
     return pairwise_distances_argmin(rows, units.rows(centers))
 
 
-def relocate_empty(labels, cost):
+def relocate_empty(labels, cost, empty=None):
     """Labels with every cluster of `cost` (obs, clusters) used: an empty one takes the row that suits its own least.
 
-    Rows alone in their cluster stay, so that no cluster is emptied to fill another.
+    `empty`: those that are; None finds them. Rows alone in their cluster stay, so that no cluster is emptied to fill another.
     """
     labels = np.array(labels)
-    for empty in np.setdiff1d(np.arange(cost.shape[1]), labels):
+    for cluster in np.setdiff1d(np.arange(cost.shape[1]), labels) if empty is None else empty:
         own = cost[np.arange(len(labels)), labels]
         alone = np.bincount(labels, minlength=cost.shape[1])[labels] == 1
-        labels[np.argmax(np.where(alone, -np.inf, own))] = empty
+        labels[np.argmax(np.where(alone, -np.inf, own))] = cluster
     return labels

@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
 
     def run(self, i):
         """One run alone, its trace cut to the iterations it made."""
-        pick = jax.tree.map(lambda part: part[i], jax.device_get(self.state))
+        pick = jax.tree.map(lambda part: part[i], jax.tree.map(_on_host, self.state))
         return Outcome(pick, self.loss[i], self.trace[i, : self.n_iter[i]], int(self.n_iter[i]), int(self.status[i]))
 
     @property
@@ -53,6 +53,12 @@ class Outcome(NamedTuple):
     def best(self):
         """The run of least loss."""
         return self.run(int(self.order[0]))
+
+
+def _on_host(part):
+    """The array in NumPy, unless parts of it are in other processes."""
+    everywhere = not isinstance(part, jax.Array) or part.is_fully_addressable or part.is_fully_replicated
+    return np.asarray(part) if everywhere else part
 
 
 class _Progress(NamedTuple):
@@ -83,7 +89,7 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
     fresh = np.zeros(n_runs, np.int32)
     # With its dtype, as every later chunk has it: a weakly typed one is another program.
     now = _Progress(state, jnp.full(n_runs, jnp.inf, float), fresh, fresh, fresh, fresh)
-    problem = jax.device_put(problem)
+    problem = jax.tree.map(lambda part: part if isinstance(part, jax.Array) else jax.device_put(part), problem)
     traces, done = [], 0
     with progress(max_iter, description, progress_bar) as bar:
         try:
@@ -94,6 +100,8 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
                 done += made
                 bar.update(made)
         except KeyboardInterrupt:
+            if jax.process_count() > 1:  # the others cannot know
+                raise
             tell(f"Interrupted after {done} iterations: the solution so far is kept.", RuntimeWarning)
     trace = np.concatenate([np.empty((n_runs, 0)), *traces], 1)[:, :done]
     loss, n_iter, refused, status = map(np.asarray, (now.loss, now.n_iter, now.refused, now.status))

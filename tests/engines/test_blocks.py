@@ -11,6 +11,7 @@ from bayesfair.engines.blocks import aligned_empty, sum_over_blocks
 from bayesfair.engines.families import Components, Family
 from bayesfair.engines.fmc import Ascent, GroupedRows, LearningRows, Rule, membership, penalty, start_state
 from bayesfair.engines.fmc_blocks import BlockedAscent, BlockedRows, shares_of
+from bayesfair.engines.shares import share_of
 from bayesfair.fairness import encode_groups
 
 N, DIM, K = 700, 3, 4
@@ -141,7 +142,8 @@ def soft_problems(data, monkeypatch, block=64):
     groups = encode_groups(group)
     target = groups.sizes / N
     middle = X.mean(0)
-    blocked = variational_blocks.rows_in_blocks(X, bf._units.Scaling(middle, 0), groups.code, target)
+    share = share_of(None, groups)[1]
+    blocked = variational_blocks.rows_in_blocks(X, bf._units.Scaling(middle, 0), groups.code, target, share)
     return variational.make_problem(X - middle, groups.code, target, "kmeans"), blocked
 
 
@@ -160,7 +162,7 @@ def test_variational_steps_are_those_of_all_rows_at_once(data, monkeypatch, weig
         np.testing.assert_allclose(loss, theirs.loss, rtol=1e-4)
         np.testing.assert_allclose(ours.centers, theirs.centers, rtol=1e-3, atol=1e-3)
         assert bool(more) == bool(also_more)
-    log_s = variational_blocks.assignments_in_order(blocked, ours)
+    log_s = variational_blocks.assignments_in_order(blocked, ours, N)
     np.testing.assert_allclose(np.exp(log_s), np.exp(theirs.log_s).T, atol=5e-3)
     labels = log_s.argmax(1)
     cost, means = variational_blocks.hard_cost(blocked, labels, ours.centers)
