@@ -21,6 +21,7 @@ __all__ = [
     "digest",
     "everybody",
     "first_then_others",
+    "is_first",
     "leads",
     "over_chains",
     "sharing",
@@ -109,6 +110,11 @@ def sharing(mesh, axis):
             signal.signal(signal.SIGINT, before)
 
 
+def is_first() -> bool:
+    """Is this the process that prints?"""
+    return jax.process_index() == 0
+
+
 def leads() -> bool:
     """Does this process write what is shared? The first does, and each where nothing is."""
     return not _shared or jax.process_index() == 0
@@ -125,7 +131,7 @@ def agreed(value):
     """`value` of process 0 where anything is shared, else as it is; KeyboardInterrupt in all where one was asked to stop."""
     if not _shared:
         return value
-    tellings = everybody((value, _shared[-1][1].is_set()))
+    tellings = everybody((value if is_first() else None, _shared[-1][1].is_set()))
     if any(asked for _, asked in tellings):
         _shared[-1][1].clear()
         raise KeyboardInterrupt

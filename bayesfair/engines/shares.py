@@ -69,9 +69,8 @@ ALONE = Share()  # this process has all rows
 
 def share_of(mesh, groups: Groups) -> tuple[Groups, Share]:
     """(the groups of this process's rows, numbered among those of all; what of all rows these are)."""
-    share = Share(mesh, (len(groups.code),), groups)
     if mesh is None:
-        return groups, share
+        return groups, Share(None, (len(groups.code),), groups)
     everybodys = everybody(groups.names)
     names = sorted(set().union(*everybodys), key=_as_sorted) if len(set(everybodys)) > 1 else groups.names
     groups = Groups(np.array([names.index(name) for name in groups.names], np.int32)[groups.code], tuple(names))
