@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import warnings
+from collections import deque
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 
@@ -17,7 +18,9 @@ from bayesfair.cli.outcome import DONE, FAILED, LOST, MEMBER
 __all__ = ["AUTO", "in_processes", "leave_others"]
 
 AUTO = "auto"
+PROGRAM = "from bayesfair.cli import main; raise SystemExit(main())"
 GRACE = 15.0  # seconds in which the others end by themselves when one has
+TRACEBACK = 60  # lines
 LOOK = 0.2  # seconds between two looks at them
 
 
@@ -66,12 +69,15 @@ def _only_the_first_prints():
 
 
 class Member:
-    """One of the processes: what it says is passed on where it is the first, and its last line is kept."""
+    """One of the processes: what it says is passed on where it is the first.
+
+    `said`: its last line on standard error; `below`: the last ones there that are not the command's, such as a traceback.
+    """
 
     def __init__(self, typed, rank, n_processes, address):
         environment = {**os.environ, MEMBER: f"{rank} {n_processes} {address}", "PYTHONUNBUFFERED": "1"}
-        command = [sys.executable, "-m", "bayesfair.cli", *typed]
-        self.rank, self.said = rank, ""
+        command = [sys.executable, "-c", PROGRAM, *typed]
+        self.rank, self.said, self.below = rank, "", deque(maxlen=TRACEBACK)
         self.process = subprocess.Popen(
             command,
             env=environment,
@@ -86,13 +92,16 @@ class Member:
             reader.start()
 
     def _read(self, pipe, to):
-        """Lines of the command itself: those of the runtime below it, about connections and their ends, stay away."""
-        for line in pipe:
-            of_command = line.startswith("bayesfair ")
-            if of_command and to is sys.stderr:
-                self.said = line.strip()
-            if self.rank == 0 and to is not None and (of_command or to is sys.stdout) and not line.startswith("[Gloo]"):
-                print(line, end="", file=to, flush=True)
+        """Passes on lines of the command itself: those of the runtime below it, about connections and their ends, stay away."""
+        with pipe:
+            for line in pipe:
+                of_command = line.startswith("bayesfair ")
+                if to is sys.stderr and of_command:
+                    self.said = line.strip()
+                elif to is sys.stderr:
+                    self.below.append(line)
+                if self.rank == 0 and (of_command or to is sys.stdout) and not line.startswith("[Gloo]"):
+                    print(line, end="", file=to, flush=True)
 
     @property
     def status(self):
@@ -112,7 +121,8 @@ def _started(typed, n_processes) -> int:
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     members = []
     try:
-        members += [Member(typed, rank, n_processes, address) for rank in range(n_processes)]
+        for rank in range(n_processes):
+            members.append(Member(typed, rank, n_processes, address))
         failed = _first_that_failed(members)
         _wait_for(members, GRACE)
     finally:
@@ -120,6 +130,9 @@ def _started(typed, n_processes) -> int:
             member.end()
         signal.signal(signal.SIGTERM, before)
     own = members[0].status
+    for member in members:
+        if "this is a bug" in member.said:
+            print("".join(member.below), end="", file=sys.stderr)
     if failed is None or own == DONE or (own > 0 and own != LOST and members[0].said):
         return own  # in its own words
     how = f"was killed (signal {-failed.status})" if failed.status < 0 else f"ended with status {failed.status}"

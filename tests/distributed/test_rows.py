@@ -1,8 +1,10 @@
 """Engines whose rows are in several processes: what one process finds, but for rounding."""
 
+import time
+
 import numpy as np
 import pytest
-from distributed.loopback import found
+from distributed.loopback import LIMIT, ends, found, said, start
 
 import bayesfair as bf
 
@@ -40,6 +42,26 @@ def test_engines_by_rows_are_those_of_one_process(tmp_path, n_processes, monkeyp
     for process in found(code, n_processes, tmp_path):
         for name, values in space["made"].items():
             np.testing.assert_allclose(process[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+FOR_EVER = """
+est = bf.FairMixture(2, n_init=1, max_iter=5, random_state=0, mesh=bf.distributed.mesh(rows=n_processes))
+while True:
+    est.fit(X, sensitive_features=s)
+    np.savez(out, done=True)
+"""
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_process_that_is_killed_ends_the_other_in_one_line(tmp_path, victim):
+    started, last = start(DATA + FOR_EVER, 2, tmp_path), time.monotonic() + LIMIT
+    while not all((tmp_path / f"{rank}.npz").exists() for rank in (0, 1)) and time.monotonic() < last:
+        time.sleep(0.2)
+    started[victim].kill()
+    assert ends(started, 60)[1 - victim] == 1
+    lines = [line for line in said(tmp_path, 1 - victim).splitlines() if "[Gloo]" not in line]
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("ProcessLost: another of the 2 processes has ended")
 
 
 def test_rows_are_dealt_within_groups(monkeypatch):
