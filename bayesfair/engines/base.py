@@ -1,5 +1,6 @@
 """The template of every engine: `fit` and `predict` are written here, once, and so is what several engines need."""
 
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -172,14 +173,18 @@ def check_distinct(X, n_clusters):
         raise ValueError(message("n_clusters", rule, n_clusters, remedy))
 
 
-def kmeans_centers(X, n_clusters, seed, n_init=1):
-    """Centres (n_init, n_clusters, dim) of k-means++ restarts, best first: where the engines start."""
+def kmeans_centers(X, n_clusters, seed, n_init=1, share=ALONE):
+    """Centres (n_init, n_clusters, dim) of k-means++ restarts, best first: where the engines start. Processes that `share`
+    their rows, and have the same rows X of them, share the restarts too."""
     from sklearn.cluster import KMeans
 
     check_distinct(X, n_clusters)
     rng = np.random.RandomState(seed)
-    fits = [KMeans(n_clusters, n_init=1, random_state=rng.randint(2**31 - 1)).fit(X) for _ in range(n_init)]
-    return np.stack([fit.cluster_centers_ for fit in sorted(fits, key=lambda fit: fit.inertia_)])
+    seeds = list(enumerate(rng.randint(2**31 - 1) for _ in range(n_init)))
+    fits = [(at, KMeans(n_clusters, n_init=1, random_state=own).fit(X)) for at, own in share.own(seeds)]
+    told = share.everybody([(fit.inertia_, at, fit.cluster_centers_) for at, fit in fits])
+    best_first = sorted(chain.from_iterable(told), key=lambda one: one[:2])
+    return np.stack([centers for *_, centers in best_first])
 
 
 def warn_of_work(estimator, why, seconds, remedy):

@@ -39,6 +39,10 @@ class Share(NamedTuple):
         """`value` of every process that has rows."""
         return [value] if self.mesh is None else everybody(value)
 
+    def own(self, tasks):
+        """Those of a list of tasks that are this process's."""
+        return tasks if self.mesh is None else tasks[jax.process_index() :: jax.process_count()]
+
     def of_all(self, values):
         """Values of the rows of this process (obs, ..) as those of all rows."""
         return np.concatenate(self.everybody(values))

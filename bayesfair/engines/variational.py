@@ -254,10 +254,10 @@ class VariationalFairClustering(Engine):
 
     def starts(self, problem, data):
         """Centres (n_init, K, d) of the best k-means++ restarts."""
-        return self._restarts(self._units.rows(data.X), data.seed)
+        return self._restarts(self._units.rows(data.X), data)
 
-    def _restarts(self, Z, seed):
-        return kmeans_centers(Z, self.n_clusters, seed, max(RESTARTS, self.n_init))[: self.n_init]
+    def _restarts(self, Z, data):
+        return kmeans_centers(Z, self.n_clusters, data.seed, max(RESTARTS, self.n_init), data.share)[: self.n_init]
 
     def solve(self, problem, data) -> Outcome:
         """The best run at the weight asked for, or at the smallest weight of a path that is fair enough."""
@@ -271,7 +271,7 @@ class VariationalFairClustering(Engine):
         rows = np.sort(np.random.default_rng(data.seed).permutation(share.n_obs)[:EXPLORE_ROWS])
         groups, Z = Groups(everyone.code[rows], everyone.names), self._units.rows(share.take(data.X, rows))
         few = make_problem(Z, groups.code, self._target(everyone), self.objective)
-        found = self._solve_from(few, self._restarts(Z, data.seed), groups).state
+        found = self._solve_from(few, self._restarts(Z, data), groups).state
         (centers, weight), few = agreed((found.centers, found.weight)), None
         for factor in HEAVIER:
             start = blocked_start(problem, centers, factor * weight)
