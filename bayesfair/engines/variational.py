@@ -30,10 +30,10 @@ from bayesfair.engines.soft_clusters import (
 )
 from bayesfair.engines.variational_blocks import (
     BlockedRows,
-    assignments_in_order,
     descend,
     hard_cost,
     rows_in_blocks,
+    soft_assignment,
 )
 from bayesfair.engines.variational_blocks import start_state as blocked_start
 from bayesfair.fairness import Groups, check_target, kl_error
@@ -260,13 +260,13 @@ class VariationalFairClustering(Engine):
         found = self._solve_from(few, self._restarts(Z, data.seed), groups).state
         centers, weight, few = found.centers, found.weight, None
         for factor in HEAVIER:
-            outcome = self.run(problem, blocked_start(problem, centers, factor * weight), step=descend).best
+            outcome = self.run(problem, blocked_start(problem, centers, factor * weight), step=descend)
+            s = soft_assignment(problem, outcome.state)
             if self.max_fairness_error is None:
                 break
-            labels = hard_labels(assignments_in_order(problem, outcome.state))
-            if kl_error(labels, data.groups, self._target(data.groups)) <= self.max_fairness_error:
+            if kl_error(hard_labels(s), data.groups, self._target(data.groups)) <= self.max_fairness_error:
                 break
-        return outcome
+        return outcome._replace(state=outcome.state._replace(log_s=s[None])).best  # which is `report`'s concern alone
 
     def _solve_from(self, problem, starts, groups) -> Outcome:
         target = self._target(groups)
@@ -329,10 +329,10 @@ class VariationalFairClustering(Engine):
     def report(self, run, problem, data):
         target = self._target(data.groups)
         blocked = isinstance(problem, BlockedRows)
-        log_s = assignments_in_order(problem, run.state) if blocked else np.asarray(run.state.log_s).T
-        self.labels_ = hard_labels(log_s)
+        s = run.state.log_s if blocked else np.asarray(run.state.log_s).T
+        self.labels_ = hard_labels(s)
         cost, centers = (hard_cost if blocked else self._hard_cost)(problem, self.labels_, run.state.centers)
-        self.soft_assignment_ = np.exp(log_s, out=log_s) if blocked else np.exp(log_s)
+        self.soft_assignment_ = s if blocked else np.exp(s)
         self.cost_ = float(self._cost(float(cost) * (1 if self.objective == "ncut" else len(data.X))))
         self.cluster_centers_ = self._units.points(centers)
         self.fairness_error_ = kl_error(self.labels_, data.groups, target)
@@ -351,10 +351,10 @@ class VariationalFairClustering(Engine):
         return self._cost(losses)
 
 
-def hard_labels(log_s):
-    """The cluster of largest assignment (obs,) from log s (obs, clusters); empty ones take the row most willing."""
-    labels = log_s.argmax(1)
-    return labels if len(np.unique(labels)) == log_s.shape[1] else relocate_empty(labels, -log_s)
+def hard_labels(s):
+    """The cluster of largest assignment (obs,) from s, or log s, (obs, clusters); empty ones take the row most willing."""
+    labels = s.argmax(1)
+    return labels if len(np.unique(labels)) == s.shape[1] else relocate_empty(labels, -s)
 
 
 def warn_of_absent_groups(labels, groups: Groups, target):

@@ -5,6 +5,7 @@ before it and the step, and the next pass applies it, block by block in place, w
 c' of the new assignments the cost is sum s d(x, c) - sum_k S_k |c' - c|^2, c being the centres of the distances at hand.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -19,10 +20,10 @@ from bayesfair.engines.soft_clusters import AT_REST, START, fairness_penalty, fa
 __all__ = [
     "BlockedRows",
     "PendingClusters",
-    "assignments_in_order",
     "descend",
     "hard_cost",
     "rows_in_blocks",
+    "soft_assignment",
     "start_state",
 ]
 
@@ -155,19 +156,21 @@ def start_state(problem: BlockedRows, centers, weight) -> PendingClusters:
     return jax.tree.map(lambda part: part[None], state)
 
 
-def assignments_in_order(problem: BlockedRows, state: PendingClusters):
-    """log s (obs, clusters) after the step that is pending, on the host."""
-    out = np.empty((int(problem.n_obs), len(state.centers)), np.float32)
-    for block, log_s in enumerate(state.log_s):
-        settled = _settled(problem, state.step, block, log_s)
-        part = out[block * BLOCK : (block + 1) * BLOCK]
-        part[:] = np.asarray(settled).T[: len(part)]
-    return out
+def soft_assignment(problem: BlockedRows, state: PendingClusters):
+    """s (obs, clusters) of a batch of one run, after the step that is pending. In the memory of log s, which is gone."""
+    return np.asarray(_soft_assignment(problem, *state[:2]))[: int(problem.n_obs)]
 
 
-@jax.jit
-def _settled(problem: BlockedRows, step: Step, block, log_s):
-    return after(log_s, problem.x[block], members(problem.code[block], len(problem.target)), step)
+@partial(jax.jit, donate_argnames="log_s")
+def _soft_assignment(problem: BlockedRows, log_s, step: Step):
+    shape, step = log_s.shape[1:], jax.tree.map(lambda part: part[0], step)
+
+    def settle(i, log_s):
+        x, code = problem.x[i], problem.code[i]
+        now = jnp.exp(after(log_s[i], x, members(code, len(problem.target)), step))
+        return log_s.at[i].set(now.T.reshape(now.shape))  # where (clusters, rows) were, (rows, clusters) are
+
+    return jax.lax.fori_loop(0, shape[0], settle, log_s.reshape(shape)).reshape(-1, shape[1])
 
 
 def hard_cost(problem: BlockedRows, labels, centers):
