@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from bayesfair._arrays import row_blocks
 from bayesfair._check import check_integer, check_number, message, tell
 from bayesfair._units import Scaling, standardise
 from bayesfair.distributed import agreed, check_alike, sharing
@@ -204,12 +205,16 @@ def nearest_center(X, centers, units: Scaling):
     """
     from sklearn.metrics import pairwise_distances_argmin
 
-    rows = units.rows(X)
-    if np.abs(rows).max() > FARTHEST:
-        row, column = np.unravel_index(np.abs(rows).argmax(), rows.shape)
-        rule, got = "be near the rows of the fit", f"{X[row, column]:.3g} at row {row}, column {column}"
-        raise ValueError(message("X", rule, got, "Correct that entry, or use the units of the fit."))
-    return pairwise_distances_argmin(rows, units.rows(centers))
+    labels, centers = np.empty(len(X), np.int64), units.rows(centers)
+    for block in row_blocks(len(X)):
+        rows = units.rows(X[block])
+        if np.abs(rows).max() > FARTHEST:
+            row, column = np.unravel_index(np.abs(rows).argmax(), rows.shape)
+            row += block.start
+            rule, got = "be near the rows of the fit", f"{X[row, column]:.3g} at row {row}, column {column}"
+            raise ValueError(message("X", rule, got, "Correct that entry, or use the units of the fit."))
+        labels[block] = pairwise_distances_argmin(rows, centers)
+    return labels
 
 
 def relocate_empty(labels, cost, empty=None):

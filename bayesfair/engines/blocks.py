@@ -2,24 +2,29 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-__all__ = ["aligned_empty", "members", "own_part", "sum_over_blocks", "total"]
+from bayesfair._arrays import aligned_empty
 
-ALIGNED = 64  # bytes at whose multiples an array begins that JAX takes over as it is
-
-
-def aligned_empty(shape, dtype=np.float32):
-    """A NumPy array that `jax.device_put` does not copy on a CPU; leave it alone from then on."""
-    n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    memory = np.empty(n_bytes + ALIGNED, np.uint8)
-    first = -memory.ctypes.data % ALIGNED
-    return memory[first : first + n_bytes].view(dtype).reshape(shape)
+__all__ = ["aligned_empty", "members", "own_part", "sum_over_blocks", "sum_over_rows", "total"]
 
 
 def members(code, n_groups):
     """Indicators of the groups (groups, rows); none in what fills the last block, whose code is `n_groups`."""
     return (code == jnp.arange(n_groups)[:, None]).astype(jnp.float32)
+
+
+def sum_over_rows(of, rows, size):
+    """The sum of `of(part, new)` over parts of `size` rows of the tree `rows`, as `sum_over_blocks` has it, without a copy of
+    them: the last part begins earlier, and `new` (size,) is 0 for those of its rows that another had, otherwise 1."""
+    n_rows = len(jax.tree.leaves(rows)[0])
+    size = min(size, n_rows)
+
+    def of_part(i):
+        first = jnp.minimum(i * size, n_rows - size)
+        part = jax.tree.map(lambda whole: jax.lax.dynamic_slice_in_dim(whole, first, size), rows)
+        return of(part, (first + jnp.arange(size) >= i * size).astype(jnp.float32))
+
+    return sum_over_blocks(of_part, jnp.arange(-(-n_rows // size)))
 
 
 def sum_over_blocks(of, blocks, *, buffer=None):

@@ -80,6 +80,7 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
     step: hashable; `step(problem, state) -> (state, loss)` or `(state, loss, more)` of one run, loss being that of the
         state returned, `more` whether there was more to gain than the step took. `step.stays_finite`, if true: it refuses
         what is not finite by itself, so that of a single large state only one is held.
+    state: taken over. JAX arrays in it are gone afterwards, as their memory is what the iterations write to.
 
     A run converges after `patience` iterations in a row that change its loss by at most `tol` times its size and had no
     more to gain.
@@ -100,7 +101,8 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
                 done += made
                 bar.update(made)
         except KeyboardInterrupt:
-            if jax.process_count() > 1:  # the others cannot know
+            # The others cannot know of it; or it came as a chunk took the state over, a matter of microseconds.
+            if jax.process_count() > 1 or _is_gone(now.state):
                 raise
             tell(f"Interrupted after {done} iterations: the solution so far is kept.", RuntimeWarning)
     trace = np.concatenate([np.empty((n_runs, 0)), *traces], 1)[:, :done]
@@ -109,7 +111,11 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
     return Outcome(now.state, loss, trace, n_iter, status)
 
 
-@partial(jax.jit, static_argnames=("step", "length"))
+def _is_gone(tree):
+    return any(isinstance(part, jax.Array) and part.is_deleted() for part in jax.tree.leaves(tree))
+
+
+@partial(jax.jit, static_argnames=("step", "length"), donate_argnames="progress")
 def _chunk(step, problem, progress, tol, patience, most, length):
     """Up to `length` iterations of every run, and what they did to the losses (runs, length)."""
 

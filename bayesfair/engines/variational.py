@@ -32,10 +32,10 @@ from bayesfair.engines.soft_clusters import (
 )
 from bayesfair.engines.variational_blocks import (
     BlockedRows,
-    assignments_in_order,
     descent_over,
     hard_cost,
     rows_in_blocks,
+    soft_assignment,
 )
 from bayesfair.engines.variational_blocks import start_state as blocked_start
 from bayesfair.fairness import Groups, check_target, kl_error
@@ -274,14 +274,14 @@ class VariationalFairClustering(Engine):
         found = self._solve_from(few, self._restarts(Z, data), groups).state
         (centers, weight), few = agreed((found.centers, found.weight)), None
         for factor in HEAVIER:
-            start = blocked_start(problem, centers, factor * weight)
-            outcome = self.run(problem, start, step=descent_over(problem)).best
+            outcome = self.run(problem, blocked_start(problem, centers, factor * weight), step=descent_over(problem))
+            s = soft_assignment(problem, outcome.state, len(data.X))
             if self.max_fairness_error is None:
                 break
-            labels = hard_labels(assignments_in_order(problem, outcome.state, len(data.X)), share)
-            if kl_error(share.of_all(labels), everyone, self._target(everyone)) <= self.max_fairness_error:
+            labels = share.of_all(hard_labels(s, share))
+            if kl_error(labels, everyone, self._target(everyone)) <= self.max_fairness_error:
                 break
-        return outcome
+        return outcome._replace(state=outcome.state._replace(log_s=s[None])).best  # which is `report`'s concern alone
 
     def _solve_from(self, problem, starts, groups) -> Outcome:
         target = self._target(groups)
@@ -344,10 +344,10 @@ class VariationalFairClustering(Engine):
     def report(self, run, problem, data):
         share, everyone, target = data.share, data.share.groups, self._target(data.share.groups)
         blocked = isinstance(problem, BlockedRows)
-        log_s = assignments_in_order(problem, run.state, len(data.X)) if blocked else np.asarray(run.state.log_s).T
-        self.labels_ = hard_labels(log_s, share)
+        s = run.state.log_s if blocked else np.asarray(run.state.log_s).T
+        self.labels_ = hard_labels(s, share)
         cost, centers = (hard_cost if blocked else self._hard_cost)(problem, self.labels_, run.state.centers)
-        self.soft_assignment_ = np.exp(log_s, out=log_s) if blocked else np.exp(log_s)
+        self.soft_assignment_ = s if blocked else np.exp(s)
         self.cost_ = float(self._cost(float(cost) * (1 if self.objective == "ncut" else share.n_obs)))
         self.cluster_centers_ = self._units.points(centers)
         labels = share.of_all(self.labels_)
@@ -367,12 +367,12 @@ class VariationalFairClustering(Engine):
         return self._cost(losses)
 
 
-def hard_labels(log_s, share=ALONE):
-    """The cluster of largest assignment (obs,) from log s (obs, clusters); empty ones take the row most willing, of the first
-    process where several have rows."""
-    labels = log_s.argmax(1)
-    empty = np.setdiff1d(np.arange(log_s.shape[1]), share.of_all(np.unique(labels)))
-    return relocate_empty(labels, -log_s, empty) if len(empty) and leads() else labels
+def hard_labels(s, share=ALONE):
+    """The cluster of largest assignment (obs,) from s, or log s, (obs, clusters); empty ones take the row most willing, of the
+    first process where several have rows."""
+    labels = s.argmax(1)
+    empty = np.setdiff1d(np.arange(s.shape[1]), share.of_all(np.unique(labels)))
+    return relocate_empty(labels, -s, empty) if len(empty) and leads() else labels
 
 
 def warn_of_absent_groups(labels, groups: Groups, target):

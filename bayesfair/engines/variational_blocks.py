@@ -22,11 +22,11 @@ from bayesfair.engines.soft_clusters import AT_REST, START, fairness_penalty, fa
 __all__ = [
     "BlockedRows",
     "PendingClusters",
-    "assignments_in_order",
     "descend",
     "descent_over",
     "hard_cost",
     "rows_in_blocks",
+    "soft_assignment",
     "start_state",
 ]
 
@@ -179,20 +179,22 @@ def _start_state(problem: BlockedRows, centers, weight) -> PendingClusters:
     return PendingClusters(log_s, rest, means, masses, loss, lipschitz, weight)
 
 
-def assignments_in_order(problem: BlockedRows, state: PendingClusters, n_rows):
-    """log s (obs, clusters) of the `n_rows` rows of this process after the step that is pending, on the host."""
-    problem, state = here(problem), here(state)
-    out = np.empty((n_rows, len(state.centers)), np.float32)
-    for block, log_s in enumerate(state.log_s):
-        settled = _settled(problem, state.step, block, log_s)
-        part = out[block * BLOCK : (block + 1) * BLOCK]
-        part[:] = np.asarray(settled).T[: len(part)]
-    return out
+def soft_assignment(problem: BlockedRows, state: PendingClusters, n_rows):
+    """s (obs, clusters) of a batch of one run, of the `n_rows` rows of this process, after the step that is pending. In the
+    memory of log s, which is gone."""
+    return np.asarray(_soft_assignment(*here((problem, *state[:2]))))[:n_rows]
 
 
-@jax.jit
-def _settled(problem: BlockedRows, step: Step, block, log_s):
-    return after(log_s, problem.x[block], members(problem.code[block], len(problem.target)), step)
+@partial(jax.jit, donate_argnames="log_s")
+def _soft_assignment(problem: BlockedRows, log_s, step: Step):
+    shape, step = log_s.shape[1:], jax.tree.map(lambda part: part[0], step)
+
+    def settle(i, log_s):
+        x, code = problem.x[i], problem.code[i]
+        now = jnp.exp(after(log_s[i], x, members(code, len(problem.target)), step))
+        return log_s.at[i].set(now.T.reshape(now.shape))  # where (clusters, rows) were, (rows, clusters) are
+
+    return jax.lax.fori_loop(0, shape[0], settle, log_s.reshape(shape)).reshape(-1, shape[1])
 
 
 def hard_cost(problem: BlockedRows, labels, centers):

@@ -73,8 +73,9 @@ class GibbsFairClustering(PosteriorEstimator):
         its sweeps; 0 for none. Chains begin in the modes that hold mass, `bayesfair.posterior.modes` tells them all. Without
         a search, or where the warm-up is too short for one, chains begin at k-means++ restarts or cooled labellings.
     mode_jumps: "auto" weighs modes by jumps between them, longer and longer until their masses or bounds tell, at most eight
-        times as many steps as the warm-up has sweeps; chains jump between those that hold mass. An int: jumps of up to so many
-        steps, whatever they cost. False: none; then nothing is known of masses. Losses without conjugate centres have none.
+        times as many steps as the warm-up has sweeps (of 100,000 rows or more: as many); chains jump between those that hold
+        mass. An int: jumps of up to so many steps, whatever they cost. False: none; then nothing is known of masses. Losses
+        without conjugate centres have none.
     random_state: an int makes runs repeatable on one machine and version. progress_bar: show one.
     mesh: `bayesfair.distributed.mesh(chains=...)`, processes that share the chains. Each of them fits the same table, and has
         the posterior of all chains, bit for bit that of one process.
@@ -179,6 +180,7 @@ class GibbsFairClustering(PosteriorEstimator):
         problem = self._problem(X, groups, names)
         length = self.num_chains, self.num_warmup, self.num_starts
         problem, run, found = gibbs.start_in_modes(problem, *length, mode_jumps, self._shows_progress)
+        problem = problem._replace(table=problem.table._replace(X=None))  # a copy, in the sampler's units, for starts
         run, reports = gibbs.warm_up(run, problem.target, self.num_warmup, self._shows_progress)
         self.thinning_ = self.thinning
         if self.thinning == "auto":
