@@ -15,6 +15,7 @@ except PackageNotFoundError:  # a source tree that was never installed
 _ROOMS = (
     "datasets",
     "fairness",
+    "distributed",
     "fairlets",
     "gibbs",
     "engines",

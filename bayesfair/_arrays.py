@@ -2,11 +2,20 @@
 
 import numpy as np
 
-__all__ = ["inner_sum", "namespace", "row_blocks", "stack", "unstack", "within_cluster_ss"]
+__all__ = ["aligned_empty", "inner_sum", "namespace", "row_blocks", "stack", "unstack", "within_cluster_ss"]
 
 WRITTEN_OUT = 32  # longest axis that `inner_sum` writes out; beyond it compilation takes longer and the gain shrinks
 
 BLOCK = 2**16  # rows of a table that are worked on together in NumPy
+ALIGNED = 64  # bytes at whose multiples an array begins that JAX takes over as it is
+
+
+def aligned_empty(shape, dtype=np.float32):
+    """A NumPy array that `jax.device_put` does not copy on a CPU; leave it alone from then on."""
+    n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.empty(n_bytes + ALIGNED, np.uint8)
+    first = -memory.ctypes.data % ALIGNED
+    return memory[first : first + n_bytes].view(dtype).reshape(shape)
 
 
 def row_blocks(n_rows):

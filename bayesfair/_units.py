@@ -46,16 +46,24 @@ class Scaling(NamedTuple):
         return np.ldexp(np.asarray(cost, np.float64), degree * self.exponent)[()]
 
 
-def center_and_spread(X):
+def here_alone(value):
+    """The values of all processes, where this is the only one."""
+    return [value]
+
+
+def center_and_spread(X, everybody=here_alone):
     """Means (d,) of the columns and standard deviations (d,), exactly 0 for a constant one, and the root of the mean
-    variance of all columns; whatever the size of the numbers: none is squared before a power of two was taken out."""
-    lowest, highest = X.min(0).astype(np.float64), X.max(0).astype(np.float64)
+    variance of all columns; whatever the size of the numbers: none is squared before a power of two was taken out.
+    `everybody(value)`: the values of all processes that have rows."""
+    lowest = np.min(everybody(X.min(0).astype(np.float64)), 0)
+    highest = np.max(everybody(X.max(0).astype(np.float64)), 0)
+    n_obs = sum(everybody(len(X)))
     exponent = np.frexp(np.maximum(np.abs(lowest), np.abs(highest)))[1]
 
     def mean(of):
         """Of a function of the rows less the power of two, in float64."""
         blocks = (np.ascontiguousarray(X[block], np.float64) for block in row_blocks(len(X)))
-        return sum(of(np.ldexp(block, -exponent)).sum(0) for block in blocks) / len(X)
+        return sum(everybody(sum(of(np.ldexp(block, -exponent)).sum(0) for block in blocks))) / n_obs
 
     moderate = mean(lambda rows: rows)
     same = lowest == highest
@@ -73,12 +81,12 @@ def standardise(X, *, names=None, degree=2, center=True, precision=np.float64, d
     return units.rows(X, dtype), units
 
 
-def scaling(X, *, names=None, degree=2, center=True, precision=np.float64, argument="X"):
+def scaling(X, *, names=None, degree=2, center=True, precision=np.float64, argument="X", everybody=here_alone):
     """`Scaling` of X (N, d): less its column means, divided by ONE power of two near its standard deviation.
 
     For methods whose answer is equivariant: nothing over- or underflows, and no bit of ordinary numbers changes. `degree`:
     of the costs, which `Scaling.cost` must be able to tell in the units of X. `center`: false for costs that know more than
-    differences. `precision`: in which differences will be raised to `degree`.
+    differences. `precision`: in which differences will be raised to `degree`. `everybody`: as in `center_and_spread`.
 
     Raises
     ------
@@ -88,7 +96,7 @@ def scaling(X, *, names=None, degree=2, center=True, precision=np.float64, argum
     -----
     RuntimeWarning: costs in the units of X are too small for a float64, and read 0 (`check_costs`).
     """
-    middle, spread, pooled = center_and_spread(X)
+    middle, spread, pooled = center_and_spread(X, everybody)
     check_resolution(X, middle, spread, names=names, degree=max(degree, 1), precision=precision, argument=argument)
     check_costs(spread, names=names, degree=max(degree, 1), terms=X.size, argument=argument)
     return Scaling(middle if center else np.zeros_like(middle), int(np.round(np.log2(pooled))) if pooled > 0 else 0)

@@ -1,25 +1,31 @@
-"""Seconds and memory of every engine to convergence, and of a sweep of the sampler, on rows simulated like Census 1990.
+"""Seconds and memory of every engine to convergence, of a sweep, of posteriors and of what is read from them, on rows
+simulated like Census 1990.
 
-python benchmarks/scale.py [--whole] [--engines FairMixture ...] [--rows 10000 100000]
+python benchmarks/scale.py [--whole] [--cells FairMixture "posterior labels" ...] [--rows 10000 100000]
 
 25 float32 columns, two groups 48:52, ten clusters that overlap and hold from 38% to 58% of the first group. Every cell is a
-process of its own; memory is its peak beyond the table and what a fit of 2,000 rows has left (programs, libraries), in bytes
-a row. What is compiled for the table's shape is counted in. `slope`: of log seconds on log rows, from the first to the last.
+process of its own; memory is its anonymous peak beyond the table and what a fit of 2,000 rows has left (programs, libraries),
+in bytes a row. What is compiled for the table's shape is counted in. A posterior is 2 chains x (100 + 100), its draws on disk;
+"summary" and "report" are of it. `slope`: of log seconds of processors on log rows, from the first to the last; `further row`:
+bytes from the last but one to the last, which leaves out what is as large for every table.
 """
 
 import argparse
 import gc
-import os
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
+import sklearn.base
 
 ROWS, WHOLE = (10_000, 100_000, 1_000_000), 2_458_285
 DIM, K, SHARE = 25, 10, 0.48
+TARGETS = "optimal", "labels"
 
 
 def table(n_obs, seed=0):
@@ -48,89 +54,139 @@ def fits(bf):
     }
 
 
-def resident():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+LARGEST = {"posterior optimal": 100_000}  # fairlets of more are the decomposition's own task, benchmarks/fairlets.py
+POSTERIOR = {"num_chains": 2, "num_warmup": 100, "num_draws": 100, "random_state": 0, "progress_bar": False}
 
 
-def peak():
+class Peak(threading.Thread):
+    """The most anonymous memory of this process since the thread began, beyond what it had then."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.start_at = self.most = anonymous()
+        self.start()
+
+    def run(self):
+        while True:
+            self.most = max(self.most, anonymous())
+            time.sleep(0.003)
+
+    @property
+    def extra(self):
+        return max(self.most, anonymous()) - self.start_at
+
+
+def anonymous():
     lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
 
 
-def measure(name, n_obs):
-    """Prints seconds, bytes a row, and what the fit says of itself."""
-    import bayesfair as bf
+def timed(name, n_obs, work, text=lambda result: ""):
+    """`work()`, told in a line."""
+    gc.collect()
+    peak, start, start_cpu = Peak(), time.perf_counter(), time.process_time()
+    result = work()
+    seconds, cpu = time.perf_counter() - start, time.process_time() - start_cpu
+    print(f"{name}|{seconds:.3f}|{cpu:.3f}|{peak.extra / n_obs:.0f}|{text(result)}", flush=True)
+    return result
 
-    warnings.simplefilter("ignore")
+
+def engine_cell(bf, name, n_obs):
     engine = fits(bf)[name]
     small, groups = table(2_000)
     type(engine)(**engine.get_params()).fit(small, sensitive_features=groups)
     X, groups = table(n_obs)
-    gc.collect()
-    before = resident()
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-    start, start_cpu = time.perf_counter(), time.process_time()
-    engine.fit(X, sensitive_features=groups)
-    seconds, extra = time.perf_counter() - start, (peak() - before) / n_obs
-    cpu = time.process_time() - start_cpu
-    text = (
-        f"{engine.n_iter_} iterations, converged {engine.converged_}, gap {bf.fairness.gap(engine.labels_, groups):.4f}"
-    )
-    print(f"{seconds:.3f} {extra:.0f} {cpu:.1f} s of processors, {text}, {engine.objective_trace_[-1]:.6g}")
+
+    def text(engine):
+        gap = bf.fairness.gap(engine.labels_, groups)
+        return f"{engine.n_iter_} iterations, converged {engine.converged_}, gap {gap:.4f}, {engine.objective_trace_[-1]:.6g}"
+
+    engine = timed(name, n_obs, lambda: engine.fit(X, sensitive_features=groups), text)
+    timed(f"{name}.predict", n_obs, lambda: engine.predict(X))
 
 
-def sweep(n_obs):
-    """Prints seconds of a sweep under "labels" and bytes a row of the state beyond the table."""
-    import jax
+def sweep_cell(bf, target, n_obs):
+    """Sweeps of two chains; compiling, starting and summarising are in both runs, whose difference is 20 of them."""
+    X, groups = table(n_obs)
+    seconds = []
+    for num_draws in (10, 30):
+        est = bf.GibbsFairClustering(
+            K, target=target, **{**POSTERIOR, "num_warmup": 5, "num_draws": num_draws}, num_starts=0
+        )
+        start, start_cpu = time.perf_counter(), time.process_time()
+        est.fit(X, sensitive_features=groups)
+        seconds.append((time.perf_counter() - start, time.process_time() - start_cpu))
+    wall, cpu = np.diff(seconds, axis=0)[0] / 20
+    print(f"sweep {target}|{wall:.4f}|{cpu:.4f}|nan|of two chains")
 
+
+def posterior_cell(bf, target, n_obs):
+    est = bf.GibbsFairClustering(K, target=target, **POSTERIOR)
+    small, groups = table(2_000)
+    sklearn.base.clone(est).fit(small, sensitive_features=groups)
+    X, groups = table(n_obs)
+    name = f"posterior {target}"
+    with tempfile.TemporaryDirectory() as folder:
+        timed(name, n_obs, lambda: est.fit(X, sensitive_features=groups, store=Path(folder) / "run.nc"))
+        timed(f"{name}.summary", n_obs, lambda: bf.posterior.summary(est.posterior_))
+        timed(f"{name}.report", n_obs, lambda: bf.report(est.posterior_, Path(folder) / "run.html"))
+
+
+KINDS = {"sweep": sweep_cell, "posterior": posterior_cell}
+
+
+def measure(name, n_obs):
+    """Prints lines of name, seconds, seconds of processors, bytes a row, and what the cell says of itself."""
     import bayesfair as bf
 
     warnings.simplefilter("ignore")
-    X, groups = table(n_obs)
-    settings = {"num_chains": 1, "num_starts": 0, "random_state": 0, "progress_bar": False, "target": "labels"}
-    before = resident()
-    seconds = []
-    for num_draws in (10, 30):  # the difference is 20 sweeps: compiling, starting and summarising are in both
-        est = bf.GibbsFairClustering(K, num_warmup=5, num_draws=num_draws, **settings)
-        start = time.perf_counter()
-        est.fit(X, sensitive_features=groups)
-        seconds.append(time.perf_counter() - start)
-    jax.clear_caches()
-    print(f"{(seconds[1] - seconds[0]) / 20:.4f} {(peak() - before) / n_obs:.0f} of a chain, stored draws included")
+    kind, _, target = name.partition(" ")
+    KINDS[kind](bf, target, n_obs) if target else engine_cell(bf, name, n_obs)
 
 
 def cell(name, n_obs):
-    """(seconds, bytes a row, text) of a process of its own."""
+    """{name: (seconds, of processors, bytes a row, text)} of a process of its own."""
     call = [sys.executable, __file__, "--cell", name, str(n_obs)]
-    done = subprocess.run(call, capture_output=True, text=True)
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
     if done.returncode:
-        return np.nan, np.nan, done.stderr.strip().splitlines()[-1]
-    seconds, extra, text = done.stdout.strip().splitlines()[-1].split(" ", 2)
-    return float(seconds), float(extra), text
+        return {name: (np.nan, np.nan, np.nan, done.stderr.strip().splitlines()[-1])}
+    lines = (line.split("|", 4) for line in done.stdout.strip().splitlines())
+    return {name: (*map(float, numbers), text) for name, *numbers, text in lines}
+
+
+def tell_growth(name, found):
+    """How the figures of one name grow: `found` is {rows: (seconds, of processors, bytes a row, text)}."""
+    rows = list(found)
+    cpu, extra = (np.array([found[n][at] for n in rows]) for at in (1, 2))
+    slope = np.log(cpu[-1] / cpu[0]) / np.log(rows[-1] / rows[0])
+    further = (extra[-1] * rows[-1] - extra[-2] * rows[-2]) / (rows[-1] - rows[-2])
+    print(f"{name:<28} slope {slope:.2f}, {further:.0f} bytes for every further row", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--whole", action="store_true", help=f"{WHOLE:,} rows too")
-    parser.add_argument("--engines", nargs="+")
+    parser.add_argument("--cells", nargs="+")
     parser.add_argument("--rows", nargs="+", type=int)
     parser.add_argument("--cell", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.cell:
-        name, n_obs = arguments.cell[0], int(arguments.cell[1])
-        return sweep(n_obs) if name == "sweep" else measure(name, n_obs)
+        return measure(arguments.cell[0], int(arguments.cell[1]))
     import bayesfair as bf
 
     rows = arguments.rows or [*ROWS, *([WHOLE] if arguments.whole else [])]
-    for name in arguments.engines or [*fits(bf), "sweep"]:
-        found = []
+    for name in arguments.cells or [*fits(bf), *(f"{kind} {target}" for kind in KINDS for target in TARGETS)]:
+        found = {}
         for n_obs in rows:
-            seconds, extra, text = cell(name, n_obs)
-            found.append((n_obs, seconds))
-            print(f"{name:<26}{n_obs:>10,}{seconds:>10.2f} s {extra:>8.0f} bytes a row   {text}", flush=True)
-        if len(found) > 1:
-            n, s = np.log(np.array(found)[[0, -1]]).T
-            print(f"{name:<26}slope {(s[1] - s[0]) / (n[1] - n[0]):.2f}", flush=True)
+            if n_obs > LARGEST.get(name, n_obs):
+                continue
+            for part, figures in cell(name, n_obs).items():
+                found.setdefault(part, {})[n_obs] = figures
+                line = "{:>10.2f} s {:>9.2f} s of processors {:>7.0f} bytes a row   {}".format(*figures)
+                print(f"{part:<28}{n_obs:>10,}{line}", flush=True)
+        for part, figures in found.items():
+            if len(figures) > 1:
+                tell_growth(part, figures)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ ROOT = Path(bayesfair.__file__).parent
 ORDER = (
     "datasets",
     "fairness",
+    "distributed",
     "fairlets",
     "gibbs",
     "engines",

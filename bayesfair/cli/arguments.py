@@ -11,6 +11,7 @@ import bayesfair
 from bayesfair._check import check_integer, message
 from bayesfair.cli import commands
 from bayesfair.cli.outcome import EXIT_STATUSES
+from bayesfair.cli.processes import AUTO
 
 __all__ = ["make_parser"]
 
@@ -61,6 +62,7 @@ def _add_fit(parser):
     _add_reading(parser.add_argument_group("reading the table"))
     _add_clustering(parser.add_argument_group("clustering"))
     _add_sampling(parser)
+    _add_processes(parser)
     parser.set_defaults(run=commands.fit)
 
 
@@ -116,7 +118,15 @@ def _add_resume(parser):
     _add(parser, "run_file", _path, metavar="RUN.nc")
     missing = "draws per chain (default: those that an interrupted run was to make, or as many again)"
     _add(parser, "--num-draws", _whole, metavar="N", help=missing)
+    _add_processes(parser)
     parser.set_defaults(run=commands.resume)
+
+
+def _add_processes(parser):
+    share = (
+        f"processes that share the chains: so many on this machine, or {AUTO}, those that SLURM or Open MPI has started"
+    )
+    _add(parser, "--processes", _processes, default=1, metavar="N", help=f"{share} (default: 1)")
 
 
 def _add_summary(parser):
@@ -175,6 +185,10 @@ def _whole(option, text, minimum=1, maximum=None):
     number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,1000}", text) else text
     remedy = "Write a whole number in that range in digits."
     return check_integer(option, number, minimum=minimum, maximum=maximum, remedy=remedy)
+
+
+def _processes(option, text):
+    return AUTO if text == AUTO else _whole(option, text)
 
 
 def _fields(option, text):

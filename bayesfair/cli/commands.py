@@ -6,7 +6,7 @@ import warnings
 import bayesfair as bf
 from bayesfair._check import message
 from bayesfair.cli.columns import choose_columns, standardized
-from bayesfair.cli.outcome import writing
+from bayesfair.cli.outcome import DONE, writing
 from bayesfair.cli.output import (
     PICTURES,
     draw_pictures,
@@ -18,6 +18,7 @@ from bayesfair.cli.output import (
     save,
     shows_progress,
 )
+from bayesfair.cli.processes import in_processes
 from bayesfair.cli.tables import DIGITS, check_ending, read_table, write_table
 
 __all__ = ["demo", "fit", "memberships", "plot", "report", "resume", "summary"]
@@ -62,6 +63,10 @@ def _print_target(name, estimator):
 
 def fit(arguments):
     """Sample the posterior of a table; what is a feature is said before, the run is saved and judged after."""
+    return in_processes(arguments, _fit)
+
+
+def _fit(arguments, mesh):
     run_file = place_for(arguments.out)
     if run_file.exists() and arguments.table.exists() and run_file.samefile(arguments.table):
         rule, remedy = "be another file than the table", "Choose another name, such as run.nc."
@@ -71,12 +76,14 @@ def fit(arguments):
     print(f"{arguments.table}: {len(columns.features)} rows\n{columns}", flush=True)
     X = standardized(columns.features) if arguments.standardize else columns.features
     settings = {name: getattr(arguments, name) for name in ("loss", "target", "composition")}
-    estimator = _estimator(arguments, arguments.n_clusters, **settings, **merging)
+    estimator = _estimator(arguments, arguments.n_clusters, mesh=mesh, **settings, **merging)
     estimator.fit(X, sensitive_features=columns.sensitive, store=run_file if arguments.store else None)
     return _saved_and_judged(estimator, run_file)
 
 
 def _saved_and_judged(estimator, run_file):
+    if not bf.distributed.is_first():
+        return DONE
     saved_to, status = save(estimator, run_file)
     print_clusters(estimator)
     print_verdict(estimator.posterior_)
@@ -86,8 +93,12 @@ def _saved_and_judged(estimator, run_file):
 
 def resume(arguments):
     """Make further draws of a run, or those that it was not given time for, and judge it anew."""
+    return in_processes(arguments, _resume)
+
+
+def _resume(arguments, mesh):
     run_file = place_for(arguments.run_file)
-    estimator = bf.GibbsFairClustering.load(run_file).set_params(progress_bar=shows_progress())
+    estimator = bf.GibbsFairClustering.load(run_file).set_params(progress_bar=shows_progress(), mesh=mesh)
     return _saved_and_judged(estimator.resume(arguments.num_draws), run_file)
 
 

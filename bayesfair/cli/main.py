@@ -17,9 +17,11 @@ def main(argv=None) -> int:
 
 def _run(argv):
     from bayesfair.cli.arguments import make_parser  # takes a moment, in which Ctrl-C may come
+    from bayesfair.cli.processes import leave_others
 
     try:
         arguments = make_parser().parse_args(argv)
     except SystemExit as told:  # by argparse: help, or wrong use
         return told.code
-    return guarded(f"bayesfair {arguments.command}", lambda: arguments.run(arguments))
+    arguments.typed = list(sys.argv[1:] if argv is None else argv)
+    return leave_others(guarded(f"bayesfair {arguments.command}", lambda: arguments.run(arguments)))

@@ -10,17 +10,28 @@ from pathlib import Path
 
 import bayesfair
 
-__all__ = ["DONE", "EXIT_STATUSES", "FAILED", "INTERRUPTED", "guarded", "writing"]
+__all__ = ["DONE", "EXIT_STATUSES", "FAILED", "INTERRUPTED", "LOST", "MEMBER", "guarded", "writing"]
 
-DONE, FAILED, MISUSED, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141  # the last two: 128 + the signal, as shells count
+DONE, FAILED, MISUSED, LOST, INTERRUPTED, CLOSED_PIPE = (
+    0,
+    1,
+    2,
+    3,
+    130,
+    141,
+)  # the last two: 128 + the signal, as shells count
 EXIT_STATUSES = """\
 exit status:
   0    done
   1    results could not be put where asked (the draws are kept elsewhere if they can be), memory ran out, or a bug
   2    wrong use: an option, a table or a file that cannot be what was meant; told in one line
+  3    one of several processes: another one has ended
   130  interrupted (Ctrl-C); draws that were made by then are saved
   141  whoever read the output closed the pipe
 """
+
+
+MEMBER = "BAYESFAIR_PROCESS"  # in the environment of one of several processes, which another one started and speaks for
 
 
 class NotWritten(Exception):
@@ -71,6 +82,8 @@ def writing():
 def _told(program, error):
     if isinstance(error, KeyboardInterrupt):
         return _end(program, "interrupted", INTERRUPTED)
+    if type(error).__name__ == "ProcessLost":
+        return LOST if MEMBER in os.environ else _end(program, error, LOST)
     if isinstance(error, NotWritten):
         return _end(program, error, FAILED)
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # the latter is how JAX says it

@@ -1,5 +1,6 @@
 """The template of every engine: `fit` and `predict` are written here, once, and so is what several engines need."""
 
+from itertools import chain
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -8,9 +9,12 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from bayesfair._arrays import row_blocks
 from bayesfair._check import check_integer, check_number, message, tell
 from bayesfair._units import Scaling, standardise
+from bayesfair.distributed import agreed, check_alike, sharing
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
+from bayesfair.engines.shares import ALONE, Share, share_of
 from bayesfair.engines.tables import Columns, read_columns, read_groups
 from bayesfair.fairness import Groups
 
@@ -21,11 +25,13 @@ FARTHEST = 1e150  # from the middle of the training rows, in units of their spre
 
 
 class Data(NamedTuple):
-    """What a fit is given: checked columns, groups, and the seed that drives everything random in it."""
+    """What a fit is given: checked columns, groups, the seed that drives everything random in it, and what of all rows these
+    are."""
 
     columns: Columns
     groups: Groups
     seed: int
+    share: Share = ALONE
 
     @property
     def X(self):
@@ -68,13 +74,14 @@ class Engine(ClusterMixin, BaseEstimator):
         """
         check_shared_settings(self)
         self.check_settings()
-        data = self._data(X, sensitive_features)
-        problem = self.problem(data)
-        outcome = self.solve(problem, data)
-        self.converged_ = converged_or_warn(outcome, self, self.remedy)
-        self.n_iter_ = outcome.n_iter
-        self.report(outcome, problem, data)
-        self.objective_trace_ = self.objective_of(np.asarray(outcome.trace, np.float64))
+        with sharing(getattr(self, "mesh", None), "rows"):
+            data = self._data(X, sensitive_features)
+            problem = self.problem(data)
+            outcome = self.solve(problem, data)
+            self.converged_ = converged_or_warn(outcome, self, self.remedy)
+            self.n_iter_ = outcome.n_iter
+            self.report(outcome, problem, data)
+            self.objective_trace_ = self.objective_of(np.asarray(outcome.trace, np.float64))
         return self
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -84,12 +91,14 @@ class Engine(ClusterMixin, BaseEstimator):
 
     def _data(self, X, sensitive_features) -> Data:
         columns = self.read(X, reset=True, sensitive_features=sensitive_features)
-        n_obs = len(columns.continuous)
-        groups = read_groups(self, sensitive_features, n_obs, needed=self.uses_groups)
+        groups = read_groups(self, sensitive_features, len(columns.continuous), needed=self.uses_groups)
+        check_alike(self, X=(columns.continuous.dtype.name, self.n_features_in_, columns.names))
+        groups, share = share_of(getattr(self, "mesh", None), groups)
         if self.parts is not None:
-            remedy = f"There are {n_obs} rows (n_samples = {n_obs}): ask for fewer."
-            check_integer(self.parts, self.n_parts, maximum=n_obs, remedy=remedy)
-        return Data(columns, groups, int(check_random_state(self.random_state).randint(2**31 - 1)))
+            remedy = f"There are {share.n_obs} rows (n_samples = {share.n_obs}): ask for fewer."
+            check_integer(self.parts, self.n_parts, maximum=share.n_obs, remedy=remedy)
+        seed = agreed(int(check_random_state(self.random_state).randint(2**31 - 1)))
+        return Data(columns, groups, seed, share)
 
     @property
     def n_parts(self):
@@ -170,14 +179,18 @@ def check_distinct(X, n_clusters):
         raise ValueError(message("n_clusters", rule, n_clusters, remedy))
 
 
-def kmeans_centers(X, n_clusters, seed, n_init=1):
-    """Centres (n_init, n_clusters, dim) of k-means++ restarts, best first: where the engines start."""
+def kmeans_centers(X, n_clusters, seed, n_init=1, share=ALONE):
+    """Centres (n_init, n_clusters, dim) of k-means++ restarts, best first: where the engines start. Processes that `share`
+    their rows, and have the same rows X of them, share the restarts too."""
     from sklearn.cluster import KMeans
 
     check_distinct(X, n_clusters)
     rng = np.random.RandomState(seed)
-    fits = [KMeans(n_clusters, n_init=1, random_state=rng.randint(2**31 - 1)).fit(X) for _ in range(n_init)]
-    return np.stack([fit.cluster_centers_ for fit in sorted(fits, key=lambda fit: fit.inertia_)])
+    seeds = list(enumerate(rng.randint(2**31 - 1) for _ in range(n_init)))
+    fits = [(at, KMeans(n_clusters, n_init=1, random_state=own).fit(X)) for at, own in share.own(seeds)]
+    told = share.everybody([(fit.inertia_, at, fit.cluster_centers_) for at, fit in fits])
+    best_first = sorted(chain.from_iterable(told), key=lambda one: one[:2])
+    return np.stack([centers for *_, centers in best_first])
 
 
 def warn_of_work(estimator, why, seconds, remedy):
@@ -197,22 +210,26 @@ def nearest_center(X, centers, units: Scaling):
     """
     from sklearn.metrics import pairwise_distances_argmin
 
-    rows = units.rows(X)
-    if np.abs(rows).max() > FARTHEST:
-        row, column = np.unravel_index(np.abs(rows).argmax(), rows.shape)
-        rule, got = "be near the rows of the fit", f"{X[row, column]:.3g} at row {row}, column {column}"
-        raise ValueError(message("X", rule, got, "Correct that entry, or use the units of the fit."))
-    return pairwise_distances_argmin(rows, units.rows(centers))
+    labels, centers = np.empty(len(X), np.int64), units.rows(centers)
+    for block in row_blocks(len(X)):
+        rows = units.rows(X[block])
+        if np.abs(rows).max() > FARTHEST:
+            row, column = np.unravel_index(np.abs(rows).argmax(), rows.shape)
+            row += block.start
+            rule, got = "be near the rows of the fit", f"{X[row, column]:.3g} at row {row}, column {column}"
+            raise ValueError(message("X", rule, got, "Correct that entry, or use the units of the fit."))
+        labels[block] = pairwise_distances_argmin(rows, centers)
+    return labels
 
 
-def relocate_empty(labels, cost):
+def relocate_empty(labels, cost, empty=None):
     """Labels with every cluster of `cost` (obs, clusters) used: an empty one takes the row that suits its own least.
 
-    Rows alone in their cluster stay, so that no cluster is emptied to fill another.
+    `empty`: those that are; None finds them. Rows alone in their cluster stay, so that no cluster is emptied to fill another.
     """
     labels = np.array(labels)
-    for empty in np.setdiff1d(np.arange(cost.shape[1]), labels):
+    for cluster in np.setdiff1d(np.arange(cost.shape[1]), labels) if empty is None else empty:
         own = cost[np.arange(len(labels)), labels]
         alone = np.bincount(labels, minlength=cost.shape[1])[labels] == 1
-        labels[np.argmax(np.where(alone, -np.inf, own))] = empty
+        labels[np.argmax(np.where(alone, -np.inf, own))] = cluster
     return labels

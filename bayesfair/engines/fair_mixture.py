@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._arrays import stack
 from bayesfair._check import check_integer, check_number, message, tell
+from bayesfair.distributed import agreed
 from bayesfair.engines.base import Data, kmeans_centers, warn_of_work
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Table, unpack_factor
 from bayesfair.engines.fmc import (
@@ -25,10 +26,12 @@ from bayesfair.engines.fmc import (
 from bayesfair.engines.fmc_blocks import (
     BlockedAscent,
     BlockedRows,
+    ascent_over,
+    first_of,
     hard_masses,
     labels_in_order,
     rows_in_blocks,
-    shares_of,
+    soft_shares,
 )
 from bayesfair.engines.mixture import MixtureEngine
 from bayesfair.engines.tables import fit_encoder, read_columns
@@ -74,6 +77,8 @@ class FairMixture(MixtureEngine):
     n_init: starts, explored together on about 4,000 rows, one in three K random rows and the others k-means; the best
         goes on with all rows. Of more than 131,072 rows, without `batch_size`, parts of them come first, and all are worked on
         in blocks.
+    mesh: `bayesfair.distributed.mesh(rows=...)`, processes each of which fits rows of its own (`distributed.deal`): all learn
+        one model from all rows, that of one process but for rounding, and have the labels of their own.
 
     Attributes
     ----------
@@ -112,6 +117,7 @@ class FairMixture(MixtureEngine):
         tol: float = 1e-6,
         random_state: int | np.random.RandomState | None = None,
         progress_bar: bool = False,
+        mesh: jax.sharding.Mesh | None = None,
     ):
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -128,6 +134,7 @@ class FairMixture(MixtureEngine):
         self.tol = tol
         self.random_state = random_state
         self.progress_bar = progress_bar
+        self.mesh = mesh
 
     @property
     def patience(self):
@@ -160,6 +167,9 @@ class FairMixture(MixtureEngine):
             raise ValueError(message("gap_margin", rule, self.gap_margin, remedy))
         if self.batch_size is not None:
             check_integer("batch_size", self.batch_size)
+            if self.mesh is not None:
+                rule, remedy = "be None where mesh is given", "All rows are worked on in blocks."
+                raise ValueError(message("batch_size", rule, self.batch_size, remedy))
 
     def _warn_of_work(self, n_obs, n_columns):
         if self.covariance_type != "full":
@@ -179,16 +189,17 @@ class FairMixture(MixtureEngine):
 
     def problem(self, data) -> GroupedRows | BlockedRows:
         """Everybody; `solve` learns from all of them or some."""
-        self._encoder = fit_encoder(data.columns, one_scale=self.covariance_type == "isotropic")
+        one_scale, share = self.covariance_type == "isotropic", data.share
+        self._encoder = fit_encoder(data.columns, one_scale, share.everybody)
         self._family = Family(self.covariance_type, self._encoder.n_levels)
         self._warn_of_work(*data.X.shape)
-        if self.batch_size is None and len(data.X) > BLOCKED_FROM:
-            return rows_in_blocks(self._encoder, data.columns, data.groups)
+        if share.mesh is not None or (self.batch_size is None and len(data.X) > BLOCKED_FROM):
+            return rows_in_blocks(self._encoder, data.columns, data.groups, share)
         return GroupedRows(self._encoder.table(data.columns), membership(data.groups.code, len(data.groups.names)))
 
     def solve(self, everybody, data):
         """Explore from several starts, go on from the best with all rows, more strictly while clusters are not fair."""
-        rows = np.random.default_rng(data.seed).permutation(len(data.X))
+        rows = np.random.default_rng(data.seed).permutation(data.share.n_obs)
         rows = rows[: self._n_learn(len(rows))]
         if isinstance(everybody, BlockedRows):
             return self._solve_in_blocks(everybody, data, rows)
@@ -212,13 +223,15 @@ class FairMixture(MixtureEngine):
 
     def _solve_in_blocks(self, everybody: BlockedRows, data, rows):
         """From PART of the rows, or as many as the sub-sample has; then, unless there is one, more and at last all go on."""
-        some = rows if self.subsample is not None else stratified(rows, data.groups.code, PART)
-        part = Data(data.columns.take(some), Groups(data.groups.code[some], data.groups.names), data.seed)
-        outcome = self._learn(self._encoder.table(part.columns), part, np.arange(len(some)))
+        code = data.share.groups.code
+        some = rows if self.subsample is not None else stratified(rows, code, PART)
+        part = Data(data.columns.take(some, data.share), Groups(code[some], data.groups.names), data.seed)
+        outcome = agreed(self._learn(self._encoder.table(part.columns), part, np.arange(len(some))))
         if self.subsample is not None:
             return outcome
-        step, rule = BlockedAscent(self._family, self.solver), Rule(*map(float, outcome.state.rule))
-        for part in (everybody.first(MORE), everybody):
+        step = ascent_over(everybody, BlockedAscent(self._family, self.solver))
+        rule = Rule(*map(float, outcome.state.rule))
+        for part in (first_of(everybody, MORE), everybody):
             outcome = self._strictly(part, part, outcome.state.parameters, rule, data.seed, step)
             rule = Rule(*map(float, outcome.state.rule))
         return outcome
@@ -296,10 +309,9 @@ class FairMixture(MixtureEngine):
     def _fairness_of(self, parameters, rows):
         """What hard clusters hold of all rows (K,), and the gaps of hard and of soft ones."""
         if isinstance(rows, BlockedRows):
-            soft = shares_compiled(self._family, parameters, rows, np.float32(1)).soft
-            masses = hard_masses(self._family, parameters, rows)
+            soft, masses = soft_shares(self._family, parameters, rows), hard_masses(self._family, parameters, rows)
             share = masses.sum(1) / masses.sum()
-            return share, gaps_of_shares(masses / masses.sum(0)), gaps_of_shares(np.asarray(soft))
+            return share, gaps_of_shares(masses / masses.sum(0)), gaps_of_shares(soft)
         log_joint = np.asarray(log_joint_of(self._family, parameters, rows.table))
         hard = _indicators(log_joint.argmax(0), self.n_components)
         soft = cluster_gaps(softmax(log_joint, 0), rows.member, corner=0)
@@ -310,7 +322,7 @@ class FairMixture(MixtureEngine):
         self.fairness_weight_ = float(outcome.state.rule.weight)
         self._describe(parameters)
         if isinstance(everybody, BlockedRows):
-            self.labels_ = labels_in_order(self._family, parameters, everybody)
+            self.labels_ = labels_in_order(self._family, parameters, everybody, data.share, len(data.X))
             self.hard_gap_, self.gap_ = (float(gaps.max()) for gaps in self._fairness_of(parameters, everybody)[1:])
         else:
             log_joint = self._in_units_of_table(log_joint_of(self._family, parameters, everybody.table))
@@ -352,9 +364,6 @@ class FairMixture(MixtureEngine):
         spread = {"isotropic": min(d, 1), "diag": k * d, "full": k * d * (d + 1) // 2}[self.covariance_type]
         free = k - 1 + k * d + spread + k * sum(n - 1 for n in self._encoder.n_levels)
         return float(-2 * log_density.sum() + free * np.log(len(log_density)))
-
-
-shares_compiled = partial(jax.jit, static_argnames="family")(shares_of)
 
 
 @partial(jax.jit, static_argnames="family")

@@ -12,13 +12,25 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float, Int
 
-from bayesfair.engines.blocks import aligned_empty, members, sum_over_blocks
+from bayesfair.engines.blocks import aligned_empty, members, sum_over_blocks, total
 from bayesfair.engines.families import Components, Expected, Family, Table
 from bayesfair.engines.fmc import Ascender, choose, climb, penalty_of_shares, rate_after
+from bayesfair.engines.shares import OverRows, Share, here, mesh_of, over_rows, sum_of_all
 
-__all__ = ["BlockedAscent", "BlockedRows", "Shares", "hard_masses", "labels_in_order", "rows_in_blocks", "shares_of"]
+__all__ = [
+    "BlockedAscent",
+    "BlockedRows",
+    "Shares",
+    "ascent_over",
+    "first_of",
+    "hard_masses",
+    "labels_in_order",
+    "rows_in_blocks",
+    "soft_shares",
+]
 
 BLOCK = 4096  # rows
 INNER_BLOCKS = 16  # in which inner steps see what shares change
@@ -26,7 +38,7 @@ INNER_BLOCKS = 16  # in which inner steps see what shares change
 
 class BlockedRows(NamedTuple):
     """Scaled rows in blocks, the codes of their levels and groups, and the groups' sizes. Row i is in block i modulo their
-    number; what fills them up is of no group."""
+    number; what fills them up is of no group. Where processes share the rows each has its part of every block."""
 
     x: Float[Array, "blocks rows dim"]
     levels: Int[Array, "blocks rows features"]
@@ -40,7 +52,11 @@ class BlockedRows(NamedTuple):
     def take(self, blocks):
         """Some of the blocks, and the sizes that the groups have in them."""
         x, levels, code = (part[blocks] for part in (self.x, self.levels, self.code))
-        return BlockedRows(x, levels, code, members(code.ravel(), len(self.size)).sum(1))
+        return BlockedRows(x, levels, code, total(members(code.ravel(), len(self.size)).sum(1)))
+
+
+ROWS = PartitionSpec(None, "rows")
+SPECS = BlockedRows(ROWS, ROWS, ROWS, PartitionSpec())  # where the rows of several processes lie
 
 
 class Shares(NamedTuple):
@@ -52,20 +68,22 @@ class Shares(NamedTuple):
     log_density: Float[Array, ""]
 
 
-def rows_in_blocks(encoder, columns, groups) -> BlockedRows:
+def rows_in_blocks(encoder, columns, groups, share: Share) -> BlockedRows:
     """The rows of a checked table as the encoder scales them."""
-    n_obs, dim = columns.continuous.shape
-    n_blocks = -(-n_obs // BLOCK)
-    x = aligned_empty((n_blocks, BLOCK, dim))
-    levels = aligned_empty((n_blocks, BLOCK, columns.categorical.shape[1]), np.int32)
-    code = aligned_empty((n_blocks, BLOCK), np.int32)
+    n_blocks, dim = -(-share.n_obs // BLOCK), columns.continuous.shape[1]
+    size = -(-BLOCK * share.largest // share.n_obs)
+    x = aligned_empty((n_blocks, size, dim))
+    levels = aligned_empty((n_blocks, size, columns.categorical.shape[1]), np.int32)
+    code = aligned_empty((n_blocks, size), np.int32)
     for block in range(n_blocks):
-        some = columns.take(slice(block, None, n_blocks))
-        here = slice(0, len(some.continuous))
-        x[block, here], levels[block, here] = encoder.scaled(some.continuous), encoder.codes(some.categorical)
-        x[block, here.stop :], levels[block, here.stop :], code[block, here.stop :] = 0, 0, len(groups.names)
-        code[block, here] = groups.code[block::n_blocks]
-    return jax.device_put(BlockedRows(x, levels, code, groups.sizes.astype(np.float32)))
+        own = slice((block - share.first) % n_blocks, None, n_blocks)
+        some = columns.take(own)
+        filled, rest = slice(0, len(some.continuous)), slice(len(some.continuous), None)
+        x[block, filled], levels[block, filled] = encoder.scaled(some.continuous), encoder.codes(some.categorical)
+        x[block, rest], levels[block, rest], code[block, rest] = 0, 0, len(groups.names)
+        code[block, filled] = groups.code[own]
+    sizes = sum(share.everybody(groups.sizes)).astype(np.float32)
+    return share.placed(BlockedRows(x, levels, code, sizes), SPECS)
 
 
 def table_of(family: Family, x, levels) -> Table:
@@ -155,19 +173,49 @@ def some_of(problem: BlockedRows, key) -> BlockedRows:
     return problem.take(jax.random.choice(key, len(problem.x), (INNER_BLOCKS,), replace=False))
 
 
-def labels_in_order(family: Family, parameters: Components, problem: BlockedRows):
-    """The component of largest responsibility of every row (obs,)."""
-    labels = np.asarray(_labels(family, parameters, problem)).T.ravel()
-    return labels[: int(np.asarray(problem.size, np.float64).sum())].astype(np.int64)
+def labels_in_order(family: Family, parameters: Components, problem: BlockedRows, share: Share, n_rows):
+    """The component of largest responsibility of each of the `n_rows` rows of this process."""
+    labels = np.roll(_labels(family, parameters, here(problem)), -share.first, axis=0)
+    return labels.T.ravel()[:n_rows].astype(np.int64)
 
 
 def hard_masses(family: Family, parameters: Components, problem: BlockedRows):
     """How many of each group have their largest responsibility in each component, float64 (clusters, groups)."""
-    n_groups = len(problem.size)
-    shape, total = (len(parameters.mean), n_groups + 1), 0
-    for labels, code in zip(np.asarray(_labels(family, parameters, problem)), np.asarray(problem.code)):
-        total = total + np.bincount(labels * shape[1] + code, minlength=shape[0] * shape[1])
-    return total.reshape(shape)[:, :n_groups].astype(np.float64)
+    own, n_groups = here(problem), len(problem.size)
+    shape, held = (len(parameters.mean), n_groups + 1), 0
+    for labels, code in zip(np.asarray(_labels(family, parameters, own)), np.asarray(own.code)):
+        held = held + np.bincount(labels * shape[1] + code, minlength=shape[0] * shape[1])
+    held = sum_of_all(held, mesh_of(problem.x))
+    return held.reshape(shape)[:, :n_groups].astype(np.float64)
+
+
+def ascent_over(problem: BlockedRows, ascent: "BlockedAscent"):
+    """The ascent in every process that has some of the rows."""
+    mesh = mesh_of(problem.x)
+    return ascent if mesh is None else OverRows(ascent, mesh, SPECS, PartitionSpec())
+
+
+def first_of(problem: BlockedRows, n_obs):
+    """`problem.first(n_obs)`, of all processes."""
+    mesh = mesh_of(problem.x)
+    return problem.first(n_obs) if mesh is None else _first_of(problem, n_obs, mesh)
+
+
+@partial(jax.jit, static_argnames=("n_obs", "mesh"))
+def _first_of(problem: BlockedRows, n_obs, mesh):
+    return over_rows(lambda problem: problem.first(n_obs), mesh, (SPECS,), SPECS)(problem)
+
+
+def soft_shares(family: Family, parameters: Components, problem: BlockedRows):
+    """The shares of the groups in the components, soft (clusters, groups)."""
+    return np.asarray(_shares(family, mesh_of(problem.x), parameters, problem).soft)
+
+
+@partial(jax.jit, static_argnames=("family", "mesh"))
+def _shares(family: Family, mesh, parameters: Components, problem: BlockedRows):
+    everywhere = PartitionSpec()
+    of = over_rows(partial(shares_of, family, temperature=jnp.float32(1)), mesh, (everywhere, SPECS), everywhere)
+    return of(parameters, problem)
 
 
 @partial(jax.jit, static_argnames="family")

@@ -6,6 +6,7 @@ from scipy.special import logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from bayesfair._arrays import row_blocks
 from bayesfair._check import tell
 from bayesfair.engines.base import Engine
 
@@ -21,23 +22,28 @@ class MixtureEngine(Engine):
     covariances_: np.ndarray
 
     def assign(self, columns):
-        return self.log_joint(columns).argmax(1)
+        return self._of_log_joint(lambda log_joint: log_joint.argmax(1), columns)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Responsibilities psi_k(x), (N, K), for unseen rows too; the weights for a row without any entry."""
-        return softmax(self._log_joint_of(X), 1)
+        return self._of_rows(lambda log_joint: softmax(log_joint, 1), X)
 
     def score_samples(self, X: ArrayLike) -> np.ndarray:
         """Log density of what every row has, (N,), in the units of X."""
-        return logsumexp(self._log_joint_of(X), 1)
+        return self._of_rows(lambda log_joint: logsumexp(log_joint, 1), X)
 
     def score(self, X: ArrayLike, y=None) -> float:
         """Mean log density."""
         return float(self.score_samples(X).mean())
 
-    def _log_joint_of(self, X):
+    def _of_rows(self, of, X):
         check_is_fitted(self)
-        return self.log_joint(self.read(X, reset=False))
+        return self._of_log_joint(of, self.read(X, reset=False))
+
+    def _of_log_joint(self, of, columns):
+        """`of(log joint densities)`, from blocks of rows."""
+        blocks = row_blocks(len(columns.continuous))
+        return np.concatenate([of(self.log_joint(columns.take(block))) for block in blocks])
 
     def _warn_of_empty(self, remedy):
         """Says which components are nobody's most probable one."""

@@ -41,7 +41,7 @@ class Outcome(NamedTuple):
 
     def run(self, i):
         """One run alone, its trace cut to the iterations it made."""
-        pick = jax.tree.map(lambda part: part[i], jax.device_get(self.state))
+        pick = jax.tree.map(lambda part: part[i], jax.tree.map(_on_host, self.state))
         return Outcome(pick, self.loss[i], self.trace[i, : self.n_iter[i]], int(self.n_iter[i]), int(self.status[i]))
 
     @property
@@ -53,6 +53,12 @@ class Outcome(NamedTuple):
     def best(self):
         """The run of least loss."""
         return self.run(int(self.order[0]))
+
+
+def _on_host(part):
+    """The array in NumPy, unless parts of it are in other processes."""
+    everywhere = not isinstance(part, jax.Array) or part.is_fully_addressable or part.is_fully_replicated
+    return np.asarray(part) if everywhere else part
 
 
 class _Progress(NamedTuple):
@@ -74,6 +80,7 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
     step: hashable; `step(problem, state) -> (state, loss)` or `(state, loss, more)` of one run, loss being that of the
         state returned, `more` whether there was more to gain than the step took. `step.stays_finite`, if true: it refuses
         what is not finite by itself, so that of a single large state only one is held.
+    state: taken over. JAX arrays in it are gone afterwards, as their memory is what the iterations write to.
 
     A run converges after `patience` iterations in a row that change its loss by at most `tol` times its size and had no
     more to gain.
@@ -83,7 +90,7 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
     fresh = np.zeros(n_runs, np.int32)
     # With its dtype, as every later chunk has it: a weakly typed one is another program.
     now = _Progress(state, jnp.full(n_runs, jnp.inf, float), fresh, fresh, fresh, fresh)
-    problem = jax.device_put(problem)
+    problem = jax.tree.map(lambda part: part if isinstance(part, jax.Array) else jax.device_put(part), problem)
     traces, done = [], 0
     with progress(max_iter, description, progress_bar) as bar:
         try:
@@ -94,6 +101,9 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
                 done += made
                 bar.update(made)
         except KeyboardInterrupt:
+            # The others cannot know of it; or it came as a chunk took the state over, a matter of microseconds.
+            if jax.process_count() > 1 or _is_gone(now.state):
+                raise
             tell(f"Interrupted after {done} iterations: the solution so far is kept.", RuntimeWarning)
     trace = np.concatenate([np.empty((n_runs, 0)), *traces], 1)[:, :done]
     loss, n_iter, refused, status = map(np.asarray, (now.loss, now.n_iter, now.refused, now.status))
@@ -101,7 +111,11 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
     return Outcome(now.state, loss, trace, n_iter, status)
 
 
-@partial(jax.jit, static_argnames=("step", "length"))
+def _is_gone(tree):
+    return any(isinstance(part, jax.Array) and part.is_deleted() for part in jax.tree.leaves(tree))
+
+
+@partial(jax.jit, static_argnames=("step", "length"), donate_argnames="progress")
 def _chunk(step, problem, progress, tol, patience, most, length):
     """Up to `length` iterations of every run, and what they did to the losses (runs, length)."""
 

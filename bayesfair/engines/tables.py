@@ -9,7 +9,7 @@ from sklearn.utils.validation import validate_data
 
 from bayesfair._arrays import row_blocks
 from bayesfair._check import check_columns, check_finite, check_same_index, column_names, message, place
-from bayesfair._units import center_and_spread, check_costs, check_resolution
+from bayesfair._units import center_and_spread, check_costs, check_resolution, here_alone
 from bayesfair.engines.families import Table
 from bayesfair.fairness import Groups, groups_for_fit
 
@@ -33,9 +33,10 @@ class Columns(NamedTuple):
     categorical: np.ndarray
     names: list | None = None
 
-    def take(self, rows):
-        """Some of the rows."""
-        return self._replace(continuous=self.continuous[rows], categorical=self.categorical[rows])
+    def take(self, rows, share=None):
+        """Some of the rows; with a `Share` by their numbers in the table that processes share."""
+        pick = (lambda part: part[rows]) if share is None else (lambda part: share.take(part, rows))
+        return self._replace(continuous=pick(self.continuous), categorical=pick(self.categorical))
 
 
 class Encoder(NamedTuple):
@@ -78,24 +79,29 @@ class Encoder(NamedTuple):
         return np.concatenate([nothing, *parts], 1)
 
 
-def fit_encoder(columns: Columns, one_scale: bool) -> Encoder:
-    """Centre, scale (one number for all columns, or one each; 1 for a constant column) and levels of a training table.
+def fit_encoder(columns: Columns, one_scale: bool, everybody=here_alone) -> Encoder:
+    """Centre, scale (one number for all columns, or one each; 1 for a constant column) and levels of a training table, of
+    which other processes may have other rows: `everybody(value)` tells the values of all.
 
     Raises
     ------
     ValueError: with the column's name, where float32 cannot hold its differences or float64 its variance.
     """
     x = columns.continuous
-    levels = OrdinalEncoder().fit(columns.categorical) if columns.categorical.shape[1] else None
+    levels = encoder_of([_all_levels(column, everybody) for column in columns.categorical.T])
     if x.shape[1] == 0:
         return Encoder(np.zeros(0), np.zeros(0), levels)
-    middle, spread, pooled = center_and_spread(x)
+    middle, spread, pooled = center_and_spread(x, everybody)
     check_resolution(x, middle, spread, names=columns.names, precision=np.float32)
     if one_scale:
         spread = np.full_like(spread, pooled)
     scale = np.where(spread > 0, spread, 1.0)
     check_costs(scale, names=columns.names)
     return Encoder(middle, scale, levels)
+
+
+def _all_levels(column, everybody):
+    return sorted(set().union(*everybody(set(column))))
 
 
 def encoder_of(levels) -> OrdinalEncoder | None:

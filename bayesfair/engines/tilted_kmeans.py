@@ -16,10 +16,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesfair._arrays import inner_sum, stack
+from bayesfair._arrays import inner_sum, row_blocks, stack
 from bayesfair._check import check_integer, check_number, message, tell
-from bayesfair._units import center_and_spread, check_costs
+from bayesfair._units import center_and_spread, check_costs, scaling
 from bayesfair.engines.base import Engine, check_distinct
+from bayesfair.engines.blocks import aligned_empty, sum_over_rows
 
 __all__ = ["TiltedKMeans"]
 
@@ -30,6 +31,7 @@ HALVINGS = 6
 EXPLORE_ROWS = 10_000
 TILT_RATIO = 4.0  # between the tilts on the way to a large one
 SGD_PATIENCE = 20
+BLOCKED_FROM, BLOCK = 2**17, 4096  # rows from which moments are summed up block by block, and those of a block
 DIRECT = 64  # columns up to which Newton's systems are solved with matrices
 CG_STEPS, CG_TOLERANCE = 50, 1e-4
 
@@ -99,6 +101,8 @@ def newton_step(problem: TiltedRows, centers, labels):
     """
     n_clusters, dim = centers.shape
     weight = tilted_weights(problem, centers, labels)
+    if len(labels) > BLOCKED_FROM and dim <= DIRECT:
+        return solved(problem.tilt, *moments_in_blocks(problem, weight, centers, labels))
     offset = problem.x - centers[labels]
     mass = jnp.maximum(jax.ops.segment_sum(weight, labels, n_clusters), 1e-30)
     first = jax.ops.segment_sum(weight[:, None] * offset, labels, n_clusters)
@@ -108,9 +112,27 @@ def newton_step(problem: TiltedRows, centers, labels):
     def second(k):  # one cluster at a time: (obs, dim) in memory, never (obs, clusters, dim)
         return ((weight * (labels == k))[:, None] * offset).T @ offset
 
-    spread = jax.lax.map(second, jnp.arange(n_clusters)) - first[:, :, None] * first[:, None, :]
-    hessian = mass[:, None, None] * jnp.eye(dim) + 2 * problem.tilt * spread
+    return solved(problem.tilt, mass, first, jax.lax.map(second, jnp.arange(n_clusters)))
+
+
+def solved(tilt, mass, first, second):
+    """Newton's steps from the weighted moments of every cluster."""
+    spread = second - first[:, :, None] * first[:, None, :]
+    hessian = mass[:, None, None] * jnp.eye(first.shape[1]) + 2 * tilt * spread
     return jnp.linalg.solve(hessian, first[:, :, None])[:, :, 0]
+
+
+def moments_in_blocks(problem: TiltedRows, weight, centers, labels):
+    """Weights and weighted moments of the offsets of every cluster: (clusters,), (clusters, dim), (clusters, dim, dim)."""
+
+    def of_block(rows, new):
+        x, weight, label = rows
+        share = new * weight * (label == jnp.arange(len(centers))[:, None])
+        offset = x - centers[label]
+        return share.sum(1), share @ offset, (share[:, None] * offset.T) @ offset
+
+    mass, first, second = sum_over_rows(of_block, (problem.x, weight, labels), BLOCK)
+    return jnp.maximum(mass, 1e-30), first, second
 
 
 def curvature(tilt, weight, offset, labels, mass, first, direction):
@@ -310,14 +332,22 @@ class TiltedKMeans(Engine):
 
     def problem(self, data) -> TiltedRows:
         check_distinct(data.X, self.n_clusters)
-        Z = self.standardised(data, precision=np.float32)
+        n_obs, dim = data.X.shape
+        self._units = scaling(data.X, names=data.columns.names, precision=np.float32)
         spread = center_and_spread(data.X)[1]
         check_costs(spread, names=data.columns.names, degree=4, terms=data.X.size)  # variance of squared distances
-        Z, self._axes = span(Z)
-        return self._tilted(Z)
+        self._axes = span(self._units.rows(data.X))[1] if n_obs < dim else None
+        x, square = aligned_empty((n_obs, dim if self._axes is None else len(self._axes))), np.empty(n_obs)
+        for block in row_blocks(n_obs):
+            rows = self._rows(data.X, block)
+            x[block], square[block] = rows, (rows**2).sum(1)
+        return self._tilted(x, square)
 
-    def _tilted(self, Z) -> TiltedRows:
-        square = (Z**2).sum(1)
+    def _rows(self, X, at):
+        """Some of the rows of a fit, float64, in the coordinates that are worked in."""
+        return self._units.rows(X[at]) if self._axes is None else span(self._units.rows(X))[0][at]
+
+    def _tilted(self, x, square) -> TiltedRows:
         tilt = self._units.cost(self.tilt) if self.tilt else 0.0
         exponent = tilt * 4 * square.max()
         if not exponent <= LARGEST_EXPONENT:
@@ -327,16 +357,17 @@ class TiltedKMeans(Engine):
             raise ValueError(message("tilt", rule, f"{self.tilt} with distances that give {exponent:.3g}", remedy))
         if exponent < SMALLEST_EXPONENT:
             tilt = 0.0
-        return TiltedRows(*(jnp.asarray(part, jnp.float32) for part in (Z, square, tilt, self.learning_rate)))
+        return TiltedRows(*(jnp.asarray(part, jnp.float32) for part in (x, square, tilt, self.learning_rate)))
 
     def solve(self, problem, data):
         """From all seeds on at most EXPLORE_ROWS rows; the best goes on with all of them."""
-        rng, Z = np.random.RandomState(data.seed), span(self._units.rows(data.X))[0]
-        if len(Z) <= EXPLORE_ROWS:
+        rng, n_obs = np.random.RandomState(data.seed), len(data.X)
+        if n_obs <= EXPLORE_ROWS:
+            Z = self._rows(data.X, slice(None))
             return self._descend(problem, seeds(Z, self.n_clusters, self.n_init, rng), data.seed)
-        rows = rng.choice(len(Z), EXPLORE_ROWS, replace=False)
+        rows = rng.choice(n_obs, EXPLORE_ROWS, replace=False)
         few = problem._replace(x=problem.x[rows], square=problem.square[rows])
-        best = self._descend(few, seeds(Z[rows], self.n_clusters, self.n_init, rng), data.seed)
+        best = self._descend(few, seeds(self._rows(data.X, rows), self.n_clusters, self.n_init, rng), data.seed)
         return self._descend(problem, best.state.centers[None], data.seed)
 
     def _descend(self, problem, starts, seed):
@@ -356,7 +387,9 @@ class TiltedKMeans(Engine):
         centers = centers if self._axes is None else centers @ self._axes
         self.cluster_centers_ = self._units.points(centers)
         self.tilted_sse_ = float(self._units.cost(outcome.loss))
-        squared = ((self._units.rows(data.X) - centers[self.labels_]) ** 2).sum(1)
+        squared = np.empty(len(data.X))
+        for block in row_blocks(len(squared)):
+            squared[block] = ((self._units.rows(data.X[block]) - centers[self.labels_[block]]) ** 2).sum(1)
         self.inertia_ = float(self._units.cost(squared.sum()))
         members = [squared[self.labels_ == k] for k in range(self.n_clusters)]
         variance, radius = np.array([(part.var(), part.max()) if len(part) else (np.nan,) * 2 for part in members]).T

@@ -17,9 +17,11 @@ from jaxtyping import Array, Float, Int
 
 from bayesfair._check import check_number, message, tell
 from bayesfair._units import scaling
+from bayesfair.distributed import agreed, leads
 from bayesfair.engines.base import Engine, kmeans_centers, relocate_empty
 from bayesfair.engines.families import squared_distances
 from bayesfair.engines.optimize import Outcome
+from bayesfair.engines.shares import ALONE
 from bayesfair.engines.soft_clusters import (
     AT_REST,
     FLOOR,
@@ -30,10 +32,10 @@ from bayesfair.engines.soft_clusters import (
 )
 from bayesfair.engines.variational_blocks import (
     BlockedRows,
-    assignments_in_order,
-    descend,
+    descent_over,
     hard_cost,
     rows_in_blocks,
+    soft_assignment,
 )
 from bayesfair.engines.variational_blocks import start_state as blocked_start
 from bayesfair.fairness import Groups, check_target, kl_error
@@ -170,6 +172,8 @@ class VariationalFairClustering(Engine):
     n_init: starts, the best of ten or more k-means++ restarts, run together; of more than 131,072 rows "kmeans" runs them on
         32,768, and the best goes on with all, in blocks. max_iter, tol: a run ends where E changes by less than `tol` of its
         size and no assignment is worth changing.
+    mesh: of objective="kmeans": `bayesfair.distributed.mesh(rows=...)`, processes each of which fits rows of its own
+        (`distributed.deal`): the clusters are those of all rows, labels and soft assignments those of its own.
 
     Attributes
     ----------
@@ -207,6 +211,7 @@ class VariationalFairClustering(Engine):
         tol: float = 1e-5,
         random_state: int | np.random.RandomState | None = None,
         progress_bar: bool = False,
+        mesh: jax.sharding.Mesh | None = None,
     ):
         self.n_clusters = n_clusters
         self.objective = objective
@@ -218,11 +223,18 @@ class VariationalFairClustering(Engine):
         self.tol = tol
         self.random_state = random_state
         self.progress_bar = progress_bar
+        self.mesh = mesh
 
     def check_settings(self):
         if self.objective not in OBJECTIVES:
             remedy = "See the docstring for what each minimises."
             raise ValueError(message("objective", f"be one of {tuple(OBJECTIVES)}", repr(self.objective), remedy))
+        if self.mesh is not None and self.objective != "kmeans":
+            rule, remedy = (
+                "be None where objective is not 'kmeans'",
+                "The others have all rows at once, in one process.",
+            )
+            raise ValueError(message("mesh", rule, "one", remedy))
         if self.fairness_weight is not None and self.max_fairness_error is not None:
             rule, remedy = "be None where max_fairness_error is given", "Give one of the two."
             raise ValueError(message("fairness_weight", rule, self.fairness_weight, remedy))
@@ -231,9 +243,10 @@ class VariationalFairClustering(Engine):
                 check_number(name, getattr(self, name), minimum=0)
 
     def problem(self, data) -> TargetedRows | BlockedRows:
-        if self.objective == "kmeans" and len(data.X) > BLOCKED_FROM:
-            self._units = scaling(data.X, names=data.columns.names, precision=np.float32)
-            return rows_in_blocks(data.X, self._units, data.groups.code, self._target(data.groups))
+        if self.mesh is not None or (self.objective == "kmeans" and len(data.X) > BLOCKED_FROM):
+            names, share = data.columns.names, data.share
+            self._units = scaling(data.X, names=names, precision=np.float32, everybody=share.everybody)
+            return rows_in_blocks(data.X, self._units, data.groups.code, self._target(share.groups), share)
         Z = self.standardised(data, degree=DEGREES[self.objective], precision=np.float32)
         return make_problem(Z, data.groups.code, self._target(data.groups), self.objective)
 
@@ -246,10 +259,10 @@ class VariationalFairClustering(Engine):
 
     def starts(self, problem, data):
         """Centres (n_init, K, d) of the best k-means++ restarts."""
-        return self._restarts(self._units.rows(data.X), data.seed)
+        return self._restarts(self._units.rows(data.X), data)
 
-    def _restarts(self, Z, seed):
-        return kmeans_centers(Z, self.n_clusters, seed, max(RESTARTS, self.n_init))[: self.n_init]
+    def _restarts(self, Z, data):
+        return kmeans_centers(Z, self.n_clusters, data.seed, max(RESTARTS, self.n_init), data.share)[: self.n_init]
 
     def solve(self, problem, data) -> Outcome:
         """The best run at the weight asked for, or at the smallest weight of a path that is fair enough."""
@@ -259,19 +272,21 @@ class VariationalFairClustering(Engine):
 
     def _solve_in_blocks(self, problem: BlockedRows, data) -> Outcome:
         """On EXPLORE_ROWS of the rows first; all of them go on from there, at greater weights where they must."""
-        rows = np.sort(np.random.default_rng(data.seed).permutation(len(data.X))[:EXPLORE_ROWS])
-        groups, Z = Groups(data.groups.code[rows], data.groups.names), self._units.rows(data.X[rows])
-        few = make_problem(Z, groups.code, self._target(data.groups), self.objective)
-        found = self._solve_from(few, self._restarts(Z, data.seed), groups).state
-        centers, weight, few = found.centers, found.weight, None
+        everyone, share = data.share.groups, data.share
+        rows = np.sort(np.random.default_rng(data.seed).permutation(share.n_obs)[:EXPLORE_ROWS])
+        groups, Z = Groups(everyone.code[rows], everyone.names), self._units.rows(share.take(data.X, rows))
+        few = make_problem(Z, groups.code, self._target(everyone), self.objective)
+        found = self._solve_from(few, self._restarts(Z, data), groups).state
+        (centers, weight), few = agreed((found.centers, found.weight)), None
         for factor in HEAVIER:
-            outcome = self.run(problem, blocked_start(problem, centers, factor * weight), step=descend).best
+            outcome = self.run(problem, blocked_start(problem, centers, factor * weight), step=descent_over(problem))
+            s = soft_assignment(problem, outcome.state, len(data.X))
             if self.max_fairness_error is None:
                 break
-            labels = hard_labels(assignments_in_order(problem, outcome.state))
-            if kl_error(labels, data.groups, self._target(data.groups)) <= self.max_fairness_error:
+            labels = share.of_all(hard_labels(s, share))
+            if kl_error(labels, everyone, self._target(everyone)) <= self.max_fairness_error:
                 break
-        return outcome
+        return outcome._replace(state=outcome.state._replace(log_s=s[None])).best  # which is `report`'s concern alone
 
     def _solve_from(self, problem, starts, groups) -> Outcome:
         target = self._target(groups)
@@ -332,17 +347,18 @@ class VariationalFairClustering(Engine):
         return concatenate(parts)
 
     def report(self, run, problem, data):
-        target = self._target(data.groups)
+        share, everyone, target = data.share, data.share.groups, self._target(data.share.groups)
         blocked = isinstance(problem, BlockedRows)
-        log_s = assignments_in_order(problem, run.state) if blocked else np.asarray(run.state.log_s).T
-        self.labels_ = hard_labels(log_s)
+        s = run.state.log_s if blocked else np.asarray(run.state.log_s).T
+        self.labels_ = hard_labels(s, share)
         cost, centers = (hard_cost if blocked else self._hard_cost)(problem, self.labels_, run.state.centers)
-        self.soft_assignment_ = np.exp(log_s, out=log_s) if blocked else np.exp(log_s)
-        self.cost_ = float(self._cost(float(cost) * (1 if self.objective == "ncut" else len(data.X))))
+        self.soft_assignment_ = s if blocked else np.exp(s)
+        self.cost_ = float(self._cost(float(cost) * (1 if self.objective == "ncut" else share.n_obs)))
         self.cluster_centers_ = self._units.points(centers)
-        self.fairness_error_ = kl_error(self.labels_, data.groups, target)
+        labels = share.of_all(self.labels_)
+        self.fairness_error_ = kl_error(labels, everyone, target)
         self.fairness_weight_ = float(self._cost(run.state.weight))
-        warn_of_absent_groups(self.labels_, data.groups, target)
+        warn_of_absent_groups(labels, everyone, target)
 
     def _hard_cost(self, problem, labels, centers):
         """(cost per row, or the cut; centres) of hard clusters."""
@@ -356,10 +372,12 @@ class VariationalFairClustering(Engine):
         return self._cost(losses)
 
 
-def hard_labels(log_s):
-    """The cluster of largest assignment (obs,) from log s (obs, clusters); empty ones take the row most willing."""
-    labels = log_s.argmax(1)
-    return labels if len(np.unique(labels)) == log_s.shape[1] else relocate_empty(labels, -log_s)
+def hard_labels(s, share=ALONE):
+    """The cluster of largest assignment (obs,) from s, or log s, (obs, clusters); empty ones take the row most willing, of the
+    first process where several have rows."""
+    labels = s.argmax(1)
+    empty = np.setdiff1d(np.arange(s.shape[1]), share.of_all(np.unique(labels)))
+    return relocate_empty(labels, -s, empty) if len(empty) and leads() else labels
 
 
 def warn_of_absent_groups(labels, groups: Groups, target):

@@ -5,24 +5,28 @@ before it and the step, and the next pass applies it, block by block in place, w
 c' of the new assignments the cost is sum s d(x, c) - sum_k S_k |c' - c|^2, c being the centres of the distances at hand.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float, Int
 
-from bayesfair.engines.blocks import aligned_empty, members, sum_over_blocks
+from bayesfair.engines.blocks import aligned_empty, members, own_part, sum_over_blocks
 from bayesfair.engines.families import squared_distances
+from bayesfair.engines.shares import OverRows, Share, here, mesh_of, over_rows, sum_of_all
 from bayesfair.engines.soft_clusters import AT_REST, START, fairness_penalty, fairness_potential, log_simplex
 
 __all__ = [
     "BlockedRows",
     "PendingClusters",
-    "assignments_in_order",
     "descend",
+    "descent_over",
     "hard_cost",
     "rows_in_blocks",
+    "soft_assignment",
     "start_state",
 ]
 
@@ -58,16 +62,22 @@ class PendingClusters(NamedTuple):
     weight: Float[Array, ""]
 
 
-def rows_in_blocks(X, units, code, target) -> BlockedRows:
+ALL, ROWS = PartitionSpec(), PartitionSpec("rows")
+# Where the rows of several processes lie.
+SPECS = BlockedRows(ROWS, ROWS, ALL, ALL)
+STATE_SPECS = PendingClusters(ROWS, ALL, ALL, ALL, ALL, ALL, ALL)
+
+
+def rows_in_blocks(X, units, code, target, share: Share) -> BlockedRows:
     """Rows of X (N, d), in `units`, of the groups `code` (N,)."""
-    n_blocks = -(-len(X) // BLOCK)
+    n_blocks, n_filled = -(-share.largest // BLOCK), -(-len(X) // BLOCK)
     x, codes = aligned_empty((n_blocks, X.shape[1], BLOCK)), aligned_empty((n_blocks, BLOCK), np.int32)
-    x[-1], codes[-1] = 0, len(target)
-    for block in range(n_blocks):
+    x[n_filled - 1 :], codes[n_filled - 1 :] = 0, len(target)
+    for block in range(n_filled):
         part = X[block * BLOCK : (block + 1) * BLOCK]
         x[block, :, : len(part)] = units.rows(part).T
         codes[block, : len(part)] = code[block * BLOCK : (block + 1) * BLOCK]
-    return jax.device_put(BlockedRows(x, codes, np.asarray(target, np.float32), np.float32(len(X))))
+    return share.placed(BlockedRows(x, codes, np.asarray(target, np.float32), np.float32(share.n_obs)), SPECS)
 
 
 def distances(x, centers):
@@ -126,10 +136,25 @@ def descend(problem: BlockedRows, state: PendingClusters):
 descend.stays_finite = True
 
 
-@jax.jit
+def descent_over(problem: BlockedRows):
+    """`descend` in every process that has some of the rows."""
+    mesh = mesh_of(problem.x)
+    return descend if mesh is None else OverRows(descend, mesh, SPECS, STATE_SPECS)
+
+
 def start_state(problem: BlockedRows, centers, weight) -> PendingClusters:
     """As `variational.start_state`, a batch of one run."""
-    blank = jnp.zeros((len(problem.x), len(centers), problem.x.shape[2]))
+    return _start_states(mesh_of(problem.x), problem, np.asarray(centers, np.float32), np.float32(weight))
+
+
+@partial(jax.jit, static_argnames="mesh")
+def _start_states(mesh, problem: BlockedRows, centers, weight) -> PendingClusters:
+    state = over_rows(_start_state, mesh, (SPECS, ALL, ALL), STATE_SPECS)(problem, centers, weight)
+    return jax.tree.map(lambda part: part[None], state)
+
+
+def _start_state(problem: BlockedRows, centers, weight) -> PendingClusters:
+    blank = own_part(jnp.zeros((len(problem.x), len(centers), problem.x.shape[2])))
 
     def nearest(rows, _):
         x, code = rows
@@ -151,39 +176,43 @@ def start_state(problem: BlockedRows, centers, weight) -> PendingClusters:
     lipschitz = sum_over_blocks(spread, (problem.x, problem.code)) / problem.n_obs
     rest = Step(means, unfair, jnp.float32(0))
     lipschitz = jnp.maximum(lipschitz, jnp.finfo(jnp.float32).tiny)
-    state = PendingClusters(log_s, rest, means, masses, loss, lipschitz, jnp.float32(weight))
-    return jax.tree.map(lambda part: part[None], state)
+    return PendingClusters(log_s, rest, means, masses, loss, lipschitz, weight)
 
 
-def assignments_in_order(problem: BlockedRows, state: PendingClusters):
-    """log s (obs, clusters) after the step that is pending, on the host."""
-    out = np.empty((int(problem.n_obs), len(state.centers)), np.float32)
-    for block, log_s in enumerate(state.log_s):
-        settled = _settled(problem, state.step, block, log_s)
-        part = out[block * BLOCK : (block + 1) * BLOCK]
-        part[:] = np.asarray(settled).T[: len(part)]
-    return out
+def soft_assignment(problem: BlockedRows, state: PendingClusters, n_rows):
+    """s (obs, clusters) of a batch of one run, of the `n_rows` rows of this process, after the step that is pending. In the
+    memory of log s, which is gone."""
+    return np.asarray(_soft_assignment(*here((problem, *state[:2]))))[:n_rows]
 
 
-@jax.jit
-def _settled(problem: BlockedRows, step: Step, block, log_s):
-    return after(log_s, problem.x[block], members(problem.code[block], len(problem.target)), step)
+@partial(jax.jit, donate_argnames="log_s")
+def _soft_assignment(problem: BlockedRows, log_s, step: Step):
+    shape, step = log_s.shape[1:], jax.tree.map(lambda part: part[0], step)
+
+    def settle(i, log_s):
+        x, code = problem.x[i], problem.code[i]
+        now = jnp.exp(after(log_s[i], x, members(code, len(problem.target)), step))
+        return log_s.at[i].set(now.T.reshape(now.shape))  # where (clusters, rows) were, (rows, clusters) are
+
+    return jax.lax.fori_loop(0, shape[0], settle, log_s.reshape(shape)).reshape(-1, shape[1])
 
 
 def hard_cost(problem: BlockedRows, labels, centers):
-    """(cost per row of hard clusters (obs,) about their means, those means (clusters, dim))."""
-    filled = np.zeros(problem.code.shape, np.int32)
+    """(cost per row of hard clusters (obs,) about their means, those means (clusters, dim)); labels of this process's rows."""
+    own = here(problem)
+    filled = np.zeros(own.code.shape, np.int32)
     filled.ravel()[: len(labels)] = labels
-    return _hard_cost(problem, filled, centers)
+    sums = [sum_of_all(np.asarray(part), mesh_of(problem.x)) for part in _hard_sums(own, filled, centers)]
+    cost, means, _ = clusters_of(here(problem), sums, centers, 0.0)
+    return cost, means
 
 
 @jax.jit
-def _hard_cost(problem: BlockedRows, labels, centers):
+def _hard_sums(problem: BlockedRows, labels, centers):
     def of_block(part):
         x, code, label = part
         member = members(code, len(problem.target))
         s = (label == jnp.arange(len(centers))[:, None]) * member.sum(0)
         return sums_of(s, distances(x, centers), x, member)
 
-    cost, means, _ = clusters_of(problem, sum_over_blocks(of_block, (problem.x, problem.code, labels)), centers, 0.0)
-    return cost, means
+    return sum_over_blocks(of_block, (problem.x, problem.code, labels))

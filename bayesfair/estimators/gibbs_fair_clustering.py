@@ -1,9 +1,11 @@
 """`GibbsFairClustering`: the sampler behind scikit-learn's interface, its posterior as an ArviZ tree."""
 
 from collections.abc import Mapping
+from functools import partial
 from os import PathLike
 from typing import Literal, Self
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,10 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair import gibbs
 from bayesfair._check import check_integer, message, row_names
+from bayesfair.distributed import agreed, check_alike, digest, first_then_others, leads, sharing
 from bayesfair.engines import read_groups, read_table
 from bayesfair.estimators.base import PosteriorEstimator
 from bayesfair.estimators.new_rows import distances, place_fairlets, place_people, soft_memberships
-from bayesfair.estimators.store import Store
+from bayesfair.estimators.store import Store, Unwritten
 from bayesfair.fairness import known_groups
 from bayesfair.posterior import (
     MODE_FIGURES,
@@ -33,6 +36,7 @@ from bayesfair.posterior import (
     is_stored,
     map_partition,
     read_run,
+    read_tree,
     settings_of,
     state_dataset,
     warn_of_disagreement,
@@ -78,9 +82,12 @@ class GibbsFairClustering(PosteriorEstimator):
         its sweeps; 0 for none. Chains begin in the modes that hold mass, `bayesfair.posterior.modes` tells them all. Without
         a search, or where the warm-up is too short for one, chains begin at k-means++ restarts or cooled labellings.
     mode_jumps: "auto" weighs modes by jumps between them, longer and longer until their masses or bounds tell, at most eight
-        times as many steps as the warm-up has sweeps; chains jump between those that hold mass. An int: jumps of up to so many
-        steps, whatever they cost. False: none; then nothing is known of masses. Losses without conjugate centres have none.
+        times as many steps as the warm-up has sweeps (of 100,000 rows or more: as many); chains jump between those that hold
+        mass. An int: jumps of up to so many steps, whatever they cost. False: none; then nothing is known of masses. Losses
+        without conjugate centres have none.
     random_state: an int makes runs repeatable on one machine and version. progress_bar: show one.
+    mesh: `bayesfair.distributed.mesh(chains=...)`, processes that share the chains. Each of them fits the same table, and has
+        the posterior of all chains, bit for bit that of one process.
 
     Attributes
     ----------
@@ -124,6 +131,7 @@ class GibbsFairClustering(PosteriorEstimator):
         mode_jumps: int | Literal["auto"] = "auto",
         random_state: int | np.random.RandomState | None = None,
         progress_bar: bool = True,
+        mesh: jax.sharding.Mesh | None = None,
     ):
         self.n_clusters = n_clusters
         self.loss = loss
@@ -145,6 +153,7 @@ class GibbsFairClustering(PosteriorEstimator):
         self.mode_jumps = mode_jumps
         self.random_state = random_state
         self.progress_bar = progress_bar
+        self.mesh = mesh
 
     def fit(
         self,
@@ -160,7 +169,8 @@ class GibbsFairClustering(PosteriorEstimator):
 
         `store`: a new file, such as "run.nc", to which draws go as they are made and from which `posterior_` reads them, so
         that their number is not limited by memory. `bayesfair.posterior.read_tree` reads it at any time. After a crash it has
-        every chunk of draws that was finished, and `load(store).resume()` makes the others.
+        every chunk of draws that was finished, and `load(store).resume()` makes the others. Of several processes the first one
+        writes it, and the others read it at the end.
 
         Raises
         ------
@@ -180,10 +190,17 @@ class GibbsFairClustering(PosteriorEstimator):
         groups = read_groups(self, sensitive_features, len(X))
         self._names = {"feature_names": None if names is None else [str(name) for name in names]}
         self._draw_seed()
+        with sharing(self.mesh, "chains"):
+            return self._fit(X, groups, names, mode_jumps)
+
+    def _fit(self, X, groups, names, mode_jumps):
+        check_alike(self, X=digest(X), sensitive_features=digest(groups.code, groups.names))
+        self._seed = agreed(self._seed)
         problem = self._problem(X, groups, names)
         length = self.num_chains, self.num_warmup, self.num_starts
-        problem, run, found = gibbs.start_in_modes(problem, *length, mode_jumps, self.progress_bar)
-        run, reports = gibbs.warm_up(run, problem.target, self.num_warmup, self.progress_bar)
+        problem, run, found = gibbs.start_in_modes(problem, *length, mode_jumps, self._shows_progress)
+        problem = problem._replace(table=problem.table._replace(X=None))  # a copy, in the sampler's units, for starts
+        run, reports = gibbs.warm_up(run, problem.target, self.num_warmup, self._shows_progress)
         self.thinning_ = self.thinning
         if self.thinning == "auto":
             self.thinning_ = gibbs.suitable_thinning(reports, run.moves, problem.target)
@@ -205,8 +222,16 @@ class GibbsFairClustering(PosteriorEstimator):
         given = None if sensitive_features is None else read_groups(self, sensitive_features, len(known))
         _check_same_data(known, groups, X, given)
         modes = self.posterior_["modes"].to_dataset() if "modes" in self.posterior_.children else None
-        run = self._saved_run(self._problem(known, groups))
-        return self._sample(*run, num_draws, (known, groups, modes), self.posterior_)
+        with sharing(self.mesh, "chains"):
+            check_alike(
+                self, X=digest(known), sensitive_features=digest(groups.code, groups.names), num_draws=num_draws
+            )
+            run = self._saved_run(self._problem(known, groups))
+            return self._sample(*run, num_draws, (known, groups, modes), self.posterior_)
+
+    @property
+    def _shows_progress(self):
+        return self.progress_bar and leads()
 
     def _missing(self):
         """How many draws `resume` makes where nobody says."""
@@ -294,7 +319,7 @@ class GibbsFairClustering(PosteriorEstimator):
         return estimator
 
     def _problem(self, X, groups, names=None):
-        return gibbs.make_problem(
+        problem = gibbs.make_problem(
             X,
             groups,
             n_clusters=self.n_clusters,
@@ -308,6 +333,8 @@ class GibbsFairClustering(PosteriorEstimator):
             min_balance=self.min_balance,
             seed=self._seed,
         )
+        leaves, structure = jax.tree.flatten(problem.target)  # in which processors of two kinds may differ
+        return problem._replace(target=structure.unflatten(agreed(leaves)))
 
     def _check_room(self, X, num_draws):
         shape, sizes = (self.num_chains, num_draws, len(X)), (self.n_clusters, X.shape[1])
@@ -332,7 +359,7 @@ class GibbsFairClustering(PosteriorEstimator):
         return self
 
     def _draw_in_memory(self, problem, run, num_draws, table, earlier, settings):
-        run, draws = gibbs.draw(run, problem.target, num_draws, self.thinning_, self.progress_bar)
+        run, draws = gibbs.draw(run, problem.target, num_draws, self.thinning_, self._shows_progress)
         draws = gibbs.in_units_of_table(problem, draws)
         if earlier is not None:
             draws = gibbs.concatenate([draws_of(earlier), draws])
@@ -368,10 +395,11 @@ class GibbsFairClustering(PosteriorEstimator):
         def before():
             return draws_of(earlier), run.sweep, _state_of(problem.target, run)
 
-        with self._store.writer(X, about, settings["wanted"], tell, None if earlier is None else before) as into:
+        writer = partial(self._store.writer, X, about, settings["wanted"], tell, None if earlier is None else before)
+        with writer() if leads() else Unwritten() as into:
             if num_draws:
-                gibbs.draw(run, problem.target, num_draws, self.thinning_, self.progress_bar, into)
-            tree = finish_run(self._store.path)
+                gibbs.draw(run, problem.target, num_draws, self.thinning_, self._shows_progress, into)
+            tree = first_then_others(finish_run, read_tree, self._store.path)
         self._store.seen()
         return tree
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from bayesfair._arrays import namespace
+from bayesfair._arrays import namespace, row_blocks
 from bayesfair._check import message
 
 __all__ = ["CENTROIDS", "Centroids", "resolve_centroids"]
@@ -63,7 +63,10 @@ class Centroids:
     def distances(self, X, centers):
         """d of every row to every centre (N, K)."""
         a, b = self.affine(self.inside(centers))
-        return np.maximum(self.own(X)[:, None] + a + X @ b.T, 0.0)
+        out = np.empty((len(X), len(centers)))
+        for rows in row_blocks(len(X)):
+            out[rows] = np.maximum(self.own(X[rows])[:, None] + a + X[rows] @ b.T, 0.0)
+        return out
 
     def centers(self, X, labels, n_clusters):
         """The best centre of every cluster (K, d), all of which are used."""
@@ -105,7 +108,8 @@ class Means(Centroids):
         return 4 * np.square(X - X.mean(0)).sum(1).max()
 
     def value(self, X, labels, n_clusters):
-        return float(np.square(X - self.centers(X, labels, n_clusters)[labels]).sum())
+        centers = self.centers(X, labels, n_clusters)
+        return float(sum(np.square(X[rows] - centers[labels[rows]]).sum() for rows in row_blocks(len(X))))
 
 
 @dataclass(frozen=True)

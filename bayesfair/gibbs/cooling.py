@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from bayesfair._arrays import aligned_empty, row_blocks
 from bayesfair.fairness import WithinOnePerson
 from bayesfair.gibbs.centroids import Centroids
 
@@ -46,7 +47,10 @@ class SortedRows(NamedTuple):
         starts = block * (np.cumsum(held) - held)
         for start, part in zip(starts, parts):
             rows[start : start + len(part)] = part
-        x = np.asarray(X, np.float32)[np.maximum(rows, 0)].reshape(-1, block, X.shape[1])
+        x = aligned_empty((len(rows), X.shape[1]))
+        for part in row_blocks(len(rows)):
+            x[part] = X[np.maximum(rows[part], 0)]
+        x = x.reshape(-1, block, X.shape[1])
         weight = (rows >= 0).astype(np.float32).reshape(-1, block)
         return cls(jnp.asarray(x), jnp.asarray(weight), jnp.asarray(np.repeat(np.arange(n_groups), held)))
 
@@ -162,7 +166,9 @@ class Annealer(NamedTuple):
         rows = SortedRows.of(X, code, multipliers.A.shape[1])
         middle = loss.inside(loss.centers(X, np.zeros(len(X), int), 1)[0])
         per_row = max(loss.distances(X, middle[None]).mean(), FEW)
-        own, spread = float(loss.own(X).sum()), np.abs(X - middle).mean(0)
+        parts = [X[part] for part in row_blocks(len(X))]
+        own = sum(float(loss.own(part).sum()) for part in parts)
+        spread = sum(np.abs(part - middle).sum(0) for part in parts) / len(X)
         return cls(rows, multipliers, loss, middle, spread, per_row, own, len(X), rng, rate)
 
     def from_one_cluster(self, n_starts, n_clusters) -> Cooled:

@@ -11,13 +11,16 @@ from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio, both, log_mass_ra
 from bayesfair.gibbs.modes import Mode, modes_table
 from bayesfair.gibbs.moves.mode_jumps import Modes, jump
 from bayesfair.gibbs.run import Run, advance, chain_keys
+from bayesfair.gibbs.threads import compile_once, in_threads
 
-__all__ = ["NEGLIGIBLE", "Masses", "is_alive", "middle", "weigh"]
+__all__ = ["NEGLIGIBLE", "Masses", "cannot_cross", "is_alive", "middle", "weigh"]
 
 NEGLIGIBLE = -10.0  # log of a mass: a mode that holds less gets no chain
 FIRST_LENGTH = 17
 LONGEST = 1 << 15
-BUDGET = 8  # steps of jumps, of all chains, for every sweep of the warm-up: they stop at the length that passes it
+# Steps of jumps, of all chains, for every sweep of the warm-up: they stop at the length that passes it. Of tables of many
+# people works of no affordable length overlap, and bounds tell.
+BUDGET, MANY, BUDGET_OF_MANY = 8, 100_000, 1
 ENOUGH_SE = 0.3
 ROUNDS = 16  # of jumps at one length, where works overlap
 APART = 8  # sweeps from one start of jumps to the next
@@ -49,6 +52,11 @@ def is_alive(ratio: LogRatio) -> bool:
     return ratio == UNKNOWN or middle(ratio) >= NEGLIGIBLE
 
 
+def cannot_cross(ratios, target) -> bool:
+    """Are jumps between these modes in vain: of many people, none of whose works overlapped?"""
+    return target.n_obs >= MANY and not any(one.known and one != ITSELF for one in ratios)
+
+
 class Pool:
     """Chains in one mode, from which jumps start."""
 
@@ -67,19 +75,26 @@ def weigh(modes: list[Mode], target, moves, seed, num_chains, n_sweeps, longest=
     """The masses of the modes against the heaviest; `n_sweeps` are those of the warm-up, which set the budget, unless
     `longest` says how long the longest path may be."""
     pools = [Pool(mode, number, target, moves, seed, num_chains) for number, mode in enumerate(modes)]
-    left = num_chains * n_sweeps * BUDGET if longest is None else np.inf
+    budget = BUDGET if target.n_obs < MANY else BUDGET_OF_MANY
+    left = num_chains * n_sweeps * budget if longest is None else np.inf
     best, told, ratio, gone = 0, [], [UNKNOWN] * len(modes), set()
     with progress(None, "masses", progress_bar) as bar:
         for _ in range(REFERENCES):
-            ratio = [relative(one, ratio[best]) for one in ratio]
-            ratio[best] = ITSELF
+            ratio = _over(ratio, best)
             ratio, length, spent = _against(best, modes, pools, ratio, gone, left, longest or LONGEST, bar)
             told, left = [*told, length], left - spent
             heaviest = max(set(range(len(modes))) - gone, key=lambda j: middle(ratio[j]))
             if heaviest == best:
                 break
             best = heaviest
-    return Masses(best, gone, ratio, [pool.run.states for pool in pools], max(told))
+    return Masses(best, gone, _over(ratio, best), [pool.run.states for pool in pools], max(told))
+
+
+def _over(ratio, best):
+    """The masses over that of the mode `best`."""
+    over = [relative(one, ratio[best]) for one in ratio]
+    over[best] = ITSELF
+    return over
 
 
 def _against(best, modes, pools, ratio, gone, budget, longest, bar):
@@ -125,10 +140,20 @@ def _measured(one: Mode, other: Mode, here: Pool, there: Pool, length) -> tuple[
     return ratio, 2 * len(works[1]) > rounds * len(there.run.keys), rounds * length
 
 
-@jax.jit
 def _jumps(keys, target, modes: Modes, states, length):
+    """(log ratios, modes of origin) of a jump of every chain."""
+    jumps = partial(_jumps_of, target, modes)
+
+    def compile_first(one):
+        compile_once(partial(jumps, FIRST_LENGTH, one), "jumps", (target, modes, one))
+
+    return in_threads(partial(jumps, length), (keys, states), compile_first)
+
+
+@jax.jit
+def _jumps_of(target, modes: Modes, length, chains):
     def one(key, state):
         made = jump(key, target, modes, target.open(state), lambda origin: 1 - origin, length)
         return made.log_ratio, made.origin
 
-    return jax.vmap(one)(keys, states)
+    return jax.vmap(one)(*chains)

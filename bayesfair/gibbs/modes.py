@@ -19,6 +19,7 @@ from bayesfair.gibbs.losses import cluster_means
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.problem import Problem
 from bayesfair.gibbs.run import Run, chain_keys, forward
+from bayesfair.gibbs.threads import in_threads
 
 __all__ = ["Mode", "Settled", "can_jump", "find_modes", "group", "modes_table", "n_search_starts"]
 
@@ -168,7 +169,8 @@ def center_law(run: Run, target) -> CenterLaw | None:
     if not can_jump(target):
         return None
     keys = jax.vmap(jax.random.fold_in, (0, None))(run.keys, run.sweep)
-    return CenterLaw(*map(np.asarray, _center_law(keys, target, run.states)))
+    law = in_threads(lambda chains: _center_law(*chains, target), (keys, run.states))
+    return CenterLaw(*map(np.asarray, law))
 
 
 def can_jump(target) -> bool:
@@ -180,7 +182,7 @@ def can_jump(target) -> bool:
 
 
 @jax.jit
-def _center_law(keys, target, states):
+def _center_law(keys, states, target):
     def one(key, state):
         state = target.open(state)
         means = cluster_means(target.units_of(state), target.n_clusters)

@@ -16,6 +16,7 @@ from bayesfair.gibbs.temperature import Dispersion
 __all__ = ["Problem", "in_units_of_table", "loss_in_units_of_table", "make_problem"]
 
 LARGEST_TEMPERATURE = 1e30  # in units near the spread: sums of energies are within float32
+MANY = 100_000  # rows
 LARGEST_LOG = 450  # of a loss, to base 2: sums over rows and inverse temperatures have squares that a float64 holds
 
 
@@ -64,7 +65,8 @@ def _in_own_units(X, loss: Loss, names):
         return X, Scaling(np.zeros(X.shape[1]), 0)
     with warnings.catch_warnings():  # of costs that read 0: refused here, where their inverses are told too
         warnings.simplefilter("ignore", RuntimeWarning)
-        Z, units = standardise(X, names=names, degree=degree, precision=np.float32)
+        dtype = np.float64 if len(X) < MANY else np.float32  # as what samples them has them
+        Z, units = standardise(X, names=names, degree=degree, precision=np.float32, dtype=dtype)
     if abs(degree * units.exponent) > LARGEST_LOG:
         rule, remedy = "have a spread whose powers a float64 can hold", "Divide every column by that."
         raise ValueError(message("X", rule, f"a standard deviation near {2.0**units.exponent:.3g}", remedy))

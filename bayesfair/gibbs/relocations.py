@@ -6,11 +6,23 @@ tried in the order of what this would cost.
 
 import numpy as np
 
-__all__ = ["annealed_centers", "relocated_centers"]
+__all__ = ["annealed_centers", "few_rows", "has_distinct_rows", "relocated_centers"]
 
 COOLER = 1.25  # from one inverse temperature of the annealing to the next
 COLDEST = 200.0  # times the first one
 STEPS = 4  # of centres at each temperature
+MANY = 100_000  # rows, of which as many are looked for centres in
+
+
+def few_rows(n_rows, rng):
+    """All rows, or of many some drawn at random, in their order."""
+    return slice(None) if n_rows <= MANY else np.sort(rng.choice(n_rows, MANY, replace=False))
+
+
+def has_distinct_rows(X, n_distinct):
+    """Has X (N, d) so many different rows? The first ones tell, unless they repeat."""
+    few = X[: max(1000, 10 * n_distinct)]
+    return any(len(np.unique(rows, axis=0)) >= n_distinct for rows in (few, X))
 
 
 def relocated_centers(X, weights, labels, n_clusters, most, rng):
@@ -20,6 +32,8 @@ def relocated_centers(X, weights, labels, n_clusters, most, rng):
     """
     from sklearn.cluster import KMeans
 
+    some = few_rows(len(X), rng)
+    X, weights, labels = X[some], weights[some], labels[some]
     centers = np.stack([np.average(X[labels == k], axis=0, weights=weights[labels == k]) for k in range(n_clusters)])
     apart = _squared_distances(X, centers)
     nearest_two = np.partition(apart, 1, axis=1)[:, :2]
@@ -28,7 +42,7 @@ def relocated_centers(X, weights, labels, n_clusters, most, rng):
     halves, saved = [], np.zeros(n_clusters)
     for k in range(n_clusters):
         rows = np.flatnonzero(labels == k)
-        if len(np.unique(X[rows], axis=0)) < 2:
+        if (X[rows] == X[rows[:1]]).all():
             halves.append(np.stack([centers[k]] * 2))
             continue
         fit = KMeans(2, n_init=1, random_state=int(rng.integers(2**31 - 1)))
@@ -49,6 +63,8 @@ def _relocated(centers, halves, given_up, split):
 
 def annealed_centers(X, weights, n_clusters, rng):
     """Centres (n_clusters, dim) of soft clusters that were cooled by a fixed schedule from one to many (Rose 1998)."""
+    some = few_rows(len(X), rng)
+    X, weights = X[some], weights[some]
     mean = np.average(X, axis=0, weights=weights)
     variance = np.average(np.square(X - mean), axis=0, weights=weights)
     hot = 1 / (2 * max(variance.max(), np.finfo(float).tiny))

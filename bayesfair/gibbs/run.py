@@ -15,18 +15,18 @@ from jaxtyping import Array, Int
 from bayesfair._check import message
 from bayesfair._draws import Draws
 from bayesfair._progress import progress
-from bayesfair.gibbs.halves import half_of, in_halves, splits
+from bayesfair.distributed import agreed
 from bayesfair.gibbs.problem import Problem
 from bayesfair.gibbs.sweep import every_move, run_chunk, statistics_of
 from bayesfair.gibbs.target import Target
 from bayesfair.gibbs.thinning import cluster_sizes
+from bayesfair.gibbs.threads import compile_once, in_threads
 
 __all__ = ["Run", "advance", "chain_keys", "draw", "forward", "start_run", "tuned", "tuning", "warm_up"]
 
 CHUNK_BYTES = 32_000_000  # of labels held by the sampler at a time, all chains together
 MAX_CHUNK = 64
 CHUNK_SECONDS = 0.5  # how long the progress bar may stand still and Ctrl-C go unheard, past the first chunk
-_COMPILED = set()  # programs of chunks
 WINDOW = 32  # sweeps of the warm-up from one adaptation of the moves to the next
 
 
@@ -202,19 +202,11 @@ def advance(run: Run, target: Target, n_draws: int, thinning: int):
         # Copies: a view would keep the whole chunk, which is mostly empty where sweeps are slow.
         return states, jax.tree.map(lambda part: np.asarray(part)[:, :n_draws].copy(), (labels, report))
 
-    if splits(len(run.keys)):
-        _compile_once(partial(chunk, half_of(chains, 0), n_draws=0), (run.moves, length), (target, half_of(chains, 0)))
-    states, (labels, report) = in_halves(chunk, chains)
+    def compile_first(one):
+        compile_once(partial(chunk, one, n_draws=0), (run.moves, length), (target, one))
+
+    states, (labels, report) = in_threads(chunk, chains, compile_first)
     return run._replace(sweep=run.sweep + n_draws * thinning, states=states), labels, report
-
-
-def _compile_once(run_nothing, settings, arrays):
-    """`run_nothing()`, before two threads would compile one program each, for every new program."""
-    leaves, structure = jax.tree.flatten(arrays)
-    program = settings, structure, tuple((part.shape, part.dtype) for part in leaves), jax.config.jax_enable_x64
-    if program not in _COMPILED:
-        run_nothing()
-        _COMPILED.add(program)
 
 
 def forward(run: Run, target: Target, n_sweeps: int, bar):
@@ -232,7 +224,8 @@ def _chunk_length(run: Run, target: Target) -> int:
 
 def _pace(total: int, longest: int, bar, window: int | None = None):
     """Sizes of chunks that add up to `total`, each about CHUNK_SECONDS long as the ones before it went, none across a
-    multiple of `window`. The clock decides when the bar moves and Ctrl-C is heard; draws and decisions never see it."""
+    multiple of `window`. The clock, of process 0 where chains are shared, decides when the bar moves and Ctrl-C is heard;
+    draws and decisions never see it."""
     done, wish, window = 0, 1, window or total
     while done < total:
         size = min(wish, longest, total - done, window - done % window)
@@ -241,4 +234,4 @@ def _pace(total: int, longest: int, bar, window: int | None = None):
         seconds = time.perf_counter() - began
         done += size
         bar.update(size)
-        wish = max(1, min(2 * wish, int(size * CHUNK_SECONDS / max(seconds, 1e-6))))
+        wish = agreed(max(1, min(2 * wish, int(size * CHUNK_SECONDS / max(seconds, 1e-6)))))

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN
-from bayesfair.gibbs.masses import Masses, is_alive, middle, weigh
+from bayesfair.gibbs.masses import Masses, cannot_cross, is_alive, middle, weigh
 from bayesfair.gibbs.modes import Mode, can_jump, find_modes, modes_table, n_search_starts
 from bayesfair.gibbs.moves.mode_jumps import ModeJumps, Modes
 from bayesfair.gibbs.problem import Problem
@@ -70,7 +70,7 @@ def start_in_modes(
     order, alive = _order(modes, masses)
     homes = [alive[chain % len(alive)] for chain in range(num_chains)]
     states = _states(modes, masses, homes)
-    if weighed and len(alive) > 1:
+    if weighed and len(alive) > 1 and not cannot_cross([masses.ratio[j] for j in alive], target):
         places = modes_table([modes[j] for j in alive], target.x.dtype)
         target, moves = with_jumps(target, moves, places, masses.length)
     found = _found(modes, masses, order, homes, n_starts)

@@ -14,7 +14,8 @@ from bayesfair.gibbs.transport_to_clusters import assign
 
 __all__ = ["Cheapest", "Settled", "balanced_labels", "cheapest_labels", "cooled_labels", "settle"]
 
-ROUNDS = 50
+ROUNDS, ROUNDS_OF_MANY = 50, 3  # of starts, which sweeps settle further
+MANY = 100_000  # rows
 FINALISTS = 3  # starts that are brought to a local optimum; all of them and others where rows are few
 FEW_ROWS = 50
 RANDOM = 4  # times as many starts at random as cooled ones, where rows are few
@@ -42,7 +43,7 @@ def cooled_labels(X, code, constraint, n_clusters, loss, n_starts, seed):
     loss, rng = resolve_centroids(loss), np.random.default_rng(seed)
     X = centered(X, loss)
     cooled = search(X, code, constraint, loss, n_clusters, n_starts, 0, rng)
-    settled = [settle(X, code, constraint, loss, cooled.run(at)) for at in range(n_starts)]
+    settled = [settle(X, code, constraint, loss, cooled.run(at), rounds_of_starts(len(X))) for at in range(n_starts)]
     order = np.argsort([one.trace[-1] for one in settled], kind="stable")
     return np.stack([settled[at].labels for at in order]), np.array([settled[at].trace[-1] for at in order])
 
@@ -50,12 +51,17 @@ def cooled_labels(X, code, constraint, n_clusters, loss, n_starts, seed):
 def balanced_labels(X, code, constraint, centers):
     """The local optimum (N,) of balanced k-means that `centers` (clusters, dim) lead to."""
     loss, sizes = resolve_centroids("kmeans"), np.bincount(code)
-    mean = X.mean(0)
-    nearest = loss.distances(X - mean, centers - mean).argmin(1)
+    if len(X) < MANY:
+        centers = centers - X.mean(0)
+    X = centered(X, loss)
     wanted = np.zeros((len(centers), len(sizes)))
-    np.add.at(wanted, (nearest, code), 1.0)
-    start = Cooled(centers - mean, np.zeros((len(sizes), len(centers))), wanted, np.inf)
-    return settle(X - mean, code, constraint, loss, start).labels
+    np.add.at(wanted, (loss.distances(X, centers).argmin(1), code), 1.0)
+    start = Cooled(centers, np.zeros((len(sizes), len(centers))), wanted, np.inf)
+    return settle(X, code, constraint, loss, start, rounds_of_starts(len(X))).labels
+
+
+def rounds_of_starts(n_obs):
+    return ROUNDS if n_obs < MANY else ROUNDS_OF_MANY
 
 
 class Cheapest(NamedTuple):
@@ -103,11 +109,11 @@ def random_start(X, code, n_clusters, rng) -> Cooled:
 
 
 def centered(X, loss: Centroids):
-    """Rows less their mean where that changes no distance: less is lost to rounding."""
-    return X - X.mean(0) if loss.degree else X
+    """Rows less their mean where that changes no distance: less is lost to rounding. Many rows come without it."""
+    return X - X.mean(0) if loss.degree and len(X) < MANY else X
 
 
-def settle(X, code, constraint, loss: Centroids, start: Cooled, rounds=ROUNDS) -> Settled:
+def settle(X, code, constraint, loss: Centroids, start: Cooled, rounds) -> Settled:
     """Counts nearest to those of one cooled start, then transport at these counts and centres in turn: the loss never rises."""
     counts = nearest_counts(constraint, np.bincount(code, minlength=start.counts.shape[1]), start.counts)
     return alternate(X, code, counts, loss, start.centers, start.duals, rounds)

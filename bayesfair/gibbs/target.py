@@ -12,12 +12,13 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from bayesfair._arrays import aligned_empty, row_blocks
 from bayesfair._units import Scaling
 from bayesfair.fairness import Groups
 from bayesfair.gibbs.losses import Loss
 from bayesfair.gibbs.temperature import Dispersion
 
-__all__ = ["STATIC", "Settings", "Table", "Target", "as_pytree"]
+__all__ = ["STATIC", "Settings", "Table", "Target", "as_pytree", "rows_of"]
 
 STATIC = {"static": True}  # metadata of a field that decides what is compiled; the others are data
 
@@ -50,6 +51,17 @@ class Settings(NamedTuple):
     @property
     def has_fixed_pair(self) -> bool:
         return isinstance(self.inverse_temperature, tuple) and self.prior is None
+
+
+def rows_of(X, loss: Loss, dtype, n_more=0) -> Float[np.ndarray, "rows dim"]:
+    """Rows of X (N, d) as the sampler reads them: less their mean where the loss allows, so that float32 loses nothing;
+    `n_more` of zeros behind them."""
+    mean = X.mean(0) if loss.translation_invariant else 0.0
+    out = aligned_empty((len(X) + n_more, X.shape[1]), dtype)
+    own, out[len(X) :] = out[: len(X)], 0
+    for rows in row_blocks(len(X)):
+        own[rows] = X[rows] - mean
+    return out
 
 
 def as_pytree(kind):

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import bayesfair as bf
-from bayesfair.engines import fmc_blocks, variational, variational_blocks
-from bayesfair.engines.blocks import aligned_empty, sum_over_blocks
+from bayesfair.engines import fmc_blocks, tilted_kmeans, variational, variational_blocks
+from bayesfair.engines.blocks import aligned_empty, sum_over_blocks, sum_over_rows
 from bayesfair.engines.families import Components, Family
 from bayesfair.engines.fmc import Ascent, GroupedRows, LearningRows, Rule, membership, penalty, start_state
 from bayesfair.engines.fmc_blocks import BlockedAscent, BlockedRows, shares_of
+from bayesfair.engines.shares import share_of
 from bayesfair.fairness import encode_groups
 
 N, DIM, K = 700, 3, 4
@@ -141,7 +142,8 @@ def soft_problems(data, monkeypatch, block=64):
     groups = encode_groups(group)
     target = groups.sizes / N
     middle = X.mean(0)
-    blocked = variational_blocks.rows_in_blocks(X, bf._units.Scaling(middle, 0), groups.code, target)
+    share = share_of(None, groups)[1]
+    blocked = variational_blocks.rows_in_blocks(X, bf._units.Scaling(middle, 0), groups.code, target, share)
     return variational.make_problem(X - middle, groups.code, target, "kmeans"), blocked
 
 
@@ -160,10 +162,11 @@ def test_variational_steps_are_those_of_all_rows_at_once(data, monkeypatch, weig
         np.testing.assert_allclose(loss, theirs.loss, rtol=1e-4)
         np.testing.assert_allclose(ours.centers, theirs.centers, rtol=1e-3, atol=1e-3)
         assert bool(more) == bool(also_more)
-    log_s = variational_blocks.assignments_in_order(blocked, ours)
-    np.testing.assert_allclose(np.exp(log_s), np.exp(theirs.log_s).T, atol=5e-3)
-    labels = log_s.argmax(1)
-    cost, means = variational_blocks.hard_cost(blocked, labels, ours.centers)
+    centers = ours.centers
+    s = variational_blocks.soft_assignment(blocked, jax.tree.map(lambda part: part[None], ours), N)
+    np.testing.assert_allclose(s, np.exp(theirs.log_s).T, atol=5e-3)
+    labels = s.argmax(1)
+    cost, means = variational_blocks.hard_cost(blocked, labels, centers)
     X = np.asarray(whole.x, float)
     within = sum(((X[labels == k] - X[labels == k].mean(0)) ** 2).sum() for k in range(K))
     np.testing.assert_allclose(cost, within / N, rtol=1e-5)
@@ -194,3 +197,21 @@ def test_the_penalty_is_one_function(data, monkeypatch):
     shares = shares_of(family, parameters, blocked, RULE.temperature)
     ours = fmc_blocks.penalty_of_shares(shares.soft, shares.sharp, shares.total, RULE)
     np.testing.assert_allclose(ours, penalty(family.log_joint(parameters, whole.rows), whole.fair, RULE), rtol=1e-4)
+
+
+def test_parts_of_rows_are_summed_once_each():
+    x, y = jnp.arange(10.0), jnp.ones((10, 2))
+    total = sum_over_rows(lambda part, new: (new @ part[0], new @ part[1]), (x, y), 4)
+    np.testing.assert_array_equal(total[0], x.sum())
+    np.testing.assert_array_equal(total[1], y.sum(0))
+
+
+def test_tilted_steps_of_many_rows_are_those_of_all_at_once(data, monkeypatch):
+    X = data[0].astype(np.float32)
+    problem = tilted_kmeans.TiltedRows(*map(jnp.asarray, (X, (X**2).sum(1), np.float32(0.1), np.float32(0.1))))
+    centers = problem.x[:K]
+    labels = tilted_kmeans.nearest_of(problem, centers)
+    expected = tilted_kmeans.newton_step(problem, centers, labels)
+    monkeypatch.setattr(tilted_kmeans, "BLOCKED_FROM", N - 1)
+    monkeypatch.setattr(tilted_kmeans, "BLOCK", 128)
+    np.testing.assert_allclose(tilted_kmeans.newton_step(problem, centers, labels), expected, rtol=1e-4, atol=1e-5)

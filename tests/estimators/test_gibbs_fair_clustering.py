@@ -106,6 +106,7 @@ ROUND_TRIPS = {
     "mode_jumps": [False, 129],
     "random_state": [None, 7, np.int64(7)],
     "progress_bar": [False],
+    "mesh": [None],
 }
 
 

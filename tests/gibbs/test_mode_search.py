@@ -1,5 +1,7 @@
 """The search for modes, their masses against truth, where chains start, and what the tree tells of it."""
 
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import bayesfair as bf
 from bayesfair.gibbs import make_problem, masses, resolve_loss, start_in_modes
-from bayesfair.gibbs.bennett import UNKNOWN, LogRatio, both, log_mass_ratio, relative
+from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio, both, log_mass_ratio, relative
 from bayesfair.gibbs.masses import is_alive, weigh
 from bayesfair.gibbs.modes import n_search_starts
 from bayesfair.gibbs.moves.mode_jumps import jump
@@ -193,19 +195,31 @@ def test_a_relocated_centre_leaves_a_bad_optimum():
     assert np.isclose(KMeans(4, init=cooled, n_init=1).fit(X).inertia_, best)
 
 
+FEW_PEOPLE = SimpleNamespace(n_obs=100, clusters_are_independent=True)
+NOBODY = SimpleNamespace(target=FEW_PEOPLE, run=SimpleNamespace(keys=np.zeros(4), states=()))
+
+
+def test_masses_are_over_the_heaviest_though_every_reference_turned_out_lighter(monkeypatch):
+    def measured(one, other, here, there, length):
+        return (LogRatio(1.0, 0.1, 0.8, 1.2) if other == one + 1 else UNKNOWN), True, length
+
+    monkeypatch.setattr(masses, "Pool", lambda *_: NOBODY)
+    monkeypatch.setattr(masses, "_measured", measured)
+    found = weigh(list(range(6)), FEW_PEOPLE, None, 0, 4, 100)
+    assert found.best == masses.REFERENCES
+    assert found.ratio[found.best] == ITSELF
+    assert found.ratio[found.best - 1].estimate == -1.0
+
+
 def test_a_mode_that_its_chains_leave_is_no_reference(monkeypatch):
     """Of two works that were measured before its chains left it may seem the heaviest."""
-
-    class Nothing:
-        target = type("Independent", (), {"clusters_are_independent": True})
-        run = type("Run", (), {"keys": np.zeros(4), "states": ()})
 
     def measured(one, other, here, there, length):
         return LogRatio(known[other], 0.1, known[other] - 0.2, known[other] + 0.2), other != "left", length
 
     known = {"left": 5.0, "stays": -1.0}
-    monkeypatch.setattr(masses, "Pool", lambda *_: Nothing())
+    monkeypatch.setattr(masses, "Pool", lambda *_: NOBODY)
     monkeypatch.setattr(masses, "_measured", measured)
-    found = weigh(["best", "left", "stays"], None, None, 0, 4, 100)
+    found = weigh(["best", "left", "stays"], FEW_PEOPLE, None, 0, 4, 100)
     assert (found.best, found.left) == (0, {1})
     assert found.ratio[2].estimate == -1.0

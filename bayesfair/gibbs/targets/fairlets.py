@@ -20,7 +20,7 @@ from bayesfair.gibbs.moves.inverse_dispersion import DrawInverseDispersion
 from bayesfair.gibbs.moves.matchings import neighbour_matchings
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.states import Fairlets, FairletState, InverseTemperatures, OpenState, computed_once
-from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree
+from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree, rows_of
 from bayesfair.gibbs.targets.starts import further_states, start_states
 from bayesfair.gibbs.temperature import Dispersion, refuse_without_degree
 
@@ -86,10 +86,9 @@ class FairletTarget(Target):
     @classmethod
     def of(cls, X, held: Capacities, loss: Loss, n_clusters: int, matchings, *, prior=None, dtype=jnp.float32):
         """The target for data `X` (N, d), centred first where the loss allows, so that float32 loses nothing."""
-        x = X - X.mean(0) if loss.translation_invariant else X
         width = held.upper.max(0)
         return cls(
-            x=jnp.asarray(np.vstack([x, np.zeros((1, x.shape[1]))]), dtype),
+            x=jnp.asarray(rows_of(X, loss, dtype, n_more=1)),
             lower=jnp.asarray(held.lower, jnp.int32),
             upper=jnp.asarray(held.upper, jnp.int32),
             matchings=jnp.asarray(matchings, jnp.int32),

@@ -24,9 +24,9 @@ from bayesfair.gibbs.moves.blocked import GivenCenters
 from bayesfair.gibbs.moves.inverse_dispersion import DrawInverseDispersion
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.moves.pairs_of_clusters import Bundles, InPairs, MarginSwaps, PairedSingles
-from bayesfair.gibbs.relocations import relocated_centers
+from bayesfair.gibbs.relocations import has_distinct_rows, relocated_centers
 from bayesfair.gibbs.settling import balanced_labels, cooled_labels
-from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree
+from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree, rows_of
 from bayesfair.gibbs.targets.starts import start_dispersion
 from bayesfair.gibbs.temperature import Dispersion, refuse_without_degree
 
@@ -40,7 +40,7 @@ PAIRINGS, MAX_PAIRINGS = 80_000, 8  # rounds of pairs of clusters: about so many
 MOST_POWERS = 12  # swaps reach 1, 2, 4, ..., 2^11 places; with many people every other distance
 PAIRED_SINGLES = 2_000  # visits to each pair of clusters, one by one, in a sweep
 EXCURSIONS = 4
-PATH_PAIRINGS = 4  # rounds at every step of a jump
+PATH_PAIRINGS = 4  # rounds at every step of a jump; of tables of many people as many as in a sweep
 STARTS_PER_CHAIN, MANY = 4, 100_000  # cooled starts; of tables of many people as many as there are chains
 
 
@@ -100,14 +100,13 @@ class Labels(Target):
     @classmethod
     def of(cls, X, groups: Groups, constraint, loss: Loss, n_clusters: int, *, rng, prior=None, dtype=jnp.float32):
         """The target for data `X` (N, d), centred first where the loss allows, so that float32 loses nothing."""
-        x = X - X.mean(0) if loss.translation_invariant else X
         by_group = np.argsort(groups.code, kind="stable").astype(np.int32)
         first = np.concatenate([[0], np.cumsum(groups.sizes)]).astype(np.int32)
         composition = bundle_composition(groups.sizes)
         augmented = loss.augmentation is not None
         bundles = np.zeros((0, 0, 0), np.int32) if augmented else _pools(X, by_group, first, composition, rng)
         return cls(
-            x=jnp.asarray(x, dtype),
+            x=jnp.asarray(rows_of(X, loss, dtype)),
             group=jnp.asarray(groups.code, jnp.int32),
             by_group=jnp.asarray(by_group),
             first_of_group=jnp.asarray(first),
@@ -144,7 +143,7 @@ class Labels(Target):
     def further_starts(self, table, settings, best, most, rng):
         """The best labelling with one centre relocated, balanced again by transport."""
         labels = np.asarray(best.label)
-        if self.n_clusters == 1 or len(np.unique(table.X, axis=0)) <= self.n_clusters:
+        if self.n_clusters == 1 or not has_distinct_rows(table.X, self.n_clusters + 1):
             return None
         moved = relocated_centers(table.X, np.ones(self.n_obs), labels, self.n_clusters, most, rng)
         constraint = jax.tree.map(np.asarray, self.constraint)
@@ -161,9 +160,11 @@ class Labels(Target):
             bundles = (BundlesOfPeople(),) * (sum(self.composition) > 1)
             swaps = SwapsOfPeople(min(self.n_obs // 2, IN_TURN))
             return Counted((singles, swaps, *bundles, Excursions(EXCURSIONS))), *update
-        times = int(np.clip(PAIRINGS // self.n_obs, 1, MAX_PAIRINGS))
-        given_centers = GivenCenters((self._in_pairs(times),))
+        given_centers = GivenCenters((self._in_pairs(self._pairings()),))
         return given_centers, Counted((singles, Excursions(EXCURSIONS))), *update
+
+    def _pairings(self):
+        return int(np.clip(PAIRINGS // self.n_obs, 1, MAX_PAIRINGS))
 
     def _in_pairs(self, times):
         """The moves given centres, `times` pairings of the clusters."""
@@ -173,7 +174,9 @@ class Labels(Target):
         return InPairs((MarginSwaps(powers), *bundles, paired), times)
 
     def path_moves(self):
-        return () if self.loss.augmentation is None else (self._in_pairs(PATH_PAIRINGS),)
+        if self.loss.augmentation is None:
+            return ()
+        return (self._in_pairs(PATH_PAIRINGS if self.n_obs < MANY else self._pairings()),)
 
     @property
     def n_bundles(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesfair._check import message, tell
 from bayesfair.fairlets import decompose, member_table
-from bayesfair.gibbs.relocations import annealed_centers, relocated_centers
+from bayesfair.gibbs.relocations import annealed_centers, few_rows, has_distinct_rows, relocated_centers
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
 from bayesfair.gibbs.target import Settings, Table
 from bayesfair.gibbs.temperature import Dispersion, holmes_walker
@@ -66,22 +66,25 @@ def _decomposition(target, table: Table, settings: Settings, composition):
 def start_clusterings(target, members, num_chains: int, rng: np.random.Generator):
     """One clustering of the fairlets per chain (chains, fairlets): a k-means++ restart each, every cluster used."""
     centers, weights = _places(target, members)
-    n_clusters = min(target.n_clusters, len(np.unique(centers, axis=0)))
+    enough = has_distinct_rows(centers, target.n_clusters)
+    n_clusters = target.n_clusters if enough else len(np.unique(centers, axis=0))
     return k_means(centers, weights, ["k-means++"] * num_chains, n_clusters, target.n_clusters, rng)
 
 
 def k_means(X, weights, inits, n_found: int, n_clusters: int, rng: np.random.Generator):
-    """Clusterings (starts, N) by Lloyd's algorithm from every one of `inits`; `n_clusters` are used where it finds fewer."""
+    """Clusterings (starts, N) by Lloyd's algorithm from every one of `inits`; `n_clusters` are used where it finds fewer. The
+    centres of many rows are those of some."""
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
-    seeds = rng.integers(2**31 - 1, size=len(inits))
+    seeds, some = rng.integers(2**31 - 1, size=len(inits)), few_rows(len(X), rng)
     with threadpool_limits(1):  # bit-identical starts whatever the number of threads
         fits = [
-            KMeans(n_found, init=init, n_init=1, random_state=int(seed)).fit(X, sample_weight=weights)
+            KMeans(n_found, init=init, n_init=1, random_state=int(seed)).fit(X[some], sample_weight=weights[some])
             for init, seed in zip(inits, seeds)
         ]
-    return np.stack([fill_empty_clusters(fit.labels_, n_clusters) for fit in fits])
+        labels = [fit.labels_ if len(fit.labels_) == len(X) else fit.predict(X) for fit in fits]
+    return np.stack([fill_empty_clusters(each, n_clusters) for each in labels])
 
 
 def _places(target, members):
@@ -93,7 +96,7 @@ def _places(target, members):
 def further_states(target, best: FairletState, most: int, rng) -> FairletState | None:
     """Clusterings of the fairlets of the `best` state: from annealed centres, and from its own with one relocated."""
     centers, weights = _places(target, jnp.asarray(best.members))
-    if len(np.unique(centers, axis=0)) <= target.n_clusters or target.n_clusters == 1:
+    if target.n_clusters == 1 or not has_distinct_rows(centers, target.n_clusters + 1):
         return None
     annealed = [annealed_centers(centers, weights, target.n_clusters, rng) for _ in range(most // 2)]
     labels = np.asarray(best.cluster)

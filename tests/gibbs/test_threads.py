@@ -1,11 +1,11 @@
-"""Chains in two halves: the same as at once, for any number of them, in the caller's precision."""
+"""Chains in threads: the same as at once, for any number of them, in the caller's precision."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesfair.gibbs.halves import in_halves
+from bayesfair.gibbs.threads import in_threads
 
 
 def chains(number):
@@ -20,15 +20,15 @@ def program(chains):
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 7])
-def test_halves_make_the_whole(number):
-    np.testing.assert_array_equal(in_halves(program, chains(number)), program(chains(number)))
+def test_threads_make_the_whole(number):
+    np.testing.assert_array_equal(in_threads(program, chains(number)), program(chains(number)))
 
 
 def test_threads_have_the_callers_precision(x64):
-    made = in_halves(lambda chains: jnp.asarray(np.arange(2.0)) + chains[0].sum(), chains(2))
+    made = in_threads(lambda chains: jnp.asarray(np.arange(2.0)) + chains[0].sum(), chains(2))
     assert made.dtype == np.float64
 
 
-def test_an_error_in_a_half_is_the_callers():
+def test_an_error_in_a_thread_is_the_callers():
     with pytest.raises(ZeroDivisionError):
-        in_halves(lambda chains: 1 // 0, chains(4))
+        in_threads(lambda chains: 1 // 0, chains(4))

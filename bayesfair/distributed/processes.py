@@ -1,0 +1,123 @@
+"""Processes: started by JAX's own means, laid out in a mesh, and ended at once where one of them is lost."""
+
+import os
+import re
+import sys
+from contextlib import contextmanager
+
+import jax
+import numpy as np
+
+from bayesfair._check import check_integer, message
+
+__all__ = ["ProcessLost", "check_mesh", "initialize", "leave", "lost_processes_told", "mesh"]
+
+HEARTBEAT_SECONDS = 30  # without a sign of life, after which JAX takes a process for lost
+# How gloo, NCCL and JAX's coordination service say that somebody is gone.
+LOST = re.compile(r"gloo|nccl|coordination|connection (closed|reset|refused)|heartbeat|deadline", re.IGNORECASE)
+
+
+class ProcessLost(RuntimeError):
+    """Another process of the run has ended, so that this one cannot go on."""
+
+
+def initialize(coordinator_address=None, num_processes=None, process_id=None, **settings):
+    """Make this process one of several: `jax.distributed.initialize`, whose arguments these are.
+
+    Without arguments JAX finds out by itself under SLURM, Open MPI and on TPUs; by hand, `coordinator_address` is the
+    "host:port" at which process 0 can be reached. To be called first, before anything is computed. On CPUs gloo carries what
+    processes tell each other. One that shows no sign of life for 30 seconds (`heartbeat_timeout_seconds`) is lost.
+
+    From then on a process that ends by an error ends at once, so that the others are told: JAX would first wait for them, while
+    they wait for it.
+
+    >>> import bayesfair as bf
+    >>> bf.distributed.initialize("10.0.0.1:1234", num_processes=2, process_id=0)  # doctest: +SKIP
+    """
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    if hasattr(jax.config, "jax_enable_preemption_service"):  # which would keep SIGTERM to itself
+        jax.config.update("jax_enable_preemption_service", False)
+    jax.distributed.initialize(
+        coordinator_address,
+        num_processes,
+        process_id,
+        **{"heartbeat_timeout_seconds": HEARTBEAT_SECONDS, **settings},
+    )
+    told = sys.excepthook
+
+    def end(kind, error, trace):
+        if issubclass(kind, ProcessLost):
+            print(f"{kind.__name__}: {error}", file=sys.stderr)
+        else:
+            told(kind, error, trace)
+        leave(1)
+
+    sys.excepthook = end
+
+
+def leave(status: int):
+    """End this process at once, without waiting for the others as JAX does at a normal end."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    os._exit(status)
+
+
+def mesh(*, chains=None, rows=None) -> jax.sharding.Mesh:
+    """The processes as a mesh of `chains` x `rows`, a device each; of one that is not given, as many as there are left.
+
+    `GibbsFairClustering` gives its chains to processes, the engines their rows. What is in a mesh is fixed for the run: its
+    processes are numbered as JAX numbers them.
+
+    Raises
+    ------
+    ValueError: neither is given, or the product is not the number of processes.
+
+    >>> import bayesfair as bf
+    >>> dict(bf.distributed.mesh(chains=1).shape)
+    {'chains': 1, 'rows': 1}
+    """
+    n_processes = jax.process_count()
+    if chains is None and rows is None:
+        remedy = "Pass rows= for an engine, chains= for GibbsFairClustering."
+        raise ValueError(message("rows", "be given where chains is not", "neither", remedy))
+    if chains is None:
+        chains = n_processes // check_integer("rows", rows)
+    rows = n_processes // check_integer("chains", chains) if rows is None else rows
+    if chains * rows != n_processes:
+        remedy = "Start as many processes, with bf.distributed.initialize in each."
+        rule = f"make {n_processes} with `rows`, the number of processes"
+        raise ValueError(message("chains", rule, f"{chains} x {rows}", remedy))
+    first = {device.process_index: device for device in reversed(jax.devices())}
+    devices = np.array([first[process] for process in range(n_processes)], dtype=object)
+    return jax.sharding.Mesh(devices.reshape(chains, rows), ("chains", "rows"))
+
+
+def check_mesh(value, axis):
+    """TypeError, ValueError where `value` is neither None nor a `mesh` that gives all processes to this axis."""
+    if value is None:
+        return
+    call = f"bf.distributed.mesh({axis}={jax.process_count()})"
+    if not isinstance(value, jax.sharding.Mesh):
+        raise TypeError(message("mesh", "be None or a mesh of processes", repr(value), f"Pass {call}."))
+    if dict(value.shape).get(axis) != jax.process_count():
+        got = f"the axes {dict(value.shape)}"
+        raise ValueError(message("mesh", f"give all processes to {axis}", got, f"Pass {call}."))
+
+
+@contextmanager
+def lost_processes_told():
+    """What the runtime says where a process is gone becomes a `ProcessLost` in one line."""
+    try:
+        yield
+    except (ValueError, RuntimeError) as error:
+        if isinstance(error, ProcessLost) or jax.process_count() == 1 or not LOST.search(str(error)):
+            raise
+        why = str(error).split("\n")[0][:200]
+        what = (
+            f"another of the {jax.process_count()} processes has ended, which process {jax.process_index()} was told by"
+        )
+        remedy = (
+            "Look at what that process said last, then start all of them again; a run with a `store` goes on there."
+        )
+        raise ProcessLost(f"{what}: {why}. {remedy}") from None

@@ -1,0 +1,52 @@
+"""Rows for processes: dealt so that each has the groups' shares, and what they find of them together again."""
+
+import jax
+import numpy as np
+from sklearn.utils import _safe_indexing, check_random_state
+
+from bayesfair._check import check_same_length, message
+from bayesfair.distributed.sharing import everybody
+from bayesfair.fairness import encode_groups
+
+__all__ = ["deal", "gather"]
+
+
+def deal(X, sensitive_features=None, *, random_state=0):
+    """(X, sensitive_features, rows) of this process: a part of a table that every process can read, and its row numbers.
+
+    Rows are dealt at random within groups: each process has every group's share of its rows to within one, and as many rows
+    as the others to within one. Parts in the order of the processes are the same order of all rows, however many processes
+    there are; so are, then, the results of the engines but for rounding.
+
+    Raises
+    ------
+    ValueError: fewer rows than processes, or groups of another length than the table.
+
+    >>> import bayesfair as bf
+    >>> X, s, rows = bf.distributed.deal([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
+    >>> sorted(rows.tolist())
+    [0, 1, 2, 3]
+    """
+    n_obs, n_processes = len(X), jax.process_count()
+    if n_obs < n_processes:
+        remedy = "Start fewer processes."
+        raise ValueError(message("X", f"have a row for each of the {n_processes} processes", n_obs, remedy))
+    code = np.zeros(n_obs, int) if sensitive_features is None else encode_groups(sensitive_features).code
+    check_same_length("sensitive_features", len(code), "X", n_obs)
+    rng = check_random_state(random_state)
+    place = np.empty(n_obs)  # in a pack in which every group is spread evenly
+    for group in np.unique(code):
+        members = np.flatnonzero(code == group)
+        place[rng.permutation(members)] = (np.arange(len(members)) + 0.5) / len(members)
+    rows = np.array_split(np.argsort(place, kind="stable"), n_processes)[jax.process_index()]
+    groups = None if sensitive_features is None else _safe_indexing(sensitive_features, rows)
+    return _safe_indexing(X, rows), groups, rows
+
+
+def gather(values, rows=None):
+    """What every process has of its rows (obs, ..), such as labels, as one array of all rows, in every process.
+
+    In the order of the processes; with their `rows`, which `deal` gives, in that of the table.
+    """
+    whole = np.concatenate(everybody(np.asarray(values)))
+    return whole if rows is None else whole[np.argsort(np.concatenate(everybody(rows)))]

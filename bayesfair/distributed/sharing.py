@@ -1,0 +1,150 @@
+"""What processes tell each other: values of all of them, in the order of their numbers, so that all decide alike."""
+
+import hashlib
+import pickle
+import signal
+import threading
+from contextlib import contextmanager
+from numbers import Integral
+from typing import Any
+
+import jax
+import numpy as np
+
+import bayesfair
+from bayesfair._check import message
+from bayesfair.distributed.processes import check_mesh, lost_processes_told
+
+__all__ = [
+    "agreed",
+    "check_alike",
+    "digest",
+    "everybody",
+    "first_then_others",
+    "is_first",
+    "leads",
+    "over_chains",
+    "sharing",
+]
+
+SMALLEST = 1 << 12  # bytes of a parcel; larger ones are powers of two, so that few programs are compiled
+OWN = ("mesh", "progress_bar")  # settings in which processes may differ
+_shared: list[
+    tuple
+] = []  # while something is shared: along which axis, and whether somebody asked this process to stop
+
+
+def everybody(value) -> list:
+    """`value` of every process, what pickle can hold, in the order of their numbers; all of them must ask for it together."""
+    if jax.process_count() == 1:
+        return [value]
+    from jax.experimental.multihost_utils import process_allgather
+
+    parcel = np.frombuffer(pickle.dumps(value), np.uint8)
+    sizes = process_allgather(np.array([len(parcel)], np.int32)).ravel()
+    room = max(SMALLEST, 1 << int(sizes.max() - 1).bit_length())
+    parcels = process_allgather(np.pad(parcel, (0, room - len(parcel))))
+    return [pickle.loads(part[:size].tobytes()) for part, size in zip(parcels, sizes)]
+
+
+def digest(*arrays) -> str:
+    """A checksum of arrays, their shapes and types."""
+    total = hashlib.sha256()
+    for array in arrays:
+        array = np.ascontiguousarray(array)
+        total.update(f"{array.dtype.str}{array.shape}".encode())
+        total.update(array.reshape(-1).view(np.uint8))
+    return total.hexdigest()
+
+
+def check_alike(estimator, **told):
+    """Refuses, in every process, where they differ in versions, the estimator's settings, or what is `told`, such as digests.
+
+    Raises
+    ------
+    ValueError: with the first name that differs, and in which process.
+    """
+    if not _shared:
+        return
+    settings = {name: value for name, value in estimator.get_params(deep=False).items() if name not in OWN}
+    if not isinstance(settings["random_state"], Integral):
+        del settings["random_state"]  # the seed drawn from it is that of process 0
+    versions = {"bayesfair": bayesfair.__version__, "jax": jax.__version__, "numpy": np.__version__}
+    tellings = everybody({name: repr(value) for name, value in {**versions, **settings, **told}.items()})
+    for name in dict.fromkeys(name for telling in tellings for name in telling):
+        said = [telling.get(name, "nothing") for telling in tellings]
+        other = next((process for process, one in enumerate(said) if one != said[0]), None)
+        if other is not None:
+            got = f"{_short(said[0])} in process 0 and {_short(said[other])} in process {other}"
+            remedy = "Start all of them with the same versions, settings and data."
+            raise ValueError(message(name, "be the same in all processes", got, remedy))
+
+
+def _short(text, most=20):
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+@contextmanager
+def sharing(mesh, axis):
+    """Within the block the processes of `mesh` share chains or rows, whichever `axis` says; None: this one has them all.
+
+    Where they share chains, Ctrl-C, in whichever process, is kept for the next `agreed`, where all of them stop together.
+
+    Raises
+    ------
+    TypeError, ValueError: no mesh of all processes along this axis. ProcessLost: another process has ended.
+    """
+    check_mesh(mesh, axis)
+    if mesh is None or jax.process_count() == 1:
+        yield
+        return
+    asked, handles = threading.Event(), axis == "chains" and threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, lambda *_: asked.set()) if handles else None
+    _shared.append((axis, asked))
+    try:
+        with lost_processes_told():
+            yield
+    finally:
+        _shared.pop()
+        if handles:
+            signal.signal(signal.SIGINT, before)
+
+
+def is_first() -> bool:
+    """Is this the process that prints?"""
+    return jax.process_index() == 0
+
+
+def leads() -> bool:
+    """Does this process write what is shared? The first does, and each where nothing is."""
+    return not _shared or jax.process_index() == 0
+
+
+def first_then_others(first, others, *arguments):
+    """`first(...)` in the process that leads; after it `others(...)` in the others."""
+    made = first(*arguments) if leads() else None
+    agreed(None)
+    return made if leads() else others(*arguments)
+
+
+def agreed(value):
+    """`value` of process 0 where anything is shared, else as it is; KeyboardInterrupt in all where one was asked to stop."""
+    if not _shared:
+        return value
+    tellings = everybody((value if is_first() else None, _shared[-1][1].is_set()))
+    if any(asked for _, asked in tellings):
+        _shared[-1][1].clear()
+        raise KeyboardInterrupt
+    return tellings[0][0]
+
+
+def over_chains(program, chains) -> Any:
+    """`program(chains)`, a tree whose leaves have the chains for their first axis: where they are shared every process runs
+    its own, and has the results of all. As chains know nothing of each other, these are those of one process."""
+    if not _shared or _shared[-1][0] != "chains":
+        return program(chains)
+    n_chains, n_processes = len(jax.tree.leaves(chains)[0]), jax.process_count()
+    size = -(-n_chains // n_processes)
+    own = np.arange(jax.process_index() * size, (jax.process_index() + 1) * size) % n_chains
+    ends = everybody(jax.tree.map(np.asarray, program(jax.tree.map(lambda part: np.asarray(part)[own], chains))))
+    return jax.tree.map(lambda *parts: np.concatenate(parts)[:n_chains], *ends)

@@ -1,0 +1,133 @@
+"""Rows over processes: what each of them has, and what all of them find out together."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from bayesfair.distributed import everybody
+from bayesfair.fairness import Groups
+
+__all__ = ["ALONE", "OverRows", "Share", "here", "mesh_of", "over_rows", "share_of", "sum_of_all"]
+
+
+class Share(NamedTuple):
+    """Rows of a table that this process has: those after the ones of the processes before it.
+
+    `sizes`: how many every process has. `groups`: of all rows.
+    """
+
+    mesh: Any = None
+    sizes: tuple[int, ...] = ()
+    groups: Groups | None = None
+
+    @property
+    def n_obs(self):
+        return sum(self.sizes)
+
+    @property
+    def largest(self):
+        return max(self.sizes)
+
+    @property
+    def first(self):
+        """How many rows come before those of this process."""
+        return 0 if self.mesh is None else sum(self.sizes[: jax.process_index()])
+
+    def everybody(self, value) -> list:
+        """`value` of every process that has rows."""
+        return [value] if self.mesh is None else everybody(value)
+
+    def own(self, tasks):
+        """Those of a list of tasks that are this process's."""
+        return tasks if self.mesh is None else tasks[jax.process_index() :: jax.process_count()]
+
+    def of_all(self, values):
+        """Values of the rows of this process (obs, ..) as those of all rows."""
+        return np.concatenate(self.everybody(values))
+
+    def take(self, values, rows):
+        """Some rows, by their numbers in the whole table, of an array (obs, ..) of which each process has its own."""
+        if self.mesh is None:
+            return values[rows]
+        own = np.flatnonzero((self.first <= rows) & (rows < self.first + len(values)))
+        parts = everybody((own, values[rows[own] - self.first]))
+        order = np.argsort(np.concatenate([at for at, _ in parts]))
+        return np.concatenate([part for _, part in parts])[order]
+
+    def placed(self, problem, specs):
+        """Arrays of this process, on the device, as its part of those of all: along the axis that `specs` give to rows."""
+        if self.mesh is None:
+            return jax.device_put(problem)
+
+        def place(part, spec):
+            sharding = jax.sharding.NamedSharding(self.mesh, spec)
+            return jax.make_array_from_process_local_data(sharding, np.asarray(part))
+
+        return jax.tree.map(place, problem, specs)
+
+
+ALONE = Share()  # this process has all rows
+
+
+def share_of(mesh, groups: Groups) -> tuple[Groups, Share]:
+    """(the groups of this process's rows, numbered among those of all; what of all rows these are)."""
+    if mesh is None:
+        return groups, Share(None, (len(groups.code),), groups)
+    everybodys = everybody(groups.names)
+    names = sorted(set().union(*everybodys), key=_as_sorted) if len(set(everybodys)) > 1 else groups.names
+    groups = Groups(np.array([names.index(name) for name in groups.names], np.int32)[groups.code], tuple(names))
+    codes = everybody(groups.code)
+    return groups, Share(mesh, tuple(map(len, codes)), groups._replace(code=np.concatenate(codes)))
+
+
+def _as_sorted(name):
+    """Numbers before text, as `encode_groups` has them."""
+    try:
+        return 0, float(name), name
+    except ValueError:
+        return 1, 0.0, name
+
+
+def mesh_of(array):
+    """The mesh over whose processes an array lies; None where it is all here."""
+    sharding = getattr(array, "sharding", None)
+    return sharding.mesh if isinstance(sharding, jax.sharding.NamedSharding) else None
+
+
+def here(tree):
+    """Of arrays that lie over processes this one's part."""
+    return jax.tree.map(lambda part: part.addressable_data(0) if isinstance(part, jax.Array) else part, tree)
+
+
+def sum_of_all(value, mesh):
+    return value if mesh is None else sum(everybody(value))
+
+
+def over_rows(program, mesh, in_specs, out_specs):
+    """`program` in every process of `mesh` with its rows; its sums over rows are those of all (`blocks.total`)."""
+    return program if mesh is None else jax.shard_map(program, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
+
+
+@dataclass(frozen=True)
+class OverRows:
+    """A step of `minimize` `over_rows`: where the arrays of problem and state lie is told by trees of PartitionSpecs."""
+
+    step: Any
+    mesh: Any
+    problem: Any
+    state: Any
+
+    def __call__(self, problem, state):
+        def step(problem, state):
+            state, *scalars = self.step(problem, state)
+            return state, tuple(scalars)
+
+        specs = (self.problem, self.state), (self.state, jax.sharding.PartitionSpec())
+        state, scalars = over_rows(step, self.mesh, *specs)(problem, state)
+        return state, *scalars
+
+    @property
+    def stays_finite(self):
+        return getattr(self.step, "stays_finite", False)

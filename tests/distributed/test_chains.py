@@ -1,0 +1,93 @@
+"""Chains over processes: bit for bit the run of one process."""
+
+import numpy as np
+import pytest
+from distributed.loopback import ends, found, said, start
+
+import bayesfair as bf
+
+DATA = """
+data = bf.datasets.make_vfc_synthetic()
+X, s = data.features.iloc[::8], data.sensitive.iloc[::8]
+settings = dict(num_chains=3, num_warmup=40, num_draws=30, num_starts=0, random_state=0, progress_bar=False)
+"""
+RUNS = """
+def everything_of(est):
+    tree = est.posterior_
+    scalars = {name: tree["sample_stats"][name].values for name in tree["sample_stats"].data_vars}
+    modes = {"modes": tree["modes"]["log_mass"].values} if "modes" in tree.children else {}
+    return {"labels": tree["posterior"]["labels"].values, **scalars, **modes}
+
+searched = {"num_starts": 6, "num_warmup": 100}
+runs = {"joint": {}, "cut": {}, "optimal": searched, "labels": {}}
+made = {}
+for target, more in runs.items():
+    est = bf.GibbsFairClustering(3, target=target, mesh=mesh, **{**settings, **more}).fit(X, sensitive_features=s)
+    made |= {f"{target}/{name}": values for name, values in everything_of(est).items()}
+"""
+STORED = """
+mesh, path = bf.distributed.mesh(chains=n_processes), os.path.join(os.path.dirname(out), "run.nc")
+if n_processes == 2:
+    est = bf.GibbsFairClustering(3, target="optimal", mesh=mesh, **{**settings, "num_draws": 20})
+    est.fit(X, sensitive_features=s, store=path)
+else:
+    est = bf.GibbsFairClustering.load(path).set_params(mesh=mesh).resume(10)
+np.savez(out, labels=est.posterior_["posterior"]["labels"].values, reference=est.labels_)
+"""
+DIFFERENT = """
+est = bf.GibbsFairClustering(3, mesh=bf.distributed.mesh(chains=n_processes), **settings)
+est.fit(X, sensitive_features=s)
+"""
+
+
+def in_this_process(code, **names):
+    space = {"bf": bf, "np": np, **names}
+    exec(DATA + code, space)
+    return space
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::RuntimeWarning")
+def test_every_target_is_bit_for_bit_that_of_one_process(tmp_path):
+    """Three chains over two processes, one of which fills up; once with a search for modes and jumps between them."""
+    code = DATA + "mesh = bf.distributed.mesh(chains=n_processes)" + RUNS + "np.savez(out, **made)"
+    alone = in_this_process(RUNS, mesh=None)["made"]
+    for process in found(code, 2, tmp_path):
+        assert set(process) == set(alone)
+        for name, values in alone.items():
+            np.testing.assert_array_equal(process[name], values, err_msg=name)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::RuntimeWarning")
+def test_a_stored_run_goes_on_with_another_number_of_processes(tmp_path):
+    found(DATA + STORED, 2, tmp_path)
+    fit = "est = bf.GibbsFairClustering(3, target='optimal', **settings).fit(X, sensitive_features=s)"
+    alone = in_this_process(fit)["est"]
+    for process in found(DATA + STORED, 3, tmp_path):
+        np.testing.assert_array_equal(process["labels"], alone.posterior_["posterior"]["labels"].values)
+        np.testing.assert_array_equal(process["reference"], alone.labels_)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ("X = X + rank", "X"),
+        ("s = s[::-1 if rank else 1].values", "sensitive_features"),
+        ("settings['num_draws'] += rank", "num_draws"),
+    ],
+)
+def test_processes_that_differ_refuse_to_start(tmp_path, change, name):
+    assert ends(start(DATA + change + DIFFERENT, 2, tmp_path)) == [1, 1]
+    for rank in (0, 1):
+        assert f"`{name}` must be the same in all processes" in said(tmp_path, rank)
+
+
+def test_meshes_that_do_not_fit_are_refused():
+    data = bf.datasets.make_vfc_synthetic()
+    with pytest.raises(TypeError, match="`mesh` must be None or a mesh"):
+        bf.GibbsFairClustering(2, mesh=2).fit(data.features, sensitive_features=data.sensitive)
+    with pytest.raises(ValueError, match="`rows` must be given where chains is not"):
+        bf.distributed.mesh()
+    with pytest.raises(ValueError, match="got 2 x 1"):
+        bf.distributed.mesh(chains=2, rows=1)
+    with pytest.raises(ValueError, match="got 0 x 3"):
+        bf.distributed.mesh(rows=3)

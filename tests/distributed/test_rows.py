@@ -1,0 +1,102 @@
+"""Engines whose rows are in several processes: what one process finds, but for rounding."""
+
+import signal
+import time
+
+import numpy as np
+import pytest
+from distributed.loopback import LIMIT, ends, found, said, start
+
+import bayesfair as bf
+
+DATA = """
+from bayesfair.engines import fmc_blocks, variational_blocks
+fmc_blocks.BLOCK = variational_blocks.BLOCK = 64
+data = bf.datasets.make_vfc_synthetic(unequal=True)
+code = np.asarray(data.sensitive)
+X, s, rows = bf.distributed.deal(data.features, code)
+"""
+FITS = """
+one = bf.FairMixture(2, max_gap=0.05, n_init=2, max_iter=30, random_state=0, mesh=mesh)
+one.fit(X, sensitive_features=s)
+other = bf.VariationalFairClustering(2, max_iter=60, random_state=0, mesh=mesh).fit(X, sensitive_features=s)
+gather = bf.distributed.gather
+made = {
+    "means": one.means_, "weights": one.weights_, "covariances": one.covariances_, "objective": one.objective_trace_,
+    "gap": one.gap_, "hard_gap": one.hard_gap_, "mixture_labels": gather(one.labels_, rows),
+    "centers": other.cluster_centers_, "cost": other.cost_, "error": other.fairness_error_,
+    "E": other.objective_trace_, "labels": gather(other.labels_, rows), "soft": gather(other.soft_assignment_, rows),
+}
+"""
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n_processes", [2, 3])
+def test_engines_by_rows_are_those_of_one_process(tmp_path, n_processes, monkeypatch):
+    from bayesfair.engines import fmc_blocks, variational_blocks
+
+    monkeypatch.setattr(fmc_blocks, "BLOCK", 64)
+    monkeypatch.setattr(variational_blocks, "BLOCK", 64)
+    space = {"bf": bf, "np": np, "mesh": bf.distributed.mesh(rows=1)}
+    exec(DATA + FITS, space)
+    code = DATA + "mesh = bf.distributed.mesh(rows=n_processes)" + FITS + "np.savez(out, **made)"
+    for process in found(code, n_processes, tmp_path):
+        for name, values in space["made"].items():
+            np.testing.assert_allclose(process[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+FOR_EVER = """
+est = bf.FairMixture(2, n_init=1, max_iter=5, random_state=0, mesh=bf.distributed.mesh(rows=n_processes))
+while True:
+    est.fit(X, sensitive_features=s)
+    np.savez(out, done=True)
+"""
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_process_that_is_killed_ends_the_other(tmp_path, victim):
+    """In one line, but where it was process 0, in which JAX's own service ran: JAX may be faster then, in words of its own."""
+    started, last = start(DATA + FOR_EVER, 2, tmp_path), time.monotonic() + LIMIT
+    while not all((tmp_path / f"{rank}.npz").exists() for rank in (0, 1)) and time.monotonic() < last:
+        time.sleep(0.2)
+    started[victim].kill()
+    status = ends(started, 60)[1 - victim]
+    if victim == 0:
+        line = "another task died" if status == -signal.SIGABRT else "ProcessLost: another of the 2 processes has ended"
+        assert status in (1, -signal.SIGABRT)
+        assert line in said(tmp_path, 1)
+        return
+    assert status == 1
+    lines = [line for line in said(tmp_path, 1 - victim).splitlines() if "[Gloo]" not in line]
+    assert len(lines) == 1, lines
+    assert lines[0].startswith("ProcessLost: another of the 2 processes has ended")
+
+
+def test_rows_are_dealt_within_groups(monkeypatch):
+    import jax
+
+    groups = np.repeat(["a", "b", "c"], [50, 31, 7])
+    X, whole = np.arange(88.0)[:, None], bf.distributed.deal(np.zeros((88, 1)), groups)[2]
+    parts = []
+    monkeypatch.setattr(jax, "process_count", lambda: 3)
+    for rank in range(3):
+        monkeypatch.setattr(jax, "process_index", lambda rank=rank: rank)
+        mine, s, rows = bf.distributed.deal(X, groups)
+        np.testing.assert_array_equal(mine[:, 0], rows)
+        np.testing.assert_array_equal(s, groups[rows])
+        for group, size in zip("abc", (50, 31, 7)):
+            assert abs((s == group).sum() - size / 3) < 1.5
+        parts.append(rows)
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    with pytest.raises(ValueError, match="`X` must have a row for each of the 3 processes"):
+        bf.distributed.deal(X[:2])
+
+
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [(bf.VariationalFairClustering(2, objective="ncut"), "mesh"), (bf.FairMixture(2, batch_size=10), "batch_size")],
+)
+def test_what_cannot_be_shared_is_refused(engine, name):
+    data = bf.datasets.make_vfc_synthetic()
+    with pytest.raises(ValueError, match=f"`{name}` must be None where"):
+        engine.set_params(mesh=bf.distributed.mesh(rows=1)).fit(data.features, sensitive_features=data.sensitive)

@@ -1,0 +1,74 @@
+"""What is done otherwise with a hundred thousand rows and more, on few of them: the answers are of the same kind."""
+
+import numpy as np
+import pytest
+
+import bayesfair as bf
+from bayesfair.gibbs import make_problem, masses, problem, relocations, resolve_loss, settling
+from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio
+from bayesfair.gibbs.targets import labels, starts
+
+K = 3
+
+
+@pytest.fixture
+def many(monkeypatch):
+    """400 rows are many."""
+    for module in (labels, masses, problem, relocations, settling):
+        monkeypatch.setattr(module, "MANY", 200)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2)) + 6 * np.eye(K, 2)[rng.integers(K, size=400)]
+    return X, rng.integers(2, size=400)
+
+
+@pytest.mark.filterwarnings("ignore:The chains do not agree")  # twenty draws each need not
+def test_labels_of_many_rows_are_balanced_and_found_again(many):
+    X, group = many
+    settings = {"target": "labels", "num_chains": 2, "num_warmup": 100, "num_draws": 20, "random_state": 0}
+    est = bf.GibbsFairClustering(K, progress_bar=False, **settings).fit(X, sensitive_features=group)
+    share = np.bincount(group) / len(group)
+    for draw in est.posterior_["posterior"]["labels"].values.reshape(-1, len(X)):
+        counts = np.array([np.bincount(group[draw == k], minlength=2) for k in range(K)])
+        assert (np.abs(counts - share * counts.sum(1, keepdims=True)) < 1).all()
+    plain = bf.BalancedKMeans(K, random_state=0).fit(X, sensitive_features=group)
+    assert est.posterior_["sample_stats"]["clustering_loss"].values.min() < 1.1 * plain.inertia_
+
+
+def test_many_rows_stay_in_the_precision_that_samples_them(many):
+    X, group = many
+    groups = bf.fairness.encode_groups(group)
+    made = make_problem(X, groups, n_clusters=K, loss=resolve_loss("kmeans", 1.0), target="labels")
+    assert made.table.X.dtype == np.float32
+    np.testing.assert_allclose(made.target.x, made.table.X, atol=1e-6)
+    np.testing.assert_allclose(made.table.units.points(made.table.X), X, atol=1e-5)
+
+
+def test_k_means_of_many_rows_labels_all_of_them(many):
+    X, _ = many
+    found = starts.k_means(X, np.ones(len(X)), ["k-means++"] * 2, K, K, np.random.default_rng(0))
+    assert found.shape == (2, len(X))
+    assert all(len(np.unique(each)) == K for each in found)
+    assert relocations.relocated_centers(X, np.ones(len(X)), found[0], K, 2, np.random.default_rng(0)).shape == (
+        2,
+        K,
+        2,
+    )
+
+
+def test_distinct_rows_are_looked_for_behind_the_first_ones():
+    X = np.zeros((3000, 2))
+    assert not relocations.has_distinct_rows(X, 2)
+    X[-1] = 1
+    assert relocations.has_distinct_rows(X, 2)
+    assert not relocations.has_distinct_rows(X, 3)
+
+
+def test_chains_do_not_try_to_cross_between_modes_of_many_people_whose_works_do_not_overlap():
+    class People:
+        n_obs = masses.MANY
+
+    bounded, known = LogRatio(np.nan, np.nan, -3e3, 3e3), LogRatio(-1.0, 0.1, -1.2, -0.8)
+    assert masses.cannot_cross([ITSELF, bounded, UNKNOWN], People)
+    assert not masses.cannot_cross([ITSELF, known], People)
+    People.n_obs -= 1
+    assert not masses.cannot_cross([ITSELF, bounded], People)
