@@ -157,8 +157,12 @@ def some_of(problem: BlockedRows, key) -> BlockedRows:
 
 def labels_in_order(family: Family, parameters: Components, problem: BlockedRows):
     """The component of largest responsibility of every row (obs,)."""
-    labels = np.asarray(_labels(family, parameters, problem)).T.ravel()
-    return labels[: int(np.asarray(problem.size, np.float64).sum())].astype(np.int64)
+    labels = np.empty(int(np.asarray(problem.size, np.float64).sum()), np.int64)
+    blocks = np.asarray(_labels(family, parameters, problem))
+    for first, block in enumerate(blocks):
+        rows = labels[first :: len(blocks)]
+        rows[:] = block[: len(rows)]
+    return labels
 
 
 def hard_masses(family: Family, parameters: Components, problem: BlockedRows):
