@@ -43,6 +43,7 @@ __all__ = ["__version__", *_HOMES, *_ROOMS]
 if TYPE_CHECKING:  # the same names for type checkers, which do not call `__getattr__`
     from bayesfair import cli as cli
     from bayesfair import datasets as datasets
+    from bayesfair import distributed as distributed
     from bayesfair import engines as engines
     from bayesfair import estimators as estimators
     from bayesfair import fairlets as fairlets

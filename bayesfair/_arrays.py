@@ -2,11 +2,12 @@
 
 import numpy as np
 
-__all__ = ["aligned_empty", "inner_sum", "namespace", "row_blocks", "stack", "unstack", "within_cluster_ss"]
+__all__ = ["MANY", "aligned_empty", "inner_sum", "namespace", "row_blocks", "stack", "unstack", "within_cluster_ss"]
 
 WRITTEN_OUT = 32  # longest axis that `inner_sum` writes out; beyond it compilation takes longer and the gain shrinks
 
 BLOCK = 2**16  # rows of a table that are worked on together in NumPy
+MANY = 100_000  # rows from which on the sampler starts from a part of them, and saves what it can
 ALIGNED = 64  # bytes at whose multiples an array begins that JAX takes over as it is
 
 

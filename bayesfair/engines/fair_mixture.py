@@ -199,11 +199,14 @@ class FairMixture(MixtureEngine):
 
     def solve(self, everybody, data):
         """Explore from several starts, go on from the best with all rows, more strictly while clusters are not fair."""
-        rows = np.random.default_rng(data.seed).permutation(data.share.n_obs)
-        rows = rows[: self._n_learn(len(rows))]
         if isinstance(everybody, BlockedRows):
-            return self._solve_in_blocks(everybody, data, rows)
-        return self._learn(everybody.table, data, rows)
+            return self._solve_in_blocks(everybody, data)
+        return self._learn(everybody.table, data, self._learning(data))
+
+    def _learning(self, data):
+        """The rows that are learned from, in random order."""
+        rows = np.random.default_rng(data.seed).permutation(data.share.n_obs)
+        return rows[: self._n_learn(len(rows))]
 
     def _learn(self, table, data, rows):
         problem, rules = self._learning_rows(table, data.groups, rows), self._rules()
@@ -221,10 +224,10 @@ class FairMixture(MixtureEngine):
             rule = rule._replace(weight=2 * rule.weight, temperature=rule.temperature / 2)
         return outcome
 
-    def _solve_in_blocks(self, everybody: BlockedRows, data, rows):
+    def _solve_in_blocks(self, everybody: BlockedRows, data):
         """From PART of the rows, or as many as the sub-sample has; then, unless there is one, more and at last all go on."""
-        code = data.share.groups.code
-        some = rows if self.subsample is not None else stratified(rows, code, PART)
+        code, most = data.share.groups.code, PART if self.subsample is None else data.share.n_obs
+        some = stratified(self._learning(data), code, most)
         part = Data(data.columns.take(some, data.share), Groups(code[some], data.groups.names), data.seed)
         outcome = agreed(self._learn(self._encoder.table(part.columns), part, np.arange(len(some))))
         if self.subsample is not None:

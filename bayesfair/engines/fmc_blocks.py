@@ -175,8 +175,12 @@ def some_of(problem: BlockedRows, key) -> BlockedRows:
 
 def labels_in_order(family: Family, parameters: Components, problem: BlockedRows, share: Share, n_rows):
     """The component of largest responsibility of each of the `n_rows` rows of this process."""
-    labels = np.roll(_labels(family, parameters, here(problem)), -share.first, axis=0)
-    return labels.T.ravel()[:n_rows].astype(np.int64)
+    labels = np.empty(n_rows, np.int64)
+    blocks = np.roll(_labels(family, parameters, here(problem)), -share.first, axis=0)
+    for first, block in enumerate(blocks):
+        rows = labels[first :: len(blocks)]
+        rows[:] = block[: len(rows)]
+    return labels
 
 
 def hard_masses(family: Family, parameters: Components, problem: BlockedRows):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from bayesfair._arrays import MANY
 from bayesfair._progress import progress
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio, both, log_mass_ratio, relative
 from bayesfair.gibbs.modes import Mode, modes_table
@@ -20,7 +21,7 @@ FIRST_LENGTH = 17
 LONGEST = 1 << 15
 # Steps of jumps, of all chains, for every sweep of the warm-up: they stop at the length that passes it. Of tables of many
 # people works of no affordable length overlap, and bounds tell.
-BUDGET, MANY, BUDGET_OF_MANY = 8, 100_000, 1
+BUDGET, BUDGET_OF_MANY = 8, 1
 ENOUGH_SE = 0.3
 ROUNDS = 16  # of jumps at one length, where works overlap
 APART = 8  # sweeps from one start of jumps to the next

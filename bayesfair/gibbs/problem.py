@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._arrays import MANY
 from bayesfair._check import message
 from bayesfair._draws import Draws
 from bayesfair._units import Scaling, check_float32, standardise
@@ -16,7 +17,6 @@ from bayesfair.gibbs.temperature import Dispersion
 __all__ = ["Problem", "in_units_of_table", "loss_in_units_of_table", "make_problem"]
 
 LARGEST_TEMPERATURE = 1e30  # in units near the spread: sums of energies are within float32
-MANY = 100_000  # rows
 LARGEST_LOG = 450  # of a loss, to base 2: sums over rows and inverse temperatures have squares that a float64 holds
 
 

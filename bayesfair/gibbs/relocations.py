@@ -6,12 +6,13 @@ tried in the order of what this would cost.
 
 import numpy as np
 
+from bayesfair._arrays import MANY
+
 __all__ = ["annealed_centers", "few_rows", "has_distinct_rows", "relocated_centers"]
 
 COOLER = 1.25  # from one inverse temperature of the annealing to the next
 COLDEST = 200.0  # times the first one
 STEPS = 4  # of centres at each temperature
-MANY = 100_000  # rows, of which as many are looked for centres in
 
 
 def few_rows(n_rows, rng):

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._arrays import MANY
 from bayesfair._progress import progress
 from bayesfair.fairness import nearest_counts
 from bayesfair.gibbs.centroids import Centroids, resolve_centroids
@@ -15,7 +16,6 @@ from bayesfair.gibbs.transport_to_clusters import assign
 __all__ = ["Cheapest", "Settled", "balanced_labels", "cheapest_labels", "cooled_labels", "settle"]
 
 ROUNDS, ROUNDS_OF_MANY = 50, 3  # of starts, which sweeps settle further
-MANY = 100_000  # rows
 FINALISTS = 3  # starts that are brought to a local optimum; all of them and others where rows are few
 FEW_ROWS = 50
 RANDOM = 4  # times as many starts at random as cooled ones, where rows are few

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from bayesfair._arrays import MANY
 from bayesfair._check import check_integer, message
 from bayesfair._draws import Statistic
 from bayesfair.fairness import BalanceConstraint, Groups, balance_constraint
@@ -41,7 +42,7 @@ MOST_POWERS = 12  # swaps reach 1, 2, 4, ..., 2^11 places; with many people ever
 PAIRED_SINGLES = 2_000  # visits to each pair of clusters, one by one, in a sweep
 EXCURSIONS = 4
 PATH_PAIRINGS = 4  # rounds at every step of a jump; of tables of many people as many as in a sweep
-STARTS_PER_CHAIN, MANY = 4, 100_000  # cooled starts; of tables of many people as many as there are chains
+STARTS_PER_CHAIN = 4  # cooled starts; of tables of many people as many as there are chains
 
 
 class LabelLosses(NamedTuple):
