@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import bayesfair
-from bayesfair._check import check_integer, message
+from bayesfair._check import check_integer, check_number, message
 from bayesfair.cli import commands
 from bayesfair.cli.outcome import EXIT_STATUSES
 from bayesfair.cli.processes import AUTO
@@ -41,6 +41,7 @@ def make_parser():
     _add_fit(added.add_parser("fit", help="sample the posterior of a table (CSV, Parquet, Feather)"))
     _add_resume(added.add_parser("resume", help="go on with a run, in its file"))
     _add_summary(added.add_parser("summary", help="print the summary of a saved run"))
+    _add_modes(added.add_parser("modes", help="print which modes a run found, and how much mass each has"))
     _add_memberships(added.add_parser("memberships", help="write who is where, how surely and where else, as a table"))
     _add_plot(added.add_parser("plot", help="draw the pictures of a saved run"))
     _add_report(added.add_parser("report", help="write one self-contained HTML page about a saved run"))
@@ -61,8 +62,10 @@ def _add_fit(parser):
     _add_columns(parser.add_argument_group("columns (quote a name that holds a comma: '\"income, gross\",age')"))
     _add_reading(parser.add_argument_group("reading the table"))
     _add_clustering(parser.add_argument_group("clustering"))
-    _add_sampling(parser)
+    sweeps = "sweeps from draw to draw: a number, or auto, by the autocorrelation in the warm-up (default)"
+    _add(_add_sampling(parser), "--thinning", _thinning, default="auto", metavar="N", help=sweeps)
     _add_processes(parser)
+    _add_quiet(parser)
     parser.set_defaults(run=commands.fit)
 
 
@@ -100,6 +103,10 @@ def _add_clustering(group):
         "members of each group per fairlet: auto, singletons, 9,8 (groups sorted), F=9,M=8, or a number of fairlets"
     )
     _add(group, "--composition", _composition, default="auto", metavar="COUNTS", help=fairlets)
+    least = "of --target labels: exact, to within one person (default), or the least Balance of a cluster, such as 0.8"
+    _add(group, "--min-balance", _min_balance, metavar="B", help=least)
+    own = "of --target labels: balance every sensitive column on its own, not their combinations"
+    group.add_argument("--each-attribute", action="store_true", help=own)
     merge = "merge groups of fewer rows into one"
     _add(group, "--merge-groups-below", _whole, metavar="N", help=merge)
     _add(group, "--merged-group-name", _filled, metavar="NAME", help="of the merged group (default: other)")
@@ -112,6 +119,7 @@ def _add_sampling(parser, num_draws=1000):
         _add(group, option, convert, default=default, metavar="N", help=f"default: {default}")
     convert = partial(_whole, minimum=0, maximum=LARGEST_SEED)
     _add(group, "--seed", convert, default=0, metavar="N", help="makes a run repeatable (default: 0)")
+    return group
 
 
 def _add_resume(parser):
@@ -119,6 +127,7 @@ def _add_resume(parser):
     missing = "draws per chain (default: those that an interrupted run was to make, or as many again)"
     _add(parser, "--num-draws", _whole, metavar="N", help=missing)
     _add_processes(parser)
+    _add_quiet(parser)
     parser.set_defaults(run=commands.resume)
 
 
@@ -129,9 +138,18 @@ def _add_processes(parser):
     _add(parser, "--processes", _processes, default=1, metavar="N", help=f"{share} (default: 1)")
 
 
+def _add_quiet(parser):
+    parser.add_argument("--quiet", action="store_true", help="print nothing but warnings and errors")
+
+
 def _add_summary(parser):
     _add(parser, "run_file", _path, metavar="RUN.nc")
     parser.set_defaults(run=commands.summary)
+
+
+def _add_modes(parser):
+    _add(parser, "run_file", _path, metavar="RUN.nc")
+    parser.set_defaults(run=commands.modes)
 
 
 def _add_memberships(parser):
@@ -185,6 +203,20 @@ def _whole(option, text, minimum=1, maximum=None):
     number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,1000}", text) else text
     remedy = "Write a whole number in that range in digits."
     return check_integer(option, number, minimum=minimum, maximum=maximum, remedy=remedy)
+
+
+def _thinning(option, text):
+    return text if text == "auto" else _whole(option, text)
+
+
+def _min_balance(option, text):
+    if text == "exact":
+        return text
+    try:
+        return check_number(option, float(text))
+    except ValueError:
+        remedy = "1 is clusters of equal groups."
+        raise ValueError(message(option, "be exact or a number above zero", repr(text), remedy)) from None
 
 
 def _processes(option, text):

@@ -2,12 +2,16 @@
 
 import os
 import warnings
+from contextlib import nullcontext, redirect_stdout
+from io import StringIO
+from textwrap import fill
 
 import bayesfair as bf
 from bayesfair._check import message
 from bayesfair.cli.columns import choose_columns, standardized
 from bayesfair.cli.outcome import DONE, writing
 from bayesfair.cli.output import (
+    LINE,
     PICTURES,
     draw_pictures,
     place_for,
@@ -21,7 +25,7 @@ from bayesfair.cli.output import (
 from bayesfair.cli.processes import in_processes
 from bayesfair.cli.tables import DIGITS, check_ending, read_table, write_table
 
-__all__ = ["demo", "fit", "memberships", "plot", "report", "resume", "summary"]
+__all__ = ["demo", "fit", "memberships", "modes", "plot", "report", "resume", "summary"]
 
 
 def demo(arguments):
@@ -63,7 +67,8 @@ def _print_target(name, estimator):
 
 def fit(arguments):
     """Sample the posterior of a table; what is a feature is said before, the run is saved and judged after."""
-    return in_processes(arguments, _fit)
+    with _silence(arguments.quiet):
+        return in_processes(arguments, _fit)
 
 
 def _fit(arguments, mesh):
@@ -75,8 +80,9 @@ def _fit(arguments, mesh):
     columns = _read_columns(arguments)
     print(f"{arguments.table}: {len(columns.features)} rows\n{columns}", flush=True)
     X = standardized(columns.features) if arguments.standardize else columns.features
-    settings = {name: getattr(arguments, name) for name in ("loss", "target", "composition")}
-    estimator = _estimator(arguments, arguments.n_clusters, mesh=mesh, **settings, **merging)
+    settings = {name: getattr(arguments, name) for name in ("loss", "target", "composition", "thinning")}
+    settings |= merging | _labelling(arguments)
+    estimator = _estimator(arguments, arguments.n_clusters, mesh=mesh, **settings)
     estimator.fit(X, sensitive_features=columns.sensitive, store=run_file if arguments.store else None)
     return _saved_and_judged(estimator, run_file)
 
@@ -93,12 +99,13 @@ def _saved_and_judged(estimator, run_file):
 
 def resume(arguments):
     """Make further draws of a run, or those that it was not given time for, and judge it anew."""
-    return in_processes(arguments, _resume)
+    with _silence(arguments.quiet):
+        return in_processes(arguments, _resume)
 
 
 def _resume(arguments, mesh):
     run_file = place_for(arguments.run_file)
-    estimator = bf.GibbsFairClustering.load(run_file).set_params(progress_bar=shows_progress(), mesh=mesh)
+    estimator = bf.GibbsFairClustering.load(run_file).set_params(progress_bar=_shows_progress(arguments), mesh=mesh)
     return _saved_and_judged(estimator.resume(arguments.num_draws), run_file)
 
 
@@ -123,6 +130,25 @@ def _merging(arguments):
     return {setting: value for setting, value in settings.items() if value is not None}
 
 
+def _labelling(arguments):
+    """Settings of target="labels" alone, where they are asked for."""
+    asked = {"--min-balance": arguments.min_balance is not None, "--each-attribute": arguments.each_attribute}
+    for option in (option for option in asked if asked[option] and arguments.target != "labels"):
+        remedy = "Clusters of fairlets are as balanced as their --composition."
+        raise ValueError(message(option, "come with --target labels", f"--target {arguments.target}", remedy))
+    settings = {"min_balance": arguments.min_balance, "crossed": False if arguments.each_attribute else None}
+    return {setting: value for setting, value in settings.items() if value is not None}
+
+
+def _silence(quiet):
+    """Nowhere for what is printed, where that is asked for; warnings and errors are told all the same."""
+    return redirect_stdout(StringIO()) if quiet else nullcontext()
+
+
+def _shows_progress(arguments):
+    return shows_progress() and not getattr(arguments, "quiet", False)
+
+
 def _estimator(arguments, n_clusters, **settings):
     return bf.GibbsFairClustering(
         n_clusters,
@@ -130,7 +156,7 @@ def _estimator(arguments, n_clusters, **settings):
         num_warmup=arguments.num_warmup,
         num_draws=arguments.num_draws,
         random_state=arguments.seed,
-        progress_bar=shows_progress(),
+        progress_bar=_shows_progress(arguments),
         **settings,
     )
 
@@ -140,6 +166,13 @@ def summary(arguments):
     tree = bf.posterior.read_tree(arguments.run_file)
     print_summary(tree)
     print_verdict(tree)
+
+
+def modes(arguments):
+    """Print which modes a run found, and how much mass each has."""
+    tree = bf.posterior.read_tree(arguments.run_file)
+    print(bf.posterior.modes(tree).drop(columns=["se", "lp"]).round(3).to_string())
+    print(f"\n{fill(bf.posterior.modes_sentence(tree), LINE)}")
 
 
 def memberships(arguments):

@@ -41,8 +41,10 @@ class NotWritten(Exception):
 _OPTIONS = {
     "X": "--features",
     "composition": "--composition",
+    "crossed": "--each-attribute",
     "loss": "--loss",
     "merged_group_name": "--merged-group-name",
+    "min_balance": "--min-balance",
     "min_group_size": "--merge-groups-below",
     "n_clusters": "--n-clusters",
     "num_chains": "--num-chains",
@@ -52,6 +54,7 @@ _OPTIONS = {
     "sensitive_features": "--sensitive",
     "store": "--out",
     "target": "--target",
+    "thinning": "--thinning",
 }
 
 

@@ -16,6 +16,7 @@ from bayesfair._check import message
 from bayesfair.cli.outcome import DONE, FAILED, INTERRUPTED, writing
 
 __all__ = [
+    "LINE",
     "PICTURES",
     "draw_pictures",
     "place_for",

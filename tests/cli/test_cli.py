@@ -290,3 +290,36 @@ def test_row_names_that_nobody_named_are_kept(tmp_path, header, cells, names):
         f"{header},x,s\n" + "".join(f"{cell},{value},{'ab'[value % 2]}\n" for value, cell in enumerate(cells))
     )
     assert choose_columns(read_table(path), ["s"]).features.index.tolist() == names
+
+
+def test_modes_are_listed(run_file, capsys):
+    assert main(["modes", str(run_file)]) == 0
+    printed = capsys.readouterr().out
+    assert "log_mass" in printed
+    assert bf.posterior.modes_sentence(bf.posterior.read_tree(run_file)).split()[0] in printed
+
+
+def test_a_quiet_fit_prints_nothing_and_takes_every_setting_of_labels(table, tmp_path, capsys):
+    out = tmp_path / "run.nc"
+    settings = ["--target", "labels", "--min-balance", "0.8", "--each-attribute", "--thinning", "2"]
+    assert fit(table, out, "--quiet", *settings) == 0
+    assert capsys.readouterr().out == ""
+    est = bf.GibbsFairClustering.load(out)
+    assert (est.min_balance, est.crossed, est.thinning) == (0.8, False, 2)
+    assert main(["resume", str(out), "--num-draws", "2", "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--min-balance", "0.5"], "`--min-balance` must come with --target labels"),
+        (["--each-attribute"], "`--each-attribute` must come with --target labels"),
+        (["--target", "labels", "--min-balance", "most"], "`--min-balance` must be exact or a number above zero"),
+        (["--target", "labels", "--min-balance", "nan"], "`--min-balance` must be exact or a number above zero"),
+        (["--thinning", "0"], "`--thinning` must be"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(table, tmp_path, capsys, options, told):
+    assert fit(table, tmp_path / "run.nc", *options) == 2
+    assert told in one_line(capsys)
