@@ -1,9 +1,9 @@
 """The one progress bar."""
 
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
-__all__ = ["progress"]
+__all__ = ["one_step", "progress"]
 
 
 def progress(total, description, show):
@@ -13,3 +13,11 @@ def progress(total, description, show):
     from tqdm.auto import tqdm
 
     return tqdm(total=total, desc=description)
+
+
+@contextmanager
+def one_step(description, show):
+    """A bar for work of which nobody knows how far it is: what it is, and in the end how long it took."""
+    with progress(1, description, show) as bar:
+        yield
+        bar.update(1)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from bayesfair._partitions import partition_distance
-from bayesfair._progress import progress
+from bayesfair._progress import one_step, progress
 from bayesfair.gibbs.losses import cluster_means
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.problem import Problem
@@ -96,9 +96,11 @@ def find_modes(problem: Problem, num_chains: int, n_starts: int, num_warmup: int
     n_further = num_chains * (n_starts // FURTHER // num_chains)
     sweeps = min(num_chains * num_warmup // n_starts, MOST_SWEEPS)
     rng = np.random.default_rng(settings.seed)
+    with one_step("starts", progress_bar):  # fairlets and clusters
+        starts = target.starts(table, settings, n_starts - n_further)
     with progress(None, "modes", progress_bar) as bar:
         search = Search(target, target.moves(settings), settings.seed, num_chains, bar)
-        settled = search.settle(target.starts(table, settings, n_starts - n_further), sweeps)
+        settled = search.settle(starts, sweeps)
         best = max(settled, key=lambda one: one.score)
         further = target.further_starts(table, settings, best.state, n_further, rng) if n_further else None
         if further is not None:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Int
 
 from bayesfair._check import message
 from bayesfair._draws import Draws
-from bayesfair._progress import progress
+from bayesfair._progress import one_step, progress
 from bayesfair.distributed import agreed
 from bayesfair.gibbs.problem import Problem
 from bayesfair.gibbs.sweep import every_move, run_chunk, statistics_of
@@ -60,6 +60,8 @@ def warm_up(run: Run, target: Target, num_warmup: int, progress_bar=False) -> tu
     complain of at the end is a warning. Sizes of clusters are reported beside the scalars of moves and target.
     """
     done, reports, changed, tried = 0, [], 0, defaultdict(set)  # `changed`: the report with which the moves last did
+    with one_step("compiling", progress_bar):  # not in the first sweeps, by which the bar tells when all will be done
+        advance(run, target, 0, 1)
     with progress(num_warmup, "warm-up", progress_bar) as bar:
         for n_sweeps in _pace(num_warmup, _chunk_length(run, target), bar, WINDOW):
             run, labels, report = advance(run, target, n_sweeps, 1)

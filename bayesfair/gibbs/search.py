@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesfair._progress import one_step
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN
 from bayesfair.gibbs.masses import Masses, cannot_cross, is_alive, middle, weigh
 from bayesfair.gibbs.modes import Mode, can_jump, find_modes, modes_table, n_search_starts
@@ -59,7 +60,8 @@ def start_in_modes(
     table, settings, target = problem
     n_starts = n_search_starts(num_starts, num_chains, num_warmup)
     if n_starts == 0:
-        return problem, start_run(problem, num_chains), None
+        with one_step("starts", progress_bar):
+            return problem, start_run(problem, num_chains), None
     modes, moves = find_modes(problem, num_chains, n_starts, num_warmup, progress_bar), target.moves(settings)
     weighed = len(modes) > 1 and mode_jumps is not False and can_jump(target)
     masses = None

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["salso_partition"]
 
-WORK = 20_000_000  # labels of draws that "auto" compares with, in all
-LEAST = 200  # draws that it compares with at least, and by which starts come down
+FEW = 200  # draws by whose account starts come down
 PASSES = 100
 NEAREST = 8  # people of a group and a pair of clusters who are tried in pairs where no other change helps
 LONGEST = 2_000  # people who may move together
@@ -55,8 +54,8 @@ def salso_partition(
         Balance that fairlets guarantee, or, where nothing is promised, the least Balance of the draws. False: any partition.
     max_clusters: None keeps the number of clusters, all of them used; a number searches partitions of 1 to that many.
     num_starts: how many draws the search starts from, by the account of 200 draws; the best goes on by that of all.
-    max_draws: how many, evenly spaced, stand for the posterior; "auto" takes all up to 20 million labels and at least 200,
-        None all.
+    max_draws: how many draws stand for the posterior, as in `vi_partition`. A pass of the search takes time in proportion to
+        them, to the rows and to the clusters: seconds for thousands of rows, minutes for a hundred thousand.
 
     Raises
     ------
@@ -67,15 +66,11 @@ def salso_partition(
     labels, num_starts = flat_labels(tree), check_integer("num_starts", num_starts)
     known = count_clusters(tree)
     n_clusters = known if max_clusters is None else check_integer("max_clusters", max_clusters)
-    compared = evenly_spaced(len(labels), _most_draws(max_draws, labels.shape[1]))
-    expected = (
-        information(labels, known, len(compared)).variation_of_information
-        if loss == "vi"
-        else company(labels, known, len(compared)).binder()
-    )
-    draws = np.ascontiguousarray(np.asarray(labels[compared]))
+    compared = (information if loss == "vi" else company)(labels, known, max_draws)
+    expected = compared.variation_of_information if loss == "vi" else compared.binder()
+    draws = np.ascontiguousarray(np.asarray(labels[compared.draw]))
     groups = groups_of(tree) or Groups(np.zeros(draws.shape[1], np.int32), ("everyone",))
-    few = draws[evenly_spaced(len(draws), LEAST)]
+    few = draws[evenly_spaced(len(draws), FEW)]
     space = max(n_clusters, known), loss, groups, balance_kept(tree) if fair else None, max_clusters
     starts = dict.fromkeys([int(expected.argmin()), *evenly_spaced(len(draws), num_starts - 1).tolist()])
     starts = [draws[at] for at in starts if _Search(few, draws[at], *space).fair()]
@@ -83,17 +78,10 @@ def salso_partition(
         rule, remedy = "hold draws that keep the guarantee of its settings", "Pass fair=False."
         raise ValueError(message("tree", rule, "others", remedy))
     ends = [_Search(few, start, *space).merged().down().labels for start in starts]
-    whole = [_Search(draws, labels, *space) for labels in [*ends, _Search(few, starts[0], *space).merged().labels]]
+    ends.append(_Search(few, starts[0], *space).merged().labels)  # as the best draw has it
+    whole = [_Search(draws, end, *space) for end in ends]
     best = min(whole, key=_Search.value).down().labels
     return best if best.max() >= known else align(best[None], reference_partition(tree), known)[0][best]
-
-
-def _most_draws(max_draws, num_obs):
-    if max_draws is None:
-        return np.iinfo(np.int64).max
-    if isinstance(max_draws, str) and max_draws == "auto":
-        return max(LEAST, WORK // num_obs)
-    return check_integer("max_draws", max_draws, remedy="'auto' keeps the time to seconds, None takes every draw.")
 
 
 class _Search:
