@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._check import check_integer, message
+from bayesfair._units import scaling
 from bayesfair.engines.base import Data, Engine
 from bayesfair.engines.optimize import Outcome
 from bayesfair.fairlets import Decomposition, decompose, fairlet_centers, singleton_capacities
@@ -70,8 +71,9 @@ class FairletKMeans(Engine):
         self.random_state = random_state
 
     def problem(self, data):
+        self._units = scaling(data.X, names=data.columns.names)  # which refuses columns by their names
         self.decomposition_ = fairlets_of(data, self.composition, self.exact_up_to)
-        return self.standardised(data, dtype=data.X.dtype)
+        return self._units.rows(data.X, data.X.dtype)
 
     def solve(self, Z, data):
         """scikit-learn's KMeans, the best of whose runs tells where it ended."""

@@ -22,7 +22,7 @@ class Labels:
         self._stored = stored
         self._flat = None
         if isinstance(stored, np.ndarray) and stored.flags.c_contiguous:
-            self._flat = stored.reshape(-1, stored.shape[2])
+            self._flat = stored.reshape(stored.shape[0] * stored.shape[1], stored.shape[2])
         self._positions = np.arange(stored.shape[0] * stored.shape[1]) if positions is None else positions
         self.dtype = stored.dtype
         self.shape = len(self._positions), stored.shape[2]

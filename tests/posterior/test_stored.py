@@ -61,6 +61,7 @@ def test_a_run_on_disk_is_the_tree_in_memory(tmp_path, n_clusters, about):
     X, groups = RNG.normal(size=(n, 2)), crossed(n) if about == "attributes" else Groups(np.arange(n) % 2, ("a", "b"))
     given = {
         "feature_names": ["x", "größe"] if about == "names" else None,
+        "obs_names": [f"Zoë {row}" for row in range(n)] if about == "names" else None,
         "n_clusters": n_clusters,
         "modes": modes(n, n_clusters) if about == "modes" else None,
     }
@@ -98,6 +99,7 @@ def peak_of_a_run(path, rows, num_draws=400):
         Groups(np.arange(rows, dtype=np.int32) % 2, ("a", "b")),
         settings=SETTINGS,
         feature_names=None,
+        obs_names=None,
         n_clusters=2,
         modes=None,
         state_dims={},
