@@ -3,9 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from bayesfair._arrays import aligned_empty
-
-__all__ = ["aligned_empty", "members", "own_part", "sum_over_blocks", "sum_over_rows", "total"]
+__all__ = ["members", "own_part", "sum_over_blocks", "sum_over_rows", "total"]
 
 
 def members(code, n_groups):

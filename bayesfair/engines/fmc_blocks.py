@@ -15,7 +15,8 @@ import numpy as np
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float, Int
 
-from bayesfair.engines.blocks import aligned_empty, members, sum_over_blocks, total
+from bayesfair._arrays import aligned_empty
+from bayesfair.engines.blocks import members, sum_over_blocks, total
 from bayesfair.engines.families import Components, Expected, Family, Table
 from bayesfair.engines.fmc import Ascender, choose, climb, penalty_of_shares, rate_after
 from bayesfair.engines.shares import OverRows, Share, here, mesh_of, over_rows, sum_of_all

@@ -16,11 +16,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesfair._arrays import inner_sum, row_blocks, stack
+from bayesfair._arrays import aligned_empty, inner_sum, row_blocks, stack
 from bayesfair._check import check_integer, check_number, message, tell
 from bayesfair._units import center_and_spread, check_costs, scaling
 from bayesfair.engines.base import Engine, check_distinct
-from bayesfair.engines.blocks import aligned_empty, sum_over_rows
+from bayesfair.engines.blocks import sum_over_rows
 
 __all__ = ["TiltedKMeans"]
 

@@ -14,7 +14,8 @@ import numpy as np
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float, Int
 
-from bayesfair.engines.blocks import aligned_empty, members, own_part, sum_over_blocks
+from bayesfair._arrays import aligned_empty
+from bayesfair.engines.blocks import members, own_part, sum_over_blocks
 from bayesfair.engines.families import squared_distances
 from bayesfair.engines.shares import OverRows, Share, here, mesh_of, over_rows, sum_of_all
 from bayesfair.engines.soft_clusters import AT_REST, START, fairness_penalty, fairness_potential, log_simplex

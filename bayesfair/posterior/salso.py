@@ -118,12 +118,13 @@ class _Search:
             return False
         if self.most is not None and used.all() and not self.counts[to].any() and self._used() == self.most:
             return False
-        return self.constraint is None or bool(self.constraint.satisfied(counts[used]).all())
+        return self.fair(counts)
 
-    def fair(self):
-        """Whether every cluster that is used keeps the guarantee, as all draws of a sampler do."""
-        used = self.counts.sum(1) > 0
-        return self.constraint is None or bool(self.constraint.satisfied(self.counts[used]).all())
+    def fair(self, counts=None):
+        """Whether clusters with these counts (some, groups) keep the guarantee, empty ones aside; None: those of the partition,
+        which every draw does."""
+        counts = self.counts if counts is None else counts
+        return self.constraint is None or bool(self.constraint.satisfied(counts[counts.sum(1) > 0]).all())
 
     def merged(self):
         """Itself, after the cheapest unions of clusters that leave at most as many as may be used."""
@@ -244,7 +245,7 @@ class _Search:
         for at, k in enumerate(used):
             for to in used[at + 1 :]:
                 counts = np.stack([np.zeros_like(self.counts[k]), self.counts[[k, to]].sum(0)])
-                if not (self.constraint is None or self.constraint.satisfied(counts[1:]).all()):
+                if not self.fair(counts):
                     continue
                 inner = self._inner(self.tables[[k, to]].sum(0)[None])[0]
                 change = self._change([k, to], counts, np.array([self.f[0], inner]))

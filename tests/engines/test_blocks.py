@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import bayesfair as bf
+from bayesfair._arrays import aligned_empty
 from bayesfair.engines import fmc_blocks, tilted_kmeans, variational, variational_blocks
-from bayesfair.engines.blocks import aligned_empty, sum_over_blocks, sum_over_rows
+from bayesfair.engines.blocks import sum_over_blocks, sum_over_rows
 from bayesfair.engines.families import Components, Family
 from bayesfair.engines.fmc import Ascent, GroupedRows, LearningRows, Rule, membership, penalty, start_state
 from bayesfair.engines.fmc_blocks import BlockedAscent, BlockedRows, shares_of
