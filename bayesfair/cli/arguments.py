@@ -10,12 +10,19 @@ from pathlib import Path
 import bayesfair
 from bayesfair._check import check_integer, check_number, message
 from bayesfair.cli import commands
+from bayesfair.cli.columns import MISSING
+from bayesfair.cli.methods import METHODS
 from bayesfair.cli.outcome import EXIT_STATUSES
 from bayesfair.cli.processes import AUTO
 
 __all__ = ["make_parser"]
 
 LOSSES = ("kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary")
+COVARIANCES, OBJECTIVES, INFERENCES = (
+    ("isotropic", "diag", "full"),
+    ("kmeans", "kmedians", "ncut"),
+    ("nuts", "gibbs", "svi"),
+)
 TARGETS = ("joint", "cut", "optimal", "labels")  # those of bayesfair.gibbs, which takes a second to import
 LARGEST_SEED = 2**32 - 1
 
@@ -43,6 +50,9 @@ def make_parser():
     _add_summary(added.add_parser("summary", help="print the summary of a saved run"))
     _add_modes(added.add_parser("modes", help="print which modes a run found, and how much mass each has"))
     _add_memberships(added.add_parser("memberships", help="write who is where, how surely and where else, as a table"))
+    _add_convert(
+        added.add_parser("convert", help="write the draws of a saved run as a table, or the run in another form")
+    )
     _add_plot(added.add_parser("plot", help="draw the pictures of a saved run"))
     _add_report(added.add_parser("report", help="write one self-contained HTML page about a saved run"))
     return parser
@@ -50,23 +60,46 @@ def make_parser():
 
 def _add_demo(parser):
     _add(parser, "--out", _path, default=Path("demo-output"), metavar="DIR")
-    _add_sampling(parser, num_draws=500)  # enough, and seconds count here
+    defaults = {"num_chains": 4, "num_warmup": 1000, "num_draws": 500}  # enough, and seconds count here
     parser.set_defaults(run=commands.demo)
+    _add_seed(_add_sampling(parser, **defaults))
 
 
 def _add_fit(parser):
     _add(parser, "table", _path, metavar="TABLE.csv")
-    _add(parser, "--out", _path, required=True, metavar="RUN.nc", help="where the posterior goes")
-    as_made = "keep draws there as they are made, not in memory; nothing may be there yet"
-    parser.add_argument("--store", action="store_true", help=as_made)
-    _add_columns(parser.add_argument_group("columns (quote a name that holds a comma: '\"income, gross\",age')"))
-    _add_reading(parser.add_argument_group("reading the table"))
+    where = "where the posterior goes, RUN.nc, or the clusters of other methods, a .csv, .parquet or .feather"
+    _add(parser, "--out", _path, required=True, metavar="FILE", help=where)
+    _add_reading(parser)
     _add_clustering(parser.add_argument_group("clustering"))
+    _add_engines(parser.add_argument_group("of some methods"))
+    group = _add_sampling(parser)
     sweeps = "sweeps from draw to draw: a number, or auto, by the autocorrelation in the warm-up (default)"
-    _add(_add_sampling(parser), "--thinning", _thinning, default="auto", metavar="N", help=sweeps)
+    _add(group, "--thinning", _thinning, metavar="N", help=sweeps)
+    as_made = "keep draws in --out as they are made, not in memory; nothing may be there yet"
+    group.add_argument("--store", action="store_true", help=as_made)
     _add_processes(parser)
     _add_quiet(parser)
+    parser.add_argument("--resume", nargs="?", type=_not_here, const="RUN.nc", help=argparse.SUPPRESS)
     parser.set_defaults(run=commands.fit)
+
+
+def _not_here(run_file):
+    raise argparse.ArgumentTypeError(
+        message("--resume", "be a command", "an option", f"Type bayesfair resume {run_file}.")
+    )
+
+
+def _add_reading(parser):
+    """How a table is read, and what of it."""
+    _add_columns(parser.add_argument_group("columns (quote a name that holds a comma: '\"income, gross\",age')"))
+    group = parser.add_argument_group("reading the table")
+    _add_format(group)
+    missing = "cells that mean missing; empty cells always do, and in features NA, NaN, null and the like"
+    _add(group, "--na", _names, default=[], metavar="TEXT[,TEXT]", help=missing)
+    rows = "rows without a value: error, drop, or keep, for big-learn alone (default: error; keep for big-learn)"
+    _add(group, "--missing", partial(_choice, choices=MISSING), metavar="NAME", help=rows)
+    own = "put rows without a value in a sensitive column into a group of this name"
+    _add(group, "--missing-group", _filled, metavar="NAME", help=own)
 
 
 def _add_columns(group):
@@ -74,52 +107,76 @@ def _add_columns(group):
     _add(group, "--sensitive", _names, required=True, help="protected attributes; several are crossed", **columns)
     standard = "default: every numeric column that is neither sensitive, nor constant, nor row names"
     _add(group, "--features", _names, help=standard, **columns)
-    _add(
-        group,
-        "--index",
-        _filled,
-        metavar="COL",
-        help="the column of row names, which is no feature; `memberships` gives them back",
-    )
-    divide = "divide features by their standard deviation first"
+    kinds = "features that are categories, of methods that take them, such as bayesian-mixture and fair-mixture"
+    _add(group, "--categorical", _names, dest="categorical_features", help=kinds, **columns)
+    _add_index(group)
+    divide = "divide numeric features by their standard deviation first"
     group.add_argument("--standardize", action="store_true", help=divide)
 
 
-def _add_reading(group):
+def _add_index(group):
+    names = "the column of row names, which is no feature; `memberships` gives them back"
+    _add(group, "--index", _filled, metavar="COL", help=names)
+
+
+def _add_format(group):
+    """How CSV is written, in a file to be read or to be written."""
     _add(group, "--separator", _separator, default=",", metavar="CHAR", help="between columns: ';', '|', '\\t'")
+    _add(group, "--decimal", _decimal, default=".", metavar="CHAR", help="of numbers, such as ',' (default: '.')")
     _add(group, "--encoding", _encoding, default="utf-8", help="of the file, such as latin-1 (default: utf-8)")
-    missing = "cells that mean missing; empty cells always do, and in features NA, NaN, null and the like"
-    _add(group, "--na", _names, default=[], metavar="TEXT[,TEXT]", help=missing)
-    own = "put rows without a value in a sensitive column into a group of this name (default: refuse them)"
-    _add(group, "--missing-group", _filled, metavar="NAME", help=own)
 
 
 def _add_clustering(group):
     _add(group, "--n-clusters", _whole, required=True, metavar="K")
-    for option, choices in (("--loss", LOSSES), ("--target", TARGETS)):
-        convert, listed = partial(_choice, choices=choices), ", ".join(choices)
-        _add(group, option, convert, default=choices[0], metavar="NAME", help=f"{listed} (default: {choices[0]})")
+    _add_choice(group, "--method", METHODS, "gibbs", "the first two leave a posterior", default="gibbs")
+    _add_choice(group, "--target", TARGETS, "joint", "of gibbs")
+    _add_choice(group, "--loss", LOSSES, "kmeans", "of gibbs and balanced-kmeans")
     fairlets = (
         "members of each group per fairlet: auto, singletons, 9,8 (groups sorted), F=9,M=8, or a number of fairlets"
     )
-    _add(group, "--composition", _composition, default="auto", metavar="COUNTS", help=fairlets)
-    least = "of --target labels: exact, to within one person (default), or the least Balance of a cluster, such as 0.8"
+    _add(group, "--composition", _composition, metavar="COUNTS", help=f"{fairlets} (default: auto)")
+    of = "of balanced-kmeans and --target labels"
+    least = f"{of}: exact, to within one person (default), or the least Balance of a cluster, such as 0.8"
     _add(group, "--min-balance", _min_balance, metavar="B", help=least)
-    own = "of --target labels: balance every sensitive column on its own, not their combinations"
-    group.add_argument("--each-attribute", action="store_true", help=own)
+    own = f"{of}: balance every sensitive column on its own, not their combinations"
+    group.add_argument("--each-attribute", action="store_const", const=False, dest="crossed", help=own)
     merge = "merge groups of fewer rows into one"
-    _add(group, "--merge-groups-below", _whole, metavar="N", help=merge)
+    _add(group, "--merge-groups-below", _whole, dest="min_group_size", metavar="N", help=merge)
     _add(group, "--merged-group-name", _filled, metavar="NAME", help="of the merged group (default: other)")
+    _add_seed(group)
 
 
-def _add_sampling(parser, num_draws=1000):
-    group = parser.add_argument_group("sampling")
-    for option, minimum, default in (("--num-chains", 1, 4), ("--num-warmup", 0, 1000), ("--num-draws", 1, num_draws)):
+def _add_engines(group):
+    weight = "of variational and the mixtures: what fairness weighs against the loss"
+    _add(group, "--fairness-weight", partial(_number, minimum=0), metavar="W", help=weight)
+    _add(group, "--max-gap", _number, metavar="GAP", help="of fair-mixture: the largest gap (FMC, eq. 6)")
+    error = "of variational: the largest KL error, met by the smallest weight that does"
+    _add(group, "--max-fairness-error", _number, metavar="KL", help=error)
+    _add_choice(
+        group, "--covariance", COVARIANCES, "isotropic", "of the mixtures but big-learn", dest="covariance_type"
+    )
+    _add_choice(group, "--objective", OBJECTIVES, "kmeans", "of variational")
+    _add_choice(group, "--inference", INFERENCES, "nuts", "of bayesian-mixture")
+    _add(group, "--tilt", partial(_number, positive=False), metavar="T", help="of tilted-kmeans")
+    _add(group, "--starts", _whole, dest="n_init", metavar="N", help="of methods without a posterior: restarts")
+    _add(group, "--max-iter", _whole, metavar="N", help="of methods without a posterior: iterations at most")
+
+
+def _add_sampling(parser, num_chains=None, num_warmup=None, num_draws=None):
+    group = parser.add_argument_group("sampling a posterior")
+    given = {"--num-chains": (1, num_chains, "4"), "--num-warmup": (0, num_warmup, "1000; bayesian-mixture: 500")}
+    given["--num-draws"] = 1, num_draws, "1000; bayesian-mixture: 500"
+    for option, (minimum, default, otherwise) in given.items():
         convert = partial(_whole, minimum=minimum)
-        _add(group, option, convert, default=default, metavar="N", help=f"default: {default}")
-    convert = partial(_whole, minimum=0, maximum=LARGEST_SEED)
-    _add(group, "--seed", convert, default=0, metavar="N", help="makes a run repeatable (default: 0)")
+        told = f"default: {otherwise if default is None else default}"
+        _add(group, option, convert, default=default, metavar="N", help=told)
     return group
+
+
+def _add_seed(group):
+    convert = partial(_whole, minimum=0, maximum=LARGEST_SEED)
+    repeat = "makes a run repeatable (default: 0)"
+    _add(group, "--seed", convert, default=0, dest="random_state", metavar="N", help=repeat)
 
 
 def _add_resume(parser):
@@ -154,14 +211,30 @@ def _add_modes(parser):
 
 def _add_memberships(parser):
     _add(parser, "run_file", _path, metavar="RUN.nc")
+    ending = "CSV, Parquet or Feather, by its ending (default: CSV, printed)"
+    _add(parser, "--out", _path, metavar="PEOPLE.csv", help=ending)
+    group = parser.add_argument_group("beside the columns of the table of the fit")
+    _add(group, "--table", _path, metavar="TABLE.csv", help="the table; its rows are found by their names or places")
+    _add_index(group)
+    _add_format(parser.add_argument_group("reading that table, and writing CSV"))
+    parser.set_defaults(run=commands.memberships)
+
+
+def _add_convert(parser):
+    _add(parser, "run_file", _path, metavar="RUN.nc")
+    kinds = "a table, .csv, .parquet or .feather; a run, .nc; or .zarr"
+    _add(parser, "out", _path, metavar="OUT", help=kinds)
+    what = "of a table: scalars, a column each; or labels, a column for each row of the fit"
     _add(
         parser,
-        "--out",
-        _path,
-        metavar="PEOPLE.csv",
-        help="CSV, Parquet or Feather, by its ending (default: CSV, printed)",
+        "--what",
+        partial(_choice, choices=("scalars", "labels")),
+        default="scalars",
+        metavar="NAME",
+        help=f"{what} (default: scalars)",
     )
-    parser.set_defaults(run=commands.memberships)
+    _add_format(parser.add_argument_group("writing CSV"))
+    parser.set_defaults(run=commands.convert)
 
 
 def _add_plot(parser):
@@ -175,6 +248,11 @@ def _add_report(parser):
     _add(parser, "--out", _path, required=True, metavar="REPORT.html")
     parser.add_argument("--title", help="default: what was clustered into how many clusters")
     parser.set_defaults(run=commands.report)
+
+
+def _add_choice(parser, option, choices, usual, about, **settings):
+    convert, listed = partial(_choice, choices=choices), ", ".join(choices)
+    _add(parser, option, convert, metavar="NAME", help=f"{about}: {listed} (default: {usual})", **settings)
 
 
 def _add(parser, name, convert, **settings):
@@ -203,6 +281,14 @@ def _whole(option, text, minimum=1, maximum=None):
     number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,1000}", text) else text
     remedy = "Write a whole number in that range in digits."
     return check_integer(option, number, minimum=minimum, maximum=maximum, remedy=remedy)
+
+
+def _number(option, text, **limits):
+    try:
+        number = float(text)
+    except ValueError:
+        number = text
+    return check_number(option, number, **limits)
 
 
 def _thinning(option, text):
@@ -250,6 +336,12 @@ def _separator(option, text):
     if len(separator) != 1 or separator in '"\r\n':
         raise ValueError(message(option, "be one character", repr(text), "Write ';' or '|', and '\\t' for tabs."))
     return separator
+
+
+def _decimal(option, text):
+    if text not in (",", "."):
+        raise ValueError(message(option, "be ',' or '.'", repr(text), "Choose one of them."))
+    return text
 
 
 def _encoding(option, text):

@@ -1,5 +1,6 @@
 """Which columns of a table are features, which are sensitive, which are left out, and why."""
 
+import re
 from shlex import quote
 from typing import NamedTuple
 
@@ -9,84 +10,113 @@ import bayesfair as bf
 from bayesfair._check import message
 from bayesfair.cli.tables import UNNAMED, listed, separator_hint, typed
 
-__all__ = ["Columns", "choose_columns", "standardized"]
+__all__ = ["MISSING", "Columns", "choose_columns", "column_of_names", "row_names", "standardized"]
 
 # How programs write that a number is missing: those that pandas knows. In sensitive columns they are categories.
 MISSING_NUMBERS = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"} | {
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 }
+MISSING = ("error", "drop", "keep")  # what may be done about rows without a value
 UNNAMED_ROWS = "row names, as it has no name itself"
 COUNTED_ROWS = "row numbers; name it in --features to take it"
 MAX_LINE = 200  # letters of the names that a remedy spells out
 TRUTH = {"True": "1", "TRUE": "1", "true": "1", "False": "0", "FALSE": "0", "false": "0"}
 INTEGER = r"[+-]?(?:0|[1-9][0-9]{0,14})(?:\.0+)?"  # as floats hold exactly; not 007, which is a code
+DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 
 
 class Columns(NamedTuple):
-    """What `fit` takes from a table: numbers (obs, dim) and categories (obs, columns) under the names of its rows, and
-    {name: why it is left out}."""
+    """What `fit` takes from a table: features (obs, dim) and sensitive categories (obs, columns) under the names of its rows,
+    {name: why it is left out}, and {name: how many rows without a value in it were dropped}."""
 
     features: object
     sensitive: object
     left_out: dict
+    dropped: dict
 
     def __str__(self):
         kinds = [f"{typed(name)} ({_kind(self.features[name])})" for name in self.features]
         groups = bf.fairness.encode_groups(self.sensitive)
         sizes = [f"{name} ({size})" for name, size in zip(groups.names, groups.sizes)]
-        return "\n".join(
-            (
-                f"features   {listed(kinds)}",
-                f"sensitive  {' x '.join(self.sensitive)}: {listed(sizes)}",
-                f"left out   {_with_reasons(self.left_out) or 'nothing'}",
-            )
-        )
+        without = listed(f"{count} without {typed(name)}" for name, count in self.dropped.items())
+        lines = [
+            f"features   {listed(kinds)}",
+            f"sensitive  {' x '.join(self.sensitive)}: {listed(sizes)}",
+            f"left out   {_with_reasons(self.left_out) or 'nothing'}",
+        ]
+        return "\n".join(lines + [f"dropped    rows: {without}"] * bool(without))
 
 
-def choose_columns(table, sensitive, features=None, *, index=None, na=(), missing_group=None) -> Columns:
+def choose_columns(
+    table,
+    sensitive,
+    features=None,
+    *,
+    categorical=(),
+    index=None,
+    na=(),
+    decimal=".",
+    missing="error",
+    missing_group=None,
+) -> Columns:
     """The columns of a table of text and numbers, by names; without `features` every numeric one that is not row names or
-    constant.
+    constant. The `categorical` ones are features as they stand.
 
-    `na`: texts that mean missing in every column of text, beside empty cells and, for numbers, MISSING_NUMBERS.
-    `missing_group`: the group of rows whose value is missing in a sensitive column. `index`: the column of row names.
+    `na`: texts that mean missing in every column of text, beside empty cells and, for numbers, MISSING_NUMBERS. `decimal`:
+    the point of numbers in columns of text. `missing`: rows without a value are an "error"; "drop" leaves them out, "keep"
+    leaves numbers missing. `missing_group`: the group of rows whose value is missing in a sensitive column. `index`: the
+    column of row names.
 
     Raises
     ------
     ValueError: names that the table lacks, text or missing values among the features, missing groups, one group only.
     """
-    _check_names(table, "--sensitive", sensitive)
-    _check_names(table, "--index", [] if index is None else [index])
-    _check_names(table, "--features", features or [])
-    _check_index(index, {"--sensitive": sensitive, "--features": features or []})
-    if len(table) == 0:
-        raise ValueError(message("TABLE.csv", "have rows below the names of its columns", "none", "Check the file."))
+    _check_all_names(table, sensitive, features, categorical, index)
     others = [name for name in table if name not in sensitive]
-    numbers = {name: _numbers(table[name], MISSING_NUMBERS | set(na)) for name in features or others}
-    reasons = _reasons(table, numbers) if features is None else dict.fromkeys(others, "not in --features")
-    reasons |= {} if index is None else {index: "row names"}
-    chosen = features or [name for name in others if reasons[name] is None]
-    left_out = {name: reasons[name] for name in others if name not in chosen}
-    if not chosen:
-        got, remedy = f"none; left out: {_with_reasons(left_out)}", "Encode categories as numbers in the file first."
-        raise ValueError(message("--features", "leave numeric columns", got, remedy))
-    categories = _categories(table[sensitive], {"", *na}, missing_group)
-    rows = _row_names(table, index, left_out)
-    return Columns(_features(table, chosen, numbers).set_axis(rows), categories.set_axis(rows), left_out)
+    wanted = [name for name in features or others if name not in categorical]
+    numbers = {name: _numbers(table[name], MISSING_NUMBERS | set(na), decimal) for name in wanted}
+    reasons = dict.fromkeys(others, "not in --features") if features else _reasons(table, numbers)
+    names, reason = column_of_names(table, index, {*sensitive, *categorical, *(features or [])})
+    reasons |= {} if names is None else {names: reason}
+    chosen = wanted if features else [name for name in wanted if reasons[name] is None]
+    left_out = {name: reasons[name] for name in others if name not in (*chosen, *categorical)}
+    _check_any([*chosen, *categorical], left_out)
+    X, (kinds, no_kind) = _numeric_features(table, chosen, numbers), _cleaned(table[list(categorical)], {"", *na})
+    groups, no_group = _cleaned(table[sensitive], {"", *na})
+    if missing_group is not None:
+        groups, no_group = groups.astype(object).mask(no_group, missing_group), no_group & False
+    absent = {"--features": X.isna(), "--categorical": no_kind, "--sensitive": no_group}
+    kept, dropped = _complete(absent) if missing == "drop" else (np.full(len(table), True), {})
+    _check_present({option: part[kept] for option, part in absent.items()}, keep_numbers=missing == "keep")
+    _check_finite(X[kept])
+    _check_several(groups[kept])
+    rows = row_names(table, names)[kept]
+    return Columns(X.join(kinds.astype(object))[kept].set_axis(rows), groups[kept].set_axis(rows), left_out, dropped)
 
 
-def _row_names(table, index, left_out):
-    """What is in the column `index`, or else in that left out as row names or numbers, whole numbers as such; else the rows
-    are counted."""
+def row_names(table, index):
+    """What is in the column `index`, whole numbers as such; the rows are counted where it is None."""
     import pandas as pd
 
-    taken = [name for name, reason in left_out.items() if reason in (UNNAMED_ROWS, COUNTED_ROWS)]
-    name = index if index is not None or not taken else taken[0]
-    if name is None:
+    if index is None:
         return table.index
-    names = table[name]
-    if pd.api.types.is_numeric_dtype(names) or not names.str.fullmatch(INTEGER).all():
-        return names
-    return names.astype(float).astype(int)
+    names = table[index]
+    if not pd.api.types.is_numeric_dtype(names) and names.str.fullmatch(INTEGER).all():
+        names = names.astype(float).astype(int)
+    return pd.Index(names)
+
+
+def column_of_names(table, index, taken):
+    """The column `index` of row names, or else the first one where that has no name or counts the rows and is not `taken`,
+    and why it is no feature; (None, "") where there is none."""
+    first = table.columns[0]
+    if index is not None:
+        return index, "row names"
+    if first in taken:
+        return None, ""
+    if first.startswith(UNNAMED):
+        return first, UNNAMED_ROWS
+    return (first, COUNTED_ROWS) if _counts_rows(_numbers(table[first], MISSING_NUMBERS)[0]) else (None, "")
 
 
 def _with_reasons(left_out):
@@ -97,16 +127,33 @@ def _with_reasons(left_out):
 
 
 def standardized(features):
-    """Columns of mean zero and standard deviation one; ValueError names those for which there is no such thing."""
+    """Columns of mean zero and standard deviation one, those of categories as they are; ValueError names those for which
+    there is no such thing."""
+    numbers = features.select_dtypes("number")
     with np.errstate(over="ignore", invalid="ignore"):
-        centred = features - features.mean()
+        centred = numbers - numbers.mean()
         spread = centred.std(ddof=0)
-    unusable = [name for name in features if not 0 < spread[name] < np.inf or features[name].nunique() == 1]
+    unusable = [name for name in numbers if not 0 < spread[name] < np.inf or numbers[name].nunique() == 1]
     if unusable:
         got = f"columns that are constant or too large to square: {listed(unusable)}"
         remedy = "Leave them out by naming the others in --features."
         raise ValueError(message("--standardize", "be used on features that vary", got, remedy))
-    return centred / spread
+    return features.assign(**(centred / spread))
+
+
+def _check_all_names(table, sensitive, features, categorical, index):
+    index = [] if index is None else [index]
+    taken = {"--sensitive": sensitive, "--features": features or [], "--categorical": categorical, "--index": index}
+    for option, names in taken.items():
+        _check_names(table, option, names)
+    for option, others in (
+        ("--index", ("--sensitive", "--features", "--categorical")),
+        ("--categorical", ("--sensitive",)),
+    ):
+        for other in others:
+            _check_own(option, taken[option], other, taken[other])
+    if len(table) == 0:
+        raise ValueError(message("TABLE.csv", "have rows below the names of its columns", "none", "Check the file."))
 
 
 def _check_names(table, option, names):
@@ -116,14 +163,20 @@ def _check_names(table, option, names):
         raise ValueError(message(option, "name columns of the table", listed(map(repr, missing)), remedy))
 
 
-def _check_index(index, taken):
-    for option, names in taken.items():
-        if index in names:
-            got = f"{index!r}, which {option} names too"
-            raise ValueError(message("--index", "be a column of its own", got, "Leave it out in one of the two."))
+def _check_own(option, names, other, taken):
+    for name in set(names) & set(taken):
+        got = f"{name!r}, which {other} names too"
+        raise ValueError(message(option, "name columns of its own", got, "Leave it out in one of the two."))
 
 
-def _numbers(cells, missing):
+def _check_any(chosen, left_out):
+    if not chosen:
+        got = f"none; left out: {_with_reasons(left_out)}"
+        remedy = "Encode categories as numbers in the file first, or name them in --categorical."
+        raise ValueError(message("--features", "leave numeric columns", got, remedy))
+
+
+def _numbers(cells, missing, decimal="."):
     """(numbers, NaN where there is none; where the cell holds text that is neither number nor missing)."""
     import pandas as pd
 
@@ -132,19 +185,15 @@ def _numbers(cells, missing):
         return numbers, pd.Series(False, index=cells.index)
     text = cells.str.strip()
     present = ~text.isin(missing)
+    if decimal != ".":
+        text = text.str.translate(str.maketrans({decimal: ".", ".": decimal}))  # 1.5 is no number then
     numbers = pd.to_numeric(text.where(present).replace(TRUTH), errors="coerce").astype(float)
     return numbers, present & numbers.isna()
 
 
 def _reasons(table, numbers):
     """{name: why it is no feature unless it is named so}, None where nothing speaks against it."""
-    reasons = {name: _reason(table[name], *columns) for name, columns in numbers.items()}
-    first = table.columns[0]
-    if first in reasons and first.startswith(UNNAMED):
-        reasons[first] = UNNAMED_ROWS
-    elif first in reasons and _counts_rows(numbers[first][0]):
-        reasons[first] = COUNTED_ROWS
-    return reasons
+    return {name: _reason(table[name], *columns) for name, columns in numbers.items()}
 
 
 def _reason(cells, numbers, is_text):
@@ -158,6 +207,8 @@ def _reason(cells, numbers, is_text):
 def _text_reason(texts, numbers):
     """Text; where one stands among numbers it may mean that they are missing."""
     example = texts.iloc[0].strip()
+    if texts.str.strip().str.fullmatch(DECIMAL_COMMA).all():
+        return f"text such as {example!r}; if that is a number, --decimal ,"
     if texts.nunique() > 1 or len(texts) >= numbers.notna().sum():
         return f"text such as {example!r}"
     return f"{len(texts)} times {example!r} among numbers; if that means missing, --na {quote(example)}"
@@ -167,50 +218,73 @@ def _counts_rows(numbers):
     return any(np.array_equal(numbers, np.arange(len(numbers)) + start) for start in (0, 1))
 
 
-def _features(table, names, numbers):
-    """The features as a table of finite numbers."""
+def _numeric_features(table, names, numbers):
+    """The features as a table of numbers, NaN where there is none."""
     import pandas as pd
 
     for name in names:
         texts = table[name][numbers[name][1]]
         if len(texts):
             got = f"the text {texts.iloc[0]!r} in {name!r}, row {texts.index[0] + 1} ({len(texts)} such cells in it)"
-            remedy = "Leave this column out, write it in numbers, or name texts that mean missing in --na."
+            remedy = "Leave it out, name it in --categorical, write numbers, or name texts that mean missing in --na."
             raise ValueError(message("--features", "name columns of numbers", got, remedy))
-    features = pd.DataFrame({name: numbers[name][0] for name in names})
-    _check_finite(features)
-    return features
+    return pd.DataFrame({name: numbers[name][0] for name in names}, index=table.index)
+
+
+def _complete(absent):
+    """(which rows have a value everywhere (obs,), {column: how many have none}) of tables {option: where there is none}."""
+    kept = ~np.any([part.any(axis=1) for part in absent.values()], axis=0)
+    if not kept.any():
+        remedy = "Leave out columns that are mostly empty by naming the others in --features."
+        raise ValueError(message("--missing", "leave rows that have a value everywhere", "none", remedy))
+    return kept, {name: int(n) for part in absent.values() for name, n in part.sum().items() if n}
+
+
+def _check_present(absent, keep_numbers):
+    """ValueError where there are cells without a value, in tables {option: where there is none}."""
+    for option, part in absent.items():
+        missing = part.sum()
+        if missing.any() and not (keep_numbers and option == "--features"):
+            got = ", ".join(f"{count} missing in {name!r}" for name, count in missing[missing > 0].items())
+            rule = f"have a value in all {len(part)} rows"
+            raise ValueError(message(option, rule, got, _remedy(option, missing)))
+
+
+def _remedy(option, missing):
+    others = "fill those cells, or drop those rows: --missing drop."
+    if option == "--sensitive":
+        return f"Make them a group of their own, --missing-group unknown, {others}"
+    whole = ",".join(typed(name) for name in missing.index[missing == 0])
+    without = f" (--features {quote(whole)})" if 0 < len(whole) < MAX_LINE else ""
+    return f"Leave those columns out{without}, {others}"
 
 
 def _check_finite(features):
-    bad = (~np.isfinite(features)).sum()
-    if bad.any():
-        got = ", ".join(f"{count} missing or infinite in {name!r}" for name, count in bad[bad > 0].items())
-        whole = ",".join(typed(name) for name in bad.index[bad == 0])
-        others = f": --features {quote(whole)}" if 0 < len(whole) < MAX_LINE else ""
-        remedy = f"Fill those cells, remove those rows, or leave the columns out{others}."
-        raise ValueError(message("--features", f"hold a finite number in all {len(features)} rows", got, remedy))
+    infinite = np.isinf(features).sum()
+    if infinite.any():
+        got = ", ".join(f"{count} infinite in {name!r}" for name, count in infinite[infinite > 0].items())
+        raise ValueError(
+            message("--features", "hold finite numbers", got, "Correct those cells, or leave the columns out.")
+        )
 
 
-def _categories(cells, missing, missing_group):
-    """Sensitive columns as they stand, numbers that are whole as integers, missing values in a group of their own."""
+def _cleaned(cells, missing):
+    """(columns of categories as they stand, numbers that are whole as integers; where there is no value)."""
     import pandas as pd
 
     whole = {name: _whole(cells[name]) for name in cells if pd.api.types.is_numeric_dtype(cells[name])}
     text = cells.apply(lambda column: whole[column.name] if column.name in whole else column.str.strip())
     absent = text.apply(lambda column: column.isna() if column.name in whole else column.isin(missing))
-    if absent.any(axis=None) and missing_group is None:
-        got = ", ".join(f"{count} missing in {name!r}" for name, count in absent.sum().items() if count)
-        remedy = "Make them a group of their own, --missing-group unknown, or remove those rows from the table."
-        raise ValueError(message("--sensitive", f"have a value in all {len(text)} rows", got, remedy))
-    groups = text.apply(lambda column: column if column.name in whole else _integers(column, ~absent[column.name]))
-    if absent.any(axis=None):
-        groups = groups.astype(object).mask(absent, missing_group)
+    return text.apply(
+        lambda column: column if column.name in whole else _integers(column, ~absent[column.name])
+    ), absent
+
+
+def _check_several(groups):
     names = bf.fairness.encode_groups(groups).names
     if len(names) == 1:
         remedy = "Name a column in which rows differ."
         raise ValueError(message("--sensitive", "make at least two groups", f"only {names[0]!r}", remedy))
-    return groups
 
 
 def _integers(column, present):
@@ -226,7 +300,10 @@ def _whole(numbers):
     return numbers.astype("Int64") if (numbers.dropna() % 1 == 0).all() else numbers
 
 
-def _kind(numbers):
+def _kind(values):
     """What a feature holds, and its type where the file has types."""
+    if values.dtype == object:
+        return f"{values.nunique()} categories"
+    numbers = values.dropna()
     kind = "0 or 1" if numbers.isin([0, 1]).all() else "whole numbers" if (numbers % 1 == 0).all() else "numbers"
-    return kind if numbers.dtype == float else f"{kind}, {numbers.dtype}"
+    return kind if values.dtype == float else f"{kind}, {values.dtype}"

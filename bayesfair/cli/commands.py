@@ -8,14 +8,17 @@ from textwrap import fill
 
 import bayesfair as bf
 from bayesfair._check import message
-from bayesfair.cli.columns import choose_columns, standardized
+from bayesfair.cli.columns import choose_columns, column_of_names, row_names, standardized
+from bayesfair.cli.methods import estimator_class, settings_of_method, takes
 from bayesfair.cli.outcome import DONE, writing
 from bayesfair.cli.output import (
     LINE,
     PICTURES,
     draw_pictures,
+    leaves_posterior,
     place_for,
     print_clusters,
+    print_fit,
     print_next_steps,
     print_summary,
     print_verdict,
@@ -23,9 +26,10 @@ from bayesfair.cli.output import (
     shows_progress,
 )
 from bayesfair.cli.processes import in_processes
-from bayesfair.cli.tables import DIGITS, check_ending, read_table, write_table
+from bayesfair.cli.results import beside, clusters_of, draws_of
+from bayesfair.cli.tables import check_ending, is_table, read_table, to_csv, write_table
 
-__all__ = ["demo", "fit", "memberships", "modes", "plot", "report", "resume", "summary"]
+__all__ = ["convert", "demo", "fit", "memberships", "modes", "plot", "report", "resume", "summary"]
 
 
 def demo(arguments):
@@ -36,10 +40,10 @@ def demo(arguments):
     data = bf.datasets.load_diabetes()
     print(data, flush=True)
     X = standardized(data.features)
-    plain = KMeans(3, n_init=10, random_state=arguments.seed).fit_predict(X)
+    plain = KMeans(3, n_init=10, random_state=arguments.random_state).fit_predict(X)
     estimator = _estimator(arguments, 3, target="labels").fit(X, sensitive_features=data.sensitive)
     _, status = save(estimator, places[0])
-    print_clusters(estimator, X)
+    print_clusters(estimator)
     print(f"\nbalance without fairness (k-means)    {bf.fairness.balance(plain, data.sensitive):.3f}")
     print(f"balance of the point estimate         {bf.fairness.balance(estimator.labels_, data.sensitive):.3f}")
     _print_target("labels", estimator)
@@ -72,19 +76,44 @@ def fit(arguments):
 
 
 def _fit(arguments, mesh):
-    run_file = place_for(arguments.out)
-    if run_file.exists() and arguments.table.exists() and run_file.samefile(arguments.table):
-        rule, remedy = "be another file than the table", "Choose another name, such as run.nc."
-        raise ValueError(message("--out", rule, repr(os.fspath(run_file)), remedy))
-    merging = _merging(arguments)
-    columns = _read_columns(arguments)
+    estimator = _estimator_of_method(arguments, mesh)
+    _check_out(arguments, estimator)
+    columns = _read_columns(arguments, estimator)
     print(f"{arguments.table}: {len(columns.features)} rows\n{columns}", flush=True)
     X = standardized(columns.features) if arguments.standardize else columns.features
-    settings = {name: getattr(arguments, name) for name in ("loss", "target", "composition", "thinning")}
-    settings |= merging | _labelling(arguments)
-    estimator = _estimator(arguments, arguments.n_clusters, mesh=mesh, **settings)
-    estimator.fit(X, sensitive_features=columns.sensitive, store=run_file if arguments.store else None)
-    return _saved_and_judged(estimator, run_file)
+    in_store = {"store": arguments.out} if arguments.store else {}
+    estimator.fit(X, sensitive_features=columns.sensitive, **in_store)
+    if leaves_posterior(estimator):
+        return _saved_and_judged(estimator, arguments.out)
+    groups = bf.fairness.encode_groups(columns.sensitive)
+    print_fit(estimator, X, groups)
+    return _write(clusters_of(estimator, X, groups), arguments)
+
+
+def _estimator_of_method(arguments, mesh):
+    """The estimator of `--method` with the settings that were typed."""
+    settings = settings_of_method(arguments)
+    for option, asked in (("--store", arguments.store), ("--processes", arguments.processes != 1)):
+        if asked and arguments.method != "gibbs":
+            remedy = "The others keep no draws on disk, and make all chains in one process."
+            raise ValueError(message(option, "come with --method gibbs", f"--method {arguments.method}", remedy))
+    settings |= {"mesh": mesh} if mesh is not None else {}
+    if takes(arguments.method, "progress_bar"):
+        settings["progress_bar"] = _shows_progress(arguments)
+    return estimator_class(arguments.method)(**settings)
+
+
+def _check_out(arguments, estimator):
+    """A place for the results, of the kind that the method leaves."""
+    table, out = arguments.table, place_for(arguments.out)
+    if out.exists() and table.exists() and out.samefile(table):
+        rule, remedy = "be another file than the table", "Choose another name, such as run.nc."
+        raise ValueError(message("--out", rule, repr(os.fspath(out)), remedy))
+    if not leaves_posterior(estimator):
+        check_ending(out)
+    elif is_table(out):
+        remedy = f"Name it run.nc; bayesfair memberships run.nc --out {out.name} writes the table then."
+        raise ValueError(message("--out", "be no table, as a posterior goes there", repr(out.name), remedy))
 
 
 def _saved_and_judged(estimator, run_file):
@@ -105,39 +134,31 @@ def resume(arguments):
 
 def _resume(arguments, mesh):
     run_file = place_for(arguments.run_file)
-    estimator = bf.GibbsFairClustering.load(run_file).set_params(progress_bar=_shows_progress(arguments), mesh=mesh)
+    made_by = bf.posterior.settings_of(bf.posterior.read_tree(run_file)).get("estimator")
+    kind = bf.BayesianFairMixture if made_by == "BayesianFairMixture" else bf.GibbsFairClustering
+    estimator = kind.load(run_file).set_params(progress_bar=_shows_progress(arguments))
+    if mesh is not None:
+        estimator.set_params(mesh=mesh)
     return _saved_and_judged(estimator.resume(arguments.num_draws), run_file)
 
 
-def _read_columns(arguments):
+def _read_columns(arguments, estimator):
+    keeps = estimator.__sklearn_tags__().input_tags.allow_nan
+    missing = arguments.missing or ("keep" if keeps else "error")
+    if missing == "keep" and not keeps:
+        remedy = "--missing drop leaves those rows out."
+        raise ValueError(message("--missing", "be error or drop but under big-learn", "'keep'", remedy))
     return choose_columns(
         read_table(arguments.table, arguments.separator, arguments.encoding),
         arguments.sensitive,
         arguments.features,
+        categorical=arguments.categorical_features or (),
         index=arguments.index,
         na=arguments.na,
+        decimal=arguments.decimal,
+        missing=missing,
         missing_group=arguments.missing_group,
     )
-
-
-def _merging(arguments):
-    """Settings of the merging of small groups, where it is asked for."""
-    size, name = arguments.merge_groups_below, arguments.merged_group_name
-    if size is None and name is not None:
-        remedy = "Say below which size groups are merged."
-        raise ValueError(message("--merged-group-name", "come with --merge-groups-below", repr(name), remedy))
-    settings = {"min_group_size": size, "merged_group_name": name}
-    return {setting: value for setting, value in settings.items() if value is not None}
-
-
-def _labelling(arguments):
-    """Settings of target="labels" alone, where they are asked for."""
-    asked = {"--min-balance": arguments.min_balance is not None, "--each-attribute": arguments.each_attribute}
-    for option in (option for option in asked if asked[option] and arguments.target != "labels"):
-        remedy = "Clusters of fairlets are as balanced as their --composition."
-        raise ValueError(message(option, "come with --target labels", f"--target {arguments.target}", remedy))
-    settings = {"min_balance": arguments.min_balance, "crossed": False if arguments.each_attribute else None}
-    return {setting: value for setting, value in settings.items() if value is not None}
 
 
 def _silence(quiet):
@@ -155,7 +176,7 @@ def _estimator(arguments, n_clusters, **settings):
         num_chains=arguments.num_chains,
         num_warmup=arguments.num_warmup,
         num_draws=arguments.num_draws,
-        random_state=arguments.seed,
+        random_state=arguments.random_state,
         progress_bar=_shows_progress(arguments),
         **settings,
     )
@@ -180,12 +201,43 @@ def memberships(arguments):
     if arguments.out is not None:
         check_ending(arguments.out)
         place_for(arguments.out)
-    table = bf.posterior.memberships(bf.posterior.read_tree(arguments.run_file))
+    tree = bf.posterior.read_tree(arguments.run_file)
+    rows = bf.posterior.memberships(tree)
+    if arguments.table is None:
+        return _write(rows.reset_index(), arguments)
+    table = read_table(arguments.table, arguments.separator, arguments.encoding)
+    return _write(beside(table, _names_as_in(tree, table, arguments.index), rows), arguments)
+
+
+def _names_as_in(tree, table, index):
+    """The names of a table's rows as `fit` reads them, whose features are those of the tree."""
+    features = bf.posterior.variable(tree, "observed_data", "X")["feature"].values.tolist()
+    return row_names(table, column_of_names(table, index, features)[0])
+
+
+def convert(arguments):
+    """Write the draws of a run as a table, or the run as a file of its own."""
+    out = place_for(arguments.out)
+    tree = bf.posterior.read_tree(arguments.run_file)
+    if is_table(out):
+        check_ending(out)
+        return _write(draws_of(tree, arguments.what), arguments)
+    if out.suffix.lower() != ".nc":
+        rule, remedy = "end in .csv, .parquet, .feather or .nc", "Choose one of them."
+        raise ValueError(message("OUT", rule, repr(out.name), remedy))
+    with writing():
+        bf.posterior.write_tree(tree, out)
+    print(f"wrote {out}")
+
+
+def _write(table, arguments):
+    """A table where `--out` says, or printed."""
+    style = {"separator": arguments.separator, "decimal": arguments.decimal, "encoding": arguments.encoding}
     if arguments.out is None:
-        print(table.to_csv(float_format=DIGITS), end="")
+        print(to_csv(table, **style), end="")
         return
     with writing():
-        write_table(table, arguments.out)
+        write_table(table, arguments.out, **style)
     print(f"wrote {arguments.out}: {len(table)} rows")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import bayesfair
 
-__all__ = ["DONE", "EXIT_STATUSES", "FAILED", "INTERRUPTED", "LOST", "MEMBER", "guarded", "writing"]
+__all__ = ["DONE", "EXIT_STATUSES", "FAILED", "INTERRUPTED", "LOST", "MEMBER", "OPTIONS", "guarded", "writing"]
 
 DONE, FAILED, MISUSED, LOST, INTERRUPTED, CLOSED_PIPE = (
     0,
@@ -38,23 +38,34 @@ class NotWritten(Exception):
     """Results that could not be put where they were asked for."""
 
 
-_OPTIONS = {
+OPTIONS = {  # of the arguments that the package's messages name
     "X": "--features",
+    "categorical_features": "--categorical",
     "composition": "--composition",
+    "covariance_type": "--covariance",
     "crossed": "--each-attribute",
+    "fairness_weight": "--fairness-weight",
+    "inference": "--inference",
     "loss": "--loss",
+    "max_fairness_error": "--max-fairness-error",
+    "max_gap": "--max-gap",
+    "max_iter": "--max-iter",
     "merged_group_name": "--merged-group-name",
     "min_balance": "--min-balance",
     "min_group_size": "--merge-groups-below",
     "n_clusters": "--n-clusters",
+    "n_components": "--n-clusters",
+    "n_init": "--starts",
     "num_chains": "--num-chains",
     "num_draws": "--num-draws",
     "num_warmup": "--num-warmup",
+    "objective": "--objective",
     "random_state": "--seed",
     "sensitive_features": "--sensitive",
     "store": "--out",
     "target": "--target",
     "thinning": "--thinning",
+    "tilt": "--tilt",
 }
 
 
@@ -107,7 +118,8 @@ def _end(program, text, status):
 
 def _tell(text):
     """One line on standard error, if that is open: the package's arguments have their names in the shell."""
-    line = re.sub(r"`(\w+)`", lambda argument: f"`{_OPTIONS.get(argument[1], argument[1])}`", text)
+    line = re.sub(r"`(\w+)`", lambda argument: f"`{OPTIONS.get(argument[1], argument[1])}`", str(text))
+    line = re.sub(r"\b[a-z]+(_[a-z]+)+\b", lambda argument: OPTIONS.get(argument[0], argument[0]), line)
     if sys.stderr is not None:
         with suppress(OSError):  # nobody is left to be told
             print(" ".join(line.split()), file=sys.stderr)

@@ -19,8 +19,10 @@ __all__ = [
     "LINE",
     "PICTURES",
     "draw_pictures",
+    "leaves_posterior",
     "place_for",
     "print_clusters",
+    "print_fit",
     "print_next_steps",
     "print_summary",
     "print_verdict",
@@ -29,7 +31,7 @@ __all__ = [
 ]
 
 UNCERTAIN = 0.1  # misclassification probability from which the summary counts an observation as uncertain
-LINE = 100  # letters
+LINE = 80  # letters
 SHOWN_OBS = 1000  # rows and columns of the picture of co-clustering at most
 PICTURES = {
     "clustering.png": lambda tree: bf.plots.uncertainty(tree),
@@ -64,7 +66,9 @@ def save(estimator, path):
     whose draws went to a file as they were made is there already.
     """
     tree = estimator.posterior_
-    status = INTERRUPTED if tree["posterior"].sizes["draw"] < bf.posterior.settings_of(tree)["wanted"] else DONE
+    settings = bf.posterior.settings_of(tree)
+    wanted = settings.get("wanted", settings["parameters"]["num_draws"])
+    status = INTERRUPTED if tree["posterior"].sizes["draw"] < wanted else DONE
     if bf.posterior.is_stored(tree):
         print(f"the posterior is in {path}")
         return path, status
@@ -94,12 +98,38 @@ def _free(path):
     return next(name for name in names if not name.exists())
 
 
-def print_clusters(estimator, X=None):
+def leaves_posterior(estimator):
+    """Whether its fit is a posterior, which is saved as a run; that of other engines is a table of clusters."""
+    return hasattr(estimator, "save")
+
+
+def print_fit(estimator, X, groups):
+    """How an engine's fit ended, and the sizes, groups and balance of its clusters."""
+    ended = "converged" if estimator.converged_ else "not converged"
+    value = estimator.objective_trace_[-1]
+    print(f"{type(estimator).__name__}: {ended} after {estimator.n_iter_} iterations, objective {value:.6g}\n")
+    of_all = _print_report("Clusters", estimator.labels_, groups)
+    least, best = of_all["balance"], of_all["best_balance"]
+    print(
+        f"\nThe least balance of a cluster is {least:.3f}; that of the data, which no clustering exceeds, {best:.3f}."
+    )
+
+
+def print_clusters(estimator):
     """Sizes, groups and balance of the clusters of the point estimate."""
     tree = estimator.posterior_
     groups = bf.fairness.Groups(tree["constant_data"]["group"].values, bf.posterior.group_names(tree))
-    print("\nClusters of the point estimate")
-    print(bf.fairness.report(estimator.labels_, groups, X).round(3).to_string())
+    print()
+    _print_report("Clusters of the point estimate", estimator.labels_, groups)
+
+
+def _print_report(title, labels, groups):
+    """The report of a clustering, but for the columns that follow from the others."""
+    report = bf.fairness.report(labels, groups)
+    counts = [name for name in report if name.startswith("count[")]
+    shown = report[["size", *counts, "balance", "off_by"]]
+    print(f"{title}\n{shown.round(3).to_string(line_width=LINE)}")
+    return report.attrs
 
 
 def print_summary(tree):

@@ -11,7 +11,17 @@ from zipfile import BadZipFile
 import bayesfair as bf
 from bayesfair._check import message
 
-__all__ = ["DIGITS", "UNNAMED", "check_ending", "listed", "read_table", "separator_hint", "typed", "write_table"]
+__all__ = [
+    "UNNAMED",
+    "check_ending",
+    "is_table",
+    "listed",
+    "read_table",
+    "separator_hint",
+    "to_csv",
+    "typed",
+    "write_table",
+]
 
 COMPRESSED = (".gz", ".bz2", ".zip", ".xz", ".zst")  # what pandas unpacks by itself, by the name
 NOT_TEXT = b"\x00"  # in pictures, workbooks and archives; text has none unless it is UTF-16 or UTF-32
@@ -19,7 +29,7 @@ BEGINNING = 4096  # bytes of a file in which a zero byte is looked for
 BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 UNNAMED = "Unnamed: "  # and the position: what pandas calls a column without a name
 SHOWN = 12
-DIGITS = "%.6g"  # of numbers in CSV files
+DIGITS = "%.9g"  # of numbers in CSV files: those that float32 has
 NO_SEPARATOR = "Say what separates its columns, such as --separator ';'."
 
 
@@ -56,35 +66,63 @@ def read_table(path, separator=",", encoding="utf-8"):
     return lines[1:].set_axis(names, axis=1).reset_index(drop=True)
 
 
+def is_table(path):
+    """Whether a file's name ends as that of a table."""
+    return path.suffix.lower() == ".csv" or path.suffix.lower() in bf.datasets.COLUMNAR
+
+
 def check_ending(path):
     """ValueError unless `path` ends as a table does that can be written here."""
-    kind = path.suffix.lower()
-    if kind != ".csv" and kind not in bf.datasets.COLUMNAR:
-        rule = f"end in .csv or {', '.join(bf.datasets.COLUMNAR)}"
+    if not is_table(path):
+        rule = f"end in .csv or {', '.join(bf.datasets.COLUMNAR)}, as a table goes there"
         raise ValueError(message("--out", rule, repr(path.name), "Spreadsheets read .csv."))
-    if kind != ".csv" and not (find_spec("pyarrow") or find_spec("polars")):
+    if path.suffix.lower() != ".csv" and not (find_spec("pyarrow") or find_spec("polars")):
         remedy = "pip install 'bayesfair[parquet]', or write a .csv."
         raise ValueError(
             message("--out", "be a .csv where neither pyarrow nor polars is there", repr(path.name), remedy)
         )
 
 
-def write_table(table, path):
-    """A DataFrame and its row names as a file of the kind that its ending says, whole or not at all."""
-    import pandas as pd
+def to_csv(table, file=None, *, separator=",", decimal=".", encoding="utf-8"):
+    """A DataFrame without its row names as CSV, to a file of bytes, or as text."""
+    settings = {"sep": separator, "decimal": decimal, "encoding": encoding}
+    return table.to_csv(file, index=False, float_format=DIGITS, lineterminator="\n", **settings)
 
+
+def write_table(table, path, **of_csv):
+    """A DataFrame without its row names as a file of the kind that its ending says, whole or not at all; `of_csv` as
+    `to_csv` takes it.
+
+    Raises
+    ------
+    ValueError: text that the encoding lacks.
+    """
     kind, buffer = bf.datasets.COLUMNAR.get(path.suffix.lower()), BytesIO()
-    whole = table.reset_index()
     if kind is None:
-        whole.to_csv(buffer, index=False, float_format=DIGITS)
+        _encode(table, buffer, of_csv)
     elif find_spec("pyarrow"):
-        getattr(whole, f"to_{kind}")(buffer)
+        getattr(table, f"to_{kind}")(buffer)
     else:
-        import polars
-
-        cells = {name: [None if cell is pd.NA else cell for cell in whole[name].tolist()] for name in whole}
-        getattr(polars.DataFrame(cells), "write_parquet" if kind == "parquet" else "write_ipc")(buffer)
+        _by_polars(table, buffer, "write_parquet" if kind == "parquet" else "write_ipc")
     bf.posterior.write_whole([buffer.getbuffer()], path)
+
+
+def _encode(table, buffer, of_csv):
+    try:
+        to_csv(table, buffer, **of_csv)
+    except UnicodeEncodeError as error:
+        got = f"{of_csv['encoding']}, which has no {error.object[error.start]!r}"
+        raise ValueError(
+            message("--encoding", "hold every letter of the table", got, "Leave it out for UTF-8.")
+        ) from error
+
+
+def _by_polars(table, buffer, write):
+    import pandas as pd
+    import polars
+
+    cells = {name: [None if cell is pd.NA else cell for cell in table[name].tolist()] for name in table}
+    getattr(polars.DataFrame(cells), write)(buffer)
 
 
 def listed(items, shown=SHOWN):

@@ -1,0 +1,63 @@
+"""Results as tables: clusters, memberships beside the columns of one's own table, draws."""
+
+import numpy as np
+
+import bayesfair as bf
+from bayesfair._check import message
+
+__all__ = ["beside", "clusters_of", "draws_of"]
+
+
+def clusters_of(estimator, X, groups):
+    """A DataFrame with a row for each of X: its name `obs`, its cluster in an engine's fit and its group; where there are
+    probabilities, those of that cluster and of the likeliest other one."""
+    import pandas as pd
+
+    columns = {"obs": X.index, "cluster": estimator.labels_}
+    if hasattr(estimator, "predict_proba") and estimator.n_parts > 1:
+        columns |= _probabilities(estimator.predict_proba(X), estimator.labels_)
+    return pd.DataFrame({**columns, "group": np.array(groups.names, dtype=object)[groups.code]})
+
+
+def _probabilities(soft, labels):
+    """Columns of the probabilities `soft` (obs, clusters) beside labels (obs,)."""
+    rows, others = np.arange(len(labels)), soft.copy()
+    others[rows, labels] = -1.0
+    other = others.argmax(axis=1)
+    return {"probability": soft[rows, labels], "runner_up": other, "runner_up_probability": soft[rows, other]}
+
+
+def beside(table, names, rows):
+    """The columns of a table of the shell with those of `memberships`, `rows`, found by the `names` of the table's rows;
+    rows that were not in the fit get empty cells.
+
+    Raises
+    ------
+    ValueError: names that are there twice, or that the table lacks.
+    """
+    if not names.is_unique:
+        got, remedy = f"{names[names.duplicated()][0]!r} twice", "Name a column of row names: --index COL."
+        raise ValueError(message("--table", "name each row once", got, remedy))
+    missing = rows.index.difference(names, sort=False)
+    if len(missing):
+        got, remedy = f"one without {missing[0]!r}", "Give the --index, --separator and --encoding of the fit."
+        raise ValueError(message("--table", "have the rows of the fit", got, remedy))
+    rows = rows.drop(columns="group", errors="ignore").astype({"cluster": "Int64"})
+    rows = rows.rename(columns={name: f"{name} (bayesfair)" for name in rows if name in table})
+    return table.join(rows.reindex(names).set_axis(table.index))
+
+
+def draws_of(tree, what):
+    """A DataFrame with a row for each draw, `chain` and `draw` first: its "scalars", or its "labels", a column for each
+    observation."""
+    import pandas as pd
+
+    posterior = tree["posterior"]
+    chain, draw = np.meshgrid(posterior["chain"].values, posterior["draw"].values, indexing="ij")
+    places = pd.DataFrame({"chain": chain.ravel(), "draw": draw.ravel()})
+    if what == "labels":
+        labels = np.concatenate(list(bf.posterior.flat_labels(tree).blocks()))
+        return places.join(pd.DataFrame(labels, columns=posterior["obs"].values.astype(str)))
+    scalars = {**tree["posterior"].data_vars, **tree["sample_stats"].data_vars}
+    flat = {name: array.values.ravel() for name, array in scalars.items() if array.dims == ("chain", "draw")}
+    return places.join(pd.DataFrame(flat))

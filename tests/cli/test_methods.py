@@ -1,0 +1,154 @@
+"""`--method`: every estimator from the shell, what it leaves, and whose option is whose."""
+
+import numpy as np
+import pytest
+
+import bayesfair as bf
+from bayesfair.cli import main
+from bayesfair.cli.arguments import COVARIANCES, INFERENCES, OBJECTIVES, make_parser
+from bayesfair.cli.methods import METHODS, estimator_class, settings_of_method, takes
+from bayesfair.cli.outcome import OPTIONS
+
+BAYESIAN = ["gibbs", "bayesian-mixture"]
+QUICK = {"variational": ["--max-iter", "20"], "fair-mixture": ["--starts", "1", "--max-iter", "20", "--max-gap", "0.2"]}
+QUICK |= {"big-learn": ["--max-iter", "20"], "tilted-kmeans": ["--tilt", "0.1", "--starts", "2"]}
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    data = bf.datasets.make_well_specified()
+    path = tmp_path_factory.mktemp("table") / "people.csv"
+    names = [f"no. {row}" for row in range(len(data.features))]
+    kind = np.where(data.features["x1"] > 0, "a", "b")
+    data.features.assign(group=data.sensitive, kind=kind, who=names).to_csv(path, index=False)
+    return path
+
+
+def fit(table, out, *more):
+    common = ["--sensitive", "group", "--index", "who", "--n-clusters", "2", "--out", str(out)]
+    return main(["fit", str(table), *common, *more])
+
+
+def arguments_of(*more):
+    common = ["fit", "t.csv", "--sensitive", "s", "--n-clusters", "2", "--out", "o"]
+    return make_parser().parse_args([*common, *more])
+
+
+@pytest.mark.parametrize("method", [method for method in METHODS if method not in BAYESIAN])
+def test_engines_leave_a_table_of_clusters(table, tmp_path, capsys, method):
+    out = tmp_path / "clusters.csv"
+    assert fit(table, out, "--method", method, *QUICK.get(method, [])) == 0
+    rows, people = bf.datasets.read_table(out), bf.datasets.read_table(table)
+    assert rows["obs"].tolist() == people["who"].tolist()
+    assert rows["group"].tolist() == people["group"].tolist()
+    assert sorted(rows["cluster"].unique()) == [0, 1]
+    printed = capsys.readouterr().out
+    balance = bf.fairness.balance(rows["cluster"], people["group"])
+    assert f"The least balance of a cluster is {balance:.3f}" in printed
+    assert METHODS[method] in printed
+    if "probability" in rows:
+        assert (rows["probability"] + rows["runner_up_probability"]).to_numpy() == pytest.approx(1)
+        assert (rows["runner_up"] == 1 - rows["cluster"]).all()
+
+
+def test_the_mixture_leaves_a_run_that_goes_on(table, tmp_path, capsys):
+    run = tmp_path / "run.nc"
+    small = ["--num-chains", "2", "--num-warmup", "5", "--num-draws", "6", "--categorical", "kind"]
+    assert fit(table, run, "--method", "bayesian-mixture", "--fairness-weight", "0.5", *small) == 0
+    assert "kind (2 categories)" in capsys.readouterr().out
+    est = bf.BayesianFairMixture.load(run)
+    assert (est.fairness_weight, est.categorical_features, est.n_components) == (0.5, ["kind"], 2)
+    assert main(["resume", str(run), "--num-draws", "2"]) == 0
+    assert bf.posterior.read_tree(run)["posterior"].sizes["draw"] == 8
+    assert main(["memberships", str(run), "--out", str(tmp_path / "people.csv")]) == 0
+    assert bf.datasets.read_table(tmp_path / "people.csv")["obs"].iloc[0] == "no. 0"
+
+
+def test_every_option_of_the_estimators_is_known_by_its_parameter():
+    typed = vars(arguments_of())
+    assert set(OPTIONS) - set(typed) == {"X", "sensitive_features", "n_components"}
+    assert all(any(takes(method, name) for method in METHODS) for name in set(OPTIONS) & set(typed) - {"store"})
+
+
+def test_settings_go_to_the_estimator_under_its_own_names():
+    typed = ["--covariance", "diag", "--max-gap", "0.1", "--starts", "3", "--seed", "4"]
+    settings = settings_of_method(arguments_of("--method", "fair-mixture", *typed))
+    expected = {"covariance_type": "diag", "max_gap": 0.1, "n_init": 3, "random_state": 4, "n_components": 2}
+    assert settings == expected
+    assert estimator_class("fair-mixture")(**settings).max_gap == 0.1
+
+
+@pytest.mark.parametrize(
+    ("method", "option", "choices"),
+    [
+        ("fair-mixture", "covariance_type", COVARIANCES),
+        ("bayesian-mixture", "inference", INFERENCES),
+        ("variational", "objective", OBJECTIVES),
+    ],
+)
+def test_choices_are_those_of_the_estimator(method, option, choices):
+    literal = estimator_class(method).__init__.__annotations__[option]
+    assert literal.__args__ == choices
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--tilt", "1"], "`--tilt` must come with --method tilted-kmeans, got --method gibbs"),
+        (
+            ["--method", "variational", "--max-gap", "0.1"],
+            "must come with --method fair-mixture, got --method variational",
+        ),
+        (["--method", "balanced-kmeans", "--num-draws", "9"], "come with --method gibbs or --method bayesian-mixture"),
+        (["--method", "tilted-kmeans", "--store"], "`--store` must come with --method gibbs"),
+        (["--method", "variational", "--processes", "2"], "`--processes` must come with --method gibbs"),
+        (["--missing", "keep"], "`--missing` must be error or drop"),
+        (["--categorical", "kind", "--method", "tilted-kmeans"], "must come with --method"),
+        (["--method", "kmeans"], "`--method` must be one of gibbs, bayesian-mixture"),
+        (["--tilt", "steep"], "`--tilt` must be a finite number, got 'steep'"),
+        (["--resume", "run.nc"], "Type bayesfair resume run.nc"),
+        (["--decimal", ";"], "`--decimal` must be ',' or '.'"),
+    ],
+)
+def test_options_of_other_methods_are_refused(table, tmp_path, capsys, options, told):
+    assert fit(table, tmp_path / "run.nc", *options) == 2
+    assert told in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("out", "method", "told"),
+    [
+        ("people.csv", "gibbs", "bayesfair memberships run.nc --out people.csv writes the table then"),
+        ("run.nc", "fairlet-kmeans", "`--out` must end in .csv or .parquet"),
+    ],
+)
+def test_the_ending_says_what_the_method_leaves(table, tmp_path, capsys, out, method, told):
+    assert fit(table, tmp_path / out, "--method", method) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_what_did_not_converge_is_told_in_the_words_of_the_shell(table, tmp_path, capsys):
+    assert fit(table, tmp_path / "c.csv", "--method", "variational", "--max-iter", "1") == 0
+    printed, error = capsys.readouterr()
+    assert "not converged" in printed
+    assert "--max-iter" in error
+
+
+def test_rows_with_holes_are_kept_dropped_or_refused_as_told(tmp_path, capsys):
+    path, out = tmp_path / "holes.csv", tmp_path / "c.csv"
+    rows = [f"{row % 9},5;{row % 7},25;{'ab'[row % 2]};{'uv'[row % 3 == 0]}" for row in range(40)]
+    rows[0], rows[5], rows[6] = ";1,0;a;u", "1,5;2,0;;v", "1,0;?;b;u"
+    path.write_text("x;y;s;town\n" + "\n".join(rows) + "\n")
+    command = ["fit", str(path), "--separator", ";", "--decimal", ",", "--na", "?", "--sensitive", "s"]
+    command += ["--n-clusters", "2", "--method", "balanced-kmeans", "--out", str(out)]
+    assert main(command) == 2
+    assert (
+        "`--features` must have a value in all 40 rows, got 1 missing in 'x', 1 missing in 'y'"
+        in capsys.readouterr().err
+    )
+    assert main([*command, "--missing", "drop"]) == 0
+    assert "dropped    rows: 1 without x, 1 without y, 1 without s" in capsys.readouterr().out
+    assert bf.datasets.read_table(out, sep=";")["obs"].tolist() == [*range(1, 5), *range(7, 40)]
+    assert main([*command, "--missing", "drop", "--missing-group", "none", "--merge-groups-below", "2"]) == 0
+    assert "dropped    rows: 1 without x, 1 without y\n" in capsys.readouterr().out

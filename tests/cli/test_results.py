@@ -1,0 +1,134 @@
+"""`memberships --table` and `convert`: results beside one's own columns, draws as a table."""
+
+import numpy as np
+import pytest
+
+import bayesfair as bf
+from bayesfair.cli import main
+
+SHORT = ["--num-chains", "2", "--num-warmup", "5", "--num-draws", "8", "--n-clusters", "2"]  # as in test_cli.py
+
+
+@pytest.fixture(scope="module")
+def people():
+    data = bf.datasets.make_well_specified()
+    rng = np.random.default_rng(0)
+    who = [f"Müller, {row}" for row in rng.permutation(len(data.features))]
+    return data.features.assign(group=data.sensitive, cluster="mine", who=who)
+
+
+@pytest.fixture(scope="module")
+def table(people, tmp_path_factory):
+    path = tmp_path_factory.mktemp("table") / "people.csv"
+    people.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def run_file(table):
+    path = table.with_name("run.nc")
+    fit = ["fit", str(table), "--sensitive", "group", "--features", "x1,x2", "--index", "who", "--out", str(path)]
+    assert main([*fit, *SHORT]) == 0
+    return path
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_memberships_stand_beside_the_columns_of_the_table_whatever_its_order(run_file, people, tmp_path, ending):
+    shuffled, out = tmp_path / "shuffled.csv", tmp_path / f"all.{ending}"
+    extra = people.iloc[:1].assign(who="somebody else")
+    pd_concat = type(people)(np.vstack([people.to_numpy()[::-1], extra.to_numpy()]), columns=people.columns)
+    pd_concat.to_csv(shuffled, index=False)
+    assert main(["memberships", str(run_file), "--table", str(shuffled), "--index", "who", "--out", str(out)]) == 0
+    written = bf.datasets.read_table(out)
+    assert list(written)[: len(people.columns)] == list(people)
+    expected = bf.posterior.memberships(bf.posterior.read_tree(run_file))
+    found = written.iloc[:-1].set_index("who")["cluster (bayesfair)"].astype(int)
+    assert (found.loc[expected.index] == expected["cluster"]).all()
+    assert written.iloc[-1].isna()["cluster (bayesfair)"]
+
+
+def test_a_table_that_the_fit_did_not_have_is_refused(run_file, table, tmp_path, capsys):
+    assert main(["memberships", str(run_file), "--table", str(table)]) == 2
+    assert "`--table` must have the rows of the fit, got one without 'Müller" in capsys.readouterr().err
+    twice = tmp_path / "twice.csv"
+    twice.write_text(table.read_text() * 2)
+    assert main(["memberships", str(run_file), "--table", str(twice), "--index", "who"]) == 2
+    assert "must name each row once" in capsys.readouterr().err
+
+
+def test_rows_without_names_are_found_by_their_places(people, tmp_path):
+    path, run, out = tmp_path / "t.csv", tmp_path / "run.nc", tmp_path / "all.csv"
+    nameless = people.drop(columns=["who", "cluster"])
+    nameless.loc[3, "x1"] = np.nan
+    nameless.insert(0, "visit", np.arange(len(nameless)) + 1)  # counts the rows, but is a feature here
+    nameless.to_csv(path, index=False)
+    command = [
+        "fit",
+        str(path),
+        "--sensitive",
+        "group",
+        "--features",
+        "visit,x1",
+        "--missing",
+        "drop",
+        "--out",
+        str(run),
+    ]
+    assert main([*command, *SHORT]) == 0
+    assert main(["memberships", str(run), "--table", str(path), "--out", str(out)]) == 0
+    written = bf.datasets.read_table(out)
+    assert np.flatnonzero(written["cluster"].isna()).tolist() == [3]
+    rows = bf.posterior.memberships(bf.posterior.read_tree(run))
+    assert written["cluster"].dropna().to_numpy() == pytest.approx(rows["cluster"].to_numpy())
+
+
+def test_csv_is_written_as_spreadsheets_of_other_countries_read_it(run_file, tmp_path):
+    out = tmp_path / "all.csv"
+    style = ["--separator", ";", "--decimal", ",", "--encoding", "latin-1"]
+    assert main(["memberships", str(run_file), "--out", str(out), *style]) == 0
+    written = bf.datasets.read_table(out, sep=";", decimal=",", encoding="latin-1")
+    expected = bf.posterior.memberships(bf.posterior.read_tree(run_file))
+    assert written["obs"].tolist() == expected.index.tolist()
+    assert written["probability"].to_numpy() == pytest.approx(expected["probability"].to_numpy())
+
+
+def test_letters_that_the_encoding_lacks_are_told(run_file, tmp_path, capsys):
+    out = tmp_path / "all.csv"
+    assert main(["memberships", str(run_file), "--out", str(out), "--encoding", "ascii"]) == 2
+    assert "`--encoding` must hold every letter of the table, got ascii, which has no 'ü'" in capsys.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("ending", ["csv", "feather"])
+def test_scalars_of_the_draws_become_a_table(run_file, tmp_path, ending):
+    out = tmp_path / f"draws.{ending}"
+    assert main(["convert", str(run_file), str(out)]) == 0
+    written, tree = bf.datasets.read_table(out), bf.posterior.read_tree(run_file)
+    assert list(written)[:2] == ["chain", "draw"]
+    assert (written["chain"].tolist(), written["draw"].tolist()) == ([0] * 8 + [1] * 8, [*range(8)] * 2)
+    assert {"lp", "balance", "lambda_c", "fairlet_loss"} <= set(written)
+    for group in ("posterior", "sample_stats"):
+        for name in set(tree[group].data_vars) & set(written):
+            assert written[name].to_numpy() == pytest.approx(tree[group][name].values.ravel(), rel=1e-8)
+
+
+def test_labels_of_the_draws_become_a_table_for_other_programs(run_file, tmp_path):
+    out = tmp_path / "labels.csv"
+    assert main(["convert", str(run_file), str(out), "--what", "labels"]) == 0
+    written, tree = bf.datasets.read_table(out), bf.posterior.read_tree(run_file)
+    assert list(written)[2:] == tree["posterior"]["obs"].values.tolist()
+    assert (written.iloc[:, 2:].to_numpy() == tree["posterior"]["labels"].values.reshape(16, -1)).all()
+
+
+def test_a_stored_run_becomes_a_file_of_its_own(table, run_file, tmp_path):
+    stored, copy = tmp_path / "stored.nc", tmp_path / "copy.nc"
+    fit = ["fit", str(table), "--sensitive", "group", "--features", "x1,x2", "--index", "who", "--out", str(stored)]
+    assert main([*fit, *SHORT, "--store"]) == 0
+    assert main(["convert", str(stored), str(copy)]) == 0
+    assert bf.posterior.read_tree(copy)["posterior"].equals(bf.posterior.read_tree(run_file)["posterior"])
+
+
+@pytest.mark.parametrize("out", ["draws.xlsx", "draws"])
+def test_other_forms_are_refused(run_file, tmp_path, capsys, out):
+    assert main(["convert", str(run_file), str(tmp_path / out)]) == 2
+    assert "`OUT` must end in .csv, .parquet, .feather or .nc" in capsys.readouterr().err
