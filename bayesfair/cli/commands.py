@@ -85,9 +85,16 @@ def _fit(arguments, mesh):
     estimator.fit(X, sensitive_features=columns.sensitive, **in_store)
     if leaves_posterior(estimator):
         return _saved_and_judged(estimator, arguments.out)
-    groups = bf.fairness.encode_groups(columns.sensitive)
+    groups = _groups_of_fit(estimator, columns.sensitive)
     print_fit(estimator, X, groups)
     return _write(clusters_of(estimator, X, groups), arguments)
+
+
+def _groups_of_fit(estimator, sensitive):
+    """The groups as the fit had them, small ones merged."""
+    if getattr(estimator, "min_group_size", None) is None:
+        return bf.fairness.encode_groups(sensitive)
+    return bf.fairness.merge_small_groups(sensitive, estimator.min_group_size, name=estimator.merged_group_name)
 
 
 def _estimator_of_method(arguments, mesh):

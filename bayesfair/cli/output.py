@@ -138,7 +138,7 @@ def print_summary(tree):
         print(f"The run is not finished: it has {tree.attrs['unfinished']}. Go on with bayesfair resume.")
     uncertain = bf.posterior.misclassification_probability(tree) > UNCERTAIN
     print("\nDiagnostics")
-    print(bf.posterior.summary(tree).round(3).to_string(na_rep=""))
+    print(bf.posterior.summary(tree))
     print(
         f"\n{uncertain.sum()} of {len(uncertain)} observations ({uncertain.mean():.0%}) would be elsewhere "
         f"with probability above {UNCERTAIN:.0%}"

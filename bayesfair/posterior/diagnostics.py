@@ -66,7 +66,8 @@ def _without_rounding(values):
 
 
 def summary(tree: "DataTree") -> "DataFrame":
-    """A pandas DataFrame of the scalars of `diagnostic_vars`, constant ones included, and of `lp` for each chain.
+    """A pandas DataFrame of the scalars of `diagnostic_vars`, constant ones included, and of `lp` for each chain; printed, it
+    has as many digits as the spread of a scalar calls for.
 
     Columns: mean, sd, eti89_lb and eti89_ub (equal-tailed interval), ess_bulk, ess_tail, r_hat (rank-normalised,
     split), as in Vehtari et al. (2021): ess_tail is the smaller one of the 5% and 95% quantiles, where `az.summary`
@@ -84,13 +85,13 @@ def summary(tree: "DataTree") -> "DataFrame":
 
 def summarise(scalars: "Dataset") -> "DataFrame":
     """`summary` of a Dataset of scalars (chain, draw)."""
-    import pandas as pd
+    from bayesfair.posterior.printed import SummaryTable  # loads pandas
 
     rows = {name: _row(values.values) for name, values in scalars.data_vars.items()}
     if "lp" in scalars and scalars.sizes["chain"] > 1:
         of_chains = zip(scalars["chain"].values, scalars["lp"].values)
         rows |= {f"lp, chain {chain}": _row(values[None]) for chain, values in of_chains}
-    return pd.DataFrame.from_dict(rows, orient="index")
+    return SummaryTable.from_dict(rows, orient="index")
 
 
 def _row(values):
