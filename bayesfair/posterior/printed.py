@@ -1,12 +1,13 @@
 """The summary as it is printed: whole on a line of 80 letters, with the digits that mean something."""
 
+import re
 from math import floor, isfinite, log10
 
 from pandas import DataFrame
 
 __all__ = ["SummaryTable"]
 
-MOST_DECIMALS, WIDTH = 6, 8  # of a number; letters of it, as of the names of columns
+MOST_DECIMALS, WIDTH = 6, 7  # of a number; letters of it
 IN_UNITS = ["mean", "sd", "eti89_lb", "eti89_ub"]  # of the scalar; the others are figures of the sampler
 
 
@@ -41,10 +42,11 @@ class SummaryTable(DataFrame):
 
 
 def _number(value, sd):
-    """A value with two digits of the standard deviation, a constant with six; three where there is no room for so many."""
+    """A value with two digits of the standard deviation, a constant with six; with fewer where they are too many letters."""
     decimals = 1 - floor(log10(sd)) if isfinite(sd) and sd > 0 else MOST_DECIMALS + 1
-    text = f"{value:z.{max(decimals, 0)}f}" if decimals <= MOST_DECIMALS else f"{value:.6g}"
-    return text if len(text) <= WIDTH else f"{value:.3g}"
+    texts = [f"{value:z.{max(decimals, 0)}f}"] if decimals <= MOST_DECIMALS else []
+    texts += [re.sub(r"e\+?(-?)0*", r"e\1", f"{value:z.{digits}g}") for digits in (6, 5, 4, 3, 2)]
+    return next((text for text in texts if len(text) <= WIDTH), texts[-1])
 
 
 def _text(value, form):
