@@ -23,15 +23,23 @@ class SummaryTable(DataFrame):
         return DataFrame
 
     def __repr__(self):
-        return self._texts().to_string()
+        texts = self._texts()
+        if texts is self:
+            return super().__repr__()
+        columns = [[name, *texts[name]] for name in texts]
+        widths = [max(map(len, column)) for column in columns]
+        names = ["", *texts.index]
+        rows = [" ".join(map(str.rjust, row, widths)) for row in zip(*columns)]
+        return "\n".join(f"{name:<{max(map(len, names))}} {row}" for name, row in zip(names, rows))
 
     def _repr_html_(self):
-        return self._texts().to_html()
+        texts = self._texts()
+        return super()._repr_html_() if texts is self else texts.to_html()
 
     def _texts(self):
         """The table as it is shown."""
         if not {*IN_UNITS, "ess_bulk", "ess_tail", "r_hat"} <= set(self.columns):
-            return DataFrame(self)
+            return self
         texts = DataFrame(index=self.index)
         for name in IN_UNITS:
             texts[name] = [_number(value, sd) for value, sd in zip(self[name], self["sd"])]
