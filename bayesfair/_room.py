@@ -2,10 +2,11 @@
 
 import os
 import shutil
+import sys
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["free_disk", "free_memory", "in_words"]
+__all__ = ["free_disk", "free_memory", "in_words", "peak_memory"]
 
 _CGROUPS = (  # of a container, in both versions: folder, limit, use, and what of it are files that are kept in memory
     ("/sys/fs/cgroup", "memory.max", "memory.current", "file"),
@@ -45,3 +46,12 @@ def _left(folder, limit, used, files):
         stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
         return max(int((folder / limit).read_text()) - int((folder / used).read_text()) + int(stat[files]), 0)
     return None
+
+
+def peak_memory():
+    """The most bytes of memory that this process has held so far; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

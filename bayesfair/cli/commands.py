@@ -8,6 +8,7 @@ from textwrap import fill
 
 import bayesfair as bf
 from bayesfair._check import message
+from bayesfair._progress import one_step
 from bayesfair.cli.columns import choose_columns, column_of_names, row_names, standardized
 from bayesfair.cli.methods import estimator_class, settings_of_method, takes
 from bayesfair.cli.outcome import DONE, writing
@@ -209,7 +210,8 @@ def memberships(arguments):
         check_ending(arguments.out)
         place_for(arguments.out)
     tree = bf.posterior.read_tree(arguments.run_file)
-    rows = bf.posterior.memberships(tree)
+    with one_step("memberships", shows_progress()):
+        rows = bf.posterior.memberships(tree)
     if arguments.table is None:
         return _write(rows.reset_index(), arguments)
     table = read_table(arguments.table, arguments.separator, arguments.encoding)
@@ -261,5 +263,5 @@ def report(arguments):
     bf.posterior.check_destination(arguments.out)
     tree = bf.posterior.read_tree(arguments.run_file)
     with writing():
-        bf.report(tree, arguments.out, title=arguments.title)
+        bf.report(tree, arguments.out, title=arguments.title, progress_bar=shows_progress())
     print(f"wrote {arguments.out}")

@@ -13,6 +13,7 @@ from textwrap import fill
 
 import bayesfair as bf
 from bayesfair._check import message
+from bayesfair._progress import progress
 from bayesfair.cli.outcome import DONE, FAILED, INTERRUPTED, writing
 
 __all__ = [
@@ -136,6 +137,9 @@ def print_summary(tree):
     """Diagnostics of every scalar, and how many observations are uncertain; of a run that is not finished, how far it came."""
     if "unfinished" in tree.attrs:
         print(f"The run is not finished: it has {tree.attrs['unfinished']}. Go on with bayesfair resume.")
+    cost = bf.posterior.cost_of(tree)
+    if cost:
+        print(f"Sampled in {cost}.")
     uncertain = bf.posterior.misclassification_probability(tree) > UNCERTAIN
     print("\nDiagnostics")
     print(bf.posterior.summary(tree))
@@ -182,11 +186,13 @@ def draw_pictures(tree, folder):
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    for name, draw in PICTURES.items():
-        draw(tree)
-        picture = BytesIO()
-        plt.gcf().savefig(picture, format="png", dpi=150, bbox_inches="tight")
-        plt.close("all")
-        with writing():
-            bf.posterior.write_whole([picture.getbuffer()], folder / name)
+    with progress(len(PICTURES), "pictures", shows_progress()) as bar:
+        for name, draw in PICTURES.items():
+            draw(tree)
+            picture = BytesIO()
+            plt.gcf().savefig(picture, format="png", dpi=150, bbox_inches="tight")
+            plt.close("all")
+            with writing():
+                bf.posterior.write_whole([picture.getbuffer()], folder / name)
+            bar.update(1)
     print(f"drew {', '.join(PICTURES)} in {folder}")

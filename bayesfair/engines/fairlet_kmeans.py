@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._check import check_integer, message
+from bayesfair._progress import one_step
 from bayesfair._units import scaling
 from bayesfair.engines.base import Data, Engine
 from bayesfair.engines.optimize import Outcome
@@ -26,6 +27,7 @@ class FairletKMeans(Engine):
     exact_up_to: rows up to which the decomposition is optimal and proved to be; beyond, `decomposition_.gap` bounds how much
         it costs above the optimum, see `bayesfair.fairlets.decompose`.
     n_init, max_iter, tol: of scikit-learn's `KMeans` on the fairlets' centres, weighted by their sizes.
+    progress_bar: show that fairlets are looked for, which is what takes long.
 
     Attributes
     ----------
@@ -59,6 +61,7 @@ class FairletKMeans(Engine):
         max_iter: int = 300,
         tol: float = 1e-4,
         random_state: int | np.random.RandomState | None = None,
+        progress_bar: bool = False,
     ):
         self.n_clusters = n_clusters
         self.composition = composition
@@ -69,10 +72,12 @@ class FairletKMeans(Engine):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.progress_bar = progress_bar
 
     def problem(self, data):
         self._units = scaling(data.X, names=data.columns.names)  # which refuses columns by their names
-        self.decomposition_ = fairlets_of(data, self.composition, self.exact_up_to)
+        with one_step("fairlets", self.progress_bar):
+            self.decomposition_ = fairlets_of(data, self.composition, self.exact_up_to)
         return self._units.rows(data.X, data.X.dtype)
 
     def solve(self, Z, data):

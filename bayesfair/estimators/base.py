@@ -1,6 +1,8 @@
 """What both samplers' estimators share: their fit is a tree, which is written to a file and read back."""
 
+from functools import cached_property
 from os import PathLike
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,7 +10,9 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair.posterior import FORMAT, misclassification_probability, write_tree
+from bayesfair._room import peak_memory
+from bayesfair.estimators.notebook import notes_as_html
+from bayesfair.posterior import FORMAT, brief, misclassification_probability, write_tree
 
 __all__ = ["PosteriorEstimator"]
 
@@ -35,6 +39,25 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         check_is_fitted(self, "posterior_")
         write_tree(self.posterior_, path)
 
+    def _html_repr(self):
+        """scikit-learn's diagram in a notebook and, of a fit, what the posterior says in short."""
+        diagram = super()._html_repr()
+        return diagram + notes_as_html(self._in_short) if hasattr(self, "posterior_") else diagram
+
+    @cached_property
+    def _in_short(self):
+        return brief(self.posterior_, doubt=self.misclassification_probability_)
+
+    def _start_clock(self, earlier=None):
+        """At the beginning of a fit, or of what follows the fit of the tree `earlier`."""
+        spent = 0.0 if earlier is None else earlier["sample_stats"].attrs.get("sampling_time", 0.0)
+        self._started = perf_counter() - spent
+
+    def _cost(self):
+        """What the fit took, as attributes of the tree's sample_stats: seconds by the clock, compilation and search for modes
+        included, and the most bytes that its process has held, in the fit or before."""
+        return {"sampling_time": perf_counter() - self._started, "peak_memory": peak_memory()}
+
     def _draw_seed(self):
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
 
@@ -59,6 +82,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
     def _adopt(self, tree, run):
         """Take the tree as this estimator's posterior, and `run`, with which (and the tree) `resume` goes on."""
         self.posterior_, self._run = tree, run
+        self.__dict__.pop("_in_short", None)  # of an earlier posterior
         self._row_names = tree["posterior"]["obs"].values
         self.labels_ = tree["constant_data"]["reference_labels"].values.astype(int)
         self.misclassification_probability_ = misclassification_probability(tree)

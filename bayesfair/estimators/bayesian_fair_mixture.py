@@ -128,6 +128,7 @@ class BayesianFairMixture(PosteriorEstimator):
         TypeError, ValueError: bad tables or settings, more draws than there is memory for; the message names the argument,
         the rule and the remedy.
         """
+        self._start_clock()
         self._check_settings()
         columns = read_columns(self, X, self.categorical_features, reset=True, sensitive_features=sensitive_features)
         groups = groups_for_fit(sensitive_features, len(columns.continuous))
@@ -211,6 +212,7 @@ class BayesianFairMixture(PosteriorEstimator):
         )
         if "column" in tree["posterior"].sizes:
             tree["posterior"] = tree["posterior"].to_dataset().assign_coords(column=names["continuous"])
+        tree["sample_stats"].attrs.update(self._cost())
         if run.states is not None:
             tree[STATE] = state_dataset(run.state())
         self._adopt(tree, run)
@@ -277,6 +279,7 @@ class BayesianFairMixture(PosteriorEstimator):
         if self.inference == "svi":
             remedy = "A guide is not resumed: fit again."
             raise ValueError(message("inference", "be 'nuts' or 'gibbs'", "'svi'", remedy))
+        self._start_clock(self.posterior_)
         return self._draw(self._run, check_integer("num_draws", self.num_draws if num_draws is None else num_draws))
 
     @classmethod

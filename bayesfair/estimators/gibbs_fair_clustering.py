@@ -177,6 +177,7 @@ class GibbsFairClustering(PosteriorEstimator):
         TypeError, ValueError: bad tables or settings, more draws than there is memory (or disk) for; the message names the
         argument, the rule and the remedy. FileExistsError: a `store` that is there already.
         """
+        self._start_clock()
         for name in ("num_chains", "num_draws", "inner_steps"):
             check_integer(name, getattr(self, name))
         _check_thinning(self.thinning)
@@ -216,6 +217,7 @@ class GibbsFairClustering(PosteriorEstimator):
         a `store` goes on there. The data are those of the fit; X or sensitive_features may be given to check that they are.
         """
         check_is_fitted(self, "posterior_")
+        self._start_clock(self.posterior_)
         num_draws = self._missing() if num_draws is None else check_integer("num_draws", num_draws)
         known, groups = self._known_data(self.posterior_)
         self._check_room(known, self.posterior_["posterior"].sizes["draw"] + num_draws)
@@ -350,7 +352,11 @@ class GibbsFairClustering(PosteriorEstimator):
         """
         done = 0 if earlier is None else earlier["posterior"].sizes["draw"]
         settings = self._settings(
-            sweep=run.sweep, thinning=self.thinning_, tuning=gibbs.tuning(run.moves), wanted=done + num_draws
+            sweep=run.sweep,
+            thinning=self.thinning_,
+            tuning=gibbs.tuning(run.moves),
+            wanted=done + num_draws,
+            fairlets=_about_fairlets(problem) if earlier is None else self._run["fairlets"],
         )
         draw = self._draw_in_memory if self._store is None else self._draw_to_store
         tree = draw(problem, run, num_draws, table, earlier, settings)
@@ -375,6 +381,7 @@ class GibbsFairClustering(PosteriorEstimator):
             modes=modes,
         )
         tree[STATE] = state_dataset(_state_of(problem.target, run), _axes_of(problem.target))
+        tree["sample_stats"].attrs.update(self._cost())
         return tree
 
     def _draw_to_store(self, problem, run, num_draws, table, earlier, settings):
@@ -399,7 +406,7 @@ class GibbsFairClustering(PosteriorEstimator):
         with writer() if leads() else Unwritten() as into:
             if num_draws:
                 gibbs.draw(run, problem.target, num_draws, self.thinning_, self._shows_progress, into)
-            tree = first_then_others(finish_run, read_tree, self._store.path)
+            tree = first_then_others(partial(finish_run, about=self._cost()), read_tree, self._store.path)
         self._store.seen()
         return tree
 
@@ -416,7 +423,8 @@ class GibbsFairClustering(PosteriorEstimator):
         """How far the run came; its states are in the tree, and only `resume` pays for the target that reads them."""
         thinning = settings.get("thinning", settings["parameters"]["thinning"])  # older files have a number there
         wanted = settings.get("wanted", tree["posterior"].sizes["draw"])  # and do not say
-        return {"sweep": settings["sweep"], "thinning": thinning, "tuning": settings["tuning"], "wanted": wanted}
+        known = {name: settings[name] for name in ("sweep", "tuning")}
+        return {**known, "thinning": thinning, "wanted": wanted, "fairlets": settings.get("fairlets")}
 
     def _saved_run(self, problem):
         """The problem, with the modes between which chains jump, and the run that the tree holds, ready to go on."""
@@ -440,6 +448,14 @@ class GibbsFairClustering(PosteriorEstimator):
             return map_partition(self.posterior_)
         except ValueError as error:
             raise AttributeError(f"There are no `map_labels_`. {error}") from error
+
+
+def _about_fairlets(problem):
+    """How near the fairlets that all draws keep are to the best ones; None where draws change them."""
+    found = problem.table.fairlets
+    if found is None or not problem.target.keeps_fairlets:
+        return None
+    return {"gap": 0.0 if found.optimal else found.gap, "risk": found.risk}
 
 
 def _state_of(target, run):

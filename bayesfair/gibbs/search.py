@@ -58,6 +58,9 @@ def start_in_modes(
     path, or False for none at all.
     """
     table, settings, target = problem
+    with one_step(target.preparing, progress_bar and target.preparing):
+        table = target.prepared(table, settings)
+    problem = problem._replace(table=table)
     n_starts = n_search_starts(num_starts, num_chains, num_warmup)
     if n_starts == 0:
         with one_step("starts", progress_bar):

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int
 
 from bayesfair._arrays import aligned_empty, row_blocks
 from bayesfair._units import Scaling
+from bayesfair.fairlets import Decomposition
 from bayesfair.fairness import Groups
 from bayesfair.gibbs.losses import Loss
 from bayesfair.gibbs.temperature import Dispersion
@@ -24,11 +25,13 @@ STATIC = {"static": True}  # metadata of a field that decides what is compiled; 
 
 
 class Table(NamedTuple):
-    """The data as the sampler sees them: X in units near their spread where the loss allows (`units`)."""
+    """The data as the sampler sees them: X in units near their spread where the loss allows (`units`); the decomposition that
+    chains start from, where a target has `prepared` one."""
 
     X: Float[np.ndarray, "obs dim"]
     units: Scaling
     groups: Groups
+    fairlets: Decomposition | None = None
 
 
 class Settings(NamedTuple):
@@ -77,12 +80,14 @@ class Target:
     n_clusters, n_obs: K and N. statistics: what `report` reports, {name: Statistic}.
     state_dims: names of the axes of what `write` writes, after the chains', for files; numbered where left out.
     clusters_are_independent: given centres, but for prod g_k: such targets jump between modes in one step, others by a path.
+    preparing: what `prepared` finds, in a word for the progress bar; "" where it finds nothing.
     modes: a field of targets whose chains may jump between modes, see `moves/mode_jumps.py`; None where they do not.
     looks_per_row: how many looks at a row and a centre take as long as what a sweep does with a row; K unless it is told.
     """
 
     state_dims = {}  # noqa: RUF012
     modes = None
+    preparing = ""
     clusters_are_independent = False
 
     @property
@@ -93,6 +98,10 @@ class Target:
     def make(cls, table: Table, settings: Settings) -> "Target":
         """The target of a table. ValueError where the settings do not suit it."""
         raise NotImplementedError
+
+    def prepared(self, table: Table, settings: Settings) -> Table:
+        """The table with what its `starts` need and is slow to find."""
+        return table
 
     def starts(self, table: Table, settings: Settings, num_chains: int):
         """States of the chains at their starts, stacked along a leading axis."""

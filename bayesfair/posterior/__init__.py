@@ -10,6 +10,7 @@ from bayesfair.posterior.access import (
     observed_features,
     variable,
 )
+from bayesfair.posterior.brief import Note, brief
 from bayesfair.posterior.co_clustering_probability import (
     co_clustering,
     co_clustering_columns,
@@ -22,6 +23,7 @@ from bayesfair.posterior.files import finish_run, is_stored, read_run, read_tree
 from bayesfair.posterior.guarantee import (
     at_least,
     balance_kept,
+    doubt_of_fairlets,
     fairlet_capacities,
     guarantee,
     guaranteed_balance,
@@ -43,7 +45,7 @@ from bayesfair.posterior.partitions import (
 from bayesfair.posterior.relabelling import relabel
 from bayesfair.posterior.room import check_disk, check_memory
 from bayesfair.posterior.salso import salso_partition
-from bayesfair.posterior.saved import FORMAT, settings_of, small_groups
+from bayesfair.posterior.saved import FORMAT, cost_of, settings_of, small_groups
 from bayesfair.posterior.state import STATE, arrays_of, state_dataset
 from bayesfair.posterior.stored import about_run, begin_run, check_store, is_unfinished, tree_of_run
 from bayesfair.posterior.tree import build_tree, draws_of
@@ -55,6 +57,7 @@ __all__ = [
     "STATE",
     "CredibleBall",
     "Labels",
+    "Note",
     "Verdict",
     "about_run",
     "arrays_of",
@@ -62,6 +65,7 @@ __all__ = [
     "balance_kept",
     "begin_run",
     "binder_partition",
+    "brief",
     "build_tree",
     "chains_apart",
     "check_destination",
@@ -70,10 +74,12 @@ __all__ = [
     "check_store",
     "co_clustering",
     "co_clustering_columns",
+    "cost_of",
     "count_clusters",
     "credible_ball",
     "dahl_partition",
     "diagnostic_vars",
+    "doubt_of_fairlets",
     "draws_of",
     "evenly_spaced",
     "fairlet_capacities",

@@ -7,7 +7,7 @@ import numpy as np
 from bayesfair._draws import COMPARED
 from bayesfair._partitions import partition_distance
 from bayesfair.posterior.access import count_clusters, flat_labels, scalars_of, variable
-from bayesfair.posterior.guarantee import guarantee
+from bayesfair.posterior.guarantee import doubt_of_fairlets, guarantee
 from bayesfair.posterior.modes import modes_of, occupancy
 from bayesfair.posterior.modes_in_words import are_apart, sentence_of
 from bayesfair.posterior.partitions import reference_partition
@@ -73,12 +73,14 @@ def summary(tree: "DataTree") -> "DataFrame":
     split), as in Vehtari et al. (2021): ess_tail is the smaller one of the 5% and 95% quantiles, where `az.summary`
     takes 11% and 89%. R-hat is NaN for a single chain; R-hat and ESS are NaN for constant variables and for fewer than
     four draws a chain. `attrs["guarantee"]` says what the method promises of every draw's balance, `attrs["modes"]` which
-    modes there are, `attrs["chains_apart"]` whether chains stay in different ones.
+    modes there are, `attrs["chains_apart"]` whether chains stay in different ones, `attrs["fairlets"]` what is not proved of
+    fairlets that all draws keep.
     """
     table = summarise(diagnostic_vars(tree, constant=True))
     found = modes_of(tree)
     held = occupancy(tree, found)
     told = {"guarantee": guarantee(tree), "modes": sentence_of(found, held), "chains_apart": are_apart(held)}
+    told["fairlets"] = doubt_of_fairlets(tree)
     table.attrs.update(told)
     return table
 

@@ -59,9 +59,11 @@ def write_tree(tree: "DataTree", path: str | PathLike[str]) -> None:
     warn_of_leftovers(path)
 
 
-def finish_run(path):
-    """The tree of a run whose draws are made, its clusters numbered, written in place of the run; draws stay on disk."""
+def finish_run(path, about=()):
+    """The tree of a run whose draws are made, its clusters numbered, written in place of the run; draws stay on disk. `about`:
+    attributes of its sample_stats."""
     tree = tree_of_run(path)
+    tree["sample_stats"].attrs.update(about)
     del tree.attrs["unfinished"]
     write_tree(tree, path)
     return read_tree(path)

@@ -13,7 +13,15 @@ from bayesfair.posterior.saved import settings_of
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["at_least", "balance_kept", "fairlet_capacities", "guarantee", "guaranteed_balance", "masses_of"]
+__all__ = [
+    "at_least",
+    "balance_kept",
+    "doubt_of_fairlets",
+    "fairlet_capacities",
+    "guarantee",
+    "guaranteed_balance",
+    "masses_of",
+]
 
 
 def guarantee(tree: "DataTree") -> str | None:
@@ -30,6 +38,18 @@ def guarantee(tree: "DataTree") -> str | None:
     if bound == 0:
         return "The method guarantees none of it: fairlets may go without a group."
     return f"By construction none can fall below {at_least(bound)}: every cluster is a union of whole fairlets."
+
+
+def doubt_of_fairlets(tree: "DataTree") -> str:
+    """What is not proved of the fairlets that all draws keep, in a sentence; "" where nothing, or where draws change them."""
+    about = settings_of(tree).get("fairlets") or {"gap": 0.0}
+    if about["gap"] == 0:
+        return ""
+    much = "how much less the best ones would is not known"
+    if np.isfinite(about["gap"]):
+        much = f"the best ones cost at most {about['gap']:.1%} less"
+    sure = f", but for a risk of {about['risk']:.0e}" if about["risk"] else ""
+    return f"The fairlets, which all draws keep, are not proved optimal: {much}{sure}."
 
 
 def at_least(balance) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from bayesfair._check import check_integer, message
 from bayesfair._partitions import tables_with
+from bayesfair._progress import progress
 from bayesfair.fairness import BalanceConstraint, Groups
 from bayesfair.posterior.access import count_clusters, flat_labels, groups_of
 from bayesfair.posterior.contingency import company, evenly_spaced, information
@@ -40,6 +41,7 @@ def salso_partition(
     max_clusters: int | None = None,
     num_starts: int = 8,
     max_draws: int | Literal["auto"] | None = "auto",
+    progress_bar: bool = False,
 ) -> np.ndarray:
     """The partition of least expected loss that a greedy search with restarts finds: labels (obs,).
 
@@ -56,6 +58,7 @@ def salso_partition(
     num_starts: how many draws the search starts from, by the account of 200 draws; the best goes on by that of all.
     max_draws: how many draws stand for the posterior, as in `vi_partition`. A pass of the search takes time in proportion to
         them, to the rows and to the clusters: seconds for thousands of rows, minutes for a hundred thousand.
+    progress_bar: show one, over the starts.
 
     Raises
     ------
@@ -77,10 +80,14 @@ def salso_partition(
     if not starts:
         rule, remedy = "hold draws that keep the guarantee of its settings", "Pass fair=False."
         raise ValueError(message("tree", rule, "others", remedy))
-    ends = [_Search(few, start, *space).merged().down().labels for start in starts]
-    ends.append(_Search(few, starts[0], *space).merged().labels)  # as the best draw has it
-    whole = [_Search(draws, end, *space) for end in ends]
-    best = min(whole, key=_Search.value).down().labels
+    ends = []
+    with progress(len(starts) + 1, "partitions", progress_bar) as bar:
+        for start in starts:
+            ends.append(_Search(few, start, *space).merged().down().labels)
+            bar.update(1)
+        ends.append(_Search(few, starts[0], *space).merged().labels)  # as the best draw has it
+        best = min((_Search(draws, end, *space) for end in ends), key=_Search.value).down().labels
+        bar.update(1)
     return best if best.max() >= known else align(best[None], reference_partition(tree), known)[0][best]
 
 

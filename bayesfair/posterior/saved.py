@@ -5,9 +5,10 @@ from importlib import import_module
 
 import numpy as np
 
+from bayesfair._room import in_words
 from bayesfair.posterior.access import group_names, variable
 
-__all__ = ["FORMAT", "plain", "restored", "settings_of", "small_groups"]
+__all__ = ["FORMAT", "cost_of", "plain", "restored", "settings_of", "small_groups"]
 
 FORMAT = 2  # of the settings and the state of a run: a number for every form that earlier versions do not know
 _TYPE = "__type__"
@@ -63,6 +64,15 @@ def settings_of(tree):
     if not isinstance(settings, dict) or not isinstance(settings.get("parameters", {}), dict):
         return {}
     return settings
+
+
+def cost_of(tree):
+    """The time and the memory that a fit took, in words; "" where the tree does not say."""
+    about = tree["sample_stats"].attrs if "sample_stats" in tree.children else {}
+    if "sampling_time" not in about:
+        return ""
+    memory = f", at most {in_words(about['peak_memory'])} of memory" if about.get("peak_memory") else ""
+    return f"{about['sampling_time']:,.3g} s{memory}"
 
 
 def small_groups(tree):

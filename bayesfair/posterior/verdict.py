@@ -32,14 +32,20 @@ def warn_of_disagreement(tree, remedy=""):
     from sklearn.exceptions import ConvergenceWarning
 
     sizes = tree["posterior"].sizes
-    verdict = judge(summary(tree), sizes["chain"], sizes["draw"])
+    verdict = _of_chains(summary(tree), sizes["chain"], sizes["draw"])  # a fit has told of its fairlets before
     if verdict.kind == "bad" or sizes["chain"] == 1:
         text = " ".join([verdict.headline, verdict.evidence, verdict.advice, remedy]).rstrip()
         warnings.warn(text, ConvergenceWarning, stacklevel=2, skip_file_prefixes=tuple(bayesfair.__path__))
 
 
 def judge(summary, num_chains, num_draws) -> Verdict:
-    """The verdict on a table of `bayesfair.posterior.summary`, with the modes that it tells of where chains disagree."""
+    """The verdict on a table of `bayesfair.posterior.summary`, with the modes that it tells of where chains disagree, and what
+    is not proved of the fairlets."""
+    verdict, doubt = _of_chains(summary, num_chains, num_draws), summary.attrs.get("fairlets", "")
+    return verdict._replace(evidence=f"{verdict.evidence} {doubt}".rstrip())
+
+
+def _of_chains(summary, num_chains, num_draws):
     if num_draws < FEWEST_DRAWS:
         return _too_few(num_draws)
     moving = _moving_scalars(summary)

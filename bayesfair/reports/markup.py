@@ -3,6 +3,7 @@
 from base64 import b64encode
 from html import escape
 from importlib.resources import files
+from math import ceil
 
 __all__ = ["definitions", "document", "note", "paragraph", "picture", "section", "table"]
 
@@ -45,9 +46,11 @@ def definitions(pairs):
 
 
 def table(caption, head, rows, *, columns=12):
-    """Tables of at most so many `columns` beside the first, whose cells name the rows; each scrolls in its own box."""
-    starts = range(1, max(len(head), 2), columns)
-    parts = [[(row[0], *row[start : start + columns]) for row in (head, *rows)] for start in starts]
+    """Tables of at most so many `columns` beside the first, whose cells name the rows, as many in each as may be; each scrolls
+    in its own box."""
+    total = max(len(head) - 1, 1)
+    width = ceil(total / ceil(total / columns))  # of 7 columns 4 and 3 where 6 may stand, not one by itself
+    parts = [[(row[0], *row[at : at + width]) for row in (head, *rows)] for at in range(1, 1 + total, width)]
     names = [caption, *[f"{caption}, continued"] * (len(parts) - 1)]
     return "".join(_one_table(name, *part) for name, part in zip(names, parts))
 

@@ -9,15 +9,14 @@ import numpy as np
 
 from bayesfair import __version__
 from bayesfair._check import message
-from bayesfair.fairness import cluster_balance
+from bayesfair._progress import progress
 from bayesfair.posterior import (
-    at_least,
+    brief,
     check_destination,
-    guarantee,
+    cost_of,
     judge,
     of_all_chains,
     reading,
-    small_groups,
     summary,
     variable,
     worst_first,
@@ -47,10 +46,11 @@ __all__ = ["report"]
 
 TRACES = 6
 INTERVALS = 6  # columns of intervals that a sheet of paper holds
-DOUBTFUL = 0.1  # misclassification probability from which the page counts a row as uncertain
 
 
-def report(tree: "DataTree", path: str | PathLike[str], *, title: str | None = None) -> Path:
+def report(
+    tree: "DataTree", path: str | PathLike[str], *, title: str | None = None, progress_bar: bool = False
+) -> Path:
     """Write one self-contained HTML page about a posterior; returns its path.
 
     The page has what the tree alone says: the data and what balance every draw has, a table of the clusters with 89%
@@ -60,7 +60,7 @@ def report(tree: "DataTree", path: str | PathLike[str], *, title: str | None = N
     Parameters
     ----------
     tree: `est.posterior_`, or the result of `bayesfair.posterior.read_tree`. path: the file to write, named .html.
-    title: a heading of your own.
+    title: a heading of your own. progress_bar: show one, over the sections.
 
     Raises
     ------
@@ -76,24 +76,30 @@ def report(tree: "DataTree", path: str | PathLike[str], *, title: str | None = N
     path = _check_path(path)
     contents = read_contents(tree)
     heading = _title(contents) if title is None else str(title)
-    page = document(heading, _sections(contents))
+    page = document(heading, _sections(contents, progress_bar))
     write_whole([page.encode("utf-8", errors="replace")], path)
     return path
 
 
-def _sections(contents):
+def _sections(contents, progress_bar):
     diagnostics = summary(contents.tree)
     verdict = judge(diagnostics, contents.num_chains, contents.num_draws)
-    return [
-        ("In short", _in_short(contents, diagnostics, verdict)),
-        ("Data and guarantee", _data(contents)),
-        ("Clusters", _clusters(contents)),
-        ("Who is uncertain", _uncertain(contents)),
-        ("Who is together", _together(contents)),
-        ("Do the chains agree?", _diagnostics(contents, diagnostics, verdict)),
-        ("What one may not conclude", _limits()),
-        ("Settings and versions", _settings(contents)),
-    ]
+    sections = {
+        "In short": lambda: _in_short(contents, diagnostics),
+        "Data and guarantee": lambda: _data(contents),
+        "Clusters": lambda: _clusters(contents),
+        "Who is uncertain": lambda: _uncertain(contents),
+        "Who is together": lambda: _together(contents),
+        "Do the chains agree?": lambda: _diagnostics(contents, diagnostics, verdict),
+        "What one may not conclude": _limits,
+        "Settings and versions": lambda: _settings(contents),
+    }
+    written = []
+    with progress(len(sections), "report", progress_bar) as bar:
+        for heading, write in sections.items():
+            written.append((heading, write()))
+            bar.update(1)
+    return written
 
 
 def _title(contents):
@@ -105,35 +111,8 @@ def _count(total, thing):
     return f"{total:,} {thing}" if total == 1 else f"{total:,} {thing}s"
 
 
-def _in_short(contents, diagnostics, verdict):
-    doubtful = contents.doubt > DOUBTFUL
-    text = (
-        f"{doubtful.sum():,} of {len(doubtful):,} rows ({doubtful.mean():.0%}) have a probability above {DOUBTFUL:.0%} "
-        "of being elsewhere than in the cluster shown."
-    )
-    sure = note("plain", "How sure:", text)
-    modes = _modes_beside(diagnostics, verdict)
-    beside = note("plain", "What else there is:", modes) if modes else ""
-    return note(verdict.kind, verdict.headline, verdict.evidence) + beside + _balance_note(contents) + sure
-
-
-def _balance_note(contents):
-    balance = variable(contents.tree, "sample_stats", "balance")
-    if contents.groups is None:
-        return note("caution", "No groups:", "this run knows no protected groups, so nothing here is about fairness.")
-    if balance is None:
-        return note("caution", "No balance:", "this run did not record the balance of its draws.")
-    text = (
-        f"all {balance.size:,} draws have a balance of at least {at_least(float(balance.min()))} (1: groups of equal "
-        f"size in every cluster). The population itself has {number(_population_balance(contents))}, which no clustering "
-        f"can exceed. {guarantee(contents.tree)}"
-    )
-    ruled = small_groups(contents.tree)
-    return note("plain", "How balanced:", text) + (note("caution", "Small groups:", ruled) if ruled else "")
-
-
-def _population_balance(contents):
-    return float(cluster_balance(contents.groups.sizes[None].astype(float))[0])
+def _in_short(contents, diagnostics):
+    return "".join(note(*one) for one in brief(contents.tree, diagnostics, contents.doubt))
 
 
 def _data(contents):
@@ -294,12 +273,6 @@ def _diagnostics(contents, diagnostics, verdict):
     return "".join(parts) + table("Scalars on which convergence is read", head, rows) + paragraph(names)
 
 
-def _modes_beside(diagnostics, verdict):
-    """The sentence about the modes; "" where the verdict has it."""
-    said = diagnostics.attrs["modes"]
-    return "" if said in verdict.evidence else said
-
-
 def _modes(contents):
     """The modes in a table and a picture, where there are several."""
     head, rows = mode_table(contents)
@@ -346,6 +319,8 @@ def _settings(contents):
     posterior = contents.tree["posterior"].attrs
     pairs += [("Sampled with bayesfair", attrs["bayesfair_version"])] if "bayesfair_version" in attrs else []
     pairs += [("Sampled at", posterior["created_at"])] if "created_at" in posterior else []
+    cost = cost_of(contents.tree)
+    pairs += [("Sampled in", cost)] if cost else []
     return definitions([*pairs, ("Page made with bayesfair", __version__), *_versions()])
 
 

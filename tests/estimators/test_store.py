@@ -27,6 +27,9 @@ SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 40, "random_state": 0, "
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
 
 
+COST = "sampling_time", "peak_memory"
+
+
 @pytest.fixture(autouse=True)
 def _short_chunks(monkeypatch):
     """Several chunks, however fast sweeps are."""
@@ -58,17 +61,17 @@ def same_tree(one, other):
 
 
 def page(tree, folder):
-    """The report, without the time at which the tree was made."""
+    """The report, without the time at which the tree was made, and what that took."""
     tree = tree.copy()
     for node in tree.subtree:
-        node.attrs = {name: value for name, value in node.attrs.items() if name != "created_at"}
+        node.attrs = {name: value for name, value in node.attrs.items() if name not in ("created_at", *COST)}
     return bf.report(tree, folder / "page.html").read_text()
 
 
 def unfinished(data, store, monkeypatch, **settings):
     """A run whose end was cut off after its draws."""
 
-    def cut_off(path):
+    def cut_off(path, about):
         raise RuntimeError("cut off")
 
     with monkeypatch.context() as patched:
@@ -85,7 +88,12 @@ def test_a_stored_fit_is_the_fit_in_memory_and_goes_on_like_it(data, tmp_path, s
     stored, plain = fit(data, store, **settings), fit(data, **settings)
     assert is_stored(stored.posterior_)
     assert not is_stored(plain.posterior_)
+    seconds = [0.0, 0.0]
     for more in (7, None):
+        costs = [fit.posterior_["sample_stats"].attrs for fit in (stored, plain)]
+        assert all(set(COST) <= set(cost) and cost["peak_memory"] > 1e8 for cost in costs)
+        before, seconds = seconds, [cost["sampling_time"] for cost in costs]
+        assert all(now > then for now, then in zip(seconds, before))  # of all runs so far
         same_tree(stored.posterior_, plain.posterior_)
         for name in ("labels_", "misclassification_probability_", "cluster_centers_"):
             np.testing.assert_array_equal(getattr(stored, name), getattr(plain, name), err_msg=name)

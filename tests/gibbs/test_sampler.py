@@ -205,6 +205,7 @@ def test_an_interrupt_before_the_first_draw_is_passed_on(monkeypatch):
         draw(start(t), t.target, 100)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
 def test_fairlets_that_are_kept_without_a_proof_are_told(monkeypatch):
     """Tables of more than 50,000 rows; here decompose is asked for the same of few."""
     rng = np.random.default_rng(0)
@@ -220,8 +221,19 @@ def test_fairlets_that_are_kept_without_a_proof_are_told(monkeypatch):
     }
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        for target in ("optimal", "joint"):
+        fits = [
             bf.GibbsFairClustering(2, target=target, **settings).fit(X, sensitive_features=groups)
+            for target in ("optimal", "joint")
+        ]
     about = [str(one.message) for one in told if "not proved optimal" in str(one.message)]
     assert len(about) == 1
     assert "above the optimum" in about[0]
+    gap = decompose(X, groups, exact_up_to=0, random_state=fits[0]._seed).gap
+    kept, moved = (bf.posterior.summary(fit.posterior_) for fit in fits)
+    assert f"not proved optimal: the best ones cost at most {gap:.1%} less" in kept.attrs["fairlets"]
+    assert kept.attrs["fairlets"] in bf.posterior.judge(kept, 1, 2).evidence
+    assert moved.attrs["fairlets"] == ""
+    monkeypatch.undo()
+    assert bf.posterior.summary(fits[0].resume(2).posterior_).attrs["fairlets"] == kept.attrs["fairlets"]
+    proved = bf.GibbsFairClustering(2, target="optimal", **settings).fit(X, sensitive_features=groups)
+    assert bf.posterior.summary(proved.posterior_).attrs["fairlets"] == ""

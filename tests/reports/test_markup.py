@@ -19,6 +19,12 @@ def test_a_wide_table_is_cut_into_tables_that_all_name_their_rows():
     assert re.findall(r'<th scope="col".*?>(.*?)</th>', markup) == ["row", "a", "b", "row", "c", "d", "row", "e"]
 
 
+@pytest.mark.parametrize(("total", "widths"), [(6, [6]), (7, [4, 3]), (12, [6, 6]), (13, [5, 5, 3]), (1, [1])])
+def test_no_column_is_left_by_itself(total, widths):
+    markup = table("letters", ["row", *range(total)], [], columns=6)
+    assert [part.count("<th ") - 1 for part in markup.split("</thead>")[:-1]] == widths
+
+
 def test_a_table_without_rows_or_columns_is_still_a_table():
     assert table("nothing", ["row"], []).count("<table>") == 1
 

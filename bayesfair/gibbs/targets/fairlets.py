@@ -21,7 +21,7 @@ from bayesfair.gibbs.moves.matchings import neighbour_matchings
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.states import Fairlets, FairletState, InverseTemperatures, OpenState, computed_once
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree, rows_of
-from bayesfair.gibbs.targets.starts import further_states, start_states
+from bayesfair.gibbs.targets.starts import best_fairlets, further_states, start_states
 from bayesfair.gibbs.temperature import Dispersion, refuse_without_degree
 
 __all__ = ["FairletTarget", "Losses"]
@@ -54,6 +54,7 @@ class FairletTarget(Target):
     prior: Dispersion | None = field(metadata=STATIC)  # of lambda; None where temperatures are fixed
     modes: Modes | None = None  # between which chains may jump
 
+    preparing = "fairlets"
     keeps_fairlets = False  # does B stay where it starts?
     clustering_moves_fairlets = False  # does the clustering loss enter the law of B?
     state_dims = {"members": ("fairlet", "slot"), "cluster": ("fairlet",)}  # noqa: RUF012
@@ -109,10 +110,16 @@ class FairletTarget(Target):
         points = X[code == anchor]
         return neighbour_matchings(points, np.zeros(len(points), int), rng)
 
-    def starts(self, table, settings, num_chains):
-        """The optimal (or best found) decomposition in every chain, a k-means++ restart of the clustering each."""
+    def prepared(self, table, settings):
+        """The table with its optimal (or best found) decomposition."""
         groups, composition = _groups_to_balance(table, settings)
-        return start_states(self, table._replace(groups=groups), settings, composition, num_chains)
+        return table._replace(fairlets=best_fairlets(self, table._replace(groups=groups), settings, composition))
+
+    def starts(self, table, settings, num_chains):
+        """The decomposition of the table in every chain, a k-means++ restart of the clustering each."""
+        table = table if table.fairlets is not None else self.prepared(table, settings)
+        groups, _ = _groups_to_balance(table, settings)
+        return start_states(self, table._replace(groups=groups), settings, num_chains)
 
     def further_starts(self, table, settings, best, most, rng):
         """The best decomposition's fairlets around annealed centres, or around those of the best clustering, one relocated."""

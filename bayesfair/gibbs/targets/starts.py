@@ -8,13 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesfair._check import message, tell
-from bayesfair.fairlets import decompose, member_table
+from bayesfair.fairlets import Decomposition, decompose, member_table
 from bayesfair.gibbs.relocations import annealed_centers, few_rows, has_distinct_rows, relocated_centers
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
 from bayesfair.gibbs.target import Settings, Table
 from bayesfair.gibbs.temperature import Dispersion, holmes_walker
 
 __all__ = [
+    "best_fairlets",
     "fill_empty_clusters",
     "further_states",
     "stacked_states",
@@ -24,11 +25,10 @@ __all__ = [
 ]
 
 
-def start_states(target, table: Table, settings: Settings, composition, num_chains: int) -> FairletState:
-    """One decomposition, a clustering of it for every chain, temperatures that suit the best of them."""
+def start_states(target, table: Table, settings: Settings, num_chains: int) -> FairletState:
+    """The decomposition of the table, a clustering of it for every chain, temperatures that suit the best of them."""
     rng = np.random.default_rng(settings.seed)
-    fairlet = _decomposition(target, table, settings, composition)
-    members = jnp.asarray(member_table(fairlet, table.groups.code, np.asarray(target.upper)))
+    members = jnp.asarray(member_table(table.fairlets.fairlet, table.groups.code, np.asarray(target.upper)))
     clusters = start_clusterings(target, members, num_chains, rng)
     losses = [jax.tree.map(float, _losses(target, members, cluster)) for cluster in clusters]
     best = int(np.argmin([target.total_loss(each) for each in losses]))
@@ -53,14 +53,16 @@ def _units(target, members):
     return target.units(target.fairlets(members), jnp.zeros(len(members), jnp.int32))
 
 
-def _decomposition(target, table: Table, settings: Settings, composition):
+def best_fairlets(target, table: Table, settings: Settings, composition) -> Decomposition:
+    """The decomposition that chains start from: the optimum, or the best found, which is told where all draws keep it."""
     if target.lower.sum(1).max() == 1:
-        return np.arange(len(table.X))
+        alone = np.arange(len(table.X))
+        return Decomposition(alone, np.ones((len(alone), 1), np.int64), 0.0, 0.0, True)
     dissimilarity = settings.loss.dissimilarity
     found = decompose(table.X, table.groups, composition, dissimilarity=dissimilarity, random_state=settings.seed)
     if found.anchored and not found.optimal and target.keeps_fairlets:
         tell(f"The fairlets that all draws keep are not proved optimal: {found}.")
-    return found.fairlet
+    return found
 
 
 def start_clusterings(target, members, num_chains: int, rng: np.random.Generator):

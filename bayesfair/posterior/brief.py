@@ -1,0 +1,63 @@
+"""What a posterior says in a few sentences: the top of the report, and of a fitted estimator in a notebook."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from bayesfair.fairness import cluster_balance
+from bayesfair.posterior.access import groups_of, variable
+from bayesfair.posterior.co_clustering_probability import misclassification_probability
+from bayesfair.posterior.diagnostics import summary
+from bayesfair.posterior.guarantee import at_least, guarantee
+from bayesfair.posterior.saved import small_groups
+from bayesfair.posterior.verdict import judge
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+__all__ = ["Note", "brief"]
+
+DOUBTFUL = 0.1  # misclassification probability from which a row counts as uncertain
+
+
+class Note(NamedTuple):
+    """`kind`: "good", "caution", "bad" or "plain"."""
+
+    kind: str
+    headline: str
+    text: str
+
+
+def brief(tree: "DataTree", diagnostics=None, doubt=None) -> list[Note]:
+    """Whether the chains agree, which modes there are, how balanced every draw is, and how sure the memberships are.
+
+    `diagnostics`: the tree's `summary`, `doubt`: its misclassification probabilities, where somebody has them already.
+    """
+    diagnostics = summary(tree) if diagnostics is None else diagnostics
+    doubtful = (misclassification_probability(tree) if doubt is None else doubt) > DOUBTFUL
+    sizes, modes = tree["posterior"].sizes, diagnostics.attrs["modes"]
+    verdict = judge(diagnostics, sizes["chain"], sizes["draw"])
+    how_sure = (
+        f"{doubtful.sum():,} of {len(doubtful):,} rows ({doubtful.mean():.0%}) have a probability above {DOUBTFUL:.0%} "
+        "of being elsewhere than in the cluster shown."
+    )
+    notes = [Note(verdict.kind, verdict.headline, verdict.evidence)]
+    if modes not in verdict.evidence:
+        notes.append(Note("plain", "What else there is:", modes))
+    return [*notes, *_of_balance(tree), Note("plain", "How sure:", how_sure)]
+
+
+def _of_balance(tree):
+    balance, groups = variable(tree, "sample_stats", "balance"), groups_of(tree)
+    if groups is None or len(groups.names) < 2:
+        return [Note("caution", "No groups:", "this run knows no protected groups, so nothing here is about fairness.")]
+    if balance is None:
+        return [Note("caution", "No balance:", "this run did not record the balance of its draws.")]
+    of_all = float(cluster_balance(np.asarray(groups.sizes, float)[None])[0])
+    text = (
+        f"all {balance.size:,} draws have a balance of at least {at_least(float(balance.min()))} (1: groups of equal "
+        f"size in every cluster). The population itself has {of_all:.3g}, which no clustering "
+        f"can exceed. {guarantee(tree)}"
+    )
+    ruled = small_groups(tree)
+    return [Note("plain", "How balanced:", text)] + [Note("caution", "Small groups:", ruled)] * bool(ruled)
