@@ -110,3 +110,12 @@ def test_bad_settings_say_what_to_do(settings, error, match):
 @parametrize_with_checks([FairletKMeans(3)])
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
+
+
+def test_the_search_for_fairlets_can_be_watched(capsys):
+    X, group = table((20, 20))
+    watched = FairletKMeans(2, random_state=0, progress_bar=True).fit(X, sensitive_features=group)
+    assert "fairlets: 100%" in capsys.readouterr().err
+    plain = FairletKMeans(2, random_state=0).fit(X, sensitive_features=group)
+    assert capsys.readouterr().err == ""
+    np.testing.assert_array_equal(watched.labels_, plain.labels_)

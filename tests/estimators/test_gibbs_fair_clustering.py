@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from html import escape
 
 import numpy as np
 import pandas as pd
@@ -170,6 +171,16 @@ def test_pickles_and_clones(data, fitted):
     same_draws(pickle.loads(pickle.dumps(fitted)), fitted)
     again = clone(fitted).fit(data.features, sensitive_features=data.sensitive)
     same_draws(again, fitted)
+
+
+def test_a_notebook_shows_the_diagram_and_the_posterior_in_short(fitted):
+    shown = fitted._repr_html_()
+    assert "sk-top-container" in shown
+    notes = bf.posterior.brief(fitted.posterior_)
+    assert [note.headline for note in notes][-1] == "How sure:"
+    for html in (shown, fitted._repr_mimebundle_()["text/html"]):
+        assert all(escape(note.text) in html for note in notes)
+    assert "How sure:" not in clone(fitted)._repr_html_()
 
 
 def test_polars_numpy_and_pipelines_give_the_same_draws(data, fitted):
