@@ -4,6 +4,7 @@ import os
 import warnings
 from contextlib import nullcontext, redirect_stdout
 from io import StringIO
+from shlex import quote
 from textwrap import fill
 
 import bayesfair as bf
@@ -85,7 +86,7 @@ def _fit(arguments, mesh):
     in_store = {"store": arguments.out} if arguments.store else {}
     estimator.fit(X, sensitive_features=columns.sensitive, **in_store)
     if leaves_posterior(estimator):
-        return _saved_and_judged(estimator, arguments.out)
+        return _saved_and_judged(estimator, arguments.out, _of_table(arguments))
     groups = _groups_of_fit(estimator, columns.sensitive)
     print_fit(estimator, X, groups)
     return _write(clusters_of(estimator, X, groups), arguments)
@@ -124,13 +125,21 @@ def _check_out(arguments, estimator):
         raise ValueError(message("--out", "be no table, as a posterior goes there", repr(out.name), remedy))
 
 
-def _saved_and_judged(estimator, run_file):
+def _of_table(arguments):
+    """The options of `memberships` that read the table as `fit` did."""
+    typed = {"table": os.fspath(arguments.table), "index": arguments.index}
+    usual = {"separator": ",", "decimal": ".", "encoding": "utf-8"}
+    typed |= {name: value for name in usual if (value := getattr(arguments, name)) != usual[name]}
+    return "".join(f" --{name} {quote(value)}" for name, value in typed.items() if value is not None)
+
+
+def _saved_and_judged(estimator, run_file, of_table=""):
     if not bf.distributed.is_first():
         return DONE
     saved_to, status = save(estimator, run_file)
     print_clusters(estimator)
     print_verdict(estimator.posterior_)
-    print_next_steps(saved_to)
+    print_next_steps(saved_to, of_table)
     return status
 
 

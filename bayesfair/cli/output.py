@@ -170,12 +170,12 @@ def _balance_line(tree):
     return f"All {balance.size:,} draws have a balance of at least {least}. {promise}"
 
 
-def print_next_steps(path):
-    """What can be typed next about the run that `path` holds."""
+def print_next_steps(path, of_table=""):
+    """What can be typed next about the run that `path` holds; `of_table`: how its table is read, where that is known."""
     if path is None:
         return
     run = quote(str(path))
-    print(f"\nGo on with\n  bayesfair summary {run}\n  bayesfair memberships {run} --out clusters.csv")
+    print(f"\nGo on with\n  bayesfair summary {run}\n  bayesfair memberships {run}{of_table} --out clusters.csv")
     print(f"  bayesfair plot {run} --out pictures\n  bayesfair report {run} --out report.html")
 
 

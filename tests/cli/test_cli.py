@@ -71,6 +71,7 @@ def test_fit_says_what_it_takes_judges_the_chains_and_how_to_go_on(table, tmp_pa
     places = [printed.index(text) for text in order]
     assert places == sorted(places)
     assert f"bayesfair summary '{out}'" in printed
+    assert f"bayesfair memberships '{out}' --table {table} --out clusters.csv" in printed
 
 
 def test_summary_and_plot_read_it(run_file, tmp_path, capsys):
