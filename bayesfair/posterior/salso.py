@@ -76,17 +76,17 @@ def salso_partition(
     few = draws[evenly_spaced(len(draws), FEW)]
     space = max(n_clusters, known), loss, groups, balance_kept(tree) if fair else None, max_clusters
     starts = dict.fromkeys([int(expected.argmin()), *evenly_spaced(len(draws), num_starts - 1).tolist()])
-    starts = [draws[at] for at in starts if _Search(few, draws[at], *space).fair()]
-    if not starts:
+    searches = [search for search in (_Search(few, draws[at], *space) for at in starts) if search.fair()]
+    if not searches:
         rule, remedy = "hold draws that keep the guarantee of its settings", "Pass fair=False."
         raise ValueError(message("tree", rule, "others", remedy))
-    ends = []
-    with progress(len(starts) + 1, "partitions", progress_bar) as bar:
-        for start in starts:
-            ends.append(_Search(few, start, *space).merged().down().labels)
+    ends = [_Search(few, searches[0].labels, *space).merged().labels]  # the best draw as it is
+    with progress(len(searches) + 1, "partitions", progress_bar) as bar:
+        for search in searches:
+            ends.append(search.merged().down().labels)
             bar.update(1)
-        ends.append(_Search(few, starts[0], *space).merged().labels)  # as the best draw has it
-        best = min((_Search(draws, end, *space) for end in ends), key=_Search.value).down().labels
+        whole = [_Search(draws, end, *space) for end in ends]
+        best = min(whole, key=_Search.value).down().labels
         bar.update(1)
     return best if best.max() >= known else align(best[None], reference_partition(tree), known)[0][best]
 
