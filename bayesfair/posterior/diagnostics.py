@@ -10,6 +10,7 @@ from bayesfair.posterior.access import count_clusters, flat_labels, scalars_of, 
 from bayesfair.posterior.guarantee import guarantee
 from bayesfair.posterior.modes import modes_of, occupancy
 from bayesfair.posterior.modes_in_words import are_apart, sentence_of
+from bayesfair.posterior.occupied import occupied_sentence
 from bayesfair.posterior.partitions import reference_partition
 
 if TYPE_CHECKING:
@@ -72,13 +73,14 @@ def summary(tree: "DataTree") -> "DataFrame":
     split), as in Vehtari et al. (2021): ess_tail is the smaller one of the 5% and 95% quantiles, where `az.summary`
     takes 11% and 89%. R-hat is NaN for a single chain; R-hat and ESS are NaN for constant variables and for fewer than
     four draws a chain. `attrs["guarantee"]` says what the method promises of every draw's balance, `attrs["modes"]` which
-    modes there are, `attrs["chains_apart"]` whether chains stay in different ones.
+    modes there are, `attrs["chains_apart"]` whether chains stay in different ones, `attrs["occupied"]` how many clusters are
+    occupied where a sparse mixture leaves that open.
     """
     table = summarise(diagnostic_vars(tree, constant=True))
     found = modes_of(tree)
     held = occupancy(tree, found)
     told = {"guarantee": guarantee(tree), "modes": sentence_of(found, held), "chains_apart": are_apart(held)}
-    table.attrs.update(told)
+    table.attrs.update(told, occupied=occupied_sentence(tree))
     return table
 
 
