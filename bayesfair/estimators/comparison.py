@@ -40,7 +40,8 @@ def compare_clusters(
     of k-means without fairness, fairness_cost: how much more the first is, as a share of the second (numeric X).
     expected_loss: posterior mean of the sampler's clustering loss. balance, gap: of `labels_` (with groups).
     bootstrap_ari: mean adjusted Rand index of `labels_` and those of a fit to rows drawn anew within the groups, with
-    replacement, on the rows that were drawn. chains_ari: mean of the same over pairs of chains, each with its most frequent
+    replacement, on the rows that were drawn. Groups fall into clusters by chance in a sample, and where balance is exact that
+    alone keeps the index below 1. chains_ari: mean of the same over pairs of chains, each with its most frequent
     labels. doubt: mean probability that a row is elsewhere. modes: how many were found; best_mode: the posterior mass of the
     heaviest, NaN where masses are not known. r_hat: the largest. bic: of `FairMixture`. loo, loo_se: expected log predictive
     density of `az.loo` (higher is better), loo_bad_k: the share of rows for which it is not to be relied on

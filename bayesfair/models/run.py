@@ -173,7 +173,8 @@ class MixtureRun(NamedTuple):
 
     def simulate(self, sites):
         """A table (draws, N, d + c) like the run's from each draw of the sites, in the units of the table."""
-        keys = jax.random.split(jax.random.PRNGKey(self.seed + 1), len(sites["weights"]))
+        num_draws = len(jax.tree.leaves(sites)[0])
+        keys = jax.random.split(jax.random.PRNGKey(self.seed + 1), num_draws)
         rows = replicate_rows(self.mixture, self.observed.units, len(self.x), keys, sites)
         return np.asarray(rows, np.float64) + np.r_[self.encoder.middle, np.zeros(self.codes.shape[1])]
 

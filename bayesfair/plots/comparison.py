@@ -21,6 +21,7 @@ class Panel(NamedTuple):
     title: str
     lines: dict[str, str]
     limits: tuple = (None, None)
+    whole: bool = False  # are its numbers counts?
 
 
 PANELS = (
@@ -28,7 +29,7 @@ PANELS = (
     Panel("Expected loss", {"expected_loss": "posterior mean"}, (0, None)),
     Panel("Stability, adjusted Rand index", {"bootstrap_ari": "bootstrap", "chains_ari": "chains"}, (None, 1.05)),
     Panel("Doubt, mean P(elsewhere)", {"doubt": "rows"}, (0, None)),
-    Panel("Modes", {"modes": "found"}, (0, None)),
+    Panel("Modes", {"modes": "found"}, (0, None), whole=True),
     Panel("Balance, least ratio of groups", {"balance": "point estimate"}, (0, 1.05)),
     Panel("Cost of fairness, share", {"fairness_cost": "above plain k-means"}),
     Panel("BIC (lower is better)", {"bic": "BIC"}),
@@ -82,7 +83,10 @@ def _draw(ax, panel, table):
             ax.plot([k], [table[name][k]], "o", markersize=13, markerfacecolor="none", markeredgecolor="#CC6677")
     if len(ax.get_legend_handles_labels()[1]) > 1:
         ax.legend(frameon=False, fontsize="small")
+    if panel.whole:
+        ax.yaxis.get_major_locator().set_params(integer=True)
     ax.set_title(panel.title, fontsize="medium")
+    ax.margins(y=0.12)
     ax.set_ylim(*panel.limits)
     ax.set_xticks(table.index)
     ax.spines[["top", "right"]].set_visible(False)
