@@ -81,8 +81,11 @@ def _draw(ax, panel, table):
         if name in lines and table[name].notna().any():
             k = getattr(table[name], best)()
             ax.plot([k], [table[name][k]], "o", markersize=13, markerfacecolor="none", markeredgecolor="#CC6677")
-    if len(ax.get_legend_handles_labels()[1]) > 1:
+    told = ax.get_legend_handles_labels()[1]
+    if len(told) > 1:
         ax.legend(frameon=False, fontsize="small")
+    else:
+        ax.set_ylabel(*told, fontsize="small")
     if panel.whole:
         ax.yaxis.get_major_locator().set_params(integer=True)
     ax.set_title(panel.title, fontsize="medium")

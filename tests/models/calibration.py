@@ -22,7 +22,8 @@ N_OBS, N_COMPONENTS, DIM, N_LEVELS = 25, 2, 2, (3, 2)
 NUM_WARMUP, NUM_RANKED, THINNING = 150, 29, 4
 UNITS = ColumnUnits(jnp.zeros(DIM), jnp.ones(DIM), jnp.ones(DIM))  # the prior must not depend on the data
 KINDS = ("isotropic", "diag", "full", "categorical", "mixed", "sparse")
-SPARSE, N_SPARSE, SPARSE_THINNING = bf.models.Prior(weight=0.2), 3, 12  # empty and filled components take longer to change
+SPARSE, N_SPARSE = bf.models.Prior(weight=0.2), 3
+SPARSE_WARMUP, SPARSE_THINNING = 400, 36  # empty and filled components change places seldom
 
 
 def model_of(kind):
@@ -95,17 +96,18 @@ def replicate(kind, likelihood_power, key):
     rows = simulated["x"]["value"]
     kernel, args, settings = kernel_of(kind, model, rows), (rows,), {BETA: likelihood_power}
     key_labels = jax.random.fold_in(key, 3)
-    state = kernel.init(key_run, NUM_WARMUP, None, args, settings)
+    num_warmup, thinning = (SPARSE_WARMUP, SPARSE_THINNING) if kind == "sparse" else (NUM_WARMUP, THINNING)
+    state = kernel.init(key_run, num_warmup, None, args, settings)
 
     def step(state, _):
         return kernel.sample(state, args, settings), None
 
     def ranked(state, number):
-        state = jax.lax.scan(step, state, length=SPARSE_THINNING if kind == "sparse" else THINNING)[0]
+        state = jax.lax.scan(step, state, length=thinning)[0]
         sites = kernel.get_constrain_fn(args, settings)(state.z)
         return state, statistics(kind, model, rows, sites, jax.random.fold_in(key_labels, number))
 
-    state = jax.lax.scan(step, state, length=NUM_WARMUP)[0]
+    state = jax.lax.scan(step, state, length=num_warmup)[0]
     _, draws = jax.lax.scan(ranked, state, jnp.arange(NUM_RANKED))
     truth = {name: value for name, value in truth.items() if name != "means"}
     true = statistics(kind, model, rows, truth, jax.random.fold_in(key_labels, NUM_RANKED))
