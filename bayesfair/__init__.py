@@ -35,6 +35,7 @@ _HOMES = {
     "GibbsFairClustering": "bayesfair.estimators",
     "TiltedKMeans": "bayesfair.engines",
     "VariationalFairClustering": "bayesfair.engines",
+    "compare_clusters": "bayesfair.estimators",
     "report": "bayesfair.reports",
 }
 
@@ -61,6 +62,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not call `__geta
     from bayesfair.engines import VariationalFairClustering as VariationalFairClustering
     from bayesfair.estimators import BayesianFairMixture as BayesianFairMixture
     from bayesfair.estimators import GibbsFairClustering as GibbsFairClustering
+    from bayesfair.estimators import compare_clusters as compare_clusters
     from bayesfair.reports import report as report
 else:
 

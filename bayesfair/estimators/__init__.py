@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 _HOMES = {
     "BayesianFairMixture": "bayesfair.estimators.bayesian_fair_mixture",
     "GibbsFairClustering": "bayesfair.estimators.gibbs_fair_clustering",
+    "compare_clusters": "bayesfair.estimators.comparison",
 }
 
-__all__ = ["BayesianFairMixture", "GibbsFairClustering"]
+__all__ = ["BayesianFairMixture", "GibbsFairClustering", "compare_clusters"]
 
 if TYPE_CHECKING:
     from bayesfair.estimators.bayesian_fair_mixture import BayesianFairMixture
+    from bayesfair.estimators.comparison import compare_clusters
     from bayesfair.estimators.gibbs_fair_clustering import GibbsFairClustering
 else:
 

@@ -56,7 +56,8 @@ class BayesianFairMixture(PosteriorEstimator):
         "svi", a normal guide fitted from the best start: fast, one mode, too narrow; stored as one chain.
     tempering: True samples by replica exchange (`bayesfair.models.ReplicaExchange`) on the default `ladder`, which visits
         all modes in one chain at several times the cost; or inverse temperatures of your own; False does not.
-    prior: a `bayesfair.models.Prior`. smoothing: tau of Delta_tau.
+    prior: a `bayesfair.models.Prior`; with a weight below 1 components may stay empty, and the number of occupied clusters
+        has a posterior, `bayesfair.posterior.occupied_clusters`. smoothing: tau of Delta_tau.
     num_chains, num_warmup, num_draws: how much to draw. starts: where chains start, in turn, see
         `bayesfair.models.start_partitions`; fair and unfair solutions on purpose, so that a second mode shows as R-hat.
     chain_method: "parallel" (threads on the cores), "vectorized" (one vmap,
@@ -67,7 +68,8 @@ class BayesianFairMixture(PosteriorEstimator):
     ----------
     posterior_: xarray.DataTree by ArviZ's conventions: `labels` drawn from psi, `weights`, `means`, `scales`, ... relabelled
     with them, in the units of X; sample_stats `lp` (on the unconstrained scale), `gap` (Delta of psi, FMC eq. 6; of the
-    labels for "gibbs"), `balance` (of the labels), `diverging`; log_likelihood `x`, left out above 50 million entries.
+    labels for "gibbs"), `balance` (of the labels), `diverging`, and of a sparse
+    mixture `occupied`, how many clusters the labels use; log_likelihood `x`, left out above 50 million entries.
     labels_ (N,): each row's most frequent label, and a row at least for every cluster that all draws use.
     misclassification_probability_ (N,), that a row is elsewhere than its cluster of `labels_`. weights_, means_: posterior
     means.
@@ -162,9 +164,7 @@ class BayesianFairMixture(PosteriorEstimator):
         if isinstance(self.starts, str) or not len(self.starts) or not set(self.starts) <= set(models.STARTS):
             rule = f"be some of {models.STARTS}"
             raise ValueError(message("starts", rule, repr(self.starts), "Leave it out for all of them."))
-        if self.prior is not None and not isinstance(self.prior, models.Prior):
-            rule, remedy = "be a bayesfair.models.Prior or None", "Its fields are numbers; Prior() is the default."
-            raise TypeError(message("prior", rule, type(self.prior).__name__, remedy))
+        models.check_prior(self.prior, self.inference)
         if self.inference != "nuts" and self.tempering is not False:
             rule, remedy = "be False unless inference is 'nuts'", "Leave one of them out."
             raise ValueError(message("tempering", rule, repr(self.tempering), remedy))
@@ -217,7 +217,7 @@ class BayesianFairMixture(PosteriorEstimator):
             tree[STATE] = state_dataset(run.state())
         self._adopt(tree, run)
         empty = np.setdiff1d(np.arange(self.n_components), self.labels_).tolist()
-        if empty:
+        if empty and not self._run.mixture.prior.is_sparse:
             what = f"no row is most often in components {empty}, which are empty in some draws"
             text, ours = f"{type(self).__name__}: {what}. Remedy: ask for fewer components.", tuple(bayesfair.__path__)
             warnings.warn(text, ConvergenceWarning, stacklevel=2, skip_file_prefixes=ours)

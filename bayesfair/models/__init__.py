@@ -6,6 +6,7 @@ from bayesfair.models.labels import labelled_kernel
 from bayesfair.models.mixtures import (
     SMOOTHING,
     Prior,
+    check_prior,
     fair_categorical_mixture,
     fair_gaussian_mixture,
     fair_mixed_mixture,
@@ -26,6 +27,7 @@ __all__ = [
     "Prior",
     "ReplicaExchange",
     "check_chain_method",
+    "check_prior",
     "fair_categorical_mixture",
     "fair_gaussian_mixture",
     "fair_mixed_mixture",

@@ -14,7 +14,7 @@ from numpyro.util import is_prng_key
 from bayesfair._check import message
 from bayesfair.gibbs import exchange
 
-__all__ = ["ExchangeState", "ReplicaExchange"]
+__all__ = ["BETA", "ExchangeState", "ReplicaExchange", "observed_energy", "tempered"]
 
 BETA = "_inverse_temperature"  # the keyword by which a replica tells the tempered model its own
 
@@ -100,16 +100,14 @@ class ReplicaExchange(MCMCKernel):
         def move(replica, beta):
             return self._inner.sample(replica, args, {**kwargs, BETA: beta})
 
-        def energy(z):
-            """What beta multiplies: exactly, the potential being linear in beta."""
-            return jax.grad(lambda beta: self._inner.get_potential_fn(args, {**kwargs, BETA: beta})(z))(1.0)
-
         def refresh(replica, beta):
             return self._inner.refresh(replica, args, {**kwargs, BETA: beta})
 
         key, key_swap = jax.random.split(state.rng_key)
         replicas = jax.vmap(move)(state.replicas, self._betas)
-        order, accepted = exchange(key_swap, jax.vmap(energy)(replicas.z), self._betas)
+        order, accepted = exchange(
+            key_swap, jax.vmap(observed_energy(self._inner, args, kwargs))(replicas.z), self._betas
+        )
         replicas = replicas._replace(z=jax.tree.map(lambda part: part[order], replicas.z))
         replicas = jax.vmap(refresh)(replicas, self._betas)
         rate = state.swap_rate + (accepted - state.swap_rate) / (state.i + 1)
@@ -120,6 +118,16 @@ class ReplicaExchange(MCMCKernel):
 
     def get_diagnostics_str(self, state):
         return f"swaps accepted {float(jnp.mean(state.swap_rate)):.2f}"
+
+
+def observed_energy(kernel, args, kwargs):
+    """The function of unconstrained sites that beta multiplies, of a kernel on a `tempered` model: exactly, the potential
+    being linear in beta."""
+
+    def energy(z):
+        return jax.grad(lambda beta: kernel.get_potential_fn(args, {**kwargs, BETA: beta})(z))(1.0)
+
+    return energy
 
 
 def tempered(model):

@@ -9,18 +9,22 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
+from bayesfair._check import check_number, message
 from bayesfair.engines import Components, Family, cluster_gaps, pack_factor
 from bayesfair.models.observed import Observed, observe
 from bayesfair.models.rows import ColumnUnits, LabelledRow, MixtureRow
+from bayesfair.models.sparse import SparseScores, log_weights, scores_of
 
 __all__ = [
     "Mixture",
     "Prior",
+    "check_prior",
     "fair_categorical_mixture",
     "fair_gaussian_mixture",
     "fair_mixed_mixture",
@@ -39,13 +43,27 @@ class Prior(NamedTuple):
     pi ~ Dirichlet(weight, ..., weight);  mu_kj ~ N(m_j, (mean s_j)^2);  sigma ~ LogNormal(log(sd[0] s), sd[1]), s being
     s_j, or the root of the mean variance where sigma is shared; correlations ~ LKJ(correlation); the levels of a
     categorical column, in each component, ~ Dirichlet(level, ..., level).
+
+    weight: e0 of the weights. Below 1 the mixture is sparse and overfitted (Malsiner-Walli, Frühwirth-Schnatter and Grün
+        2016): take more components than clusters are expected, 10 say, and 0.01; those that are not needed stay empty, and the
+        number of occupied ones has a posterior. A pair (shape, rate) is a gamma prior of e0, such as (1, 200) of Frühwirth-
+        Schnatter and Malsiner-Walli (2019); e0 is then a parameter of the posterior, `concentration`.
     """
 
-    weight: float = 2.0
+    weight: float | tuple[float, float] = 2.0
     mean: float = 1.5
     sd: tuple[float, float] = (0.5, 0.7)
     correlation: float = 2.0
     level: float = 1.0
+
+    @property
+    def is_sparse(self):
+        return not np.isscalar(self.weight) or self.weight < 1
+
+    @property
+    def typical_weight(self):
+        """e0, or the mean of its prior."""
+        return float(self.weight) if np.isscalar(self.weight) else self.weight[0] / self.weight[1]
 
 
 def fair_gaussian_mixture(
@@ -165,6 +183,24 @@ def smooth_gap(psi, member, smoothing=SMOOTHING) -> Float[Array, ""]:
     return smoothing * (jax.nn.logsumexp(gaps / smoothing) - jnp.log(psi.shape[1]))
 
 
+def check_prior(prior, inference="nuts"):
+    """TypeError, ValueError where `prior` is no `Prior` (or None), or its weight no concentration that `inference` can use."""
+    if prior is None:
+        return
+    if not isinstance(prior, Prior):
+        rule, remedy = "be a bayesfair.models.Prior or None", "Its fields are numbers; Prior() is the default."
+        raise TypeError(message("prior", rule, type(prior).__name__, remedy))
+    parts = prior.weight if isinstance(prior.weight, (tuple, list)) else (prior.weight,)
+    if len(parts) > 2:
+        rule, remedy = "have a weight that is a number or a pair (shape, rate)", "0.01 makes a sparse mixture."
+        raise ValueError(message("prior", rule, prior.weight, remedy))
+    for part in parts:
+        check_number("prior.weight", part, remedy="0.01 makes a sparse mixture, 2 is the default.")
+    if prior.is_sparse and inference == "svi":
+        rule, remedy = "have a weight of at least 1 where inference is 'svi'", "Take inference='nuts'."
+        raise ValueError(message("prior", rule, prior.weight, f"A normal guide has no empty components. {remedy}"))
+
+
 class Mixture(NamedTuple):
     """A mixture before it has seen a table: hashable, and with the shapes of `Observed` all that its program depends on."""
 
@@ -175,7 +211,25 @@ class Mixture(NamedTuple):
 
     def row(self, units: ColumnUnits, sites) -> MixtureRow:
         """The law of a row, from the sites' values."""
-        return MixtureRow(assemble(self.family, units, sites), units, self.family)
+        return MixtureRow(self.components(units, sites), units, self.family)
+
+    def components(self, units: ColumnUnits, sites) -> Components:
+        """The parameters, from the sites' values: those that are sampled, or those that follow from them."""
+        if "weight_scores" in sites:
+            weight = log_weights(sites["weight_scores"], self.prior.typical_weight)
+        else:
+            weight = jnp.log(sites["weights"])
+        return assemble(self.family, units, weight, sites)
+
+    def weight_sites(self, weights):
+        """The sites that say these weights (..., K), e0 being typical."""
+        if not self.prior.is_sparse:
+            return {"weights": weights}
+        typical = self.prior.typical_weight
+        sites = {"weight_scores": scores_of(weights, typical)}
+        if not np.isscalar(self.prior.weight):
+            sites["concentration"] = jnp.full(weights.shape[:-1], typical)
+        return sites
 
 
 def marginal(mixture: Mixture, observed: Observed):
@@ -192,7 +246,7 @@ def marginal(mixture: Mixture, observed: Observed):
 
 def labelled(mixture: Mixture, observed: Observed):
     """The model of `labelled_mixture`, of arrays that may be traced."""
-    components = assemble(mixture.family, observed.units, sample_parameters(mixture, observed.units))
+    components = mixture.components(observed.units, sample_parameters(mixture, observed.units))
     with numpyro.plate("obs", len(observed.rows)):
         labels = numpyro.sample("labels", dist.Categorical(logits=components.weight))
         row = LabelledRow(components, observed.units, mixture.family, labels)
@@ -208,7 +262,7 @@ def sample_parameters(mixture: Mixture, units: ColumnUnits):
     """The parameter sites, by name, drawn from their prior."""
     family, n_components, prior, _ = mixture
     dim = len(units.middle)
-    sites = {"weights": numpyro.sample("weights", dist.Dirichlet(jnp.full(n_components, float(prior.weight))))}
+    sites = _sample_weights(n_components, prior)
     if dim:
         base = dist.Normal(0, prior.mean).expand([n_components, dim]).to_event(2)
         sites["means_base"] = numpyro.sample("means_base", base)
@@ -223,6 +277,19 @@ def sample_parameters(mixture: Mixture, units: ColumnUnits):
     return sites
 
 
+def _sample_weights(n_components, prior: Prior):
+    """`weights`, or the scores that they follow from, and e0 where it has a prior."""
+    if not prior.is_sparse:
+        return {"weights": numpyro.sample("weights", dist.Dirichlet(jnp.full(n_components, float(prior.weight))))}
+    sites, concentration = {}, prior.weight
+    if not np.isscalar(concentration):
+        concentration = sites["concentration"] = numpyro.sample("concentration", dist.Gamma(*concentration))
+    scores = SparseScores(concentration, n_components, prior.typical_weight)
+    sites["weight_scores"] = numpyro.sample("weight_scores", scores)
+    numpyro.deterministic("weights", jnp.exp(log_weights(sites["weight_scores"], prior.typical_weight)))
+    return sites
+
+
 def _prior_of_scales(family, units, n_components, prior):
     median, spread = prior.sd
     if family.covariance_type == "isotropic":
@@ -230,9 +297,9 @@ def _prior_of_scales(family, units, n_components, prior):
     return dist.LogNormal(jnp.log(median * units.scale), spread).expand([n_components, len(units.middle)]).to_event(2)
 
 
-def assemble(family: Family, units: ColumnUnits, sites) -> Components:
-    """The unconstrained form of `engines.families`, in units of `units.scale`, from the sites' values."""
-    n_components, dim = sites["weights"].shape[-1], len(units.middle)
+def assemble(family: Family, units: ColumnUnits, weight, sites) -> Components:
+    """The unconstrained form of `engines.families`, in units of `units.scale`: log weights (K,), and the sites' values."""
+    n_components, dim = len(weight), len(units.middle)
     mean, spread = jnp.zeros((n_components, 0)), jnp.zeros(())
     if dim:
         mean = sites["means_base"] * (units.spread / units.scale)
@@ -243,6 +310,4 @@ def assemble(family: Family, units: ColumnUnits, sites) -> Components:
                 relative[:, :, None] * sites.get("correlation_cholesky", jnp.ones((n_components, 1, 1)))
             )
     logits = [jnp.log(sites[f"levels_{j}"]) for j in range(len(family.n_levels))]
-    return Components(
-        jnp.log(sites["weights"]), mean, spread, jnp.concatenate([jnp.zeros((n_components, 0)), *logits], 1)
-    )
+    return Components(weight, mean, spread, jnp.concatenate([jnp.zeros((n_components, 0)), *logits], 1))

@@ -24,6 +24,8 @@ INFERENCES = "nuts", "gibbs", "svi"
 POINTWISE = 50_000_000  # log-likelihoods kept at most: 200 MB
 STATISTICS = {  # of a draw
     "lp": Statistic("quantity"),
+    "occupied": Statistic("quantity"),
+    "concentration": Statistic("parameter"),
     "gap": Statistic("quantity"),
     "diverging": Statistic("figure"),
     "num_steps": Statistic("figure"),
@@ -71,6 +73,7 @@ class MixtureRun(NamedTuple):
     def start(self, kinds):
         """One chain for each of these kinds of starts, before warm-up."""
         partitions, sites = self._starts(kinds)
+        sites |= self.mixture.weight_sites(sites.pop("weights"))
         if self.sampler.kind == "gibbs":
             sites["labels"] = jnp.asarray(partitions)
         init = unconstrained(self.sampler, self.observed, sites)
@@ -113,6 +116,8 @@ class MixtureRun(NamedTuple):
         if labels is not None and several:
             gaps = [gap(one, self.groups) for one in np.asarray(labels)]
         values = {"labels": drawn if labels is None else labels, "gap": gaps, **sites}
+        if self.mixture.prior.is_sparse:
+            values["occupied"] = [len(np.unique(one)) for one in np.asarray(values["labels"])]
         if pointwise.size <= POINTWISE:
             values["log_likelihood"] = pointwise
         num_chains = len(figures["lp"])
@@ -168,7 +173,8 @@ class MixtureRun(NamedTuple):
 
     def simulate(self, sites):
         """A table (draws, N, d + c) like the run's from each draw of the sites, in the units of the table."""
-        keys = jax.random.split(jax.random.PRNGKey(self.seed + 1), len(sites["weights"]))
+        num_draws = len(jax.tree.leaves(sites)[0])
+        keys = jax.random.split(jax.random.PRNGKey(self.seed + 1), num_draws)
         rows = replicate_rows(self.mixture, self.observed.units, len(self.x), keys, sites)
         return np.asarray(rows, np.float64) + np.r_[self.encoder.middle, np.zeros(self.codes.shape[1])]
 
@@ -205,7 +211,9 @@ def make_run(
 
 
 def _sampler(family, n_components, n_obs, *, prior, smoothing, inference, tempering, num_warmup):
-    prior = Prior() if prior is None else prior._replace(sd=tuple(prior.sd))
+    prior = Prior() if prior is None else prior
+    weight = prior.weight if np.isscalar(prior.weight) else tuple(map(float, prior.weight))
+    prior = prior._replace(weight=weight, sd=tuple(prior.sd))
     kind, betas = inference, None
     if tempering is not False:
         betas = ladder(n_obs) if tempering is True else tempering

@@ -14,6 +14,7 @@ from bayesfair.models.exchange import ReplicaExchange
 from bayesfair.models.labels import sweeping_kernel
 from bayesfair.models.mixtures import Mixture, labelled, marginal
 from bayesfair.models.observed import Observed
+from bayesfair.models.transfers import Transfers
 
 __all__ = ["CHUNK", "FIGURES", "Sampler", "constrained", "iterate", "log_densities", "start_states", "unconstrained"]
 
@@ -45,8 +46,11 @@ class Sampler(NamedTuple):
         if self.kind == "gibbs":
             return sweeping_kernel(self.model, self.mixture, observed)
         if self.leapfrog_steps is None:
-            return NUTS(self.model)
-        inner = HMC(self.model, num_steps=self.leapfrog_steps, trajectory_length=None)
+            inner = NUTS(self.model)
+        else:
+            inner = HMC(self.model, num_steps=self.leapfrog_steps, trajectory_length=None)
+        if self.mixture.prior.is_sparse and self.mixture.n_components > 1:
+            inner = Transfers(inner, self.mixture, observed)
         return ReplicaExchange(inner, self.inverse_temperatures) if self.kind == "exchange" else inner
 
     def start(self, kernel, observed, key, init_params=None):
@@ -98,7 +102,7 @@ def unconstrained(sampler: Sampler, observed: Observed, sites):
 def constrained(sampler: Sampler, observed: Observed, z):
     """Sites (draws, ...) from unconstrained ones, without what follows from them."""
     sites = jax.vmap(sampler.ready_kernel(observed).postprocess_fn((observed,), {}))(z)
-    return {name: value for name, value in sites.items() if name not in ("gap", "means")}
+    return {name: value for name, value in sites.items() if name not in ("gap", "means", "weight_scores")}
 
 
 @partial(jax.jit, static_argnums=0)

@@ -1,5 +1,6 @@
 """Pictures: arrays from an ArviZ tree (or from results) first, then matplotlib axes from arrays."""
 
+from bayesfair.plots.comparison import cluster_comparison
 from bayesfair.plots.diagnostics import trace
 from bayesfair.plots.elbow import elbow
 from bayesfair.plots.matrix import co_clustering
@@ -11,6 +12,7 @@ from bayesfair.plots.uncertainty import uncertainty, uncertainty_profile
 
 __all__ = [
     "MARKERS",
+    "cluster_comparison",
     "co_clustering",
     "elbow",
     "height_of_modes",

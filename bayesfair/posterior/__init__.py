@@ -33,6 +33,7 @@ from bayesfair.posterior.labels import Labels
 from bayesfair.posterior.memberships import memberships, runners_up
 from bayesfair.posterior.modes import MODE_FIGURES, modes, modes_of, occupancy
 from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
+from bayesfair.posterior.occupied import given_occupied, occupied_clusters, occupied_sentence
 from bayesfair.posterior.partitions import (
     CredibleBall,
     binder_partition,
@@ -85,6 +86,7 @@ __all__ = [
     "fairlet_capacities",
     "finish_run",
     "flat_labels",
+    "given_occupied",
     "group_names",
     "groups_of",
     "guarantee",
@@ -102,6 +104,8 @@ __all__ = [
     "modes_sentence",
     "observed_features",
     "occupancy",
+    "occupied_clusters",
+    "occupied_sentence",
     "of_all_chains",
     "partition_distance",
     "read_run",

@@ -10,6 +10,7 @@ from bayesfair.posterior.access import count_clusters, flat_labels, scalars_of, 
 from bayesfair.posterior.guarantee import doubt_of_fairlets, guarantee
 from bayesfair.posterior.modes import modes_of, occupancy
 from bayesfair.posterior.modes_in_words import are_apart, sentence_of
+from bayesfair.posterior.occupied import occupied_sentence
 from bayesfair.posterior.partitions import reference_partition
 
 if TYPE_CHECKING:
@@ -74,14 +75,13 @@ def summary(tree: "DataTree") -> "DataFrame":
     takes 11% and 89%. R-hat is NaN for a single chain; R-hat and ESS are NaN for constant variables and for fewer than
     four draws a chain. `attrs["guarantee"]` says what the method promises of every draw's balance, `attrs["modes"]` which
     modes there are, `attrs["chains_apart"]` whether chains stay in different ones, `attrs["fairlets"]` what is not proved of
-    fairlets that all draws keep.
+    fairlets that all draws keep, `attrs["occupied"]` how many clusters are occupied where a sparse mixture leaves that open.
     """
     table = summarise(diagnostic_vars(tree, constant=True))
     found = modes_of(tree)
     held = occupancy(tree, found)
     told = {"guarantee": guarantee(tree), "modes": sentence_of(found, held), "chains_apart": are_apart(held)}
-    told["fairlets"] = doubt_of_fairlets(tree)
-    table.attrs.update(told)
+    table.attrs.update(told, fairlets=doubt_of_fairlets(tree), occupied=occupied_sentence(tree))
     return table
 
 

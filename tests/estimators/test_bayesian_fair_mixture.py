@@ -253,3 +253,78 @@ def test_scikit_learn(estimator, check, monkeypatch):
     """With one leapfrog step in the place of NUTS, whose trees take seconds to compile for each of fifty shapes."""
     monkeypatch.setitem(sampler.LEAPFROG_STEPS, "nuts", 1)
     check(estimator)
+
+
+SPARSE = {
+    "fairness_weight": 0.02,
+    "prior": Prior(weight=0.05),
+    "num_chains": 2,
+    "num_warmup": 200,
+    "num_draws": 100,
+    "random_state": 0,
+    "progress_bar": False,
+}
+
+
+@pytest.fixture(scope="module", params=["nuts", "gibbs"])
+def sparse(request):
+    X = np.array([-9.0, 0.0, 7.0])[np.arange(60) % 3, None] + np.random.default_rng(0).normal(size=(60, 1))
+    return bf.BayesianFairMixture(6, inference=request.param, **SPARSE).fit(
+        X, sensitive_features=np.arange(60) // 3 % 2
+    )
+
+
+def test_a_sparse_mixture_finds_how_many_clusters_there_are(sparse):
+    tree = sparse.posterior_
+    labels, occupied = tree["posterior"]["labels"].values, tree["sample_stats"]["occupied"].values
+    np.testing.assert_array_equal(occupied, [[len(np.unique(draw)) for draw in chain] for chain in labels])
+    assert bf.posterior.occupied_clusters(tree)["probability"].idxmax() == 3
+    assert len(np.unique(sparse.labels_)) == 3
+    assert bf.posterior.summary(tree).attrs["occupied"].startswith("The number of occupied clusters is 3 in")
+    given = bf.posterior.given_occupied(tree)
+    assert given.attrs["share_kept"] == 1
+    means = given["posterior"]["means"].mean(("chain", "draw")).values[:, 0]
+    np.testing.assert_allclose(np.sort(means), [-9, 0, 7], atol=0.6)
+    np.testing.assert_allclose(given["posterior"]["weights"].sum("cluster").mean(), 1, atol=0.05)
+    assert bf.plots.uncertainty(given) is not None
+
+
+def test_a_sparse_run_is_saved_predicts_and_resumes(sparse, tmp_path):
+    sparse.save(tmp_path / "run.nc")
+    loaded = bf.BayesianFairMixture.load(tmp_path / "run.nc")
+    assert loaded.get_params() == sparse.get_params()
+    rows = np.array([[-9.0], [0.0], [7.0]])
+    psi = sparse.predict_proba(rows)
+    np.testing.assert_allclose(loaded.predict_proba(rows), psi, atol=1e-5)
+    np.testing.assert_allclose(psi.sum(1), 1, atol=1e-4)
+    copy = pickle.loads(pickle.dumps(sparse))
+    one, other = (est.resume(20).posterior_ for est in (loaded, copy))
+    np.testing.assert_array_equal(one["posterior"]["labels"], other["posterior"]["labels"])
+    assert one["sample_stats"]["occupied"].sizes["draw"] == 120
+    for table in (loaded.prior_predictive(5), loaded.posterior_predictive(5)):
+        (values,) = (node["X"].values for name, node in table.children.items() if name != "observed_data")
+        assert np.isfinite(values).all()
+
+
+def test_a_concentration_with_a_prior_is_a_parameter():
+    X = np.array([-9.0, 0.0, 7.0])[np.arange(60) % 3, None] + np.random.default_rng(0).normal(size=(60, 1))
+    est = bf.BayesianFairMixture(6, **{**SPARSE, "prior": Prior(weight=(1.0, 20.0))})
+    tree = est.fit(X, sensitive_features=np.arange(60) // 3 % 2).posterior_
+    concentration = tree["posterior"]["concentration"].values
+    assert concentration.shape == (2, 100)
+    assert 0 < concentration.mean() < 0.5
+    assert "concentration" in bf.posterior.summary(tree).index
+
+
+BAD_PRIORS = [
+    ({"prior": Prior(weight=0.0)}, "`prior.weight` must be a finite number above zero"),
+    ({"prior": Prior(weight=(1.0, -2.0))}, "`prior.weight` must be a finite number above zero"),
+    ({"prior": Prior(weight=(1.0, 2.0, 3.0))}, "a pair"),
+    ({"prior": Prior(weight=0.01), "inference": "svi"}, "at least 1 where inference is 'svi'"),
+]
+
+
+@pytest.mark.parametrize(("settings", "text"), BAD_PRIORS)
+def test_bad_concentrations_are_refused(settings, text):
+    with pytest.raises(ValueError, match=text):
+        bf.BayesianFairMixture(2, **{**SHORT, **settings}).fit(TABLE, sensitive_features=GROUPS)

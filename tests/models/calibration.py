@@ -12,12 +12,18 @@ from scipy import stats
 
 import bayesfair as bf
 from bayesfair.models.exchange import BETA, tempered
+from bayesfair.models.mixtures import Mixture
+from bayesfair.models.observed import observe
 from bayesfair.models.rows import ColumnUnits
+from bayesfair.models.sparse import log_weights
+from bayesfair.models.transfers import Transfers
 
 N_OBS, N_COMPONENTS, DIM, N_LEVELS = 25, 2, 2, (3, 2)
 NUM_WARMUP, NUM_RANKED, THINNING = 150, 29, 4
 UNITS = ColumnUnits(jnp.zeros(DIM), jnp.ones(DIM), jnp.ones(DIM))  # the prior must not depend on the data
-KINDS = ("isotropic", "diag", "full", "categorical", "mixed")
+KINDS = ("isotropic", "diag", "full", "categorical", "mixed", "sparse")
+SPARSE, N_SPARSE = bf.models.Prior(weight=0.2), 3
+SPARSE_WARMUP, SPARSE_THINNING = 400, 36  # empty and filled components change places seldom
 
 
 def model_of(kind):
@@ -29,6 +35,8 @@ def model_of(kind):
         settings |= {"covariance_type": "diag", "units": UNITS}
         return lambda rows, **more: bf.models.fair_mixed_mixture(rows[:, :DIM], rows[:, DIM:], **settings, **more)
     settings = {"n_components": N_COMPONENTS, "covariance_type": kind, "units": UNITS}
+    if kind == "sparse":
+        settings |= {"n_components": N_SPARSE, "covariance_type": "isotropic", "prior": SPARSE}
     return lambda rows, **more: bf.models.fair_gaussian_mixture(rows, **settings, **more)
 
 
@@ -37,8 +45,35 @@ def blank(kind):
     return jnp.zeros((N_OBS, n_columns))
 
 
-def statistics(kind, model, rows, sites):
+def kernel_of(kind, model, rows):
+    kernel = NUTS(tempered(model), max_tree_depth=5)
+    if kind != "sparse":
+        return kernel
+    observed, family = observe(rows, None, None, N_SPARSE, None, "isotropic", 0.0, UNITS)
+    return Transfers(NUTS(model, max_tree_depth=5), Mixture(family, N_SPARSE, SPARSE), observed)
+
+
+def sparse_statistics(model, rows, sites, key):
+    """With the number of components that labels drawn from psi use, ties broken at random."""
+    key_labels, key_ties = jax.random.split(key)
+    weights = jnp.exp(log_weights(sites["weight_scores"], SPARSE.typical_weight))
+    observed, family = observe(rows, None, None, N_SPARSE, None, "isotropic", 0.0, UNITS)
+    log_joint = Mixture(family, N_SPARSE, SPARSE).row(UNITS, sites).log_joint_of(observed.table)
+    labels = jax.random.categorical(key_labels, log_joint, axis=0)
+    occupied = (labels == jnp.arange(N_SPARSE)[:, None]).any(1).sum()
+    return {
+        "log density": log_density(model, (rows,), {}, sites)[0],
+        "largest weight": weights.max(),
+        "mean": weights @ sites["means_base"][:, 0],
+        "scale": jnp.log(sites["scales"]),
+        "occupied": occupied + jax.random.uniform(key_ties),
+    }
+
+
+def statistics(kind, model, rows, sites, key):
     """Functions of the parameters that do not depend on the components' order, and the log density."""
+    if kind == "sparse":
+        return sparse_statistics(model, rows, sites, key)
     values = {"log density": log_density(model, (rows,), {}, sites)[0], "least weight": sites["weights"].min()}
     if kind != "categorical":
         values["mean"] = sites["weights"] @ sites["means_base"][:, 0]
@@ -59,20 +94,23 @@ def replicate(kind, likelihood_power, key):
     simulated = trace.get_trace(blank(kind))
     truth = {name: site["value"] for name, site in simulated.items() if site["type"] == "sample" and name != "x"}
     rows = simulated["x"]["value"]
-    kernel, args, settings = NUTS(tempered(model), max_tree_depth=5), (rows,), {BETA: likelihood_power}
-    state = kernel.init(key_run, NUM_WARMUP, None, args, settings)
+    kernel, args, settings = kernel_of(kind, model, rows), (rows,), {BETA: likelihood_power}
+    key_labels = jax.random.fold_in(key, 3)
+    num_warmup, thinning = (SPARSE_WARMUP, SPARSE_THINNING) if kind == "sparse" else (NUM_WARMUP, THINNING)
+    state = kernel.init(key_run, num_warmup, None, args, settings)
 
     def step(state, _):
         return kernel.sample(state, args, settings), None
 
-    def ranked(state, _):
-        state = jax.lax.scan(step, state, length=THINNING)[0]
+    def ranked(state, number):
+        state = jax.lax.scan(step, state, length=thinning)[0]
         sites = kernel.get_constrain_fn(args, settings)(state.z)
-        return state, statistics(kind, model, rows, sites)
+        return state, statistics(kind, model, rows, sites, jax.random.fold_in(key_labels, number))
 
-    state = jax.lax.scan(step, state, length=NUM_WARMUP)[0]
-    _, draws = jax.lax.scan(ranked, state, length=NUM_RANKED)
-    true = statistics(kind, model, rows, {name: value for name, value in truth.items() if name != "means"})
+    state = jax.lax.scan(step, state, length=num_warmup)[0]
+    _, draws = jax.lax.scan(ranked, state, jnp.arange(NUM_RANKED))
+    truth = {name: value for name, value in truth.items() if name != "means"}
+    true = statistics(kind, model, rows, truth, jax.random.fold_in(key_labels, NUM_RANKED))
     return {name: (draws[name] < true[name]).sum() for name in true}
 
 

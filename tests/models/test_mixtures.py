@@ -81,7 +81,7 @@ def test_rows_prepared_for_a_table_are_the_same_law():
     family = observed.family_of("full", (), 3)
     values = {name: jnp.asarray(value, jnp.float32) for name, value in sites_of("full").items()}
     units, table = units_of(X, "full"), observed.rows_of(X, np.zeros((40, 0)))
-    plain = MixtureRow(mixtures.assemble(family, units, values), units, family)
+    plain = MixtureRow(mixtures.assemble(family, units, jnp.log(values["weights"]), values), units, family)
     prepared = plain.prepared_for(table, scaled_table(table, units, family))
     copied = jax.tree.map(lambda leaf: leaf + 0, prepared)
     for rows in (table, table[::-1], table + 1):
@@ -140,9 +140,8 @@ def test_drawn_rows_have_the_law_of_their_density(kind):
     )
     covariance_type = kind if kind in ("isotropic", "diag", "full") else "diag"
     family, units = observed.family_of(covariance_type, n_levels, 3), units_of(x, covariance_type)
-    rows = np.asarray(
-        MixtureRow(mixtures.assemble(family, units, values), units, family).sample(jax.random.key(0), (20_000,))
-    )
+    components = mixtures.assemble(family, units, jnp.log(values["weights"]), values)
+    rows = np.asarray(MixtureRow(components, units, family).sample(jax.random.key(0), (20_000,)))
     if kind != "categorical":
         means = X.mean(0) + X.std(0) * BASE
         mean = WEIGHTS @ means

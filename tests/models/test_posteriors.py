@@ -14,7 +14,7 @@ from scipy import stats
 import bayesfair as bf
 
 
-@pytest.mark.parametrize("kind", ["isotropic", "mixed"])
+@pytest.mark.parametrize("kind", ["isotropic", "mixed", "sparse"])
 def test_posteriors_are_calibrated(kind):
     """100 replications; five statistics, so that a right model fails in one of 1,000 runs. All kinds and 200
     replications are in benchmarks/models/calibration.py."""
@@ -22,9 +22,10 @@ def test_posteriors_are_calibrated(kind):
     assert min(p_values.values()) > 1e-3 / len(p_values), p_values
 
 
-def test_the_calibration_test_can_fail():
+@pytest.mark.parametrize("kind", ["isotropic", "sparse"])
+def test_the_calibration_test_can_fail(kind):
     """A sampler that believes in twice the data."""
-    p_values = rank_p_values("isotropic", replications=100, seed=0, likelihood_power=2.0)
+    p_values = rank_p_values(kind, replications=100, seed=0, likelihood_power=2.0)
     assert min(p_values.values()) < 1e-3 / len(p_values)
 
 

@@ -1,0 +1,232 @@
+"""One method at several numbers of clusters, and what each of them costs, how stable it is and what it does to balance."""
+
+import warnings
+from collections.abc import Iterable
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import _safe_indexing, check_random_state
+
+from bayesfair._arrays import within_cluster_ss
+from bayesfair._check import check_integer, message
+from bayesfair._progress import progress
+from bayesfair.fairness import Groups, balance, encode_groups, gap
+from bayesfair.posterior import misclassification_probability, modes, summary
+
+__all__ = ["compare_clusters"]
+
+PARTS = "n_clusters", "n_components"
+BAD_PARETO_K = 0.7  # above which a row's part of `az.loo` is not to be relied on (Vehtari et al. 2024)
+
+
+def compare_clusters(
+    estimator: BaseEstimator,
+    X: ArrayLike,
+    sensitive_features: ArrayLike | None,
+    n_clusters: Iterable[int] = range(2, 9),
+    *,
+    num_bootstraps: int = 5,
+    progress_bar: bool = False,
+) -> pd.DataFrame:
+    """Fit a clone of `estimator` at each of `n_clusters`; a DataFrame with one row for each, its index `n_clusters`.
+
+    Columns that an estimator has no answer for are absent:
+
+    used: clusters that `labels_` use. cost: sum of squared distances of the rows to the means of their clusters, plain_cost:
+    of k-means without fairness, fairness_cost: how much more the first is, as a share of the second (numeric X).
+    expected_loss: posterior mean of the sampler's clustering loss. balance, gap: of `labels_` (with groups).
+    bootstrap_ari: mean adjusted Rand index of `labels_` and those of a fit to rows drawn anew within the groups, with
+    replacement, on the rows that were drawn. Groups fall into clusters by chance in a sample, and where balance is exact that
+    alone keeps the index below 1. chains_ari: mean of the same over pairs of chains, each with its most frequent
+    labels. doubt: mean probability that a row is elsewhere. modes: how many were found; best_mode: the posterior mass of the
+    heaviest, NaN where masses are not known. r_hat: the largest. bic: of `FairMixture`. loo, loo_se: expected log predictive
+    density of `az.loo` (higher is better), loo_bad_k: the share of rows for which it is not to be relied on
+    (`BayesianFairMixture`; with a fairness factor it is that of the fair posterior). converged: of engines.
+
+    `attrs["elbow"]` is the K whose cost is farthest below the straight line from the first cost to the last, None for fewer
+    than three. `bayesfair.plots.cluster_comparison` draws the table.
+
+    Parameters
+    ----------
+    estimator: any of the package's; its number of clusters is not looked at. `random_state` fixes everything, and all fits
+        start from the same random numbers. Where `thinning` is "auto" it becomes 1: nothing here needs independent draws, and
+        the whole range costs about three fits more than one.
+    n_clusters: whole numbers, each once, in any order. The largest is fitted first: one too many is refused at once.
+    num_bootstraps: samples of the rows, the same for every K; 0 for none. A sampler is short for them: half of its
+        warm-up, a quarter of its draws, no search for modes. Convergence is told by columns, not by warnings.
+    progress_bar: show one over the fits.
+
+    Raises
+    ------
+    TypeError, ValueError: an estimator without a number of clusters, bad numbers, more clusters than rows or fairlets.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.make_vfc_synthetic()
+    >>> engine = bf.FairletKMeans(random_state=0)
+    >>> table = bf.compare_clusters(engine, data.features, data.sensitive, range(2, 5), num_bootstraps=2)
+    >>> table.index.tolist(), bool(table["cost"].is_monotonic_decreasing)
+    ([2, 3, 4], True)
+    """
+    parameter, numbers = _parameter(estimator), _numbers(n_clusters)
+    check_integer("num_bootstraps", num_bootstraps, minimum=0)
+    seed = int(check_random_state(estimator.random_state).randint(2**31 - 1))
+    estimator = clone(estimator).set_params(**_quietly(estimator), random_state=seed)
+    groups = None if sensitive_features is None else encode_groups(sensitive_features)
+    rows = {}
+    with progress(len(numbers) * (1 + num_bootstraps), "fits", progress_bar) as bar:
+        for k in sorted(numbers, reverse=True):
+            asked = clone(estimator).set_params(**{parameter: k})
+            fitted = _fit(asked, X, sensitive_features)
+            bar.update(1)
+            rows[k] = _figures(fitted, X, groups, seed)
+            samples = _samples(len(fitted.labels_), groups, num_bootstraps, seed)
+            if num_bootstraps:
+                agreements = [_agreement(asked, fitted.labels_, X, groups, drawn, bar) for drawn in samples]
+                rows[k]["bootstrap_ari"] = float(np.mean(agreements))
+    table = pd.DataFrame.from_dict({k: rows[k] for k in numbers}, orient="index").rename_axis("n_clusters")
+    table.attrs.update(method=type(estimator).__name__, elbow=_elbow(table))
+    return table
+
+
+def _parameter(estimator):
+    """The name of the argument that says how many clusters there are."""
+    known = estimator.get_params(deep=False) if isinstance(estimator, BaseEstimator) else {}
+    names = [name for name in PARTS if name in known]
+    if not names:
+        rule, remedy = f"have a parameter {' or '.join(PARTS)}", "Pass an estimator such as bf.FairletKMeans()."
+        raise TypeError(message("estimator", rule, repr(estimator), remedy))
+    return names[0]
+
+
+def _numbers(n_clusters):
+    if isinstance(n_clusters, (str, int, float)):
+        raise TypeError(message("n_clusters", "be several numbers", repr(n_clusters), "Pass range(2, 9)."))
+    numbers = [check_integer("n_clusters", k, remedy="Pass range(2, 9), say.") for k in n_clusters]
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise ValueError(message("n_clusters", "name every number once", numbers, "Pass range(2, 9), say."))
+    return numbers
+
+
+def _quietly(estimator):
+    """Settings of the fits: one bar for all of them, no sweeps between draws that nothing here needs."""
+    known, wanted = estimator.get_params(deep=False), {"progress_bar": False}
+    if isinstance(known.get("thinning"), str):
+        wanted["thinning"] = 1
+    return {name: value for name, value in wanted.items() if name in known}
+
+
+def _briefly(estimator):
+    """Settings of the fits to bootstrap samples."""
+    known = estimator.get_params(deep=False)
+    wanted = {"num_starts": 0, "mode_jumps": False}
+    wanted |= {name: -(-known[name] // part) for name, part in (("num_warmup", 2), ("num_draws", 4)) if name in known}
+    return {name: value for name, value in wanted.items() if name in known}
+
+
+def _fit(estimator, X, sensitive_features):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return estimator.fit(X, sensitive_features=sensitive_features)
+
+
+def _samples(n_obs, groups, num_bootstraps, seed):
+    """Rows drawn anew within the groups, (num_bootstraps, N): groups keep their sizes, and programs their shapes."""
+    rng, code = np.random.default_rng(seed), np.zeros(n_obs, int) if groups is None else groups.code
+    drawn = np.empty((num_bootstraps, n_obs), int)
+    for members in (np.flatnonzero(code == group) for group in np.unique(code)):
+        drawn[:, members] = rng.choice(members, (num_bootstraps, len(members)))
+    return drawn
+
+
+def _agreement(asked, labels, X, groups, drawn, bar):
+    """Adjusted Rand index of `labels` and of a short fit to the rows `drawn`, on those that are among them."""
+    from sklearn.metrics import adjusted_rand_score
+
+    of_drawn = None if groups is None else Groups(groups.code[drawn], groups.names, groups.attributes)
+    short = _fit(clone(asked).set_params(**_briefly(asked)), _safe_indexing(X, drawn), of_drawn)
+    bar.update(1)
+    common, first = np.unique(drawn, return_index=True)
+    return adjusted_rand_score(labels[common], short.labels_[first])
+
+
+def _figures(fitted, X, groups, seed):
+    """A row of the table, but for the bootstrap."""
+    labels = fitted.labels_
+    figures = {"used": len(np.unique(labels)), **_costs(labels, X, fitted, seed, groups is not None)}
+    if groups is not None:
+        figures |= {"balance": balance(labels, groups), "gap": gap(labels, groups)}
+    if hasattr(fitted, "posterior_"):
+        figures |= _posterior_figures(fitted.posterior_)
+    if hasattr(fitted, "bic"):
+        figures["bic"] = fitted.bic(X)
+    if hasattr(fitted, "converged_"):
+        figures["converged"] = bool(fitted.converged_)
+    return figures
+
+
+def _costs(labels, X, fitted, seed, is_fair):
+    from sklearn.cluster import KMeans
+
+    try:
+        rows = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):  # categories
+        return {}
+    if not np.isfinite(rows).all():  # missing values
+        return {}
+    costs = {"cost": within_cluster_ss(rows, labels)}
+    if is_fair:
+        k = fitted.get_params(deep=False)[_parameter(fitted)]
+        costs["plain_cost"] = float(KMeans(k, n_init=10, random_state=seed).fit(rows).inertia_)
+        costs["fairness_cost"] = costs["cost"] / costs["plain_cost"] - 1
+    return costs
+
+
+def _posterior_figures(tree):
+    figures, found = {}, modes(tree)
+    if "clustering_loss" in tree["sample_stats"]:
+        figures["expected_loss"] = float(tree["sample_stats"]["clustering_loss"].mean())
+    if tree["posterior"].sizes["chain"] > 1:
+        figures["chains_ari"] = _chains_agreement(tree["posterior"]["labels"].values)
+    figures["doubt"] = float(misclassification_probability(tree).mean())
+    figures |= {"modes": len(found), "best_mode": 1 / np.exp(found["log_mass"]).sum(skipna=False)}
+    figures["r_hat"] = float(summary(tree)["r_hat"].max())
+    return figures | (_loo(tree) if "log_likelihood" in tree.children else {})
+
+
+def _chains_agreement(labels):
+    """Mean adjusted Rand index over pairs of chains (chain, draw, obs), each with its most frequent labels."""
+    from sklearn.metrics import adjusted_rand_score
+
+    counts = np.stack([(labels == k).sum(1) for k in range(int(labels.max()) + 1)])
+    return float(np.mean([adjusted_rand_score(*pair) for pair in combinations(counts.argmax(0), 2)]))
+
+
+def _loo(tree):
+    from arviz_stats import loo
+
+    with warnings.catch_warnings():  # of large Pareto k, which a column tells
+        warnings.simplefilter("ignore", UserWarning)
+        told = loo(tree, pointwise=True)
+    return {
+        "loo": float(told.elpd),
+        "loo_se": float(told.se),
+        "loo_bad_k": float((told.pareto_k > BAD_PARETO_K).mean()),
+    }
+
+
+def _elbow(table):
+    """K whose cost lies farthest below the chord, both axes from 0 to 1."""
+    if "cost" not in table or len(table) < 3:
+        return None
+    cost = table["cost"].sort_index()
+    if cost.iloc[0] <= cost.iloc[-1]:
+        return None
+    along = (cost.index - cost.index[0]) / (cost.index[-1] - cost.index[0])
+    fallen = (cost.iloc[0] - cost) / (cost.iloc[0] - cost.iloc[-1])
+    return int((fallen - along).idxmax())

@@ -1,0 +1,95 @@
+"""What a table of several numbers of clusters says, one panel for each question."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from bayesfair._check import message
+from bayesfair.plots.style import FIGURE_WIDTH, MARKERS, cluster_colors
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = ["cluster_comparison"]
+
+COLUMNS, HEIGHT = 2, 2.3  # of panels; inches of each
+
+
+class Panel(NamedTuple):
+    """Columns of the table and what they are called, in one panel. `limits`: of its vertical axis."""
+
+    title: str
+    lines: dict[str, str]
+    limits: tuple = (None, None)
+    whole: bool = False  # are its numbers counts?
+
+
+PANELS = (
+    Panel("Cost, sum of squares", {"cost": "fair", "plain_cost": "without fairness"}, (0, None)),
+    Panel("Expected loss", {"expected_loss": "posterior mean"}, (0, None)),
+    Panel("Stability, adjusted Rand index", {"bootstrap_ari": "bootstrap", "chains_ari": "chains"}, (None, 1.05)),
+    Panel("Doubt, mean P(elsewhere)", {"doubt": "rows"}, (0, None)),
+    Panel("Modes", {"modes": "found"}, (0, None), whole=True),
+    Panel("Balance, least ratio of groups", {"balance": "point estimate"}, (0, 1.05)),
+    Panel("Cost of fairness, share", {"fairness_cost": "above plain k-means"}),
+    Panel("BIC (lower is better)", {"bic": "BIC"}),
+    Panel("Predictive density (higher is better)", {"loo": "elpd by LOO"}),
+)
+
+
+def cluster_comparison(table: "DataFrame") -> np.ndarray:
+    """What `bayesfair.compare_clusters` found for every K, a panel for each question that the method answers.
+
+    A dotted line marks the elbow of the cost, a ring the best BIC and predictive density, whose bars are one standard error
+    long either way. Returns the axes (panels,).
+
+    Raises
+    ------
+    ValueError: a table with none of the columns.
+    """
+    panels = [panel for panel in PANELS if set(panel.lines) & set(table.columns)]
+    if not panels:
+        rule, remedy = "have columns of bayesfair.compare_clusters", "Pass what it returns."
+        raise ValueError(message("table", rule, sorted(map(str, table.columns)), remedy))
+    from matplotlib import pyplot as plt
+
+    table = table.sort_index()
+    n_rows = -(-len(panels) // COLUMNS)
+    size = (FIGURE_WIDTH, HEIGHT * n_rows + 0.4)
+    figure, axes = plt.subplots(n_rows, COLUMNS, figsize=size, squeeze=False, sharex=True, layout="constrained")
+    axes = axes.ravel()
+    for ax, panel in zip(axes, panels):
+        _draw(ax, panel, table)
+    for ax in axes[len(panels) :]:
+        ax.remove()
+    for ax in axes[max(0, len(panels) - COLUMNS) : len(panels)]:
+        ax.set_xlabel("number of clusters K")
+        ax.tick_params(labelbottom=True)
+    figure.suptitle(f"{table.attrs.get('method', 'One method')} at several numbers of clusters")
+    return axes[: len(panels)]
+
+
+def _draw(ax, panel, table):
+    lines = {name: label for name, label in panel.lines.items() if name in table}
+    for (name, label), color, marker in zip(lines.items(), cluster_colors(len(panel.lines)), MARKERS):
+        ax.plot(table.index, table[name], marker=marker, color=color, label=label)
+    if "cost" in lines and table.attrs.get("elbow") is not None:
+        ax.axvline(table.attrs["elbow"], color="0.6", linestyle=":", label="elbow")
+    if "loo" in lines:
+        ax.errorbar(table.index, table["loo"], table["loo_se"], color="0.6", linewidth=1, zorder=0)
+    for name, best in (("bic", "idxmin"), ("loo", "idxmax")):
+        if name in lines and table[name].notna().any():
+            k = getattr(table[name], best)()
+            ax.plot([k], [table[name][k]], "o", markersize=13, markerfacecolor="none", markeredgecolor="#CC6677")
+    told = ax.get_legend_handles_labels()[1]
+    if len(told) > 1:
+        ax.legend(frameon=False, fontsize="small")
+    else:
+        ax.set_ylabel(*told, fontsize="small")
+    if panel.whole:
+        ax.yaxis.get_major_locator().set_params(integer=True)
+    ax.set_title(panel.title, fontsize="medium")
+    ax.margins(y=0.12)
+    ax.set_ylim(*panel.limits)
+    ax.set_xticks(table.index)
+    ax.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,162 @@
+"""How many clusters are occupied, where a sparse mixture leaves that open, and the posterior given one such number."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayesfair._check import check_integer, message
+from bayesfair.posterior.access import variable
+from bayesfair.posterior.relabelling import move_clusters
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from xarray import DataTree
+
+__all__ = ["given_occupied", "occupied_clusters", "occupied_sentence"]
+
+TOLD = 0.01  # the least probability of a number that the sentence names
+
+
+def occupied_clusters(tree: "DataTree") -> "DataFrame":
+    """The posterior of the number of occupied clusters: a pandas DataFrame, its index `n_clusters` the numbers that occur.
+
+    Columns: probability, the share of all draws; lowest and highest, the same of single chains, which should be near. A
+    draw's number is that of the distinct labels in it, `occupied` in sample_stats.
+
+    Raises
+    ------
+    ValueError: a run whose mixture is not sparse, or which is none: there every cluster is asked for.
+    """
+    import pandas as pd
+
+    occupied = _occupied(tree)
+    numbers = np.unique(occupied)
+    of_chains = np.stack([(occupied == k).mean(1) for k in numbers])
+    columns = {"probability": of_chains.mean(1), "lowest": of_chains.min(1), "highest": of_chains.max(1)}
+    return pd.DataFrame(columns, index=pd.Index(numbers, name="n_clusters"))
+
+
+def occupied_sentence(tree: "DataTree") -> str:
+    """The same in words, numbers of less than one in a hundred left out; "" where every cluster is asked for."""
+    if variable(tree, "sample_stats", "occupied") is None:
+        return ""
+    share = occupied_clusters(tree)["probability"].sort_values(ascending=False)
+    told = [f"{k} in {part:.0%}" for k, part in share[share >= TOLD].items()]
+    listed = " and ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)
+    return f"The number of occupied clusters is {listed} of the draws."
+
+
+def given_occupied(tree: "DataTree", n_clusters: int | None = None) -> "DataTree":
+    """The draws with `n_clusters` occupied, those of a posterior with that many clusters: a tree of one chain.
+
+    Label switching is undone as Malsiner-Walli, Frühwirth-Schnatter and Grün (2016, section 4.3) do: the components of all
+    these draws, empty ones left out, are points whose coordinates are their means (and level probabilities); k-means finds
+    `n_clusters` groups of them, and draws whose components are not one in each are dropped. Clusters are numbered by size.
+
+    Parameters
+    ----------
+    n_clusters: None takes the most frequent number of `occupied_clusters`.
+
+    The root's attributes `share_of_draws` and `share_kept` say how many draws have that number, and how many of those were
+    told apart. Chains are joined, for each has as many of them as it has.
+
+    Raises
+    ------
+    ValueError: as `occupied_clusters`; a number that no draw has; no draw whose components can be told apart.
+    """
+    occupied, share = _occupied(tree), occupied_clusters(tree)["probability"]
+    k = int(share.idxmax()) if n_clusters is None else check_integer("n_clusters", n_clusters)
+    if k not in share.index:
+        remedy = "See bayesfair.posterior.occupied_clusters."
+        raise ValueError(message("n_clusters", f"be one of {share.index.tolist()}", k, remedy))
+    chosen = np.flatnonzero(occupied.ravel() == k)
+    posterior = _joined(tree["posterior"], chosen)
+    places = _places(posterior["labels"].values[0], k)
+    numbers, apart = _numbers(_coordinates(tree, posterior, places), k)
+    if not apart.any():
+        remedy = "They lie on top of one another: ask for another number, or look at occupied_clusters."
+        raise ValueError(message("n_clusters", "have draws whose components can be told apart", k, remedy))
+    kept = _of_places(posterior.isel(draw=apart), places[apart], numbers[apart])
+    return _tree_of(tree, kept, chosen[apart], float(share[k]), float(apart.mean()))
+
+
+def _occupied(tree):
+    occupied = variable(tree, "sample_stats", "occupied")
+    if occupied is None:
+        remedy = "Fit BayesianFairMixture(10, prior=bayesfair.models.Prior(weight=0.01))."
+        raise ValueError(message("tree", "be of a sparse mixture, which leaves components empty", "another", remedy))
+    return occupied.values
+
+
+def _joined(group, chosen):
+    """A group's draws of all chains, those `chosen`, as one chain."""
+    data = group.to_dataset()
+    joined = {name: _flat(values, chosen) if "draw" in values.dims else values for name, values in data.items()}
+    coords = {name: values for name, values in data.coords.items() if name not in ("chain", "draw")}
+    return type(data)(joined, coords={**coords, "chain": [0], "draw": np.arange(len(chosen))}, attrs=data.attrs)
+
+
+def _flat(values, chosen):
+    front = values.transpose("chain", "draw", ...).values
+    flat = front.reshape(-1, *front.shape[2:])[chosen]
+    return ("chain", "draw", *values.dims[2:]), flat[None], values.attrs
+
+
+def _places(labels, k):
+    """The numbers of the occupied clusters (draws, k)."""
+    return np.stack([np.unique(draw) for draw in labels]).reshape(-1, k)
+
+
+def _coordinates(tree, posterior, places):
+    """Means in standard deviations of their columns and level probabilities of the components at `places`: (draws, k, ...)."""
+    names = [name for name in posterior.data_vars if name == "means" or name.startswith("levels_")]
+    parts = []
+    for name in names:
+        values = np.take_along_axis(posterior[name].values[0], places[:, :, None], 1)
+        if name == "means":
+            spread = tree["observed_data"]["X"].values[:, : values.shape[2]].std(0)
+            values = values / np.where(spread > 0, spread, 1.0)
+        parts.append(values)
+    return np.concatenate(parts, 2)
+
+
+def _numbers(points, k):
+    """The groups (draws, k) that k-means finds among the points (draws, k, dim); which draws have one point in each."""
+    from sklearn.cluster import KMeans
+
+    fit = KMeans(k, n_init=10, random_state=0).fit(points.reshape(-1, points.shape[2]))
+    groups = fit.labels_.reshape(points.shape[:2])
+    return groups, (np.sort(groups, 1) == np.arange(k)).all(1)
+
+
+def _of_places(posterior, places, numbers):
+    """Variables of the clusters at `places` (draws, k), in the order of `numbers`, the largest cluster first."""
+    k, source = numbers.shape[1], np.take_along_axis(places, np.argsort(numbers, 1), 1)
+    labels = posterior["labels"].values[0]
+    renumbered = (labels[:, :, None] == source[:, None, :]).argmax(2)
+    sizes = np.stack([(renumbered == cluster).sum() for cluster in range(k)])
+    rank = np.argsort(np.argsort(-sizes, kind="stable"))
+    kind = labels.dtype
+    moved = {"labels": (("chain", "draw", "obs"), rank[renumbered].astype(kind)[None])}
+    permutations = np.broadcast_to(rank, source.shape)
+    for name, values in posterior.data_vars.items():
+        if "cluster" in values.dims:
+            index = source.reshape(source.shape + (1,) * (values.ndim - 3))
+            of_places = np.take_along_axis(values.values[0], index, 1)[None]
+            moved[name] = (values.dims, move_clusters(of_places, permutations), values.attrs)
+    rest = posterior.drop_vars([*moved, "cluster"])
+    return rest.assign(moved).assign_coords(cluster=np.arange(k))
+
+
+def _tree_of(tree, posterior, chosen, share, kept):
+    """The tree with these draws in the place of its own, and the most frequent labels for reference."""
+    k, labels = posterior.sizes["cluster"], posterior["labels"].values[0]
+    counts = np.stack([(labels == cluster).sum(0) for cluster in range(k)])
+    constant = tree["constant_data"].to_dataset()
+    reference = constant["reference_labels"].copy(data=counts.argmax(0).astype(constant["reference_labels"].dtype))
+    groups = {"posterior": posterior, "constant_data": constant.assign(reference_labels=reference)}
+    groups["observed_data"] = tree["observed_data"].to_dataset()
+    groups["sample_stats"] = _joined(tree["sample_stats"], chosen)
+    given = type(tree).from_dict(groups)
+    given.attrs.update({**tree.attrs, "n_clusters": k, "share_of_draws": share, "share_kept": kept})
+    return given

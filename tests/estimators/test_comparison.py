@@ -1,0 +1,153 @@
+"""One method at several numbers of clusters: its columns by number, and what is the same whatever else is asked."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score
+
+import bayesfair as bf
+from bayesfair.estimators import comparison
+
+RNG = np.random.default_rng(0)
+CENTERS = np.array([[-6.0, 0.0], [6.0, 0.0], [0.0, 9.0], [0.0, -9.0]])
+TRUTH = np.arange(120) % 4
+X = pd.DataFrame(CENTERS[TRUTH] + RNG.normal(size=(120, 2)), columns=["east", "north"], index=np.arange(120)[::-1])
+GROUPS = pd.Series(np.where(np.arange(120) // 4 % 2, "F", "M"), index=X.index)
+GIBBS = bf.GibbsFairClustering(
+    target="optimal", num_chains=2, num_warmup=32, num_draws=40, num_starts=0, random_state=0, progress_bar=False
+)
+MIXTURE = bf.BayesianFairMixture(
+    covariance_type="diag", num_chains=2, num_warmup=100, num_draws=40, random_state=0, progress_bar=False
+)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return bf.compare_clusters(bf.FairletKMeans(random_state=0), X, GROUPS, [3, 2, 6, 4], num_bootstraps=2)
+
+
+def test_costs_and_fairness_are_those_of_single_fits(table):
+    assert table.index.tolist() == [3, 2, 6, 4]
+    assert table.index.name == "n_clusters"
+    seed = int(np.random.RandomState(0).randint(2**31 - 1))
+    for k in (2, 4):
+        fit = bf.FairletKMeans(k, random_state=seed).fit(X, sensitive_features=GROUPS)
+        assert table.loc[k, "cost"] == pytest.approx(fit.inertia_)
+        assert table.loc[k, "balance"] == bf.fairness.balance(fit.labels_, GROUPS)
+        assert table.loc[k, "gap"] == bf.fairness.gap(fit.labels_, GROUPS)
+        plain = KMeans(k, n_init=10, random_state=seed).fit(X.to_numpy()).inertia_
+        assert table.loc[k, "plain_cost"] == pytest.approx(plain)
+        assert table.loc[k, "fairness_cost"] == pytest.approx(fit.inertia_ / plain - 1)
+    assert table["used"].tolist() == [3, 2, 6, 4]
+    assert table["converged"].all()
+
+
+def test_the_elbow_and_the_stability_are_at_the_true_number(table):
+    assert table.attrs == {"method": "FairletKMeans", "elbow": 4}
+    assert table["bootstrap_ari"].idxmax() == 4
+    assert (
+        table.loc[4, "bootstrap_ari"] > 0.6
+    )  # not 1: clusters of a sample are not balanced, as those of the table are
+
+
+def test_the_order_and_other_numbers_change_nothing(table):
+    again = bf.compare_clusters(bf.FairletKMeans(9, random_state=0), X, GROUPS, [4, 2], num_bootstraps=2)
+    pd.testing.assert_frame_equal(again, table.loc[[4, 2]], check_exact=True)
+    assert again.attrs["elbow"] is None  # of two
+
+
+def test_bootstrap_samples_keep_the_groups_sizes():
+    groups = bf.fairness.encode_groups(GROUPS)
+    drawn = comparison._samples(120, groups, 3, 0)
+    assert drawn.shape == (3, 120)
+    for one in drawn:
+        np.testing.assert_array_equal(groups.code[one], groups.code)
+        assert 60 < len(np.unique(one)) < 95  # 1 - 1/e of them
+    assert not np.array_equal(drawn[0], drawn[1])
+
+
+def test_the_bootstrap_compares_rows_with_themselves():
+    """An estimator that knows everybody's cluster agrees with itself, whatever rows it is given; one that guesses does not."""
+
+    class Known(bf.FairletKMeans):
+        def fit(self, X, y=None, *, sensitive_features=None):
+            self.labels_ = (
+                (np.asarray(X["east"]) > 0).astype(int) if self.max_iter > 1 else RNG.integers(2, size=len(X))
+            )
+            return self
+
+    groups = bf.fairness.encode_groups(GROUPS)
+    labels = (np.asarray(X["east"]) > 0).astype(int)
+    bar = type("Bar", (), {"update": staticmethod(lambda n: None)})
+    (drawn,) = comparison._samples(120, groups, 1, 0)
+    assert comparison._agreement(Known(2), labels, X, groups, drawn, bar) == 1
+    assert abs(comparison._agreement(Known(2, max_iter=1), labels, X, groups, drawn, bar)) < 0.2
+
+
+@pytest.fixture(scope="module")
+def gibbs():
+    return bf.compare_clusters(GIBBS, X, GROUPS, [2, 4], num_bootstraps=1)
+
+
+def test_samplers_tell_chains_modes_and_losses(gibbs):
+    posterior = {"expected_loss", "chains_ari", "doubt", "modes", "best_mode", "r_hat"}
+    assert posterior <= set(gibbs.columns)
+    assert "converged" not in gibbs
+    assert gibbs.loc[4, "chains_ari"] == 1
+    assert gibbs.loc[4, "bootstrap_ari"] > 0.6
+    assert gibbs.loc[4, "expected_loss"] < gibbs.loc[2, "expected_loss"]
+    assert gibbs.loc[4, "doubt"] < 0.02
+
+
+def test_mixtures_tell_bic_and_loo():
+    settings = {"n_clusters": [2], "num_bootstraps": 0}
+    engine = bf.compare_clusters(bf.FairMixture(max_gap=0.2, n_init=2, random_state=0), X, GROUPS, **settings)
+    seed = int(np.random.RandomState(0).randint(2**31 - 1))
+    fit = bf.FairMixture(2, max_gap=0.2, n_init=2, random_state=seed).fit(X, sensitive_features=GROUPS)
+    assert engine.loc[2, "bic"] == fit.bic(X)
+    assert "bootstrap_ari" not in engine
+    sampler = bf.compare_clusters(MIXTURE, X, GROUPS, **settings)
+    assert np.isfinite(sampler.loc[2, ["loo", "loo_se"]].to_numpy(float)).all()
+    assert 0 <= sampler.loc[2, "loo_bad_k"] <= 1
+    assert "expected_loss" not in sampler
+
+
+def test_chains_are_compared_by_their_most_frequent_labels():
+    labels = np.stack([np.tile(TRUTH, (5, 1)), np.tile(TRUTH % 2, (5, 1))])
+    labels[0, 0] = 0
+    assert comparison._chains_agreement(labels) == pytest.approx(adjusted_rand_score(TRUTH, TRUTH % 2))
+
+
+def test_without_groups_and_numbers_the_columns_are_absent():
+    with pytest.warns(UserWarning, match="without any fairness"):
+        table = bf.compare_clusters(bf.FairletKMeans(random_state=0), X, None, [2], num_bootstraps=0)
+    assert set(table.columns) == {"used", "cost", "converged"}
+    text = X.assign(colour=np.where(TRUTH > 1, "red", "blue"))
+    engine = bf.FairMixture(max_gap=0.3, n_init=2, random_state=0)
+    table = bf.compare_clusters(engine, text, GROUPS, [2], num_bootstraps=0)
+    assert "cost" not in table
+    assert table.attrs["elbow"] is None
+
+
+BAD = [
+    (bf.FairletKMeans(), {"n_clusters": 4}, "be several numbers"),
+    (bf.FairletKMeans(), {"n_clusters": []}, "name every number once"),
+    (bf.FairletKMeans(), {"n_clusters": [2, 3, 2]}, "name every number once"),
+    (bf.FairletKMeans(), {"n_clusters": [0, 1]}, "at least 1"),
+    (bf.FairletKMeans(), {"n_clusters": [2.5]}, "be an integer"),
+    (bf.FairletKMeans(), {"n_clusters": range(2, 62)}, "There are 60 fairlets: ask for fewer"),
+    (bf.FairletKMeans(), {"num_bootstraps": -1}, "`num_bootstraps` must be an integer, at least 0"),
+    (bf.FairletKMeans(), {"sensitive_features": GROUPS[:5]}, "one entry per row"),
+    (bf.FairletKMeans, {}, "have a parameter n_clusters or n_components"),
+    ("k-means", {}, "have a parameter n_clusters or n_components"),
+]
+
+
+@pytest.mark.parametrize(("estimator", "settings", "text"), BAD)
+def test_bad_input_is_refused_before_much_is_done(estimator, settings, text, monkeypatch):
+    fits = []
+    monkeypatch.setattr(comparison, "_figures", lambda *_: fits.append(1) or {})
+    with pytest.raises((ValueError, TypeError), match=text):
+        bf.compare_clusters(estimator, X, **{"sensitive_features": GROUPS, **settings})
+    assert fits == []

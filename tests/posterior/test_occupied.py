@@ -1,0 +1,86 @@
+"""The number of occupied clusters, and the draws given it, of trees whose answers are known."""
+
+import numpy as np
+import pytest
+from draws import draws_of
+
+import bayesfair as bf
+
+N, K, CHAINS, DRAWS = 60, 5, 2, 40
+TRUTH = np.repeat([0, 1, 2], [30, 20, 10])
+MEANS = np.array([[-4.0, 0.0], [4.0, 0.0], [0.0, 5.0]])
+
+
+@pytest.fixture(scope="module")
+def tree():
+    """Three clusters in three quarters of the draws, of which the last splits in two in the others; numbers at random."""
+    rng = np.random.default_rng(0)
+    X = MEANS[TRUTH] + 0.3 * rng.normal(size=(N, 2))
+    labels, means = np.zeros((CHAINS, DRAWS, N), np.int32), 9 * rng.normal(size=(CHAINS, DRAWS, K, 2))
+    for chain in range(CHAINS):
+        for draw in range(DRAWS):
+            number, own = rng.permutation(K), TRUTH.copy()
+            if draw % 4 == chain:
+                own[50:55] = 3
+            labels[chain, draw] = number[own]
+            for k in np.unique(own):
+                means[chain, draw, number[k]] = MEANS[min(k, 2)] + 0.05 * rng.normal(size=2)
+    occupied = np.array([[len(np.unique(draw)) for draw in chain] for chain in labels])
+    draws = draws_of(labels, lp=rng.normal(size=(CHAINS, DRAWS)), occupied=occupied)
+    weights = rng.dirichlet(np.ones(K), (CHAINS, DRAWS))
+    parameters = {"means": (("cluster", "column"), means), "weights": (("cluster",), weights)}
+    settings = {"settings": {}, "n_clusters": K, "parameters": parameters, "point": "mode"}
+    return bf.posterior.build_tree(draws, X, np.arange(N) % 2, **settings)
+
+
+def test_the_pmf_and_its_sentence(tree):
+    pmf = bf.posterior.occupied_clusters(tree)
+    assert pmf.index.tolist() == [3, 4]
+    np.testing.assert_allclose(pmf["probability"], [0.75, 0.25])
+    assert (
+        bf.posterior.occupied_sentence(tree) == "The number of occupied clusters is 3 in 75% and 4 in 25% of the draws."
+    )
+    table = bf.posterior.summary(tree)
+    assert table.attrs["occupied"] == bf.posterior.occupied_sentence(tree)
+    assert table.loc["occupied", "mean"] == pytest.approx(3.25)
+
+
+def test_draws_with_the_modal_number_are_told_apart(tree):
+    given = bf.posterior.given_occupied(tree)
+    posterior = given["posterior"]
+    assert dict(posterior["means"].sizes) == {"chain": 1, "draw": 60, "cluster": 3, "column": 2}
+    assert given.attrs["share_of_draws"] == 0.75
+    assert given.attrs["share_kept"] == 1
+    np.testing.assert_array_equal(posterior["labels"].values[0], np.tile(TRUTH, (60, 1)))  # numbered by size
+    np.testing.assert_allclose(posterior["means"].mean(("chain", "draw")), MEANS, atol=0.05)
+    np.testing.assert_array_equal(bf.posterior.reference_partition(given), TRUTH)
+    np.testing.assert_array_equal(bf.posterior.misclassification_probability(given), 0)
+    assert "occupied" in bf.posterior.summary(given).index
+
+
+def test_weights_follow_their_clusters(tree):
+    given = bf.posterior.given_occupied(tree)["posterior"]
+    labels, weights = tree["posterior"]["labels"].values, tree["posterior"]["weights"].values
+    chosen = np.argwhere(tree["sample_stats"]["occupied"].values == 3)
+    for at in (0, 17, 59):
+        chain, draw = chosen[at]
+        expected = [weights[chain, draw, labels[chain, draw, row]] for row in (0, 30, 50)]
+        np.testing.assert_allclose(given["weights"].values[0, at], expected)
+
+
+def test_draws_whose_components_lie_on_one_another_are_dropped(tree):
+    """With four clusters two share a place, where k-means tells them apart by chance."""
+    given = bf.posterior.given_occupied(tree, 4)
+    assert given.attrs["share_of_draws"] == 0.25
+    assert given.attrs["share_kept"] < 1
+    assert given["posterior"].sizes["draw"] == round(20 * given.attrs["share_kept"])
+
+
+def test_errors_say_what_there_is(tree):
+    with pytest.raises(ValueError, match=r"be one of \[3, 4\], got 7"):
+        bf.posterior.given_occupied(tree, 7)
+    plain = bf.posterior.build_tree(draws_of(np.zeros((1, 4, 12), int)), np.eye(12), None, settings={}, n_clusters=3)
+    for ask in (bf.posterior.occupied_clusters, bf.posterior.given_occupied):
+        with pytest.raises(ValueError, match="be of a sparse mixture"):
+            ask(plain)
+    assert bf.posterior.occupied_sentence(plain) == ""
