@@ -78,11 +78,13 @@ class Target:
     state_dims: names of the axes of what `write` writes, after the chains', for files; numbered where left out.
     clusters_are_independent: given centres, but for prod g_k: such targets jump between modes in one step, others by a path.
     modes: a field of targets whose chains may jump between modes, see `moves/mode_jumps.py`; None where they do not.
+    present: which rows, or units, are somebody, where a shard has fillers; None: all.
     looks_per_row: how many looks at a row and a centre take as long as what a sweep does with a row; K unless it is told.
     """
 
     state_dims = {}  # noqa: RUF012
     modes = None
+    present = None
     clusters_are_independent = False
 
     @property
