@@ -129,6 +129,14 @@ class Target:
         """The scalars that are kept of every draw, from an opened state, under the names of `statistics`."""
         raise NotImplementedError
 
+    def run(self, program, *arrays, **static):
+        """`program(self, *arrays, **static)`; where the rows are in several processes, of all of them."""
+        return program(self, *arrays, **static)
+
+    def own_rows(self, labels):
+        """Of labels (..., obs) those of rows that are somebody."""
+        return labels
+
     def open(self, state):
         """What the moves of a sweep work on: the state, with what is worth computing once a sweep."""
         return state

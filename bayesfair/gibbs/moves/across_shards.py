@@ -73,7 +73,7 @@ def swap_of_two_shards(state: PairedLabelling, meeting: Meeting, place, there):
     """
     side = state.side[place]
     gain = jnp.where(side, state.margin[place], -state.margin[place])
-    shown: tuple[Bool[Array, "..."], Float[Array, "..."], Bool[Array, "..."]] = of_all((side, gain, there))
+    shown: tuple[Bool[Array, ...], Float[Array, ...], Bool[Array, ...]] = of_all((side, gain, there))
     partner, lower = _partner(meeting.cycle)
     slots = place.shape[1]
     index = (jnp.arange(slots) + jnp.where(lower, meeting.turn, -meeting.turn)) % slots

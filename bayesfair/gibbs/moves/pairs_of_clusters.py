@@ -19,7 +19,7 @@ import jax.numpy as jnp
 
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.labellings import CenteredLabelling, PairedLabelling
-from bayesfair.gibbs.losses import ClusterMeans, Units, cluster_means
+from bayesfair.gibbs.losses import ClusterMeans, cluster_means
 from bayesfair.gibbs.shards import common, from_one, own, total
 from bayesfair.gibbs.states import computed_once
 from bayesfair.gibbs.sweep import adjoint, in_turn

@@ -22,7 +22,6 @@ from bayesfair.gibbs.target import STATIC, as_pytree
 from bayesfair.gibbs.targets.fairlets import Losses
 from bayesfair.gibbs.targets.labels import LabelLosses, Labels, bundle_composition
 from bayesfair.gibbs.targets.optimal import Optimal
-from bayesfair.gibbs.temperature import Dispersion
 
 __all__ = ["LabelsShard", "OptimalShard", "Whole"]
 
@@ -72,11 +71,19 @@ class OptimalShard(Optimal):
 
     @property
     def n_obs(self):
-        return self.whole.n_obs
+        return self.whole.most_obs
 
     @property
     def n_fairlets(self):
         return self.whole.n_units
+
+    @property
+    def mean_size(self):
+        return self.whole.n_obs / self.whole.n_units
+
+    @property
+    def degrees(self) -> float:
+        return self.whole.n_obs * self.x.shape[1] / self.loss.degree
 
     def moves(self, settings):
         return (Repeat((GivenCenters((BlockedReallocation(),)), *self.temperature_moves())),)
@@ -145,6 +152,9 @@ class LabelsShard(Labels):
     @property
     def degrees(self) -> float:
         return self.whole.n_obs * self.x.shape[1] / self.loss.degree
+
+    def _pairings(self):
+        return 1  # each waits for all processes several times
 
     def _in_pairs(self, times):
         inside = super()._in_pairs(times)
