@@ -17,7 +17,7 @@ from bayesfair.fairlets import capacities, decompose, member_table, singleton_ca
 from bayesfair.fairness import Groups, balance_constraint, nearest_counts
 from bayesfair.gibbs.centroids import resolve_centroids
 from bayesfair.gibbs.labellings import Labelling
-from bayesfair.gibbs.losses import Units
+from bayesfair.gibbs.losses import Loss, Units
 from bayesfair.gibbs.problem import Problem, own_units
 from bayesfair.gibbs.recombination import search
 from bayesfair.gibbs.shards import AXIS
@@ -298,50 +298,43 @@ def _labels(table: Table, settings: Settings, everyone: Groups):
 
 def _labelling_starts(target: InShards, table: Table, settings: Settings, num_chains) -> Labelling:
     """Transport to centres that were cooled on some of all rows, with counts that are balanced in the whole."""
-    shard, n_own = target.own, target.n_own
-    cooled, share = _cooled(target, table, settings, num_chains)
-    labels = np.zeros((num_chains, shard.whole.most_obs), np.int32)
-    for one, at in zip(labels, range(num_chains)):
-        start = cooled.run(at)
-        one[:n_own] = _balanced(target, table, start._replace(counts=start.counts * share))
+    n_groups = target.own.n_groups
+    of_processes = np.array(everybody(np.bincount(table.groups.code, minlength=n_groups)))
+    cooled, counts = _cooled(target, table, settings, num_chains, of_processes.sum(0))
+    labels = np.zeros((num_chains, target.own.whole.most_obs), np.int32)
+    for at, one in enumerate(labels):
+        one[: target.n_own] = _balanced(target.loss, table, cooled.run(at), counts[at], of_processes)
     ones = np.ones(num_chains, np.float32)
     states = Labelling(labels, ones)
     return states._replace(temperatures=_temperatures(target, table, settings, states, ones))
 
 
-def _cooled(target: InShards, table: Table, settings: Settings, n_starts):
-    """(cooled starts that process 0 finds on a sample of all rows, how many rows of each group one of it stands for)."""
+def _cooled(target: InShards, table: Table, settings: Settings, n_starts, sizes):
+    """(starts that process 0 cools on some of all rows, counts (n_starts, clusters, groups) of all rows that are balanced and
+    near theirs); `sizes`: of all groups."""
     some = _sample_of_all(table.groups.code, settings.seed)
     X, code = (np.concatenate(everybody(part)) for part in (np.asarray(table.X[some], float), table.groups.code[some]))
-    sizes = sum(everybody(_sizes(target, table)))
-    rng, loss = np.random.default_rng(settings.seed), resolve_centroids(settings.loss)
-    cooled = None
-    if jax.process_index() == 0:
-        cooled = search(X, code, target.own.constraint, loss, settings.n_clusters, n_starts, 0, rng)
-    return agreed(cooled), sizes / np.bincount(code, minlength=len(sizes))
+    if jax.process_index() > 0:
+        return agreed(None)
+    rng, loss, constraint = (
+        np.random.default_rng(settings.seed),
+        resolve_centroids(settings.loss),
+        target.own.constraint,
+    )
+    cooled = search(X, code, constraint, loss, settings.n_clusters, n_starts, 0, rng)
+    share = sizes / np.bincount(code, minlength=len(sizes))
+    return agreed((cooled, [nearest_counts(constraint, sizes, wanted) for wanted in cooled.counts * share]))
 
 
-def _sizes(target: InShards, table: Table):
-    """Of the groups, in this process."""
-    return np.bincount(table.groups.code, minlength=target.own.n_groups)
-
-
-def _balanced(target: InShards, table: Table, start):
-    """Labels (obs,) of this process's rows at the centres of one cooled start; all processes together have balanced ones."""
-    of_processes, loss = np.array(everybody(_sizes(target, table))), resolve_centroids(target.loss)
-    counts = agreed(_counts(target, of_processes.sum(0), start) if jax.process_index() == 0 else None)
-    cost, labels = loss.distances(np.asarray(table.X, float), start.centers), np.zeros(len(table.X), np.int32)
+def _balanced(loss: Loss, table: Table, start, counts, of_processes):
+    """Labels (obs,) of this process's rows at the centres of one cooled start; all processes together have these `counts`."""
+    cost = resolve_centroids(loss).distances(np.asarray(table.X, float), start.centers)
+    labels, process = np.zeros(len(table.X), np.int32), jax.process_index()
     for group, sizes in enumerate(of_processes.T):
         rows = np.flatnonzero(table.groups.code == group)
         if len(rows):
-            labels[rows] = assign(cost[rows], _dealt(counts[:, group], sizes)[jax.process_index()], start.duals[group])[
-                0
-            ]
+            labels[rows] = assign(cost[rows], _dealt(counts[:, group], sizes)[process], start.duals[group])[0]
     return labels
-
-
-def _counts(target: InShards, sizes, start):
-    return nearest_counts(target.own.constraint, sizes, start.counts)
 
 
 def _dealt(counts, sizes):

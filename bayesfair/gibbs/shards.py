@@ -22,6 +22,7 @@ there is none all of this is the identity, and one process draws what it drew.
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 __all__ = ["AXIS", "common", "from_one", "is_shared", "of_all", "own", "share", "total"]
 
@@ -39,14 +40,28 @@ def is_shared() -> bool:
 
 def total(tree):
     """Sums over the rows of this shard as those over all rows."""
-    return jax.lax.psum(tree, AXIS) if is_shared() else tree
+    return _summed(tree) if is_shared() else tree
+
+
+def _summed(tree):
+    """One sum of all arrays of a type: what takes long is that processes wait for each other."""
+    leaves, structure = jax.tree.flatten(tree)
+    leaves = [jnp.asarray(leaf) for leaf in leaves]
+    for kind in {leaf.dtype for leaf in leaves}:
+        own = [at for at, leaf in enumerate(leaves) if leaf.dtype == kind]
+        flat = jax.lax.psum(jnp.concatenate([leaves[at].ravel() for at in own]), AXIS)
+        cuts = np.cumsum([leaves[at].size for at in own])[:-1]
+        for at, part in zip(own, jnp.split(flat, cuts)):
+            leaves[at] = part.reshape(leaves[at].shape)
+    return structure.unflatten(leaves)
 
 
 def share(which, present, dtype):
     """The share of True among the rows of all shards, those that are `present`; None: all."""
     if present is None:
         return which.mean(dtype=dtype)
-    return total((which & present).sum(dtype=dtype)) / total(present.sum(dtype=dtype))
+    some, everybody = total(((which & present).sum(dtype=dtype), present.sum(dtype=dtype)))
+    return some / everybody
 
 
 def own(key):
@@ -63,12 +78,11 @@ def _of(tree, shard):
     """What that shard has, in all."""
     here = jax.lax.axis_index(AXIS) == shard
 
-    def one(part):
+    def sent(part):
         part = jnp.asarray(part)
-        kind = jnp.int32 if part.dtype == bool else part.dtype
-        return jax.lax.psum(jnp.where(here, part, 0).astype(kind), AXIS).astype(part.dtype)
+        return jnp.where(here, part, 0).astype(jnp.int32 if part.dtype == bool else part.dtype)
 
-    return jax.tree.map(one, tree)
+    return jax.tree.map(lambda part, got: got.astype(jnp.asarray(part).dtype), tree, _summed(jax.tree.map(sent, tree)))
 
 
 def of_all(part):
@@ -81,6 +95,6 @@ def from_one(key, before, after, shared):
     that one, in all)."""
     if not is_shared():
         return after, shared
-    shard = common(jax.random.randint(key, (), 0, jax.lax.axis_size(AXIS)))
+    shard = jax.random.randint(key, (), 0, jax.lax.axis_size(AXIS))
     here = jax.lax.axis_index(AXIS) == shard
     return jax.tree.map(lambda new, old: jnp.where(here, new, old), after, before), _of(shared, shard)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Int
 
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.labellings import PairedLabelling
@@ -39,7 +39,7 @@ class SwapsAcrossShards:
 
     def __call__(self, key, target: Target, state: PairedLabelling):
         n_segments = len(state.first) - 1
-        drawn = common(jax.random.uniform(key, (4 + len(state.pairs),), target.x.dtype))
+        drawn = jax.random.uniform(key, (3 + len(state.pairs),), target.x.dtype)
         uniforms = jax.random.uniform(own(key), (n_segments, 1 + self.slots), target.x.dtype)
         cycle = (drawn[0] * jax.lax.axis_size(AXIS)).astype(jnp.int32)
         turn = jnp.where(drawn[1] < 0.5, 0, (drawn[2] * self.slots).astype(jnp.int32))
@@ -48,11 +48,11 @@ class SwapsAcrossShards:
         swap = decided_by_lower(jnp.log(uniforms[:, 1:]) < log_ratio, cycle, index)
         if target.loss.normalizer_reads_mean:
             after = state.side.at[jnp.where(swap, place, target.n_obs)].set(~state.side[place])
-            kept = common(jnp.log(drawn[4:]) < log_round_ratio(target, state, after))
+            kept = common(jnp.log(drawn[3:]) < log_round_ratio(target, state, after))
             swap &= jnp.repeat(kept, target.n_groups)[:, None]
         side = state.side.at[jnp.where(swap, place, target.n_obs)].set(~state.side[place])  # beyond the end: nobody
-        possible = jnp.maximum(total((log_ratio > -jnp.inf).sum()), 1)
-        return state._replace(side=side), {"across_rate": total(swap.sum(dtype=target.x.dtype)) / possible}
+        swapped, able = total((swap.sum(dtype=target.x.dtype), (log_ratio > -jnp.inf).sum(dtype=target.x.dtype)))
+        return state._replace(side=side), {"across_rate": swapped / jnp.maximum(able, 1)}
 
 
 def places_shown(state: PairedLabelling, uniform, slots):
@@ -73,12 +73,12 @@ def swap_of_two_shards(state: PairedLabelling, meeting: Meeting, place, there):
     """
     side = state.side[place]
     gain = jnp.where(side, state.margin[place], -state.margin[place])
-    shown: tuple[Bool[Array, ...], Float[Array, ...], Bool[Array, ...]] = of_all((side, gain, there))
+    shown = of_all(jnp.stack([gain, side.astype(gain.dtype), there.astype(gain.dtype)]))
     partner, lower = _partner(meeting.cycle)
     slots = place.shape[1]
     index = (jnp.arange(slots) + jnp.where(lower, meeting.turn, -meeting.turn)) % slots
-    their_side, their_gain, they_are = (part[partner][:, index] for part in shown)
-    able = there & they_are & (side != their_side) & (partner != jax.lax.axis_index(AXIS))
+    their_gain, their_side, they_are = shown[partner][:, :, index]
+    able = there & (they_are > 0) & (side != (their_side > 0)) & (partner != jax.lax.axis_index(AXIS))
     return jnp.where(able, gain + their_gain, -jnp.inf), index
 
 

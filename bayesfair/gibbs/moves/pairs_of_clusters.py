@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.labellings import CenteredLabelling, PairedLabelling
 from bayesfair.gibbs.losses import ClusterMeans, cluster_means
-from bayesfair.gibbs.shards import common, from_one, own, total
+from bayesfair.gibbs.shards import common, from_one, is_shared, own, total
 from bayesfair.gibbs.states import computed_once
 from bayesfair.gibbs.sweep import adjoint, in_turn
 from bayesfair.gibbs.target import Target
@@ -148,7 +148,8 @@ class MarginSwaps:
         apart = 1 << jnp.asarray(self.powers)
         start = state.side, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)
         (side, possible, accepted), _ = jax.lax.scan(one, start, (jax.random.split(key, len(apart)), apart))
-        rate = total(accepted).astype(target.x.dtype) / jnp.maximum(total(possible), 1)
+        accepted, possible = total((accepted, possible))
+        rate = accepted.astype(target.x.dtype) / jnp.maximum(possible, 1)
         return state._replace(side=side), {"swap_rate": rate}
 
 
@@ -192,6 +193,10 @@ def log_round_ratio(target: Target, state: PairedLabelling, side):
 
 
 def means_of(target: Target, state: PairedLabelling) -> ClusterMeans:
+    if is_shared() and not target.loss.normalizer_reads_mean:  # nobody has to be asked
+        count = state.counts.sum(1)
+        blank = jnp.zeros((target.n_clusters, target.x.shape[1]), target.x.dtype)
+        return ClusterMeans(count, count.astype(target.x.dtype), blank)
     return cluster_means(target.units(labels_of(state)), target.n_clusters)
 
 
@@ -222,13 +227,13 @@ class Bundles:
         pair = pairs_of_bundles(target, state)
         block = jnp.maximum(pair, 0) * BLOCKS + jnp.arange(n_bundles) % BLOCKS
         sign = jnp.where(flips, jnp.where(in_b, -1, 1), 0)  # members of b, in bundles
-        net = total(jax.ops.segment_sum(sign, block, n_places).reshape(-1, BLOCKS))
+        net = jax.ops.segment_sum(sign, block, n_places).reshape(-1, BLOCKS)
         moved = self._sums(target, state, jnp.append(sign, 0)[bundle], jnp.append(block, 0)[bundle], n_places)
-        accepted = self._blocks(uniforms[n_bundles:].reshape(net.shape), target, state, net, total(moved))
+        accepted = self._blocks(uniforms[n_bundles:].reshape(net.shape), target, state, *total((net, moved)))
         flips &= common(accepted).ravel()[block]
         side = state.side ^ jnp.append(flips, False)[bundle]
-        rate = total(flips.sum(dtype=target.x.dtype)) / jnp.maximum(total(shared.sum()), 1)
-        counts = counts_of(state._replace(side=side))
+        flipped, able, counts = total((flips.sum(), shared.sum(), counts_of(state._replace(side=side))))
+        rate = flipped.astype(target.x.dtype) / jnp.maximum(able, 1)
         return state._replace(side=side, counts=counts), {"bundle_rate": rate}
 
     @staticmethod
@@ -329,11 +334,11 @@ def bundle_changes(target: Target, state: PairedLabelling):
 
 
 def counts_of(state: PairedLabelling):
-    """Members of each group in each cluster, from the places."""
+    """Members of each group in each cluster, from the places of this shard."""
     n_groups = state.counts.shape[1]
     somebody = state.segment < len(state.pairs) * n_groups
     group = state.segment % n_groups
-    return total(jnp.zeros_like(state.counts).at[clusters_at(state), group].add(somebody.astype(jnp.int32)))
+    return jnp.zeros_like(state.counts).at[clusters_at(state), group].add(somebody.astype(jnp.int32))
 
 
 # Singles
