@@ -57,7 +57,7 @@ def sweep_seconds(target, state):
     keys, states = jax.random.PRNGKey(0)[None], jax.tree.map(lambda part: part[None], state)
 
     def draw(n_draws):
-        jax.block_until_ready(run_chunk(keys, 0, n_draws, 1, target, states, moves, DRAWS))
+        jax.block_until_ready(run_chunk(target, keys, 0, n_draws, 1, states, moves, DRAWS))
 
     return (seconds(lambda: draw(DRAWS)) - seconds(lambda: draw(1))) / (DRAWS - 1)
 

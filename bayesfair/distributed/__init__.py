@@ -4,6 +4,7 @@ from bayesfair.distributed.processes import ProcessLost, check_mesh, initialize,
 from bayesfair.distributed.rows import deal, gather
 from bayesfair.distributed.sharing import (
     agreed,
+    axis_of,
     check_alike,
     digest,
     everybody,
@@ -11,12 +12,15 @@ from bayesfair.distributed.sharing import (
     is_first,
     leads,
     over_chains,
+    over_rows,
+    shares_rows,
     sharing,
 )
 
 __all__ = [
     "ProcessLost",
     "agreed",
+    "axis_of",
     "check_alike",
     "check_mesh",
     "deal",
@@ -31,5 +35,7 @@ __all__ = [
     "lost_processes_told",
     "mesh",
     "over_chains",
+    "over_rows",
+    "shares_rows",
     "sharing",
 ]

@@ -66,7 +66,7 @@ def leave(status: int):
 def mesh(*, chains=None, rows=None) -> jax.sharding.Mesh:
     """The processes as a mesh of `chains` x `rows`, a device each; of one that is not given, as many as there are left.
 
-    `GibbsFairClustering` gives its chains to processes, the engines their rows. What is in a mesh is fixed for the run: its
+    `GibbsFairClustering` gives its chains to processes or their rows, the engines rows. What is in a mesh is fixed for the run: its
     processes are numbered as JAX numbers them.
 
     Raises
@@ -79,7 +79,7 @@ def mesh(*, chains=None, rows=None) -> jax.sharding.Mesh:
     """
     n_processes = jax.process_count()
     if chains is None and rows is None:
-        remedy = "Pass rows= for an engine, chains= for GibbsFairClustering."
+        remedy = "Pass rows= for an engine, chains= or rows= for GibbsFairClustering."
         raise ValueError(message("rows", "be given where chains is not", "neither", remedy))
     if chains is None:
         chains = n_processes // check_integer("rows", rows)

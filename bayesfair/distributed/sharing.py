@@ -13,10 +13,12 @@ import numpy as np
 
 import bayesfair
 from bayesfair._check import message
+from bayesfair._rows import HERE, OverRows
 from bayesfair.distributed.processes import check_mesh, lost_processes_told
 
 __all__ = [
     "agreed",
+    "axis_of",
     "check_alike",
     "digest",
     "everybody",
@@ -24,6 +26,8 @@ __all__ = [
     "is_first",
     "leads",
     "over_chains",
+    "over_rows",
+    "shares_rows",
     "sharing",
 ]
 
@@ -85,10 +89,10 @@ def _short(text, most=20):
 
 
 @contextmanager
-def sharing(mesh, axis):
+def sharing(mesh, axis, *, stops=False):
     """Within the block the processes of `mesh` share chains or rows, whichever `axis` says; None: this one has them all.
 
-    Where they share chains, Ctrl-C, in whichever process, is kept for the next `agreed`, where all of them stop together.
+    With `stops`, Ctrl-C, in whichever process, is kept for the next `agreed`, where all of them stop together.
 
     Raises
     ------
@@ -98,7 +102,7 @@ def sharing(mesh, axis):
     if mesh is None or jax.process_count() == 1:
         yield
         return
-    asked, handles = threading.Event(), axis == "chains" and threading.current_thread() is threading.main_thread()
+    asked, handles = threading.Event(), stops and threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, lambda *_: asked.set()) if handles else None
     _shared.append((axis, asked))
     try:
@@ -108,6 +112,11 @@ def sharing(mesh, axis):
         _shared.pop()
         if handles:
             signal.signal(signal.SIGINT, before)
+
+
+def axis_of(mesh) -> str:
+    """What a mesh gives its processes: "rows", or "chains" where it gives no rows to several."""
+    return "rows" if dict(getattr(mesh, "shape", {})).get("rows", 1) > 1 else "chains"
 
 
 def is_first() -> bool:
@@ -136,6 +145,16 @@ def agreed(value):
         _shared[-1][1].clear()
         raise KeyboardInterrupt
     return tellings[0][0]
+
+
+def shares_rows() -> bool:
+    """Does each process have rows of its own just now?"""
+    return bool(_shared) and _shared[-1][0] == "rows"
+
+
+def over_rows() -> OverRows:
+    """How sums over the rows of this process become those of all; `HERE` where it has all."""
+    return OverRows(lambda part: np.sum(everybody(part), 0), agreed) if shares_rows() else HERE
 
 
 def over_chains(program, chains) -> Any:

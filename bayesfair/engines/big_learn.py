@@ -6,11 +6,13 @@ eigenvalues makes a covariance of the old and the new block together.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, Int
 
 from bayesfair._check import check_integer, check_number, message, place, tell
@@ -30,6 +32,7 @@ from bayesfair.engines.gaussians import (
     rotate,
 )
 from bayesfair.engines.mixture import MixtureEngine
+from bayesfair.engines.shares import OverRows, here, over_rows
 
 __all__ = ["BigLearnMixture"]
 
@@ -161,6 +164,8 @@ class BigLearnMixture(MixtureEngine):
     tol: rounds end where the running mean of the objective changes by less than 0.02% twenty times in a row; joint EM steps
         then go on until it changes by less than `tol` of its size.
     n_init: random starts, run together.
+    mesh: `bayesfair.distributed.mesh(rows=...)`, processes that have some of the rows each; `labels_` are those of the
+        process's own rows, everything else is of all.
 
     Rows with NaN take part through the marginal of what they have; so they do in `predict`.
     Groups are not used; `sensitive_features` is taken so that engines can be swapped.
@@ -194,6 +199,7 @@ class BigLearnMixture(MixtureEngine):
         n_init: int = 1,
         random_state: int | np.random.RandomState | None = None,
         progress_bar: bool = False,
+        mesh: jax.sharding.Mesh | None = None,
     ):
         self.n_components = n_components
         self.max_iter = max_iter
@@ -205,6 +211,7 @@ class BigLearnMixture(MixtureEngine):
         self.n_init = n_init
         self.random_state = random_state
         self.progress_bar = progress_bar
+        self.mesh = mesh
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -230,29 +237,32 @@ class BigLearnMixture(MixtureEngine):
         self._warn_of_work(data.X.shape[1])
         X = data.X
         joint, marginal, rotated = self.matching_probabilities
-        missing = np.isnan(X)
-        if missing.all(0).any():
+        missing, everybody = np.isnan(X), data.share.everybody
+        empty = np.all(everybody(missing.all(0)), axis=0)
+        if empty.any():
             rule, remedy = "have a value in every column", "Drop columns without any."
-            raise ValueError(message("X", rule, f"none in columns {np.flatnonzero(missing.all(0)).tolist()}", remedy))
-        if missing.any():
+            raise ValueError(message("X", rule, f"none in columns {np.flatnonzero(empty).tolist()}", remedy))
+        if any(everybody(bool(missing.any()))):
             marginal, rotated = marginal + rotated, 0.0
         prior = 1 / self.n_components if self.weight_prior is None else self.weight_prior
         numbers = (jnp.float32(prior), jnp.float32(self.min_eigenvalue), jnp.array([joint, marginal, rotated]))
         with np.errstate(over="ignore"):
-            self._middle = np.nanmean(X, 0)
-        check_start(X, self._middle, data.columns.names, self.min_eigenvalue)
-        rows, self._order = in_blocks(X, self._middle)
+            self._middle = mean_of_seen(X, data.share)
+        check_start(X, self._middle, data.columns.names, self.min_eigenvalue, everybody)
+        rows, self._order = in_blocks(X, self._middle, data.share)
         return SeenRows(rows, *numbers)
 
     def starts(self, problem, data):
-        return start_states(data.seed, self.n_init, self.n_components, problem, data.X)
+        return start_states(data.seed, self.n_init, self.n_components, self._middle)
 
     def solve(self, problem, data):
         """Rounds of Algorithm 1, then joint EM steps from where they ended."""
         wander = {"tol": WANDER_TOLERANCE, "patience": WANDER_PATIENCE}
-        rounds = self.run(problem, self.starts(problem, data), step=Wandering(self.n_local_steps), **wander)
-        start = starts_of(problem, rounds.state.parameters)
-        final = self.run(problem, start, step=settle, max_iter=10 * self.max_iter)
+        over, mesh = partial(over_processes, mesh=data.share.mesh), data.share.mesh
+        step = over(Wandering(self.n_local_steps))
+        rounds = self.run(problem, self.starts(problem, data), step=step, **wander)
+        start = starts_of(mesh, problem, rounds.state.parameters)
+        final = self.run(problem, start, step=over(settle), max_iter=10 * self.max_iter)
         best = int(final.order[0])
         return final.run(best)._replace(n_iter=int(final.n_iter[best] + rounds.n_iter[best]))
 
@@ -260,8 +270,10 @@ class BigLearnMixture(MixtureEngine):
         self._parameters = outcome.state.parameters
         weight, mean, covariance = (np.asarray(part, np.float64) for part in self._parameters)
         self.weights_, self.means_, self.covariances_ = weight, mean + self._middle, covariance
-        self.labels_ = in_order(jax.jit(labels)(self._parameters, problem.rows), problem.rows, self._order)
-        self._warn_of_empty(f"raise n_init, or ask for fewer components. {SCALE}")
+        rows = here(problem.rows)
+        self.labels_ = in_order(jax.jit(labels)(self._parameters, rows), rows, self._order)
+        used = data.share.of_all(np.unique(self.labels_))
+        self._warn_of_empty(f"raise n_init, or ask for fewer components. {SCALE}", used)
 
     def objective_of(self, losses):
         return -losses
@@ -276,7 +288,14 @@ class BigLearnMixture(MixtureEngine):
         return in_order(jax.jit(log_joint)(self._parameters, rows, everything), rows, order).astype(np.float64)
 
 
-def check_start(X, middle, names, min_eigenvalue):
+def mean_of_seen(X, share):
+    """Of every column (d,), of the rows of all processes."""
+    if share.mesh is None:
+        return np.nanmean(X, 0)
+    return sum(share.everybody(np.nansum(X, 0, float))) / sum(share.everybody((~np.isnan(X)).sum(0)))
+
+
+def check_start(X, middle, names, min_eigenvalue, everybody):
     """Can the start, N(0, I) in the units of X, and the floor of the eigenvalues tell the rows of X apart in float32?
 
     Raises
@@ -288,12 +307,12 @@ def check_start(X, middle, names, min_eigenvalue):
     -----
     UserWarning: a column so wide that all starts are alike beside it.
     """
-    far = np.nanmax(np.abs(X), 0)
+    far = np.max(everybody(np.abs(np.where(np.isnan(X), 0.0, X)).max(0)), axis=0)
     if far.max() >= FARTHEST:
         got = f"{far.max():.3g} in column {place(names, int(far.argmax()))}"
         raise ValueError(message("X", "be near [0, 1], where the random starts are", got, SCALE))
     whole = np.where(np.isnan(X), middle, X)
-    _, spread, _ = center_and_spread(whole)
+    _, spread, _ = center_and_spread(whole, everybody)
     off = np.abs(middle) / np.maximum(spread, 1.0)
     if off.max() > REACH:
         column = int(off.argmax())
@@ -309,18 +328,31 @@ def check_start(X, middle, names, min_eigenvalue):
         tell(f"BigLearnMixture: {what}. Remedy: {SCALE}")
 
 
-@jax.jit
-def starts_of(problem: SeenRows, parameters: Gaussians) -> Expected:
+ALL = PartitionSpec()
+SPECS = SeenRows(PartitionSpec("rows"), ALL, ALL, ALL)  # where the rows of several processes lie
+
+
+def over_processes(step, mesh):
+    """The step in every process that has some of the rows."""
+    return step if mesh is None else OverRows(step, mesh, SPECS, ALL)
+
+
+@partial(jax.jit, static_argnames="mesh")
+def starts_of(mesh, problem: SeenRows, parameters: Gaussians) -> Expected:
     """States of `settle` for a batch of parameters."""
-    return jax.vmap(lambda one: joint_of(problem, one)[0])(parameters)
+
+    def of_all(problem, parameters):
+        return jax.vmap(lambda one: joint_of(problem, one)[0])(parameters)
+
+    return over_rows(of_all, mesh, (SPECS, ALL), ALL)(problem, parameters)
 
 
-def start_states(seed, n_init, n_components, problem: SeenRows, X) -> Wanderer:
-    """The paper's random starts, mu ~ N(0, I) and Sigma = I, in the units of X."""
-    dim = problem.dim
+def start_states(seed, n_init, n_components, middle) -> Wanderer:
+    """The paper's random starts, mu ~ N(0, I) and Sigma = I, in the units of X, for rows less `middle`."""
+    dim = len(middle)
     keys = np.asarray(jax.random.split(jax.random.PRNGKey(seed), 2 * n_init))
     mean = np.stack([jax.random.normal(key, (n_components, dim)) for key in keys[:n_init]])
-    mean -= np.nanmean(X, 0).astype(np.float32)
+    mean -= middle.astype(np.float32)
     weight = np.full((n_init, n_components), 1 / n_components, np.float32)
     covariance = np.tile(np.eye(dim, dtype=np.float32), (n_init, n_components, 1, 1))
     return Wanderer(Gaussians(weight, mean, covariance), keys[n_init:], np.full(n_init, np.inf, np.float32))

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-__all__ = ["members", "own_part", "sum_over_blocks", "sum_over_rows", "total"]
+__all__ = ["is_shared", "members", "own_part", "sum_over_blocks", "sum_over_rows", "total"]
 
 
 def members(code, n_groups):
@@ -56,14 +56,14 @@ def sum_over_blocks(of, blocks, *, buffer=None):
 
 def total(tree):
     """Sums over the rows of this process as those over the rows of all, where they share them."""
-    return jax.lax.psum(tree, "rows") if _is_shared() else tree
+    return jax.lax.psum(tree, "rows") if is_shared() else tree
 
 
 def own_part(zero):
     """An array that is made while programs are compiled, as the part of this process of one that differs in others."""
-    return jax.lax.pcast(zero, "rows", to="varying") if _is_shared() else zero
+    return jax.lax.pcast(zero, "rows", to="varying") if is_shared() else zero
 
 
-def _is_shared():
+def is_shared():
     """Is a program being traced that processes run with their own rows each (`shares.over_rows`)?"""
     return "rows" in jax.sharding.get_abstract_mesh().manual_axes

@@ -13,10 +13,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, Int
 
 from bayesfair._arrays import inner_sum
-from bayesfair.engines.blocks import sum_over_blocks
+from bayesfair.engines.blocks import sum_over_blocks, total
+from bayesfair.engines.shares import ALONE
 
 __all__ = [
     "Gaussians",
@@ -79,40 +81,46 @@ class Whitened(NamedTuple):
     precision: Float[Array, "clusters dim dim"]
 
 
-def in_blocks(X, middle):
+def in_blocks(X, middle, share=ALONE):
     """(Rows of X (N, d) less `middle` for every number of lacking entries, the order in which they have the rows).
 
-    Entries that are NaN lack. Sorted by what they lack, so that a block has few patterns.
+    Entries that are NaN lack. Sorted by what they lack, so that a block has few patterns. Processes that `share` the rows have
+    blocks of the same shapes.
     """
     missing = np.isnan(X)
     n_lacking, code = missing.sum(1), np.zeros(len(X), np.int64)
     for column in missing.T[missing.any(0)]:
         code = np.unique(2 * code + column, return_inverse=True)[1]
     width = np.array(WIDTHS)[np.searchsorted(WIDTHS, n_lacking)]
-    width = np.minimum(width, n_lacking.max())
+    width = np.minimum(width, max(share.everybody(n_lacking.max())))
     order = np.lexsort((code, width))
-    parts = [order[width[order] == each] for each in np.unique(width)]
-    return tuple(_blocks_of(X, middle, code, part, int(width[part[0]])) for part in parts), order
+    widths = np.unique(np.concatenate(share.everybody(np.unique(width))))
+    parts = [order[width[order] == each] for each in widths]
+    return tuple(_blocks_of(X, middle, code, part, int(each), share) for part, each in zip(parts, widths)), order
 
 
-def _blocks_of(X, middle, code, rows, width) -> Rows:
-    size = min(BLOCK, _power_of_two(len(rows)))
-    filled = np.pad(rows, (0, -len(rows) % size), mode="edge").reshape(-1, size)
-    weight = (np.arange(filled.size) < len(rows)).reshape(filled.shape)
+def _blocks_of(X, middle, code, rows, width, share) -> Rows:
+    most = max(share.everybody(len(rows)))
+    size = min(BLOCK, _power_of_two(most))
+    filled = np.pad(rows, (0, -len(rows) % size), mode="edge" if len(rows) else "constant").reshape(-1, size)
     new = np.diff(code[filled], axis=1, prepend=-1) != 0  # a row that does not lack the same as the one before
-    if width and SHARED * new.sum() >= new.size:
-        new[:] = True
+    n_patterns = max(share.everybody(_power_of_two(new.sum(1).max(initial=1)))) if width else 1
+    if width and (n_patterns == size or any(share.everybody(bool(SHARED * new.sum() >= new.size > 0)))):
+        new[:], n_patterns = True, size  # as `Rows.each` reads it
     pattern = new.cumsum(1, dtype=np.int32) - 1
-    n_patterns = _power_of_two(pattern.max() + 1) if width else 1
-    lacks = np.full((len(filled), width, n_patterns), X.shape[1], np.int32)
+    n_more = -(-most // size) - len(filled)  # blocks of nobody, of which other processes have rows
+    weight = (np.arange(size * (len(filled) + n_more)) < len(rows)).reshape(-1, size)
+    lacks = np.full((len(filled) + n_more, width, n_patterns), X.shape[1], np.int32)
     block, at = np.nonzero(new & bool(width))
     row, coordinate = np.nonzero(np.isnan(X[filled[block, at]]))
     place = np.arange(len(row)) - np.searchsorted(row, row)
     lacks[block[row], place, pattern[block, at][row]] = coordinate
-    x = np.empty((len(filled), X.shape[1], size), np.float32)
+    x = np.zeros((len(weight), X.shape[1], size), np.float32)
     for block, part in zip(x, filled):
         block[:] = np.nan_to_num(X[part] - middle, nan=0.0).T
-    return Rows(jnp.asarray(x), *(jnp.asarray(part) for part in (weight.astype(np.float32), pattern, lacks)))
+    pattern = np.concatenate([pattern, np.broadcast_to(np.arange(size, dtype=np.int32) % n_patterns, (n_more, size))])
+    made = Rows(x, weight.astype(np.float32), pattern, lacks)
+    return share.placed(made, jax.tree.map(lambda _: PartitionSpec("rows"), made))
 
 
 def _power_of_two(number):
@@ -241,7 +249,7 @@ def spread_of_unknown(unknown, responsibilities, block: Rows):
 
 
 def count(rows: tuple[Rows, ...]):
-    return sum(part.weight.sum() for part in rows)
+    return total(sum(part.weight.sum() for part in rows))
 
 
 def log_density(parameters: Gaussians, rows: tuple[Rows, ...], seen: Bool[Array, " dim"]):

@@ -45,9 +45,9 @@ class MixtureEngine(Engine):
         blocks = row_blocks(len(columns.continuous))
         return np.concatenate([of(self.log_joint(columns.take(block))) for block in blocks])
 
-    def _warn_of_empty(self, remedy):
-        """Says which components are nobody's most probable one."""
-        empty = np.setdiff1d(np.arange(self.n_parts), self.labels_).tolist()
+    def _warn_of_empty(self, remedy, used=None):
+        """Says which components are nobody's most probable one; `used`: those that are somebody's, of all processes."""
+        empty = np.setdiff1d(np.arange(self.n_parts), self.labels_ if used is None else used).tolist()
         if empty:
             what = f"no row has its largest responsibility in components {empty}"
             tell(f"{type(self).__name__}: {what}. Remedy: {remedy}", ConvergenceWarning)

@@ -13,14 +13,17 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float, Int
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._arrays import aligned_empty, inner_sum, row_blocks, stack
 from bayesfair._check import check_integer, check_number, message, tell
 from bayesfair._units import center_and_spread, check_costs, scaling
+from bayesfair.distributed import agreed
 from bayesfair.engines.base import Engine, check_distinct
-from bayesfair.engines.blocks import sum_over_rows
+from bayesfair.engines.blocks import is_shared, own_part, sum_over_rows, total
+from bayesfair.engines.shares import OverRows, Share, here, over_rows
 
 __all__ = ["TiltedKMeans"]
 
@@ -37,7 +40,11 @@ CG_STEPS, CG_TOLERANCE = 50, 1e-4
 
 
 class TiltedRows(NamedTuple):
-    """Centred rows, their squares' sums, the tilt in their units, and the step length of the paper's solver."""
+    """Centred rows, their squares' sums, the tilt in their units, and the step length of the paper's solver.
+
+    Where processes share the rows, squares below 0 mark those that fill up the last rows of a process: nobody's, whose label
+    is K, one beyond the clusters.
+    """
 
     x: Float[Array, "obs dim"]
     square: Float[Array, " obs"]
@@ -58,6 +65,21 @@ def distances(problem: TiltedRows, centers) -> Float[Array, "obs clusters"]:
     return jnp.square(centers).sum(1) - 2 * problem.x @ centers.T
 
 
+def count_rows(problem: TiltedRows):
+    """Of all processes."""
+    return total((problem.square >= 0).sum()) if is_shared() else problem.x.shape[0]
+
+
+def of_somebody(problem: TiltedRows, labels, n_clusters):
+    """Labels, K of those who are nobody."""
+    return jnp.where(problem.square < 0, n_clusters, labels) if is_shared() else labels
+
+
+def sum_in_clusters(values, labels, n_clusters):
+    """Over the rows of all processes."""
+    return total(jax.ops.segment_sum(values, labels, n_clusters))
+
+
 def own_distances(problem: TiltedRows, centers, labels) -> Float[Array, " obs"]:
     return inner_sum(jnp.square(problem.x - centers[labels]))
 
@@ -65,32 +87,33 @@ def own_distances(problem: TiltedRows, centers, labels) -> Float[Array, " obs"]:
 def shifts(problem: TiltedRows, own, labels, n_clusters):
     """What is taken off the exponents of each cluster before they are exponentiated; 0 where none is large."""
     largest = jax.ops.segment_max(problem.tilt * own, labels, n_clusters)
+    largest = jax.lax.pmax(largest, "rows") if is_shared() else largest
     return jnp.maximum(largest - SAFE_EXPONENT, 0.0)
 
 
 def cluster_losses(problem: TiltedRows, centers, labels) -> Float[Array, " clusters"]:
     """(1/t) log(1 + sum_{i in k} (exp(t d_ik) - 1) / N), by expm1 where exponents are moderate; sum d / N at t = 0."""
-    n_clusters, n_obs = centers.shape[0], problem.x.shape[0]
+    n_clusters, n_obs = centers.shape[0], count_rows(problem)
     own = own_distances(problem, centers, labels)
     shift = shifts(problem, own, labels, n_clusters)
     exponent = problem.tilt * own
     large = jnp.exp(exponent - shift[labels]) - jnp.exp(-shift[labels])
     terms = jnp.where(shift[labels] > 0, large, jnp.expm1(jnp.minimum(exponent, SAFE_EXPONENT)))
-    total = jax.ops.segment_sum(terms, labels, n_clusters) / n_obs
-    log = shift + jnp.where(shift > 0, jnp.log(jnp.exp(-shift) + total), jnp.log1p(total))
-    plain = jax.ops.segment_sum(own, labels, n_clusters) / n_obs
+    mean = sum_in_clusters(terms, labels, n_clusters) / n_obs
+    log = shift + jnp.where(shift > 0, jnp.log(jnp.exp(-shift) + mean), jnp.log1p(mean))
+    plain = sum_in_clusters(own, labels, n_clusters) / n_obs
     return jnp.where(problem.tilt > 0, log / jnp.where(problem.tilt > 0, problem.tilt, 1.0), plain)
 
 
 def tilted_weights(problem: TiltedRows, centers, labels) -> Float[Array, " obs"]:
     """d J_k / d d_ik: exp(t d_ik) over the sum in its cluster, others counting 1."""
-    n_clusters, n_obs = centers.shape[0], problem.x.shape[0]
+    n_clusters, n_obs = centers.shape[0], count_rows(problem)
     own = own_distances(problem, centers, labels)
     shift = shifts(problem, own, labels, n_clusters)
     mass = jnp.exp(problem.tilt * own - shift[labels])
-    outside = n_obs - jax.ops.segment_sum(jnp.ones_like(own), labels, n_clusters)
-    total = jax.ops.segment_sum(mass, labels, n_clusters) + outside * jnp.exp(-shift)
-    return mass / total[labels]
+    outside = n_obs - sum_in_clusters(jnp.ones_like(own), labels, n_clusters)
+    held = sum_in_clusters(mass, labels, n_clusters) + outside * jnp.exp(-shift)
+    return mass / held[labels]
 
 
 def newton_step(problem: TiltedRows, centers, labels):
@@ -104,15 +127,15 @@ def newton_step(problem: TiltedRows, centers, labels):
     if len(labels) > BLOCKED_FROM and dim <= DIRECT:
         return solved(problem.tilt, *moments_in_blocks(problem, weight, centers, labels))
     offset = problem.x - centers[labels]
-    mass = jnp.maximum(jax.ops.segment_sum(weight, labels, n_clusters), 1e-30)
-    first = jax.ops.segment_sum(weight[:, None] * offset, labels, n_clusters)
+    mass = jnp.maximum(sum_in_clusters(weight, labels, n_clusters), 1e-30)
+    first = sum_in_clusters(weight[:, None] * offset, labels, n_clusters)
     if dim > DIRECT:
         return conjugate_gradients(partial(curvature, problem.tilt, weight, offset, labels, mass, first), first)
 
     def second(k):  # one cluster at a time: (obs, dim) in memory, never (obs, clusters, dim)
         return ((weight * (labels == k))[:, None] * offset).T @ offset
 
-    return solved(problem.tilt, mass, first, jax.lax.map(second, jnp.arange(n_clusters)))
+    return solved(problem.tilt, mass, first, total(jax.lax.map(second, jnp.arange(n_clusters))))
 
 
 def solved(tilt, mass, first, second):
@@ -138,7 +161,7 @@ def moments_in_blocks(problem: TiltedRows, weight, centers, labels):
 def curvature(tilt, weight, offset, labels, mass, first, direction):
     """Half the Hessians times `direction` (clusters, dim), one for each cluster."""
     along = weight * (offset * direction[labels]).sum(1)
-    spread = jax.ops.segment_sum(along[:, None] * offset, labels, len(direction))
+    spread = sum_in_clusters(along[:, None] * offset, labels, len(direction))
     return mass[:, None] * direction + 2 * tilt * (spread - (first * direction).sum(1)[:, None] * first)
 
 
@@ -193,7 +216,7 @@ def assign(problem: TiltedRows, state: Partition):
     It can: J_k is concave in what its members add, so that a move to a nearer centre may cost more than it saves. Then
     labels minimise the linear bound of every J_k, which never raises the sum.
     """
-    nearest = distances(problem, state.centers).argmin(1)
+    nearest = of_somebody(problem, distances(problem, state.centers).argmin(1), len(state.centers))
     now = cluster_losses(problem, state.centers, state.labels).sum()
     raised = ~(cluster_losses(problem, state.centers, nearest).sum() <= now)
 
@@ -210,7 +233,7 @@ def bounded_labels(problem: TiltedRows, state: Partition):
     exponent = problem.tilt * square
     log_expm1 = exponent + jnp.log(-jnp.expm1(-jnp.maximum(exponent, 1e-30)))
     slope = problem.tilt * cluster_losses(problem, state.centers, state.labels)
-    labels = (log_expm1 - slope).argmin(1)
+    labels = of_somebody(problem, (log_expm1 - slope).argmin(1), len(state.centers))
     now = cluster_losses(problem, state.centers, state.labels).sum()
     lower = cluster_losses(problem, state.centers, labels).sum() <= now  # rounding may disagree with the bound
     return jnp.where(lower, labels, state.labels)
@@ -219,11 +242,23 @@ def bounded_labels(problem: TiltedRows, state: Partition):
 def revive(problem: TiltedRows, state: Partition) -> Partition:
     """Centres of empty clusters go to the rows farthest from their own: the objective does not read them."""
     n_clusters = state.centers.shape[0]
-    count = jax.ops.segment_sum(jnp.ones_like(state.labels), state.labels, n_clusters)
-    _, far = jax.lax.top_k(own_distances(problem, state.centers, state.labels), min(n_clusters, problem.x.shape[0]))
+    count = sum_in_clusters(jnp.ones_like(state.labels), state.labels, n_clusters)
+    far = farthest_rows(problem, own_distances(problem, state.centers, state.labels), n_clusters)
     empty = count == 0
     rank = jnp.minimum(jnp.cumsum(empty) - 1, len(far) - 1)
-    return state._replace(centers=jnp.where(empty[:, None], problem.x[far[rank]], state.centers))
+    return state._replace(centers=jnp.where(empty[:, None], far[rank], state.centers))
+
+
+def farthest_rows(problem: TiltedRows, own, most):
+    """Rows (at most `most`, dim) of all processes that are farthest from their centres."""
+    if not is_shared():
+        return problem.x[jax.lax.top_k(own, min(most, len(own)))[1]]
+    apart, at = jax.lax.top_k(jnp.where(problem.square < 0, -1.0, own), min(most, len(own)))
+    # Every process puts its own in their place among all: a sum is the same everywhere, by type too.
+    place = jax.lax.axis_index("rows"), slice(None)
+    blank = own_part(jnp.zeros((jax.lax.axis_size("rows"), len(at), problem.x.shape[1] + 1)))
+    told = total(blank.at[place].set(jnp.column_stack([problem.x[at], apart]))).reshape(-1, problem.x.shape[1] + 1)
+    return told[jax.lax.top_k(told[:, -1], min(most, len(told)))[1], :-1]
 
 
 def newton(problem: TiltedRows, state: Partition):
@@ -268,6 +303,8 @@ class TiltedKMeans(Engine):
     n_init: k-means++ seeds, run together on at most 10,000 rows; the best goes on with all of them.
     max_iter, tol: iterations, and the relative change of the objective below which they end; "sgd" keeps its step, so
         that it seldom settles. random_state: an int makes runs repeatable. progress_bar: show one.
+    mesh: `bayesfair.distributed.mesh(rows=...)`, processes that have some of the rows each (solver "newton"); `labels_` are
+        those of the process's own rows, everything else is of all.
 
     Groups are not used: every row is to be treated alike. `sensitive_features` is taken so that engines can be swapped.
 
@@ -306,6 +343,7 @@ class TiltedKMeans(Engine):
         tol: float = 1e-6,
         random_state: int | np.random.RandomState | None = None,
         progress_bar: bool = False,
+        mesh: jax.sharding.Mesh | None = None,
     ):
         self.n_clusters = n_clusters
         self.tilt = tilt
@@ -317,6 +355,7 @@ class TiltedKMeans(Engine):
         self.tol = tol
         self.random_state = random_state
         self.progress_bar = progress_bar
+        self.mesh = mesh
 
     @property
     def monotone(self):
@@ -326,42 +365,58 @@ class TiltedKMeans(Engine):
         if self.solver not in ("newton", "sgd"):
             rule, remedy = "be 'newton' or 'sgd'", "See the docstring."
             raise ValueError(message("solver", rule, repr(self.solver), remedy))
+        if self.mesh is not None and self.solver != "newton":
+            rule, remedy = (
+                "be None where solver is not 'newton'",
+                "Mini-batches are drawn from all rows, in one process.",
+            )
+            raise ValueError(message("mesh", rule, "one", remedy))
         check_number("tilt", self.tilt, minimum=0)
         check_number("learning_rate", self.learning_rate)
         check_integer("batch_size", self.batch_size)
 
     def problem(self, data) -> TiltedRows:
-        check_distinct(data.X, self.n_clusters)
-        n_obs, dim = data.X.shape
-        self._units = scaling(data.X, names=data.columns.names, precision=np.float32)
-        spread = center_and_spread(data.X)[1]
-        check_costs(spread, names=data.columns.names, degree=4, terms=data.X.size)  # variance of squared distances
-        self._axes = span(self._units.rows(data.X))[1] if n_obs < dim else None
+        (n_obs, dim), share = data.X.shape, data.share
+        if share.mesh is None:
+            check_distinct(data.X, self.n_clusters)
+        self._units = scaling(data.X, names=data.columns.names, precision=np.float32, everybody=share.everybody)
+        spread = center_and_spread(data.X, share.everybody)[1]
+        check_costs(
+            spread, names=data.columns.names, degree=4, terms=share.n_obs * dim
+        )  # variance of squared distances
+        self._axes = span(self._units.rows(data.X))[1] if n_obs < dim and share.mesh is None else None
         x, square = aligned_empty((n_obs, dim if self._axes is None else len(self._axes))), np.empty(n_obs)
         for block in row_blocks(n_obs):
             rows = self._rows(data.X, block)
             x[block], square[block] = rows, (rows**2).sum(1)
-        return self._tilted(x, square)
+        return self._tilted(x, square, share)
 
     def _rows(self, X, at):
         """Some of the rows of a fit, float64, in the coordinates that are worked in."""
         return self._units.rows(X[at]) if self._axes is None else span(self._units.rows(X))[0][at]
 
-    def _tilted(self, x, square) -> TiltedRows:
-        tilt = self._units.cost(self.tilt) if self.tilt else 0.0
-        exponent = tilt * 4 * square.max()
+    def _tilted(self, x, square, share: Share) -> TiltedRows:
+        tilt, largest = self._units.cost(self.tilt) if self.tilt else 0.0, max(share.everybody(square.max()))
+        self._mean_square = sum(share.everybody(square.sum())) / share.n_obs
+        exponent = tilt * 4 * largest
         if not exponent <= LARGEST_EXPONENT:
             rule = f"keep tilt times squared distances within {LARGEST_EXPONENT:.0e}"
-            limit = LARGEST_EXPONENT / 4 / self._units.cost(square.max())
+            limit = LARGEST_EXPONENT / 4 / self._units.cost(largest)
             remedy = f"Scale the columns of X, or use a tilt below {limit:.3g}."
             raise ValueError(message("tilt", rule, f"{self.tilt} with distances that give {exponent:.3g}", remedy))
         if exponent < SMALLEST_EXPONENT:
             tilt = 0.0
-        return TiltedRows(*(jnp.asarray(part, jnp.float32) for part in (x, square, tilt, self.learning_rate)))
+        if share.mesh is not None:
+            nobody = 0, share.largest - len(x)
+            x, square = np.pad(x, (nobody, (0, 0))), np.pad(square, nobody, constant_values=-1.0)
+        made = TiltedRows(*(np.asarray(part, np.float32) for part in (x, square, tilt, self.learning_rate)))
+        return share.placed(made, SPECS)
 
     def solve(self, problem, data):
         """From all seeds on at most EXPLORE_ROWS rows; the best goes on with all of them."""
-        rng, n_obs = np.random.RandomState(data.seed), len(data.X)
+        rng, n_obs = np.random.RandomState(data.seed), data.share.n_obs
+        if data.share.mesh is not None:
+            return self._solve_over_processes(problem, data, rng)
         if n_obs <= EXPLORE_ROWS:
             Z = self._rows(data.X, slice(None))
             return self._descend(problem, seeds(Z, self.n_clusters, self.n_init, rng), data.seed)
@@ -370,16 +425,34 @@ class TiltedKMeans(Engine):
         best = self._descend(few, seeds(self._rows(data.X, rows), self.n_clusters, self.n_init, rng), data.seed)
         return self._descend(problem, best.state.centers[None], data.seed)
 
+    def _solve_over_processes(self, problem, data, rng):
+        """The same, but that some rows are all rows where these are few; every process has these some."""
+        n_obs, share = data.share.n_obs, data.share
+        rows = rng.choice(n_obs, min(n_obs, EXPLORE_ROWS), replace=False)
+        Z = self._units.rows(share.take(data.X, rows))
+        check_distinct(Z, self.n_clusters)
+        parts = Z, (Z**2).sum(1), problem.tilt, problem.learning_rate
+        few = TiltedRows(*(jnp.asarray(np.asarray(part), jnp.float32) for part in parts))
+        best = self._descend(few, seeds(Z, self.n_clusters, self.n_init, rng), data.seed)
+        states = start_over_processes(share.mesh, problem, agreed(best.state.centers))
+        outcome = self._descend_from(problem, states, OverRows(newton, share.mesh, SPECS, STATE_SPECS))
+        own = here(outcome.state.labels)[:, : len(data.X)]
+        return outcome._replace(state=outcome.state._replace(labels=own)).best
+
     def _descend(self, problem, starts, seed):
-        """The best run; Newton's method comes to a large tilt through smaller ones, where the objective is smoother."""
+        """The best run."""
         states = stack([start_state(problem, centers, seed + i) for i, centers in enumerate(starts)])
         if self.solver == "sgd":
             return self.run(problem, states, step=GradientDescent(self.batch_size), patience=SGD_PATIENCE).best
-        steps = np.ceil(np.log(max(float(problem.tilt * problem.square.mean()), 1.0)) / np.log(TILT_RATIO))
+        return self._descend_from(problem, states, newton).best
+
+    def _descend_from(self, problem, states, step):
+        """Newton's method comes to a large tilt through smaller ones, where the objective is smoother."""
+        steps = np.ceil(np.log(max(float(problem.tilt) * self._mean_square, 1.0)) / np.log(TILT_RATIO))
         for divisor in TILT_RATIO ** np.arange(steps, -1, -1):
-            outcome = self.run(problem._replace(tilt=problem.tilt / divisor), states, step=newton, patience=3)
+            outcome = self.run(problem._replace(tilt=problem.tilt / divisor), states, step=step, patience=3)
             states = outcome.state
-        return outcome.best
+        return outcome
 
     def report(self, outcome, problem, data):
         self.labels_ = np.asarray(outcome.state.labels)
@@ -390,8 +463,9 @@ class TiltedKMeans(Engine):
         squared = np.empty(len(data.X))
         for block in row_blocks(len(squared)):
             squared[block] = ((self._units.rows(data.X[block]) - centers[self.labels_[block]]) ** 2).sum(1)
-        self.inertia_ = float(self._units.cost(squared.sum()))
-        members = [squared[self.labels_ == k] for k in range(self.n_clusters)]
+        share = data.share
+        self.inertia_ = float(self._units.cost(sum(share.everybody(squared.sum()))))
+        members = [share.of_all(squared[self.labels_ == k]) for k in range(self.n_clusters)]
         variance, radius = np.array([(part.var(), part.max()) if len(part) else (np.nan,) * 2 for part in members]).T
         self.within_cluster_variance_ = self._units.cost(variance, 4)
         self.max_distance_ = self._units.cost(np.sqrt(radius), 1)
@@ -423,6 +497,21 @@ def seeds(X, n_clusters, n_init, rng):
 def start_state(problem: TiltedRows, centers, seed) -> Partition:
     centers = jnp.asarray(centers, jnp.float32)
     return Partition(centers, nearest_of(problem, centers), jax.random.PRNGKey(seed))
+
+
+ALL, ROWS = PartitionSpec(), PartitionSpec("rows")
+SPECS, STATE_SPECS = TiltedRows(ROWS, ROWS, ALL, ALL), Partition(ALL, ROWS, ALL)  # where the rows of processes lie
+
+
+@partial(jax.jit, static_argnames="mesh")
+def start_over_processes(mesh, problem: TiltedRows, centers) -> Partition:
+    """A batch of one run."""
+
+    def labels_of(problem, centers):
+        return of_somebody(problem, distances(problem, centers).argmin(1), len(centers))
+
+    labels = over_rows(labels_of, mesh, (SPECS, ALL), ROWS)(problem, centers)
+    return Partition(centers[None], labels[None], jax.random.PRNGKey(0)[None])
 
 
 @jax.jit

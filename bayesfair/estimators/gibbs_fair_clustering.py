@@ -13,8 +13,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair import gibbs
 from bayesfair._check import check_integer, message, row_names
-from bayesfair.distributed import agreed, check_alike, digest, first_then_others, leads, sharing
-from bayesfair.engines import read_groups, read_table
+from bayesfair.distributed import (
+    agreed,
+    axis_of,
+    check_alike,
+    digest,
+    first_then_others,
+    leads,
+    over_rows,
+    shares_rows,
+    sharing,
+)
+from bayesfair.engines import read_groups, read_table, share_of
 from bayesfair.estimators.base import PosteriorEstimator
 from bayesfair.estimators.new_rows import distances, place_fairlets, place_people, soft_memberships
 from bayesfair.estimators.store import Store, Unwritten
@@ -87,7 +97,10 @@ class GibbsFairClustering(PosteriorEstimator):
         without conjugate centres have none.
     random_state: an int makes runs repeatable on one machine and version. progress_bar: show one.
     mesh: `bayesfair.distributed.mesh(chains=...)`, processes that share the chains. Each of them fits the same table, and has
-        the posterior of all chains, bit for bit that of one process.
+        the posterior of all chains, bit for bit that of one process. `mesh(rows=...)`, for "optimal" and "labels" with losses
+        that have conjugate centres: each fits its own rows, and has the draws of these from the posterior of all rows, scalars
+        and `cluster_centers_` of all. Fairlets are those of each process's rows; there are no jumps between modes, whose masses
+        are not known then, and no `store`.
 
     Attributes
     ----------
@@ -184,6 +197,8 @@ class GibbsFairClustering(PosteriorEstimator):
         for name in ("num_warmup", "num_starts"):
             check_integer(name, getattr(self, name), minimum=0)
         mode_jumps = _check_mode_jumps(self.mode_jumps)
+        if axis_of(self.mesh) == "rows":
+            mode_jumps = self._check_by_rows(mode_jumps, store)
         self._store = None if store is None else Store(check_store(store))
         self._row_names = row_names(X)
         X, names = read_table(self, X, reset=True, sensitive_features=sensitive_features)
@@ -191,12 +206,34 @@ class GibbsFairClustering(PosteriorEstimator):
         groups = read_groups(self, sensitive_features, len(X))
         self._names = {"feature_names": None if names is None else [str(name) for name in names]}
         self._draw_seed()
-        with sharing(self.mesh, "chains"):
+        with sharing(self.mesh, axis_of(self.mesh), stops=True):
             return self._fit(X, groups, names, mode_jumps)
 
+    def _check_by_rows(self, mode_jumps, store):
+        """`mode_jumps`: none. ValueError where something is asked for that processes with rows of their own do not have."""
+        refused = {
+            "store": (store is not None, "Save each process's share with `save`."),
+            "mode_jumps": (mode_jumps not in ("auto", False), "Leave it out: there are no jumps, nor masses, then."),
+            "crossed": (self.target == "labels" and not self.crossed, "Cross the attributes."),
+            "min_group_size": (self.min_group_size is not None, "Merge small groups before the fit."),
+        }
+        for name, (is_asked_for, remedy) in refused.items():
+            if is_asked_for:
+                rule = "be left out where mesh gives processes rows"
+                raise ValueError(message(name, rule, repr(getattr(self, name, store)), remedy))
+        return False
+
+    def _check_same_table(self, X, groups, **more):
+        """Of processes that share chains the data must be the same, of those that share rows the columns."""
+        if shares_rows():
+            return check_alike(self, X=(X.shape[1], self._names["feature_names"]), **more)
+        return check_alike(self, X=digest(X), sensitive_features=digest(groups.code, groups.names), **more)
+
     def _fit(self, X, groups, names, mode_jumps):
-        check_alike(self, X=digest(X), sensitive_features=digest(groups.code, groups.names))
+        self._check_same_table(X, groups)
         self._seed = agreed(self._seed)
+        if shares_rows():
+            groups, _ = share_of(self.mesh, groups)
         problem = self._problem(X, groups, names)
         length = self.num_chains, self.num_warmup, self.num_starts
         problem, run, found = gibbs.start_in_modes(problem, *length, mode_jumps, self._shows_progress)
@@ -224,10 +261,8 @@ class GibbsFairClustering(PosteriorEstimator):
         given = None if sensitive_features is None else read_groups(self, sensitive_features, len(known))
         _check_same_data(known, groups, X, given)
         modes = self.posterior_["modes"].to_dataset() if "modes" in self.posterior_.children else None
-        with sharing(self.mesh, "chains"):
-            check_alike(
-                self, X=digest(known), sensitive_features=digest(groups.code, groups.names), num_draws=num_draws
-            )
+        with sharing(self.mesh, axis_of(self.mesh), stops=True):
+            self._check_same_table(known, groups, num_draws=num_draws)
             run = self._saved_run(self._problem(known, groups))
             return self._sample(*run, num_draws, (known, groups, modes), self.posterior_)
 
@@ -321,7 +356,11 @@ class GibbsFairClustering(PosteriorEstimator):
         return estimator
 
     def _problem(self, X, groups, names=None):
-        problem = gibbs.make_problem(
+        make = gibbs.make_problem
+        if shares_rows():
+            groups, share = share_of(self.mesh, groups)
+            make = partial(gibbs.make_shared_problem, everyone=share.groups, mesh=self.mesh)
+        problem = make(
             X,
             groups,
             n_clusters=self.n_clusters,
@@ -335,6 +374,8 @@ class GibbsFairClustering(PosteriorEstimator):
             min_balance=self.min_balance,
             seed=self._seed,
         )
+        if shares_rows():
+            return problem
         leaves, structure = jax.tree.flatten(problem.target)  # in which processors of two kinds may differ
         return problem._replace(target=structure.unflatten(agreed(leaves)))
 
@@ -379,6 +420,7 @@ class GibbsFairClustering(PosteriorEstimator):
             obs_names=self._row_names,
             n_clusters=self.n_clusters,
             modes=modes,
+            rows=over_rows(),
         )
         tree[STATE] = state_dataset(_state_of(problem.target, run), _axes_of(problem.target))
         tree["sample_stats"].attrs.update(self._cost())
@@ -415,7 +457,11 @@ class GibbsFairClustering(PosteriorEstimator):
         X, posterior = tree["observed_data"]["X"].values, tree["posterior"]
         lambdas = [name for name, values in posterior.data_vars.items() if values.attrs.get("kind") == "parameter"]
         self.inverse_temperature_ = tuple(float(posterior[name].mean()) for name in lambdas)
-        self.cluster_centers_ = np.stack([X[self.labels_ == k].mean(0) for k in range(self.n_clusters)])
+        constant = tree["constant_data"]
+        if "reference_centers" in constant:  # of all rows, of which these are some
+            self.cluster_centers_ = constant["reference_centers"].values
+        else:
+            self.cluster_centers_ = np.stack([X[self.labels_ == k].mean(0) for k in range(self.n_clusters)])
         self.n_iter_, self.thinning_ = progress["sweep"], progress["thinning"]
         return self
 

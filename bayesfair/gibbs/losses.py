@@ -19,6 +19,7 @@ from jax.scipy.special import gammaln, xlogy
 from jaxtyping import Array, Float, Int
 
 from bayesfair.fairlets import Minkowski, resolve_dissimilarity
+from bayesfair.gibbs.shards import total
 
 __all__ = [
     "BinaryLoss",
@@ -136,13 +137,13 @@ class ClusterMeans(NamedTuple):
 
 
 def cluster_means(units: Units, n_clusters: int) -> ClusterMeans:
-    """Counts, weights and weighted sums of every cluster, from scratch."""
+    """Counts, weights and weighted sums of every cluster, from scratch; of the units of all shards."""
 
-    def total(values):
+    def summed(values):
         return jax.ops.segment_sum(values, units.cluster, n_clusters)
 
-    count = total((units.weight > 0).astype(jnp.int32))
-    return ClusterMeans(count, total(units.weight), total(units.weight[:, None] * units.center))
+    count = summed((units.weight > 0).astype(jnp.int32))
+    return total(ClusterMeans(count, summed(units.weight), summed(units.weight[:, None] * units.center)))
 
 
 @dataclass(frozen=True)

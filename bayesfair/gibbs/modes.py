@@ -171,7 +171,7 @@ def center_law(run: Run, target) -> CenterLaw | None:
     if not can_jump(target):
         return None
     keys = jax.vmap(jax.random.fold_in, (0, None))(run.keys, run.sweep)
-    law = in_threads(lambda chains: _center_law(*chains, target), (keys, run.states))
+    law = in_threads(lambda chains: target.run(_center_law, *chains), (keys, run.states))
     return CenterLaw(*map(np.asarray, law))
 
 
@@ -184,7 +184,7 @@ def can_jump(target) -> bool:
 
 
 @jax.jit
-def _center_law(keys, states, target):
+def _center_law(target, keys, states):
     def one(key, state):
         state = target.open(state)
         means = cluster_means(target.units_of(state), target.n_clusters)

@@ -8,13 +8,13 @@ import numpy as np
 from bayesfair._arrays import MANY
 from bayesfair._check import message
 from bayesfair._draws import Draws
-from bayesfair._units import Scaling, check_float32, standardise
+from bayesfair._units import Scaling, check_float32, here_alone, scaling
 from bayesfair.gibbs.losses import Loss
 from bayesfair.gibbs.target import Settings, Table, Target
 from bayesfair.gibbs.targets import resolve_target
 from bayesfair.gibbs.temperature import Dispersion
 
-__all__ = ["Problem", "in_units_of_table", "loss_in_units_of_table", "make_problem"]
+__all__ = ["Problem", "in_units_of_table", "loss_in_units_of_table", "make_problem", "own_units"]
 
 LARGEST_TEMPERATURE = 1e30  # in units near the spread: sums of energies are within float32
 LARGEST_LOG = 450  # of a loss, to base 2: sums over rows and inverse temperatures have squares that a float64 holds
@@ -51,13 +51,19 @@ def make_problem(
     """
     kind = resolve_target(target)
     loss.dissimilarity.check(X)
-    X, units = _in_own_units(X, loss, names)
-    own = _in_own_units_too(Dispersion() if inverse_temperature is None else inverse_temperature, units, loss)
+    X, units, own = own_units(X, loss, names, inverse_temperature)
     table, settings = Table(X, units, groups), Settings(n_clusters, loss, own, **choices)
     return Problem(table, settings, kind.make(table, settings))
 
 
-def _in_own_units(X, loss: Loss, names):
+def own_units(X, loss: Loss, names, inverse_temperature, everybody=here_alone):
+    """(X, its `Scaling`, the inverse temperature) in the sampler's units, which are those of the rows that `everybody` has."""
+    X, units = _in_own_units(X, loss, names, everybody)
+    asked = Dispersion() if inverse_temperature is None else inverse_temperature
+    return X, units, _in_own_units_too(asked, units, loss)
+
+
+def _in_own_units(X, loss: Loss, names, everybody):
     """X in units near its spread, a power of two, where that changes nothing but the units; as it is for other losses."""
     degree = _degree(loss)
     if not degree:
@@ -66,7 +72,8 @@ def _in_own_units(X, loss: Loss, names):
     with warnings.catch_warnings():  # of costs that read 0: refused here, where their inverses are told too
         warnings.simplefilter("ignore", RuntimeWarning)
         dtype = np.float64 if len(X) < MANY else np.float32  # as what samples them has them
-        Z, units = standardise(X, names=names, degree=degree, precision=np.float32, dtype=dtype)
+        units = scaling(X, names=names, degree=degree, precision=np.float32, everybody=everybody)
+        Z = units.rows(X, dtype)
     if abs(degree * units.exponent) > LARGEST_LOG:
         rule, remedy = "have a spread whose powers a float64 can hold", "Divide every column by that."
         raise ValueError(message("X", rule, f"a standard deviation near {2.0**units.exponent:.3g}", remedy))

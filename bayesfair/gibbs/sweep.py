@@ -92,7 +92,7 @@ def sweep(key, target: Target, state, moves, number=0):
 
 
 @partial(jax.jit, static_argnames=("moves", "length"))
-def run_chunk(keys, first, n_draws, thinning, target: Target, states, moves: tuple, length: int):
+def run_chunk(target: Target, keys, first, n_draws, thinning, states, moves: tuple, length: int):
     """`n_draws` <= `length` draws, `thinning` sweeps each, of all chains at once.
 
     Sweep t of a chain uses fold_in(key, t), whatever the chunk: a resumed run repeats a longer one bit for bit.

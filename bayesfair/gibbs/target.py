@@ -82,12 +82,14 @@ class Target:
     clusters_are_independent: given centres, but for prod g_k: such targets jump between modes in one step, others by a path.
     preparing: what `prepared` finds, in a word for the progress bar; "" where it finds nothing.
     modes: a field of targets whose chains may jump between modes, see `moves/mode_jumps.py`; None where they do not.
+    present: which rows, or units, are somebody, where a shard has fillers; None: all.
     looks_per_row: how many looks at a row and a centre take as long as what a sweep does with a row; K unless it is told.
     """
 
     state_dims = {}  # noqa: RUF012
     modes = None
     preparing = ""
+    present = None
     clusters_are_independent = False
 
     @property
@@ -135,6 +137,14 @@ class Target:
     def report(self, state) -> dict[str, Float[Array, ""]]:
         """The scalars that are kept of every draw, from an opened state, under the names of `statistics`."""
         raise NotImplementedError
+
+    def run(self, program, *arrays, **static):
+        """`program(self, *arrays, **static)`; where the rows are in several processes, of all of them."""
+        return program(self, *arrays, **static)
+
+    def own_rows(self, labels):
+        """Of labels (..., obs) those of rows that are somebody."""
+        return labels
 
     def open(self, state):
         """What the moves of a sweep work on: the state, with what is worth computing once a sweep."""

@@ -4,6 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesfair._draws import COMPARED
+from bayesfair._rows import HERE, OverRows
 from bayesfair.gibbs.sweep import statistics_of
 
 __all__ = ["autocorrelation_time", "cluster_sizes", "suitable_thinning"]
@@ -52,7 +53,8 @@ def autocorrelation_time(values: Float[np.ndarray, "chains sweeps"]) -> float:
     return max(1.0, float(2 * np.minimum.accumulate(pairs[: positive.argmax()]).sum() - 1))
 
 
-def cluster_sizes(labels, n_clusters: int) -> dict[str, Float[np.ndarray, "chains draws"]]:
-    """Sizes of the clusters of labels (chains, draws, obs), from the largest down: what no renumbering changes."""
-    sizes = -np.sort([-(labels == k).sum(2) for k in range(n_clusters)], axis=0)
+def cluster_sizes(labels, n_clusters: int, rows: OverRows = HERE) -> dict[str, Float[np.ndarray, "chains draws"]]:
+    """Sizes of the clusters of labels (chains, draws, obs), from the largest down: what no renumbering changes. `rows`: of
+    other processes too."""
+    sizes = -np.sort(-rows.total(np.stack([(labels == k).sum(2) for k in range(n_clusters)])), axis=0)
     return {f"{SIZE}{rank}": values for rank, values in enumerate(sizes, 1)}

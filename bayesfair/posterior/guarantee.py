@@ -30,6 +30,8 @@ def guarantee(tree: "DataTree") -> str | None:
     if groups is None or len(groups.names) < 2:
         return None
     parameters = settings_of(tree).get("parameters", {})
+    if has_share(tree):
+        return _of_all_rows(parameters)
     if parameters.get("target") == "labels":
         return _of_labels(tree, groups, parameters.get("min_balance", "exact"))
     bound = guaranteed_balance(tree)
@@ -50,6 +52,21 @@ def doubt_of_fairlets(tree: "DataTree") -> str:
         much = f"the best ones cost at most {about['gap']:.1%} less"
     sure = f", but for a risk of {about['risk']:.0e}" if about["risk"] else ""
     return f"The fairlets, which all draws keep, are not proved optimal: {much}{sure}."
+
+
+def has_share(tree) -> bool:
+    """Does the tree have one process's share of the rows that were clustered?"""
+    return variable(tree, "constant_data", "reference_centers") is not None
+
+
+def _of_all_rows(parameters) -> str:
+    """The promise of a run of which this tree has a share of the rows."""
+    whole = "a whole of which these rows are one process's share"
+    if parameters.get("target") != "labels":
+        return f"By construction every cluster is a union of whole fairlets, in {whole}."
+    if parameters.get("min_balance", "exact") == "exact":
+        return f"By construction every group has its share of every cluster to within one person, in {whole}."
+    return f"By construction none can fall below {parameters['min_balance']:.3g}, in {whole}."
 
 
 def at_least(balance) -> str:
@@ -91,7 +108,7 @@ def guaranteed_balance(tree: "DataTree") -> float | None:
     A cluster is a union of whole fairlets, and a ratio of sums is never below the smallest of the ratios.
     """
     held = fairlet_capacities(tree)
-    if held is None:
+    if held is None or has_share(tree):
         return None
     smallest = held.lower[:, :, None] / np.maximum(held.upper[:, None, :], 1)
     return float(smallest[:, ~np.eye(smallest.shape[1], dtype=bool)].min())
@@ -104,7 +121,7 @@ def balance_kept(tree: "DataTree") -> BalanceConstraint | None:
     if groups is None or len(groups.names) < 2:
         return None
     parameters = settings_of(tree).get("parameters", {})
-    if parameters.get("target") == "labels":
+    if parameters.get("target") == "labels" and not has_share(tree):
         return balance_constraint(groups, parameters.get("min_balance", "exact"))
     least = guaranteed_balance(tree)
     if least is None:

@@ -28,18 +28,32 @@ made = {
     "E": other.objective_trace_, "labels": gather(other.labels_, rows), "soft": gather(other.soft_assignment_, rows),
 }
 """
+MORE_FITS = """
+gather, made, plain = bf.distributed.gather, {}, X.to_numpy()
+for tilt in (0.5, 5.0):
+    est = bf.TiltedKMeans(3, tilt=tilt, random_state=0, mesh=mesh).fit(X)
+    names = ("cluster_centers_", "tilted_sse_", "inertia_", "within_cluster_variance_", "max_distance_")
+    made |= {f"tilted {tilt} {name}": getattr(est, name) for name in names}
+    made[f"tilted {tilt} labels"] = gather(est.labels_, rows)
+lacking = plain / 8
+lacking[(rows % 5 == 0) & (code[rows] == code[0]), 1] = np.nan
+for name, table in {"whole": plain / 8, "lacking": lacking}.items():
+    est = bf.BigLearnMixture(2, max_iter=10, random_state=0, mesh=mesh).fit(table)
+    made |= {f"{name} {part}": getattr(est, part) for part in ("weights_", "means_", "covariances_", "objective_trace_")}
+    made[f"{name} labels"] = gather(est.labels_, rows)
+"""
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("n_processes", [2, 3])
-def test_engines_by_rows_are_those_of_one_process(tmp_path, n_processes, monkeypatch):
+@pytest.mark.parametrize(("n_processes", "fits"), [(2, FITS), (3, FITS), (2, MORE_FITS), (3, MORE_FITS)])
+def test_engines_by_rows_are_those_of_one_process(tmp_path, n_processes, fits, monkeypatch):
     from bayesfair.engines import fmc_blocks, variational_blocks
 
     monkeypatch.setattr(fmc_blocks, "BLOCK", 64)
     monkeypatch.setattr(variational_blocks, "BLOCK", 64)
     space = {"bf": bf, "np": np, "mesh": bf.distributed.mesh(rows=1)}
-    exec(DATA + FITS, space)
-    code = DATA + "mesh = bf.distributed.mesh(rows=n_processes)" + FITS + "np.savez(out, **made)"
+    exec(DATA + fits, space)
+    code = DATA + "mesh = bf.distributed.mesh(rows=n_processes)" + fits + "np.savez(out, **made)"
     for process in found(code, n_processes, tmp_path):
         for name, values in space["made"].items():
             np.testing.assert_allclose(process[name], values, rtol=1e-5, atol=1e-5, err_msg=name)

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.losses import Units, cluster_means
 from bayesfair.gibbs.moves.collapsed import CollapsedReallocation, draw_cluster, share_moved
+from bayesfair.gibbs.shards import common, own
 from bayesfair.gibbs.states import CenteredState, computed_once
 from bayesfair.gibbs.sweep import in_turn
 from bayesfair.gibbs.target import Target
@@ -38,7 +39,7 @@ class GivenCenters:
 
     def __call__(self, key, target: Target, state):
         means = cluster_means(target.units_of(state), target.n_clusters)
-        centers = target.loss.augmentation.draw_centers(jax.random.fold_in(key, 0), state.lambda_c, means)
+        centers = common(target.loss.augmentation.draw_centers(jax.random.fold_in(key, 0), state.lambda_c, means))
         inside, stats = in_turn(key, target, state.given(centers), self.moves, first=1)
         return inside.alone(), stats
 
@@ -117,7 +118,7 @@ def decide_blocks(key, target: Target, units: Units, centers, inverse_temperatur
     """Propose all clusters at once, accept block by block (one block: all or nothing); (clusters, accepted share)."""
     key_proposal, key_accept = jax.random.split(key)
     n_units = units.cluster.shape[0]
-    uniforms = jax.random.uniform(key_proposal, (n_units,), units.center.dtype)
+    uniforms = jax.random.uniform(own(key_proposal), (n_units,), units.center.dtype)
     logits = proposal_logits(target, units, centers, inverse_temperature)
     proposed = draw_cluster(uniforms, logits).astype(units.cluster.dtype)
     block = jnp.arange(n_units) % n_blocks
@@ -128,7 +129,7 @@ def decide_blocks(key, target: Target, units: Units, centers, inverse_temperatur
         log_ratio = log_block_ratio(
             target, units._replace(cluster=cluster), units._replace(cluster=candidate), inverse_temperature
         )
-        accepted = jnp.log(uniform) < log_ratio
+        accepted = common(jnp.log(uniform) < log_ratio)
         return jnp.where(accepted, candidate, cluster), accepted
 
     uniforms = jax.random.uniform(key_accept, (n_blocks,), units.center.dtype)

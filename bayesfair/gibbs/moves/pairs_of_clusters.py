@@ -19,7 +19,8 @@ import jax.numpy as jnp
 
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.labellings import CenteredLabelling, PairedLabelling
-from bayesfair.gibbs.losses import ClusterMeans, Units, cluster_means
+from bayesfair.gibbs.losses import ClusterMeans, cluster_means
+from bayesfair.gibbs.shards import common, from_one, is_shared, own, total
 from bayesfair.gibbs.states import computed_once
 from bayesfair.gibbs.sweep import adjoint, in_turn
 from bayesfair.gibbs.target import Target
@@ -88,7 +89,9 @@ def in_order(target: Target, state: CenteredLabelling, clusters, uniforms) -> Pa
     margin = computed_once(margin.astype(target.x.dtype))
     segment = pair * n_groups + target.group
     n_segments = len(pairs) * n_groups
-    order = _sorted(segment, margin, n_segments)
+    if target.present is not None:
+        segment = jnp.where(target.present, segment, n_segments)  # behind all others
+    order = _sorted(segment, margin, n_segments + (target.present is not None))
     size = jnp.zeros(n_segments, jnp.int32).at[segment].add(1)
     first = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(size)])
     segment = segment[order]
@@ -145,20 +148,21 @@ class MarginSwaps:
         apart = 1 << jnp.asarray(self.powers)
         start = state.side, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)
         (side, possible, accepted), _ = jax.lax.scan(one, start, (jax.random.split(key, len(apart)), apart))
+        accepted, possible = total((accepted, possible))
         rate = accepted.astype(target.x.dtype) / jnp.maximum(possible, 1)
         return state._replace(side=side), {"swap_rate": rate}
 
 
 def swapped(key, target: Target, state: PairedLabelling, apart):
     """A round of swaps of places that are `apart`: (who swaps, who might have)."""
-    uniforms = jax.random.uniform(key, (target.n_obs + len(state.pairs) + 1,), target.x.dtype)
+    uniforms = jax.random.uniform(own(key), (target.n_obs + len(state.pairs) + 1,), target.x.dtype)
     shift = (uniforms[-1] * (2 * apart)).astype(jnp.int32)
     partner = neighbours(state, apart, shift)
     log_ratio = swap_log_ratio(state, partner)
     swap = jnp.log(uniforms[jnp.minimum(partner, jnp.arange(target.n_obs))]) < log_ratio
     if target.loss.normalizer_reads_mean:
         kept = jnp.log(uniforms[target.n_obs : -1]) < log_round_ratio(target, state, state.side ^ swap)
-        swap &= kept[state.segment // target.n_groups]
+        swap &= common(kept)[state.segment // target.n_groups]
     return swap, log_ratio > -jnp.inf
 
 
@@ -189,8 +193,11 @@ def log_round_ratio(target: Target, state: PairedLabelling, side):
 
 
 def means_of(target: Target, state: PairedLabelling) -> ClusterMeans:
-    label = labels_of(state)
-    return cluster_means(Units(target.x, jnp.ones(target.n_obs, target.x.dtype), label), target.n_clusters)
+    if is_shared() and not target.loss.normalizer_reads_mean:  # nobody has to be asked
+        count = state.counts.sum(1)
+        blank = jnp.zeros((target.n_clusters, target.x.shape[1]), target.x.dtype)
+        return ClusterMeans(count, count.astype(target.x.dtype), blank)
+    return cluster_means(target.units(labels_of(state)), target.n_clusters)
 
 
 # Bundles
@@ -214,7 +221,7 @@ class Bundles:
     def __call__(self, key, target: Target, state: PairedLabelling):
         n_places, n_bundles, bundle = len(state.pairs) * BLOCKS, target.n_bundles, state.bundle
         change, shared, in_b = bundle_changes(target, state)
-        uniforms = jax.random.uniform(key, (n_bundles + n_places,), target.x.dtype)
+        uniforms = jax.random.uniform(own(key), (n_bundles + n_places,), target.x.dtype)
         flips = shared & (uniforms[:n_bundles] < jax.nn.sigmoid(-change))
         # Everybody of a bundle is in one pair of clusters: any of its places tells which.
         pair = pairs_of_bundles(target, state)
@@ -222,11 +229,11 @@ class Bundles:
         sign = jnp.where(flips, jnp.where(in_b, -1, 1), 0)  # members of b, in bundles
         net = jax.ops.segment_sum(sign, block, n_places).reshape(-1, BLOCKS)
         moved = self._sums(target, state, jnp.append(sign, 0)[bundle], jnp.append(block, 0)[bundle], n_places)
-        accepted = self._blocks(uniforms[n_bundles:].reshape(net.shape), target, state, net, moved)
-        flips &= accepted.ravel()[block]
+        accepted = self._blocks(uniforms[n_bundles:].reshape(net.shape), target, state, *total((net, moved)))
+        flips &= common(accepted).ravel()[block]
         side = state.side ^ jnp.append(flips, False)[bundle]
-        rate = flips.sum(dtype=target.x.dtype) / jnp.maximum(shared.sum(), 1)
-        counts = counts_of(state._replace(side=side))
+        flipped, able, counts = total((flips.sum(), shared.sum(), counts_of(state._replace(side=side))))
+        rate = flipped.astype(target.x.dtype) / jnp.maximum(able, 1)
         return state._replace(side=side, counts=counts), {"bundle_rate": rate}
 
     @staticmethod
@@ -301,7 +308,7 @@ def bundles_of(target: Target, segment, first, uniforms):
     pair, group = segment // n_groups, segment % n_groups
     rank = jnp.arange(target.n_obs) - first[segment] - offset[pair, group]
     index = rank // jnp.maximum(wanted, 1)[group]
-    inside = (rank >= 0) & (index < room[pair]) & (wanted[group] > 0)
+    inside = (rank >= 0) & (index < room[pair]) & (wanted[group] > 0) & (segment < len(size) * n_groups)
     return jnp.where(inside, before[pair] + index, target.n_bundles)
 
 
@@ -327,9 +334,11 @@ def bundle_changes(target: Target, state: PairedLabelling):
 
 
 def counts_of(state: PairedLabelling):
-    """Members of each group in each cluster, from the places."""
-    group = state.segment % state.counts.shape[1]
-    return jnp.zeros_like(state.counts).at[clusters_at(state), group].add(1)
+    """Members of each group in each cluster, from the places of this shard."""
+    n_groups = state.counts.shape[1]
+    somebody = state.segment < len(state.pairs) * n_groups
+    group = state.segment % n_groups
+    return jnp.zeros_like(state.counts).at[clusters_at(state), group].add(somebody.astype(jnp.int32))
 
 
 # Singles
@@ -351,12 +360,12 @@ class PairedSingles:
         n_pairs = len(state.pairs)
         low, size = (part.reshape(n_pairs, -1) for part in border(target, state))
         before = jnp.cumsum(size, 1) - size
-        drawn, uniforms = jax.random.uniform(key, (2, self.times, n_pairs), target.x.dtype)
+        drawn, uniforms = jax.random.uniform(own(key), (2, self.times, n_pairs), target.x.dtype)
         drawn *= size.sum(1)
         rank = jnp.minimum(drawn.astype(jnp.int32), size.sum(1) - 1)
         group = (rank[..., None] >= before).sum(-1) - 1
-        own = jnp.arange(n_pairs)
-        places = low[own, group] + rank - before[own, group]
+        each = jnp.arange(n_pairs)
+        places = low[each, group] + rank - before[each, group]
 
         def step(carry, inputs):
             side, known = carry
@@ -367,7 +376,9 @@ class PairedSingles:
 
         start = state.side, (state.counts, means_of(target, state))
         (side, (counts, _)), flipped = jax.lax.scan(step, start, (places, uniforms))
-        return state._replace(side=side, counts=counts), {"single_rate": flipped.mean(dtype=target.x.dtype)}
+        told = counts, flipped.mean(dtype=target.x.dtype)
+        side, (counts, rate) = from_one(key, state.side, side, told)
+        return state._replace(side=side, counts=counts), {"single_rate": rate}
 
 
 def border(target: Target, state: PairedLabelling):

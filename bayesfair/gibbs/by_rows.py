@@ -1,0 +1,364 @@
+"""The sampler whose rows are in several processes: its problem, its starts, and the target that the run sees there.
+
+What is in the shards, and why the law is that of all rows, is in `shards.py`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bayesfair._check import check_integer, message
+from bayesfair.distributed import agreed, everybody
+from bayesfair.fairlets import capacities, decompose, member_table, singleton_capacities
+from bayesfair.fairness import Groups, balance_constraint, nearest_counts
+from bayesfair.gibbs.centroids import resolve_centroids
+from bayesfair.gibbs.labellings import Labelling
+from bayesfair.gibbs.losses import Loss, Units
+from bayesfair.gibbs.problem import Problem, own_units
+from bayesfair.gibbs.recombination import search
+from bayesfair.gibbs.shards import AXIS
+from bayesfair.gibbs.states import FairletState
+from bayesfair.gibbs.target import Settings, Table, Target
+from bayesfair.gibbs.targets.in_shards import LabelsShard, OptimalShard, Whole
+from bayesfair.gibbs.targets.optimal import Optimal
+from bayesfair.gibbs.targets.starts import start_dispersion
+from bayesfair.gibbs.temperature import refuse_without_degree
+from bayesfair.gibbs.transport_to_clusters import assign
+
+__all__ = ["InShards", "make_shared_problem"]
+
+SAMPLE = 100_000  # rows of all processes in which starts are looked for
+BY_ROWS = ("optimal", "labels")
+
+
+@dataclass(frozen=True, eq=False)
+class InShards(Target):
+    """A target whose rows are in the processes of a mesh, as the run of one of them sees it.
+
+    shards: that of every process, stacked, each on its own device. own: this process's, on the host. start: gives the chains'
+    states. n_own: rows of this process. members: of its fairlets (fairlets, slots), None where there are none.
+    """
+
+    shards: Target
+    own: Target
+    members: np.ndarray | None
+    start: Callable
+    n_own: int
+    mesh: jax.sharding.Mesh
+
+    @property
+    def n_clusters(self):
+        return self.own.n_clusters
+
+    @property
+    def n_obs(self):
+        """Rows of the largest shard: what decides how long a chunk is must be the same in all processes."""
+        return self.own.whole.most_obs
+
+    @property
+    def n_fairlets(self):
+        return self.own.n_fairlets
+
+    @property
+    def looks_per_row(self):
+        return self.own.looks_per_row
+
+    @property
+    def loss(self):
+        return self.own.loss
+
+    @property
+    def clusters_are_independent(self):
+        return self.own.clusters_are_independent
+
+    def path_moves(self):
+        return self.own.path_moves()
+
+    @property
+    def statistics(self):
+        return self.own.statistics
+
+    @property
+    def state_dims(self):
+        return self.own.state_dims
+
+    def moves(self, settings):
+        return self.own.moves(settings)
+
+    def starts(self, table, settings, num_chains):
+        return self.start(self, table, settings, num_chains)
+
+    def write(self, states):
+        """Without fillers, which the numbers of rows and fairlets tell."""
+        arrays = self.own.write(states)
+        if self.members is None:
+            return {**arrays, "label": arrays["label"][:, : self.n_own]}
+        cluster = arrays["cluster"][:, : len(self.members)]
+        return {**arrays, "cluster": cluster, "members": np.stack([self.members] * len(cluster))}
+
+    def read(self, arrays):
+        name, most = ("label", self.n_obs) if self.members is None else ("cluster", self.own.whole.most_units)
+        filled = np.pad(np.asarray(arrays[name]), ((0, 0), (0, most - arrays[name].shape[1])))
+        return self.own.read({**arrays, name: filled})
+
+    def run(self, program, *arrays, **static):
+        placed = jax.tree.map(lambda part: _placed(part, self.mesh), arrays)
+        names = tuple(sorted(static.items()))
+        found = _in_every_shard(program, names, self.mesh)(self.shards, placed)
+        return jax.tree.map(lambda part: part.addressable_data(0)[0], found)
+
+    def own_rows(self, labels):
+        return labels[..., : self.n_own]
+
+
+def _placed(part, mesh):
+    """What this process has as its part of an array with the shards for its first axis."""
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(AXIS))
+    return jax.make_array_from_process_local_data(sharding, np.asarray(part)[None])
+
+
+@lru_cache(maxsize=64)
+def _in_every_shard(program, static, mesh):
+    """`program(target, *arrays)` of every shard at the same time, compiled: all of its arrays have the shards in front."""
+
+    def own(target, arrays):
+        target, arrays = jax.tree.map(lambda part: part[0], (target, arrays))
+        return jax.tree.map(lambda part: jnp.asarray(part)[None], program(target, *arrays, **dict(static)))
+
+    spec = jax.sharding.PartitionSpec(AXIS)
+    return jax.jit(jax.shard_map(own, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False))
+
+
+def make_shared_problem(
+    X, groups: Groups, *, everyone: Groups, mesh, n_clusters, loss, target, inverse_temperature, names=None, **choices
+) -> Problem:
+    """The target of all rows, of which this process has X (N, d) and `groups`; `everyone`: the groups of all, in the order of
+    the processes. Other arguments as of `make_problem`.
+
+    Fairlets are made in every process of its own rows: they never cross shards.
+
+    Raises
+    ------
+    ValueError: a target, loss or setting that has no form by rows, or what `make_problem` refuses; fairlets that are anchored
+    in one process and not in another.
+    """
+    _refuse_what_is_not_shared(target, loss, inverse_temperature, choices)
+    loss.dissimilarity.check(X)
+    X, units, own = own_units(X, loss, names, inverse_temperature, everybody)
+    table, settings = Table(X, units, groups), Settings(n_clusters, loss, own, **choices)
+    if settings.loss.degree is None and not settings.has_fixed_pair:
+        refuse_without_degree(settings.inverse_temperature)
+    shard, members, start = (_optimal if target == "optimal" else _labels)(table, settings, everyone)
+    shards = jax.tree.map(lambda part: _placed(part, mesh), shard)
+    shard = jax.tree.map(np.asarray, shard)
+    return Problem(table, settings, InShards(shards, shard, members, start, len(X), mesh))
+
+
+def _refuse_what_is_not_shared(target, loss, inverse_temperature, choices):
+    remedy = "Give the processes chains instead: bf.distributed.mesh(chains=...)."
+    rule = "{} where mesh gives processes rows"
+    if target not in BY_ROWS:
+        got = repr(target) if isinstance(target, str) else "a Target class"
+        raise ValueError(message("target", rule.format(f"be one of {BY_ROWS}"), got, remedy))
+    if loss.augmentation is None:
+        raise ValueError(message("loss", rule.format("have conjugate centres"), repr(loss), remedy))
+    if inverse_temperature == "holmes-walker":
+        remedy = "Fit some of the rows in one process, and pass the pair that it found."
+        rule = rule.format("be 'dispersion' or a pair")
+        raise ValueError(message("inverse_temperature", rule, "'holmes-walker'", remedy))
+    if choices.get("reallocation") == "collapsed":
+        raise ValueError(message("reallocation", rule.format("be 'auto' or 'blocked'"), "'collapsed'", remedy))
+
+
+def _whole(n_obs, n_units) -> Whole:
+    sizes = np.array(everybody((n_obs, n_units)))
+    return Whole(*sizes.sum(0).tolist(), *sizes.max(0).tolist())
+
+
+# Fairlets that stay
+
+
+def _optimal(table: Table, settings: Settings, everyone: Groups):
+    """(this process's shard, members of its fairlets, how chains start)."""
+    held, fairlet = _decomposed(table, settings)
+    members = member_table(fairlet, table.groups.code, held.upper)
+    alone = Optimal.of(table.X, held, settings.loss, 1, np.zeros((1, 1), int))
+    opened = jax.jit(alone.fairlets)(members)
+    size = np.bincount(fairlet).astype(np.float32)
+    center = np.stack([np.bincount(fairlet, column) for column in np.asarray(table.X, float).T], 1) / size[:, None]
+    anchors = everybody(alone.anchor is not None)
+    if len(set(anchors)) > 1:
+        rule, remedy = "give fairlets with anchors in all processes or in none", "Pass counts, as of the whole table."
+        raise ValueError(message("composition", rule, anchors, remedy))
+    whole = _whole(len(fairlet), len(size))
+    remedy = f"There are {whole.n_units} fairlets: ask for fewer clusters."
+    check_integer("n_clusters", settings.n_clusters, maximum=whole.n_units, remedy=remedy)
+    loss = sum(everybody(float(jax.jit(alone.fairlet_losses)(opened).sum())))
+    units = Units(center.astype(np.float32), size * np.float32(whole.n_units / whole.n_obs), None)
+    about = settings.loss, settings.n_clusters, alone.anchor, whole
+    return OptimalShard.of_units(units, fairlet, loss, *about, prior=settings.prior), members, _clustering_starts
+
+
+def _decomposed(table: Table, settings: Settings):
+    """(capacities, the fairlet of each row) of this process."""
+    groups = table.groups
+    if isinstance(settings.composition, str) and settings.composition == "singletons":
+        return singleton_capacities(np.zeros(len(table.X), int), 1), np.arange(len(table.X))
+    held = capacities(groups.sizes, settings.composition, groups.names)
+    found = decompose(
+        table.X,
+        groups,
+        settings.composition,
+        dissimilarity=settings.loss.dissimilarity,
+        random_state=settings.seed,
+    )
+    return held, found.fairlet
+
+
+def _clustering_starts(target: InShards, table: Table, settings: Settings, num_chains) -> FairletState:
+    """Nearest centres of k-means++ restarts on some of all units."""
+    shard, n_units = target.own, int(target.own.present.sum())
+    units = Units(np.asarray(shard.x[:n_units], float), shard.weight[:n_units].astype(float), None)
+    centers = _restarts(units, settings, num_chains)
+    clusters = np.zeros((num_chains, shard.whole.most_units), np.int32)
+    for one, at in zip(clusters, centers):
+        one[:n_units] = _every_cluster_used(_nearest(units.center, at), settings.n_clusters)
+    ones = np.ones(num_chains, np.float32)
+    states = FairletState((), clusters, shard.of_dispersion(ones))
+    return states._replace(temperatures=_temperatures(target, table, settings, states, ones))
+
+
+def _restarts(units: Units, settings: Settings, n_starts):
+    """Centres (n_starts, clusters, dim) that process 0 finds among units of all."""
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    some = _sample_of_all(np.zeros(len(units.center), int), settings.seed)
+    center, weight = (np.concatenate(everybody(part[some])) for part in units[:2])
+    seeds = np.random.default_rng(settings.seed).integers(2**31 - 1, size=n_starts)
+    n_found = min(settings.n_clusters, len(np.unique(center, axis=0)))
+
+    def fitted(seed):
+        return KMeans(n_found, n_init=1, random_state=int(seed)).fit(center, sample_weight=weight).cluster_centers_
+
+    with threadpool_limits(1):
+        return agreed(np.stack([fitted(seed) for seed in seeds]) if jax.process_index() == 0 else None)
+
+
+def _sample_of_all(code, seed):
+    """Rows of this process, at random within groups: together about SAMPLE, from every process in proportion."""
+    n_all = sum(everybody(len(code)))
+    rng = np.random.default_rng([seed, jax.process_index()])
+    members = [np.flatnonzero(code == group) for group in np.unique(code)]
+    some = [rng.permutation(rows)[: max(1, round(SAMPLE * len(rows) / n_all))] for rows in members]
+    return np.sort(np.concatenate(some)) if n_all > SAMPLE else np.arange(len(code))
+
+
+def _nearest(X, centers):
+    from sklearn.metrics import pairwise_distances_argmin
+
+    return pairwise_distances_argmin(X, centers).astype(np.int32)
+
+
+def _every_cluster_used(labels, n_clusters):
+    """`labels` of this process; a cluster that is empty in all takes a unit of the largest."""
+    held = np.array(everybody(np.bincount(labels, minlength=n_clusters)))
+    for empty in np.flatnonzero(held.sum(0) == 0):
+        largest = held.sum(0).argmax()
+        giver = held[:, largest].argmax()
+        if giver == jax.process_index():
+            labels[np.flatnonzero(labels == largest)[-1]] = empty
+        held[giver, largest] -= 1
+        held[giver, empty] += 1
+    return labels
+
+
+# Balanced labellings
+
+
+def _labels(table: Table, settings: Settings, everyone: Groups):
+    """(this process's shard, None, how chains start)."""
+    n_all, loss = len(everyone.code), settings.loss
+    remedy = f"There are {n_all} rows: ask for fewer."
+    check_integer("n_clusters", settings.n_clusters, maximum=n_all, remedy=remedy)
+    if not (isinstance(settings.composition, str) and settings.composition == "auto"):
+        remedy = "Leave it out: this target has no fairlets; min_balance says how balanced clusters are."
+        raise ValueError(message("composition", "be 'auto' for target='labels'", repr(settings.composition), remedy))
+    constraint = balance_constraint(everyone, settings.min_balance, settings.n_clusters)
+    whole = _whole(len(table.X), len(table.X))
+    x = np.asarray(table.X, np.float32)
+    about = jax.tree.map(np.asarray, constraint), loss, settings.n_clusters, whole
+    shard = LabelsShard.of_rows(x, table.groups.code, everyone.sizes, *about, prior=settings.prior)
+    return shard, None, _labelling_starts
+
+
+def _labelling_starts(target: InShards, table: Table, settings: Settings, num_chains) -> Labelling:
+    """Transport to centres that were cooled on some of all rows, with counts that are balanced in the whole."""
+    n_groups = target.own.n_groups
+    of_processes = np.array(everybody(np.bincount(table.groups.code, minlength=n_groups)))
+    cooled, counts = _cooled(target, table, settings, num_chains, of_processes.sum(0))
+    labels = np.zeros((num_chains, target.own.whole.most_obs), np.int32)
+    for at, one in enumerate(labels):
+        one[: target.n_own] = _balanced(target.loss, table, cooled.run(at), counts[at], of_processes)
+    ones = np.ones(num_chains, np.float32)
+    states = Labelling(labels, ones)
+    return states._replace(temperatures=_temperatures(target, table, settings, states, ones))
+
+
+def _cooled(target: InShards, table: Table, settings: Settings, n_starts, sizes):
+    """(starts that process 0 cools on some of all rows, counts (n_starts, clusters, groups) of all rows that are balanced and
+    near theirs); `sizes`: of all groups."""
+    some = _sample_of_all(table.groups.code, settings.seed)
+    X, code = (np.concatenate(everybody(part)) for part in (np.asarray(table.X[some], float), table.groups.code[some]))
+    if jax.process_index() > 0:
+        return agreed(None)
+    rng, loss, constraint = (
+        np.random.default_rng(settings.seed),
+        resolve_centroids(settings.loss),
+        target.own.constraint,
+    )
+    cooled = search(X, code, constraint, loss, settings.n_clusters, n_starts, 0, rng)
+    share = sizes / np.bincount(code, minlength=len(sizes))
+    return agreed((cooled, [nearest_counts(constraint, sizes, wanted) for wanted in cooled.counts * share]))
+
+
+def _balanced(loss: Loss, table: Table, start, counts, of_processes):
+    """Labels (obs,) of this process's rows at the centres of one cooled start; all processes together have these `counts`."""
+    cost = resolve_centroids(loss).distances(np.asarray(table.X, float), start.centers)
+    labels, process = np.zeros(len(table.X), np.int32), jax.process_index()
+    for group, sizes in enumerate(of_processes.T):
+        rows = np.flatnonzero(table.groups.code == group)
+        if len(rows):
+            labels[rows] = assign(cost[rows], _dealt(counts[:, group], sizes)[process], start.duals[group])[0]
+    return labels
+
+
+def _dealt(counts, sizes):
+    """How many of each cluster (processes, clusters), `counts` (clusters,) in all, processes of these `sizes` get, as evenly as
+    whole people can be."""
+    place = np.concatenate([(np.arange(n) + 0.5) / n for n in counts if n])
+    cluster = np.repeat(np.arange(len(counts)), counts)[np.argsort(place, kind="stable")]
+    parts = np.split(cluster, np.cumsum(sizes)[:-1])
+    return np.stack([np.bincount(part, minlength=len(counts)) for part in parts])
+
+
+# Temperatures
+
+
+def _temperatures(target: InShards, table: Table, settings: Settings, states, ones):
+    """Those asked for, or of lambda at the mean of its law given the cheapest of the starts."""
+    own = target.own
+    if settings.has_fixed_pair:
+        pair = [part * ones for part in settings.inverse_temperature]
+        return type(states.temperatures)(*pair) if isinstance(states.temperatures, tuple) else pair[1]
+    best = float(np.min(target.run(_losses_of, states)))
+    return own.of_dispersion(start_dispersion(own, table.X, settings.inverse_temperature, None, best) * ones)
+
+
+def _losses_of(target, states):
+    """The loss of the observations of every chain."""
+    return jax.vmap(lambda state: target.total_loss(target.losses(target.open(state))))(states)

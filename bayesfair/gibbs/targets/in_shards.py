@@ -1,0 +1,176 @@
+"""The targets `"optimal"` and `"labels"` with a shard of the rows: what differs is who sums, and who fills a shorter shard up.
+
+All shards of a table have equally many rows and units: fillers, at the end, have weight nothing and are in no group.
+"""
+
+from dataclasses import field, replace
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from bayesfair.fairness import BalanceConstraint
+from bayesfair.gibbs.labellings import Labelling
+from bayesfair.gibbs.losses import Loss, Units
+from bayesfair.gibbs.moves.across_shards import SwapsAcrossShards
+from bayesfair.gibbs.moves.blocked import BlockedReallocation, GivenCenters
+from bayesfair.gibbs.shards import total
+from bayesfair.gibbs.states import FairletState, InverseTemperatures, OpenState
+from bayesfair.gibbs.sweep import Repeat
+from bayesfair.gibbs.target import STATIC, as_pytree
+from bayesfair.gibbs.targets.fairlets import Losses
+from bayesfair.gibbs.targets.labels import LabelLosses, Labels, bundle_composition
+from bayesfair.gibbs.targets.optimal import Optimal
+
+__all__ = ["LabelsShard", "OptimalShard", "Whole"]
+
+
+class Whole(NamedTuple):
+    """How many rows and units there are in all shards, and in the largest."""
+
+    n_obs: int
+    n_units: int
+    most_obs: int
+    most_units: int
+
+
+@as_pytree
+class OptimalShard(Optimal):
+    """C given fairlets that stay where they are, so that a unit is all that is left of each; `x` has their centres."""
+
+    weight: Float[Array, " units"] = None
+    fairlet: Int[Array, " obs"] = None
+    fairlet_loss: Float[Array, ""] = None  # of all shards
+    whole: Whole = field(default=None, metadata=STATIC)
+
+    @classmethod
+    def of_units(cls, units: Units, fairlet, fairlet_loss, loss: Loss, n_clusters, anchor, whole: Whole, *, prior=None):
+        """The shard of some units, weights relative to the mean size, and of the rows, `fairlet` (obs,) says in which."""
+        nobody = jnp.zeros((0, 0), jnp.int32)
+        return cls(
+            x=_filled(units.center, whole.most_units),
+            lower=nobody,
+            upper=nobody,
+            matchings=nobody,
+            loss=loss,
+            n_clusters=n_clusters,
+            slot_group=(),
+            anchor=anchor,
+            free_sizes=False,
+            prior=prior,
+            weight=np.pad(units.weight, (0, whole.most_units - len(units.weight))),
+            fairlet=np.pad(fairlet, (0, whole.most_obs - len(fairlet))).astype(np.int32),
+            fairlet_loss=np.asarray(fairlet_loss, units.center.dtype),
+            whole=whole,
+        )
+
+    @property
+    def present(self) -> Bool[Array, " units"]:
+        return self.weight > 0
+
+    @property
+    def n_obs(self):
+        return self.whole.most_obs
+
+    @property
+    def n_fairlets(self):
+        return self.whole.n_units
+
+    @property
+    def mean_size(self):
+        return self.whole.n_obs / self.whole.n_units
+
+    @property
+    def degrees(self) -> float:
+        return self.whole.n_obs * self.x.shape[1] / self.loss.degree
+
+    def moves(self, settings):
+        return (Repeat((GivenCenters((BlockedReallocation(),)), *self.temperature_moves())),)
+
+    def open(self, state: FairletState) -> OpenState:
+        return OpenState((), state.cluster, state.temperatures)
+
+    def close(self, opened: OpenState) -> FairletState:
+        return FairletState((), opened.cluster, opened.temperatures)
+
+    def units(self, fairlets, cluster) -> Units:
+        return Units(self.x, self.weight, cluster)
+
+    def labels(self, state: FairletState):
+        return state.cluster[self.fairlet]
+
+    def losses(self, state: OpenState) -> Losses:
+        units = self.units(state.fairlets, state.cluster)
+        return Losses(self.fairlet_loss, total(self.loss.cluster_losses(units, self.n_clusters).sum()))
+
+    def write(self, states: FairletState):
+        fairlet, clustering = map(np.asarray, states.temperatures)
+        return {"cluster": np.asarray(states.cluster), "lambda_f": fairlet, "lambda_c": clustering}
+
+    def read(self, arrays):
+        temperatures = InverseTemperatures(arrays["lambda_f"], arrays["lambda_c"])
+        return FairletState((), arrays["cluster"], temperatures)
+
+
+@as_pytree
+class LabelsShard(Labels):
+    """Balanced labellings of all rows, of which this shard has some."""
+
+    weight: Float[Array, " obs"] = None
+    n_people: Int[Array, ""] = None
+    whole: Whole = field(default=None, metadata=STATIC)
+
+    @classmethod
+    def of_rows(
+        cls, x, code, sizes, constraint: BalanceConstraint, loss: Loss, n_clusters, whole: Whole, *, prior=None
+    ):
+        """The shard of rows x (obs, dim) whose groups are `code` (obs,); `sizes`: of the groups of all shards."""
+        nobody, n_groups = jnp.zeros((0, 0, 0), jnp.int32), len(sizes)
+        fillers = 0, whole.most_obs - len(x)
+        return cls(
+            x=_filled(x, whole.most_obs),
+            group=np.pad(code, fillers, constant_values=n_groups).astype(np.int32),
+            by_group=nobody,  # which moves of losses without centres alone read
+            first_of_group=nobody,
+            bundles=nobody,
+            constraint=constraint,
+            loss=loss,
+            n_clusters=n_clusters,
+            n_groups=n_groups,
+            composition=bundle_composition(sizes),
+            prior=prior,
+            weight=np.pad(np.ones(len(x), x.dtype), fillers),
+            n_people=np.asarray(len(x), np.int32),
+            whole=whole,
+        )
+
+    @property
+    def present(self) -> Bool[Array, " obs"]:
+        return self.weight > 0
+
+    @property
+    def degrees(self) -> float:
+        return self.whole.n_obs * self.x.shape[1] / self.loss.degree
+
+    def _pairings(self):
+        return 1  # each waits for all processes several times
+
+    def _in_pairs(self, times):
+        inside = super()._in_pairs(times)
+        first, *others = inside.moves
+        return replace(inside, moves=(first, SwapsAcrossShards(), *others))
+
+    def units(self, label) -> Units:
+        return Units(self.x, self.weight, label)
+
+    def counts(self, label):
+        return total(super().counts(label))
+
+    def losses(self, state: Labelling) -> LabelLosses:
+        return LabelLosses(total(super().losses(state).clustering))
+
+
+def _filled(x, n_rows):
+    """Rows, and copies of the first one behind them: a filler's features must lie in the domain of the loss."""
+    return np.concatenate([x, np.broadcast_to(x[:1], (n_rows - len(x), x.shape[1]))])

@@ -1,0 +1,140 @@
+"""A table whose rows are in several processes of one core each, against one process: processor seconds and wall time.
+
+    python benchmarks/processes.py [--rows 1000000] [--processes 1 2] [--sweeps 20] [--what sweep mixture]
+
+`sweep`: of "optimal" on fairlets of two, K = 10, d = 25, one chain. `mixture`: a whole fit of FairMixture(10). What counts is
+the busiest process; on a machine that others use too, wall time is theirs.
+"""
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import warnings
+
+DIM, CLUSTERS = 25, 10
+ONE_CORE = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
+
+
+def rows_of(rank, n_processes, n_rows):
+    """This process's part of a table in ten clusters, two groups: (X, groups)."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    centers = 1.5 * rng.normal(size=(CLUSTERS, DIM)).astype(np.float32)
+    own = np.random.default_rng([1, rank])
+    n_own = n_rows // n_processes
+    X = centers[own.integers(CLUSTERS, size=n_own)] + own.normal(size=(n_own, DIM)).astype(np.float32)
+    return X, np.arange(n_own) % 2
+
+
+def spent(work):
+    """(processor seconds of this process, wall seconds)."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    work()
+    return time.process_time() - cpu, time.perf_counter() - wall
+
+
+def sweep_seconds(X, mesh, n_sweeps):
+    """Of one sweep, in a compiled chunk: `n_sweeps` less one."""
+    import jax
+    import numpy as np
+
+    from bayesfair.gibbs import Dispersion, Settings, resolve_loss
+    from bayesfair.gibbs.by_rows import InShards, _placed
+    from bayesfair.gibbs.losses import Units
+    from bayesfair.gibbs.run import chain_keys
+    from bayesfair.gibbs.states import FairletState
+    from bayesfair.gibbs.sweep import run_chunk
+    from bayesfair.gibbs.targets.in_shards import OptimalShard, Whole
+
+    n_own, n_processes = len(X), jax.process_count()
+    units = Units(X.reshape(-1, 2, DIM).mean(1), np.ones(n_own // 2, np.float32), None)
+    whole, loss = Whole(n_own * n_processes, n_own // 2 * n_processes, n_own, n_own // 2), resolve_loss("kmeans")
+    about = np.arange(n_own) // 2, 0.0, loss, CLUSTERS, 0, whole
+    shard = OptimalShard.of_units(units, *about, prior=Dispersion())
+    shards = jax.tree.map(lambda part: _placed(part, mesh), shard)
+    target = InShards(shards, jax.tree.map(np.asarray, shard), None, None, n_own, mesh)
+    cluster = np.random.default_rng(jax.process_index()).integers(CLUSTERS, size=(1, n_own // 2)).astype(np.int32)
+    states = FairletState((), cluster, shard.of_dispersion(np.full(1, 0.5, np.float32)))
+    moves, keys = target.moves(Settings(CLUSTERS, loss)), chain_keys(0, 1)
+
+    def sweeps(n_draws):
+        arrays = keys, 0, n_draws, 1, states
+        jax.block_until_ready(target.run(run_chunk, *arrays, moves=moves, length=n_sweeps))
+
+    sweeps(1)
+    one, many = spent(lambda: sweeps(1)), spent(lambda: sweeps(n_sweeps))
+    return [(b - a) / (n_sweeps - 1) for a, b in zip(one, many)]
+
+
+def mixture_seconds(X, groups, mesh):
+    import bayesfair as bf
+
+    est = bf.FairMixture(CLUSTERS, max_gap=0.05, n_init=2, max_iter=30, random_state=0, mesh=mesh)
+    return spent(lambda: est.fit(X, sensitive_features=groups))
+
+
+def member(arguments):
+    """One of the processes: prints a line of JSON."""
+    import bayesfair as bf
+
+    rank, n_processes = arguments.rank, arguments.processes[0]
+    warnings.simplefilter("ignore")
+    bf.distributed.initialize(arguments.address, n_processes, rank, cluster_detection_method="deactivate")
+    mesh = bf.distributed.mesh(rows=n_processes)
+    X, groups = rows_of(rank, n_processes, arguments.rows)
+    told = {}
+    if "sweep" in arguments.what:
+        told["sweep"] = sweep_seconds(X, mesh, arguments.sweeps)
+    if "mixture" in arguments.what:
+        told["mixture"] = mixture_seconds(X, groups, mesh)
+    print(json.dumps(told))
+
+
+def busiest(arguments, n_processes):
+    """{what: (processor seconds of the busiest process, wall seconds)}."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    command = [sys.executable, __file__, "--rows", str(arguments.rows), "--sweeps", str(arguments.sweeps)]
+    command += ["--processes", str(n_processes), "--address", address, "--what", *arguments.what]
+    started = [
+        subprocess.Popen(
+            [*command, "--rank", str(rank)], env={**os.environ, **ONE_CORE}, stdout=subprocess.PIPE, text=True
+        )
+        for rank in range(n_processes)
+    ]
+    told = [json.loads(process.communicate()[0].splitlines()[-1]) for process in started]
+    return {what: tuple(map(max, zip(*(one[what] for one in told)))) for what in arguments.what}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--sweeps", type=int, default=20)
+    parser.add_argument("--what", nargs="+", default=["sweep", "mixture"], choices=["sweep", "mixture"])
+    parser.add_argument("--rank", type=int)
+    parser.add_argument("--address")
+    arguments = parser.parse_args()
+    if arguments.rank is not None:
+        return member(arguments)
+    first = None
+    for n_processes in arguments.processes:
+        found = busiest(arguments, n_processes)
+        first = first or found
+        for what, (cpu, wall) in found.items():
+            ratio = first[what][0] / cpu
+            print(
+                f"{what:8} {n_processes} processes: {cpu:8.3f} s of a processor each, {wall:8.3f} s; {ratio:.2f} times as fast",
+                flush=True,
+            )
+    return None
+
+
+if __name__ == "__main__":
+    main()
