@@ -239,13 +239,13 @@ class BigLearnMixture(MixtureEngine):
         prior = 1 / self.n_components if self.weight_prior is None else self.weight_prior
         numbers = (jnp.float32(prior), jnp.float32(self.min_eigenvalue), jnp.array([joint, marginal, rotated]))
         with np.errstate(over="ignore"):
-            self._middle = np.nanmean(X, 0)
+            self._middle = mean_of_seen(X, data.weight)
         check_start(X, self._middle, data.columns.names, self.min_eigenvalue)
-        rows, self._order = in_blocks(X, self._middle)
+        rows, self._order = in_blocks(X, self._middle, data.relative_weight)
         return SeenRows(rows, *numbers)
 
     def starts(self, problem, data):
-        return start_states(data.seed, self.n_init, self.n_components, problem, data.X)
+        return start_states(data.seed, self.n_init, self.n_components, problem, self._middle)
 
     def solve(self, problem, data):
         """Rounds of Algorithm 1, then joint EM steps from where they ended."""
@@ -274,6 +274,12 @@ class BigLearnMixture(MixtureEngine):
         rows, order = in_blocks(columns.continuous, self._middle)
         everything = jnp.ones(len(self._middle), bool)
         return in_order(jax.jit(log_joint)(self._parameters, rows, everything), rows, order).astype(np.float64)
+
+
+def mean_of_seen(X, weight):
+    """Means (d,) of the entries that rows have."""
+    seen = ~np.isnan(X)
+    return np.where(seen, X, 0).T @ weight / (weight @ seen)
 
 
 def check_start(X, middle, names, min_eigenvalue):
@@ -315,12 +321,12 @@ def starts_of(problem: SeenRows, parameters: Gaussians) -> Expected:
     return jax.vmap(lambda one: joint_of(problem, one)[0])(parameters)
 
 
-def start_states(seed, n_init, n_components, problem: SeenRows, X) -> Wanderer:
+def start_states(seed, n_init, n_components, problem: SeenRows, middle) -> Wanderer:
     """The paper's random starts, mu ~ N(0, I) and Sigma = I, in the units of X."""
     dim = problem.dim
     keys = np.asarray(jax.random.split(jax.random.PRNGKey(seed), 2 * n_init))
     mean = np.stack([jax.random.normal(key, (n_components, dim)) for key in keys[:n_init]])
-    mean -= np.nanmean(X, 0).astype(np.float32)
+    mean -= middle.astype(np.float32)
     weight = np.full((n_init, n_components), 1 / n_components, np.float32)
     covariance = np.tile(np.eye(dim, dtype=np.float32), (n_init, n_components, 1, 1))
     return Wanderer(Gaussians(weight, mean, covariance), keys[n_init:], np.full(n_init, np.inf, np.float32))

@@ -79,8 +79,10 @@ class Whitened(NamedTuple):
     precision: Float[Array, "clusters dim dim"]
 
 
-def in_blocks(X, middle):
+def in_blocks(X, middle, weight=None):
     """(Rows of X (N, d) less `middle` for every number of lacking entries, the order in which they have the rows).
+
+    `weight` (N,): of the rows, all above zero; None is 1 for each.
 
     Entries that are NaN lack. Sorted by what they lack, so that a block has few patterns.
     """
@@ -92,13 +94,13 @@ def in_blocks(X, middle):
     width = np.minimum(width, n_lacking.max())
     order = np.lexsort((code, width))
     parts = [order[width[order] == each] for each in np.unique(width)]
-    return tuple(_blocks_of(X, middle, code, part, int(width[part[0]])) for part in parts), order
+    return tuple(_blocks_of(X, middle, weight, code, part, int(width[part[0]])) for part in parts), order
 
 
-def _blocks_of(X, middle, code, rows, width) -> Rows:
+def _blocks_of(X, middle, weight, code, rows, width) -> Rows:
     size = min(BLOCK, _power_of_two(len(rows)))
     filled = np.pad(rows, (0, -len(rows) % size), mode="edge").reshape(-1, size)
-    weight = (np.arange(filled.size) < len(rows)).reshape(filled.shape)
+    weight = (1.0 if weight is None else weight[filled]) * (np.arange(filled.size) < len(rows)).reshape(filled.shape)
     new = np.diff(code[filled], axis=1, prepend=-1) != 0  # a row that does not lack the same as the one before
     if width and SHARED * new.sum() >= new.size:
         new[:] = True
@@ -271,7 +273,7 @@ def labels(parameters: Gaussians, rows: tuple[Rows, ...]):
 def in_order(values, rows: tuple[Rows, ...], order):
     """What `labels` (blocks, rows) or `log_joint` tell, for the rows as they were before `in_blocks`: (obs, ...)."""
     flat = [np.moveaxis(np.asarray(each), 1, -1) if np.ndim(each) == 3 else np.asarray(each) for each in values]
-    flat = [each.reshape(-1, *each.shape[2:])[: int(part.weight.sum())] for each, part in zip(flat, rows)]
+    flat = [each.reshape(-1, *each.shape[2:])[: int((part.weight > 0).sum())] for each, part in zip(flat, rows)]
     out = np.empty((len(order), *flat[0].shape[1:]), flat[0].dtype)
     out[order] = np.concatenate(flat)
     return out

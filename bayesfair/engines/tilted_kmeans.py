@@ -1,7 +1,7 @@
 """Tilted k-means, TKM: individually fair centres through exponential tilting.
 
 Minimises sum_k (1/t) log((1/N) sum_i exp(t delta_ik ||x_i - c_k||^2)), where points outside cluster k count as
-exp(0) = 1. The limit t -> 0 is SSE / N, t -> infinity the sum of the clusters' squared radii (up to log N / t). The
+exp(0) = 1; a row of weight w counts as w rows, in N too. The limit t -> 0 is SSE / N, t -> infinity the sum of the clusters' squared radii (up to log N / t). The
 variant that divides by the cluster's own size instead of N, sum_k (1/t) log((1/n_k) sum_{i in k} exp(t d_ik)), tends to
 the sum of within-cluster *means*; it is not what this file minimises.
 """
@@ -37,12 +37,22 @@ CG_STEPS, CG_TOLERANCE = 50, 1e-4
 
 
 class TiltedRows(NamedTuple):
-    """Centred rows, their squares' sums, the tilt in their units, and the step length of the paper's solver."""
+    """Centred rows, their squares' sums, the tilt in their units, the step length of the paper's solver, and the rows' weights,
+    whose mean is 1."""
 
     x: Float[Array, "obs dim"]
     square: Float[Array, " obs"]
     tilt: Float[Array, ""]
     learning_rate: Float[Array, ""]
+    weight: Float[Array, " obs"]
+
+    @property
+    def mass(self):
+        """Of all rows."""
+        return self.weight.sum()
+
+    def take(self, rows):
+        return self._replace(x=self.x[rows], square=self.square[rows], weight=self.weight[rows])
 
 
 class Partition(NamedTuple):
@@ -70,25 +80,25 @@ def shifts(problem: TiltedRows, own, labels, n_clusters):
 
 def cluster_losses(problem: TiltedRows, centers, labels) -> Float[Array, " clusters"]:
     """(1/t) log(1 + sum_{i in k} (exp(t d_ik) - 1) / N), by expm1 where exponents are moderate; sum d / N at t = 0."""
-    n_clusters, n_obs = centers.shape[0], problem.x.shape[0]
+    n_clusters, n_obs = centers.shape[0], problem.mass
     own = own_distances(problem, centers, labels)
     shift = shifts(problem, own, labels, n_clusters)
     exponent = problem.tilt * own
     large = jnp.exp(exponent - shift[labels]) - jnp.exp(-shift[labels])
     terms = jnp.where(shift[labels] > 0, large, jnp.expm1(jnp.minimum(exponent, SAFE_EXPONENT)))
-    total = jax.ops.segment_sum(terms, labels, n_clusters) / n_obs
+    total = jax.ops.segment_sum(problem.weight * terms, labels, n_clusters) / n_obs
     log = shift + jnp.where(shift > 0, jnp.log(jnp.exp(-shift) + total), jnp.log1p(total))
-    plain = jax.ops.segment_sum(own, labels, n_clusters) / n_obs
+    plain = jax.ops.segment_sum(problem.weight * own, labels, n_clusters) / n_obs
     return jnp.where(problem.tilt > 0, log / jnp.where(problem.tilt > 0, problem.tilt, 1.0), plain)
 
 
 def tilted_weights(problem: TiltedRows, centers, labels) -> Float[Array, " obs"]:
-    """d J_k / d d_ik: exp(t d_ik) over the sum in its cluster, others counting 1."""
-    n_clusters, n_obs = centers.shape[0], problem.x.shape[0]
+    """d J_k / d d_ik: exp(t d_ik) over the sum in its cluster, others counting 1; each times the row's weight."""
+    n_clusters, n_obs = centers.shape[0], problem.mass
     own = own_distances(problem, centers, labels)
     shift = shifts(problem, own, labels, n_clusters)
-    mass = jnp.exp(problem.tilt * own - shift[labels])
-    outside = n_obs - jax.ops.segment_sum(jnp.ones_like(own), labels, n_clusters)
+    mass = problem.weight * jnp.exp(problem.tilt * own - shift[labels])
+    outside = n_obs - jax.ops.segment_sum(problem.weight, labels, n_clusters)
     total = jax.ops.segment_sum(mass, labels, n_clusters) + outside * jnp.exp(-shift)
     return mass / total[labels]
 
@@ -247,7 +257,7 @@ class GradientDescent:
 
         def epoch(i, centers):
             rows = jax.random.randint(jax.random.fold_in(draw, i), (self.batch_size,), 0, problem.x.shape[0])
-            batch = problem._replace(x=problem.x[rows], square=problem.square[rows])
+            batch = problem.take(rows)
             labels = state.labels[rows]
             weight = tilted_weights(batch, centers, labels)[:, None] * (batch.x - centers[labels])
             return centers + 2 * problem.learning_rate * jax.ops.segment_sum(weight, labels, len(centers))
@@ -333,21 +343,21 @@ class TiltedKMeans(Engine):
     def problem(self, data) -> TiltedRows:
         check_distinct(data.X, self.n_clusters)
         n_obs, dim = data.X.shape
-        self._units = scaling(data.X, names=data.columns.names, precision=np.float32)
-        spread = center_and_spread(data.X)[1]
+        self._units = scaling(data.X, names=data.columns.names, precision=np.float32, weight=data.weight)
+        spread = center_and_spread(data.X, weight=data.weight)[1]
         check_costs(spread, names=data.columns.names, degree=4, terms=data.X.size)  # variance of squared distances
         self._axes = span(self._units.rows(data.X))[1] if n_obs < dim else None
         x, square = aligned_empty((n_obs, dim if self._axes is None else len(self._axes))), np.empty(n_obs)
         for block in row_blocks(n_obs):
             rows = self._rows(data.X, block)
             x[block], square[block] = rows, (rows**2).sum(1)
-        return self._tilted(x, square)
+        return self._tilted(x, square, data.relative_weight)
 
     def _rows(self, X, at):
         """Some of the rows of a fit, float64, in the coordinates that are worked in."""
         return self._units.rows(X[at]) if self._axes is None else span(self._units.rows(X))[0][at]
 
-    def _tilted(self, x, square) -> TiltedRows:
+    def _tilted(self, x, square, weight) -> TiltedRows:
         tilt = self._units.cost(self.tilt) if self.tilt else 0.0
         exponent = tilt * 4 * square.max()
         if not exponent <= LARGEST_EXPONENT:
@@ -357,17 +367,17 @@ class TiltedKMeans(Engine):
             raise ValueError(message("tilt", rule, f"{self.tilt} with distances that give {exponent:.3g}", remedy))
         if exponent < SMALLEST_EXPONENT:
             tilt = 0.0
-        return TiltedRows(*(jnp.asarray(part, jnp.float32) for part in (x, square, tilt, self.learning_rate)))
+        return TiltedRows(*(jnp.asarray(part, jnp.float32) for part in (x, square, tilt, self.learning_rate, weight)))
 
     def solve(self, problem, data):
         """From all seeds on at most EXPLORE_ROWS rows; the best goes on with all of them."""
         rng, n_obs = np.random.RandomState(data.seed), len(data.X)
         if n_obs <= EXPLORE_ROWS:
             Z = self._rows(data.X, slice(None))
-            return self._descend(problem, seeds(Z, self.n_clusters, self.n_init, rng), data.seed)
+            return self._descend(problem, seeds(Z, self.n_clusters, self.n_init, rng, data.weight), data.seed)
         rows = rng.choice(n_obs, EXPLORE_ROWS, replace=False)
-        few = problem._replace(x=problem.x[rows], square=problem.square[rows])
-        best = self._descend(few, seeds(self._rows(data.X, rows), self.n_clusters, self.n_init, rng), data.seed)
+        starts = seeds(self._rows(data.X, rows), self.n_clusters, self.n_init, rng, data.weight[rows])
+        best = self._descend(problem.take(rows), starts, data.seed)
         return self._descend(problem, best.state.centers[None], data.seed)
 
     def _descend(self, problem, starts, seed):
@@ -390,12 +400,13 @@ class TiltedKMeans(Engine):
         squared = np.empty(len(data.X))
         for block in row_blocks(len(squared)):
             squared[block] = ((self._units.rows(data.X[block]) - centers[self.labels_[block]]) ** 2).sum(1)
-        self.inertia_ = float(self._units.cost(squared.sum()))
-        members = [squared[self.labels_ == k] for k in range(self.n_clusters)]
-        variance, radius = np.array([(part.var(), part.max()) if len(part) else (np.nan,) * 2 for part in members]).T
+        self.inertia_ = float(self._units.cost(data.weight @ squared))
+        members = [(squared[own], data.weight[own]) for own in (self.labels_ == k for k in range(self.n_clusters))]
+        spreads = [(variance_of(*part), part[0].max()) if len(part[0]) else (np.nan,) * 2 for part in members]
+        variance, radius = np.array(spreads).T
         self.within_cluster_variance_ = self._units.cost(variance, 4)
         self.max_distance_ = self._units.cost(np.sqrt(radius), 1)
-        empty = [k for k, part in enumerate(members) if len(part) == 0]
+        empty = [k for k, (part, _) in enumerate(members) if len(part) == 0]
         if empty:
             what = f"clusters {empty} are empty, as this tilt prefers. Remedy: lower tilt or n_clusters."
             tell(f"TiltedKMeans: {what}", ConvergenceWarning)
@@ -413,11 +424,16 @@ def span(Z):
     return np.ascontiguousarray(coordinates.T), axes.T
 
 
-def seeds(X, n_clusters, n_init, rng):
+def variance_of(values, weight):
+    mean = np.average(values, weights=weight)
+    return np.average(np.square(values - mean), weights=weight)
+
+
+def seeds(X, n_clusters, n_init, rng, weight):
     """k-means++ seeds (n_init, n_clusters, dim), as they are: Lloyd's iterations would make them alike."""
     from sklearn.cluster import kmeans_plusplus
 
-    return np.stack([kmeans_plusplus(X, n_clusters, random_state=rng)[0] for _ in range(n_init)])
+    return np.stack([kmeans_plusplus(X, n_clusters, sample_weight=weight, random_state=rng)[0] for _ in range(n_init)])
 
 
 def start_state(problem: TiltedRows, centers, seed) -> Partition:

@@ -31,7 +31,7 @@ losses, assign, newton = map(jax.jit, (tilted_kmeans.cluster_losses, tilted_kmea
 
 def problem_of(X, tilt):
     Z = X - X.mean(0)
-    return TiltedRows(*(jnp.asarray(part, jnp.float32) for part in (Z, (Z**2).sum(1), tilt, 0.05)))
+    return TiltedRows(*(jnp.asarray(part, jnp.float32) for part in (Z, (Z**2).sum(1), tilt, 0.05, np.ones(len(Z)))))
 
 
 @pytest.mark.parametrize("tilt", [1e-4, 0.05, 1.0])

@@ -132,7 +132,7 @@ class Labels(Target):
         loss = self.loss if has_centers else "kmeans"  # of others, near enough to start from
         n_starts = num_chains * (STARTS_PER_CHAIN if self.n_obs < MANY else 1)
         labels, _ = cooled_labels(
-            table.X, table.groups.code, constraint, self.n_clusters, loss, n_starts, settings.seed
+            table.X, table.groups.code, np.ones(self.n_obs), constraint, self.n_clusters, loss, n_starts, settings.seed
         )
         labels = labels[:num_chains].astype(np.int32)
         losses = [float(_loss(self, jnp.asarray(label))) for label in labels]
@@ -148,7 +148,9 @@ class Labels(Target):
             return None
         moved = relocated_centers(table.X, np.ones(self.n_obs), labels, self.n_clusters, most, rng)
         constraint = jax.tree.map(np.asarray, self.constraint)
-        found = np.stack([balanced_labels(table.X, table.groups.code, constraint, centers) for centers in moved])
+        found = np.stack(
+            [balanced_labels(table.X, table.groups.code, np.ones(self.n_obs), constraint, centers) for centers in moved]
+        )
         temperatures = jnp.broadcast_to(jnp.asarray(best.temperatures), (len(found),))
         return Labelling(jnp.asarray(found.astype(np.int32)), temperatures)
 
