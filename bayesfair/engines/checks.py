@@ -18,6 +18,8 @@ __all__ = ["check_engine"]
 N_OBS = 60
 GROUP = np.resize(["f", "m"], N_OBS)  # in the same shares in both halves of the table
 HALF = np.repeat(["f", "m"], N_OBS // 2)
+# As for scikit-learn's KMeans: it compares fits whose starts were drawn from other rows. `sample_weights` asks what is left.
+DRAWN_ANEW = {"check_sample_weight_equivalence_on_dense_data": "starts are drawn anew where rows repeat"}
 ROW_TOLERANCE = 1e-3  # of the objective: what starts that were drawn anew may leave
 ROUNDING = 1e-5  # of its size: what float32 may do to an objective that never gets worse
 
@@ -219,7 +221,7 @@ def compiles_once(estimator):
 def scikit_learns_own(estimator):
     from sklearn.utils.estimator_checks import check_estimator
 
-    check_estimator(estimator, on_skip=None)
+    check_estimator(estimator, on_skip=None, expected_failed_checks=DRAWN_ANEW)
 
 
 CHECKS = (

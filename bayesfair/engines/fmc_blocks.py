@@ -38,8 +38,11 @@ INNER_BLOCKS = 16  # in which inner steps see what shares change
 
 
 class BlockedRows(NamedTuple):
-    """Scaled rows in blocks, the codes of their levels and groups, their weights, and the groups' sums of them. Row i is in block
-    i modulo their number; what fills them up is of no group and weighs nothing. Where processes share the rows each has its part of every block."""
+    """Scaled rows in blocks, the codes of their levels and groups, their weights, and the groups' sums of them.
+
+    Row i is in block i modulo their number; what fills them up is of no group and weighs nothing. Where processes share the
+    rows each has its part of every block.
+    """
 
     x: Float[Array, "blocks rows dim"]
     levels: Int[Array, "blocks rows features"]

@@ -1,9 +1,10 @@
 """Tilted k-means, TKM: individually fair centres through exponential tilting.
 
 Minimises sum_k (1/t) log((1/N) sum_i exp(t delta_ik ||x_i - c_k||^2)), where points outside cluster k count as
-exp(0) = 1; a row of weight w counts as w rows, in N too. The limit t -> 0 is SSE / N, t -> infinity the sum of the clusters' squared radii (up to log N / t). The
-variant that divides by the cluster's own size instead of N, sum_k (1/t) log((1/n_k) sum_{i in k} exp(t d_ik)), tends to
-the sum of within-cluster *means*; it is not what this file minimises.
+exp(0) = 1; a row of weight w counts as w rows, in N too. The limit t -> 0 is SSE / N, t -> infinity the sum of the
+clusters' squared radii (up to log N / t). The variant that divides by the cluster's own size instead of N,
+sum_k (1/t) log((1/n_k) sum_{i in k} exp(t d_ik)), tends to the sum of within-cluster *means*; it is not what this file
+minimises.
 """
 
 from dataclasses import dataclass

@@ -27,6 +27,7 @@ from bayesfair.fairlets.dissimilarity import (
     KullbackLeibler,
     Minkowski,
     SquaredEuclidean,
+    Weighted,
     resolve_dissimilarity,
 )
 from bayesfair.fairlets.hub import decompose_hubs, fairlet_centers, lower_bound
@@ -173,7 +174,8 @@ def _positive(weight):
 
 
 def _anchored(rows_at, code, held, anchor, dissimilarity, rng):
-    """`Plan` of all rows, some of which `rows_at` gives: given the anchors, every other group is a transport problem of its own, exact without `rng`."""
+    """`Plan` of all rows, some of which `rows_at` gives: given the anchors, every other group is a transport problem of its
+    own, exact without `rng`."""
     own = np.flatnonzero(code == anchor)
     fairlet, cost, bound, risk = np.empty(len(code), np.int32), 0.0, 0.0, 0.0
     fairlet[own] = np.arange(len(own))
