@@ -79,7 +79,7 @@ class Encoder(NamedTuple):
         return np.concatenate([nothing, *parts], 1)
 
 
-def fit_encoder(columns: Columns, one_scale: bool, everybody=here_alone, weight=None) -> Encoder:
+def fit_encoder(columns: Columns, one_scale: bool = False, everybody=here_alone, weight=None) -> Encoder:
     """Centre, scale (one number for all columns, or one each; 1 for a constant column) and levels of a training table, of
     which other processes may have other rows: `everybody(value)` tells the values of all. `weight` (N,): of the rows.
 

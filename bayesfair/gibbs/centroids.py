@@ -13,7 +13,7 @@ import numpy as np
 from bayesfair._arrays import namespace, row_blocks
 from bayesfair._check import message
 
-__all__ = ["CENTROIDS", "Centroids", "resolve_centroids"]
+__all__ = ["CENTROIDS", "Centroids", "medians", "resolve_centroids"]
 
 EDGE = 1e-6  # how near to the edge of the domain a centre may be while rows are softly assigned
 ROUNDING = 1e-12  # of the sum of weights: what lies so near to half of it is half of it

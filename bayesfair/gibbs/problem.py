@@ -37,12 +37,15 @@ def make_problem(
     target: str | type[Target] = "joint",
     inverse_temperature=None,
     names=None,
+    weight=None,
+    dim=None,
     **choices,
 ) -> Problem:
     """The target of a table (N, d) and its groups.
 
     `target`: a name or a `Target` class. `inverse_temperature`: what `resolve_temperature` returns, in the units of the
-    table; None is `Dispersion()`. `names`: of the columns, for messages. `choices`: further fields of `Settings`.
+    table; None is `Dispersion()`. `names`: of the columns, for messages. `weight`, `dim`:
+    see `Table`. `choices`: further fields of `Settings`.
 
     Raises
     ------
@@ -53,7 +56,7 @@ def make_problem(
     loss.dissimilarity.check(X)
     X, units = _in_own_units(X, loss, names)
     own = _in_own_units_too(Dispersion() if inverse_temperature is None else inverse_temperature, units, loss)
-    table, settings = Table(X, units, groups), Settings(n_clusters, loss, own, **choices)
+    table, settings = Table(X, units, groups, weight, dim), Settings(n_clusters, loss, own, **choices)
     return Problem(table, settings, kind.make(table, settings))
 
 
