@@ -69,7 +69,7 @@ class GibbsFairClustering(PosteriorEstimator):
         "singletons" is clustering without fairness.
     categorical_features: columns that are categories, by names, positions or a mask; None takes the data frame's columns that
         hold no numbers. They become indicators: two rows pay `category_weight` for every such column in which they differ,
-        beside what their numbers pay, ||x - y||^2 + category_weight #{differing} for "kmeans" (Huang 1998), and alike under the norms;
+        beside what their numbers pay, ||x - y||^2 + category_weight #{differing} for "kmeans" (Huang 1998), alike under norms;
         under "kl" and "binary" categories pay entropies. A level that the fit had not is refused in new rows.
     category_weight: "auto" is what numbers pay that differ by one standard deviation, the root of their columns' mean variance;
         1 without columns of numbers, and for losses that have no scale.
