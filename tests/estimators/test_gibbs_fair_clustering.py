@@ -34,11 +34,11 @@ def fitted(data):
     return GibbsFairClustering(2, **SHORT).fit(data.features, sensitive_features=data.sensitive)
 
 
-@pytest.mark.filterwarnings("ignore:No sensitive features given")
 # Rows of weight 0 are refused: the posterior says nothing of them. Whole weights are repeated rows that stay together.
 REFUSED = {"check_sample_weight_equivalence_on_dense_data": "it has weights of 0"}
 
 
+@pytest.mark.filterwarnings("ignore:No sensitive features given")
 @parametrize_with_checks([GibbsFairClustering(2, **SHORT)], expected_failed_checks=lambda _: REFUSED)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
