@@ -416,8 +416,9 @@ def test_swaps_under_the_cut_see_the_fairlet_loss_alone(case, loss):
     assert invariance_error(joint(t, loss), P) > CAUGHT
 
 
-def test_swap_check_catches_planted_bugs():
-    t = tiny("floor/ceil")
+@pytest.mark.parametrize("case", ["floor/ceil", "1:1, weighted"])
+def test_swap_check_catches_planted_bugs(case):
+    t = tiny(case)
     centers = some_centers(t, "kmeans")
     pi, pairings = naive_augmented(t, "kmeans", centers), uniform_slots(t, reflections(t))
     assert invariance_error(pi, swap_matrix(t, EXCHANGED, centers, pairings)) > CAUGHT
