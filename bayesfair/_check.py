@@ -17,12 +17,14 @@ __all__ = [
     "check_number",
     "check_same_index",
     "check_same_length",
+    "check_weights",
     "column_names",
     "message",
     "place",
     "tell",
 ]
 
+LARGEST_WEIGHT = 1e15  # of all rows together: squares are finite in float32
 PACKAGE = str(Path(__file__).parent)
 
 
@@ -71,6 +73,40 @@ def check_same_length(argument, length, other, other_length):
                 "Take both from the same table, after the same filtering.",
             )
         )
+
+
+def check_weights(sample_weight, n_obs, X=None, *, argument="sample_weight"):
+    """`sample_weight` as float64 (N,), ones where it is None.
+
+    Raises
+    ------
+    TypeError: entries that are not numbers. ValueError: another length, shape or row index than that of `X`, entries that are
+    negative, not finite or beyond what float32 holds, nothing above zero.
+    """
+    if sample_weight is None:
+        return np.ones(n_obs)
+    check_same_index(argument, sample_weight, "X", X)
+    remedy = "A weight says how many rows a row stands for; 0 leaves it out."
+    try:
+        weight = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(message(argument, "hold numbers only", f"entries that are not ({error})", remedy)) from error
+    if weight.ndim != 1:
+        # scikit-learn's own checks of estimators look for the last words.
+        raise ValueError(message(argument, "have one dimension", f"{weight.ndim}", "Sample weights must be 1D array."))
+    check_same_length(argument, len(weight), "X", n_obs)
+    bad = ~(np.isfinite(weight) & (weight >= 0))
+    if bad.any():
+        row = int(bad.argmax())
+        raise ValueError(message(argument, "be finite and not negative", f"{weight[row]} at row {row}", remedy))
+    if not weight.any():
+        raise ValueError(message(argument, "be above zero for some row", "all weights zero", remedy))
+    if weight.sum() > LARGEST_WEIGHT or weight[weight > 0].min() < 1 / LARGEST_WEIGHT:
+        got = f"{weight[weight > 0].min():.3g} to {weight.max():.3g}"
+        raise ValueError(
+            message(argument, f"lie between {1 / LARGEST_WEIGHT:.0e} and {LARGEST_WEIGHT:.0e}", got, remedy)
+        )
+    return weight
 
 
 def row_names(X):

@@ -51,19 +51,22 @@ def here_alone(value):
     return [value]
 
 
-def center_and_spread(X, everybody=here_alone):
+def center_and_spread(X, everybody=here_alone, weight=None):
     """Means (d,) of the columns and standard deviations (d,), exactly 0 for a constant one, and the root of the mean
     variance of all columns; whatever the size of the numbers: none is squared before a power of two was taken out.
-    `everybody(value)`: the values of all processes that have rows."""
+    `everybody(value)`: the values of all processes that have rows. `weight` (N,): how many rows each one stands for."""
     lowest = np.min(everybody(X.min(0).astype(np.float64)), 0)
     highest = np.max(everybody(X.max(0).astype(np.float64)), 0)
-    n_obs = sum(everybody(len(X)))
+    n_obs = sum(everybody(len(X) if weight is None else weight.sum()))
     exponent = np.frexp(np.maximum(np.abs(lowest), np.abs(highest)))[1]
 
     def mean(of):
         """Of a function of the rows less the power of two, in float64."""
-        blocks = (np.ascontiguousarray(X[block], np.float64) for block in row_blocks(len(X)))
-        return sum(everybody(sum(of(np.ldexp(block, -exponent)).sum(0) for block in blocks))) / n_obs
+        total = 0.0
+        for block in row_blocks(len(X)):
+            rows = of(np.ldexp(np.ascontiguousarray(X[block], np.float64), -exponent))
+            total = total + (rows.sum(0) if weight is None else weight[block] @ rows)
+        return sum(everybody(total)) / n_obs
 
     moderate = mean(lambda rows: rows)
     same = lowest == highest
@@ -75,18 +78,22 @@ def center_and_spread(X, everybody=here_alone):
     return middle, spread, float(pooled)
 
 
-def standardise(X, *, names=None, degree=2, center=True, precision=np.float64, dtype=np.float64, argument="X"):
+def standardise(
+    X, *, names=None, degree=2, center=True, precision=np.float64, dtype=np.float64, argument="X", weight=None
+):
     """(Z, Scaling): rows of X in the units of `scaling`, which takes the other arguments; `dtype`: of Z."""
-    units = scaling(X, names=names, degree=degree, center=center, precision=precision, argument=argument)
+    units = scaling(X, names=names, degree=degree, center=center, precision=precision, argument=argument, weight=weight)
     return units.rows(X, dtype), units
 
 
-def scaling(X, *, names=None, degree=2, center=True, precision=np.float64, argument="X", everybody=here_alone):
+def scaling(
+    X, *, names=None, degree=2, center=True, precision=np.float64, argument="X", everybody=here_alone, weight=None
+):
     """`Scaling` of X (N, d): less its column means, divided by ONE power of two near its standard deviation.
 
     For methods whose answer is equivariant: nothing over- or underflows, and no bit of ordinary numbers changes. `degree`:
     of the costs, which `Scaling.cost` must be able to tell in the units of X. `center`: false for costs that know more than
-    differences. `precision`: in which differences will be raised to `degree`. `everybody`: as in `center_and_spread`.
+    differences. `precision`: in which differences will be raised to `degree`. `everybody`, `weight`: as in `center_and_spread`.
 
     Raises
     ------
@@ -96,7 +103,7 @@ def scaling(X, *, names=None, degree=2, center=True, precision=np.float64, argum
     -----
     RuntimeWarning: costs in the units of X are too small for a float64, and read 0 (`check_costs`).
     """
-    middle, spread, pooled = center_and_spread(X, everybody)
+    middle, spread, pooled = center_and_spread(X, everybody, weight)
     check_resolution(X, middle, spread, names=names, degree=max(degree, 1), precision=precision, argument=argument)
     check_costs(spread, names=names, degree=max(degree, 1), terms=X.size, argument=argument)
     return Scaling(middle if center else np.zeros_like(middle), int(np.round(np.log2(pooled))) if pooled > 0 else 0)

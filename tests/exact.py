@@ -28,6 +28,10 @@ CASES = {  # group sizes, composition, clusters
     "unequal hubs": ((4, 5), ((2, 3), (2, 2)), 1),
     "unequal hubs, one lacks a group": ((3, 4), ((2, 1), (0, 2), (1, 1)), 2),
     "singletons": ((4,), "auto", 2),
+    "1:1, weighted": ((3, 3), "auto", 2),
+    "floor/ceil, weighted": ((3, 4), 3, 2),
+    "2:3 hubs, weighted": ((4, 6), "auto", 1),
+    "two-member hubs, weighted": ((6,), 3, 2),
 }
 LOSSES = ("kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary")
 TOLERANCE, CAUGHT = 1e-10, 1e-4  # of invariance_error: exact kernels, planted bugs
@@ -42,6 +46,7 @@ class Tiny(NamedTuple):
     target: object
     X: np.ndarray
     code: np.ndarray
+    weight: np.ndarray  # (obs,), whole numbers: how many rows each is
     capacities: object
     fairlets: np.ndarray  # (states, obs)
     clusters: np.ndarray  # (states, fairlets)
@@ -74,7 +79,9 @@ def tiny(case, loss="kmeans", name="joint", dtype=np.float64, prior=None):
     held = capacities(np.array(sizes), composition)
     m = len(held.lower)
     pool = np.array([_mates(code if anchor_group(held) is None else np.zeros(m, int))])
-    target = TARGETS[name].of(X, held, resolve_loss(loss, 3.0), n_clusters, pool, prior=prior, dtype=dtype)
+    weight = weights_of(case, len(X))
+    weighing = {} if (weight == 1).all() else {"weight": weight, "n_numbers": weight.sum() * X.shape[1]}
+    target = TARGETS[name].of(X, held, resolve_loss(loss, 3.0), n_clusters, pool, prior=prior, dtype=dtype, **weighing)
     decompositions = _decompositions(code, held)
     clusterings = [c for c in product(range(n_clusters), repeat=m) if len(set(c)) == n_clusters]
     states = [(f, c) for f in decompositions for c in clusterings]
@@ -83,7 +90,16 @@ def tiny(case, loss="kmeans", name="joint", dtype=np.float64, prior=None):
     tables = {f: member_table(np.array(f), code, held.upper) for f in decompositions}
     members = np.stack([tables[f] for f, _ in states])
     index = {(*f, *c): s for s, (f, c) in enumerate(states)}
-    return Tiny(target, X, code, held, fairlets, clusters, members, index)
+    return Tiny(target, X, code, weight, held, fairlets, clusters, members, index)
+
+
+def weights_of(case, n_obs):
+    return np.resize([2.0, 1.0, 3.0, 1.0, 1.0, 4.0, 2.0], n_obs) if "weighted" in case else np.ones(n_obs)
+
+
+def again(t, rows):
+    """Some of the table's rows, each as often as it weighs."""
+    return np.repeat(t.X[rows], t.weight[rows].astype(int), axis=0)
 
 
 def _mates(group):
@@ -138,25 +154,26 @@ def naive_fairlet_loss(t: Tiny, loss, fairlet):
     for i in range(fairlet.max() + 1):
         rows = np.flatnonzero(fairlet == i)
         if anchor is None:
-            center = t.X[rows].mean(0)
-            total += sum(divergence(loss, t.X[j], center) for j in rows)
+            center = again(t, rows).mean(0)
+            total += sum(divergence(loss, x, center) for x in again(t, rows))
             continue
         (a,) = [j for j in rows if t.code[j] == anchor]
         for j in rows:
             if j == a:
                 continue
+            pair = 2 * t.weight[j] * t.weight[a] / (t.weight[j] + t.weight[a])
             if is_norm(loss):
-                total += divergence(loss, t.X[j], t.X[a])
+                total += pair * divergence(loss, t.X[j], t.X[a])
             else:
                 middle = (t.X[j] + t.X[a]) / 2
-                total += 2 * (divergence(loss, t.X[j], middle) + divergence(loss, t.X[a], middle))
+                total += pair * 2 * (divergence(loss, t.X[j], middle) + divergence(loss, t.X[a], middle))
     return total
 
 
 def naive_units(t: Tiny, fairlet):
     m = fairlet.max() + 1
-    centers = np.array([t.X[fairlet == i].mean(0) for i in range(m)])
-    weights = np.bincount(fairlet) * m / len(fairlet)
+    centers = np.array([again(t, fairlet == i).mean(0) for i in range(m)])
+    weights = np.bincount(fairlet, t.weight) * m / len(fairlet)
     return centers, weights
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from exact import QUICKLY, divergence, is_norm, normalise
+from exact import QUICKLY, again, divergence, is_norm, normalise, weights_of
 
 from bayesfair.fairness import Groups, balance_constraint, groups_for_fit
 from bayesfair.gibbs import resolve_loss
@@ -33,8 +33,12 @@ CASES = {  # groups, min_balance, clusters
     "attributes": (ATTRIBUTES, "exact", 2),
     "attributes, at least 0.4": (ATTRIBUTES, 0.4, 2),
     "one group": (of_sizes(5), "exact", 2),
+    "2:3, weighted": (of_sizes(2, 3), "exact", 2),
+    "three groups, weighted": (of_sizes(2, 2, 3), "exact", 2),
+    "a group of one, weighted": (of_sizes(1, 5), "exact", 3),
 }
 LOSSES = [("1:1", "kl"), ("2:3", "binary"), ("2:3", "itakura-saito"), ("sizes that do not divide", "manhattan")]
+LOSSES += [("2:3, weighted", loss) for loss in ("kl", "manhattan")]
 EVERY = [(case, "kmeans") for case in CASES] + LOSSES
 
 
@@ -43,6 +47,7 @@ class Tiny(NamedTuple):
 
     target: Labels
     X: np.ndarray
+    weight: np.ndarray  # (obs,), whole numbers: how many rows each is
     labels: np.ndarray  # (states, obs)
     index: dict
 
@@ -55,19 +60,22 @@ def tiny(case, loss="kmeans", *, prior=None, dtype=np.float64):
     n_obs = len(groups.code)
     rng = np.random.default_rng(len(case))
     X = rng.uniform(0.05, 0.95, (n_obs, 2)) * (1 if loss == "binary" else 2)
-    constraint = balance_constraint(groups, min_balance)
-    target = Labels.of(X, groups, constraint, resolve_loss(loss, 3.0), n_clusters, rng=rng, prior=prior, dtype=dtype)
+    constraint, weight = balance_constraint(groups, min_balance), weights_of(case, n_obs)
+    weighing = {} if (weight == 1).all() else {"weight": weight, "n_numbers": weight.sum() * X.shape[1]}
+    target = Labels.of(
+        X, groups, constraint, resolve_loss(loss, 3.0), n_clusters, rng=rng, prior=prior, dtype=dtype, **weighing
+    )
     every = np.array(list(product(range(n_clusters), repeat=n_obs)), np.int32)
     member = np.eye(n_clusters, dtype=int)[every]  # (labellings, obs, clusters)
     counts = np.stack([member[:, groups.code == g].sum(1) for g in range(len(groups.names))], -1)
     labels = every[constraint.satisfied(counts).all(-1)]
-    return Tiny(target, X, labels, {tuple(row): s for s, row in enumerate(labels.tolist())})
+    return Tiny(target, X, weight, labels, {tuple(row): s for s, row in enumerate(labels.tolist())})
 
 
 def naive_loss(t: Tiny, loss, label):
     total = 0.0
     for k in set(label.tolist()):
-        rows = t.X[label == k]
+        rows = again(t, label == k)
         if is_norm(loss):
             total += sum(divergence(loss, x, y) for x in rows for y in rows) / (2 * len(rows))
         else:

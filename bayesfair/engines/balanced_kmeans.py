@@ -21,9 +21,10 @@ __all__ = ["BalancedKMeans"]
 
 
 class BalancedRows(NamedTuple):
-    """Rows in units near their spread, the labellings that will do, and the loss."""
+    """Rows in units near their spread, their weights, of mean 1, the labellings that will do, and the loss."""
 
     X: np.ndarray
+    weight: np.ndarray
     constraint: BalanceConstraint
     centroids: Centroids
 
@@ -45,13 +46,16 @@ class BalancedKMeans(Engine):
     n_init: starts, which cool together and are then recombined. max_iter: of transports and passes of the descent.
     progress_bar: show one.
 
+    Whole people have a place here, and a row of weight 2 has one place, not two: `sample_weight` weighs the loss alone, and
+    balance, `counts_` and `min_balance` count rows.
+
     Attributes
     ----------
     labels_ (N,). cluster_centers_ (K, d): means (medians) of the clusters. inertia_: the loss of labels_. counts_: int
     (K, J), the members of every group, crossed ones where there are several attributes, in the order of group_names_.
     objective_trace_: the loss of whole people's labels, which never rises. n_iter_. converged_: whether the labels are a
-    local optimum: for "kmeans" every single and every swap were tried, others but the cheapest pairs; bundles of the
-    people who are cheapest to move; "manhattan" at the medians as they are.
+    local optimum: for "kmeans" every single and every swap were tried, of other losses and of rows of several weights no
+    swaps but the cheapest pairs; bundles of the people who are cheapest to move; "manhattan" at the medians as they are.
 
     Examples
     --------
@@ -61,6 +65,8 @@ class BalancedKMeans(Engine):
     >>> est.counts_.tolist()
     [[150, 50], [150, 50]]
     """
+
+    weights = "loss"
 
     cluster_centers_: np.ndarray
     inertia_: float
@@ -100,7 +106,7 @@ class BalancedKMeans(Engine):
         Z = self._in_own_units(data, centroids)
         check_distinct(Z, self.n_clusters)
         constraint = balance_constraint(groups, self.min_balance, self.n_clusters)
-        return BalancedRows(Z, constraint, centroids)
+        return BalancedRows(Z, data.relative_weight, constraint, centroids)
 
     def _in_own_units(self, data, centroids: Centroids):
         """Rows near their spread where that changes nothing but the units; as they are for the other divergences."""
@@ -112,17 +118,18 @@ class BalancedKMeans(Engine):
         return data.X
 
     def solve(self, problem: BalancedRows, data) -> Outcome:
-        Z, constraint, centroids = problem
+        Z, weight, constraint, centroids = problem
         settings = {"max_iter": self.max_iter, "progress_bar": self.progress_bar}
         found = cheapest_labels(
-            Z, data.groups.code, constraint, self.n_clusters, centroids, self.n_init, data.seed, **settings
+            Z, data.groups.code, weight, constraint, self.n_clusters, centroids, self.n_init, data.seed, **settings
         )
         status = Outcome.CONVERGED if found.optimal else Outcome.RUNNING
-        return Outcome(found.labels, found.trace[-1], found.trace, len(found.trace), status)
+        trace = found.trace * data.weight.mean()
+        return Outcome(found.labels, trace[-1], trace, len(trace), status)
 
     def report(self, outcome, problem: BalancedRows, data):
         self.labels_ = outcome.state
-        centers = problem.centroids.centers(problem.X, self.labels_, self.n_clusters)
+        centers = problem.centroids.centers(problem.X, self.labels_, self.n_clusters, problem.weight)
         self.cluster_centers_ = self._units.points(centers)
         self.inertia_ = float(self.objective_of(outcome.loss))
         self.group_names_ = data.groups.names

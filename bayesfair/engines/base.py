@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import row_blocks
-from bayesfair._check import check_integer, check_number, message, tell
+from bayesfair._check import check_integer, check_number, check_weights, message, tell
 from bayesfair._units import Scaling, standardise
 from bayesfair.distributed import agreed, check_alike, sharing
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
@@ -25,11 +25,12 @@ FARTHEST = 1e150  # from the middle of the training rows, in units of their spre
 
 
 class Data(NamedTuple):
-    """What a fit is given: checked columns, groups, the seed that drives everything random in it, and what of all rows these
-    are."""
+    """What a fit is given: checked columns, groups, the rows' weights, all above zero, the seed that drives everything random
+    in it, and what of all rows these are."""
 
     columns: Columns
     groups: Groups
+    weight: np.ndarray
     seed: int
     share: Share = ALONE
 
@@ -37,6 +38,23 @@ class Data(NamedTuple):
     def X(self):
         """The continuous columns (N, d), float32 or float64 as they came in."""
         return self.columns.continuous
+
+    @property
+    def total_weight(self):
+        """Of the rows of all processes."""
+        return float(sum(self.share.everybody(self.weight.sum())))
+
+    @property
+    def relative_weight(self):
+        """Weights whose mean is 1, of all rows: for losses per row, which know no unit of weight."""
+        return self.weight * (self.share.n_obs / self.total_weight)
+
+
+class LeftOut(NamedTuple):
+    """The columns of rows of weight 0, and which rows of the table are others (N,)."""
+
+    columns: Columns
+    counted: np.ndarray
 
 
 class Engine(ClusterMixin, BaseEstimator):
@@ -48,25 +66,39 @@ class Engine(ClusterMixin, BaseEstimator):
     ----------
     parts: the argument that says how many clusters there are, None for an engine that finds out. uses_groups: false
     where every row is treated alike whatever its group. patience: quiet iterations in a row at which a run ends.
-    monotone: false where `objective_trace_` may get worse on its way, as with random mini-batches. remedy: what helps a
-    run that did not converge.
+    monotone: false where `objective_trace_` may get worse on its way, as with random mini-batches. weights: "rows" where a
+    `sample_weight` of 2 is a row that stands there twice, in the objective and in the groups' shares alike; "loss" where
+    whole rows are counted for balance, and weights enter the objective alone; None where there are none. remedy: what helps
+    a run that did not converge.
     """
 
-    __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
+    __metadata_request__fit = {"sensitive_features": True, "sample_weight": True}  # noqa: RUF012
     parts = "n_clusters"
     uses_groups = True
     patience = 1
     monotone = True
+    weights = "rows"
     remedy = "raise max_iter or tol."
     labels_: np.ndarray
     n_iter_: int
     converged_: bool
     objective_trace_: np.ndarray
 
-    def fit(self, X: ArrayLike, y=None, *, sensitive_features: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y=None,
+        *,
+        sensitive_features: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Cluster a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q).
 
         Without groups, an engine that uses them warns and clusters without fairness. Ctrl-C keeps the solution so far.
+
+        `sample_weight` (N,), 1 for every row unless given: a row of weight 2 counts as two rows that are the same, and one of
+        weight 0 is left out, but for its place in `labels_`, which is that of `predict`. Shares, balance and gaps are then of
+        weights. Engines that promise whole people a place (`weights` is "loss") weigh the objective alone.
 
         Raises
         ------
@@ -75,13 +107,14 @@ class Engine(ClusterMixin, BaseEstimator):
         check_shared_settings(self)
         self.check_settings()
         with sharing(getattr(self, "mesh", None), "rows"):
-            data = self._data(X, sensitive_features)
+            data, left_out = self._data(X, sensitive_features, sample_weight)
             problem = self.problem(data)
             outcome = self.solve(problem, data)
             self.converged_ = converged_or_warn(outcome, self, self.remedy)
             self.n_iter_ = outcome.n_iter
             self.report(outcome, problem, data)
             self.objective_trace_ = self.objective_of(np.asarray(outcome.trace, np.float64))
+            self._place(left_out)
         return self
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -89,16 +122,33 @@ class Engine(ClusterMixin, BaseEstimator):
         check_is_fitted(self)
         return self.assign(self.read(X, reset=False))
 
-    def _data(self, X, sensitive_features) -> Data:
+    def _data(self, X, sensitive_features, sample_weight) -> tuple[Data, LeftOut]:
         columns = self.read(X, reset=True, sensitive_features=sensitive_features)
-        groups = read_groups(self, sensitive_features, len(columns.continuous), needed=self.uses_groups)
+        weight, counted = self._weights(sample_weight, X, len(columns.continuous)), None
+        left_out = LeftOut(columns.take(weight == 0), weight > 0)
+        if len(left_out.columns.continuous):
+            counted, columns, weight = left_out.counted, columns.take(left_out.counted), weight[left_out.counted]
+        groups = read_groups(self, sensitive_features, len(left_out.counted), needed=self.uses_groups, rows=counted)
         check_alike(self, X=(columns.continuous.dtype.name, self.n_features_in_, columns.names))
         groups, share = share_of(getattr(self, "mesh", None), groups)
         if self.parts is not None:
             remedy = f"There are {share.n_obs} rows (n_samples = {share.n_obs}): ask for fewer."
             check_integer(self.parts, self.n_parts, maximum=share.n_obs, remedy=remedy)
         seed = agreed(int(check_random_state(self.random_state).randint(2**31 - 1)))
-        return Data(columns, groups, seed, share)
+        return Data(columns, groups, weight, seed, share), left_out
+
+    def _weights(self, sample_weight, X, n_obs):
+        if sample_weight is not None and self.weights is None:
+            rule, remedy = f"be None for {type(self).__name__}", "It counts every row once: leave it out."
+            raise ValueError(message("sample_weight", rule, "weights", remedy))
+        return check_weights(sample_weight, n_obs, X)
+
+    def _place(self, left_out):
+        """Labels of rows of weight 0 among those of the others."""
+        if len(left_out.columns.continuous):
+            labels = np.empty(len(left_out.counted), self.labels_.dtype)
+            labels[left_out.counted], labels[~left_out.counted] = self.labels_, self.assign(left_out.columns)
+            self.labels_ = labels
 
     @property
     def n_parts(self):
@@ -134,7 +184,7 @@ class Engine(ClusterMixin, BaseEstimator):
     def standardised(self, data: Data, **settings):
         """The rows in units near their spread, float64 (N, d), so that the size of the numbers decides nothing;
         `self._units` leads back. `settings`: as `bayesfair._units.standardise` takes them."""
-        Z, self._units = standardise(data.X, names=data.columns.names, **settings)
+        Z, self._units = standardise(data.X, names=data.columns.names, weight=data.weight, **settings)
         return Z
 
     def solve(self, problem, data: Data) -> Outcome:
@@ -179,15 +229,18 @@ def check_distinct(X, n_clusters):
         raise ValueError(message("n_clusters", rule, n_clusters, remedy))
 
 
-def kmeans_centers(X, n_clusters, seed, n_init=1, share=ALONE):
-    """Centres (n_init, n_clusters, dim) of k-means++ restarts, best first: where the engines start. Processes that `share`
-    their rows, and have the same rows X of them, share the restarts too."""
+def kmeans_centers(X, n_clusters, seed, n_init=1, share=ALONE, weight=None):
+    """Centres (n_init, n_clusters, dim) of k-means++ restarts, best first: where the engines start. `weight` (obs,): of the
+    rows. Processes that `share` their rows, and have the same rows X of them, share the restarts too."""
     from sklearn.cluster import KMeans
 
     check_distinct(X, n_clusters)
     rng = np.random.RandomState(seed)
     seeds = list(enumerate(rng.randint(2**31 - 1) for _ in range(n_init)))
-    fits = [(at, KMeans(n_clusters, n_init=1, random_state=own).fit(X)) for at, own in share.own(seeds)]
+    fits = [
+        (at, KMeans(n_clusters, n_init=1, random_state=own).fit(X, sample_weight=weight))
+        for at, own in share.own(seeds)
+    ]
     told = share.everybody([(fit.inertia_, at, fit.cluster_centers_) for at, fit in fits])
     best_first = sorted(chain.from_iterable(told), key=lambda one: one[:2])
     return np.stack([centers for *_, centers in best_first])

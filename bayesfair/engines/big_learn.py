@@ -247,9 +247,9 @@ class BigLearnMixture(MixtureEngine):
         prior = 1 / self.n_components if self.weight_prior is None else self.weight_prior
         numbers = (jnp.float32(prior), jnp.float32(self.min_eigenvalue), jnp.array([joint, marginal, rotated]))
         with np.errstate(over="ignore"):
-            self._middle = mean_of_seen(X, data.share)
+            self._middle = mean_of_seen(X, data.weight, everybody)
         check_start(X, self._middle, data.columns.names, self.min_eigenvalue, everybody)
-        rows, self._order = in_blocks(X, self._middle, data.share)
+        rows, self._order = in_blocks(X, self._middle, data.relative_weight, data.share)
         return SeenRows(rows, *numbers)
 
     def starts(self, problem, data):
@@ -288,11 +288,10 @@ class BigLearnMixture(MixtureEngine):
         return in_order(jax.jit(log_joint)(self._parameters, rows, everything), rows, order).astype(np.float64)
 
 
-def mean_of_seen(X, share):
-    """Of every column (d,), of the rows of all processes."""
-    if share.mesh is None:
-        return np.nanmean(X, 0)
-    return sum(share.everybody(np.nansum(X, 0, float))) / sum(share.everybody((~np.isnan(X)).sum(0)))
+def mean_of_seen(X, weight, everybody):
+    """Means (d,) of the entries that the rows of all processes have."""
+    seen = ~np.isnan(X)
+    return sum(everybody(weight @ np.where(seen, X, 0))) / sum(everybody(weight @ seen))
 
 
 def check_start(X, middle, names, min_eigenvalue, everybody):

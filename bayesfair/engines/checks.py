@@ -18,6 +18,9 @@ __all__ = ["check_engine"]
 N_OBS = 60
 GROUP = np.resize(["f", "m"], N_OBS)  # in the same shares in both halves of the table
 HALF = np.repeat(["f", "m"], N_OBS // 2)
+# As for scikit-learn's KMeans: it compares fits whose starts were drawn from other rows. `sample_weights` asks what is left.
+DRAWN_ANEW = {"check_sample_weight_equivalence_on_dense_data": "starts are drawn anew where rows repeat"}
+ROW_TOLERANCE = 1e-3  # of the objective: what starts that were drawn anew may leave
 ROUNDING = 1e-5  # of its size: what float32 may do to an objective that never gets worse
 
 
@@ -59,8 +62,8 @@ def table(seed=0):
     return pd.DataFrame(X, columns=["age", "income", "bmi"])
 
 
-def _fit(estimator, X=None, groups=GROUP):
-    return clone(estimator).fit(table() if X is None else X, sensitive_features=groups)
+def _fit(estimator, X=None, groups=GROUP, weight=None):
+    return clone(estimator).fit(table() if X is None else X, sensitive_features=groups, sample_weight=weight)
 
 
 def _expect(holds, otherwise):
@@ -135,6 +138,41 @@ def groups(estimator):
     _refuses(lambda: _fit(estimator, groups=shifted), "groups of another row index", match="row index")
 
 
+def sample_weights(estimator):
+    """A weight of 0 leaves a row out, but for its label; one of 2 is a row that stands there twice, or weighs the loss, or is
+    refused."""
+    X, there = table(), np.resize([1.0, 1.0, 0.0, 1.0], N_OBS)
+    if estimator.weights is None:
+        return _refuses(lambda: _fit(estimator, weight=there), "a sample_weight", match="sample_weight")
+    for bad, what in ((-there, "negative"), (there[1:], "too few"), (np.nan * there, "missing"), (0 * there, "no")):
+        _refuses(lambda bad=bad: _fit(estimator, weight=bad), f"{what} weights", match="sample_weight")
+    rows = np.flatnonzero(there)
+    without, zero = _fit(estimator, X.iloc[rows], GROUP[rows]), _fit(estimator, weight=there)
+    same = (without.labels_ == zero.labels_[rows]).all() and (
+        without.predict(X)[there == 0] == zero.labels_[there == 0]
+    ).all()
+    same = same and np.array_equal(without.objective_trace_, zero.objective_trace_)
+    _expect(same, "rows of weight 0 are not left out, or have other labels than predict gives")
+    if estimator.weights == "loss":
+        return _are_of_the_loss(estimator)
+    weight = np.resize([1, 3, 0, 2, 1], N_OBS)
+    rows = np.repeat(np.arange(N_OBS), weight)
+    weighted, repeated = _fit(estimator, weight=weight), _fit(estimator, X.iloc[rows], GROUP[rows])
+    alike = adjusted_rand_score(weighted.labels_[rows], repeated.labels_)
+    ends = np.array([one.objective_trace_[-1] for one in (weighted, repeated)])
+    _expect(alike == 1, f"whole weights give other labels than repeated rows, adjusted Rand index {alike:.2f}")
+    off = np.ptp(ends) / np.abs(ends).max()
+    _expect(off < ROW_TOLERANCE, f"whole weights end at another objective than repeated rows, {off:.2g} of it apart")
+
+
+def _are_of_the_loss(estimator):
+    """All weights 2: the same labels at twice the loss."""
+    once, twice = _fit(estimator), _fit(estimator, weight=np.full(N_OBS, 2.0))
+    _expect((once.labels_ == twice.labels_).all(), "the same weight for everybody changes labels")
+    off = np.abs(twice.objective_trace_[-1] / once.objective_trace_[-1] - 2)
+    _expect(off < ROUNDING, "weights of 2 do not double the loss")
+
+
 def kinds_of_tables(estimator):
     plain = _fit(estimator).labels_
     for kind, X in {"an array": table().to_numpy(), "a list": table().to_numpy().tolist()}.items():
@@ -183,7 +221,7 @@ def compiles_once(estimator):
 def scikit_learns_own(estimator):
     from sklearn.utils.estimator_checks import check_estimator
 
-    check_estimator(estimator, on_skip=None)
+    check_estimator(estimator, on_skip=None, expected_failed_checks=DRAWN_ANEW)
 
 
 CHECKS = (
@@ -193,6 +231,7 @@ CHECKS = (
     order_of_rows,
     objective_never_gets_worse,
     groups,
+    sample_weights,
     kinds_of_tables,
     hostile_tables,
     compiles_once,

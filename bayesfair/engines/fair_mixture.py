@@ -20,6 +20,7 @@ from bayesfair.engines.fmc import (
     Rule,
     bounds_by_size,
     cluster_gaps,
+    mean_of,
     membership,
     start_state,
 )
@@ -79,6 +80,9 @@ class FairMixture(MixtureEngine):
         in blocks.
     mesh: `bayesfair.distributed.mesh(rows=...)`, processes each of which fits rows of its own (`distributed.deal`): all learn
         one model from all rows, that of one process but for rounding, and have the labels of their own.
+
+    A `sample_weight` of 2 is a row that stands there twice: in likelihood, shares and gaps, and in the hundredth of a row that
+    smooths categories.
 
     Attributes
     ----------
@@ -190,12 +194,12 @@ class FairMixture(MixtureEngine):
     def problem(self, data) -> GroupedRows | BlockedRows:
         """Everybody; `solve` learns from all of them or some."""
         one_scale, share = self.covariance_type == "isotropic", data.share
-        self._encoder = fit_encoder(data.columns, one_scale, share.everybody)
+        self._encoder = fit_encoder(data.columns, one_scale, share.everybody, data.weight)
         self._family = Family(self.covariance_type, self._encoder.n_levels)
         self._warn_of_work(*data.X.shape)
         if share.mesh is not None or (self.batch_size is None and len(data.X) > BLOCKED_FROM):
-            return rows_in_blocks(self._encoder, data.columns, data.groups, share)
-        return GroupedRows(self._encoder.table(data.columns), membership(data.groups.code, len(data.groups.names)))
+            return rows_in_blocks(self._encoder, data)
+        return _fair_rows(self._encoder.table(data.columns), data, slice(None))
 
     def solve(self, everybody, data):
         """Explore from several starts, go on from the best with all rows, more strictly while clusters are not fair."""
@@ -209,7 +213,7 @@ class FairMixture(MixtureEngine):
         return rows[: self._n_learn(len(rows))]
 
     def _learn(self, table, data, rows):
-        problem, rules = self._learning_rows(table, data.groups, rows), self._rules()
+        problem, rules = self._learning_rows(table, data, rows), self._rules()
         parameters = self._explore(table, data, rows, rules)
         return self._strictly(problem, problem.fair, parameters, rules[-1], data.seed, self.step)
 
@@ -228,7 +232,8 @@ class FairMixture(MixtureEngine):
         """From PART of the rows, or as many as the sub-sample has; then, unless there is one, more and at last all go on."""
         code, most = data.share.groups.code, PART if self.subsample is None else data.share.n_obs
         some = stratified(self._learning(data), code, most)
-        part = Data(data.columns.take(some, data.share), Groups(code[some], data.groups.names), data.seed)
+        groups, weight = Groups(code[some], data.groups.names), data.share.take(data.weight, some)
+        part = Data(data.columns.take(some, data.share), groups, weight, data.seed)
         outcome = agreed(self._learn(self._encoder.table(part.columns), part, np.arange(len(some))))
         if self.subsample is not None:
             return outcome
@@ -239,13 +244,14 @@ class FairMixture(MixtureEngine):
             rule = Rule(*map(float, outcome.state.rule))
         return outcome
 
-    def _learning_rows(self, table, groups, rows) -> LearningRows:
+    def _learning_rows(self, table, data, rows) -> LearningRows:
         """All of `rows`; the penalty is on a fixed part of them where there are mini-batches."""
         if self.batch_size is None:
-            fair = _fair_rows(table, groups, rows)
-            return LearningRows(fair.table, fair)
-        some = stratified(rows, groups.code, max(self.batch_size, EXPLORE_ROWS))
-        return LearningRows(_take(table, rows), _fair_rows(table, groups, some))
+            fair = _fair_rows(table, data, rows)
+            return LearningRows(fair.table, fair.weight, fair)
+        some = stratified(rows, data.groups.code, max(self.batch_size, EXPLORE_ROWS))
+        weight = data.weight[rows].astype(np.float32)
+        return LearningRows(_take(table, rows), weight, _fair_rows(table, data, some))
 
     def _rules(self) -> list[Rule]:
         """The rules a start is taken through: one, lambda Delta; or the exact penalty at falling temperatures."""
@@ -257,12 +263,12 @@ class FairMixture(MixtureEngine):
 
     def _explore(self, table, data, rows, rules) -> Components:
         """The best parameters of `n_init` starts on part of the rows."""
-        fair = _fair_rows(table, data.groups, stratified(rows, data.groups.code, EXPLORE_ROWS))
-        part, problem = fair.table, LearningRows(fair.table, fair)
+        fair = _fair_rows(table, data, stratified(rows, data.groups.code, EXPLORE_ROWS))
+        part, problem = fair.table, LearningRows(fair.table, fair.weight, fair)
         ascent = Ascent(self._family, self.solver)
         points = np.hstack([part.x, part.levels]).astype(np.float64)
-        starts = self._centers(points, data.seed)
-        parameters = [self._parameters_at(part, points, centers) for centers in starts]
+        starts = self._centers(points, fair.weight, data.seed)
+        parameters = [self._parameters_at(fair, points, centers) for centers in starts]
         hot = range(self._first_hot(rules[0], data.groups), self.n_init)
         parameters = [self._family.heated(one) if i in hot else one for i, one in enumerate(parameters)]
         for rule in rules:
@@ -277,19 +283,20 @@ class FairMixture(MixtureEngine):
             return self.n_init
         return 0 if np.isfinite(rule.allowed) else self.n_init - self.n_init // RANDOM_STARTS
 
-    def _centers(self, points, seed):
+    def _centers(self, points, weight, seed):
         """One start in three is k random rows: k-means solutions may all split the rows along one unfair direction."""
         n_random = self.n_init // RANDOM_STARTS
-        known = kmeans_centers(points, self.n_components, seed, self.n_init - n_random)
+        known = kmeans_centers(points, self.n_components, seed, self.n_init - n_random, weight=weight)
         rows = np.random.default_rng(seed)
-        random = [points[rows.choice(len(points), self.n_components, replace=False)] for _ in range(n_random)]
+        p = None if (weight == weight[0]).all() else weight / weight.sum(dtype=np.float64)
+        random = [points[rows.choice(len(points), self.n_components, replace=False, p=p)] for _ in range(n_random)]
         return [*known, *random]
 
-    def _parameters_at(self, table, points, centers) -> Components:
+    def _parameters_at(self, rows: GroupedRows, points, centers) -> Components:
         """The M-step of hard assignments to the nearest centre."""
         from scipy.spatial.distance import cdist
 
-        hard = _indicators(cdist(points, centers).argmin(1), self.n_components)
+        table, hard = rows.table, rows.weight * _indicators(cdist(points, centers).argmin(1), self.n_components)
         k, dim = self.n_components, table.x.shape[1]
         spread = {"isotropic": (), "diag": (k, dim), "full": (k, dim, dim)}[self.covariance_type]
         shapes = (k,), (k, dim), spread, (k, table.levels.shape[1])
@@ -318,7 +325,7 @@ class FairMixture(MixtureEngine):
         log_joint = np.asarray(log_joint_of(self._family, parameters, rows.table))
         hard = _indicators(log_joint.argmax(0), self.n_components)
         soft = cluster_gaps(softmax(log_joint, 0), rows.member, corner=0)
-        return hard.mean(1), cluster_gaps(hard, rows.member, corner=0), soft
+        return mean_of(hard, rows.weight), cluster_gaps(hard, rows.member, corner=0), soft
 
     def report(self, outcome, everybody, data):
         self._parameters = parameters = outcome.state.parameters
@@ -329,8 +336,11 @@ class FairMixture(MixtureEngine):
             self.hard_gap_, self.gap_ = (float(gaps.max()) for gaps in self._fairness_of(parameters, everybody)[1:])
         else:
             log_joint = self._in_units_of_table(log_joint_of(self._family, parameters, everybody.table))
-            self.labels_, self.gap_ = log_joint.argmax(1), gap(softmax(log_joint, 1), data.groups)
-            self.hard_gap_ = gap(self.labels_, data.groups)
+            self.labels_, self.gap_ = (
+                log_joint.argmax(1),
+                gap(softmax(log_joint, 1), data.groups, sample_weight=data.weight),
+            )
+            self.hard_gap_ = gap(self.labels_, data.groups, sample_weight=data.weight)
         if self._is_fair(parameters, everybody, self._rules()[-1])[0]:
             self._warn_of_empty("raise min_share or n_init, or ask for fewer components.")
         else:
@@ -401,12 +411,12 @@ def _take(table: Table, rows) -> Table:
     return jax.tree.map(lambda part: part[rows], table)
 
 
-def _fair_rows(table, groups, rows) -> GroupedRows:
+def _fair_rows(table, data, rows) -> GroupedRows:
     """ValueError where a group has nobody among `rows`."""
-    code = groups.code[rows]
+    groups, code, weight = data.groups, data.groups.code[rows], data.weight[rows].astype(np.float32)
     sizes = np.bincount(code, minlength=len(groups.names))
     if (sizes == 0).any():
         absent = [name for name, size in zip(groups.names, sizes) if size == 0]
         rule, remedy = "leave somebody of every group", "Raise subsample or batch_size, or merge small groups."
-        raise ValueError(message("subsample", rule, f"none of {absent} among {len(rows)} rows", remedy))
-    return GroupedRows(_take(table, rows), membership(code, len(sizes)))
+        raise ValueError(message("subsample", rule, f"none of {absent} among {len(code)} rows", remedy))
+    return GroupedRows(_take(table, rows), membership(code, len(sizes), weight), weight)

@@ -29,6 +29,9 @@ class FairletKMeans(Engine):
     n_init, max_iter, tol: of scikit-learn's `KMeans` on the fairlets' centres, weighted by their sizes.
     progress_bar: show that fairlets are looked for, which is what takes long.
 
+    A row has one fairlet, whatever it weighs: `sample_weight` weighs what fairlets and clusters cost (see
+    `bayesfair.fairlets.dissimilarity.Weighted`), and compositions count rows. Rows of weight 0 are in no fairlet.
+
     Attributes
     ----------
     labels_ (N,), cluster_centers_ (K, d): means of the observations. inertia_: their sum of squared distances.
@@ -44,6 +47,8 @@ class FairletKMeans(Engine):
     >>> bf.fairness.balance(est.labels_, data.sensitive)
     1.0
     """
+
+    weights = "loss"
 
     cluster_centers_: np.ndarray
     decomposition_: Decomposition
@@ -75,7 +80,8 @@ class FairletKMeans(Engine):
         self.progress_bar = progress_bar
 
     def problem(self, data):
-        self._units = scaling(data.X, names=data.columns.names)  # which refuses columns by their names
+        # `scaling` refuses columns by their names.
+        self._units = scaling(data.X, names=data.columns.names, weight=data.weight)
         with one_step("fairlets", self.progress_bar):
             self.decomposition_ = fairlets_of(data, self.composition, self.exact_up_to)
         return self._units.rows(data.X, data.X.dtype)
@@ -83,16 +89,18 @@ class FairletKMeans(Engine):
     def solve(self, Z, data):
         """scikit-learn's KMeans, the best of whose runs tells where it ended."""
         settings = {name: getattr(self, name) for name in ("n_init", "max_iter", "tol")}
-        fit = cluster_fairlets(Z, self.decomposition_.fairlet, self.n_clusters, random_state=data.seed, **settings)
+        fit = cluster_fairlets(
+            Z, self.decomposition_.fairlet, self.n_clusters, data.weight, random_state=data.seed, **settings
+        )
         status = Outcome.CONVERGED if fit.n_iter_ < self.max_iter else Outcome.RUNNING
         return Outcome(fit, fit.inertia_, np.array([fit.inertia_]), fit.n_iter_, status)
 
     def report(self, outcome, Z, data):
         fit = outcome.state
         self.labels_ = fit.labels_[self.decomposition_.fairlet]
-        centers = means(Z, self.labels_, fit.cluster_centers_)
+        centers = means(Z, self.labels_, fit.cluster_centers_, data.weight)
         self.cluster_centers_ = self._units.points(centers)
-        self.inertia_ = float(self._units.cost(((Z - centers[self.labels_]) ** 2).sum()))
+        self.inertia_ = float(self._units.cost((data.weight @ (Z - centers[self.labels_]) ** 2).sum()))
 
     def objective_of(self, losses):
         return self._units.cost(losses)
@@ -102,19 +110,24 @@ def fairlets_of(data: Data, composition, exact_up_to=50_000) -> Decomposition:
     """The decomposition of a table, optimal up to `exact_up_to` rows; every row alone for "singletons" and without groups."""
     n_groups = len(data.groups.names)
     if n_groups > 1 and not (isinstance(composition, str) and composition == "singletons"):
-        return decompose(data.X, data.groups, composition, exact_up_to=exact_up_to, random_state=data.seed)
+        weight = None if (data.weight == 1).all() else data.weight
+        settings = {"exact_up_to": exact_up_to, "random_state": data.seed, "sample_weight": weight}
+        return decompose(data.X, data.groups, composition, **settings)
     alone = singleton_capacities(data.groups.code, n_groups).lower
     return Decomposition(np.arange(len(alone), dtype=np.int32), alone, 0.0, 0.0, n_groups == 1)
 
 
-def means(X, labels, otherwise):
+def means(X, labels, otherwise, weight):
     """Means of the clusters (clusters, dim); `otherwise` says where an empty one is."""
-    used = [(labels == k).any() for k in range(len(otherwise))]
-    return np.stack([X[labels == k].mean(0) if used[k] else otherwise[k] for k in range(len(otherwise))])
+    own = [labels == k for k in range(len(otherwise))]
+    return np.stack(
+        [np.average(X[rows], 0, weight[rows]) if rows.any() else place for rows, place in zip(own, otherwise)]
+    )
 
 
-def cluster_fairlets(X, fairlet, n_clusters, **settings):
-    """scikit-learn's KMeans fitted to the fairlets' centres, weighted by their sizes; `fairlet` (N,) numbers them.
+def cluster_fairlets(X, fairlet, n_clusters, sample_weight=None, **settings):
+    """scikit-learn's KMeans fitted to the fairlets' centres, weighted by the sums of their rows' `sample_weight` (N,), their
+    sizes where it is None; `fairlet` (N,) numbers them.
 
     Raises
     ------
@@ -122,10 +135,10 @@ def cluster_fairlets(X, fairlet, n_clusters, **settings):
     """
     from sklearn.cluster import KMeans
 
-    size = np.bincount(fairlet)
+    size = np.bincount(fairlet, sample_weight)
     remedy = f"There are {len(size)} fairlets: ask for fewer clusters or smaller fairlets."
     check_integer("n_clusters", n_clusters, maximum=len(size), remedy=remedy)
-    centers = fairlet_centers(X, fairlet)
+    centers = fairlet_centers(X, fairlet, sample_weight)
     n_distinct = len(np.unique(centers, axis=0))
     if n_clusters > n_distinct:
         rule = f"be at most the number of fairlets whose centres differ, {n_distinct}"

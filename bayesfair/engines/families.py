@@ -119,7 +119,7 @@ class Family:
         if self.n_levels:
             counts = responsibilities @ table.levels + SMOOTHING
             logits = jnp.where(alive, jnp.log(counts), logits)
-        weight = jnp.log(jnp.maximum(mass, 1e-30) / table.x.shape[0])
+        weight = jnp.log(jnp.maximum(mass, 1e-30) / mass.sum())
         return Components(weight, mean, self.m_step_spread(old, table, responsibilities, share, mean, alive), logits)
 
     def m_step_spread(self, old, table, responsibilities, share, mean, alive):

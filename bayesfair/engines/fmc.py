@@ -30,6 +30,7 @@ __all__ = [
     "choose",
     "climb",
     "cluster_gaps",
+    "mean_of",
     "membership",
     "penalty",
     "penalty_of_shares",
@@ -59,16 +60,19 @@ class Rule(NamedTuple):
 
 
 class GroupedRows(NamedTuple):
-    """Rows and their `membership` of the groups."""
+    """Rows, their `membership` of the groups, and their weights."""
 
     table: Table
     member: Float[Array, "groups obs"]
+    weight: Float[Array, " obs"]
 
 
 class LearningRows(NamedTuple):
-    """`fair`: the rows on which P is measured (Algorithm 3's D_n where there are mini-batches, all rows otherwise)."""
+    """`weight`: of the rows. `fair`: those on which P is measured (Algorithm 3's D_n where there are mini-batches, all rows
+    otherwise)."""
 
     rows: Table
+    weight: Float[Array, " obs"]
     fair: GroupedRows
 
 
@@ -84,9 +88,9 @@ class Ascender(NamedTuple):
     rule: Rule
 
 
-def membership(code, n_groups) -> Float[Array, "groups obs"]:
-    """Indicators of the groups over their sizes: every row sums to one, so that shares are one matrix product."""
-    indicator = np.equal.outer(np.arange(n_groups), code).astype(np.float32)
+def membership(code, n_groups, weight=1.0) -> Float[Array, "groups obs"]:
+    """Weights of the groups' members over their sums: every row sums to one, so that shares are one matrix product."""
+    indicator = np.equal.outer(np.arange(n_groups), code).astype(np.float32) * np.asarray(weight, np.float32)
     return jnp.asarray(indicator / indicator.sum(1, keepdims=True))
 
 
@@ -104,7 +108,7 @@ def bounds_by_size(allowed, share) -> Float[Array, " clusters"]:
 def penalty(log_joint, rows: GroupedRows, rule: Rule) -> Float[Array, ""]:
     """P: what is taken from the mean log-likelihood."""
     soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / rule.temperature, 0)
-    return penalty_of_shares(soft @ rows.member.T, sharp @ rows.member.T, sharp.mean(1), rule)
+    return penalty_of_shares(soft @ rows.member.T, sharp @ rows.member.T, mean_of(sharp, rows.weight), rule)
 
 
 def penalty_of_shares(soft, sharp, share, rule: Rule) -> Float[Array, ""]:
@@ -115,6 +119,11 @@ def penalty_of_shares(soft, sharp, share, rule: Rule) -> Float[Array, ""]:
     excess = jnp.maximum(gaps - allowed, 0) + jnp.maximum(gaps_of_shares(sharp, ROUND) - allowed, 0)
     unfair = jnp.where(jnp.isfinite(rule.allowed), excess.sum() / 2, gaps.max())
     return rule.weight * unfair + FLOOR_WEIGHT * jnp.square(jnp.maximum(rule.floor - share, 0)).sum()
+
+
+def mean_of(values, weight):
+    """Of values (..., obs)."""
+    return (weight * values).sum(-1) / weight.sum()
 
 
 @dataclass(frozen=True)
@@ -132,11 +141,12 @@ class Ascent:
 
     def __call__(self, problem: LearningRows, state: Ascender):
         key, draw = jax.random.split(state.key)
-        table = problem.rows if self.batch_size is None else self.batch(draw, problem.rows)
-        responsibilities = jax.nn.softmax(self.family.log_joint(state.parameters, table), 0)
+        rows = problem.rows, problem.weight
+        table, weight = rows if self.batch_size is None else self.batch(draw, rows)
+        responsibilities = weight * jax.nn.softmax(self.family.log_joint(state.parameters, table), 0)
 
         def merit(parameters):
-            return self.merit(parameters, problem, state.rule, table, responsibilities)
+            return self.merit(parameters, problem, state.rule, table, weight, responsibilities)
 
         m_step = self.family.m_step(state.parameters, table, responsibilities)
         now, after = merit(state.parameters), merit(m_step)
@@ -147,22 +157,24 @@ class Ascent:
         parameters = choose(taken, moved.parameters, start)
         return moved._replace(parameters=parameters, rate=rate, key=key), self.loss(parameters, problem, state.rule)
 
-    def batch(self, key, table: Table) -> Table:
-        rows = jax.random.randint(key, (self.batch_size,), 0, table.x.shape[0])
-        return jax.tree.map(lambda part: part[rows], table)
+    def batch(self, key, rows):
+        """Some of a tree of rows."""
+        drawn = jax.random.randint(key, (self.batch_size,), 0, len(jax.tree.leaves(rows)[0]))
+        return jax.tree.map(lambda part: part[drawn], rows)
 
-    def merit(self, parameters, problem: LearningRows, rule: Rule, table: Table, responsibilities):
-        """-Q_fair per row, or the negative objective; of `table`, with the penalty of the fair rows."""
+    def merit(self, parameters, problem: LearningRows, rule: Rule, table: Table, weight, responsibilities):
+        """-Q_fair per row, or the negative objective; of `table`, with the penalty of the fair rows. `responsibilities`: times
+        the rows' `weight`."""
         log_joint = on_fair = self.family.log_joint(parameters, problem.fair.table)
         if self.batch_size is not None:
             log_joint = self.family.log_joint(parameters, table)
-        each = (responsibilities * log_joint).sum(0) if self.solver == "em" else jax.nn.logsumexp(log_joint, 0)
-        return penalty(on_fair, problem.fair, rule) - each.mean()
+        each = responsibilities * log_joint if self.solver == "em" else weight * jax.nn.logsumexp(log_joint, 0)
+        return penalty(on_fair, problem.fair, rule) - each.sum() / weight.sum()
 
     def loss(self, parameters, problem: LearningRows, rule: Rule):
         """P - l / N, of the fair rows."""
         log_joint = self.family.log_joint(parameters, problem.fair.table)
-        return penalty(log_joint, problem.fair, rule) - jax.nn.logsumexp(log_joint, 0).mean()
+        return penalty(log_joint, problem.fair, rule) - mean_of(jax.nn.logsumexp(log_joint, 0), problem.fair.weight)
 
 
 def climb(merit, state: Ascender) -> Ascender:

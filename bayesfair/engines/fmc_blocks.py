@@ -38,12 +38,16 @@ INNER_BLOCKS = 16  # in which inner steps see what shares change
 
 
 class BlockedRows(NamedTuple):
-    """Scaled rows in blocks, the codes of their levels and groups, and the groups' sizes. Row i is in block i modulo their
-    number; what fills them up is of no group. Where processes share the rows each has its part of every block."""
+    """Scaled rows in blocks, the codes of their levels and groups, their weights, and the groups' sums of them.
+
+    Row i is in block i modulo their number; what fills them up is of no group and weighs nothing. Where processes share the
+    rows each has its part of every block.
+    """
 
     x: Float[Array, "blocks rows dim"]
     levels: Int[Array, "blocks rows features"]
     code: Int[Array, "blocks rows"]
+    weight: Float[Array, "blocks rows"]
     size: Float[Array, " groups"]
 
     def first(self, n_obs):
@@ -52,12 +56,12 @@ class BlockedRows(NamedTuple):
 
     def take(self, blocks):
         """Some of the blocks, and the sizes that the groups have in them."""
-        x, levels, code = (part[blocks] for part in (self.x, self.levels, self.code))
-        return BlockedRows(x, levels, code, total(members(code.ravel(), len(self.size)).sum(1)))
+        x, levels, code, weight = (part[blocks] for part in self[:4])
+        return BlockedRows(x, levels, code, weight, total(members(code.ravel(), len(self.size)) @ weight.ravel()))
 
 
 ROWS = PartitionSpec(None, "rows")
-SPECS = BlockedRows(ROWS, ROWS, ROWS, PartitionSpec())  # where the rows of several processes lie
+SPECS = BlockedRows(ROWS, ROWS, ROWS, ROWS, PartitionSpec())  # where the rows of several processes lie
 
 
 class Shares(NamedTuple):
@@ -69,22 +73,24 @@ class Shares(NamedTuple):
     log_density: Float[Array, ""]
 
 
-def rows_in_blocks(encoder, columns, groups, share: Share) -> BlockedRows:
+def rows_in_blocks(encoder, data) -> BlockedRows:
     """The rows of a checked table as the encoder scales them."""
+    columns, groups, _, _, share = data
     n_blocks, dim = -(-share.n_obs // BLOCK), columns.continuous.shape[1]
     size = -(-BLOCK * share.largest // share.n_obs)
     x = aligned_empty((n_blocks, size, dim))
     levels = aligned_empty((n_blocks, size, columns.categorical.shape[1]), np.int32)
-    code = aligned_empty((n_blocks, size), np.int32)
+    code, weight = aligned_empty((n_blocks, size), np.int32), aligned_empty((n_blocks, size))
     for block in range(n_blocks):
         own = slice((block - share.first) % n_blocks, None, n_blocks)
         some = columns.take(own)
         filled, rest = slice(0, len(some.continuous)), slice(len(some.continuous), None)
         x[block, filled], levels[block, filled] = encoder.scaled(some.continuous), encoder.codes(some.categorical)
-        x[block, rest], levels[block, rest], code[block, rest] = 0, 0, len(groups.names)
-        code[block, filled] = groups.code[own]
-    sizes = sum(share.everybody(groups.sizes)).astype(np.float32)
-    return share.placed(BlockedRows(x, levels, code, sizes), SPECS)
+        x[block, rest], levels[block, rest], code[block, rest], weight[block, rest] = 0, 0, len(groups.names), 0
+        code[block, filled], weight[block, filled] = groups.code[own], data.weight[own]
+    held = np.bincount(groups.code, data.weight, len(groups.names))
+    sizes = sum(share.everybody(held)).astype(np.float32)
+    return share.placed(BlockedRows(x, levels, code, weight, sizes), SPECS)
 
 
 def table_of(family: Family, x, levels) -> Table:
@@ -94,7 +100,7 @@ def table_of(family: Family, x, levels) -> Table:
 
 
 def each_block(problem: BlockedRows):
-    return problem.x, problem.levels, problem.code
+    return problem[:4]
 
 
 def shares_of(family: Family, parameters: Components, problem: BlockedRows, temperature) -> Shares:
@@ -102,10 +108,11 @@ def shares_of(family: Family, parameters: Components, problem: BlockedRows, temp
 
     @jax.checkpoint
     def of_block(parameters, block):
-        x, levels, code = block
-        log_joint, member = family.log_joint(parameters, table_of(family, x, levels)), members(code, len(problem.size))
+        x, levels, code, weight = block
+        log_joint = family.log_joint(parameters, table_of(family, x, levels))
+        member = weight * members(code, len(problem.size))
         soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / temperature, 0)
-        density = member.sum(0) @ jax.nn.logsumexp(log_joint, 0)
+        density = weight @ jax.nn.logsumexp(log_joint, 0)
         return soft @ member.T, sharp @ member.T, density
 
     soft, sharp, density = sum_over_blocks(partial(of_block, parameters), each_block(problem))
@@ -117,11 +124,9 @@ def expected(family: Family, parameters: Components, problem: BlockedRows) -> Ex
     """The E-step: one pass."""
 
     def of_block(block):
-        x, levels, code = block
+        x, levels, _, weight = block
         table = table_of(family, x, levels)
-        responsibilities = members(code, len(problem.size)).sum(0) * jax.nn.softmax(
-            family.log_joint(parameters, table), 0
-        )
+        responsibilities = weight * jax.nn.softmax(family.log_joint(parameters, table), 0)
         return family.expected(parameters, table, responsibilities)
 
     return sum_over_blocks(of_block, each_block(problem))
@@ -185,13 +190,13 @@ def labels_in_order(family: Family, parameters: Components, problem: BlockedRows
 
 
 def hard_masses(family: Family, parameters: Components, problem: BlockedRows):
-    """How many of each group have their largest responsibility in each component, float64 (clusters, groups)."""
+    """How much of each group has their largest responsibility in each component, float64 (clusters, groups), in weights."""
     own, n_groups = here(problem), len(problem.size)
     shape, held = (len(parameters.mean), n_groups + 1), 0
-    for labels, code in zip(np.asarray(_labels(family, parameters, own)), np.asarray(own.code)):
-        held = held + np.bincount(labels * shape[1] + code, minlength=shape[0] * shape[1])
+    for labels, code, weight in zip(*map(np.asarray, (_labels(family, parameters, own), own.code, own.weight))):
+        held = held + np.bincount(labels * shape[1] + code, weight, minlength=shape[0] * shape[1])
     held = sum_of_all(held, mesh_of(problem.x))
-    return held.reshape(shape)[:, :n_groups].astype(np.float64)
+    return held.reshape(shape)[:, :n_groups]
 
 
 def ascent_over(problem: BlockedRows, ascent: "BlockedAscent"):

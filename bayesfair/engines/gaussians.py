@@ -81,11 +81,11 @@ class Whitened(NamedTuple):
     precision: Float[Array, "clusters dim dim"]
 
 
-def in_blocks(X, middle, share=ALONE):
+def in_blocks(X, middle, weight=None, share=ALONE):
     """(Rows of X (N, d) less `middle` for every number of lacking entries, the order in which they have the rows).
 
-    Entries that are NaN lack. Sorted by what they lack, so that a block has few patterns. Processes that `share` the rows have
-    blocks of the same shapes.
+    Entries that are NaN lack. Sorted by what they lack, so that a block has few patterns. `weight` (N,): of the rows, all above
+    zero; None is 1 for each. Processes that `share` the rows have blocks of the same shapes.
     """
     missing = np.isnan(X)
     n_lacking, code = missing.sum(1), np.zeros(len(X), np.int64)
@@ -94,12 +94,15 @@ def in_blocks(X, middle, share=ALONE):
     width = np.array(WIDTHS)[np.searchsorted(WIDTHS, n_lacking)]
     width = np.minimum(width, max(share.everybody(n_lacking.max())))
     order = np.lexsort((code, width))
+    weight = np.ones(len(X)) if weight is None else weight
     widths = np.unique(np.concatenate(share.everybody(np.unique(width))))
     parts = [order[width[order] == each] for each in widths]
-    return tuple(_blocks_of(X, middle, code, part, int(each), share) for part, each in zip(parts, widths)), order
+    return tuple(
+        _blocks_of(X, middle, weight, code, part, int(each), share) for part, each in zip(parts, widths)
+    ), order
 
 
-def _blocks_of(X, middle, code, rows, width, share) -> Rows:
+def _blocks_of(X, middle, weight, code, rows, width, share) -> Rows:
     most = max(share.everybody(len(rows)))
     size = min(BLOCK, _power_of_two(most))
     filled = np.pad(rows, (0, -len(rows) % size), mode="edge" if len(rows) else "constant").reshape(-1, size)
@@ -109,7 +112,7 @@ def _blocks_of(X, middle, code, rows, width, share) -> Rows:
         new[:], n_patterns = True, size  # as `Rows.each` reads it
     pattern = new.cumsum(1, dtype=np.int32) - 1
     n_more = -(-most // size) - len(filled)  # blocks of nobody, of which other processes have rows
-    weight = (np.arange(size * (len(filled) + n_more)) < len(rows)).reshape(-1, size)
+    weight = np.pad(weight[rows], (0, size * (len(filled) + n_more) - len(rows))).reshape(-1, size)
     lacks = np.full((len(filled) + n_more, width, n_patterns), X.shape[1], np.int32)
     block, at = np.nonzero(new & bool(width))
     row, coordinate = np.nonzero(np.isnan(X[filled[block, at]]))
@@ -279,7 +282,7 @@ def labels(parameters: Gaussians, rows: tuple[Rows, ...]):
 def in_order(values, rows: tuple[Rows, ...], order):
     """What `labels` (blocks, rows) or `log_joint` tell, for the rows as they were before `in_blocks`: (obs, ...)."""
     flat = [np.moveaxis(np.asarray(each), 1, -1) if np.ndim(each) == 3 else np.asarray(each) for each in values]
-    flat = [each.reshape(-1, *each.shape[2:])[: int(part.weight.sum())] for each, part in zip(flat, rows)]
+    flat = [each.reshape(-1, *each.shape[2:])[: int((part.weight > 0).sum())] for each, part in zip(flat, rows)]
     out = np.empty((len(order), *flat[0].shape[1:]), flat[0].dtype)
     out[order] = np.concatenate(flat)
     return out

@@ -79,9 +79,9 @@ class Encoder(NamedTuple):
         return np.concatenate([nothing, *parts], 1)
 
 
-def fit_encoder(columns: Columns, one_scale: bool, everybody=here_alone) -> Encoder:
+def fit_encoder(columns: Columns, one_scale: bool = False, everybody=here_alone, weight=None) -> Encoder:
     """Centre, scale (one number for all columns, or one each; 1 for a constant column) and levels of a training table, of
-    which other processes may have other rows: `everybody(value)` tells the values of all.
+    which other processes may have other rows: `everybody(value)` tells the values of all. `weight` (N,): of the rows.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def fit_encoder(columns: Columns, one_scale: bool, everybody=here_alone) -> Enco
     levels = encoder_of([_all_levels(column, everybody) for column in columns.categorical.T])
     if x.shape[1] == 0:
         return Encoder(np.zeros(0), np.zeros(0), levels)
-    middle, spread, pooled = center_and_spread(x, everybody)
+    middle, spread, pooled = center_and_spread(x, everybody, weight)
     check_resolution(x, middle, spread, names=columns.names, precision=np.float32)
     if one_scale:
         spread = np.full_like(spread, pooled)
@@ -145,14 +145,14 @@ def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False, 
     return Columns(_numbers(table[:, rest], names), _levels(table[:, where], [place(known, j) for j in where]), names)
 
 
-def read_groups(estimator, sensitive_features, n_obs, *, needed=True) -> Groups:
+def read_groups(estimator, sensitive_features, n_obs, *, needed=True, rows=None) -> Groups:
     """`groups_for_fit` by the estimator's min_group_size and merged_group_name, where it has them. Not `needed`: that
-    they are left out is no news."""
+    they are left out is no news. `rows`: a mask of those that count (N,); the groups are theirs."""
     if sensitive_features is None and not needed:
-        return Groups(np.zeros(n_obs, np.int32), ("everyone",))
+        return Groups(np.zeros(n_obs if rows is None else rows.sum(), np.int32), ("everyone",))
     settings = estimator.get_params(deep=False)
     merging = {name: settings[name] for name in ("min_group_size", "merged_group_name", "crossed") if name in settings}
-    return groups_for_fit(sensitive_features, n_obs, **merging)
+    return groups_for_fit(sensitive_features, n_obs, rows=rows, **merging)
 
 
 def categorical_positions(X, categorical_features):

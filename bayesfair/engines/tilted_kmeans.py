@@ -1,9 +1,10 @@
 """Tilted k-means, TKM: individually fair centres through exponential tilting.
 
 Minimises sum_k (1/t) log((1/N) sum_i exp(t delta_ik ||x_i - c_k||^2)), where points outside cluster k count as
-exp(0) = 1. The limit t -> 0 is SSE / N, t -> infinity the sum of the clusters' squared radii (up to log N / t). The
-variant that divides by the cluster's own size instead of N, sum_k (1/t) log((1/n_k) sum_{i in k} exp(t d_ik)), tends to
-the sum of within-cluster *means*; it is not what this file minimises.
+exp(0) = 1; a row of weight w counts as w rows, in N too. The limit t -> 0 is SSE / N, t -> infinity the sum of the
+clusters' squared radii (up to log N / t). The variant that divides by the cluster's own size instead of N,
+sum_k (1/t) log((1/n_k) sum_{i in k} exp(t d_ik)), tends to the sum of within-cluster *means*; it is not what this file
+minimises.
 """
 
 from dataclasses import dataclass
@@ -40,16 +41,26 @@ CG_STEPS, CG_TOLERANCE = 50, 1e-4
 
 
 class TiltedRows(NamedTuple):
-    """Centred rows, their squares' sums, the tilt in their units, and the step length of the paper's solver.
+    """Centred rows, their squares' sums, the tilt in their units, the step length of the paper's solver, and the rows' weights,
+    whose mean is 1.
 
-    Where processes share the rows, squares below 0 mark those that fill up the last rows of a process: nobody's, whose label
-    is K, one beyond the clusters.
+    Where processes share the rows, weights of 0 mark those that fill up the last rows of a process: nobody's, whose label is
+    K, one beyond the clusters.
     """
 
     x: Float[Array, "obs dim"]
     square: Float[Array, " obs"]
     tilt: Float[Array, ""]
     learning_rate: Float[Array, ""]
+    weight: Float[Array, " obs"]
+
+    @property
+    def mass(self):
+        """Of the rows of all processes."""
+        return total(self.weight.sum())
+
+    def take(self, rows):
+        return self._replace(x=self.x[rows], square=self.square[rows], weight=self.weight[rows])
 
 
 class Partition(NamedTuple):
@@ -65,14 +76,9 @@ def distances(problem: TiltedRows, centers) -> Float[Array, "obs clusters"]:
     return jnp.square(centers).sum(1) - 2 * problem.x @ centers.T
 
 
-def count_rows(problem: TiltedRows):
-    """Of all processes."""
-    return total((problem.square >= 0).sum()) if is_shared() else problem.x.shape[0]
-
-
 def of_somebody(problem: TiltedRows, labels, n_clusters):
     """Labels, K of those who are nobody."""
-    return jnp.where(problem.square < 0, n_clusters, labels) if is_shared() else labels
+    return jnp.where(problem.weight == 0, n_clusters, labels) if is_shared() else labels
 
 
 def sum_in_clusters(values, labels, n_clusters):
@@ -93,25 +99,25 @@ def shifts(problem: TiltedRows, own, labels, n_clusters):
 
 def cluster_losses(problem: TiltedRows, centers, labels) -> Float[Array, " clusters"]:
     """(1/t) log(1 + sum_{i in k} (exp(t d_ik) - 1) / N), by expm1 where exponents are moderate; sum d / N at t = 0."""
-    n_clusters, n_obs = centers.shape[0], count_rows(problem)
+    n_clusters = centers.shape[0]
     own = own_distances(problem, centers, labels)
     shift = shifts(problem, own, labels, n_clusters)
     exponent = problem.tilt * own
     large = jnp.exp(exponent - shift[labels]) - jnp.exp(-shift[labels])
     terms = jnp.where(shift[labels] > 0, large, jnp.expm1(jnp.minimum(exponent, SAFE_EXPONENT)))
-    mean = sum_in_clusters(terms, labels, n_clusters) / n_obs
+    mean = sum_in_clusters(problem.weight * terms, labels, n_clusters) / problem.mass
     log = shift + jnp.where(shift > 0, jnp.log(jnp.exp(-shift) + mean), jnp.log1p(mean))
-    plain = sum_in_clusters(own, labels, n_clusters) / n_obs
+    plain = sum_in_clusters(problem.weight * own, labels, n_clusters) / problem.mass
     return jnp.where(problem.tilt > 0, log / jnp.where(problem.tilt > 0, problem.tilt, 1.0), plain)
 
 
 def tilted_weights(problem: TiltedRows, centers, labels) -> Float[Array, " obs"]:
-    """d J_k / d d_ik: exp(t d_ik) over the sum in its cluster, others counting 1."""
-    n_clusters, n_obs = centers.shape[0], count_rows(problem)
+    """d J_k / d d_ik: exp(t d_ik) over the sum in its cluster, others counting 1; each times the row's weight."""
+    n_clusters = centers.shape[0]
     own = own_distances(problem, centers, labels)
     shift = shifts(problem, own, labels, n_clusters)
-    mass = jnp.exp(problem.tilt * own - shift[labels])
-    outside = n_obs - sum_in_clusters(jnp.ones_like(own), labels, n_clusters)
+    mass = problem.weight * jnp.exp(problem.tilt * own - shift[labels])
+    outside = problem.mass - sum_in_clusters(problem.weight, labels, n_clusters)
     held = sum_in_clusters(mass, labels, n_clusters) + outside * jnp.exp(-shift)
     return mass / held[labels]
 
@@ -253,7 +259,7 @@ def farthest_rows(problem: TiltedRows, own, most):
     """Rows (at most `most`, dim) of all processes that are farthest from their centres."""
     if not is_shared():
         return problem.x[jax.lax.top_k(own, min(most, len(own)))[1]]
-    apart, at = jax.lax.top_k(jnp.where(problem.square < 0, -1.0, own), min(most, len(own)))
+    apart, at = jax.lax.top_k(jnp.where(problem.weight == 0, -1.0, own), min(most, len(own)))
     # Every process puts its own in their place among all: a sum is the same everywhere, by type too.
     place = jax.lax.axis_index("rows"), slice(None)
     blank = own_part(jnp.zeros((jax.lax.axis_size("rows"), len(at), problem.x.shape[1] + 1)))
@@ -282,7 +288,7 @@ class GradientDescent:
 
         def epoch(i, centers):
             rows = jax.random.randint(jax.random.fold_in(draw, i), (self.batch_size,), 0, problem.x.shape[0])
-            batch = problem._replace(x=problem.x[rows], square=problem.square[rows])
+            batch = problem.take(rows)
             labels = state.labels[rows]
             weight = tilted_weights(batch, centers, labels)[:, None] * (batch.x - centers[labels])
             return centers + 2 * problem.learning_rate * jax.ops.segment_sum(weight, labels, len(centers))
@@ -376,11 +382,12 @@ class TiltedKMeans(Engine):
         check_integer("batch_size", self.batch_size)
 
     def problem(self, data) -> TiltedRows:
-        (n_obs, dim), share = data.X.shape, data.share
+        (n_obs, dim), share, weight = data.X.shape, data.share, data.weight
         if share.mesh is None:
             check_distinct(data.X, self.n_clusters)
-        self._units = scaling(data.X, names=data.columns.names, precision=np.float32, everybody=share.everybody)
-        spread = center_and_spread(data.X, share.everybody)[1]
+        whole = {"weight": weight, "everybody": share.everybody}
+        self._units = scaling(data.X, names=data.columns.names, precision=np.float32, **whole)
+        spread = center_and_spread(data.X, **whole)[1]
         check_costs(
             spread, names=data.columns.names, degree=4, terms=share.n_obs * dim
         )  # variance of squared distances
@@ -389,15 +396,15 @@ class TiltedKMeans(Engine):
         for block in row_blocks(n_obs):
             rows = self._rows(data.X, block)
             x[block], square[block] = rows, (rows**2).sum(1)
-        return self._tilted(x, square, share)
+        return self._tilted(x, square, data.relative_weight, share)
 
     def _rows(self, X, at):
         """Some of the rows of a fit, float64, in the coordinates that are worked in."""
         return self._units.rows(X[at]) if self._axes is None else span(self._units.rows(X))[0][at]
 
-    def _tilted(self, x, square, share: Share) -> TiltedRows:
+    def _tilted(self, x, square, weight, share: Share) -> TiltedRows:
         tilt, largest = self._units.cost(self.tilt) if self.tilt else 0.0, max(share.everybody(square.max()))
-        self._mean_square = sum(share.everybody(square.sum())) / share.n_obs
+        self._mean_square = sum(share.everybody(weight @ square)) / share.n_obs
         exponent = tilt * 4 * largest
         if not exponent <= LARGEST_EXPONENT:
             rule = f"keep tilt times squared distances within {LARGEST_EXPONENT:.0e}"
@@ -408,9 +415,9 @@ class TiltedKMeans(Engine):
             tilt = 0.0
         if share.mesh is not None:
             nobody = 0, share.largest - len(x)
-            x, square = np.pad(x, (nobody, (0, 0))), np.pad(square, nobody, constant_values=-1.0)
-        made = TiltedRows(*(np.asarray(part, np.float32) for part in (x, square, tilt, self.learning_rate)))
-        return share.placed(made, SPECS)
+            x, square, weight = np.pad(x, (nobody, (0, 0))), np.pad(square, nobody), np.pad(weight, nobody)
+        parts = x, square, tilt, self.learning_rate, weight
+        return share.placed(TiltedRows(*(np.asarray(part, np.float32) for part in parts)), SPECS)
 
     def solve(self, problem, data):
         """From all seeds on at most EXPLORE_ROWS rows; the best goes on with all of them."""
@@ -419,21 +426,21 @@ class TiltedKMeans(Engine):
             return self._solve_over_processes(problem, data, rng)
         if n_obs <= EXPLORE_ROWS:
             Z = self._rows(data.X, slice(None))
-            return self._descend(problem, seeds(Z, self.n_clusters, self.n_init, rng), data.seed)
+            return self._descend(problem, seeds(Z, self.n_clusters, self.n_init, rng, data.weight), data.seed)
         rows = rng.choice(n_obs, EXPLORE_ROWS, replace=False)
-        few = problem._replace(x=problem.x[rows], square=problem.square[rows])
-        best = self._descend(few, seeds(self._rows(data.X, rows), self.n_clusters, self.n_init, rng), data.seed)
+        starts = seeds(self._rows(data.X, rows), self.n_clusters, self.n_init, rng, data.weight[rows])
+        best = self._descend(problem.take(rows), starts, data.seed)
         return self._descend(problem, best.state.centers[None], data.seed)
 
     def _solve_over_processes(self, problem, data, rng):
         """The same, but that some rows are all rows where these are few; every process has these some."""
         n_obs, share = data.share.n_obs, data.share
         rows = rng.choice(n_obs, min(n_obs, EXPLORE_ROWS), replace=False)
-        Z = self._units.rows(share.take(data.X, rows))
+        Z, weight = self._units.rows(share.take(data.X, rows)), share.take(data.relative_weight, rows)
         check_distinct(Z, self.n_clusters)
-        parts = Z, (Z**2).sum(1), problem.tilt, problem.learning_rate
+        parts = Z, (Z**2).sum(1), problem.tilt, problem.learning_rate, weight
         few = TiltedRows(*(jnp.asarray(np.asarray(part), jnp.float32) for part in parts))
-        best = self._descend(few, seeds(Z, self.n_clusters, self.n_init, rng), data.seed)
+        best = self._descend(few, seeds(Z, self.n_clusters, self.n_init, rng, weight), data.seed)
         states = start_over_processes(share.mesh, problem, agreed(best.state.centers))
         outcome = self._descend_from(problem, states, OverRows(newton, share.mesh, SPECS, STATE_SPECS))
         own = here(outcome.state.labels)[:, : len(data.X)]
@@ -463,13 +470,15 @@ class TiltedKMeans(Engine):
         squared = np.empty(len(data.X))
         for block in row_blocks(len(squared)):
             squared[block] = ((self._units.rows(data.X[block]) - centers[self.labels_[block]]) ** 2).sum(1)
-        share = data.share
-        self.inertia_ = float(self._units.cost(sum(share.everybody(squared.sum()))))
-        members = [share.of_all(squared[self.labels_ == k]) for k in range(self.n_clusters)]
-        variance, radius = np.array([(part.var(), part.max()) if len(part) else (np.nan,) * 2 for part in members]).T
+        share, weight = data.share, data.weight
+        self.inertia_ = float(self._units.cost(sum(share.everybody(weight @ squared))))
+        own = (self.labels_ == k for k in range(self.n_clusters))
+        members = [(share.of_all(squared[rows]), share.of_all(weight[rows])) for rows in own]
+        spreads = [(variance_of(*part), part[0].max()) if len(part[0]) else (np.nan,) * 2 for part in members]
+        variance, radius = np.array(spreads).T
         self.within_cluster_variance_ = self._units.cost(variance, 4)
         self.max_distance_ = self._units.cost(np.sqrt(radius), 1)
-        empty = [k for k, part in enumerate(members) if len(part) == 0]
+        empty = [k for k, (part, _) in enumerate(members) if len(part) == 0]
         if empty:
             what = f"clusters {empty} are empty, as this tilt prefers. Remedy: lower tilt or n_clusters."
             tell(f"TiltedKMeans: {what}", ConvergenceWarning)
@@ -487,11 +496,16 @@ def span(Z):
     return np.ascontiguousarray(coordinates.T), axes.T
 
 
-def seeds(X, n_clusters, n_init, rng):
+def variance_of(values, weight):
+    mean = np.average(values, weights=weight)
+    return np.average(np.square(values - mean), weights=weight)
+
+
+def seeds(X, n_clusters, n_init, rng, weight):
     """k-means++ seeds (n_init, n_clusters, dim), as they are: Lloyd's iterations would make them alike."""
     from sklearn.cluster import kmeans_plusplus
 
-    return np.stack([kmeans_plusplus(X, n_clusters, random_state=rng)[0] for _ in range(n_init)])
+    return np.stack([kmeans_plusplus(X, n_clusters, sample_weight=weight, random_state=rng)[0] for _ in range(n_init)])
 
 
 def start_state(problem: TiltedRows, centers, seed) -> Partition:
@@ -500,7 +514,10 @@ def start_state(problem: TiltedRows, centers, seed) -> Partition:
 
 
 ALL, ROWS = PartitionSpec(), PartitionSpec("rows")
-SPECS, STATE_SPECS = TiltedRows(ROWS, ROWS, ALL, ALL), Partition(ALL, ROWS, ALL)  # where the rows of processes lie
+SPECS, STATE_SPECS = (
+    TiltedRows(ROWS, ROWS, ALL, ALL, ROWS),
+    Partition(ALL, ROWS, ALL),
+)  # where the rows of processes lie
 
 
 @partial(jax.jit, static_argnames="mesh")

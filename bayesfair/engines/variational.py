@@ -3,7 +3,7 @@
 Minimises E(S) = F(S) + weight * sum_k KL(U || P_k) over soft assignments S (clusters, obs), eq. (2)-(4), with F the
 k-means or k-medians cost *per row*, or the normalised cut. The update is (13), s <- s exp(-(a + weight b) / L), a
 mirror-descent step whose L follows the objective: a step that would raise E is refused and L doubled, so that E never
-increases and rows need not be normalised.
+increases and rows need not be normalised. A row of weight w counts as w rows, whose step is that of one.
 """
 
 from dataclasses import dataclass
@@ -55,17 +55,27 @@ HEAVIER = 1.0, 1.1, 1.25, 1.5, 2.0, 3.0  # weights tried on all rows, in units o
 
 
 class TargetedRows(NamedTuple):
-    """Rows, their groups and the proportions wanted. `graph`: for the normalised cut alone."""
+    """Rows, their groups, the proportions wanted, and weights whose mean is 1. `graph`: for the normalised cut alone."""
 
     x: Float[Array, "obs dim"]
     square: Float[Array, " obs"]
     member: Float[Array, "groups obs"]  # one where the row is of the group
     target: Float[Array, " groups"]
+    weight: Float[Array, " obs"]
     graph: Any = ()
+
+    def masses(self, s):
+        """Of the groups in the clusters (clusters, groups)."""
+        return (self.weight * s) @ self.member.T
+
+    def mean(self, values):
+        """Per row, of values (obs,)."""
+        return (self.weight * values).mean()
 
 
 class Graph(NamedTuple):
-    """A symmetric affinity as a list of its entries, sorted by row."""
+    """A symmetric affinity as a list of its entries, sorted by row. A row of weight w is w of them, which are all linked to
+    the w' that another one is, and not to each other: `value` has been multiplied by the weight of the `column`."""
 
     row: Int[Array, " entries"]
     column: Int[Array, " entries"]
@@ -92,9 +102,10 @@ def distances(problem: TargetedRows, centers):
 
 def k_means(problem: TargetedRows, s, centers):
     """(cost per row, potentials, centres) of sum_ik s_ik ||x_i - c_k||^2 with c_k the weighted means (Table 1)."""
-    centers = (s @ problem.x) / s.sum(1)[:, None]
+    own = problem.weight * s
+    centers = (own @ problem.x) / own.sum(1)[:, None]
     potential = distances(problem, centers)
-    return (s * potential).sum(0).mean(), potential, centers
+    return problem.mean((s * potential).sum(0)), potential, centers
 
 
 def k_medians(problem: TargetedRows, s, centers):
@@ -103,10 +114,10 @@ def k_medians(problem: TargetedRows, s, centers):
     The paper's centres are medoids; the geometric median costs no more and needs no N^2 distances.
     """
     distance = jnp.sqrt(distances(problem, centers))
-    pull = s / jnp.maximum(distance, 1e-6)
+    pull = problem.weight * s / jnp.maximum(distance, 1e-6)
     centers = (pull @ problem.x) / pull.sum(1)[:, None]
     potential = jnp.sqrt(distances(problem, centers))
-    return (s * potential).sum(0).mean(), potential, centers
+    return problem.mean((s * potential).sum(0)), potential, centers
 
 
 def normalized_cut(problem: TargetedRows, s, centers):
@@ -114,8 +125,9 @@ def normalized_cut(problem: TargetedRows, s, centers):
     graph = problem.graph
     entries = graph.value[:, None] * s.T[graph.column]  # a neighbour's assignments lie side by side
     ws = jax.ops.segment_sum(entries, graph.row, s.shape[1], indices_are_sorted=True).T
-    volume = s @ graph.degree
-    within = (s * ws).sum(1)
+    own = problem.weight * s
+    volume = own @ graph.degree
+    within = (own * ws).sum(1)
     potential = (within / volume**2)[:, None] * graph.degree - 2 * ws / volume[:, None]
     return s.shape[0] - (within / volume).sum(), s.shape[1] * potential, centers
 
@@ -133,7 +145,7 @@ class Descent:
     def evaluate(self, problem: TargetedRows, log_s, centers, weight, lipschitz) -> SoftClusters:
         s = jnp.exp(log_s)
         cost, potential, centers = OBJECTIVES[self.objective](problem, s, centers)
-        masses = s @ problem.member.T
+        masses = problem.masses(s)
         loss = cost + weight * fairness_penalty(masses, problem.target)
         return SoftClusters(log_s, potential, masses, centers, loss, lipschitz, weight)
 
@@ -144,7 +156,7 @@ class Descent:
         refused = state._replace(lipschitz=2 * state.lipschitz)
         state = jax.tree.map(lambda a, b: jnp.where(new.loss <= state.loss, a, b), new, refused)
         # Steps shrink where they are refused: that E stands still is no sign of an optimum by itself.
-        return state, state.loss, left_to_gain(gradient, before) > AT_REST * jnp.abs(state.loss)
+        return state, state.loss, problem.mean(left_to_gain(gradient, before)) > AT_REST * jnp.abs(state.loss)
 
 
 def full_potential(problem: TargetedRows, state: SoftClusters):
@@ -154,8 +166,8 @@ def full_potential(problem: TargetedRows, state: SoftClusters):
 
 
 def left_to_gain(gradient, log_s):
-    """The Frank-Wolfe gap <dE/dS, S - S'>, S' the best vertex for every row: 0 at a stationary point alone."""
-    return ((jnp.exp(log_s) * gradient).sum(0) - gradient.min(0)).mean()
+    """The Frank-Wolfe gap <dE/dS, S - S'> of every row (obs,), S' its best vertex: 0 at a stationary point alone."""
+    return (jnp.exp(log_s) * gradient).sum(0) - gradient.min(0)
 
 
 class VariationalFairClustering(Engine):
@@ -177,7 +189,8 @@ class VariationalFairClustering(Engine):
 
     Attributes
     ----------
-    labels_: argmax of the soft assignments (N,). soft_assignment_: (N, K). cluster_centers_: (K, d).
+    labels_: argmax of the soft assignments (N,). soft_assignment_: (N, K), rows of weight 0 in the
+    cluster of the nearest centre. cluster_centers_: (K, d).
     cost_: F of the hard clusters, summed over rows (the cut as it is). fairness_error_: sum_k KL of the hard clusters.
     fairness_weight_: the weight used. objective_trace_: E, which never increases. n_iter_, converged_.
 
@@ -245,54 +258,61 @@ class VariationalFairClustering(Engine):
     def problem(self, data) -> TargetedRows | BlockedRows:
         if self.mesh is not None or (self.objective == "kmeans" and len(data.X) > BLOCKED_FROM):
             names, share = data.columns.names, data.share
-            self._units = scaling(data.X, names=names, precision=np.float32, everybody=share.everybody)
-            return rows_in_blocks(data.X, self._units, data.groups.code, self._target(share.groups), share)
+            self._units = scaling(
+                data.X, names=names, precision=np.float32, everybody=share.everybody, weight=data.weight
+            )
+            return rows_in_blocks(data, self._units, self._target(data))
         Z = self.standardised(data, degree=DEGREES[self.objective], precision=np.float32)
-        return make_problem(Z, data.groups.code, self._target(data.groups), self.objective)
+        return make_problem(Z, data.groups.code, self._target(data), self.objective, data.relative_weight)
 
     @property
     def step(self):
         return Descent(self.objective)
 
-    def _target(self, groups):
-        return check_target(self.target_proportions, groups)
+    def _target(self, data):
+        masses = data.share.everybody(np.bincount(data.groups.code, data.weight, len(data.groups.names)))
+        return check_target(self.target_proportions, data.groups, sum(masses))
 
     def starts(self, problem, data):
         """Centres (n_init, K, d) of the best k-means++ restarts."""
-        return self._restarts(self._units.rows(data.X), data)
+        return self._restarts(self._units.rows(data.X), data, data.weight)
 
-    def _restarts(self, Z, data):
-        return kmeans_centers(Z, self.n_clusters, data.seed, max(RESTARTS, self.n_init), data.share)[: self.n_init]
+    def _restarts(self, Z, data, weight):
+        n_restarts = max(RESTARTS, self.n_init)
+        return kmeans_centers(Z, self.n_clusters, data.seed, n_restarts, data.share, weight)[: self.n_init]
 
     def solve(self, problem, data) -> Outcome:
         """The best run at the weight asked for, or at the smallest weight of a path that is fair enough."""
         if isinstance(problem, BlockedRows):
             return self._solve_in_blocks(problem, data)
-        return self._solve_from(problem, self.starts(problem, data), data.groups)
+        return self._solve_from(problem, self.starts(problem, data), self._error(data.groups, data, data.weight))
+
+    def _error(self, groups, data, weight):
+        """The Kullback-Leibler error of labels of rows of these groups and weights, against the proportions of the data."""
+        return partial(kl_error, sensitive=groups, target=self._target(data), sample_weight=weight)
 
     def _solve_in_blocks(self, problem: BlockedRows, data) -> Outcome:
         """On EXPLORE_ROWS of the rows first; all of them go on from there, at greater weights where they must."""
         everyone, share = data.share.groups, data.share
         rows = np.sort(np.random.default_rng(data.seed).permutation(share.n_obs)[:EXPLORE_ROWS])
         groups, Z = Groups(everyone.code[rows], everyone.names), self._units.rows(share.take(data.X, rows))
-        few = make_problem(Z, groups.code, self._target(everyone), self.objective)
-        found = self._solve_from(few, self._restarts(Z, data), groups).state
+        weights, error = share.take(data.weight, rows), self._error(everyone, data, share.of_all(data.weight))
+        few = make_problem(Z, groups.code, self._target(data), self.objective, weights / weights.mean())
+        found = self._solve_from(few, self._restarts(Z, data, weights), self._error(groups, data, weights)).state
         (centers, weight), few = agreed((found.centers, found.weight)), None
         for factor in HEAVIER:
             outcome = self.run(problem, blocked_start(problem, centers, factor * weight), step=descent_over(problem))
             s = soft_assignment(problem, outcome.state, len(data.X))
             if self.max_fairness_error is None:
                 break
-            labels = share.of_all(hard_labels(s, share))
-            if kl_error(labels, everyone, self._target(everyone)) <= self.max_fairness_error:
+            if error(share.of_all(hard_labels(s, share))) <= self.max_fairness_error:
                 break
         return outcome._replace(state=outcome.state._replace(log_s=s[None])).best  # which is `report`'s concern alone
 
-    def _solve_from(self, problem, starts, groups) -> Outcome:
-        target = self._target(groups)
+    def _solve_from(self, problem, starts, error) -> Outcome:
         scale = 1.0 if self.objective == "ncut" else cost_per_row(problem, starts[0], self.objective)
         if self.max_fairness_error is not None:
-            return self._fair_enough(problem, starts[:1], groups, target, scale)
+            return self._fair_enough(problem, starts[:1], error, scale)
         weight = scale if self.fairness_weight is None else self._scaled_weight(scale)
         others = [START] * len(starts)
         if weight == 0 and self.objective == "kmeans":  # k-means' own answer too: softened, a start may end worse
@@ -313,11 +333,11 @@ class VariationalFairClustering(Engine):
         """A cost of the rows that are worked on, in the units of X; with direction -1 the other way."""
         return self._units.cost(cost, direction * DEGREES[self.objective])
 
-    def _fair_enough(self, problem, start, groups, target, scale) -> Outcome:
+    def _fair_enough(self, problem, start, error, scale) -> Outcome:
         """Weights grow, two at a time as heavy ones take long, until one suffices; then those below it are searched."""
         unfair, least = 0.0, np.inf
         for weights in np.split(scale * np.geomspace(0.05, 20, 2 * PAIRS), PAIRS):
-            runs, errors = self._path(problem, start, weights, groups, target)
+            runs, errors = self._path(problem, start, weights, error)
             least, first = min(least, errors.min()), int(np.argmax(errors <= self.max_fairness_error))
             if errors.min() <= self.max_fairness_error:
                 below = np.linspace(weights[0] if first else unfair, weights[first], FINE_PATH + 1)[1:]
@@ -327,14 +347,14 @@ class VariationalFairClustering(Engine):
             bad = f"{self.max_fairness_error}, where the smallest error found is {least:.3g}"
             remedy = "Allow more, or ask for fewer clusters."
             raise ValueError(message("max_fairness_error", "be reached on the path of weights", bad, remedy))
-        finer, errors = self._path(problem, start, below, groups, target)
+        finer, errors = self._path(problem, start, below, error)
         fair = errors <= self.max_fairness_error
         return finer.run(int(np.argmax(fair))) if fair.any() else runs.run(first)
 
-    def _path(self, problem, start, weights, groups, target):
+    def _path(self, problem, start, weights, error):
         """One run per weight, and the fairness error of each."""
         runs = self._descend(problem, start.repeat(len(weights), 0), weights)
-        return runs, np.array([kl_error(hard_labels(np.asarray(one).T), groups, target) for one in runs.state.log_s])
+        return runs, np.array([error(hard_labels(np.asarray(one).T)) for one in runs.state.log_s])
 
     def _descend(self, problem, starts, weights, others=None) -> Outcome:
         """One run per pair of start and weight, in batches that fit the memory; `others`: see `start_state`."""
@@ -347,18 +367,25 @@ class VariationalFairClustering(Engine):
         return concatenate(parts)
 
     def report(self, run, problem, data):
-        share, everyone, target = data.share, data.share.groups, self._target(data.share.groups)
+        share, everyone, target = data.share, data.share.groups, self._target(data)
         blocked = isinstance(problem, BlockedRows)
         s = run.state.log_s if blocked else np.asarray(run.state.log_s).T
         self.labels_ = hard_labels(s, share)
         cost, centers = (hard_cost if blocked else self._hard_cost)(problem, self.labels_, run.state.centers)
         self.soft_assignment_ = s if blocked else np.exp(s)
-        self.cost_ = float(self._cost(float(cost) * (1 if self.objective == "ncut" else share.n_obs)))
+        self.cost_ = float(self._cost(float(cost) * (1 if self.objective == "ncut" else data.total_weight)))
         self.cluster_centers_ = self._units.points(centers)
         labels = share.of_all(self.labels_)
-        self.fairness_error_ = kl_error(labels, everyone, target)
+        self.fairness_error_ = self._error(everyone, data, share.of_all(data.weight))(labels)
         self.fairness_weight_ = float(self._cost(run.state.weight))
         warn_of_absent_groups(labels, everyone, target)
+
+    def _place(self, left_out):
+        super()._place(left_out)
+        if len(left_out.columns.continuous):
+            soft = np.eye(self.n_clusters, dtype=self.soft_assignment_.dtype)[self.labels_]
+            soft[left_out.counted] = self.soft_assignment_
+            self.soft_assignment_ = soft
 
     def _hard_cost(self, problem, labels, centers):
         """(cost per row, or the cut; centres) of hard clusters."""
@@ -392,23 +419,24 @@ def warn_of_absent_groups(labels, groups: Groups, target):
         tell(f"VariationalFairClustering: {what}. Remedy: {remedy}.")
 
 
-def make_problem(X, group, target, objective) -> TargetedRows:
-    """Standardised rows X, in float32 on the device."""
-    graph = neighbour_graph(X) if objective == "ncut" else ()
+def make_problem(X, group, target, objective, weight=None) -> TargetedRows:
+    """Standardised rows X, in float32 on the device; `weight` (obs,), of mean 1: of the rows."""
+    weight = np.ones(len(X)) if weight is None else weight
+    graph = neighbour_graph(X, weight) if objective == "ncut" else ()
     x = jnp.asarray(X, jnp.float32)
     square = jnp.asarray((X**2).sum(1), jnp.float32)
     member = jnp.asarray(np.equal.outer(np.arange(len(target)), group), jnp.float32)
-    return TargetedRows(x, square, member, jnp.asarray(target, jnp.float32), graph)
+    return TargetedRows(x, square, member, jnp.asarray(target, jnp.float32), jnp.asarray(weight, jnp.float32), graph)
 
 
-def neighbour_graph(X) -> Graph:
+def neighbour_graph(X, weight) -> Graph:
     """The symmetric 20-nearest-neighbour affinity (w + w') / 2 with w in {0, 1}; zeros fill up its list of entries, for
     their number depends on the rows and every number would be compiled anew: all that there may be of a few rows, where
     compiling takes longest, a multiple of the rows where they are many."""
     from sklearn.neighbors import kneighbors_graph
 
     nearest = kneighbors_graph(X, min(NEIGHBOURS, len(X) - 1))
-    affinity = ((nearest + nearest.T) / 2).tocoo()
+    affinity = ((nearest + nearest.T) / 2).multiply(weight).tocoo()
     order = np.argsort(affinity.row, kind="stable")
     degree = np.asarray(affinity.sum(1)).ravel()
     most = 2 * nearest.nnz
@@ -421,7 +449,8 @@ def neighbour_graph(X) -> Graph:
 def cost_per_row(problem: TargetedRows, centers, objective):
     """Of nearest centres, without fairness."""
     square = np.asarray(jax.jit(distances)(problem, centers.astype(np.float32))).min(0)
-    return float(max((square if objective == "kmeans" else np.sqrt(square)).mean(), np.finfo(np.float32).tiny))
+    paid = problem.weight * (square if objective == "kmeans" else np.sqrt(square))
+    return float(max(paid.mean(), np.finfo(np.float32).tiny))
 
 
 def start_state(descent: Descent, problem: TargetedRows, centers, weight, others=START) -> SoftClusters:
@@ -431,7 +460,7 @@ def start_state(descent: Descent, problem: TargetedRows, centers, weight, others
     log_s = log_simplex(jnp.where(jax.nn.one_hot(nearest, len(centers), dtype=bool, axis=0), 0.0, others))
     state = descent.evaluate(problem, log_s, centers, jnp.float32(weight), jnp.float32(1.0))
     potential = full_potential(problem, state)
-    spread = (potential.mean(0) - potential.min(0)).mean()
+    spread = problem.mean(potential.mean(0) - potential.min(0))
     return state._replace(lipschitz=jnp.maximum(spread, jnp.finfo(jnp.float32).tiny))
 
 

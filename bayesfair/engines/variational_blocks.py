@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 from bayesfair._arrays import aligned_empty
 from bayesfair.engines.blocks import members, own_part, sum_over_blocks
 from bayesfair.engines.families import squared_distances
-from bayesfair.engines.shares import OverRows, Share, here, mesh_of, over_rows, sum_of_all
+from bayesfair.engines.shares import OverRows, here, mesh_of, over_rows, sum_of_all
 from bayesfair.engines.soft_clusters import AT_REST, START, fairness_penalty, fairness_potential, log_simplex
 
 __all__ = [
@@ -35,10 +35,12 @@ BLOCK = 8192  # rows
 
 
 class BlockedRows(NamedTuple):
-    """Rows in blocks, the codes of their groups, and the proportions wanted. What fills the last block is of no group."""
+    """Rows in blocks, the codes of their groups, weights of mean 1, and the proportions wanted. What fills the last block is of
+    no group and weighs nothing."""
 
     x: Float[Array, "blocks dim rows"]
     code: Int[Array, "blocks rows"]
+    weight: Float[Array, "blocks rows"]
     target: Float[Array, " groups"]
     n_obs: Float[Array, ""]
 
@@ -65,20 +67,24 @@ class PendingClusters(NamedTuple):
 
 ALL, ROWS = PartitionSpec(), PartitionSpec("rows")
 # Where the rows of several processes lie.
-SPECS = BlockedRows(ROWS, ROWS, ALL, ALL)
+SPECS = BlockedRows(ROWS, ROWS, ROWS, ALL, ALL)
 STATE_SPECS = PendingClusters(ROWS, ALL, ALL, ALL, ALL, ALL, ALL)
 
 
-def rows_in_blocks(X, units, code, target, share: Share) -> BlockedRows:
-    """Rows of X (N, d), in `units`, of the groups `code` (N,)."""
+def rows_in_blocks(data, units, target) -> BlockedRows:
+    """The rows of a table in `units`."""
+    X, code, share = data.X, data.groups.code, data.share
+    relative = data.relative_weight
     n_blocks, n_filled = -(-share.largest // BLOCK), -(-len(X) // BLOCK)
     x, codes = aligned_empty((n_blocks, X.shape[1], BLOCK)), aligned_empty((n_blocks, BLOCK), np.int32)
-    x[n_filled - 1 :], codes[n_filled - 1 :] = 0, len(target)
+    weight = aligned_empty((n_blocks, BLOCK))
+    x[n_filled - 1 :], codes[n_filled - 1 :], weight[n_filled - 1 :] = 0, len(target), 0
     for block in range(n_filled):
         part = X[block * BLOCK : (block + 1) * BLOCK]
         x[block, :, : len(part)] = units.rows(part).T
         codes[block, : len(part)] = code[block * BLOCK : (block + 1) * BLOCK]
-    return share.placed(BlockedRows(x, codes, np.asarray(target, np.float32), np.float32(share.n_obs)), SPECS)
+        weight[block, : len(part)] = relative[block * BLOCK : (block + 1) * BLOCK]
+    return share.placed(BlockedRows(x, codes, weight, np.asarray(target, np.float32), np.float32(share.n_obs)), SPECS)
 
 
 def distances(x, centers):
@@ -113,17 +119,16 @@ def descend(problem: BlockedRows, state: PendingClusters):
     unfair = state.weight * fairness_potential(state.masses, problem.target, problem.n_obs)
 
     def of_block(rows, before):
-        x, code = rows
+        x, code, there = rows
         member = members(code, len(problem.target))
         now = after(before, x, member, state.step)
         distance = distances(x, state.centers)
         gradient = distance + unfair @ member
-        there = member.sum(0)
         s = there * jnp.exp(log_simplex(now - gradient / state.lipschitz))
         gain = (there * ((jnp.exp(now) * gradient).sum(0) - gradient.min(0))).sum()
         return (sums_of(s, distance, x, member), gain), now
 
-    (sums, gain), log_s = sum_over_blocks(of_block, (problem.x, problem.code), buffer=state.log_s)
+    (sums, gain), log_s = sum_over_blocks(of_block, problem[:3], buffer=state.log_s)
     loss, centers, masses = clusters_of(problem, sums, state.centers, state.weight)
     taken = loss <= state.loss
     new = centers, masses, loss, state.lipschitz / 1.3
@@ -158,23 +163,23 @@ def _start_state(problem: BlockedRows, centers, weight) -> PendingClusters:
     blank = own_part(jnp.zeros((len(problem.x), len(centers), problem.x.shape[2])))
 
     def nearest(rows, _):
-        x, code = rows
+        x, code, there = rows
         distance, member = distances(x, centers), members(code, len(problem.target))
         hard = jax.nn.one_hot(distance.argmin(0), len(centers), dtype=bool, axis=0)
         log_s = log_simplex(jnp.where(hard, 0.0, START))
-        return sums_of(member.sum(0) * jnp.exp(log_s), distance, x, member), log_s
+        return sums_of(there * jnp.exp(log_s), distance, x, member), log_s
 
-    sums, log_s = sum_over_blocks(nearest, (problem.x, problem.code), buffer=blank)
+    sums, log_s = sum_over_blocks(nearest, problem[:3], buffer=blank)
     loss, means, masses = clusters_of(problem, sums, centers, weight)
     unfair = weight * fairness_potential(masses, problem.target, problem.n_obs)
 
     def spread(rows):
-        x, code = rows
+        x, code, there = rows
         member = members(code, len(problem.target))
         potential = potential_of(x, member, means, unfair)
-        return (member.sum(0) * (potential.mean(0) - potential.min(0))).sum()
+        return (there * (potential.mean(0) - potential.min(0))).sum()
 
-    lipschitz = sum_over_blocks(spread, (problem.x, problem.code)) / problem.n_obs
+    lipschitz = sum_over_blocks(spread, problem[:3]) / problem.n_obs
     rest = Step(means, unfair, jnp.float32(0))
     lipschitz = jnp.maximum(lipschitz, jnp.finfo(jnp.float32).tiny)
     return PendingClusters(log_s, rest, means, masses, loss, lipschitz, weight)
@@ -211,9 +216,9 @@ def hard_cost(problem: BlockedRows, labels, centers):
 @jax.jit
 def _hard_sums(problem: BlockedRows, labels, centers):
     def of_block(part):
-        x, code, label = part
+        x, code, weight, label = part
         member = members(code, len(problem.target))
-        s = (label == jnp.arange(len(centers))[:, None]) * member.sum(0)
+        s = (label == jnp.arange(len(centers))[:, None]) * weight
         return sums_of(s, distances(x, centers), x, member)
 
-    return sum_over_blocks(of_block, (problem.x, problem.code, labels))
+    return sum_over_blocks(of_block, (*problem[:3], labels))

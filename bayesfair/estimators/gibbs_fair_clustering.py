@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair import gibbs
-from bayesfair._check import check_integer, message, row_names
+from bayesfair._check import check_integer, check_weights, column_names, message, row_names
 from bayesfair.distributed import (
     agreed,
     axis_of,
@@ -24,8 +24,9 @@ from bayesfair.distributed import (
     shares_rows,
     sharing,
 )
-from bayesfair.engines import read_groups, read_table, share_of
+from bayesfair.engines import categorical_positions, read_columns, read_groups, share_of
 from bayesfair.estimators.base import PosteriorEstimator
+from bayesfair.estimators.mixed_tables import MixedTable, mixed_table
 from bayesfair.estimators.new_rows import distances, place_fairlets, place_people, soft_memberships
 from bayesfair.estimators.store import Store, Unwritten
 from bayesfair.fairness import known_groups
@@ -76,6 +77,12 @@ class GibbsFairClustering(PosteriorEstimator):
         optimal decomposition. "labels": balanced labellings without fairlets. Or a `gibbs.Target` class of your own.
     composition: members of each group per fairlet, {group: count} or as `bayesfair.fairlets.capacities` has it;
         "singletons" is clustering without fairness.
+    categorical_features: columns that are categories, by names, positions or a mask; None takes the data frame's columns that
+        hold no numbers. They become indicators: two rows pay `category_weight` for every such column in which they differ,
+        beside what their numbers pay, ||x - y||^2 + category_weight #{differing} for "kmeans" (Huang 1998), alike under norms;
+        under "kl" and "binary" categories pay entropies. A level that the fit had not is refused in new rows.
+    category_weight: "auto" is what numbers pay that differ by one standard deviation, the root of their columns' mean variance;
+        1 without columns of numbers, and for losses that have no scale.
     min_group_size, merged_group_name: groups of fewer rows become one group of that name first, see
         `bayesfair.fairness.merge_small_groups`; None merges nothing.
     inverse_temperature: "dispersion", lambda = 1 / (2 sigma^2) sampled from its conjugate law, from which lambda_f and
@@ -107,8 +114,8 @@ class GibbsFairClustering(PosteriorEstimator):
     posterior_: xarray.DataTree by ArviZ's conventions. labels_: Dahl's partition (N,). map_labels_: the draw of highest
     density, absent under the cut. misclassification_probability_: (N,), that an observation is elsewhere than its cluster
     of `labels_`. inverse_temperature_: posterior means (lambda_f, lambda_c), or of whatever parameters the target has.
-    cluster_centers_: means of `labels_` (K, d). n_iter_: sweeps done. thinning_: sweeps from draw to
-    draw. n_features_in_, feature_names_in_.
+    cluster_centers_: means of `labels_` (K, d), of indicators where columns are categories. n_iter_: sweeps done.
+    thinning_: sweeps from draw to draw. n_features_in_, feature_names_in_.
 
     Examples
     --------
@@ -119,6 +126,8 @@ class GibbsFairClustering(PosteriorEstimator):
     (100,)
     """
 
+    __metadata_request__fit = {"sensitive_features": True, "sample_weight": True}  # noqa: RUF012
+
     def __init__(
         self,
         n_clusters: int = 3,
@@ -127,6 +136,8 @@ class GibbsFairClustering(PosteriorEstimator):
         power: float = 1.0,
         target: Literal["joint", "cut", "optimal", "labels"] | type[gibbs.Target] = "joint",
         composition: Mapping | ArrayLike = "auto",
+        categorical_features: ArrayLike | None = None,
+        category_weight: float | Literal["auto"] = "auto",
         min_group_size: int | None = None,
         merged_group_name: str = "other",
         inverse_temperature: Literal["dispersion", "holmes-walker"]
@@ -151,6 +162,8 @@ class GibbsFairClustering(PosteriorEstimator):
         self.power = power
         self.target = target
         self.composition = composition
+        self.categorical_features = categorical_features
+        self.category_weight = category_weight
         self.min_group_size = min_group_size
         self.merged_group_name = merged_group_name
         self.inverse_temperature = inverse_temperature
@@ -174,11 +187,16 @@ class GibbsFairClustering(PosteriorEstimator):
         y=None,
         *,
         sensitive_features: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         store: str | PathLike[str] | None = None,
     ) -> Self:
         """Sample the posterior of a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q).
 
         Without groups it warns and clusters without fairness. Ctrl-C during the draws keeps those already made.
+
+        `sample_weight` (N,), above zero: row i weighs w_i in the losses, and the sum of all takes the place of N in the law of
+        the inverse temperature. Whole weights give the law of the table with rows repeated, given that the copies of a row stay
+        together. A row has one place: fairlets, balance and the guarantee count rows, not weights.
 
         `store`: a new file, such as "run.nc", to which draws go as they are made and from which `posterior_` reads them, so
         that their number is not limited by memory. `bayesfair.posterior.read_tree` reads it at any time. After a crash it has
@@ -201,13 +219,19 @@ class GibbsFairClustering(PosteriorEstimator):
             mode_jumps = self._check_by_rows(mode_jumps, store)
         self._store = None if store is None else Store(check_store(store))
         self._row_names = row_names(X)
-        X, names = read_table(self, X, reset=True, sensitive_features=sensitive_features)
+        names = column_names(X)
+        columns = read_columns(self, X, self.categorical_features, reset=True, sensitive_features=sensitive_features)
+        weight = _positive_weights(sample_weight, X, len(columns.continuous))
+        where = categorical_positions(X, self.categorical_features)
+        self._mixed = mixed_table(columns, where, names, self._loss, self.category_weight, weight)
+        X = self._mixed.numbers(columns)
         self._check_room(X, self.num_draws)
         groups = read_groups(self, sensitive_features, len(X))
-        self._names = {"feature_names": None if names is None else [str(name) for name in names]}
+        columns = None if names is None else [str(name) for name in names]
+        self._names = {"feature_names": columns, "mixed": self._mixed._asdict()}
         self._draw_seed()
         with sharing(self.mesh, axis_of(self.mesh), stops=True):
-            return self._fit(X, groups, names, mode_jumps)
+            return self._fit(X, groups, weight, mode_jumps)
 
     def _check_by_rows(self, mode_jumps, store):
         """`mode_jumps`: none. ValueError where something is asked for that processes with rows of their own do not have."""
@@ -223,18 +247,19 @@ class GibbsFairClustering(PosteriorEstimator):
                 raise ValueError(message(name, rule, repr(getattr(self, name, store)), remedy))
         return False
 
-    def _check_same_table(self, X, groups, **more):
+    def _check_same_table(self, X, groups, weight, **more):
         """Of processes that share chains the data must be the same, of those that share rows the columns."""
         if shares_rows():
             return check_alike(self, X=(X.shape[1], self._names["feature_names"]), **more)
-        return check_alike(self, X=digest(X), sensitive_features=digest(groups.code, groups.names), **more)
+        table = (X,) if weight is None else (X, weight)
+        return check_alike(self, X=digest(*table), sensitive_features=digest(groups.code, groups.names), **more)
 
-    def _fit(self, X, groups, names, mode_jumps):
-        self._check_same_table(X, groups)
+    def _fit(self, X, groups, weight, mode_jumps):
+        self._check_same_table(X, groups, weight)
         self._seed = agreed(self._seed)
         if shares_rows():
             groups, _ = share_of(self.mesh, groups)
-        problem = self._problem(X, groups, names)
+        problem = self._problem(X, groups, weight)
         length = self.num_chains, self.num_warmup, self.num_starts
         problem, run, found = gibbs.start_in_modes(problem, *length, mode_jumps, self._shows_progress)
         problem = problem._replace(table=problem.table._replace(X=None))  # a copy, in the sampler's units, for starts
@@ -243,7 +268,7 @@ class GibbsFairClustering(PosteriorEstimator):
         if self.thinning == "auto":
             self.thinning_ = gibbs.suitable_thinning(reports, run.moves, problem.target)
         modes = None if found is None else _modes_dataset(problem, found)
-        return self._sample(problem, run, self.num_draws, (X, groups, modes))
+        return self._sample(problem, run, self.num_draws, (X, groups, weight, modes))
 
     def resume(
         self, num_draws: int | None = None, X: ArrayLike | None = None, *, sensitive_features: ArrayLike | None = None
@@ -256,15 +281,15 @@ class GibbsFairClustering(PosteriorEstimator):
         check_is_fitted(self, "posterior_")
         self._start_clock(self.posterior_)
         num_draws = self._missing() if num_draws is None else check_integer("num_draws", num_draws)
-        known, groups = self._known_data(self.posterior_)
+        known, groups, weight = self._known_data(self.posterior_)
         self._check_room(known, self.posterior_["posterior"].sizes["draw"] + num_draws)
         given = None if sensitive_features is None else read_groups(self, sensitive_features, len(known))
-        _check_same_data(known, groups, X, given)
+        _check_same_data(known, groups, None if X is None else self._read_new(X), given)
         modes = self.posterior_["modes"].to_dataset() if "modes" in self.posterior_.children else None
         with sharing(self.mesh, axis_of(self.mesh), stops=True):
-            self._check_same_table(known, groups, num_draws=num_draws)
-            run = self._saved_run(self._problem(known, groups))
-            return self._sample(*run, num_draws, (known, groups, modes), self.posterior_)
+            self._check_same_table(known, groups, weight, num_draws=num_draws)
+            run = self._saved_run(self._problem(known, groups, weight))
+            return self._sample(*run, num_draws, (known, groups, weight, modes), self.posterior_)
 
     @property
     def _shows_progress(self):
@@ -290,7 +315,7 @@ class GibbsFairClustering(PosteriorEstimator):
         rows of the fit.
         """
         check_is_fitted(self, "posterior_")
-        X, _ = read_table(self, X, reset=False)
+        X = self._read_new(X)
         posterior = self.posterior_["posterior"]
         if "lambda_c" not in posterior:
             rule, remedy = "have the parameter `lambda_c`", "predict needs none."
@@ -325,13 +350,22 @@ class GibbsFairClustering(PosteriorEstimator):
         return place_fairlets(X, cost, groups, self.composition, of_decomposition)
 
     @property
+    def _loss(self):
+        return gibbs.resolve_loss(self.loss, self.power)
+
+    @property
     def _dissimilarity(self):
-        return gibbs.resolve_loss(self.loss, self.power).dissimilarity
+        return self._loss.dissimilarity
+
+    def _read_new(self, X):
+        """New rows as numbers (N, columns of numbers), checked."""
+        where = np.array(self._mixed.where, int) if self._mixed.where else ()
+        return self._mixed.numbers(read_columns(self, X, where, reset=False))
 
     def _distances(self, X):
         """(X checked, what its rows pay for the centres of `labels_`)."""
         check_is_fitted(self, "posterior_")
-        X, _ = read_table(self, X, reset=False)
+        X = self._read_new(X)
         return X, distances(self._dissimilarity, X, self.cluster_centers_)
 
     @classmethod
@@ -355,7 +389,7 @@ class GibbsFairClustering(PosteriorEstimator):
         estimator._store = Store(path).seen() if is_stored(tree) else None
         return estimator
 
-    def _problem(self, X, groups, names=None):
+    def _problem(self, X, groups, weight):
         make = gibbs.make_problem
         if shares_rows():
             groups, share = share_of(self.mesh, groups)
@@ -364,10 +398,12 @@ class GibbsFairClustering(PosteriorEstimator):
             X,
             groups,
             n_clusters=self.n_clusters,
-            loss=gibbs.resolve_loss(self.loss, self.power),
+            loss=self._loss,
             target=self.target,
             inverse_temperature=gibbs.resolve_temperature(self.inverse_temperature),
-            names=names,
+            names=self._mixed.names,
+            weight=weight,
+            dim=self._mixed.dim,
             composition=self.composition,
             reallocation=self.reallocation,
             inner_steps=self.inner_steps,
@@ -389,7 +425,7 @@ class GibbsFairClustering(PosteriorEstimator):
     def _sample(self, problem, run, num_draws, table, earlier=None):
         """Draw `num_draws` more after those of the tree `earlier`, if any, and take the posterior of all of them.
 
-        `table`: X, groups, and the modes that were found.
+        `table`: X, groups, weights, and the modes that were found.
         """
         done = 0 if earlier is None else earlier["posterior"].sizes["draw"]
         settings = self._settings(
@@ -410,16 +446,17 @@ class GibbsFairClustering(PosteriorEstimator):
         draws = gibbs.in_units_of_table(problem, draws)
         if earlier is not None:
             draws = gibbs.concatenate([draws_of(earlier), draws])
-        X, groups, modes = table
+        X, groups, weight, modes = table
         tree = build_tree(
             draws,
             X,
             groups,
             settings={**settings, "sweep": run.sweep},
-            feature_names=self._names["feature_names"],
+            feature_names=self._mixed.names,
             obs_names=self._row_names,
             n_clusters=self.n_clusters,
             modes=modes,
+            weight=weight,
             rows=over_rows(),
         )
         tree[STATE] = state_dataset(_state_of(problem.target, run), _axes_of(problem.target))
@@ -430,14 +467,15 @@ class GibbsFairClustering(PosteriorEstimator):
         def tell(run, draws):
             return gibbs.in_units_of_table(problem, draws), run.sweep, _state_of(problem.target, run)
 
-        X, groups, modes = table
+        X, groups, weight, modes = table
         about = about_run(
             groups,
             settings=settings,
-            feature_names=self._names["feature_names"],
+            feature_names=self._mixed.names,
             obs_names=self._row_names,
             n_clusters=self.n_clusters,
             modes=modes,
+            weight=weight,
             state_dims=_axes_of(problem.target),
         )
 
@@ -454,14 +492,18 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def _adopt(self, tree, progress):
         super()._adopt(tree, progress)
-        X, posterior = tree["observed_data"]["X"].values, tree["posterior"]
+        (X, _, weight), posterior = self._known_data(tree), tree["posterior"]
+        self._mixed = _mixed_of(self._names, X.shape[1])
+        self.n_features_in_ = self._mixed.n_numbers + len(self._mixed.where)
         lambdas = [name for name, values in posterior.data_vars.items() if values.attrs.get("kind") == "parameter"]
         self.inverse_temperature_ = tuple(float(posterior[name].mean()) for name in lambdas)
         constant = tree["constant_data"]
         if "reference_centers" in constant:  # of all rows, of which these are some
             self.cluster_centers_ = constant["reference_centers"].values
         else:
-            self.cluster_centers_ = np.stack([X[self.labels_ == k].mean(0) for k in range(self.n_clusters)])
+            weight = np.ones(len(X)) if weight is None else weight
+            own = [self.labels_ == k for k in range(self.n_clusters)]
+            self.cluster_centers_ = np.stack([np.average(X[rows], 0, weight[rows]) for rows in own])
         self.n_iter_, self.thinning_ = progress["sweep"], progress["thinning"]
         return self
 
@@ -483,8 +525,10 @@ class GibbsFairClustering(PosteriorEstimator):
         return problem._replace(target=target), run
 
     def _known_data(self, tree):
-        """X and the groups of the fit, from its tree."""
-        return tree["observed_data"]["X"].values, groups_of(tree)
+        """X, the groups and the weights (None where all are 1) of the fit, from its tree."""
+        constant = tree["constant_data"]
+        weight = constant["weight"].values if "weight" in constant else None
+        return tree["observed_data"]["X"].values, groups_of(tree), weight
 
     @property
     def map_labels_(self) -> np.ndarray:
@@ -539,6 +583,22 @@ def _modes_dataset(problem, found: gibbs.FoundModes):
 def _check_thinning(thinning):
     if not (isinstance(thinning, str) and thinning == "auto"):
         check_integer("thinning", thinning, remedy="'auto' takes it from the warm-up.")
+
+
+def _positive_weights(sample_weight, X, n_obs):
+    """`sample_weight` (N,), None where all are 1. ValueError where one is 0: the posterior says nothing of such a row."""
+    weight = check_weights(sample_weight, n_obs, X)
+    if (weight == 0).any():
+        got, remedy = f"0 at row {int((weight == 0).argmax())}", "Leave that row out of the fit; `predict` places it."
+        raise ValueError(message("sample_weight", "be above zero", got, remedy))
+    return None if (weight == 1).all() else weight
+
+
+def _mixed_of(names, n_columns) -> MixedTable:
+    """From what a file keeps; older ones know no categories."""
+    if "mixed" not in names:
+        return MixedTable(names=names["feature_names"], n_numbers=n_columns)
+    return MixedTable(**names["mixed"])
 
 
 def _check_same_data(known, groups, X, given):

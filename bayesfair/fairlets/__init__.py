@@ -8,7 +8,7 @@ from bayesfair.fairlets.capacities import (
     singleton_capacities,
 )
 from bayesfair.fairlets.decompose import Decomposition, decompose
-from bayesfair.fairlets.dissimilarity import Bregman, Dissimilarity, Minkowski, resolve_dissimilarity
+from bayesfair.fairlets.dissimilarity import Bregman, Dissimilarity, Minkowski, Weighted, resolve_dissimilarity
 from bayesfair.fairlets.hub import fairlet_centers, member_table
 from bayesfair.fairlets.rectangular_loop import rectangular_loop
 
@@ -18,6 +18,7 @@ __all__ = [
     "Decomposition",
     "Dissimilarity",
     "Minkowski",
+    "Weighted",
     "anchor_group",
     "capacities",
     "decompose",

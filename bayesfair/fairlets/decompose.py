@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from bayesfair._check import (
     check_integer,
     check_same_index,
     check_same_length,
+    check_weights,
     column_names,
     message,
 )
@@ -25,9 +27,10 @@ from bayesfair.fairlets.dissimilarity import (
     KullbackLeibler,
     Minkowski,
     SquaredEuclidean,
+    Weighted,
     resolve_dissimilarity,
 )
-from bayesfair.fairlets.hub import decompose_hubs, lower_bound
+from bayesfair.fairlets.hub import decompose_hubs, fairlet_centers, lower_bound
 from bayesfair.fairlets.near_pairs import Problem, rounding_of
 from bayesfair.fairlets.transport import Plan, transport
 from bayesfair.fairness import Groups, encode_groups
@@ -86,6 +89,7 @@ def decompose(
     power: float = 1.0,
     exact_up_to: int = 50_000,
     random_state: int | np.random.RandomState | None = None,
+    sample_weight: ArrayLike | None = None,
 ) -> Decomposition:
     """The fairlet decomposition of least cost (paper, eq. 2; Chierichetti et al. 2017), or the best one found.
 
@@ -99,7 +103,8 @@ def decompose(
     ----------
     X: features (N, d). sensitive: groups, see `bayesfair.fairness.encode_groups`. composition: see `capacities`.
     dissimilarity, power: D by name, see `resolve_dissimilarity`. exact_up_to: rows, at least 0; the time that the proof
-    takes grows faster than they do. random_state: seed of what is not exact.
+    takes grows faster than they do. random_state: seed of what is not exact. sample_weight (N,), above zero: in the cost alone
+    (see `bayesfair.fairlets.dissimilarity.Weighted`); compositions count rows, for a row has one fairlet.
 
     Raises
     ------
@@ -120,6 +125,7 @@ def decompose(
     dissimilarity.check(X)
     held, code = capacities(groups.sizes, composition, groups.names), groups.code
     _warn_of_small_groups(groups, composition)
+    weight = None if sample_weight is None else _positive(check_weights(sample_weight, len(X), X))
     degree, rng = DEGREES.get(type(dissimilarity)), np.random.default_rng(random_state)
     # Scaling does not change the answer, and the network simplex has absolute tolerances.
     units = (
@@ -127,11 +133,18 @@ def decompose(
         if degree is None
         else scaling(X, names=names, degree=degree, center=degree == 2)
     )
-    anchor = anchor_group(held)
+    anchor, paid = anchor_group(held), dissimilarity if weight is None else Weighted(dissimilarity)
+
+    def rows_at(at, precision):
+        Z = units.rows(X[at], precision)
+        return Z if weight is None else np.column_stack([Z, weight[at]]).astype(precision)
+
     if anchor is None:
-        found = _hubs(units.rows(X), code, held, dissimilarity, rng)
+        found = _hubs(rows_at(slice(None), np.float64), code, held, paid, rng)
     else:
-        found = _anchored(X, units, code, held, anchor, dissimilarity, rng if len(X) > exact_up_to else None)
+        rng = rng if len(X) > exact_up_to else None
+        precision = np.float64 if rng is None else _precision(X, units, dissimilarity, rng)
+        found = _anchored(partial(rows_at, precision=precision), code, held, anchor, paid, rng)
     fairlet, cost, bound, risk = found
     cost, bound = (units.cost(value, degree or 0) for value in (cost, bound))
     composition = _composition(fairlet, code, held)
@@ -153,18 +166,23 @@ def _warn_of_small_groups(groups, composition):
         warnings.warn(ruled, UserWarning, stacklevel=3)
 
 
-def _anchored(X, units, code, held, anchor, dissimilarity, rng):
-    """`Plan` of all rows: given the anchors, every other group is a transport problem of its own, exact without `rng`."""
+def _positive(weight):
+    if (weight == 0).any():
+        got = f"0 at row {int((weight == 0).argmax())}"
+        raise ValueError(message("sample_weight", "be above zero", got, "Leave rows of weight 0 out first."))
+    return weight
+
+
+def _anchored(rows_at, code, held, anchor, dissimilarity, rng):
+    """`Plan` of all rows, some of which `rows_at` gives: given the anchors, every other group is a transport problem of its
+    own, exact without `rng`."""
     own = np.flatnonzero(code == anchor)
-    fairlet, cost, bound, risk = np.empty(len(X), np.int32), 0.0, 0.0, 0.0
+    fairlet, cost, bound, risk = np.empty(len(code), np.int32), 0.0, 0.0, 0.0
     fairlet[own] = np.arange(len(own))
-    precision = np.float64 if rng is None else _precision(X, units, dissimilarity, rng)
-    anchors = units.rows(X[own], precision)
+    anchors = rows_at(own)
     for group in set(range(held.lower.shape[1])) - {anchor}:
         rows = np.flatnonzero(code == group)
-        problem = Problem(
-            anchors, units.rows(X[rows], precision), held.lower[:, group], held.upper[:, group], dissimilarity
-        )
+        problem = Problem(anchors, rows_at(rows), held.lower[:, group], held.upper[:, group], dissimilarity)
         plan = transport(*problem, random_state=0) if rng is None else approximate_transport(problem, rng)
         fairlet[rows] = plan.anchor
         cost, bound, risk = cost + plan.cost, bound + plan.lower_bound, risk + plan.risk
@@ -189,8 +207,7 @@ def _hubs(X, code, held, dissimilarity, rng):
 
 
 def _hub_cost(X, fairlet, dissimilarity):
-    size = np.bincount(fairlet)
-    centers = np.stack([np.bincount(fairlet, column) for column in X.T], 1) / size[:, None]
+    centers = fairlet_centers(X, fairlet, X[:, -1] if isinstance(dissimilarity, Weighted) else None)
     return float(dissimilarity.to_center(X, centers[fairlet]).sum())
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "KullbackLeibler",
     "Minkowski",
     "SquaredEuclidean",
+    "Weighted",
     "resolve_dissimilarity",
 ]
 
@@ -166,6 +167,38 @@ class Minkowski(Dissimilarity):
         from scipy.spatial.distance import cdist
 
         return cdist(x, y, "cityblock") if self.power == 1 else super().pairwise(x, y)
+
+
+@dataclass(frozen=True)
+class Weighted(Dissimilarity):
+    """D between rows whose last column is their weight: a member of weight w pays w D(x, c) to its fairlet's centre, which is
+    their weighted mean, and a member and an anchor of weights w, v pay 2 w v / (w + v) D(x, a), which is w D(x, a) where both
+    are the same. For squared distances a pair pays twice its weighted sum of squares, as it does without weights."""
+
+    own: Dissimilarity
+
+    @property
+    def name(self):
+        return self.own.name
+
+    def between(self, x, y):
+        w, v = x[..., -1], y[..., -1]
+        return 2 * w * v / (w + v) * self.own.between(x[..., :-1], y[..., :-1])
+
+    def to_center(self, x, center):
+        return x[..., -1] * self.own.to_center(x[..., :-1], center[..., :-1])
+
+    def hub(self, x, mask):
+        xp = namespace(x, mask)
+        weight = xp.where(mask, x[..., -1], 0.0)
+        mass = xp.where(mask.any(-1), weight.sum(-1), 1.0)[..., None]
+        center = (inner_sum(xp.where(mask[..., None], weight[..., None] * x[..., :-1], 0.0), -2) / mass)[..., None, :]
+        held = xp.where(mask[..., None], x[..., :-1], center)
+        return inner_sum(weight * self.own.to_center(held, center))
+
+    def pairwise(self, x, y):
+        w, v = x[:, None, -1].astype(np.float64), y[None, :, -1].astype(np.float64)
+        return 2 * w * v / (w + v) * self.own.pairwise(x[:, :-1], y[:, :-1])
 
 
 def resolve_dissimilarity(dissimilarity, power=1.0, *, argument="dissimilarity", own="fairlets.Dissimilarity"):

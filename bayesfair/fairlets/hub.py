@@ -8,7 +8,7 @@ fairlets are accepted at a falling temperature.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair.fairlets.dissimilarity import Dissimilarity, SquaredEuclidean
+from bayesfair.fairlets.dissimilarity import Dissimilarity, SquaredEuclidean, Weighted
 from bayesfair.fairlets.transport import transport
 
 __all__ = ["decompose_hubs", "fairlet_centers", "lower_bound", "member_table"]
@@ -51,7 +51,7 @@ def _alternate(X, code, capacities, dissimilarity, hubs):
             rows = np.flatnonzero(code == group)
             limits = capacities.lower[:, group], capacities.upper[:, group]
             fairlet[rows] = transport(hubs, X[rows], *limits, _ToCenter(dissimilarity), random_state=0).anchor
-        hubs = fairlet_centers(X, fairlet)
+        hubs = fairlet_centers(X, fairlet, X[:, -1] if isinstance(dissimilarity, Weighted) else None)
         cost = float(dissimilarity.to_center(X, hubs[fairlet]).sum())
         if cost >= best_cost * (1 - 1e-9):
             break
@@ -59,9 +59,13 @@ def _alternate(X, code, capacities, dissimilarity, hubs):
     return best, best_cost
 
 
-def fairlet_centers(X: ArrayLike, fairlet: ArrayLike) -> np.ndarray:
-    """The mean (m, d) of the rows of every fairlet; `fairlet` (N,) numbers them from 0 and leaves no number out."""
-    return np.stack([np.bincount(fairlet, column) for column in X.T], 1) / np.bincount(fairlet)[:, None]
+def fairlet_centers(X: ArrayLike, fairlet: ArrayLike, sample_weight: ArrayLike | None = None) -> np.ndarray:
+    """The mean (m, d) of the rows of every fairlet, weighted by `sample_weight` (N,); `fairlet` (N,) numbers them from 0 and
+    leaves no number out."""
+    weight = np.ones(len(X)) if sample_weight is None else sample_weight
+    return (
+        np.stack([np.bincount(fairlet, weight * column) for column in X.T], 1) / np.bincount(fairlet, weight)[:, None]
+    )
 
 
 def member_table(fairlet, code, upper):
@@ -141,12 +145,15 @@ def _fits(rows, slot_group, capacities, pairs, n_obs):
 
 
 def lower_bound(X, code, capacities, dissimilarity):
-    """A number that no hub decomposition can beat; 0, which says nothing, for all but squared distances.
+    """A number that no hub decomposition can beat; 0, which says nothing, for all but squared distances. Of weighted rows the
+    bound without weights times the least of them.
 
     The sum of squares of a fairlet is the sum over its pairs of ||x - y||^2 / n_i. A member of group g has at least
     min_i lower[i, h] companions from group h, which cannot be nearer than its nearest ones there; the pairs of two
     groups are counted from the side that gives more, and n_i is at most the largest fairlet.
     """
+    if isinstance(dissimilarity, Weighted):
+        return float(X[:, -1].min()) * lower_bound(X[:, :-1], code, capacities, dissimilarity.own)
     if not isinstance(dissimilarity, SquaredEuclidean):
         return 0.0
     from sklearn.neighbors import NearestNeighbors

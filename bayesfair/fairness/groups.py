@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._arrays import row_blocks
-from bayesfair._check import check_integer, check_same_length, message, tell
+from bayesfair._check import check_integer, check_same_length, check_weights, message, tell
 
 __all__ = [
     "Groups",
@@ -39,6 +39,12 @@ class Groups(NamedTuple):
     def sizes(self):
         """Number of observations in each group, int (J,)."""
         return np.bincount(self.code, minlength=len(self.names))
+
+    def take(self, rows):
+        """Those of some rows alone, numbers or a mask: without the names of groups that have none of them."""
+        used, code = np.unique(self.code[rows], return_inverse=True)
+        names = tuple(self.names[at] for at in used)
+        return Groups(code.astype(np.int32).ravel(), names, tuple(part.take(used) for part in self.attributes))
 
 
 def encode_groups(sensitive_features: ArrayLike | Groups, *, argument: str = "sensitive_features") -> Groups:
@@ -105,14 +111,17 @@ def merge_small_groups(sensitive: ArrayLike | Groups, min_group_size: int, *, na
     return Groups(np.array(code, np.int32)[groups.code], names)
 
 
-def target_proportions(sensitive: ArrayLike | Groups) -> np.ndarray:
+def target_proportions(sensitive: ArrayLike | Groups, *, sample_weight: ArrayLike | None = None) -> np.ndarray:
     """Share of every group among all observations, float (J,), summing to one: U of VFC eq. (2) unless told otherwise.
+
+    `sample_weight` (N,): how many observations each one stands for.
 
     >>> target_proportions(["F", "M", "M", "M"])
     array([0.25, 0.75])
     """
-    sizes = encode_groups(sensitive, argument="sensitive").sizes
-    return sizes / sizes.sum()
+    groups = encode_groups(sensitive, argument="sensitive")
+    masses = np.bincount(groups.code, check_weights(sample_weight, len(groups.code)), len(groups.names))
+    return masses / masses.sum()
 
 
 def encode_values(column, argument):
@@ -230,21 +239,26 @@ def _is_nested(rows):
     return len(rows) > 0 and all(isinstance(row, list) for row in rows) and len(set(map(len, rows))) == 1
 
 
-def groups_for_fit(sensitive_features, n_obs, *, min_group_size=None, merged_group_name="other", crossed=True):
+def groups_for_fit(
+    sensitive_features, n_obs, *, min_group_size=None, merged_group_name="other", crossed=True, rows=None
+):
     """The groups of an estimator's `fit`; None warns and puts everyone in one group, a single group is refused.
 
     `min_group_size`, `merged_group_name`: as in `merge_small_groups`; None merges nothing. `crossed`: false where every
-    column is an attribute of its own (`Groups.attributes`); small groups are then merged within each.
+    column is an attribute of its own (`Groups.attributes`); small groups are then merged within each. `rows`: a mask of those
+    that count (N,); the groups are theirs.
     """
     if sensitive_features is None:
         tell(
             "No sensitive features given: plain clustering, without any fairness. "
             "Pass fit(X, sensitive_features=...) for fair clusters."
         )
-        return Groups(np.zeros(n_obs, np.int32), ("everyone",))
+        return Groups(np.zeros(n_obs if rows is None else rows.sum(), np.int32), ("everyone",))
     attributes = [encode_groups(sensitive_features)] if crossed else _encode_columns(sensitive_features)
     for groups in attributes:
         check_same_length("sensitive_features", len(groups.code), "X", n_obs)
+    attributes = attributes if rows is None else [groups.take(rows) for groups in attributes]
+    for groups in attributes:
         if len(groups.names) == 1:
             remedy = "Check the column, or pass sensitive_features=None for plain clustering."
             raise ValueError(message("sensitive_features", "have at least two groups", repr(groups.names[0]), remedy))

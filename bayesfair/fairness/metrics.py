@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import rel_entr
 
 from bayesfair._arrays import namespace
-from bayesfair._check import check_same_index, check_same_length, message
+from bayesfair._check import check_same_index, check_same_length, check_weights, message
 from bayesfair.fairness.groups import Groups, encode_groups, encode_values, target_proportions
 
 __all__ = [
@@ -34,7 +34,9 @@ __all__ = [
 _ROW_SUM_TOLERANCE = 1e-5  # a softmax over a thousand clusters in float32 stays within it
 
 
-def balance(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups) -> float:
+def balance(
+    labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups, *, sample_weight: ArrayLike | None = None
+) -> float:
     """The smallest ratio of two groups' sizes within a cluster, in [0, 1]; the larger the fairer. FMC eq. (3).
 
     The minimum over clusters and over pairs of groups (VFC eq. (1) for more than two). A cluster that lacks a group
@@ -45,11 +47,11 @@ def balance(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups) -> float:
     0.5
     """
     groups = encode_groups(sensitive, argument="sensitive")
-    masses = masses_of_attributes(group_masses(labels_or_soft, sensitive), groups)
+    masses = masses_of_attributes(group_masses(labels_or_soft, sensitive, sample_weight=sample_weight), groups)
     return float(min(np.nanmin(cluster_balance(held)) for held in masses))
 
 
-def gap(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups) -> float:
+def gap(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups, *, sample_weight: ArrayLike | None = None) -> float:
     """The largest difference between groups in the share of them that a cluster holds, in [0, 1]. 0 is fair.
 
     Delta of FMC: eq. (4) for labels, eq. (6) for soft assignments (N, K), eq. (14) for more than two groups, which is
@@ -58,20 +60,26 @@ def gap(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups) -> float:
     >>> gap([0, 0, 0, 1, 1], ["F", "M", "M", "F", "M"])
     0.1666...
     """
-    return float(cluster_gap(group_masses(labels_or_soft, sensitive)).max())
+    return float(cluster_gap(group_masses(labels_or_soft, sensitive, sample_weight=sample_weight)).max())
 
 
-def additive_gap(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups) -> float:
+def additive_gap(
+    labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups, *, sample_weight: ArrayLike | None = None
+) -> float:
     """The sum over clusters of the differences whose maximum is `gap`, in [0, 2]. FMC eq. (5), after Kim et al. (2025).
 
     For more than two groups the differences are averaged over pairs as in `gap`. The bound of FMC on |balance - best
     balance| by this number fails for a small cluster that lacks a group: its balance is 0, its share negligible.
     """
-    return float(cluster_gap(group_masses(labels_or_soft, sensitive)).sum())
+    return float(cluster_gap(group_masses(labels_or_soft, sensitive, sample_weight=sample_weight)).sum())
 
 
 def kl_error(
-    labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups, target: Mapping | ArrayLike | None = None
+    labels_or_soft: ArrayLike,
+    sensitive: ArrayLike | Groups,
+    target: Mapping | ArrayLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     """Sum over clusters of KL(U || P_k), U the target and P_k the groups' proportions in cluster k. VFC eq. (2), (3).
 
@@ -81,13 +89,19 @@ def kl_error(
     """
     check_same_index("labels", labels_or_soft, "sensitive", sensitive)
     groups = encode_groups(sensitive, argument="sensitive")
-    return float(cluster_kl(group_masses(labels_or_soft, groups), check_target(target, groups)).sum())
+    masses = group_masses(labels_or_soft, groups, sample_weight=sample_weight)
+    return float(
+        cluster_kl(masses, check_target(target, groups, None if sample_weight is None else masses.sum(0))).sum()
+    )
 
 
-def group_masses(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups) -> np.ndarray:
+def group_masses(
+    labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups, *, sample_weight: ArrayLike | None = None
+) -> np.ndarray:
     """How much of each group each cluster holds, float (K, J): counts for labels, sums for soft assignments.
 
-    Rows are the distinct labels in sorted order, or the columns of an (N, K) array whose rows sum to one.
+    `sample_weight` (N,): how many observations each one stands for, of which these are then counts and sums. Rows are the
+    distinct labels in sorted order, or the columns of an (N, K) array whose rows sum to one.
 
     Raises
     ------
@@ -98,11 +112,13 @@ def group_masses(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups) -> np
     groups = encode_groups(sensitive, argument="sensitive")
     assignment, levels = encode_assignment(labels_or_soft)
     check_same_length("labels", len(assignment), "sensitive", len(groups.code))
+    weight = None if sample_weight is None else check_weights(sample_weight, len(groups.code), sensitive)
     if assignment.ndim == 2:
-        return np.stack([assignment[groups.code == j].sum(axis=0) for j in range(len(groups.names))], axis=1)
+        held = assignment if weight is None else assignment * weight[:, None]
+        return np.stack([held[groups.code == j].sum(axis=0) for j in range(len(groups.names))], axis=1)
     shape = len(levels), len(groups.names)
     cells = np.ravel_multi_index((assignment, groups.code), shape)
-    return np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+    return np.bincount(cells, weight, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
 
 
 def cluster_balance(masses: np.ndarray) -> np.ndarray:
@@ -169,10 +185,11 @@ def encode_assignment(labels_or_soft):
     return encode_values(array, "labels")
 
 
-def check_target(target, groups):
-    """`target` as J proportions that sum to one, (J,), in the order of `groups.names`; None is the groups' own."""
+def check_target(target, groups, masses=None):
+    """`target` as J proportions that sum to one, (J,), in the order of `groups.names`; None is that of their `masses` (J,),
+    or of their sizes."""
     if target is None:
-        return target_proportions(groups)
+        return target_proportions(groups) if masses is None else masses / masses.sum()
     if isinstance(target, Mapping):
         target = _by_name(target, groups.names)
     proportions = np.asarray(target, dtype=np.float64)

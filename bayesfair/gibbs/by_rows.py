@@ -134,7 +134,19 @@ def _in_every_shard(program, static, mesh):
 
 
 def make_shared_problem(
-    X, groups: Groups, *, everyone: Groups, mesh, n_clusters, loss, target, inverse_temperature, names=None, **choices
+    X,
+    groups: Groups,
+    *,
+    everyone: Groups,
+    mesh,
+    n_clusters,
+    loss,
+    target,
+    inverse_temperature,
+    names=None,
+    weight=None,
+    dim=None,
+    **choices,
 ) -> Problem:
     """The target of all rows, of which this process has X (N, d) and `groups`; `everyone`: the groups of all, in the order of
     the processes. Other arguments as of `make_problem`.
@@ -146,7 +158,8 @@ def make_shared_problem(
     ValueError: a target, loss or setting that has no form by rows, or what `make_problem` refuses; fairlets that are anchored
     in one process and not in another.
     """
-    _refuse_what_is_not_shared(target, loss, inverse_temperature, choices)
+    has_categories = dim not in (None, X.shape[1])
+    _refuse_what_is_not_shared(target, loss, inverse_temperature, weight is not None, has_categories, choices)
     loss.dissimilarity.check(X)
     X, units, own = own_units(X, loss, names, inverse_temperature, everybody)
     table, settings = Table(X, units, groups), Settings(n_clusters, loss, own, **choices)
@@ -158,12 +171,15 @@ def make_shared_problem(
     return Problem(table, settings, InShards(shards, shard, members, start, len(X), mesh))
 
 
-def _refuse_what_is_not_shared(target, loss, inverse_temperature, choices):
+def _refuse_what_is_not_shared(target, loss, inverse_temperature, has_weights, has_categories, choices):
     remedy = "Give the processes chains instead: bf.distributed.mesh(chains=...)."
     rule = "{} where mesh gives processes rows"
     if target not in BY_ROWS:
         got = repr(target) if isinstance(target, str) else "a Target class"
         raise ValueError(message("target", rule.format(f"be one of {BY_ROWS}"), got, remedy))
+    for name, asked_for in (("sample_weight", has_weights), ("categorical_features", has_categories)):
+        if asked_for:
+            raise ValueError(message(name, rule.format("be left out"), "some", remedy))
     if loss.augmentation is None:
         raise ValueError(message("loss", rule.format("have conjugate centres"), repr(loss), remedy))
     if inverse_temperature == "holmes-walker":
@@ -222,7 +238,7 @@ def _decomposed(table: Table, settings: Settings):
 def _clustering_starts(target: InShards, table: Table, settings: Settings, num_chains) -> FairletState:
     """Nearest centres of k-means++ restarts on some of all units."""
     shard, n_units = target.own, int(target.own.present.sum())
-    units = Units(np.asarray(shard.x[:n_units], float), shard.weight[:n_units].astype(float), None)
+    units = Units(np.asarray(shard.x[:n_units], float), shard.unit_weight[:n_units].astype(float), None)
     centers = _restarts(units, settings, num_chains)
     clusters = np.zeros((num_chains, shard.whole.most_units), np.int32)
     for one, at in zip(clusters, centers):

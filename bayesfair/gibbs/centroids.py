@@ -13,9 +13,10 @@ import numpy as np
 from bayesfair._arrays import namespace, row_blocks
 from bayesfair._check import message
 
-__all__ = ["CENTROIDS", "Centroids", "resolve_centroids"]
+__all__ = ["CENTROIDS", "Centroids", "medians", "resolve_centroids"]
 
 EDGE = 1e-6  # how near to the edge of the domain a centre may be while rows are softly assigned
+ROUNDING = 1e-12  # of the sum of weights: what lies so near to half of it is half of it
 NEAR = 1e-4  # distance below which the weights of the medians grow no more
 
 
@@ -68,26 +69,26 @@ class Centroids:
             out[rows] = np.maximum(self.own(X[rows])[:, None] + a + X[rows] @ b.T, 0.0)
         return out
 
-    def centers(self, X, labels, n_clusters):
-        """The best centre of every cluster (K, d), all of which are used."""
-        return cluster_sums(X, labels, n_clusters) / np.bincount(labels, minlength=n_clusters)[:, None]
+    def centers(self, X, labels, n_clusters, weight):
+        """The best centre of every cluster (K, d), all of which are used; `weight` (N,): of the rows, here and below."""
+        return cluster_sums(X, labels, n_clusters, weight) / np.bincount(labels, weight, n_clusters)[:, None]
 
     def reach(self, X):
         """The most that the centres of two clusters of one row would gain by giving way to two rows that change places; in
         larger clusters it is divided by their sizes. Infinite where no bound is known."""
         return np.inf
 
-    def value(self, X, labels, n_clusters):
+    def value(self, X, labels, n_clusters, weight):
         """The loss of labels (N,)."""
-        centers = self.centers(X, labels, n_clusters)
+        centers = self.centers(X, labels, n_clusters, weight)
         middle = self.inside(centers)
         far = self.own(X) - self.potential(middle)[labels]
-        return float(np.maximum(far - (self.gradient(middle)[labels] * (X - middle[labels])).sum(1), 0.0).sum())
+        return float(weight @ np.maximum(far - (self.gradient(middle)[labels] * (X - middle[labels])).sum(1), 0.0))
 
 
-def cluster_sums(X, labels, n_clusters):
-    """Sums of the rows of every cluster (K, d)."""
-    return np.stack([np.bincount(labels, column, minlength=n_clusters) for column in X.T], 1)
+def cluster_sums(X, labels, n_clusters, weight):
+    """Weighted sums of the rows of every cluster (K, d)."""
+    return np.stack([np.bincount(labels, weight * column, minlength=n_clusters) for column in X.T], 1)
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,10 @@ class Means(Centroids):
         """The squared diameter: a swap of x and y changes the loss by their margins less ||x - y||^2 (1 / n_k + 1 / n_l)."""
         return 4 * np.square(X - X.mean(0)).sum(1).max()
 
-    def value(self, X, labels, n_clusters):
-        centers = self.centers(X, labels, n_clusters)
-        return float(sum(np.square(X[rows] - centers[labels[rows]]).sum() for rows in row_blocks(len(X))))
+    def value(self, X, labels, n_clusters, weight):
+        centers = self.centers(X, labels, n_clusters, weight)
+        paid = (weight[rows] @ np.square(X[rows] - centers[labels[rows]]) for rows in row_blocks(len(X)))
+        return float(sum(paid).sum())
 
 
 @dataclass(frozen=True)
@@ -186,11 +188,22 @@ class Medians(Centroids):
 
         return cdist(X, centers, "cityblock")
 
-    def centers(self, X, labels, n_clusters):
-        return np.stack([np.median(X[labels == k], axis=0) for k in range(n_clusters)])
+    def centers(self, X, labels, n_clusters, weight):
+        return np.stack([medians(X[labels == k], weight[labels == k]) for k in range(n_clusters)])
 
-    def value(self, X, labels, n_clusters):
-        return float(np.abs(X - self.centers(X, labels, n_clusters)[labels]).sum())
+    def value(self, X, labels, n_clusters, weight):
+        return float(weight @ np.abs(X - self.centers(X, labels, n_clusters, weight)[labels]).sum(1))
+
+
+def medians(X, weight):
+    """Weighted medians (d,) of rows (N, d): the middle of those values beside which half of the weight lies on either side."""
+    order = np.argsort(X, axis=0, kind="stable")
+    values, running = np.take_along_axis(X, order, 0), np.cumsum(weight[order], axis=0)
+    half = running[-1] / 2
+    slack = ROUNDING * running[-1]
+    low, high = (running < half - slack).sum(0), (running <= half + slack).sum(0)
+    column = np.arange(X.shape[1])
+    return (values[low, column] + values[np.minimum(high, len(X) - 1), column]) / 2
 
 
 CENTROIDS = {kind.name: kind() for kind in (Means, Medians, PoissonMeans, ScaleMeans, BinaryMeans)}

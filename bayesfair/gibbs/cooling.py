@@ -32,14 +32,16 @@ FEW = 1e-6
 
 
 class SortedRows(NamedTuple):
-    """Rows in blocks of one group each, padded with rows of weight 0."""
+    """Rows in blocks of one group each, padded with rows that are not `there` (0 instead of 1). Balance counts those that are;
+    weights, of mean 1, enter the loss."""
 
     x: Float[Array, "blocks rows dim"]
+    there: Float[Array, "blocks rows"]
     weight: Float[Array, "blocks rows"]
     group: Int[Array, " blocks"]
 
     @classmethod
-    def of(cls, X, code, n_groups):
+    def of(cls, X, code, n_groups, relative):
         block = min(BLOCK, max(16, 2 ** int(np.ceil(np.log2(len(X) / (4 * n_groups))))))
         parts = [np.flatnonzero(code == group) for group in range(n_groups)]
         held = [-(-len(part) // block) for part in parts]
@@ -51,8 +53,9 @@ class SortedRows(NamedTuple):
         for part in row_blocks(len(rows)):
             x[part] = X[np.maximum(rows[part], 0)]
         x = x.reshape(-1, block, X.shape[1])
-        weight = (rows >= 0).astype(np.float32).reshape(-1, block)
-        return cls(jnp.asarray(x), jnp.asarray(weight), jnp.asarray(np.repeat(np.arange(n_groups), held)))
+        there = (rows >= 0).astype(np.float32).reshape(-1, block)
+        weight = there * relative[np.maximum(rows, 0)].astype(np.float32).reshape(-1, block)
+        return cls(*map(jnp.asarray, (x, there, weight, np.repeat(np.arange(n_groups), held))))
 
 
 class Moments(NamedTuple):
@@ -71,14 +74,15 @@ def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature) -> Mome
     n_starts, n_clusters = centers.shape[:2]
 
     def one_block(total, block):
-        x, weight, group = block
+        x, there, weight, group = block
         d, pull = loss.soft(centers, x)
+        d *= weight
         logits = alpha[:, group, :, None] - inverse_temperature * d
         unscaled = jnp.exp(logits - logits.max(1, keepdims=True))
-        soft = unscaled * (weight / unscaled.sum(1, keepdims=True))
+        soft = unscaled * (there / unscaled.sum(1, keepdims=True))
         counts = soft.sum(2)
         slope = jax.vmap(jnp.diag)(counts) - jnp.einsum("tkb,tlb->tkl", soft, soft)
-        mass, sums = pull(soft)
+        mass, sums = pull(soft * weight)
         paid = jnp.einsum("tkb,tkb->t", soft, d)
         counts, slope = total.counts.at[:, group].add(counts), total.slope.at[:, group].add(slope)
         return Moments(counts, slope, total.mass + mass, total.sum + sums, total.loss + paid), None
@@ -147,7 +151,8 @@ class Cooled(NamedTuple):
 
 
 class Annealer(NamedTuple):
-    """What all temperatures share. own: the sum of the rows' own terms. per_row: the loss of one cluster, a row."""
+    """What all temperatures share. own: the weighted sum of the rows' own terms. per_row: the loss of one cluster, a row. The
+    rows' weights have a mean of 1 here, so that temperatures do not depend on their scale."""
 
     rows: SortedRows
     multipliers: Multipliers
@@ -161,14 +166,15 @@ class Annealer(NamedTuple):
     rate: float
 
     @classmethod
-    def of(cls, X, code, constraint, loss, rng, rate=RATE):
+    def of(cls, X, code, weight, constraint, loss, rng, rate=RATE):
         multipliers = Multipliers.of(constraint)
-        rows = SortedRows.of(X, code, multipliers.A.shape[1])
-        middle = loss.inside(loss.centers(X, np.zeros(len(X), int), 1)[0])
-        per_row = max(loss.distances(X, middle[None]).mean(), FEW)
-        parts = [X[part] for part in row_blocks(len(X))]
-        own = sum(float(loss.own(part).sum()) for part in parts)
-        spread = sum(np.abs(part - middle).sum(0) for part in parts) / len(X)
+        weight = weight / weight.mean()
+        rows = SortedRows.of(X, code, multipliers.A.shape[1], weight)
+        middle = loss.inside(loss.centers(X, np.zeros(len(X), int), 1, weight)[0])
+        per_row = max((weight * loss.distances(X, middle[None])[:, 0]).mean(), FEW)
+        parts = row_blocks(len(X))
+        own = sum(float(weight[part] @ loss.own(X[part])) for part in parts)
+        spread = sum(weight[part] @ np.abs(X[part] - middle) for part in parts) / len(X)
         return cls(rows, multipliers, loss, middle, spread, per_row, own, len(X), rng, rate)
 
     def from_one_cluster(self, n_starts, n_clusters) -> Cooled:
@@ -196,7 +202,7 @@ class Annealer(NamedTuple):
 
 def balanced_moments(loss, rows, multipliers: Multipliers, centers, mu, temperature):
     """(mu, moments) after Newton's method; a step beyond the minimum along its line is cut back by the secant."""
-    before, fair = None, UNFAIR * float(rows.weight.sum()) / centers.shape[1]
+    before, fair = None, UNFAIR * float(rows.there.sum()) / centers.shape[1]
     for _ in range(SOLVES):
         arguments = jnp.asarray(centers, jnp.float32), jnp.asarray(multipliers.alpha(mu), jnp.float32)
         found = moments(loss, rows, *arguments, jnp.float32(1 / temperature))

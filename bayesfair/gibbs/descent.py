@@ -38,13 +38,16 @@ class Transfers(NamedTuple):
 class Clusters:
     """Labels with the counts of groups and the sums of rows in every cluster, and what transfers would change."""
 
-    def __init__(self, X, code, labels, constraint, loss: Centroids, n_clusters):
+    def __init__(self, X, code, weight, labels, constraint, loss: Centroids, n_clusters):
         self.X, self.code, self.labels, self.constraint, self.loss = X, code, labels.copy(), constraint, loss
+        self.weight = weight
         self.n_groups = int(code.max()) + 1
         cells = np.bincount(labels * self.n_groups + code, minlength=n_clusters * self.n_groups)
         self.counts = cells.reshape(n_clusters, self.n_groups)
-        self.sums = cluster_sums(X, labels, n_clusters)
-        self.reach = loss.reach(X)
+        self.masses = np.bincount(labels, weight, n_clusters)
+        self.sums = cluster_sums(X, labels, n_clusters, weight)
+        # Two of different weights change the clusters' masses too, for which there is no bound.
+        self.reach = loss.reach(X) * weight[0] if (weight == weight[0]).all() else np.inf
         self.refresh()
 
     @property
@@ -52,12 +55,12 @@ class Clusters:
         return len(self.counts)
 
     def refresh(self):
-        """Centres, distances and margins to them."""
-        self.centers = self.loss.centers(self.X, self.labels, self.n_clusters)
-        self.cost = self.loss.distances(self.X, self.centers)
+        """Centres, and what rows pay for them."""
+        self.centers = self.loss.centers(self.X, self.labels, self.n_clusters, self.weight)
+        self.cost = self.weight[:, None] * self.loss.distances(self.X, self.centers)
 
     def value(self):
-        return self.loss.value(self.X, self.labels, self.n_clusters)
+        return self.loss.value(self.X, self.labels, self.n_clusters, self.weight)
 
     def allowed(self, k, to, moved):
         """May `moved` (changes, groups) people go from k to another cluster?"""
@@ -74,15 +77,15 @@ class Clusters:
             people = np.maximum(out, 0)
             paid = np.where(here, self.cost[people, to[:, None]] - self.cost[people, k[:, None]], 0.0).sum(1)
             return -(paid + np.where(two, self.cost[back, k] - self.cost[back, to], 0.0))
-        moved = np.where(here[..., None], self.X[np.maximum(out, 0)], 0.0).sum(1)
-        moved -= np.where(two[:, None], self.X[np.maximum(back, 0)], 0.0)
-        many = here.sum(1) - two
-        size = self.counts.sum(1)
+        go, come = np.where(here, self.weight[out], 0.0), np.where(two, self.weight[back], 0.0)
+        moved = (go[..., None] * self.X[out]).sum(1) - come[:, None] * self.X[back]
+        many = go.sum(1) - come
+        size = self.masses
         after = self.held(size[k] - many, self.sums[k] - moved) + self.held(size[to] + many, self.sums[to] + moved)
         return after - self.held(size[k], self.sums[k]) - self.held(size[to], self.sums[to])
 
     def held(self, size, total):
-        """n phi(mean): what a cluster's loss is less than the own terms of its rows."""
+        """W phi(mean), W its mass: what a cluster's loss is less than the own terms of its rows."""
         size = np.maximum(size, 1e-300)
         return size * self.loss.potential(total / size[..., None])
 
@@ -93,14 +96,16 @@ class Clusters:
             for group in self.code[people]:
                 self.counts[start, group] -= 1
                 self.counts[end, group] += 1
-            moved = self.X[people].sum(0)
+            mass, moved = self.weight[people].sum(), self.weight[people] @ self.X[people]
+            self.masses[start] -= mass
+            self.masses[end] += mass
             self.sums[start] -= moved
             self.sums[end] += moved
 
 
-def descend(X, code, labels, constraint, loss: Centroids, n_clusters, passes=PASSES):
+def descend(X, code, weight, labels, constraint, loss: Centroids, n_clusters, passes=PASSES):
     """(labels, losses after each pass, whether nothing in the neighbourhood improves): the loss never rises."""
-    clusters = Clusters(X, code, labels, constraint, loss, n_clusters)
+    clusters = Clusters(X, code, weight, labels, constraint, loss, n_clusters)
     kinds, trace = bundles(constraint, np.bincount(code)), [clusters.value()]
     tiny = SMALL * max(trace[0] / len(X), np.finfo(float).tiny)
     thorough = False

@@ -90,7 +90,7 @@ class _Costs:
 def _soft(cost, code, constraint):
     """Expected counts (K, J) of the cheapest soft labels that are balanced, and the duals of the groups (J, K)."""
     multipliers, n_clusters = Multipliers.of(constraint), cost.shape[1]
-    rows = SortedRows.of(cost, code, multipliers.A.shape[1])
+    rows = SortedRows.of(cost, code, multipliers.A.shape[1], np.ones(len(cost)))
     temperature = max(cost.mean(), np.finfo(np.float32).tiny)
     mu = np.zeros((1, len(multipliers.A), n_clusters))
     for _ in range(STEPS):

@@ -37,12 +37,15 @@ def make_problem(
     target: str | type[Target] = "joint",
     inverse_temperature=None,
     names=None,
+    weight=None,
+    dim=None,
     **choices,
 ) -> Problem:
     """The target of a table (N, d) and its groups.
 
     `target`: a name or a `Target` class. `inverse_temperature`: what `resolve_temperature` returns, in the units of the
-    table; None is `Dispersion()`. `names`: of the columns, for messages. `choices`: further fields of `Settings`.
+    table; None is `Dispersion()`. `names`: of the columns, for messages. `weight`, `dim`:
+    see `Table`. `choices`: further fields of `Settings`.
 
     Raises
     ------
@@ -52,7 +55,8 @@ def make_problem(
     kind = resolve_target(target)
     loss.dissimilarity.check(X)
     X, units, own = own_units(X, loss, names, inverse_temperature)
-    table, settings = Table(X, units, groups), Settings(n_clusters, loss, own, **choices)
+    table = Table(X, units, groups, weight, dim)
+    settings = Settings(n_clusters, loss, own, **choices)
     return Problem(table, settings, kind.make(table, settings))
 
 

@@ -17,11 +17,13 @@ SAMPLE = 100_000  # rows that are annealed; all of them cool the best starts at 
 ALL_ROWS = 4  # temperature at which they do, in units of the coldest one
 
 
-def search(X, code, constraint, loss: Centroids, n_clusters, n_starts, generations, rng, done=lambda _: None) -> Cooled:
+def search(
+    X, code, weight, constraint, loss: Centroids, n_clusters, n_starts, generations, rng, done=lambda _: None
+) -> Cooled:
     """The cooled starts that are cheapest and differ, best first, after `generations` of as many children; `done(1)` is
     called after each."""
     some = sample(code, SAMPLE, rng)
-    annealer = Annealer.of(X[some], code[some], constraint, loss, rng)
+    annealer = Annealer.of(X[some], code[some], weight[some], constraint, loss, rng)
     alive = sorted_by_loss(annealer.from_one_cluster(n_starts, n_clusters))
     for _ in range(generations if n_starts > 1 else 0):
         temperature = np.median(alive.loss) / len(some) / REHEATED
@@ -33,7 +35,7 @@ def search(X, code, constraint, loss: Centroids, n_clusters, n_starts, generatio
         done(1)
     if len(some) == len(X):
         return alive
-    everyone = Annealer.of(X, code, constraint, loss, rng)
+    everyone = Annealer.of(X, code, weight, constraint, loss, rng)
     return sorted_by_loss(everyone.cool(alive.centers, ALL_ROWS * everyone.coldest(alive.loss.min() / len(some))))
 
 

@@ -30,11 +30,11 @@ class Settled(NamedTuple):
     trace: np.ndarray
 
 
-def cooled_labels(X, code, constraint, n_clusters, loss, n_starts, seed):
+def cooled_labels(X, code, weight, constraint, n_clusters, loss, n_starts, seed):
     """(labels (n_starts, N), losses (n_starts,)), best first, each balanced: starts of chains.
 
-    X: rows (N, d), float64, in units near their spread. code: their groups (N,), those of the constraint's counts. loss:
-    a name or a `Loss`, see `resolve_centroids`.
+    X: rows (N, d), float64, in units near their spread. code: their groups (N,), those of the constraint's counts. weight:
+    (N,), above zero and of mean 1, of the loss; counts are of rows. loss: a name or a `Loss`, see `resolve_centroids`.
 
     Raises
     ------
@@ -42,13 +42,15 @@ def cooled_labels(X, code, constraint, n_clusters, loss, n_starts, seed):
     """
     loss, rng = resolve_centroids(loss), np.random.default_rng(seed)
     X = centered(X, loss)
-    cooled = search(X, code, constraint, loss, n_clusters, n_starts, 0, rng)
-    settled = [settle(X, code, constraint, loss, cooled.run(at), rounds_of_starts(len(X))) for at in range(n_starts)]
+    cooled = search(X, code, weight, constraint, loss, n_clusters, n_starts, 0, rng)
+    settled = [
+        settle(X, code, weight, constraint, loss, cooled.run(at), rounds_of_starts(len(X))) for at in range(n_starts)
+    ]
     order = np.argsort([one.trace[-1] for one in settled], kind="stable")
     return np.stack([settled[at].labels for at in order]), np.array([settled[at].trace[-1] for at in order])
 
 
-def balanced_labels(X, code, constraint, centers):
+def balanced_labels(X, code, weight, constraint, centers):
     """The local optimum (N,) of balanced k-means that `centers` (clusters, dim) lead to."""
     loss, sizes = resolve_centroids("kmeans"), np.bincount(code)
     if len(X) < MANY:
@@ -57,7 +59,7 @@ def balanced_labels(X, code, constraint, centers):
     wanted = np.zeros((len(centers), len(sizes)))
     np.add.at(wanted, (loss.distances(X, centers).argmin(1), code), 1.0)
     start = Cooled(centers, np.zeros((len(sizes), len(centers))), wanted, np.inf)
-    return settle(X, code, constraint, loss, start, rounds_of_starts(len(X))).labels
+    return settle(X, code, weight, constraint, loss, start, rounds_of_starts(len(X))).labels
 
 
 def rounds_of_starts(n_obs):
@@ -72,7 +74,9 @@ class Cheapest(NamedTuple):
     optimal: bool
 
 
-def cheapest_labels(X, code, constraint, n_clusters, loss, n_starts, seed, *, max_iter, progress_bar=False) -> Cheapest:
+def cheapest_labels(
+    X, code, weight, constraint, n_clusters, loss, n_starts, seed, *, max_iter, progress_bar=False
+) -> Cheapest:
     """The cheapest balanced labels found: starts cooled and recombined, the best of them brought to a local optimum.
 
     Arguments as of `cooled_labels`. max_iter: rounds of transport, and passes of the descent, of every finalist.
@@ -83,21 +87,21 @@ def cheapest_labels(X, code, constraint, n_clusters, loss, n_starts, seed, *, ma
     few = len(X) <= FEW_ROWS
     n_cooled, n_random = (n_starts, RANDOM * n_starts) if few else (min(FINALISTS, n_starts), 0)
     with progress(GENERATIONS + n_cooled + n_random, "cooling", progress_bar) as bar:
-        cooled = search(X, code, constraint, loss, n_clusters, n_starts, GENERATIONS, rng, bar.update)
+        cooled = search(X, code, weight, constraint, loss, n_clusters, n_starts, GENERATIONS, rng, bar.update)
         starts = [cooled.run(at) for at in range(n_cooled)]
         starts += [random_start(X, code, n_clusters, rng) for _ in range(n_random)]
         ends = []
         for start in starts:
-            ends.append(descent(X, code, constraint, loss, start, max_iter))
+            ends.append(descent(X, code, weight, constraint, loss, start, max_iter))
             bar.update(1)
     return min(ends, key=lambda end: end.trace[-1])
 
 
-def descent(X, code, constraint, loss: Centroids, start: Cooled, max_iter) -> Cheapest:
+def descent(X, code, weight, constraint, loss: Centroids, start: Cooled, max_iter) -> Cheapest:
     """The local optimum that a start leads to."""
-    settled = settle(X, code, constraint, loss, start, max_iter)
+    settled = settle(X, code, weight, constraint, loss, start, max_iter)
     left = max_iter - len(settled.trace)
-    labels, trace, optimal = descend(X, code, settled.labels, constraint, loss, len(start.centers), left)
+    labels, trace, optimal = descend(X, code, weight, settled.labels, constraint, loss, len(start.centers), left)
     return Cheapest(labels, np.concatenate([settled.trace, trace[1:]]), optimal)
 
 
@@ -113,23 +117,23 @@ def centered(X, loss: Centroids):
     return X - X.mean(0) if loss.degree and len(X) < MANY else X
 
 
-def settle(X, code, constraint, loss: Centroids, start: Cooled, rounds) -> Settled:
+def settle(X, code, weight, constraint, loss: Centroids, start: Cooled, rounds) -> Settled:
     """Counts nearest to those of one cooled start, then transport at these counts and centres in turn: the loss never rises."""
     counts = nearest_counts(constraint, np.bincount(code, minlength=start.counts.shape[1]), start.counts)
-    return alternate(X, code, counts, loss, start.centers, start.duals, rounds)
+    return alternate(X, code, weight, counts, loss, start.centers, start.duals, rounds)
 
 
-def alternate(X, code, counts, loss: Centroids, centers, duals, rounds=ROUNDS) -> Settled:
+def alternate(X, code, weight, counts, loss: Centroids, centers, duals, rounds=ROUNDS) -> Settled:
     """Transport to clusters of `counts` (clusters, groups) and centres in turn until labels stay."""
     n_clusters, n_groups = counts.shape
     members = [np.flatnonzero(code == group) for group in range(n_groups)]
     labels, trace, duals = np.full(len(X), -1), [], duals.copy()
     for _ in range(rounds):
-        cost, before = loss.distances(X, centers), labels.copy()
+        cost, before = weight[:, None] * loss.distances(X, centers), labels.copy()
         for group, rows in enumerate(members):
             labels[rows], duals[group] = assign(cost[rows], counts[:, group], duals[group])
-        centers = loss.centers(X, labels, n_clusters)
-        trace.append(loss.value(X, labels, n_clusters))
+        centers = loss.centers(X, labels, n_clusters, weight)
+        trace.append(loss.value(X, labels, n_clusters, weight))
         if (labels == before).all():
             break
     return Settled(labels, duals, np.array(trace))

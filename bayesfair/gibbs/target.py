@@ -25,13 +25,24 @@ STATIC = {"static": True}  # metadata of a field that decides what is compiled; 
 
 
 class Table(NamedTuple):
-    """The data as the sampler sees them: X in units near their spread where the loss allows (`units`); the decomposition that
-    chains start from, where a target has `prepared` one."""
+    """The data as the sampler sees them: X in units near their spread where the loss allows (`units`).
+
+    weight: of the observations, above zero, None where all are 1. dim: dimensions that the rows span, None where they are as
+    many as X has columns. fairlets: the decomposition that chains start from, where a target has `prepared` one.
+    """
 
     X: Float[np.ndarray, "obs dim"]
     units: Scaling
     groups: Groups
+    weight: Float[np.ndarray, " obs"] | None = None
+    dim: int | None = None
     fairlets: Decomposition | None = None
+
+    @property
+    def n_numbers(self) -> float:
+        """How many numbers were observed, which weights multiply: the degrees of freedom of a loss of degree 1."""
+        mass = len(self.X) if self.weight is None else float(self.weight.sum())
+        return mass * (self.X.shape[1] if self.dim is None else self.dim)
 
 
 class Settings(NamedTuple):

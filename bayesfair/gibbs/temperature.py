@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from bayesfair._check import check_number, message
+from bayesfair.gibbs.centroids import medians
 from bayesfair.gibbs.losses import BregmanLoss
 
 __all__ = ["Dispersion", "holmes_walker", "refuse_without_degree", "resolve_temperature"]
@@ -18,7 +19,7 @@ class Dispersion(NamedTuple):
     rate: float = 0.0
 
 
-def holmes_walker(loss, X, labels) -> float:
+def holmes_walker(loss, X, labels, *, dim=None, weight=None) -> float:
     """The lambda of Holmes and Walker (2017, Biometrika 104, eq. 5) for residuals around given clusters.
 
     They choose the power w of a likelihood f so that an experiment informs about theta, in Fisher's distance, as much
@@ -28,21 +29,24 @@ def holmes_walker(loss, X, labels) -> float:
     lambda = w lambda_0. It assumes that the bulk of the residuals follows f; tails heavier than f's then lower lambda.
     For norms the score is bounded, so w = 1.
 
-    Shapes: X (N, d), labels (N,). Returns a float above zero.
+    Shapes: X (N, d), labels (N,), weight (N,): of the rows, 1 unless given. dim: dimensions that the rows span, d unless given.
+    Returns a float above zero.
     """
-    means = np.stack([X[labels == k].mean(0) for k in range(labels.max() + 1)])[labels]
+    weight, dim = np.ones(len(X)) if weight is None else weight, X.shape[1] if dim is None else dim
+    own = [labels == k for k in range(labels.max() + 1)]
+    means = np.stack([np.average(X[rows], 0, weight[rows]) for rows in own])[labels]
     is_bregman = isinstance(loss, BregmanLoss)
     distance = np.asarray((loss.divergence if is_bregman else loss.dissimilarity.between)(X, means), dtype=float)
-    typical = np.median(distance)
+    typical = medians(distance[:, None], weight)[0]
     if not typical > 0:
         rule = "not be 'holmes-walker' where more than half of the observations sit on their cluster's mean"
         raise ValueError(message("inverse_temperature", rule, "a median loss of 0", "Use 'dispersion' or a pair."))
-    scale = gammaincinv(X.shape[1] / loss.degree, 0.5) / typical
+    scale = gammaincinv(dim / loss.degree, 0.5) / typical
     if not is_bregman:
         return float(scale)
     curvature = np.asarray(loss.curvature(means), dtype=float)
-    expected = (curvature / scale).sum(1).mean()
-    observed = (np.square(curvature * (X - means))).sum(1).mean()
+    expected = weight @ (curvature / scale).sum(1)
+    observed = weight @ (np.square(curvature * (X - means))).sum(1)
     return float(scale * np.sqrt(expected / observed))
 
 

@@ -38,10 +38,12 @@ def is_unfinished(path):
         return file.read(len(BEGINNING)) == BEGINNING
 
 
-def about_run(groups: Groups, *, settings, feature_names, obs_names, n_clusters, modes, state_dims):
-    """(JSON, {name: array}): what a stored run keeps of its table beside X, of its settings, of the `modes` that were found
-    (an xarray.Dataset or None), and how the axes of its state's arrays are named; `settings` with places for "sweep" and
-    "wanted"."""
+def about_run(groups: Groups, *, settings, feature_names, obs_names, n_clusters, modes, state_dims, weight=None):
+    """(JSON, {name: array}): what a stored run keeps of its table beside X.
+
+    Of its groups, its rows' `weight`, its settings, with places for "sweep" and "wanted", the `modes` that were found (an
+    xarray.Dataset or None), and how the axes of its state's arrays are named.
+    """
     about = {
         "settings": plain(settings),
         "feature_names": feature_names,
@@ -52,6 +54,8 @@ def about_run(groups: Groups, *, settings, feature_names, obs_names, n_clusters,
     }
     codes = {f"attribute_{which}": part.code for which, part in enumerate(groups.attributes)}
     arrays = {"group": groups.code, **codes}
+    if weight is not None:
+        arrays["weight"] = weight
     if obs_names is not None:
         arrays["obs"] = names_for_file(obs_names)
     if modes is not None:
@@ -82,6 +86,7 @@ def tree_of_run(path):
         obs_names=stored.arrays.get("obs"),
         n_clusters=about["n_clusters"],
         modes=_modes(stored),
+        weight=stored.arrays.get("weight"),
     )
     tree.attrs["settings"] = json.dumps({**about["settings"], "sweep": stored.sweep, "wanted": stored.wanted})
     tree.attrs["unfinished"] = f"{stored.draws.labels.shape[1]} of {stored.wanted} draws a chain"

@@ -37,6 +37,7 @@ def build_tree(
     log_likelihood=None,
     point="dahl",
     modes=None,
+    weight=None,
     rows: OverRows = HERE,
 ):
     """An xarray.DataTree of `draws`, relabelled to Dahl's partition of them.
@@ -54,6 +55,7 @@ def build_tree(
     every observation's most frequent label after relabelling, for labels that are independent given the parameters.
     `modes`: an xarray.Dataset of modes found before sampling, `labels` (mode, obs) among its variables, becomes a group, the
     clusters of the best mode numbered as in the reference partition and those of the others as in the best.
+    `weight` (obs,): of the observations, in the means of clusters, and a variable of constant_data; None where all are 1.
     `log_likelihood` (chain, draw, obs) gets its group, for `az.loo`. `groups` is anything that `encode_groups` takes, or
     None. Draws whose labels are mapped from a file stay there; their clusters are renumbered as they are read.
 
@@ -68,7 +70,8 @@ def build_tree(
     if groups is not None:
         check_same_length("groups", len(groups.code), "X", len(X))
     labels, reference, permutations = _numbered(labels, n_clusters, point, rows)
-    parameters = {**_own_parameters(labels, X, n_clusters, rows), **_moved(parameters or {}, permutations)}
+    own = _own_parameters(labels, X, n_clusters, weight, rows)
+    parameters = {**own, **_moved(parameters or {}, permutations)}
     scalars, statistics = draws.scalars, draws.statistics
     if groups is not None:
         balance = balance_of(_flat(labels), groups, n_clusters, rows).reshape(labels.shape[:2])
@@ -80,12 +83,10 @@ def build_tree(
     names = {"obs": (obs_names, len(X)), "feature": (feature_names, X.shape[1])}
     coords = {dim: np.arange(n) if given is None else names_for_file(given) for dim, (given, n) in names.items()}
     coords["cluster"] = np.arange(n_clusters)
-    constant = _constant(reference, groups)
+    constant = _constant(reference, groups, weight)
     if rows is not HERE:
-        constant["reference_centers"] = (
-            ("cluster", "feature"),
-            _centers(Labels(reference[None, None]), X, n_clusters, rows)[0],
-        )
+        centers = _centers(Labels(reference[None, None]), X, n_clusters, weight, rows)[0]
+        constant["reference_centers"] = (("cluster", "feature"), centers)
     tree = _assembled(parameters, scalars, statistics, observed, constant, coords)
     tree["posterior"] = tree["posterior"].to_dataset().assign(labels=labels)
     tree.attrs.update(_root_attributes(settings, n_clusters))
@@ -174,9 +175,9 @@ def _most_frequent(flat, n_clusters):
     return labels.astype(flat.dtype)
 
 
-def _own_parameters(labels, X, n_clusters, rows):
+def _own_parameters(labels, X, n_clusters, weight, rows):
     """What every tree has in its posterior: a place for its labels, and the means of their clusters."""
-    centers = _centers(_flat(labels), X, n_clusters, rows).reshape(*labels.shape[:2], n_clusters, -1)
+    centers = _centers(_flat(labels), X, n_clusters, weight, rows).reshape(*labels.shape[:2], n_clusters, -1)
     place = np.broadcast_to(np.zeros((), labels.dtype), labels.shape)  # of no size
     return {"labels": (("obs",), place), "centers": (("cluster", "feature"), centers)}
 
@@ -188,18 +189,21 @@ def _moved(parameters, permutations):
     }
 
 
-def _constant(reference, groups):
+def _constant(reference, groups, weight):
     constant = {"reference_labels": (("obs",), reference)}
+    if weight is not None:
+        constant["weight"] = (("obs",), weight)
     return constant if groups is None else {**constant, "group": (("obs",), groups.code)}
 
 
-def _centers(flat, X, n_clusters, rows):
-    """Means (draws, n_clusters, dim) of the observations of each cluster, centred first against cancellation."""
+def _centers(flat, X, n_clusters, weight=None, rows=HERE):
+    """Weighted means (draws, n_clusters, dim) of the observations of each cluster, centred first against cancellation."""
     mean, dim = rows.of_first(X.mean(axis=0)), X.shape[1]
     some = [slice(first, first + _FEATURES) for first in range(0, dim, _FEATURES)]
     parts = []
     for draws in flat.blocks():
         block = _membership(draws, n_clusters)
+        block = block if weight is None else block.multiply(weight).tocsr()
         sums = np.hstack([block @ (X[:, columns] - mean[columns]) for columns in some])
         parts.append((sums, block.sum(axis=1)))
     sums, sizes = (rows.total(np.concatenate(part)) for part in zip(*parts))

@@ -27,7 +27,7 @@ def cheapest_by_enumeration(X, groups, n_clusters, min_balance="exact", loss="km
     counts = np.einsum("znk,ng->zkg", labels[:, :, None] == np.arange(n_clusters), member.astype(int))
     centroids = resolve_centroids(loss)
     labels = labels[constraint.satisfied(counts).all(1)]
-    return min(centroids.value(X, one, n_clusters) for one in labels)
+    return min(centroids.value(X, one, n_clusters, np.ones(len(X))) for one in labels)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 import bayesfair as bf
 from bayesfair._arrays import aligned_empty
-from bayesfair.engines import fmc_blocks, tilted_kmeans, variational, variational_blocks
+from bayesfair.engines import Columns, Data, fmc_blocks, tilted_kmeans, variational, variational_blocks
 from bayesfair.engines.blocks import sum_over_blocks, sum_over_rows
 from bayesfair.engines.families import Components, Family
 from bayesfair.engines.fmc import Ascent, GroupedRows, LearningRows, Rule, membership, penalty, start_state
@@ -17,6 +17,7 @@ from bayesfair.fairness import encode_groups
 
 N, DIM, K = 700, 3, 4
 LEVELS = (2, 3)
+WEIGHT = np.resize([1.0, 3.0, 0.5, 2.0, 1.0, 1.0, 4.0], N)
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,7 @@ def mixture_problems(data, monkeypatch, covariance_type, block=128):
     """(family, parameters, the problem at once, the problem in blocks)."""
     monkeypatch.setattr(fmc_blocks, "BLOCK", block)
     X, group, levels = data
+    weight = WEIGHT.astype(np.float32)
     n_levels = LEVELS if covariance_type == "diag" else ()
     family, groups = Family(covariance_type, n_levels), encode_groups(group)
     x, n_blocks = (X / 2).astype(np.float32), -(-N // block)
@@ -63,15 +65,24 @@ def mixture_problems(data, monkeypatch, covariance_type, block=128):
     parts = np.pad(x, pad), np.pad(levels if n_levels else np.zeros((N, 0), int), pad)
     parts = [part.reshape(n_blocks, block, -1) for part in parts]
     blocked = BlockedRows(
-        parts[0], parts[1].astype(np.int32), code.reshape(n_blocks, -1), groups.sizes.astype(np.float32)
+        parts[0],
+        parts[1].astype(np.int32),
+        code.reshape(n_blocks, -1),
+        np.pad(weight, pad[0]).reshape(n_blocks, -1).astype(np.float32),
+        np.bincount(groups.code, weight).astype(np.float32),
     )
     table = fmc_blocks.table_of(family, jnp.asarray(x), levels)
-    fair = GroupedRows(table, membership(groups.code, len(groups.names)))
+    fair = GroupedRows(table, membership(groups.code, len(groups.names), weight), jnp.asarray(weight))
     rng = np.random.default_rng(1)
     spread = {"isotropic": (), "diag": (K, DIM), "full": (K, DIM, DIM)}[covariance_type]
     shapes = (K,), (K, DIM), spread, (K, sum(n_levels))
     parameters = Components(*(0.3 * rng.normal(size=shape).astype(np.float32) for shape in shapes))
-    return family, jax.tree.map(jnp.asarray, parameters), LearningRows(table, fair), jax.tree.map(jnp.asarray, blocked)
+    return (
+        family,
+        jax.tree.map(jnp.asarray, parameters),
+        LearningRows(table, fair.weight, fair),
+        jax.tree.map(jnp.asarray, blocked),
+    )
 
 
 every_covariance = pytest.mark.parametrize("covariance_type", ["isotropic", "diag", "full"])
@@ -97,7 +108,7 @@ def test_the_objective_and_its_gradient_are_those_of_all_rows_at_once(data, monk
 def test_q_and_the_m_step_follow_from_expected_statistics(data, monkeypatch, covariance_type):
     family, old, whole, blocked = mixture_problems(data, monkeypatch, covariance_type)
     table = whole.rows
-    responsibilities = jax.nn.softmax(family.log_joint(old, table), 0)
+    responsibilities = whole.weight * jax.nn.softmax(family.log_joint(old, table), 0)
     known = jax.jit(lambda: fmc_blocks.expected(family, old, blocked))()
     new = family.m_step(old, table, responsibilities)
     for ours, theirs in zip(family.m_step_of_expected(old, known), new):
@@ -143,9 +154,9 @@ def soft_problems(data, monkeypatch, block=64):
     groups = encode_groups(group)
     target = groups.sizes / N
     middle = X.mean(0)
-    share = share_of(None, groups)[1]
-    blocked = variational_blocks.rows_in_blocks(X, bf._units.Scaling(middle, 0), groups.code, target, share)
-    return variational.make_problem(X - middle, groups.code, target, "kmeans"), blocked
+    rows = Data(Columns(X, np.empty((N, 0))), groups, WEIGHT, 0, share_of(None, groups)[1])
+    blocked = variational_blocks.rows_in_blocks(rows, bf._units.Scaling(middle, 0), target)
+    return variational.make_problem(X - middle, groups.code, target, "kmeans", rows.relative_weight), blocked
 
 
 @pytest.mark.parametrize("weight", [0.0, 1.0, 100.0])
@@ -169,9 +180,10 @@ def test_variational_steps_are_those_of_all_rows_at_once(data, monkeypatch, weig
     labels = s.argmax(1)
     cost, means = variational_blocks.hard_cost(blocked, labels, centers)
     X = np.asarray(whole.x, float)
-    within = sum(((X[labels == k] - X[labels == k].mean(0)) ** 2).sum() for k in range(K))
-    np.testing.assert_allclose(cost, within / N, rtol=1e-5)
-    np.testing.assert_allclose(means, [X[labels == k].mean(0) for k in range(K)], atol=1e-5)
+    expected = np.stack([np.average(X[labels == k], 0, WEIGHT[labels == k]) for k in range(K)])
+    within = WEIGHT @ ((X - expected[labels]) ** 2).sum(1)
+    np.testing.assert_allclose(cost, within / WEIGHT.sum(), rtol=1e-5)
+    np.testing.assert_allclose(means, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +221,8 @@ def test_parts_of_rows_are_summed_once_each():
 
 def test_tilted_steps_of_many_rows_are_those_of_all_at_once(data, monkeypatch):
     X = data[0].astype(np.float32)
-    problem = tilted_kmeans.TiltedRows(*map(jnp.asarray, (X, (X**2).sum(1), np.float32(0.1), np.float32(0.1))))
+    parts = X, (X**2).sum(1), np.float32(0.1), np.float32(0.1), WEIGHT.astype(np.float32)
+    problem = tilted_kmeans.TiltedRows(*map(jnp.asarray, parts))
     centers = problem.x[:K]
     labels = tilted_kmeans.nearest_of(problem, centers)
     expected = tilted_kmeans.newton_step(problem, centers, labels)

@@ -16,13 +16,13 @@ class Rising(CentredKMeans):
     @staticmethod
     def step(x, centers):
         centers = 1.05 * centers
-        return centers, squared(x, centers).min(1).mean()
+        return centers, squared(x.x, centers).min(1).mean()
 
 
 class ByPosition(CentredKMeans):
     def report(self, outcome, x, data):
         super().report(outcome, x, data)
-        self.labels_ = np.arange(len(x)) % self.n_clusters
+        self.labels_ = np.arange(len(data.X)) % self.n_clusters
 
 
 class Unfair(CentredKMeans):
@@ -66,6 +66,11 @@ class Soft(CentredKMeans):
         return super().assign(columns).astype(float)
 
 
+class Unweighted(CentredKMeans):
+    def problem(self, data):
+        return super().problem(data._replace(weight=np.ones(len(data.X))))
+
+
 class Uncounted(CentredKMeans):
     def check_settings(self):
         self.n_clusters = min(self.n_clusters, 2)
@@ -81,6 +86,7 @@ BUGS = {
     Meddling: "fitted attributes: fit changed the table",
     Careless: r"(groups|hostile tables): .*not refused",
     Soft: "predictions: predict must give an integer",
+    Unweighted: "sample weights: whole weights end at another objective than repeated rows",
     Uncounted: "hostile tables: n_clusters=61 of 60 rows: not refused",
 }
 

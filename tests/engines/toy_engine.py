@@ -1,10 +1,17 @@
 """k-means on rows that give up part of their group's mean: an engine in one file, by the exported protocol alone."""
 
+from typing import Any, NamedTuple
+
 import jax.numpy as jnp
 import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
 import bayesfair as bf
+
+
+class Rows(NamedTuple):
+    x: Any  # (obs, dim)
+    weight: Any  # (obs,)
 
 
 class CentredKMeans(bf.engines.Engine):
@@ -25,24 +32,26 @@ class CentredKMeans(bf.engines.Engine):
     def problem(self, data):
         bf.engines.check_distinct(data.X, self.n_clusters)
         Z = self.standardised(data, precision=np.float32)
-        means = bf.fairlets.fairlet_centers(Z, data.groups.code)
-        return jnp.asarray(Z - self.blend * means[data.groups.code], jnp.float32)
+        means = bf.fairlets.fairlet_centers(Z, data.groups.code, data.weight)
+        moved = Z - self.blend * means[data.groups.code]
+        return Rows(jnp.asarray(moved, jnp.float32), jnp.asarray(data.weight, jnp.float32))
 
-    def starts(self, x, data):
-        rng = np.random.RandomState(data.seed)
-        return np.stack(
-            [kmeans_plusplus(np.asarray(x), self.n_clusters, random_state=rng)[0] for _ in range(self.n_init)]
-        )
+    def starts(self, rows, data):
+        rng, x = np.random.RandomState(data.seed), np.asarray(rows.x)
+        settings = {"sample_weight": data.weight, "random_state": rng}
+        return np.stack([kmeans_plusplus(x, self.n_clusters, **settings)[0] for _ in range(self.n_init)])
 
     @staticmethod
-    def step(x, centers):
+    def step(rows, centers):
         """Lloyd's iteration of one run: new centres, and the cost per row of the rows nearest to them."""
-        member = nearest(x, centers)[:, None] == jnp.arange(len(centers))
+        x, weight = rows
+        member = weight[:, None] * (nearest(x, centers)[:, None] == jnp.arange(len(centers)))
         size = member.sum(0)[:, None]
-        centers = jnp.where(size > 0, member.T @ x / jnp.maximum(size, 1), centers)
-        return centers, squared(x, centers).min(1).mean()
+        centers = jnp.where(size > 0, member.T @ x / jnp.maximum(size, 1e-30), centers)
+        return centers, weight @ squared(x, centers).min(1) / weight.sum()
 
-    def report(self, outcome, x, data):
+    def report(self, outcome, rows, data):
+        x = rows.x
         self.labels_ = np.asarray(nearest(x, outcome.state))
         self.cluster_centers_ = self._units.points(outcome.state)
 

@@ -37,11 +37,12 @@ from bayesfair.gibbs.states import InverseTemperatures
 pytestmark = pytest.mark.usefixtures("x64")
 
 UNEQUAL = tuple(case for case in CASES if case.startswith("unequal"))
-SMALL = ("1:1", "2:3 hubs", "two-member hubs", "floor/ceil", "three groups", *UNEQUAL)
+SMALL = ("1:1", "1:1, weighted", "2:3 hubs", "two-member hubs", "floor/ceil", "three groups", *UNEQUAL)
 BREGMAN = tuple(loss for loss in LOSSES if not is_norm(loss))
 EXCHANGED = InverseTemperatures(TEMPERATURES.clustering, TEMPERATURES.fairlet)
 PAIRS = [(case, "kmeans") for case in CASES] + [("floor/ceil", loss) for loss in LOSSES[1:]]
 PAIRS += [("two-member hubs", loss) for loss in LOSSES[1:]]
+PAIRS += [("floor/ceil, weighted", "kl"), ("two-member hubs, weighted", "manhattan"), ("1:1, weighted", "binary")]
 PAIRS += [("unequal", "kl"), ("unequal hubs, one lacks a group", "manhattan"), ("unequal, one alone", "binary")]
 
 
@@ -415,8 +416,9 @@ def test_swaps_under_the_cut_see_the_fairlet_loss_alone(case, loss):
     assert invariance_error(joint(t, loss), P) > CAUGHT
 
 
-def test_swap_check_catches_planted_bugs():
-    t = tiny("floor/ceil")
+@pytest.mark.parametrize("case", ["floor/ceil", "1:1, weighted"])
+def test_swap_check_catches_planted_bugs(case):
+    t = tiny(case)
     centers = some_centers(t, "kmeans")
     pi, pairings = naive_augmented(t, "kmeans", centers), uniform_slots(t, reflections(t))
     assert invariance_error(pi, swap_matrix(t, EXCHANGED, centers, pairings)) > CAUGHT

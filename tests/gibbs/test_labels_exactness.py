@@ -28,6 +28,7 @@ BUNDLES = {  # members of each group
     "1:1, three clusters": (1, 1),
     "sizes that do not divide": (1, 2),
     "three groups": (1, 1, 1),
+    "three groups, weighted": (1, 1, 1),
     "at least a third": (1, 1),
     "equal shares": (1, 1),
     "attributes": (0, 1, 1, 0),
@@ -241,9 +242,10 @@ def test_excursions_link_every_labelling(case):
 def given_centers(t, loss, centers):
     """p(z | m), from the formula, for k-means; the normalisers of other losses are the package's, tested elsewhere."""
     X = t.X - t.X.mean(0) if t.target.loss.translation_invariant else t.X
-    log = np.array([-LAMBDA * sum(divergence(loss, x, centers[k]) for x, k in zip(X, label)) for label in t.labels])
+    paid = np.array([[w * divergence(loss, x, center) for center in centers] for x, w in zip(X, t.weight)])
+    log = np.array([-LAMBDA * paid[np.arange(len(X)), label].sum() for label in t.labels])
     if loss == "kmeans":
-        sizes = np.array([np.bincount(label, minlength=t.target.n_clusters) for label in t.labels])
+        sizes = np.array([np.bincount(label, t.weight, t.target.n_clusters) for label in t.labels])
         return normalise(log + 0.5 * X.shape[1] * np.log(sizes).sum(1))
 
     def normalizer(state):
@@ -303,7 +305,7 @@ def margin_swap_matrix(t, centers, apart, shift, neighbours=paired.neighbours, o
 
     now, partner, log_ratio = all_states(t, proposals)
     P = np.zeros((len(t.labels),) * 2)
-    reads_mean = t.target.loss.normalizer_reads_mean
+    reads_mean = paired.reads_who_moves(t.target)
     if reads_mean:
         means = {}
     for s in range(len(t.labels)):
@@ -351,6 +353,14 @@ def test_a_round_of_swaps_is_weighed_where_means_enter():
     told = paired.log_round_ratio(t.target, now, side).sum()
     known = {}
     np.testing.assert_allclose(told, g_of(t, known, label) - g_of(t, known, other), atol=1e-9)
+
+
+def test_swaps_of_unequal_weights_that_forget_the_masses_are_caught(monkeypatch):
+    t = tiny("2:3, weighted")
+    centers = some_centers(t)
+    pi = given_centers(t, "kmeans", centers)
+    monkeypatch.setattr(paired, "reads_who_moves", lambda target: False)
+    assert max(invariance_error(pi, margin_swap_matrix(t, centers, 1, shift)) for shift in (0, 1)) > CAUGHT
 
 
 def test_margin_swaps_check_catches_planted_bugs():
@@ -435,9 +445,10 @@ def bundle_matrix(t, centers, case, order=paired.in_order):
         now = in_order(t, centers, state, order=order)
         return now, *paired.bundle_changes(t.target, now)
 
-    def outcome(now, counts, means, pair, sign):
+    def outcome(now, counts, means, pair, sign, who):
         moved = jnp.zeros((len(now.pairs), t.target.n_groups), jnp.int32).at[pair].set(sign * joined)
-        total = jnp.zeros((len(now.pairs), 2))
+        gone = sign * (who[:, None] * paired.mass_and_sum(t.target, now.order)).sum(0)
+        total = jnp.zeros((len(now.pairs), 3)).at[pair].set(gone)
         return paired.block_outcome(t.target, now, counts, means, moved, total)
 
     now, change, shared, in_b = all_states(t, proposals)
@@ -454,7 +465,7 @@ def bundle_matrix(t, centers, case, order=paired.in_order):
             flip = 1 / (1 + np.exp(change[s, b]))
             later = []
             for probability, side, known in branches:
-                log_ratio, after = compiled(mine, *known, pair, -1 if in_b[s, b] else 1)
+                log_ratio, after = compiled(mine, *known, pair, -1 if in_b[s, b] else 1, who)
                 accepted = flip * min(1.0, float(np.exp(log_ratio[pair])))
                 later.append((probability * (1 - accepted), side, known))
                 later.append((probability * accepted, side ^ who, after))

@@ -86,6 +86,7 @@ def in_order(target: Target, state: CenteredLabelling, clusters, uniforms) -> Pa
     a, b = pairs[pair].T
     divergence = target.loss.divergence
     margin = state.temperatures * (divergence(target.x, state.centers[b]) - divergence(target.x, state.centers[a]))
+    margin = margin if target.weight is None else target.weight * margin
     margin = computed_once(margin.astype(target.x.dtype))
     segment = pair * n_groups + target.group
     n_segments = len(pairs) * n_groups
@@ -160,10 +161,15 @@ def swapped(key, target: Target, state: PairedLabelling, apart):
     partner = neighbours(state, apart, shift)
     log_ratio = swap_log_ratio(state, partner)
     swap = jnp.log(uniforms[jnp.minimum(partner, jnp.arange(target.n_obs))]) < log_ratio
-    if target.loss.normalizer_reads_mean:
+    if reads_who_moves(target):
         kept = jnp.log(uniforms[target.n_obs : -1]) < log_round_ratio(target, state, state.side ^ swap)
         swap &= common(kept)[state.segment // target.n_groups]
     return swap, log_ratio > -jnp.inf
+
+
+def reads_who_moves(target: Target) -> bool:
+    """Do the normalisers g_k read more than how many are in a cluster?"""
+    return target.loss.normalizer_reads_mean or target.weight is not None
 
 
 def neighbours(state: PairedLabelling, apart: int, shift):
@@ -193,11 +199,12 @@ def log_round_ratio(target: Target, state: PairedLabelling, side):
 
 
 def means_of(target: Target, state: PairedLabelling) -> ClusterMeans:
-    if is_shared() and not target.loss.normalizer_reads_mean:  # nobody has to be asked
+    if is_shared() and not reads_who_moves(target):  # nobody has to be asked
         count = state.counts.sum(1)
         blank = jnp.zeros((target.n_clusters, target.x.shape[1]), target.x.dtype)
         return ClusterMeans(count, count.astype(target.x.dtype), blank)
-    return cluster_means(target.units(labels_of(state)), target.n_clusters)
+    label = labels_of(state)
+    return cluster_means(target.units(label), target.n_clusters)
 
 
 # Bundles
@@ -238,11 +245,11 @@ class Bundles:
 
     @staticmethod
     def _sums(target, state, sign, block, n_blocks):
-        """What every block would add to the sum of its cluster b (pairs, BLOCKS, dim); nothing where g does not read it."""
-        if not target.loss.normalizer_reads_mean:
-            return jnp.zeros((n_blocks // BLOCKS, BLOCKS, target.x.shape[1]), target.x.dtype)
-        moved = jax.ops.segment_sum(sign[:, None] * target.x[state.order], block, n_blocks)
-        return moved.reshape(-1, BLOCKS, target.x.shape[1])
+        """What every block would add to mass and sum of its cluster b (pairs, BLOCKS, 1 + dim); 0 where g reads neither."""
+        if not reads_who_moves(target):
+            return jnp.zeros((n_blocks // BLOCKS, BLOCKS, 1 + target.x.shape[1]), target.x.dtype)
+        moved = jax.ops.segment_sum(sign[:, None] * mass_and_sum(target, state.order), block, n_blocks)
+        return moved.reshape(-1, BLOCKS, moved.shape[1])
 
     def _blocks(self, uniforms, target, state, net, moved):
         """Which blocks (pairs, BLOCKS) are accepted, one after the other within each pair."""
@@ -260,17 +267,23 @@ class Bundles:
         return jax.lax.scan(step, start, inputs, reverse=self.backwards)[1].T
 
 
+def mass_and_sum(target: Target, people):
+    """What people add to mass and sum of their cluster: (people, 1 + dim)."""
+    weight = target.weights[people][:, None]
+    return jnp.concatenate([weight, weight * target.x[people]], 1)
+
+
 def block_outcome(target: Target, state: PairedLabelling, counts, means: ClusterMeans, joined, total):
     """Of every pair (a, b), between which `joined` (pairs, groups) more people of each group go to b than come from it,
-    their features adding up to `total` (pairs, dim): (log of prod g_k / g'_k, -inf where a or b would be unbalanced;
+    their `mass_and_sum` adding up to `total` (pairs, 1 + dim): (log of prod g_k / g'_k, -inf where a or b would be unbalanced;
     (counts, means) afterwards)."""
     joined, total = jnp.stack([-joined, joined], 1).astype(jnp.int32), jnp.stack([-total, total], 1)
     n = joined.sum(-1, dtype=jnp.int32)
     counts = counts.at[state.pairs].add(joined)
     new = ClusterMeans(
         means.count.at[state.pairs].add(n),
-        means.mass.at[state.pairs].add(n.astype(means.mass.dtype)),
-        means.sum.at[state.pairs].add(total),
+        means.mass.at[state.pairs].add(n.astype(means.mass.dtype) if target.weight is None else total[..., 0]),
+        means.sum.at[state.pairs].add(total[..., 1:]),
     )
     balanced = target.constraint.satisfied(counts)[state.pairs].all(1)
     log_ratio = change_of_normalizers(target, state, means, new).sum(1)
@@ -409,6 +422,8 @@ def flip_logit(target: Target, state: PairedLabelling, side, counts, means, plac
     in_b, group = side[place], state.segment[place] % target.n_groups
     sign = jnp.where(in_b, -1, 1)[:, None]
     member = (group[:, None] == jnp.arange(target.n_groups)).astype(jnp.int32)
-    log_ratio, after = block_outcome(target, state, counts, means, sign * member, sign * target.x[state.order[place]])
+    log_ratio, after = block_outcome(
+        target, state, counts, means, sign * member, sign * mass_and_sum(target, state.order[place])
+    )
     apart = state.pairs[:, 0] != state.pairs[:, 1]
     return jnp.where(apart, log_ratio - sign[:, 0] * state.margin[place], -jnp.inf), after

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 from bayesfair._arrays import inner_sum
 from bayesfair._check import check_integer, message
 from bayesfair._draws import Statistic
-from bayesfair.fairlets import Capacities, anchor_group, capacities, rule_of_small_groups
+from bayesfair.fairlets import Capacities, Weighted, anchor_group, capacities, rule_of_small_groups
 from bayesfair.fairness import Groups
 from bayesfair.gibbs.losses import Loss, Units
 from bayesfair.gibbs.moves.blocked import BlockedReallocation, GivenCenters
@@ -53,6 +53,10 @@ class FairletTarget(Target):
     free_sizes: bool = field(metadata=STATIC)  # may fairlets hand over an extra member?
     prior: Dispersion | None = field(metadata=STATIC)  # of lambda; None where temperatures are fixed
     modes: Modes | None = None  # between which chains may jump
+    weight: Float[Array, " obs_and_phantom"] | None = None  # of the observations; None where all are 1
+    n_numbers: float | None = field(
+        default=None, metadata=STATIC
+    )  # see `Table.n_numbers`; None is that without weights
 
     preparing = "fairlets"
     keeps_fairlets = False  # does B stay where it starts?
@@ -82,10 +86,23 @@ class FairletTarget(Target):
         if settings.loss.degree is None and not settings.has_fixed_pair:
             refuse_without_degree(settings.inverse_temperature)
         matchings = cls._matchings(table.X, groups.code, held, np.random.default_rng(settings.seed))
-        return cls.of(table.X, held, settings.loss, settings.n_clusters, matchings, prior=settings.prior)
+        weighing = {"weight": table.weight, "n_numbers": table.n_numbers, "prior": settings.prior}
+        return cls.of(table.X, held, settings.loss, settings.n_clusters, matchings, **weighing)
 
     @classmethod
-    def of(cls, X, held: Capacities, loss: Loss, n_clusters: int, matchings, *, prior=None, dtype=jnp.float32):
+    def of(
+        cls,
+        X,
+        held: Capacities,
+        loss: Loss,
+        n_clusters: int,
+        matchings,
+        *,
+        prior=None,
+        weight=None,
+        n_numbers=None,
+        dtype=jnp.float32,
+    ):
         """The target for data `X` (N, d), centred first where the loss allows, so that float32 loses nothing."""
         width = held.upper.max(0)
         return cls(
@@ -99,6 +116,8 @@ class FairletTarget(Target):
             anchor=anchor_group(held),
             free_sizes=bool((held.lower != held.upper).any()),
             prior=prior,
+            weight=None if weight is None else jnp.asarray(np.append(weight, 0.0), dtype),
+            n_numbers=n_numbers,
         )
 
     @staticmethod
@@ -183,7 +202,15 @@ class FairletTarget(Target):
         return fairlets._replace(members=members, x=computed_once(x), present=self._is_present(members))
 
     def units(self, fairlets: Fairlets, cluster) -> Units:
-        """Fairlet centres u_i (means of the members) with weights n_i / mean size."""
+        """Fairlet centres u_i (means of the members) with weights n_i / mean size.
+
+        Where observations have weights, sums of them take the place of n_i. The mean size is of rows: with all weights 2 every
+        unit weighs twice as much, as where every fairlet is there twice.
+        """
+        if self.weight is not None:
+            weight = self.weight[fairlets.members]
+            mass = inner_sum(weight, 1)
+            return Units(inner_sum(weight[:, :, None] * fairlets.x, 1) / mass[:, None], mass / self.mean_size, cluster)
         size = fairlets.size.astype(fairlets.x.dtype)
         return Units(inner_sum(fairlets.x, 1) / size[:, None], size / self.mean_size, cluster)
 
@@ -200,14 +227,17 @@ class FairletTarget(Target):
 
     def fairlet_losses(self, fairlets: Fairlets) -> Float[Array, " fairlets"]:
         """What each fairlet pays: D to its anchor summed over the others (anchored), or D to its own centre (hub)."""
+        dissimilarity, x = self.loss.dissimilarity, fairlets.x
+        if self.weight is not None:
+            dissimilarity, x = Weighted(dissimilarity), jnp.dstack([x, self.weight[fairlets.members]])
         if self.anchor is None:
-            return self.loss.dissimilarity.hub(fairlets.x, fairlets.present)
-        anchor, total = fairlets.x[:, self.slot_group.index(self.anchor)], 0.0
+            return dissimilarity.hub(x, fairlets.present)
+        anchor, total = x[:, self.slot_group.index(self.anchor)], 0.0
         for slot in self.swap_slots:
             there = fairlets.present[:, slot]
             # An empty slot is measured at the anchor itself: its own zeros may lie outside the domain of D.
-            member = jnp.where(there[:, None], fairlets.x[:, slot], anchor)
-            total += jnp.where(there, self.loss.dissimilarity.between(member, anchor), 0.0)
+            member = jnp.where(there[:, None], x[:, slot], anchor)
+            total += jnp.where(there, dissimilarity.between(member, anchor), 0.0)
         return total + jnp.zeros(fairlets.x.shape[0], fairlets.x.dtype)
 
     def losses(self, state: OpenState) -> Losses:
@@ -267,9 +297,11 @@ class FairletTarget(Target):
         """Power of lambda in the normaliser of exp(-lambda loss), N d / h for a loss of degree h (Rigon et al. 2023).
 
         Exact for homogeneous losses, to second order for the other Bregman divergences (see `BregmanLoss`). Either way it
-        is part of the target as lambda^(N d / h), which the conjugate step samples exactly.
+        is part of the target as lambda^(N d / h), which the conjugate step samples exactly. N is the sum of the weights, and d
+        counts the dimensions that the rows span.
         """
-        return self.n_obs * self.x.shape[1] / self.loss.degree
+        n_numbers = self.n_obs * self.x.shape[1] if self.n_numbers is None else self.n_numbers
+        return n_numbers / self.loss.degree
 
     def total_loss(self, losses: Losses):
         """The loss of the observations, of which lambda is the inverse temperature."""

@@ -39,7 +39,7 @@ class Whole(NamedTuple):
 class OptimalShard(Optimal):
     """C given fairlets that stay where they are, so that a unit is all that is left of each; `x` has their centres."""
 
-    weight: Float[Array, " units"] = None
+    unit_weight: Float[Array, " units"] = None
     fairlet: Int[Array, " obs"] = None
     fairlet_loss: Float[Array, ""] = None  # of all shards
     whole: Whole = field(default=None, metadata=STATIC)
@@ -59,7 +59,7 @@ class OptimalShard(Optimal):
             anchor=anchor,
             free_sizes=False,
             prior=prior,
-            weight=np.pad(units.weight, (0, whole.most_units - len(units.weight))),
+            unit_weight=np.pad(units.weight, (0, whole.most_units - len(units.weight))),
             fairlet=np.pad(fairlet, (0, whole.most_obs - len(fairlet))).astype(np.int32),
             fairlet_loss=np.asarray(fairlet_loss, units.center.dtype),
             whole=whole,
@@ -67,7 +67,7 @@ class OptimalShard(Optimal):
 
     @property
     def present(self) -> Bool[Array, " units"]:
-        return self.weight > 0
+        return self.unit_weight > 0
 
     @property
     def n_obs(self):
@@ -95,7 +95,7 @@ class OptimalShard(Optimal):
         return FairletState((), opened.cluster, opened.temperatures)
 
     def units(self, fairlets, cluster) -> Units:
-        return Units(self.x, self.weight, cluster)
+        return Units(self.x, self.unit_weight, cluster)
 
     def labels(self, state: FairletState):
         return state.cluster[self.fairlet]
@@ -117,7 +117,7 @@ class OptimalShard(Optimal):
 class LabelsShard(Labels):
     """Balanced labellings of all rows, of which this shard has some."""
 
-    weight: Float[Array, " obs"] = None
+    there: Float[Array, " obs"] = None  # 1, and 0 of fillers
     n_people: Int[Array, ""] = None
     whole: Whole = field(default=None, metadata=STATIC)
 
@@ -140,14 +140,14 @@ class LabelsShard(Labels):
             n_groups=n_groups,
             composition=bundle_composition(sizes),
             prior=prior,
-            weight=np.pad(np.ones(len(x), x.dtype), fillers),
+            there=np.pad(np.ones(len(x), x.dtype), fillers),
             n_people=np.asarray(len(x), np.int32),
             whole=whole,
         )
 
     @property
     def present(self) -> Bool[Array, " obs"]:
-        return self.weight > 0
+        return self.there > 0
 
     @property
     def degrees(self) -> float:
@@ -162,7 +162,7 @@ class LabelsShard(Labels):
         return replace(inside, moves=(first, SwapsAcrossShards(), *others))
 
     def units(self, label) -> Units:
-        return Units(self.x, self.weight, label)
+        return Units(self.x, self.there, label)
 
     def counts(self, label):
         return total(super().counts(label))

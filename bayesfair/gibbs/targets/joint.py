@@ -48,7 +48,7 @@ class Joint(FairletTarget):
 
     def log_round_ratio(self, before: CenteredState, after: CenteredState):
         """The change in the augmentation's normaliser, where swaps can change it."""
-        if not (self.free_sizes or self.loss.normalizer_reads_mean):
+        if not (self.free_sizes or self.loss.normalizer_reads_mean or self.weight is not None):
             return jnp.zeros((), self.x.dtype)
         old, new = (self.units(state.fairlets, state.cluster) for state in (before, after))
         return log_block_ratio(self, old, new, before.temperatures.clustering)

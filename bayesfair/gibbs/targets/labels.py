@@ -1,7 +1,8 @@
 """The posterior directly on balanced labellings, without fairlets (DESIGN.md, section 2.6).
 
 p(z) is proportional to exp(-lambda L(z)) on the space S of balanced labellings with every cluster used, L the clustering
-loss of the observations themselves, units of weight one.
+loss of the observations themselves, units of weight one, or of the weights that they were given: S counts people whatever
+they weigh.
 """
 
 from dataclasses import field
@@ -67,6 +68,10 @@ class Labels(Target):
     composition: tuple[int, ...] = field(metadata=STATIC)
     prior: Dispersion | None = field(metadata=STATIC)
     modes: Modes | None = None  # between which chains may jump
+    weight: Float[Array, " obs"] | None = None  # of the observations, in the loss; None where all are 1
+    n_numbers: float | None = field(
+        default=None, metadata=STATIC
+    )  # see `Table.n_numbers`; None is that without weights
 
     looks_per_row = 250  # rows are visited one after the other
     state_dims = {"label": ("obs",)}  # noqa: RUF012
@@ -94,12 +99,24 @@ class Labels(Target):
             refuse_without_degree(settings.inverse_temperature)
         constraint = balance_constraint(table.groups, settings.min_balance, settings.n_clusters)
         rng = np.random.default_rng(settings.seed)
-        return cls.of(
-            table.X, table.groups, constraint, settings.loss, settings.n_clusters, rng=rng, prior=settings.prior
-        )
+        weighing = {"weight": table.weight, "n_numbers": table.n_numbers, "prior": settings.prior}
+        return cls.of(table.X, table.groups, constraint, settings.loss, settings.n_clusters, rng=rng, **weighing)
 
     @classmethod
-    def of(cls, X, groups: Groups, constraint, loss: Loss, n_clusters: int, *, rng, prior=None, dtype=jnp.float32):
+    def of(
+        cls,
+        X,
+        groups: Groups,
+        constraint,
+        loss: Loss,
+        n_clusters: int,
+        *,
+        rng,
+        prior=None,
+        weight=None,
+        n_numbers=None,
+        dtype=jnp.float32,
+    ):
         """The target for data `X` (N, d), centred first where the loss allows, so that float32 loses nothing."""
         by_group = np.argsort(groups.code, kind="stable").astype(np.int32)
         first = np.concatenate([[0], np.cumsum(groups.sizes)]).astype(np.int32)
@@ -118,6 +135,8 @@ class Labels(Target):
             n_groups=len(groups.names),
             composition=composition,
             prior=prior,
+            weight=None if weight is None else jnp.asarray(weight, dtype),
+            n_numbers=n_numbers,
         )
 
     @property
@@ -137,13 +156,13 @@ class Labels(Target):
         loss = self.loss if has_centers else "kmeans"  # of others, near enough to start from
         n_starts = num_chains * (STARTS_PER_CHAIN if self.n_obs < MANY else 1)
         labels, _ = cooled_labels(
-            table.X, table.groups.code, constraint, self.n_clusters, loss, n_starts, settings.seed
+            table.X, table.groups.code, self._relative(), constraint, self.n_clusters, loss, n_starts, settings.seed
         )
         labels = labels[:num_chains].astype(np.int32)
         losses = [float(_loss(self, jnp.asarray(label))) for label in labels]
         best = int(np.argmin(losses))
         fixed = settings.inverse_temperature[1] if settings.has_fixed_pair else None
-        dispersion = fixed or start_dispersion(self, table.X, settings.inverse_temperature, labels[best], losses[best])
+        dispersion = fixed or start_dispersion(self, table, settings.inverse_temperature, labels[best], losses[best])
         return Labelling(jnp.asarray(labels), jnp.full(num_chains, dispersion, self.x.dtype))
 
     def further_starts(self, table, settings, best, most, rng):
@@ -151,11 +170,19 @@ class Labels(Target):
         labels = np.asarray(best.label)
         if self.n_clusters == 1 or not has_distinct_rows(table.X, self.n_clusters + 1):
             return None
-        moved = relocated_centers(table.X, np.ones(self.n_obs), labels, self.n_clusters, most, rng)
+        weight = self._relative()
+        moved = relocated_centers(table.X, weight, labels, self.n_clusters, most, rng)
         constraint = jax.tree.map(np.asarray, self.constraint)
-        found = np.stack([balanced_labels(table.X, table.groups.code, constraint, centers) for centers in moved])
+        found = np.stack(
+            [balanced_labels(table.X, table.groups.code, weight, constraint, centers) for centers in moved]
+        )
         temperatures = jnp.broadcast_to(jnp.asarray(best.temperatures), (len(found),))
         return Labelling(jnp.asarray(found.astype(np.int32)), temperatures)
+
+    def _relative(self):
+        """Weights of mean 1, in double precision."""
+        weight = np.ones(self.n_obs) if self.weight is None else np.asarray(self.weight, np.float64)
+        return weight / weight.mean()
 
     def moves(self, settings):
         update = () if self.prior is None else (DrawInverseDispersion(),)
@@ -195,15 +222,19 @@ class Labels(Target):
         return state.label
 
     def units(self, label) -> Units:
-        """The observations, weights of one."""
-        return Units(self.x, jnp.ones(self.n_obs, self.x.dtype), label)
+        """The observations, with weights of one unless they have others."""
+        return Units(self.x, self.weights, label)
+
+    @property
+    def weights(self) -> Float[Array, " obs"]:
+        return jnp.ones(self.n_obs, self.x.dtype) if self.weight is None else self.weight
 
     def units_of(self, state) -> Units:
         return self.units(state.label)
 
     def unit(self, i):
         """(i, its features, its weight)."""
-        return i, self.x[i], jnp.ones((), self.x.dtype)
+        return i, self.x[i], jnp.ones((), self.x.dtype) if self.weight is None else self.weight[i]
 
     def counts(self, label) -> Int[Array, "clusters groups"]:
         """Members of each group in each cluster."""
@@ -239,7 +270,8 @@ class Labels(Target):
     @property
     def degrees(self) -> float:
         """N d / h, see `FairletTarget.degrees`; N d / 2 for squared distances."""
-        return self.n_obs * self.x.shape[1] / self.loss.degree
+        n_numbers = self.n_obs * self.x.shape[1] if self.n_numbers is None else self.n_numbers
+        return n_numbers / self.loss.degree
 
     def total_loss(self, losses: LabelLosses):
         return losses.clustering

@@ -33,7 +33,7 @@ def start_states(target, table: Table, settings: Settings, num_chains: int) -> F
     losses = [jax.tree.map(float, _losses(target, members, cluster)) for cluster in clusters]
     best = int(np.argmin([target.total_loss(each) for each in losses]))
     labels = np.asarray(_labels(target, members, clusters[best]))
-    temperatures = _temperatures(target, table.X, settings.inverse_temperature, labels, losses[best])
+    temperatures = _temperatures(target, table, settings.inverse_temperature, labels, losses[best])
     return stacked_states(target, members, clusters, temperatures)
 
 
@@ -59,7 +59,8 @@ def best_fairlets(target, table: Table, settings: Settings, composition) -> Deco
         alone = np.arange(len(table.X))
         return Decomposition(alone, np.ones((len(alone), 1), np.int64), 0.0, 0.0, True)
     dissimilarity = settings.loss.dissimilarity
-    found = decompose(table.X, table.groups, composition, dissimilarity=dissimilarity, random_state=settings.seed)
+    settled = {"dissimilarity": dissimilarity, "random_state": settings.seed, "sample_weight": table.weight}
+    found = decompose(table.X, table.groups, composition, **settled)
     if found.anchored and not found.optimal and target.keeps_fairlets:
         tell(f"The fairlets that all draws keep are not proved optimal: {found}.")
     return found
@@ -124,17 +125,18 @@ def stacked_states(target, members, clusters, temperatures: InverseTemperatures)
     return FairletState(repeat(members), jnp.asarray(clusters), temperatures)
 
 
-def _temperatures(target, X, inverse_temperature, labels, losses) -> InverseTemperatures:
+def _temperatures(target, table: Table, inverse_temperature, labels, losses) -> InverseTemperatures:
     """A pair as it is, or those of one lambda."""
     if isinstance(inverse_temperature, tuple) and not isinstance(inverse_temperature, Dispersion):
         return InverseTemperatures(*inverse_temperature)
-    return target.of_dispersion(start_dispersion(target, X, inverse_temperature, labels, target.total_loss(losses)))
+    return target.of_dispersion(start_dispersion(target, table, inverse_temperature, labels, target.total_loss(losses)))
 
 
-def start_dispersion(target, X, inverse_temperature, labels, loss) -> float:
+def start_dispersion(target, table: Table, inverse_temperature, labels, loss) -> float:
     """lambda by Holmes and Walker, or at the mean of its conditional law where clusters have this `loss`."""
     if inverse_temperature == "holmes-walker":
-        return holmes_walker(target.loss, X, labels)
+        return holmes_walker(target.loss, table.X, labels, dim=table.dim, weight=table.weight)
+    X = table.X
     total = inverse_temperature.rate + loss
     scale = max(float(np.var(X, axis=0).sum()) * len(X), np.finfo(np.float32).tiny)
     if total <= 1e-10 * scale:

@@ -1,0 +1,119 @@
+"""Tables of numbers and categories as numbers, between whose rows a loss measures what is stated of mixed tables.
+
+Two rows pay for every categorical column in which they differ, beside what their numbers pay: for squared distances the
+dissimilarity of k-prototypes (Huang 1998, eq. 2), d(x, y) = ||x - y||^2 + gamma #{columns in which they differ}; for the norm
+of power p the p-th root of ||x - y||_p^p + gamma #{columns in which they differ}. Indicators of the levels, times a number,
+have these distances exactly, so that the loss, its conjugate centres and its normalisers are those of the encoded table; a
+cluster's centre holds the shares of its levels, not a mode. Under "kl" and "binary" indicators are as they are: a column then
+pays the entropy of its levels in the cluster (the classification likelihood of a multinomial, Celeux and Govaert 1991), or
+the sum of the entropies of its indicators.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesfair._check import check_number, message, tell
+from bayesfair._units import center_and_spread
+from bayesfair.engines import Columns, Encoder, encoder_of, fit_encoder
+from bayesfair.fairlets import Minkowski
+from bayesfair.gibbs import KMeansLoss, Loss
+
+__all__ = ["MixedTable", "mixed_table"]
+
+MANY_LEVELS = 0.5  # for each row, from which on a column is likely to name its rows
+FEW_ROWS = 20
+
+
+class MixedTable(NamedTuple):
+    """How rows become numbers: `where` the categorical columns are, what their `levels` are, and how far two of them are apart.
+
+    scales: of the indicators of every categorical column. names: of the columns of numbers that come out, None where the table
+    has no names. n_numbers: how many columns held numbers.
+    """
+
+    where: tuple = ()
+    levels: tuple = ()
+    scales: tuple = ()
+    names: list[str] | None = None
+    n_numbers: int = 0
+    both: bool = False  # does a column of two levels have two indicators, and not that of the second alone?
+
+    @property
+    def dim(self) -> int:
+        """Dimensions that the rows span: L - 1 for a column of L levels."""
+        return self.n_numbers + sum(len(part) - 1 for part in self.levels)
+
+    def numbers(self, columns: Columns) -> np.ndarray:
+        """The rows (N, columns of numbers), those that held numbers first. ValueError: a level that the fit had not."""
+        if not self.where:
+            return np.ascontiguousarray(columns.continuous)
+        codes = Encoder(np.zeros(0), np.zeros(0), encoder_of(self.levels)).codes(columns.categorical)
+        shown = (shown_levels(len(part), self.both) for part in self.levels)
+        parts = [scale * (code[:, None] == at) for scale, code, at in zip(self.scales, codes.T, shown)]
+        return np.concatenate([columns.continuous, *parts], 1)
+
+
+def shown_levels(n_levels, both):
+    """Those levels that have an indicator."""
+    return np.arange(n_levels)[0 if both or n_levels > 2 else 1 :]
+
+
+def mixed_table(columns: Columns, where, all_names, loss: Loss, category_weight, weight) -> MixedTable:
+    """The encoding of a training table whose categorical columns are at the positions `where`; `weight` (N,): of its rows.
+
+    Raises
+    ------
+    ValueError: a loss that takes no zeros, a `category_weight` that means nothing for the loss.
+    """
+    if len(where) == 0:
+        return MixedTable(names=columns.names, n_numbers=columns.continuous.shape[1])
+    own = [str(at) for at in where] if all_names is None else [str(all_names[at]) for at in where]
+    levels = tuple(part.tolist() for part in fit_encoder(columns).levels.categories_)
+    _warn_of_names_of_rows(own, levels, len(columns.categorical))
+    power, both = _power_of(loss), loss.dissimilarity.name == "kl"
+    gamma = _gamma(columns.continuous, power, category_weight, weight)
+    scales = tuple((gamma / (1 if len(part) == 2 else 2)) ** (1 / power) if power else 1.0 for part in levels)
+    shown = [f"{name}={part[at]}" for name, part in zip(own, levels) for at in shown_levels(len(part), both)]
+    return MixedTable(
+        tuple(int(at) for at in where),
+        levels,
+        scales,
+        [*map(str, columns.names or []), *shown],
+        columns.continuous.shape[1],
+        both,
+    )
+
+
+def _power_of(loss: Loss):
+    """p of the p-th root, 2 for squared distances; 0 where indicators are as they are."""
+    if isinstance(loss, KMeansLoss):
+        return 2.0
+    dissimilarity = loss.dissimilarity
+    if dissimilarity.name == "itakura-saito":
+        rule, remedy = "be another than 'itakura-saito' for categories", "Use 'kmeans', 'manhattan', 'kl' or 'binary'."
+        raise ValueError(message("loss", rule, "it", remedy))
+    return float(dissimilarity.power) if isinstance(dissimilarity, Minkowski) else 0.0
+
+
+def _gamma(numbers, power, category_weight, weight):
+    """What two levels that differ pay: "auto" is what numbers pay that differ by the root of their columns' mean variance."""
+    automatic = isinstance(category_weight, str) and category_weight == "auto"
+    remedy = "'auto' is a standard deviation of the columns of numbers."
+    if not automatic:
+        gamma = check_number("category_weight", category_weight, remedy=remedy)
+        if not power and gamma != 1:
+            rule = "be 'auto' or 1 for a loss that has no scale"
+            raise ValueError(message("category_weight", rule, gamma, "Their levels pay entropies."))
+        return gamma
+    if not power or numbers.shape[1] == 0:
+        return 1.0
+    pooled = center_and_spread(numbers, weight=weight)[2]
+    return pooled**power if pooled > 0 else 1.0
+
+
+def _warn_of_names_of_rows(names, levels, n_obs):
+    for name, part in zip(names, levels):
+        if n_obs > FEW_ROWS and len(part) > MANY_LEVELS * n_obs:
+            what = f"column {name!r} has {len(part)} levels in {n_obs} rows, each of which is a column of the encoded table"
+            tell(f"{what}. Remedy: drop it if it names the rows, or give rare levels a common name.")

@@ -1,0 +1,235 @@
+"""Whole weights are repeated rows: every engine's iteration, from the same state, by the table that has the rows again."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+
+import bayesfair as bf
+from bayesfair.engines import Columns, Data, big_learn, fair_mixture, tilted_kmeans, variational
+from bayesfair.engines.families import Components, Family
+from bayesfair.engines.fmc import Ascent, LearningRows, Rule, start_state
+from bayesfair.engines.gaussians import Gaussians, in_blocks
+from bayesfair.engines.tables import fit_encoder
+from bayesfair.fairness import encode_groups
+
+N, K = 30, 3
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, 2)) + 3 * RNG.normal(size=(K, 2))[np.arange(N) % K]
+TOWN = np.resize(["York", "Hull", "Leeds", "Hull"], N).astype(object)[:, None]
+GROUP = np.resize(["a", "b", "b", "a", "b"], N)
+WEIGHT = np.resize([1, 3, 2, 1, 1, 2, 4], N)
+ROWS = np.repeat(np.arange(N), WEIGHT)
+LABELS = np.resize([0, 1, 2, 0], N)
+CENTERS = (X[[0, 4, 9]] + 0.3).astype(np.float32)  # where no row is
+
+
+def both(make):
+    """What is made of the weighted rows, and of the repeated ones."""
+    return make(np.arange(N), WEIGHT.astype(float)), make(ROWS, np.ones(len(ROWS)))
+
+
+def same(ours, theirs, rtol=2e-5, atol=2e-5):
+    for one, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_allclose(one, other, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("solver", ["em", "gradient"])
+@pytest.mark.parametrize("covariance_type", ["isotropic", "diag", "full"])
+def test_fair_mixture(covariance_type, solver):
+    def step(rows, weight):
+        columns, groups = Columns(X[rows], TOWN[rows]), encode_groups(GROUP[rows])
+        encoder = fit_encoder(columns, covariance_type == "isotropic", weight=weight)
+        table = jax.tree.map(jnp.asarray, encoder.table(columns))
+        fair = fair_mixture._fair_rows(table, Data(columns, groups, weight, 0), np.arange(len(rows)))
+        spread = {"isotropic": (), "diag": (K, 2), "full": (K, 2, 2)}[covariance_type]
+        shapes, rng = ((K,), (K, 2), spread, (K, 3)), np.random.default_rng(1)
+        start = start_state(
+            Components(*(0.5 * rng.normal(size=shape).astype(np.float32) for shape in shapes)), RULE, 0.02, 0
+        )
+        state, loss = Ascent(Family(covariance_type, (3,)), solver)(LearningRows(table, fair.weight, fair), start)
+        return encoder.middle, encoder.scale, state.parameters, loss
+
+    same(*both(step), rtol=2e-3, atol=2e-3)
+
+
+RULE = Rule(*map(np.float32, (30.0, 0.02, 0.05, 0.3)))
+
+
+@pytest.mark.parametrize("objective", ["kmeans", "kmedians"])
+def test_variational(objective):
+    def steps(rows, weight):
+        code, target = encode_groups(GROUP[rows]).code, np.array([0.4, 0.6])
+        problem = variational.make_problem(X[rows], code, target, objective, weight / weight.mean())
+        descent = variational.Descent(objective)
+        state = variational.start_state(descent, problem, CENTERS, 5.0)
+        for _ in range(5):
+            state, loss, _ = descent(problem, state)
+        return (
+            state.centers,
+            state.masses / state.masses.sum(),
+            loss,
+            state.lipschitz,
+            np.asarray(state.log_s).T[first(rows)],
+        )
+
+    same(*both(steps), rtol=1e-3, atol=1e-3)
+
+
+def first(rows):
+    """Where every row of the table stands first."""
+    return np.unique(rows, return_index=True)[1]
+
+
+def test_the_normalized_cut_is_that_of_copies_linked_as_their_rows_are():
+    s = np.random.default_rng(1).dirichlet(np.ones(K), N).T.astype(np.float32)
+    weight = WEIGHT / WEIGHT.mean()
+    problem = variational.make_problem(X, encode_groups(GROUP).code, np.array([0.4, 0.6]), "ncut", weight)
+    graph = np.zeros((N, N))
+    plain = variational.neighbour_graph(X, np.ones(N))
+    np.add.at(graph, (np.asarray(plain.row), np.asarray(plain.column)), np.asarray(plain.value))
+    copies = jnp.asarray(graph[np.ix_(ROWS, ROWS)], jnp.float32)
+
+    def cut(s):
+        within, volume = jnp.einsum("ki,ij,kj->k", s, copies, s), s @ copies.sum(1)
+        return K - (within / volume).sum()
+
+    cost, potential, _ = variational.normalized_cut(problem, s, None)
+    np.testing.assert_allclose(cost, cut(s[:, ROWS]), rtol=1e-5)
+    gradient = len(ROWS) * jax.grad(cut)(jnp.asarray(s[:, ROWS]))
+    np.testing.assert_allclose(potential, gradient[:, first(ROWS)], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.05, 20.0])
+def test_tilted_k_means(tilt):
+    def step(rows, weight):
+        x = X[rows]
+        parts = x, (x**2).sum(1), tilt, 0.05, weight / weight.mean()
+        problem = tilted_kmeans.TiltedRows(*(jnp.asarray(part, jnp.float32) for part in parts))
+        state = tilted_kmeans.start_state(problem, CENTERS, 0)
+        for _ in range(3):
+            state, loss = tilted_kmeans.newton(problem, state)
+        return state.centers, loss, np.asarray(state.labels)[first(rows)]
+
+    same(*both(step), rtol=1e-3, atol=1e-3)
+
+
+def test_big_learning_with_missing_values():
+    def step(rows, weight):
+        table = np.where(np.arange(2 * N).reshape(N, 2) % 7 == 3, np.nan, X)[rows]
+        middle = big_learn.mean_of_seen(table, weight)
+        blocks, _ = in_blocks(table, middle, weight)
+        numbers = jnp.float32(0.3), jnp.float32(1e-3), jnp.array([1.0, 0.0, 0.0])
+        problem = big_learn.SeenRows(blocks, *numbers)
+        start = Gaussians(
+            jnp.full(K, 1 / K), jnp.asarray(CENTERS - middle, jnp.float32), jnp.tile(jnp.eye(2), (K, 1, 1))
+        )
+        state = big_learn.joint_of(problem, start)[0]
+        for _ in range(3):
+            state, loss = big_learn.settle(problem, state)
+        return state.parameters, loss
+
+    same(*both(step), rtol=1e-3, atol=1e-3)
+
+
+def labellings(n, k):
+    return np.array(list(itertools.product(range(k), repeat=n)))
+
+
+@pytest.mark.parametrize("loss", ["kmeans", "manhattan", "kl"])
+def test_balanced_k_means_is_the_cheapest_by_weighted_loss_among_labellings_that_count_people(loss):
+    rng = np.random.default_rng(3)
+    people, group, weight = rng.random((8, 2)) + 0.1, np.resize(["a", "b"], 8), np.array([5.0, 1, 1, 2, 1, 7, 1, 3])
+    est = bf.BalancedKMeans(2, loss=loss, random_state=0).fit(people, sensitive_features=group, sample_weight=weight)
+    costs = {}
+    for labels in labellings(8, 2):
+        counts = bf.fairness.group_masses(labels, group)
+        if len(counts) == 2 and (bf.fairness.persons_off(counts) < 1).all():
+            costs[tuple(labels)] = weighted_cost(people, labels, weight, loss)
+    np.testing.assert_allclose(est.inertia_, min(costs.values()), rtol=1e-6)
+    np.testing.assert_allclose(weighted_cost(people, est.labels_, weight, loss), est.inertia_, rtol=1e-6)
+    assert est.counts_.sum() == 8
+    unweighted = bf.BalancedKMeans(2, loss=loss, random_state=0).fit(people, sensitive_features=group)
+    assert costs[tuple(est.labels_)] <= costs[tuple(unweighted.labels_)]
+
+
+def weighted_cost(people, labels, weight, loss):
+    """By repeating rows, naively."""
+    total = 0.0
+    for k in (0, 1):
+        held = np.repeat(people[labels == k], weight[labels == k].astype(int), axis=0)
+        if loss == "manhattan":
+            total += np.abs(held - np.median(held, 0)).sum()
+        elif loss == "kmeans":
+            total += ((held - held.mean(0)) ** 2).sum()
+        else:
+            total += (held * np.log(held / held.mean(0)) - held + held.mean(0)).sum()
+    return total
+
+
+def test_fairlets_pay_by_weight_and_count_people():
+    group = np.resize(["a", "b"], 8)
+    people, weight = X[:8], np.array([5.0, 1, 1, 2, 1, 7, 1, 3])
+    found = bf.fairlets.decompose(people, group, sample_weight=weight)
+    ours, theirs = np.flatnonzero(group == "a"), np.flatnonzero(group == "b")
+
+    def cost(order):
+        pairs = [np.array([i, j]) for i, j in zip(ours, theirs[list(order)])]
+        return 2 * sum(weighted_cost_of_pair(people[pair], weight[pair]) for pair in pairs)
+
+    best = min(map(cost, itertools.permutations(range(4))))
+    np.testing.assert_allclose(found.cost, best, rtol=1e-6)
+    assert found.optimal
+    assert bf.fairness.balance(found.fairlet, group) == 1
+
+
+def weighted_cost_of_pair(rows, weight):
+    return weight @ ((rows - np.average(rows, 0, weight)) ** 2).sum(1)
+
+
+def test_weighted_hubs_are_a_weighted_sum_of_squares_with_a_bound():
+    group = np.resize(["a", "b"], 16)
+    people, weight = X[:16], np.resize([1.0, 2.0, 4.0], 16)
+    found = bf.fairlets.decompose(people, group, [2, 2], sample_weight=weight)
+    held = [found.fairlet == i for i in range(4)]
+    cost = sum(weighted_cost_of_pair(people[own], weight[own]) for own in held)
+    np.testing.assert_allclose(found.cost, cost, rtol=1e-9)
+    assert 0 < found.lower_bound <= found.cost
+
+
+def test_fairlet_k_means_clusters_weighted_fairlets():
+    est = bf.FairletKMeans(2, random_state=0).fit(X, sensitive_features=GROUP, sample_weight=WEIGHT)
+    own = [est.labels_ == k for k in (0, 1)]
+    np.testing.assert_allclose(est.cluster_centers_, [np.average(X[rows], 0, WEIGHT[rows]) for rows in own])
+    single = bf.FairletKMeans(3, composition="singletons", random_state=0).fit(
+        X, sensitive_features=GROUP, sample_weight=WEIGHT
+    )
+    plain = KMeans(3, n_init=10, random_state=0).fit(X, sample_weight=WEIGHT)
+    np.testing.assert_allclose(single.inertia_, plain.inertia_, rtol=1e-6)
+
+
+def test_measures_of_fairness_count_weights_as_repeated_people():
+    for measure in (bf.fairness.balance, bf.fairness.gap, bf.fairness.additive_gap, bf.fairness.kl_error):
+        repeated = measure(LABELS[ROWS], GROUP[ROWS])
+        np.testing.assert_allclose(measure(LABELS, GROUP, sample_weight=WEIGHT), repeated)
+    soft = np.random.default_rng(0).dirichlet(np.ones(3), N)
+    np.testing.assert_allclose(
+        bf.fairness.gap(soft, GROUP, sample_weight=WEIGHT), bf.fairness.gap(soft[ROWS], GROUP[ROWS])
+    )
+    shares = bf.fairness.target_proportions(GROUP, sample_weight=WEIGHT)
+    np.testing.assert_allclose(shares, bf.fairness.target_proportions(GROUP[ROWS]))
+
+
+def test_a_group_of_weight_zero_is_no_group():
+    data = bf.datasets.make_vfc_synthetic()
+    group = np.where(np.arange(400) < 10, "rare", data.sensitive)
+    weight = (group != "rare").astype(float)
+    est = bf.FairMixture(2, max_gap=0.1, n_init=4, random_state=0)
+    est.fit(data.features, sensitive_features=group, sample_weight=weight)
+    assert est.labels_.shape == (400,)
+    assert est.hard_gap_ == bf.fairness.gap(est.labels_[10:], group[10:])
+    with pytest.raises(ValueError, match="have at least two groups, got 'rare'"):
+        est.fit(data.features, sensitive_features=group, sample_weight=1 - weight)
