@@ -12,7 +12,7 @@ from bayesfair._check import message
 from bayesfair._progress import one_step
 from bayesfair.cli.columns import choose_columns, column_of_names, row_names, standardized
 from bayesfair.cli.methods import estimator_class, settings_of_method, takes
-from bayesfair.cli.outcome import DONE, writing
+from bayesfair.cli.outcome import DONE, INTERRUPTED, interruptions, writing
 from bayesfair.cli.output import (
     LINE,
     PICTURES,
@@ -84,12 +84,14 @@ def _fit(arguments, mesh):
     print(f"{arguments.table}: {len(columns.features)} rows\n{columns}", flush=True)
     X = standardized(columns.features) if arguments.standardize else columns.features
     in_store = {"store": arguments.out} if arguments.store else {}
-    estimator.fit(X, sensitive_features=columns.sensitive, **in_store)
+    with interruptions() as interrupted:
+        estimator.fit(X, sensitive_features=columns.sensitive, **in_store)
     if leaves_posterior(estimator):
         return _saved_and_judged(estimator, arguments.out, _of_table(arguments))
     groups = _groups_of_fit(estimator, columns.sensitive)
     print_fit(estimator, X, groups)
-    return _write(clusters_of(estimator, X, groups), arguments)
+    _write(clusters_of(estimator, X, groups), arguments)
+    return INTERRUPTED if interrupted else DONE
 
 
 def _groups_of_fit(estimator, sensitive):

@@ -2,7 +2,9 @@
 
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
 import warnings
 from contextlib import contextmanager, suppress
@@ -10,7 +12,18 @@ from pathlib import Path
 
 import bayesfair
 
-__all__ = ["DONE", "EXIT_STATUSES", "FAILED", "INTERRUPTED", "LOST", "MEMBER", "OPTIONS", "guarded", "writing"]
+__all__ = [
+    "DONE",
+    "EXIT_STATUSES",
+    "FAILED",
+    "INTERRUPTED",
+    "LOST",
+    "MEMBER",
+    "OPTIONS",
+    "guarded",
+    "interruptions",
+    "writing",
+]
 
 DONE, FAILED, MISUSED, LOST, INTERRUPTED, CLOSED_PIPE = (
     0,
@@ -26,7 +39,7 @@ exit status:
   1    results could not be put where asked (the draws are kept elsewhere if they can be), memory ran out, or a bug
   2    wrong use: an option, a table or a file that cannot be what was meant; told in one line
   3    one of several processes: another one has ended
-  130  interrupted (Ctrl-C); draws that were made by then are saved
+  130  interrupted (Ctrl-C); draws that were made by then, or an engine's solution so far, are saved
   141  whoever read the output closed the pipe
 """
 
@@ -82,6 +95,26 @@ def guarded(program, command) -> int:
         return CLOSED_PIPE
     except (Exception, KeyboardInterrupt) as error:
         return _told(program, error)
+
+
+@contextmanager
+def interruptions():
+    """Yields a list that grows with every Ctrl-C, which has its usual effect too: engines keep their solution so far, and end
+    as if nothing had been."""
+    seen, usual = [], signal.getsignal(signal.SIGINT)
+    if not callable(usual) or threading.current_thread() is not threading.main_thread():
+        yield seen
+        return
+
+    def notice(number, frame):
+        seen.append(number)
+        usual(number, frame)
+
+    signal.signal(signal.SIGINT, notice)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 @contextmanager

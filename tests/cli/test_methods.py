@@ -1,5 +1,7 @@
 """`--method`: every estimator from the shell, what it leaves, and whose option is whose."""
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -152,3 +154,19 @@ def test_rows_with_holes_are_kept_dropped_or_refused_as_told(tmp_path, capsys):
     assert bf.datasets.read_table(out, sep=";")["obs"].tolist() == [*range(1, 5), *range(7, 40)]
     assert main([*command, "--missing", "drop", "--missing-group", "none", "--merge-groups-below", "2"]) == 0
     assert "dropped    rows: 1 without x, 1 without y\n" in capsys.readouterr().out
+
+
+def test_an_engine_that_is_interrupted_leaves_its_solution_and_says_so_by_its_status(table, tmp_path, monkeypatch):
+    whole = bf.FairletKMeans.solve
+
+    def interrupted(self, Z, data):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            return whole(self, Z, data)
+
+    monkeypatch.setattr(bf.FairletKMeans, "solve", interrupted)
+    usual = signal.getsignal(signal.SIGINT)
+    assert fit(table, tmp_path / "c.csv", "--method", "fairlet-kmeans") == 130
+    assert len(bf.datasets.read_table(tmp_path / "c.csv")) == 100
+    assert signal.getsignal(signal.SIGINT) is usual

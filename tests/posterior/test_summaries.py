@@ -222,6 +222,14 @@ def test_credible_ball_holds_its_share_of_draws(tree, labels, metric):
     np.testing.assert_allclose(partition_distance(ball.horizontal, ball.estimate, metric=metric), farthest, atol=1e-12)
 
 
+def test_arviz_takes_the_scalars_as_they_are_one_row_each(tree):
+    import arviz as az
+
+    scalars = diagnostic_vars(tree)
+    assert az.summary(scalars).index.tolist() == list(scalars)
+    assert "labels[" not in " ".join(az.summary(tree, var_names=["~labels"]).index)
+
+
 def test_summary_reads_scalars_and_shows_each_chain(tree):
     table = summary(tree)
     np.testing.assert_allclose(table.loc["lp", "mean"], tree["sample_stats"]["lp"].mean())
