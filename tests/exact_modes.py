@@ -13,6 +13,7 @@ from bayesfair.fairness import Groups, balance_constraint
 from bayesfair.gibbs import TARGETS, Dispersion, resolve_loss
 from bayesfair.gibbs.labellings import Labelling
 from bayesfair.gibbs.losses import cluster_means
+from bayesfair.gibbs.moves import mode_jumps
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
 
@@ -48,7 +49,7 @@ class Far(NamedTuple):
 
     def at(self, which, dispersion):
         dispersion = jnp.asarray(dispersion, self.target.x.dtype)
-        states = jax.tree.map(lambda part: part[np.asarray(which)], self.states)
+        states = jax.tree.map(lambda part: part[jnp.asarray(which)], self.states)
         temperatures = jax.vmap(lambda one: temperatures_of(self.target, one))(dispersion)
         return states._replace(temperatures=temperatures)
 
@@ -167,3 +168,34 @@ def _modes(target, states, labels, law, total, inverse_dispersion) -> Modes:
 
 
 SAMPLED = Dispersion()
+
+BUGS = {
+    "no Jacobian": (
+        "moved_place",
+        lambda right: lambda *args: (lambda made: (made[0], 0.0 * made[1], made[2]))(right(*args)),
+    ),
+    "lambda is not carried along": (
+        "moved_place",
+        lambda right: (
+            lambda t, modes, here, *rest: (lambda made: (made[0]._replace(dispersion=here.dispersion), *made[1:]))(
+                right(t, modes, here, *rest)
+            )
+        ),
+    ),
+    "nobody looks whether it leads back": (
+        "moved_place",
+        lambda right: lambda *args: (lambda made: (*made[:2], jnp.ones_like(made[2])))(right(*args)),
+    ),
+}
+
+
+def plant(bug, monkeypatch):
+    """One of `BUGS` in the map between modes."""
+    name, planted = BUGS[bug]
+    monkeypatch.setattr(mode_jumps, name, planted(getattr(mode_jumps, name)))
+
+
+def wrongly_told(f: Far) -> Far:
+    """Modes may be told wrongly without harm: with a second one too wide and too cold every part of the map counts."""
+    spread = f.modes.spread * jnp.array([1.0, 2.5])[:, None, None]
+    return f._replace(modes=f.modes._replace(spread=spread, dispersion=f.modes.dispersion * jnp.array([1.0, 1.6])))

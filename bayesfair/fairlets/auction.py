@@ -13,9 +13,7 @@ import numpy as np
 
 __all__ = ["Arcs", "auction"]
 
-PATIENCE = (
-    400  # rounds after which the least raise doubles, and again every so many: few are left who outbid each other
-)
+PATIENCE = 400  # rounds after which the least raise doubles, and so on: few are left who outbid each other
 
 
 class Arcs(NamedTuple):

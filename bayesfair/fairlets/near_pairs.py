@@ -190,9 +190,8 @@ def leading(pairs, side, count, tau=None):
     for start in range(0, int(side.max(initial=-1)) + 1, SIDES):
         here = np.flatnonzero((side >= start) & (side < start + SIDES))
         bits = pairs.reduced[here].view(np.int32)
-        ordered = np.where(
-            bits < 0, ~bits & 0x7FFFFFFF, bits.astype(np.int64) + 2**31
-        )  # as integers sort, so do floats
+        # As these integers sort, so do the floats.
+        ordered = np.where(bits < 0, ~bits & 0x7FFFFFFF, bits.astype(np.int64) + 2**31)
         here = here[np.argsort(side[here].astype(np.int64) << 32 | ordered)]
         anchor, member, once = pairs.anchor[here], pairs.member[here], np.ones(len(here), bool)
         once[1:] = (anchor[1:] != anchor[:-1]) | (member[1:] != member[:-1])

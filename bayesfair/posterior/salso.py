@@ -73,12 +73,12 @@ def salso_partition(
     few = draws[evenly_spaced(len(draws), FEW)]
     space = max(n_clusters, known), loss, groups, balance_kept(tree) if fair else None, max_clusters
     starts = dict.fromkeys([int(expected.argmin()), *evenly_spaced(len(draws), num_starts - 1).tolist()])
-    starts = [draws[at] for at in starts if _Search(few, draws[at], *space).fair()]
-    if not starts:
+    searches = [search for search in (_Search(few, draws[at], *space) for at in starts) if search.fair()]
+    if not searches:
         rule, remedy = "hold draws that keep the guarantee of its settings", "Pass fair=False."
         raise ValueError(message("tree", rule, "others", remedy))
-    ends = [_Search(few, start, *space).merged().down().labels for start in starts]
-    ends.append(_Search(few, starts[0], *space).merged().labels)  # as the best draw has it
+    first = _Search(few, searches[0].labels, *space).merged()  # the best draw as it is
+    ends = [first.labels, *(search.merged().down().labels for search in searches)]
     whole = [_Search(draws, end, *space) for end in ends]
     best = min(whole, key=_Search.value).down().labels
     return best if best.max() >= known else align(best[None], reference_partition(tree), known)[0][best]

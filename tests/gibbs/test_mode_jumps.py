@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from exact_modes import SAMPLED, far
+from exact_modes import BUGS, SAMPLED, far, plant, wrongly_told
 
 from bayesfair.gibbs import Settings
 from bayesfair.gibbs.bennett import bennett
@@ -138,38 +138,11 @@ def test_mean_work_is_the_ratio_of_masses(name, loss, prior, x64):
     assert off_by(f, 5).max() < WIDE
 
 
-BUGS = {
-    "no Jacobian": (
-        "moved_place",
-        lambda right: lambda *args: (lambda made: (made[0], 0.0 * made[1], made[2]))(right(*args)),
-    ),
-    "lambda is not carried along": (
-        "moved_place",
-        lambda right: (
-            lambda t, modes, here, *rest: (lambda made: (made[0]._replace(dispersion=here.dispersion), *made[1:]))(
-                right(t, modes, here, *rest)
-            )
-        ),
-    ),
-    "nobody looks whether it leads back": (
-        "moved_place",
-        lambda right: lambda *args: (lambda made: (*made[:2], jnp.ones_like(made[2])))(right(*args)),
-    ),
-}
-
-
 @pytest.mark.parametrize("bug", [None, *BUGS])
 def test_planted_bugs_in_the_map_are_caught(bug, monkeypatch, x64):
-    """Modes may be told wrongly without harm: with a second one too wide and too cold every part of the map counts."""
-    f = far("optimal", "kmeans", SAMPLED)
-    wrong = f.modes._replace(
-        spread=f.modes.spread * jnp.array([1.0, 2.5])[:, None, None],
-        dispersion=f.modes.dispersion * jnp.array([1.0, 1.6]),
-    )
-    f = f._replace(modes=wrong)
+    f = wrongly_told(far("optimal", "kmeans", SAMPLED))
     if bug is not None:
-        name, planted = BUGS[bug]
-        monkeypatch.setattr(mode_jumps, name, planted(getattr(mode_jumps, name)))
+        plant(bug, monkeypatch)
     assert (off_by(f, 5).max() < WIDE) == (bug is None)
 
 

@@ -1,0 +1,154 @@
+"""Jumps between modes as a transition matrix: centres summed over a lattice that the map takes onto itself.
+
+On such a lattice the sum is no approximation of what is to be shown: what flows from a mode's part of the lattice to the
+image of that part comes back from there, or the posterior is not invariant.
+"""
+
+from typing import NamedTuple
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from exact_modes import BUGS, SAMPLED, far, plant, wrongly_told
+
+from bayesfair.gibbs.losses import cluster_means
+from bayesfair.gibbs.moves import mode_jumps
+from bayesfair.gibbs.moves.mode_jumps import Place, jump, nearest_mode
+
+EVERY = [
+    ("optimal", "kmeans", None),
+    ("optimal", "kmeans", SAMPLED),
+    ("optimal", "kl", None),
+    ("optimal", "itakura-saito", SAMPLED),
+    ("optimal", "binary", None),
+    ("cut", "kmeans", SAMPLED),
+    ("joint", "kmeans", None),
+    ("joint", "kmeans", SAMPLED),
+    ("labels", "kmeans", SAMPLED),
+]
+DEVIATIONS = np.linspace(-3.5, 3.5, 8)  # of a centre, in units of its mode's spread
+RATIOS = 0.8, 1.3  # of a sampled lambda to its mode's
+CLUSTERINGS = 30  # of five fairlets, none of the two clusters empty
+
+
+class Lattice(NamedTuple):
+    """theta around both modes, (modes, points, ...): what leads from mode 0 to the same point of mode 1, and back."""
+
+    coordinates: np.ndarray  # (2, points, clusters, 1)
+    dispersion: np.ndarray  # (2, points)
+    volume: np.ndarray  # (2, 1), each point's cell
+    level: np.ndarray  # (points,), which of the lambdas
+    in_mode: np.ndarray  # (2, points), whether the mode is the nearest one, its clusters numbered as meant
+
+
+def lattice(f) -> Lattice:
+    """Both numberings of the clusters, every lambda."""
+    modes = jax.tree.map(np.asarray, f.modes)
+    ratios = (1.0,) if f.target.prior is None else RATIOS
+    first, second, level = (part.ravel() for part in np.meshgrid(DEVIATIONS, DEVIATIONS, range(len(ratios))))
+    points = modes.center[:, None] + modes.spread[:, None] * np.stack([first, second], -1)[..., None]
+    points = np.concatenate([points, points[:, :, ::-1]], 1)
+    level = np.tile(level, 2)
+    dispersion = modes.dispersion[:, None] * np.asarray(ratios)[level]
+    cell = modes.spread.prod((1, 2)) * (1.0 if f.target.prior is None else modes.dispersion)
+    nearest, number = jax.jit(jax.vmap(jax.vmap(lambda one: nearest_mode(f.modes, one))))(jnp.asarray(points))
+    numbering = np.repeat([[0, 1], [1, 0]], len(level) // 2, axis=0)
+    in_mode = (nearest == np.arange(2)[:, None]) & (number == numbering).all(-1)
+    return Lattice(points, dispersion, cell[:, None], level, np.asarray(in_mode))
+
+
+def states_and_ends(f):
+    """Numbers of the states that are looked at, (states,), and of those that one jump may lead to, (states, ends).
+
+    Labels alone are drawn anew, and only where clusters are independent: other decompositions are further such posteriors.
+    """
+    states = np.arange(len(f.law))[: 3 * CLUSTERINGS]
+    if not f.target.clusters_are_independent:
+        return states, states[:, None]
+    first = states - states % CLUSTERINGS
+    return states, first[:, None] + np.arange(CLUSTERINGS)
+
+
+def opened(f, which, dispersion):
+    return f.target.open(jax.tree.map(lambda part: part[0], f.at(which[None], dispersion[None])))
+
+
+def log_density(f, state, place: Place):
+    """Of labels, lambda and coordinates, written out; of an inverse temperature that is fixed, given it."""
+    target = f.target
+    means, centers = cluster_means(target.units_of(state), 2), target.loss.centers_at(place.coordinates)
+    total = -state.lambda_c * (means.mass * target.loss.divergence(means.mean, centers)).sum()
+    total += target.loss.log_measure(place.coordinates) - target.loss.log_normalizer(state.lambda_c, means).sum()
+    power = target.degrees - 1 if target.prior is not None else 0
+    return total + power * jnp.log(place.dispersion) - place.dispersion * target.total_loss(target.losses(state))
+
+
+def log_chosen(f, state, place: Place):
+    """Log probability of the labels of `state` where each is drawn by itself given centres."""
+    loss, units = f.target.loss, f.target.units_of(state)
+    apart = jnp.stack([loss.divergence(units.center, m[None]) for m in loss.centers_at(place.coordinates)], -1)
+    logits = -state.lambda_c * units.weight[:, None] * apart
+    return (jnp.take_along_axis(logits, units.cluster[:, None], 1)[:, 0] - jax.nn.logsumexp(logits, 1)).sum()
+
+
+def flows(f, states, ends, points: Lattice):
+    """(the mass of every state at every point of either mode, (modes, points, states); what of it jumps to each end)."""
+
+    def one(which, end, here, there):
+        state, last = opened(f, which, here.dispersion), opened(f, end, there.dispersion)
+        centers = f.target.loss.centers_at(here.coordinates)
+        with (
+            mock.patch.object(type(f.target.loss), "draw_centers", return_value=centers),
+            mock.patch.object(mode_jumps, "draw_cluster", return_value=f.target.units_of(last).cluster),
+        ):
+            made = jump(jax.random.PRNGKey(0), f.target, f.modes, state, lambda origin: 1 - origin, 1)
+        log_way = log_chosen(f, last, there) if f.target.clusters_are_independent else 0.0
+        return log_density(f, state, here), log_way + jnp.minimum(made.log_ratio, 0.0)
+
+    over_ends = jax.vmap(one, (None, 0, None, None))
+    over_states = jax.vmap(over_ends, (0, 0, None, None))
+    over_points = jax.jit(jax.vmap(over_states, (None, None, 0, 0)))
+    places = [Place(*map(jnp.asarray, place)) for place in zip(points.coordinates, points.dispersion)]
+    found = [over_points(states, ends, places[side], places[1 - side]) for side in (0, 1)]
+    log_mass, log_way = (np.stack(part) for part in zip(*found))
+    mass = np.exp(log_mass[..., 0] - log_mass.max()) * (points.volume * points.in_mode)[..., None]
+    mass /= mass.sum()
+    return mass, mass[..., None] * np.exp(log_way)
+
+
+def law_and_matrix(f):
+    """pi and P over (mode, lambda, labels)."""
+    states, ends = states_and_ends(f)
+    points = lattice(f)
+    mass, flow = flows(f, states, ends, points)
+    levels, n = points.level.max() + 1, len(states)
+    law, flowing = np.zeros((2, levels, n)), np.zeros((2, levels, n, 2, levels, n))
+    for side in (0, 1):
+        for level in range(levels):
+            here = points.level == level
+            law[side, level] = mass[side, here].sum(0)
+            flowing[side, level, np.arange(n)[:, None], 1 - side, level, ends] = flow[side, here].sum(0)
+    law, flowing = law.ravel(), flowing.reshape(law.size, -1)
+    matrix = np.divide(flowing, law[:, None], out=np.zeros_like(flowing), where=law[:, None] > 0)
+    return law, matrix + np.diag(1 - matrix.sum(1))
+
+
+@pytest.mark.parametrize(("name", "loss", "prior"), EVERY)
+def test_the_posterior_is_invariant(name, loss, prior, x64):
+    law, matrix = law_and_matrix(far(name, loss, prior))
+    assert (matrix >= 0).all()
+    assert law @ (1 - np.diag(matrix)) > 0.05  # jumps are made
+    np.testing.assert_allclose(law @ matrix, law, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["optimal", "joint"])
+@pytest.mark.parametrize("bug", BUGS)
+def test_planted_bugs_are_caught(bug, name, monkeypatch, x64):
+    f = wrongly_told(far(name, "kmeans", SAMPLED))
+    law, matrix = law_and_matrix(f)
+    np.testing.assert_allclose(law @ matrix, law, rtol=0, atol=1e-8)
+    plant(bug, monkeypatch)
+    law, matrix = law_and_matrix(f)
+    assert np.abs(law @ matrix - law).max() > 1e-5
