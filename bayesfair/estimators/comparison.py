@@ -53,8 +53,8 @@ def compare_clusters(
     Parameters
     ----------
     estimator: any of the package's; its number of clusters is not looked at. `random_state` fixes everything, and all fits
-        start from the same random numbers. Where `thinning` is "auto" it becomes 1: nothing here needs independent draws, and
-        the whole range costs about three fits more than one.
+        start from the same random numbers. Where `thinning` and `mode_jumps` are "auto" they become 1 and False, which is
+        cheaper: nothing here needs independent draws, and masses of modes take a number for `mode_jumps`.
     n_clusters: whole numbers, each once, in any order. The largest is fitted first: one too many is refused at once.
     num_bootstraps: samples of the rows, the same for every K; 0 for none. A sampler is short for them: half of its
         warm-up, a quarter of its draws, no search for modes. Convergence is told by columns, not by warnings.
@@ -114,11 +114,10 @@ def _numbers(n_clusters):
 
 
 def _quietly(estimator):
-    """Settings of the fits: one bar for all of them, no sweeps between draws that nothing here needs."""
-    known, wanted = estimator.get_params(deep=False), {"progress_bar": False}
-    if isinstance(known.get("thinning"), str):
-        wanted["thinning"] = 1
-    return {name: value for name, value in wanted.items() if name in known}
+    """Settings of the fits: one bar for all of them, no sweeps between draws that nothing here needs, no jumps."""
+    known, automatic = estimator.get_params(deep=False), {"thinning": 1, "mode_jumps": False}
+    quiet = {"progress_bar": False} if "progress_bar" in known else {}
+    return quiet | {name: value for name, value in automatic.items() if isinstance(known.get(name), str)}
 
 
 def _briefly(estimator):
