@@ -66,8 +66,8 @@ def leave(status: int):
 def mesh(*, chains=None, rows=None) -> jax.sharding.Mesh:
     """The processes as a mesh of `chains` x `rows`, a device each; of one that is not given, as many as there are left.
 
-    `GibbsFairClustering` gives its chains to processes or their rows, the engines rows. What is in a mesh is fixed for the run:
-    its processes are numbered as JAX numbers them.
+    `GibbsFairClustering` gives processes its chains or rows, the engines give them rows. What is in a mesh is fixed for the
+    run: its processes are numbered as JAX numbers them.
 
     Raises
     ------

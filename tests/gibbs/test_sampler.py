@@ -176,11 +176,11 @@ def test_an_interrupt_keeps_what_was_drawn(monkeypatch):
     t = tiny("1:1", dtype=np.float32)
     chunks, real = [], module.run_chunk
 
-    def interrupted(*arguments):
+    def interrupted(*arguments, **settings):
         chunks.append(arguments)
         if len(chunks) == 4:
             raise KeyboardInterrupt
-        return real(*arguments)
+        return real(*arguments, **settings)
 
     _, whole = draw(start(t), t.target, 100)
     monkeypatch.setattr(module, "run_chunk", interrupted)
@@ -196,7 +196,7 @@ def test_an_interrupt_keeps_what_was_drawn(monkeypatch):
 def test_an_interrupt_before_the_first_draw_is_passed_on(monkeypatch):
     import bayesfair.gibbs.run as module
 
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     t = tiny("1:1", dtype=np.float32)
