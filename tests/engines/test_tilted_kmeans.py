@@ -224,9 +224,7 @@ def test_rows_in_their_own_span_keep_all_distances():
 def test_many_columns_are_fitted_in_the_span_of_the_rows(monkeypatch, tilt):
     """The work is that of 30 columns, the answer that of 500."""
     shapes, make = [], TiltedKMeans._tilted
-    monkeypatch.setattr(
-        TiltedKMeans, "_tilted", lambda self, *parts: shapes.append(parts[0].shape) or make(self, *parts)
-    )
+    monkeypatch.setattr(TiltedKMeans, "_tilted", lambda self, x, *rest: shapes.append(x.shape) or make(self, x, *rest))
     rng = np.random.default_rng(0)
     X = 0.1 * rng.normal(size=(30, 500)) + np.repeat(rng.normal(size=(3, 500)), 10, 0)
     settings = {"tilt": tilt, "n_init": 2, "random_state": 0}
