@@ -77,14 +77,15 @@ class _Progress(NamedTuple):
 def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=False, description=None) -> Outcome:
     """Iterate `step` on a batch of states until each run's loss has settled.
 
+    A run converges after `patience` iterations in a row that change its loss by at most `tol` times its size and had no
+    more to gain. Ctrl-C ends the loop and keeps where it was.
+
+    Parameters
+    ----------
     step: hashable; `step(problem, state) -> (state, loss)` or `(state, loss, more)` of one run, loss being that of the
         state returned, `more` whether there was more to gain than the step took. `step.stays_finite`, if true: it refuses
         what is not finite by itself, so that of a single large state only one is held.
     state: taken over. JAX arrays in it are gone afterwards, as their memory is what the iterations write to.
-
-    A run converges after `patience` iterations in a row that change its loss by at most `tol` times its size and had no
-    more to gain.
-    Ctrl-C ends the loop and keeps where it was.
     """
     n_runs = jax.tree.leaves(state)[0].shape[0]
     fresh = np.zeros(n_runs, np.int32)
