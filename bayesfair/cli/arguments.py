@@ -107,8 +107,10 @@ def _add_columns(group):
     _add(group, "--sensitive", _names, required=True, help="protected attributes; several are crossed", **columns)
     standard = "default: every numeric column that is neither sensitive, nor constant, nor row names"
     _add(group, "--features", _names, help=standard, **columns)
-    kinds = "features that are categories, of methods that take them, such as bayesian-mixture and fair-mixture"
+    kinds = "features that are categories, of methods that take them: gibbs and the mixtures but big-learn"
     _add(group, "--categorical", _names, dest="categorical_features", help=kinds, **columns)
+    counts = "how much each row counts, of methods but bayesian-mixture (default: 1)"
+    _add(group, "--weights", _filled, metavar="COL", help=counts)
     _add_index(group)
     divide = "divide numeric features by their standard deviation first"
     group.add_argument("--standardize", action="store_true", help=divide)
@@ -222,7 +224,7 @@ def _add_memberships(parser):
 
 def _add_convert(parser):
     _add(parser, "run_file", _path, metavar="RUN.nc")
-    kinds = "a table, .csv, .parquet or .feather; a run, .nc; or .zarr"
+    kinds = "a table, .csv, .parquet or .feather; or a run, .nc"
     _add(parser, "out", _path, metavar="OUT", help=kinds)
     what = "of a table: scalars, a column each; or labels, a column for each row of the fit"
     _add(

@@ -27,12 +27,14 @@ DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 
 class Columns(NamedTuple):
     """What `fit` takes from a table: features (obs, dim) and sensitive categories (obs, columns) under the names of its rows,
-    {name: why it is left out}, and {name: how many rows without a value in it were dropped}."""
+    {name: why it is left out}, {name: how many rows without a value in it were dropped}, and weights (obs,), None where
+    every row is one."""
 
     features: object
     sensitive: object
     left_out: dict
     dropped: dict
+    weights: object = None
 
     def __str__(self):
         kinds = [f"{typed(name)} ({_kind(self.features[name])})" for name in self.features]
@@ -44,6 +46,8 @@ class Columns(NamedTuple):
             f"sensitive  {' x '.join(self.sensitive)}: {listed(sizes)}",
             f"left out   {_with_reasons(self.left_out) or 'nothing'}",
         ]
+        if self.weights is not None:
+            lines.insert(2, f"weights    {typed(self.weights.name)} (sum {self.weights.sum():,.6g})")
         return "\n".join(lines + [f"dropped    rows: {without}"] * bool(without))
 
 
@@ -53,6 +57,7 @@ def choose_columns(
     features=None,
     *,
     categorical=(),
+    weights=None,
     index=None,
     na=(),
     decimal=".",
@@ -62,21 +67,21 @@ def choose_columns(
     """The columns of a table of text and numbers, by names; without `features` every numeric one that is not row names or
     constant. The `categorical` ones are features as they stand.
 
-    `na`: texts that mean missing in every column of text, beside empty cells and, for numbers, MISSING_NUMBERS. `decimal`:
-    the point of numbers in columns of text. `missing`: rows without a value are an "error"; "drop" leaves them out, "keep"
-    leaves numbers missing. `missing_group`: the group of rows whose value is missing in a sensitive column. `index`: the
-    column of row names.
+    `weights`: the column of how much rows count. `na`: texts that mean missing in every column of text, beside empty cells and,
+    for numbers, MISSING_NUMBERS. `decimal`: the point of numbers in columns of text. `missing`: rows without a value are an
+    "error"; "drop" leaves them out, "keep" leaves numbers missing. `missing_group`: the group of rows whose value is missing in
+    a sensitive column. `index`: the column of row names.
 
     Raises
     ------
     ValueError: names that the table lacks, text or missing values among the features, missing groups, one group only.
     """
-    _check_all_names(table, sensitive, features, categorical, index)
-    others = [name for name in table if name not in sensitive]
+    _check_all_names(table, sensitive, features, categorical, weights, index)
+    others = [name for name in table if name not in sensitive and name != weights]
     wanted = [name for name in features or others if name not in categorical]
     numbers = {name: _numbers(table[name], MISSING_NUMBERS | set(na), decimal) for name in wanted}
     reasons = dict.fromkeys(others, "not in --features") if features else _reasons(table, numbers)
-    names, reason = column_of_names(table, index, {*sensitive, *categorical, *(features or [])})
+    names, reason = column_of_names(table, index, {*sensitive, *categorical, weights, *(features or [])})
     reasons |= {} if names is None else {names: reason}
     chosen = wanted if features else [name for name in wanted if reasons[name] is None]
     left_out = {name: reasons[name] for name in others if name not in (*chosen, *categorical)}
@@ -85,13 +90,15 @@ def choose_columns(
     groups, no_group = _cleaned(table[sensitive], {"", *na})
     if missing_group is not None:
         groups, no_group = groups.astype(object).mask(no_group, missing_group), no_group & False
-    absent = {"--features": X.isna(), "--categorical": no_kind, "--sensitive": no_group}
+    weight = _weights(table, weights, MISSING_NUMBERS | set(na), decimal)
+    absent = {"--features": X.isna(), "--categorical": no_kind, "--weights": weight.isna(), "--sensitive": no_group}
     kept, dropped = _complete(absent) if missing == "drop" else (np.full(len(table), True), {})
     _check_present({option: part[kept] for option, part in absent.items()}, keep_numbers=missing == "keep")
     _check_finite(X[kept])
     _check_several(groups[kept])
     rows = row_names(table, names)[kept]
-    return Columns(X.join(kinds.astype(object))[kept].set_axis(rows), groups[kept].set_axis(rows), left_out, dropped)
+    features, groups, weight = (part[kept].set_axis(rows) for part in (X.join(kinds.astype(object)), groups, weight))
+    return Columns(features, groups, left_out, dropped, None if weights is None else weight[weights])
 
 
 def row_names(table, index):
@@ -141,15 +148,17 @@ def standardized(features):
     return features.assign(**(centred / spread))
 
 
-def _check_all_names(table, sensitive, features, categorical, index):
-    index = [] if index is None else [index]
-    taken = {"--sensitive": sensitive, "--features": features or [], "--categorical": categorical, "--index": index}
+def _check_all_names(table, sensitive, features, categorical, weights, index):
+    taken = {"--sensitive": sensitive, "--features": features or [], "--categorical": categorical}
+    taken |= {option: [] if name is None else [name] for option, name in (("--weights", weights), ("--index", index))}
     for option, names in taken.items():
         _check_names(table, option, names)
-    for option, others in (
-        ("--index", ("--sensitive", "--features", "--categorical")),
-        ("--categorical", ("--sensitive",)),
-    ):
+    own = {
+        "--categorical": ["--sensitive"],
+        "--weights": ["--sensitive", "--features", "--categorical"],
+        "--index": ["--sensitive", "--features", "--categorical", "--weights"],
+    }
+    for option, others in own.items():
         for other in others:
             _check_own(option, taken[option], other, taken[other])
     if len(table) == 0:
@@ -229,6 +238,19 @@ def _numeric_features(table, names, numbers):
             remedy = "Leave it out, name it in --categorical, write numbers, or name texts that mean missing in --na."
             raise ValueError(message("--features", "name columns of numbers", got, remedy))
     return pd.DataFrame({name: numbers[name][0] for name in names}, index=table.index)
+
+
+def _weights(table, name, missing, decimal):
+    """A table of the column of weights, as numbers; of no column where there is none."""
+    import pandas as pd
+
+    if name is None:
+        return pd.DataFrame(index=table.index)
+    numbers, is_text = _numbers(table[name], missing, decimal)
+    if is_text.any():
+        got = f"the text {table[name][is_text].iloc[0]!r} in {name!r}"
+        raise ValueError(message("--weights", "name a column of numbers", got, "Write numbers there."))
+    return pd.DataFrame({name: numbers.astype(float)})
 
 
 def _complete(absent):

@@ -11,7 +11,7 @@ import bayesfair as bf
 from bayesfair._check import message
 from bayesfair._progress import one_step
 from bayesfair.cli.columns import choose_columns, column_of_names, row_names, standardized
-from bayesfair.cli.methods import estimator_class, settings_of_method, takes
+from bayesfair.cli.methods import check_weights, estimator_class, settings_of_method, takes
 from bayesfair.cli.outcome import DONE, INTERRUPTED, interruptions, writing
 from bayesfair.cli.output import (
     LINE,
@@ -83,13 +83,14 @@ def _fit(arguments, mesh):
     columns = _read_columns(arguments, estimator)
     print(f"{arguments.table}: {len(columns.features)} rows\n{columns}", flush=True)
     X = standardized(columns.features) if arguments.standardize else columns.features
-    in_store = {"store": arguments.out} if arguments.store else {}
+    more = {"store": arguments.out} if arguments.store else {}
+    more |= {} if columns.weights is None else {"sample_weight": columns.weights}
     with interruptions() as interrupted:
-        estimator.fit(X, sensitive_features=columns.sensitive, **in_store)
+        estimator.fit(X, sensitive_features=columns.sensitive, **more)
     if leaves_posterior(estimator):
         return _saved_and_judged(estimator, arguments.out, _of_table(arguments))
     groups = _groups_of_fit(estimator, columns.sensitive)
-    print_fit(estimator, X, groups)
+    print_fit(estimator, groups, columns.weights)
     _write(clusters_of(estimator, X, groups), arguments)
     return INTERRUPTED if interrupted else DONE
 
@@ -108,6 +109,8 @@ def _estimator_of_method(arguments, mesh):
         if asked and arguments.method != "gibbs":
             remedy = "The others keep no draws on disk, and make all chains in one process."
             raise ValueError(message(option, "come with --method gibbs", f"--method {arguments.method}", remedy))
+    if arguments.weights is not None:
+        check_weights(arguments.method)
     settings |= {"mesh": mesh} if mesh is not None else {}
     if takes(arguments.method, "progress_bar"):
         settings["progress_bar"] = _shows_progress(arguments)
@@ -172,6 +175,7 @@ def _read_columns(arguments, estimator):
         arguments.sensitive,
         arguments.features,
         categorical=arguments.categorical_features or (),
+        weights=arguments.weights,
         index=arguments.index,
         na=arguments.na,
         decimal=arguments.decimal,

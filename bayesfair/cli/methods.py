@@ -6,7 +6,7 @@ import bayesfair as bf
 from bayesfair._check import message
 from bayesfair.cli.outcome import OPTIONS
 
-__all__ = ["METHODS", "SETTINGS", "estimator_class", "settings_of_method", "takes"]
+__all__ = ["METHODS", "SETTINGS", "check_weights", "estimator_class", "settings_of_method", "takes"]
 
 METHODS = {  # those that leave a posterior first
     "gibbs": "GibbsFairClustering",
@@ -18,7 +18,13 @@ METHODS = {  # those that leave a posterior first
     "tilted-kmeans": "TiltedKMeans",
     "big-learn": "BigLearnMixture",
 }
-NOT_SETTINGS = {"X", "sensitive_features", "store", "n_components"}  # arguments of `fit`, and another name of one
+NOT_SETTINGS = {
+    "X",
+    "sensitive_features",
+    "sample_weight",
+    "store",
+    "n_components",
+}  # arguments of `fit`, and another name of one
 SETTINGS = tuple(name for name in OPTIONS if name not in NOT_SETTINGS)
 OF_LABELS = ("min_balance", "crossed")  # of gibbs, where the target has no fairlets
 
@@ -55,6 +61,13 @@ def settings_of_method(arguments):
         got, remedy = repr(typed["merged_group_name"]), "Say below which size groups are merged."
         raise ValueError(message("--merged-group-name", "come with --merge-groups-below", got, remedy))
     return typed
+
+
+def check_weights(method):
+    """ValueError where the method's `fit` takes no weights."""
+    if "sample_weight" not in signature(estimator_class(method).fit).parameters:
+        remedy = "Leave it out: every row counts once."
+        raise ValueError(message("--weights", f"not come with --method {method}", "both", remedy))
 
 
 def _check_target(typed):

@@ -74,6 +74,7 @@ OPTIONS = {  # of the arguments that the package's messages name
     "num_warmup": "--num-warmup",
     "objective": "--objective",
     "random_state": "--seed",
+    "sample_weight": "--weights",
     "sensitive_features": "--sensitive",
     "store": "--out",
     "target": "--target",

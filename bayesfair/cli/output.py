@@ -104,8 +104,8 @@ def leaves_posterior(estimator):
     return hasattr(estimator, "save")
 
 
-def print_fit(estimator, X, groups):
-    """How an engine's fit ended, and the sizes, groups and balance of its clusters."""
+def print_fit(estimator, groups, weights):
+    """How an engine's fit ended, the sizes, groups and balance of its clusters, and balance by the rows' weights, if any."""
     ended = "converged" if estimator.converged_ else "not converged"
     value = estimator.objective_trace_[-1]
     print(f"{type(estimator).__name__}: {ended} after {estimator.n_iter_} iterations, objective {value:.6g}\n")
@@ -114,6 +114,9 @@ def print_fit(estimator, X, groups):
     print(
         f"\nThe least balance of a cluster is {least:.3f}; that of the data, which no clustering exceeds, {best:.3f}."
     )
+    if weights is not None:
+        weighed = bf.fairness.balance(estimator.labels_, groups, sample_weight=weights)
+        print(f"All of this counts rows. By their weights the least balance is {weighed:.3f}.")
 
 
 def print_clusters(estimator):

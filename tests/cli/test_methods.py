@@ -53,6 +53,20 @@ def test_engines_leave_a_table_of_clusters(table, tmp_path, capsys, method):
         assert (rows["runner_up"] == 1 - rows["cluster"]).all()
 
 
+def test_weights_are_those_of_the_fit_and_no_feature(table, tmp_path, capsys):
+    people = bf.datasets.read_table(table).assign(count=lambda rows: 1 + np.arange(len(rows)) % 3)
+    people.to_csv(tmp_path / "weighted.csv", index=False)
+    out = tmp_path / "clusters.csv"
+    assert fit(tmp_path / "weighted.csv", out, "--method", "fairlet-kmeans", "--weights", "count") == 0
+    printed = capsys.readouterr().out
+    assert f"weights    count (sum {people['count'].sum()})" in printed
+    engine = bf.FairletKMeans(2, random_state=0)
+    engine.fit(people[["x1", "x2"]], sensitive_features=people["group"], sample_weight=people["count"])
+    assert bf.datasets.read_table(out)["cluster"].tolist() == engine.labels_.tolist()
+    weighed = bf.fairness.balance(engine.labels_, people["group"], sample_weight=people["count"])
+    assert f"By their weights the least balance is {weighed:.3f}." in printed
+
+
 def test_the_mixture_leaves_a_run_that_goes_on(table, tmp_path, capsys):
     run = tmp_path / "run.nc"
     small = ["--num-chains", "2", "--num-warmup", "5", "--num-draws", "6", "--categorical", "kind"]
@@ -68,7 +82,7 @@ def test_the_mixture_leaves_a_run_that_goes_on(table, tmp_path, capsys):
 
 def test_every_option_of_the_estimators_is_known_by_its_parameter():
     typed = vars(arguments_of())
-    assert set(OPTIONS) - set(typed) == {"X", "sensitive_features", "n_components"}
+    assert set(OPTIONS) - set(typed) == {"X", "sensitive_features", "sample_weight", "n_components"}
     assert all(any(takes(method, name) for method in METHODS) for name in set(OPTIONS) & set(typed) - {"store"})
 
 
@@ -109,6 +123,13 @@ def test_choices_are_those_of_the_estimator(method, option, choices):
         (["--method", "kmeans"], "`--method` must be one of gibbs, bayesian-mixture"),
         (["--tilt", "steep"], "`--tilt` must be a finite number, got 'steep'"),
         (["--resume", "run.nc"], "Type bayesfair resume run.nc"),
+        (
+            ["--weights", "x1", "--method", "bayesian-mixture"],
+            "`--weights` must not come with --method bayesian-mixture",
+        ),
+        (["--weights", "kind"], "`--weights` must name a column of numbers"),
+        (["--weights", "x1"], "`--weights` must"),
+        (["--weights", "x1", "--features", "x1,x2"], "must name columns of its own"),
         (["--decimal", ";"], "`--decimal` must be ',' or '.'"),
     ],
 )
