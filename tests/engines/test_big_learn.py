@@ -1,5 +1,7 @@
 """BigLearn-EM against plain EM of scikit-learn, scipy's densities and a slow loop over rows with missing values."""
 
+from itertools import combinations
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -185,6 +187,20 @@ def test_blocks_hold_every_row_once_by_what_it_lacks(X):
         np.stack([(lack[:, at] < D).sum(0) for lack, at in zip(np.asarray(part.lacks), part.pattern)]) for part in rows
     ]
     np.testing.assert_array_equal(gaussians.in_order(n_lacking, rows, order), np.isnan(table).sum(1))
+
+
+def test_rows_find_what_they_lack_where_one_block_has_as_many_patterns_as_rows(monkeypatch):
+    """And all others share theirs, so that patterns are looked up."""
+    monkeypatch.setattr(gaussians, "BLOCK", 16)
+    patterns = np.array(list(combinations(range(6), 3)))[:16]
+    lacking = np.vstack([patterns, np.repeat(patterns[-1:], 16 * 25, 0)])
+    table = np.zeros((len(lacking), 6))
+    np.put_along_axis(table, lacking, np.nan, 1)
+    (part,), order = gaussians.in_blocks(table, np.zeros(6))
+    blocks = [jax.tree.map(lambda whole: whole[at], part) for at in range(len(part.x))]  # noqa: B023
+    found = np.concatenate([np.asarray(block.each(block.lacks)).T for block in blocks])
+    assert part.lacks.shape[-1] == 16
+    np.testing.assert_array_equal(np.sort(found, 1)[: len(table)], lacking[order])
 
 
 def test_fits_and_predicts_rows_with_missing_values(X):
