@@ -18,11 +18,9 @@ from bayesfair.cli.processes import AUTO
 __all__ = ["make_parser"]
 
 LOSSES = ("kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary")
-COVARIANCES, OBJECTIVES, INFERENCES = (
-    ("isotropic", "diag", "full"),
-    ("kmeans", "kmedians", "ncut"),
-    ("nuts", "gibbs", "svi"),
-)
+COVARIANCES = ("isotropic", "diag", "full")
+OBJECTIVES = ("kmeans", "kmedians", "ncut")
+INFERENCES = ("nuts", "gibbs", "svi")
 TARGETS = ("joint", "cut", "optimal", "labels")  # those of bayesfair.gibbs, which takes a second to import
 LARGEST_SEED = 2**32 - 1
 
@@ -50,9 +48,7 @@ def make_parser():
     _add_summary(added.add_parser("summary", help="print the summary of a saved run"))
     _add_modes(added.add_parser("modes", help="print which modes a run found, and how much mass each has"))
     _add_memberships(added.add_parser("memberships", help="write who is where, how surely and where else, as a table"))
-    _add_convert(
-        added.add_parser("convert", help="write the draws of a saved run as a table, or the run in another form")
-    )
+    _add_convert(added.add_parser("convert", help="write the draws of a saved run as a table, or the run by itself"))
     _add_plot(added.add_parser("plot", help="draw the pictures of a saved run"))
     _add_report(added.add_parser("report", help="write one self-contained HTML page about a saved run"))
     return parser
@@ -227,14 +223,8 @@ def _add_convert(parser):
     kinds = "a table, .csv, .parquet or .feather; or a run, .nc"
     _add(parser, "out", _path, metavar="OUT", help=kinds)
     what = "of a table: scalars, a column each; or labels, a column for each row of the fit"
-    _add(
-        parser,
-        "--what",
-        partial(_choice, choices=("scalars", "labels")),
-        default="scalars",
-        metavar="NAME",
-        help=f"{what} (default: scalars)",
-    )
+    kind = partial(_choice, choices=("scalars", "labels"))
+    _add(parser, "--what", kind, default="scalars", metavar="NAME", help=f"{what} (default: scalars)")
     _add_format(parser.add_argument_group("writing CSV"))
     parser.set_defaults(run=commands.convert)
 

@@ -25,14 +25,8 @@ __all__ = [
     "writing",
 ]
 
-DONE, FAILED, MISUSED, LOST, INTERRUPTED, CLOSED_PIPE = (
-    0,
-    1,
-    2,
-    3,
-    130,
-    141,
-)  # the last two: 128 + the signal, as shells count
+DONE, FAILED, MISUSED, LOST = 0, 1, 2, 3
+INTERRUPTED, CLOSED_PIPE = 130, 141  # 128 + the signal, as shells count
 EXIT_STATUSES = """\
 exit status:
   0    done
