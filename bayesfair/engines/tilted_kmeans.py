@@ -388,9 +388,8 @@ class TiltedKMeans(Engine):
         whole = {"weight": weight, "everybody": share.everybody}
         self._units = scaling(data.X, names=data.columns.names, precision=np.float32, **whole)
         spread = center_and_spread(data.X, **whole)[1]
-        check_costs(
-            spread, names=data.columns.names, degree=4, terms=share.n_obs * dim
-        )  # variance of squared distances
+        # Of degree 4: the variance of squared distances.
+        check_costs(spread, names=data.columns.names, degree=4, terms=share.n_obs * dim)
         self._axes = span(self._units.rows(data.X))[1] if n_obs < dim and share.mesh is None else None
         x, square = aligned_empty((n_obs, dim if self._axes is None else len(self._axes))), np.empty(n_obs)
         for block in row_blocks(n_obs):
@@ -513,11 +512,8 @@ def start_state(problem: TiltedRows, centers, seed) -> Partition:
     return Partition(centers, nearest_of(problem, centers), jax.random.PRNGKey(seed))
 
 
-ALL, ROWS = PartitionSpec(), PartitionSpec("rows")
-SPECS, STATE_SPECS = (
-    TiltedRows(ROWS, ROWS, ALL, ALL, ROWS),
-    Partition(ALL, ROWS, ALL),
-)  # where the rows of processes lie
+ALL, ROWS = PartitionSpec(), PartitionSpec("rows")  # where the rows of processes lie
+SPECS, STATE_SPECS = TiltedRows(ROWS, ROWS, ALL, ALL, ROWS), Partition(ALL, ROWS, ALL)
 
 
 @partial(jax.jit, static_argnames="mesh")

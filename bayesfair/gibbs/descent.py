@@ -17,9 +17,8 @@ __all__ = ["Clusters", "bundles", "descend"]
 
 PASSES = 200
 SMALL = 1e-10  # of the loss of a row: what counts as no gain
-CHEAPEST = (
-    64  # people of a group and a pair of clusters that are tried in pairs; all that could gain where nothing else does
-)
+# People of a group and a pair of clusters that are tried in pairs; all that could gain where nothing else does.
+CHEAPEST = 64
 WIDEST = 4096
 BUNDLES = 24  # people, at most, who move together
 REPEATS = 4  # bundles of one kind and pair of clusters that are tried in one pass

@@ -10,9 +10,8 @@ from bayesfair.gibbs.sweep import statistics_of
 __all__ = ["autocorrelation_time", "cluster_sizes", "suitable_thinning"]
 
 WORTH = 0.5  # independent draws for a draw: 4 x 500 are 1,000, with which R-hat is below 1.01
-BUDGET = (
-    2_500_000  # looks at a row and a centre from one draw to the next: with 4 x 1,000 draws about a minute on two cores
-)
+# Looks at a row and a centre from one draw to the next: with 4 x 1,000 draws about a minute on two cores.
+BUDGET = 2_500_000
 A_SWEEP = 100_000  # as many looks take as long as a sweep of a very small table
 SHORTEST = 50  # sweeps in the second half of the warm-up, below which they tell nothing
 SIZE = "cluster_size_"

@@ -35,12 +35,8 @@ __all__ = [
     "uncertain_table",
 ]
 
-SHOWN_ROWS, SHOWN_FEATURES, SHOWN_VALUES, SHOWN_GROUPS = (
-    15,
-    12,
-    4,
-    12,
-)  # VALUES: as many as a line holds beside the rest
+SHOWN_ROWS, SHOWN_FEATURES, SHOWN_GROUPS = 15, 12, 12
+SHOWN_VALUES = 4  # as many as a line holds beside the rest
 MOST_DECIMALS = 6
 _INTERVAL = 0.055, 0.945  # equal-tailed, 89%, as in `bayesfair.posterior.summary`
 

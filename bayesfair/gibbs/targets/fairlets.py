@@ -54,9 +54,8 @@ class FairletTarget(Target):
     prior: Dispersion | None = field(metadata=STATIC)  # of lambda; None where temperatures are fixed
     modes: Modes | None = None  # between which chains may jump
     weight: Float[Array, " obs_and_phantom"] | None = None  # of the observations; None where all are 1
-    n_numbers: float | None = field(
-        default=None, metadata=STATIC
-    )  # see `Table.n_numbers`; None is that without weights
+    # See `Table.n_numbers`; None is that without weights.
+    n_numbers: float | None = field(default=None, metadata=STATIC)
 
     preparing = "fairlets"
     keeps_fairlets = False  # does B stay where it starts?

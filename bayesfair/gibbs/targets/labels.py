@@ -69,9 +69,8 @@ class Labels(Target):
     prior: Dispersion | None = field(metadata=STATIC)
     modes: Modes | None = None  # between which chains may jump
     weight: Float[Array, " obs"] | None = None  # of the observations, in the loss; None where all are 1
-    n_numbers: float | None = field(
-        default=None, metadata=STATIC
-    )  # see `Table.n_numbers`; None is that without weights
+    # See `Table.n_numbers`; None is that without weights.
+    n_numbers: float | None = field(default=None, metadata=STATIC)
 
     looks_per_row = 250  # rows are visited one after the other
     state_dims = {"label": ("obs",)}  # noqa: RUF012
