@@ -168,6 +168,18 @@ def _modes(target, states, labels, law, total, inverse_dispersion) -> Modes:
 
 
 SAMPLED = Dispersion()
+EVERY = [
+    ("optimal", "kmeans", None),
+    ("optimal", "kmeans", SAMPLED),
+    ("optimal", "kl", None),
+    ("optimal", "itakura-saito", SAMPLED),
+    ("optimal", "binary", None),
+    ("cut", "kmeans", SAMPLED),
+    ("joint", "kmeans", None),
+    ("joint", "kmeans", SAMPLED),
+    ("labels", "kmeans", None),
+    ("labels", "kmeans", SAMPLED),
+]
 
 BUGS = {
     "no Jacobian": (

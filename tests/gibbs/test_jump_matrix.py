@@ -11,23 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from exact_modes import BUGS, SAMPLED, far, plant, wrongly_told
+from exact_modes import BUGS, EVERY, SAMPLED, far, plant, wrongly_told
 
 from bayesfair.gibbs.losses import cluster_means
 from bayesfair.gibbs.moves import mode_jumps
 from bayesfair.gibbs.moves.mode_jumps import Place, jump, nearest_mode
 
-EVERY = [
-    ("optimal", "kmeans", None),
-    ("optimal", "kmeans", SAMPLED),
-    ("optimal", "kl", None),
-    ("optimal", "itakura-saito", SAMPLED),
-    ("optimal", "binary", None),
-    ("cut", "kmeans", SAMPLED),
-    ("joint", "kmeans", None),
-    ("joint", "kmeans", SAMPLED),
-    ("labels", "kmeans", SAMPLED),
-]
 DEVIATIONS = np.linspace(-3.5, 3.5, 8)  # of a centre, in units of its mode's spread
 RATIOS = 0.8, 1.3  # of a sampled lambda to its mode's
 CLUSTERINGS = 30  # of five fairlets, none of the two clusters empty

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from exact_modes import BUGS, SAMPLED, far, plant, wrongly_told
+from exact_modes import BUGS, EVERY, SAMPLED, far, plant, wrongly_told
 
 from bayesfair.gibbs import Settings
 from bayesfair.gibbs.bennett import bennett
@@ -17,18 +17,6 @@ from bayesfair.gibbs.sweep import adjoint, in_turn
 
 COPIES = 10_000
 WIDE = 4.5  # standard errors: 1 in 100,000 checks fails by chance
-EVERY = [
-    ("optimal", "kmeans", None),
-    ("optimal", "kmeans", SAMPLED),
-    ("optimal", "kl", None),
-    ("optimal", "itakura-saito", SAMPLED),
-    ("optimal", "binary", None),
-    ("cut", "kmeans", SAMPLED),
-    ("joint", "kmeans", None),
-    ("joint", "kmeans", SAMPLED),
-    ("labels", "kmeans", None),
-    ("labels", "kmeans", SAMPLED),
-]
 
 
 @pytest.mark.parametrize("loss", ["kmeans", "kl", "itakura-saito", "binary"])
