@@ -77,22 +77,41 @@ def test_the_loss_of_a_cluster_is_that_of_its_pairs():
                 total += ((a["age"] - b["age"]) ** 2 + (a["hours"] - b["hours"]) ** 2 + 1.7 * differ) / (2 * len(own))
         return total
 
-    problem = bf.gibbs.make_problem(
-        Z,
-        encode_groups(SEX[:6]),
-        n_clusters=2,
-        loss=resolve_loss("kmeans"),
-        target="labels",
-        inverse_temperature=(1.0, 0.1),
-        dim=mixed.dim,
-    )
-    cluster = [
-        np.array(row) for row in {tuple(np.sort(p)) for p in permutations([0, 0, 1, 1, 0, 1])} | {(0, 0, 1, 1, 1, 1)}
-    ]
-    cost = problem.table.units.cost
-    for labels in cluster:
-        law = problem.target.losses(Labelling(labels.astype(np.int32), np.float32(1.0))).clustering
-        np.testing.assert_allclose(cost(float(law)), naive(labels), rtol=1e-5)
+    for labels in [np.array(row) for row in {*permutations([0, 0, 1, 1, 0, 1]), (0, 0, 1, 1, 1, 1)}]:
+        np.testing.assert_allclose(loss_of(labels, Z, "kmeans", mixed.dim), naive(labels), rtol=1e-5)
+
+
+def loss_of(labels, Z, loss, dim):
+    """The clustering loss that the posterior over labellings of encoded rows has, in the units of the table."""
+    settings = {"n_clusters": 2, "target": "labels", "inverse_temperature": (1.0, 0.1), "dim": dim}
+    problem = bf.gibbs.make_problem(Z, encode_groups(SEX[: len(Z)]), loss=resolve_loss(loss), **settings)
+    paid = problem.target.losses(Labelling(labels.astype(np.int32), np.float32(1.0))).clustering
+    return problem.table.units.cost(float(paid)) if loss == "kmeans" else float(paid)
+
+
+@pytest.mark.parametrize("loss", ["kl", "binary"])
+def test_categories_pay_entropies_under_losses_without_a_scale(loss):
+    """Of the levels in the cluster under "kl", of each level against all others under "binary"."""
+    X = people().iloc[:12][["town", "owns"]].astype(object)
+    columns = Columns(np.zeros((12, 0)), X.to_numpy(), [])
+    mixed = mixed_table(columns, [0, 1], list(X), resolve_loss(loss), "auto", None)
+
+    def entropy(shares):
+        return -sum(share * np.log(share) for share in shares if share > 0)
+
+    def naive(labels):
+        total = 0.0
+        for own in (X[labels == k] for k in (0, 1)):
+            for name, n_levels in (("town", 3), ("owns", 2)):
+                shares = own[name].value_counts(normalize=True)
+                alone = loss == "kl" or n_levels == 2
+                paid = entropy(shares) if alone else sum(entropy([share, 1 - share]) for share in shares)
+                total += len(own) * paid
+        return total
+
+    rng = np.random.default_rng(0)
+    for labels in (rng.permutation(np.resize([0, 0, 1], 12)) for _ in range(20)):
+        np.testing.assert_allclose(loss_of(labels, mixed.numbers(columns), loss, mixed.dim), naive(labels), rtol=1e-4)
 
 
 def test_automatic_category_weight_is_a_standard_deviation_whatever_the_unit():
