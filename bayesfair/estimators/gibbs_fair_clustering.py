@@ -541,7 +541,10 @@ class GibbsFairClustering(PosteriorEstimator):
 
 
 def _about_fairlets(problem):
-    """How near the fairlets that all draws keep are to the best ones; None where draws change them."""
+    """How near the fairlets that all draws keep are to the best ones; None where draws change them. Of those that each process
+    makes of its own rows it is not known."""
+    if shares_rows():
+        return None if problem.target.members is None else {"gap": np.inf, "risk": 0.0}
     found = problem.table.fairlets
     if found is None or not problem.target.keeps_fairlets:
         return None

@@ -332,12 +332,9 @@ def _cooled(target: InShards, table: Table, settings: Settings, n_starts, sizes)
     X, code = (np.concatenate(everybody(part)) for part in (np.asarray(table.X[some], float), table.groups.code[some]))
     if jax.process_index() > 0:
         return agreed(None)
-    rng, loss, constraint = (
-        np.random.default_rng(settings.seed),
-        resolve_centroids(settings.loss),
-        target.own.constraint,
-    )
-    cooled = search(X, code, constraint, loss, settings.n_clusters, n_starts, 0, rng)
+    rng, loss = np.random.default_rng(settings.seed), resolve_centroids(settings.loss)
+    constraint, weight = target.own.constraint, np.ones(len(X))
+    cooled = search(X, code, weight, constraint, loss, settings.n_clusters, n_starts, 0, rng)
     share = sizes / np.bincount(code, minlength=len(sizes))
     return agreed((cooled, [nearest_counts(constraint, sizes, wanted) for wanted in cooled.counts * share]))
 
@@ -372,7 +369,7 @@ def _temperatures(target: InShards, table: Table, settings: Settings, states, on
         pair = [part * ones for part in settings.inverse_temperature]
         return type(states.temperatures)(*pair) if isinstance(states.temperatures, tuple) else pair[1]
     best = float(np.min(target.run(_losses_of, states)))
-    return own.of_dispersion(start_dispersion(own, table.X, settings.inverse_temperature, None, best) * ones)
+    return own.of_dispersion(start_dispersion(own, table, settings.inverse_temperature, None, best) * ones)
 
 
 def _losses_of(target, states):
