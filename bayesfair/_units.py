@@ -55,6 +55,8 @@ def center_and_spread(X, everybody=here_alone, weight=None):
     """Means (d,) of the columns and standard deviations (d,), exactly 0 for a constant one, and the root of the mean
     variance of all columns; whatever the size of the numbers: none is squared before a power of two was taken out.
     `everybody(value)`: the values of all processes that have rows. `weight` (N,): how many rows each one stands for."""
+    if weight is not None and all(everybody(bool((weight == 1).all()))):
+        weight = None  # rounded as without
     lowest = np.min(everybody(X.min(0).astype(np.float64)), 0)
     highest = np.max(everybody(X.max(0).astype(np.float64)), 0)
     n_obs = sum(everybody(len(X) if weight is None else weight.sum()))

@@ -92,11 +92,18 @@ def test_without_fairness_it_is_expectation_maximisation(data, covariance_type):
     np.testing.assert_allclose(ours.bic(data[0]), other.bic(data[0]), rtol=1e-3)
 
 
+def grouped(table, sensitive):
+    return _fair_rows(table, Data(None, encode_groups(sensitive), np.ones(600), 0), np.arange(600))
+
+
+def learning(table, sensitive):
+    rows = grouped(table, sensitive)
+    return LearningRows(table, rows.weight, rows)
+
+
 def test_one_iteration_without_penalty_is_one_em_step(data):
     _, table = encoded(data[0])
-    family, groups = Family("diag"), encode_groups(data[1])
-    rows = _fair_rows(table, Data(None, groups, np.ones(600), 0), np.arange(600))
-    problem = LearningRows(table, rows.weight, rows)
+    family, problem = Family("diag"), learning(table, data[1])
     start = random_components("diag", 3, 2)
     state, _ = Ascent(family)(problem, start_state(start, Rule(0.0, np.inf, 0.0, 1.0), 0.02, 0))
     em = family.m_step(start, table, jax.nn.softmax(family.log_joint(start, table), 0))
@@ -110,7 +117,7 @@ def test_one_iteration_without_penalty_is_one_em_step(data):
 @pytest.mark.parametrize("rule", [Rule(1.0, np.inf, 0.1, 0.3), Rule(30.0, 0.02, 0.1, 0.3), Rule(0.0, np.inf, 0.0, 1.0)])
 def test_the_objective_never_decreases(data, solver, rule):
     _, table = encoded(data[0])
-    problem = LearningRows(table, _fair_rows(table, encode_groups(data[1]), np.arange(600)))
+    problem = learning(table, data[1])
     states = stack([start_state(random_components("full", 3, 2, seed=seed), rule, 0.05, 0) for seed in range(3)])
     outcome = minimize(Ascent(Family("full"), solver), problem, states, max_iter=60, tol=1e-9, patience=5)
     for i in range(3):
@@ -123,7 +130,7 @@ def test_gaps_and_penalty_are_the_metrics_of_the_house(data):
     _, table = encoded(data[0])
     three = np.where(np.arange(600) % 5 == 0, "c", data[1])
     for group in (data[1], three):
-        rows = _fair_rows(table, encode_groups(group), np.arange(600))
+        rows = grouped(table, group)
         log_joint = Family("diag").log_joint(random_components("diag", 4, 2), table)
         psi = jax.nn.softmax(log_joint, 0)
         np.testing.assert_allclose(
@@ -139,7 +146,7 @@ def test_gradients_against_finite_differences(data):
     with jax.enable_x64(True):
         _, table = encoded(data[0])
         table = jax.tree.map(lambda part: part.astype(jnp.float64), table)
-        problem = LearningRows(table, _fair_rows(table, encode_groups(data[1]), np.arange(600)))
+        problem = learning(table, data[1])
         parameters = jax.tree.map(lambda part: part.astype(jnp.float64), random_components("full", 3, 2))
         rule = Rule(*(jnp.float64(part) for part in (5.0, 0.01, 0.2, 0.3)))
 

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -70,7 +71,7 @@ def test_potentials_are_the_gradient_of_the_objective(data, objective):
 
 def test_normalised_cut_against_its_definition(data):
     X, _ = data
-    graph = variational.neighbour_graph(X)
+    graph = variational.neighbour_graph(X, np.ones(len(X)))
     W = np.zeros((len(X), len(X)))
     W[np.asarray(graph.row), np.asarray(graph.column)] = graph.value
     np.testing.assert_allclose(W, W.T)
@@ -208,7 +209,7 @@ def run_at(data, k, weight, **settings):
     problem = make_problem(X - X.mean(0), code, np.bincount(code) / len(code), est.objective)
     run = est._descend(problem, (X - X.mean(0))[None, :k], [weight]).best
     gap = variational.left_to_gain(variational.full_potential(problem, run.state), run.state.log_s)
-    return run, float(gap) / abs(float(run.loss))
+    return run, float(gap.mean()) / abs(float(run.loss))
 
 
 @pytest.mark.parametrize("weight", [0.0, 1.0, 10.0, 1e3, 1e6, 1e9])
@@ -288,7 +289,8 @@ def test_the_fairness_error_is_that_of_the_clusters_returned(data, monkeypatch):
     outcome = type("Runs", (), {"state": type("State", (), {"log_s": log_s})})
     monkeypatch.setattr(VariationalFairClustering, "_descend", lambda *_: outcome)
     target = groups.sizes / len(X)
-    runs, errors = VariationalFairClustering(3)._path(None, np.zeros((1, 3, 3)), [1.0], groups, target)
+    error = partial(bf.fairness.kl_error, sensitive=groups, target=target)
+    runs, errors = VariationalFairClustering(3)._path(None, np.zeros((1, 3, 3)), [1.0], error)
     assert runs is outcome
     assert np.isinf(errors).all()
     assert np.isfinite(bf.fairness.kl_error(log_s[0].argmax(0), groups, target))  # what was judged before
