@@ -123,7 +123,7 @@ def penalty_of_shares(soft, sharp, share, rule: Rule) -> Float[Array, ""]:
 
 def mean_of(values, weight):
     """Of values (..., obs)."""
-    return (weight * values).sum(-1) / weight.sum()
+    return values @ weight / weight.sum()
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,9 @@ class Ascent:
         log_joint = on_fair = self.family.log_joint(parameters, problem.fair.table)
         if self.batch_size is not None:
             log_joint = self.family.log_joint(parameters, table)
-        each = responsibilities * log_joint if self.solver == "em" else weight * jax.nn.logsumexp(log_joint, 0)
-        return penalty(on_fair, problem.fair, rule) - each.sum() / weight.sum()
+        em = self.solver == "em"
+        total = jnp.vdot(responsibilities, log_joint) if em else weight @ jax.nn.logsumexp(log_joint, 0)
+        return penalty(on_fair, problem.fair, rule) - total / weight.sum()
 
     def loss(self, parameters, problem: LearningRows, rule: Rule):
         """P - l / N, of the fair rows."""
