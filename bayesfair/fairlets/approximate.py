@@ -16,7 +16,7 @@ from bayesfair.fairlets.auction import Arcs, auction
 from bayesfair.fairlets.near_pairs import Problem, cheap_pairs, distinct, least, rounding_of
 from bayesfair.fairlets.transport import Plan, sample_potentials
 
-__all__ = ["approximate_transport"]
+__all__ = ["FAILURE", "approximate_transport", "mean_at_most", "nearly_optimal"]
 
 TREES = (4, 8)  # of every round
 STEPS = (0.1, 0.03)  # of the mean cost of an anchor's cheapest: what the auction of a round may lose a member
@@ -62,8 +62,12 @@ def nearly_optimal(problem: Problem, u, price, rng) -> Rough:
     duals = [(u, price)]
     for trees, step in zip(TREES, STEPS):
         pairs = cheap_pairs(problem, u, price, rng, trees)
-        known = distinct(np.concatenate([known, pairs.anchor.astype(np.int64) * n + pairs.member]))
+        codes = pairs.anchor.astype(np.int64)
+        codes *= n
+        codes += pairs.member
         del pairs
+        known = distinct(np.concatenate([known, codes]))
+        del codes
         anchor, member = (known // n).astype(np.int32), (known % n).astype(np.int32)
         arcs = Arcs(np.searchsorted(anchor, np.arange(m + 1)), member, problem.costs(anchor, member))
         del anchor
@@ -181,11 +185,11 @@ def sampled_bound(problem: Problem, rough: Rough, rng):
         u = np.minimum(above[own], _potentials(problem, price, own))
         return _value(problem, above[own], own) - _value(problem, u, own)
 
-    mean = _mean_at_most(np.repeat(lost(drawn), times), most[rest].max())
+    mean = mean_at_most(np.repeat(lost(drawn), times), most[rest].max())
     return _dual(problem, above, price) - float(lost(taken).sum() + len(rest) * mean)
 
 
-def _mean_at_most(sample, most):
+def mean_at_most(sample, most):
     """What the mean of a law on [0, most] exceeds with a probability of `FAILURE` at most, from independent draws."""
     count, doubt = len(sample), log(2 / FAILURE)
     return sample.mean() + sqrt(2 * sample.var(ddof=1) * doubt / count) + 7 * most * doubt / (3 * (count - 1))

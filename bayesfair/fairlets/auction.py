@@ -3,17 +3,19 @@
 Bertsekas' auction in its parallel (Jacobi) form (Bertsekas 1988, Annals of Operations Research 14), with capacities. Every
 anchor needs `lower` members and may hold `upper`. It bids for the member of least cost plus price; beyond `lower` it takes
 members at a profit only. Where the auction ends with all members owned, prices p and u_i = min_j (c_ij + p_j) are dual
-variables, and the plan costs at most `step` a member more than they prove on this graph.
+variables, and the plan costs at most `step` a member more than they prove on this graph. Where the last few would outbid each
+other for long, far from the members that are left, these reach them by the shortest alternating paths, whatever they cost.
 """
 
-from itertools import count
 from typing import NamedTuple
 
 import numpy as np
 
 __all__ = ["Arcs", "auction"]
 
-PATIENCE = 400  # rounds after which the least raise doubles, and so on: few are left who outbid each other
+PART = 2**16  # anchors whose arcs are looked at together
+PATIENCE = 400  # rounds after which the least raise doubles: few are left who outbid each other
+DOUBLINGS = 5  # of the least raise, before those few are served along alternating paths
 
 
 class Arcs(NamedTuple):
@@ -67,7 +69,7 @@ def _bid(arcs, lower, upper, state, step):
     """Rounds of bids until every anchor has what it needs and sees no profit in more, which prices that rise do not change."""
     content = np.diff(arcs.start) == 0
     lower = np.where(content, 0, lower)
-    for round_ in count():
+    for round_ in range(PATIENCE * (DOUBLINGS + 1)):
         active = np.flatnonzero((state.held < lower) | (~content & (state.held < upper)))
         if len(active) == 0:
             return
@@ -78,6 +80,8 @@ def _bid(arcs, lower, upper, state, step):
         raised = np.where(optional, np.minimum(second, 0), second) - first
         raised = np.where(np.isfinite(raised), raised, 0) + step * 2.0 ** (round_ // PATIENCE)
         _sell(state, active[~stops], arcs.member[place[~stops]], raised[~stops])
+    while _lengthen(arcs, lower, state):
+        pass
 
 
 class _State(NamedTuple):
@@ -90,6 +94,11 @@ class _State(NamedTuple):
 
 def _two_cheapest(arcs, state, active):
     """The arc of least cost plus price of every active anchor, that sum, and the next: of members that it does not hold."""
+    parts = [_two_cheapest_of_part(arcs, state, active[at : at + PART]) for at in range(0, len(active), PART)]
+    return tuple(map(np.concatenate, zip(*parts)))
+
+
+def _two_cheapest_of_part(arcs, state, active):
     places, begin, many = arcs.of(active)
     member = arcs.member[places]
     value = arcs.cost[places] + state.price[member]
@@ -114,3 +123,48 @@ def _sell(state, bidder, member, raised):
     np.add.at(state.held, buyer, 1)
     state.owner[sold] = buyer
     state.price[sold] += raised[last]
+
+
+def _lengthen(arcs, lower, state):
+    """Anchors that are short of members get one each along shortest alternating paths that do not meet; were there any?
+
+    Breadth first from all that are short: to the members on their arcs, to those who own these, and so on, up to members
+    whom nobody owns or whose owner has more than it needs.
+    """
+    buyer, lost = np.full(len(state.owner), -1), np.full(len(lower), -1)  # who would take a member; for which one lost
+    frontier = np.flatnonzero(state.held < lower)
+    seen = state.held < lower
+    while len(frontier):
+        places, _, many = arcs.of(frontier)
+        member, first = np.unique(arcs.member[places], return_index=True)
+        new = buyer[member] < 0
+        member, first = member[new], first[new]
+        buyer[member] = np.repeat(frontier, many)[first]
+        owner = state.owner[member]
+        ends = member[(owner < 0) | (state.held[owner] > lower[owner])]
+        if len(ends):
+            return sum(_follow(end, buyer, lost, lower, state) for end in ends) > 0
+        owner, first = np.unique(owner, return_index=True)
+        member, owner = member[first][~seen[owner]], owner[~seen[owner]]
+        lost[owner], seen[owner] = member, True
+        frontier = owner
+    return False
+
+
+def _follow(member, buyer, lost, lower, state):
+    """Members change hands back along the path that ends in `member`, if no earlier path used a part of it."""
+    path, free = [], state.owner[member]
+    while member >= 0:
+        root = buyer[member]
+        if root < 0:
+            return False
+        path.append((member, root))
+        member = lost[root]
+    if state.held[root] >= lower[root] or (free >= 0 and state.held[free] <= lower[free]):
+        return False
+    if free >= 0:
+        state.held[free] -= 1
+    state.held[root] += 1
+    for member, anchor in path:
+        state.owner[member], buyer[member] = anchor, -1
+    return True

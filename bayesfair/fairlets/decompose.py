@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesfair._arrays import row_blocks
 from bayesfair._check import (
     check_columns,
     check_features,
@@ -96,8 +97,8 @@ def decompose(
     Where some group has exactly one member in every fairlet, these are anchors, the cost is the sum of D from the
     others to their anchor, and the optimum is found with its proof; in tables of more than `exact_up_to` rows a
     decomposition near it, by an auction. Otherwise D is measured to the fairlet's own centre and the result is a local
-    optimum. `.optimal`, `.gap` and `.risk` say which, how far from the optimum at most, and how sure that is. Warns where
-    "auto" lets a group of a few rows make fairlets of hundreds, and says what helps.
+    optimum, of exact transport up to as many rows. `.optimal`, `.gap` and `.risk` say which, how far from the optimum at
+    most, and how sure that is. Warns where "auto" lets a group of a few rows make fairlets of hundreds, and says what helps.
 
     Parameters
     ----------
@@ -139,12 +140,12 @@ def decompose(
         Z = units.rows(X[at], precision)
         return Z if weight is None else np.column_stack([Z, weight[at]]).astype(precision)
 
+    exactly = len(X) <= exact_up_to
+    precision = np.float64 if exactly else _precision(X, units, dissimilarity, rng)
     if anchor is None:
-        found = _hubs(rows_at(slice(None), np.float64), code, held, paid, rng)
+        found = _hubs(rows_at(slice(None), precision), code, held, paid, rng, exactly)
     else:
-        rng = rng if len(X) > exact_up_to else None
-        precision = np.float64 if rng is None else _precision(X, units, dissimilarity, rng)
-        found = _anchored(partial(rows_at, precision=precision), code, held, anchor, paid, rng)
+        found = _anchored(partial(rows_at, precision=precision), code, held, anchor, paid, None if exactly else rng)
     fairlet, cost, bound, risk = found
     cost, bound = (units.cost(value, degree or 0) for value in (cost, bound))
     composition = _composition(fairlet, code, held)
@@ -200,15 +201,17 @@ def _precision(X, units, dissimilarity, rng):
     return np.float32 if lost < NEGLIGIBLE * far.min(1).mean() else np.float64
 
 
-def _hubs(X, code, held, dissimilarity, rng):
-    fairlet = decompose_hubs(X, code, held, dissimilarity, rng)
+def _hubs(X, code, held, dissimilarity, rng, exactly):
+    fairlet = decompose_hubs(X, code, held, dissimilarity, rng, exactly=exactly)
     cost = _hub_cost(X, fairlet, dissimilarity)
-    return Plan(fairlet, cost, min(lower_bound(X, code, held, dissimilarity), cost))
+    bound, risk = lower_bound(X, code, held, dissimilarity, rng)
+    return Plan(fairlet, cost, min(bound, cost), risk)
 
 
 def _hub_cost(X, fairlet, dissimilarity):
     centers = fairlet_centers(X, fairlet, X[:, -1] if isinstance(dissimilarity, Weighted) else None)
-    return float(dissimilarity.to_center(X, centers[fairlet]).sum())
+    paid = (dissimilarity.to_center(X[rows], centers[fairlet[rows]]) for rows in row_blocks(len(X)))
+    return float(sum(part.sum(dtype=np.float64) for part in paid))
 
 
 def _composition(fairlet, code, held):

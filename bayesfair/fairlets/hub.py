@@ -2,19 +2,24 @@
 
 The problem is NP-hard (two members of every group in a fairlet already hold three-dimensional matching). Transport of
 every group to the hubs alternates with moving the hubs to their members' mean, then same-group swaps between near
-fairlets are accepted at a falling temperature.
+fairlets are accepted at a falling temperature. In large tables an auction stands for exact transport, and the bound is from
+rows drawn at random.
 """
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair.fairlets.dissimilarity import Dissimilarity, SquaredEuclidean, Weighted
-from bayesfair.fairlets.transport import transport
+from bayesfair.fairlets.approximate import FAILURE, mean_at_most, nearly_optimal
+from bayesfair.fairlets.dissimilarity import Dissimilarity, Minkowski, SquaredEuclidean, Weighted
+from bayesfair.fairlets.near_pairs import Problem
+from bayesfair.fairlets.transport import sample_potentials, transport
 
 __all__ = ["decompose_hubs", "fairlet_centers", "lower_bound", "member_table"]
 
-RESTARTS = 3
+RESTARTS, FEW = 3, 5_000  # up to so many rows; one start beyond
 ALTERNATIONS = 15
+SETTLED = 5e-3  # of the cost: an alternation that gains less is the last, of those that are not exact
+ASKED_PAIRS = 2_000_000_000  # of two groups: up to so many the lower bound asks all for near ones, beyond it draws rows
 SWAP_ROUNDS = 600
 
 
@@ -31,32 +36,46 @@ class _ToCenter(Dissimilarity):
         return self.dissimilarity.to_center(x, center)
 
 
-def decompose_hubs(X, code, capacities, dissimilarity, rng):
-    """The best of several alternations, improved by annealed swaps: fairlet (N,) in [m]."""
+def decompose_hubs(X, code, capacities, dissimilarity, rng, *, exactly):
+    """The best of several alternations, improved by annealed swaps: fairlet (N,) in [m]. `exactly`: hubs are filled by exact
+    transport; otherwise by an auction."""
     m = len(capacities.lower)
     best = None
-    for _ in range(RESTARTS):
-        fairlet, cost = _alternate(X, code, capacities, dissimilarity, X[rng.choice(len(X), m, replace=False)])
+    for _ in range(RESTARTS if len(X) <= FEW else 1):
+        hubs = X[rng.choice(len(X), m, replace=False)]
+        fairlet, cost = _alternate(X, code, capacities, dissimilarity, hubs, None if exactly else rng)
         if best is None or cost < best[1]:
             best = fairlet, cost
     return _anneal(X, code, capacities, dissimilarity, best[0], rng)
 
 
-def _alternate(X, code, capacities, dissimilarity, hubs):
-    """Transport to the hubs, hubs to the means, while the cost falls."""
+def _alternate(X, code, capacities, dissimilarity, hubs, rng):
+    """Transport to the hubs, exact without `rng`, hubs to the means, while the cost falls."""
     best, best_cost = None, np.inf
+    same = isinstance(dissimilarity, (SquaredEuclidean, Minkowski))  # D to a member and to a centre
+    joining = dissimilarity if same else _ToCenter(dissimilarity)
+    tolerance = 1e-9 if rng is None else SETTLED
     for _ in range(ALTERNATIONS):
         fairlet = np.empty(len(X), np.int64)
         for group in range(capacities.lower.shape[1]):
             rows = np.flatnonzero(code == group)
-            limits = capacities.lower[:, group], capacities.upper[:, group]
-            fairlet[rows] = transport(hubs, X[rows], *limits, _ToCenter(dissimilarity), random_state=0).anchor
-        hubs = fairlet_centers(X, fairlet, X[:, -1] if isinstance(dissimilarity, Weighted) else None)
-        cost = float(dissimilarity.to_center(X, hubs[fairlet]).sum())
-        if cost >= best_cost * (1 - 1e-9):
+            problem = Problem(hubs, X[rows], capacities.lower[:, group], capacities.upper[:, group], joining)
+            fairlet[rows] = _filled(problem, rng)
+        hubs = fairlet_centers(X, fairlet, X[:, -1] if isinstance(dissimilarity, Weighted) else None).astype(X.dtype)
+        cost = float(dissimilarity.to_center(X, hubs[fairlet]).sum(dtype=np.float64))
+        settled = cost >= best_cost * (1 - tolerance)
+        if cost < best_cost:
+            best, best_cost = fairlet, cost
+        if settled:
             break
-        best, best_cost = fairlet, cost
     return best, best_cost
+
+
+def _filled(problem, rng):
+    """The hub of every member."""
+    if rng is None:
+        return transport(*problem, random_state=0).anchor
+    return nearly_optimal(problem, *sample_potentials(problem, rng), rng).anchor
 
 
 def fairlet_centers(X: ArrayLike, fairlet: ArrayLike, sample_weight: ArrayLike | None = None) -> np.ndarray:
@@ -144,29 +163,50 @@ def _fits(rows, slot_group, capacities, pairs, n_obs):
     return inside
 
 
-def lower_bound(X, code, capacities, dissimilarity):
-    """A number that no hub decomposition can beat; 0, which says nothing, for all but squared distances. Of weighted rows the
-    bound without weights times the least of them.
+def lower_bound(X, code, capacities, dissimilarity, rng):
+    """(a number that no hub decomposition can beat, the probability that it is too high): 0, which says nothing, for all but
+    squared distances. Of weighted rows the bound without weights times the least of them.
 
     The sum of squares of a fairlet is the sum over its pairs of ||x - y||^2 / n_i. A member of group g has at least
     min_i lower[i, h] companions from group h, which cannot be nearer than its nearest ones there; the pairs of two
     groups are counted from the side that gives more, and n_i is at most the largest fairlet.
     """
     if isinstance(dissimilarity, Weighted):
-        return float(X[:, -1].min()) * lower_bound(X[:, :-1], code, capacities, dissimilarity.own)
+        bound, risk = lower_bound(X[:, :-1], code, capacities, dissimilarity.own, rng)
+        return float(X[:, -1].min()) * bound, risk
     if not isinstance(dissimilarity, SquaredEuclidean):
-        return 0.0
-    from sklearn.neighbors import NearestNeighbors
-
-    least, total = capacities.lower.min(0), 0.0
+        return 0.0, 0.0
+    least, total, risk = capacities.lower.min(0), 0.0, 0.0
     groups = [X[code == group] for group in range(len(least))]
     for h, others in enumerate(groups):
-        index = NearestNeighbors().fit(others)
         for g, own in enumerate(groups[: h + 1]):
             if g == h and least[h] > 1:
-                total += (index.kneighbors(None, least[h] - 1)[0] ** 2).sum() / 2
+                paid, doubt = _paid_to_nearest(own, own, least[h] - 1, rng)
+                total, risk = total + paid / 2, risk + doubt
             elif g < h and min(least[g], least[h]) > 0:
-                there = (index.kneighbors(own, least[h])[0] ** 2).sum()
-                back = (NearestNeighbors().fit(own).kneighbors(others, least[g])[0] ** 2).sum()
-                total += max(there, back)
-    return float(total / capacities.upper.sum(1).max())
+                there, back = _paid_to_nearest(own, others, least[h], rng), _paid_to_nearest(others, own, least[g], rng)
+                total, risk = total + max(there[0], back[0]), risk + there[1] + back[1]
+    return float(total / capacities.upper.sum(1).max()), risk
+
+
+def _paid_to_nearest(own, others, count, rng):
+    """(what the squared distances of all `own` rows to their `count` nearest `others`, beside themselves, sum to at least,
+    the probability that this is too much), from rows drawn at random where the pairs are many."""
+    from sklearn.neighbors import NearestNeighbors
+
+    def paid(rows):
+        near = np.square(index.kneighbors(rows, count + (own is others))[0], dtype=np.float64)
+        return near.sum(1)  # its own distance, where it is among the others, is 0
+
+    index = NearestNeighbors().fit(others)
+    if len(own) * len(others) <= ASKED_PAIRS:
+        return paid(own).sum(), 0.0
+    sample = paid(own[rng.choice(len(own), ASKED_PAIRS // len(others))])
+
+    def mean_at_least(values, most):
+        return most - mean_at_most(most - np.minimum(values, most), most)
+
+    # The first rows tell up to where the others are worth counting.
+    pilot, sample = np.split(sample, [len(sample) // 4])
+    most = max(np.unique(pilot), key=lambda most: mean_at_least(pilot, most))
+    return len(own) * max(mean_at_least(sample, most), 0.0), FAILURE

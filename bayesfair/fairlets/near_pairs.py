@@ -20,6 +20,7 @@ __all__ = [
     "blocks",
     "cheap_pairs",
     "distinct",
+    "joined",
     "leading",
     "least",
     "on_all_cores",
@@ -33,6 +34,7 @@ PER_ANCHOR, PER_MEMBER = 10, 5  # cheap pairs to keep; of an anchor at least thr
 ROUNDED = 1e-4  # of a first threshold, which the pair that it comes from may exceed by rounding
 SIDES = 50_000  # anchors or members whose pairs are ranked at a time
 BLOCK, WIDTH = 256, 4096  # rows of both sides that are priced at a time
+SLAB = 2048  # anchors of a leaf, most often all, whose pairs are ranked before those of other leaves join them
 
 
 class Problem(NamedTuple):
@@ -63,6 +65,9 @@ class Pairs(NamedTuple):
     anchor: np.ndarray
     member: np.ndarray
     reduced: np.ndarray
+
+    def those(self, mask):
+        return Pairs(*(part[mask] for part in self))
 
 
 def priced(dissimilarity, x, y, price, rounding=0.0):
@@ -143,12 +148,15 @@ def near_pairs(problem: Problem, u, price, rng, *, trees, leaf, per_anchor, per_
         for rows in blocks(others):
             tau_member[rows] = reduced(own[::per_member], rows).min(0)
 
+    def cheap(own, others):
+        values = reduced(own, others)
+        row, column = np.nonzero((values <= tau[own, None]) | (values <= tau_member[others]))
+        return Pairs(own[row], others[column], values[row, column].astype(np.float32))
+
     def ask(part):
         own, others = part
-        values = reduced(own, others)
-        cheap = np.flatnonzero((values <= tau[own, None]) | (values <= tau_member[others]))
-        row, column = np.divmod(cheap, len(others))
-        return Pairs(own[row], others[column], values.ravel()[cheap].astype(np.float32))
+        pairs = joined(cheap(rows, others) for rows in blocks(own))
+        return pairs.those(leading(pairs, pairs.anchor, per_anchor) | leading(pairs, pairs.member, per_member))
 
     for tree in range(trees):
         leaves = _leaves(anchors, members, leaf, rng)
@@ -156,12 +164,16 @@ def near_pairs(problem: Problem, u, price, rng, *, trees, leaf, per_anchor, per_
             on_all_cores(set_thresholds, leaves)
             tau += ROUNDED * np.abs(tau)
             tau_member += ROUNDED * np.abs(tau_member)
-        parts = on_all_cores(ask, [(rows, others) for own, others in leaves for rows in blocks(own)])
-        found = Pairs(*map(np.concatenate, zip(found, *parts)))
-        del parts
+        slabs = [(rows, others) for own, others in leaves for rows in blocks(own, SLAB)]
+        found = joined([found, *on_all_cores(ask, slabs)])
         keep = leading(found, found.anchor, per_anchor, tau) | leading(found, found.member, per_member, tau_member)
-        found = Pairs(*(part[keep] for part in found))
+        found = found.those(keep)
     return found
+
+
+def joined(parts):
+    """All pairs of several `Pairs`."""
+    return Pairs(*map(np.concatenate, zip(*parts)))
 
 
 def _leaves(anchors, members, leaf, rng):
@@ -169,11 +181,10 @@ def _leaves(anchors, members, leaf, rng):
     m, n = len(anchors), len(members)
     depth = int(np.ceil(np.log2(max((m + n) / leaf, 1))))
     some = np.concatenate([anchors[rng.integers(m, size=depth)], members[rng.integers(n, size=depth)]])
-    direction = (some[:depth] - some[depth:]).T
-    place = np.vstack([anchors @ direction, members @ direction]).T
     parts = [np.arange(m + n, dtype=np.int32)]
-    for column in place:
-        parts = [half for part in parts for half in _halves(part, column[part])]
+    for direction in some[:depth] - some[depth:]:
+        place = np.concatenate([anchors @ direction, members @ direction])
+        parts = [half for part in parts for half in _halves(part, place[part])]
     sides = [(part[part < m], part[part >= m] - m) for part in parts]
     return [(own, others) for own, others in sides if len(own) and len(others)]
 

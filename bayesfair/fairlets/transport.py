@@ -20,6 +20,7 @@ from bayesfair.fairlets.near_pairs import (
     blocks,
     cheap_pairs,
     distinct,
+    joined,
     leading,
     least,
     on_all_cores,
@@ -203,9 +204,9 @@ def _price(network, anchor_potential, member_potential, threshold):
         return Pairs(rows[row[good]], member[good], reduced[good].astype(np.float32)), floor
 
     parts, floors = zip(*on_all_cores(ask, blocks(np.arange(len(problem.anchors)))))
-    pairs = Pairs(*map(np.concatenate, zip(*parts)))
+    pairs = joined(parts)
     keep = leading(pairs, pairs.anchor, ROW_ARCS) | leading(pairs, pairs.member, ROW_ARCS)
-    return Pairs(*(part[keep] for part in pairs)), anchor_potential + np.concatenate(floors)
+    return pairs.those(keep), anchor_potential + np.concatenate(floors)
 
 
 def _merge(network, *arcs):

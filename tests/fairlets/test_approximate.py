@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import bayesfair.fairlets.approximate as module
+import bayesfair.fairlets.hub as hub
 import bayesfair.fairlets.near_pairs as near_pairs
-from bayesfair.fairlets import decompose, resolve_dissimilarity
+from bayesfair.fairlets import auction as bids
+from bayesfair.fairlets import capacities, decompose, resolve_dissimilarity
 from bayesfair.fairlets.auction import Arcs, auction
 from bayesfair.fairlets.transport import transport
 
@@ -92,7 +94,7 @@ def test_sampled_bounds_stay_below_the_bound_of_all_pairs(monkeypatch):
     monkeypatch.setattr(module, "CHEAPEST_MEMBERS", 10)
     bounds = [module.sampled_bound(given, rough, np.random.default_rng(seed)) for seed in range(200)]
     assert max(bounds) <= whole
-    monkeypatch.setattr(module, "_mean_at_most", lambda sample, most: sample.mean())
+    monkeypatch.setattr(module, "mean_at_most", lambda sample, most: sample.mean())
     careless = [module.sampled_bound(given, rough, np.random.default_rng(seed)) for seed in range(200)]
     assert max(careless) > whole
     assert np.mean(careless) == pytest.approx(whole, rel=0.01)
@@ -129,6 +131,81 @@ def test_an_auction_on_all_pairs_is_near_the_optimum_by_its_step():
     assert (held <= given.upper).all()
     optimum = transport(*given).cost
     assert optimum <= given.costs(owner, np.arange(500)).sum() <= optimum + step * 500
+
+
+def graph(anchor, member, cost, n_anchors):
+    code = np.unique(np.column_stack([anchor, member]), axis=0)
+    return Arcs(np.searchsorted(code[:, 0], np.arange(n_anchors + 1)), code[:, 1], np.full(len(code), cost))
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(1, 1), (2, 2), (1, 3)])
+def test_whoever_is_short_at_the_end_of_the_bids_is_served_along_alternating_paths(lower, upper, monkeypatch):
+    """Sparse graphs that hold one assignment by design: a bid that is never outbid would leave anchors out."""
+    monkeypatch.setattr(bids, "PATIENCE", 1)
+    monkeypatch.setattr(bids, "DOUBLINGS", 0)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n_members = lower * 200 + (upper - lower) * 30
+        hidden = np.concatenate([np.repeat(np.arange(200), lower), np.arange(n_members - lower * 200)])
+        anchor = np.concatenate([hidden, rng.integers(200, size=150)])
+        member = np.concatenate([rng.permutation(n_members), rng.integers(n_members, size=150)])
+        limits = np.full(200, lower), np.full(200, upper)
+        owner, _ = auction(graph(anchor, member, 1.0, 200), *limits, np.zeros(n_members), 0.1)
+        held = np.bincount(owner[owner >= 0], minlength=200)
+        assert (held >= lower).all()
+        assert (held <= upper).all()
+        assert {(i, j) for j, i in enumerate(owner.tolist()) if i >= 0} <= set(zip(anchor.tolist(), member.tolist()))
+
+
+def test_no_path_leads_on_where_the_graph_has_no_assignment():
+    owner, _ = auction(graph([0, 1, 2, 2], [0, 0, 1, 2], 1.0, 3), np.ones(3, int), np.ones(3, int), np.zeros(3), 0.1)
+    assert sorted(owner.tolist()) in ([-1, 0, 2], [-1, 1, 2])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_far_surpluses_in_the_plane_end_no_auction_in_a_war_of_bids(seed):
+    """Two anchors and two members far apart, everybody between content: prices once doubled until they overflowed."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(1500, 2)).astype(np.float32)
+    anchors, two = rows[rng.choice(1500, 750, replace=False)], np.full(750, 2)
+    given = near_pairs.Problem(anchors, rows, two, two, KMEANS)
+    zeros = np.zeros(750, np.float32), np.zeros(1500, np.float32)
+    for start in (zeros, module.sample_potentials(given, rng)):
+        found = module.nearly_optimal(given, *start, rng)
+        np.testing.assert_array_equal(np.bincount(found.anchor), two)
+        assert np.isfinite(found.price).all()
+        assert np.abs(found.price).max() < 1e3
+
+
+@pytest.mark.parametrize(
+    ("sizes", "composition", "name"),
+    [((120, 180), (2, 3), "kmeans"), ((125, 175), 55, "manhattan"), ((100, 100, 100), 50, "kl")],
+)
+def test_hubs_of_large_tables_keep_their_compositions_and_are_bounded(sizes, composition, name):
+    X, code = np.random.default_rng(0).uniform(0.1, 1, (300, 3)), np.repeat(np.arange(len(sizes)), sizes)
+    held = capacities(np.array(sizes), composition)
+    best = decompose(X, code, composition, dissimilarity=name, random_state=0)
+    found = decompose(X, code, composition, dissimilarity=name, exact_up_to=0, random_state=0)
+    assert (found.composition >= held.lower).all()
+    assert (found.composition <= held.upper).all()
+    assert found.lower_bound <= best.cost
+    assert found.cost < 1.5 * best.cost
+    again = decompose(X, code, composition, dissimilarity=name, exact_up_to=0, random_state=0)
+    np.testing.assert_array_equal(again.fairlet, found.fairlet)
+
+
+@pytest.mark.parametrize(("power", "share"), [(1, 0.25), (3, 0)])
+def test_the_bound_of_hubs_from_a_sample_stays_below_that_of_all_rows(power, share, monkeypatch):
+    """Sampled distances have heavy tails where rows do."""
+    X, code = np.random.default_rng(0).normal(size=(3000, 3)) ** power, np.repeat([0, 1], [1200, 1800])
+    held = capacities(np.array([1200, 1800]), (2, 3))
+    whole, risk = hub.lower_bound(X, code, held, KMEANS, None)
+    assert risk == 0
+    monkeypatch.setattr(hub, "ASKED_PAIRS", 600 * 1200)
+    found = [hub.lower_bound(X, code, held, KMEANS, np.random.default_rng(seed)) for seed in range(50)]
+    assert all(bound <= whole for bound, _ in found)
+    assert min(bound for bound, _ in found) > share * whole
+    assert found[0][1] == pytest.approx(4 * module.FAILURE)
 
 
 def test_all_pairs_are_found_where_one_leaf_holds_them():
