@@ -56,6 +56,7 @@ from bayesfair.posterior import (
 __all__ = ["GibbsFairClustering"]
 
 PREDICTIVE_DRAWS = 400  # over which memberships of new rows are averaged
+BETAS = "betas"  # what the state calls the replicas' inverse temperatures
 JUMP = "modes_"  # before the names of what the state holds of the modes between which chains jump
 OF_YOUR_OWN = {"loss": "Loss object", "target": "Target class"}  # which no file holds
 
@@ -102,6 +103,11 @@ class GibbsFairClustering(PosteriorEstimator):
         times as many steps as the warm-up has sweeps (of 100,000 rows or more: as many); chains jump between those that hold
         mass. An int: jumps of up to so many steps, whatever they cost. False: none; then nothing is known of masses. Losses
         without conjugate centres have none.
+    tempering: True samples by replica exchange at 16 inverse temperatures, whatever the loss, if a trial before the warm-up, of
+        as many sweeps, makes round trips from the hottest to the coldest: chains then visit all modes, at several times the
+        cost, and masses are shares of draws. If it makes none a warning says so, and chains are as without. Nobody jumps then.
+        "auto" tries it for losses without conjugate centres where the search found several modes of at most 100 rows. False
+        does not.
     random_state: an int makes runs repeatable on one machine and version. progress_bar: show one.
     mesh: `bayesfair.distributed.mesh(chains=...)`, processes that share the chains. Each of them fits the same table, and has
         the posterior of all chains, bit for bit that of one process. `mesh(rows=...)`, for "optimal" and "labels" with losses
@@ -153,6 +159,7 @@ class GibbsFairClustering(PosteriorEstimator):
         thinning: int | Literal["auto"] = "auto",
         num_starts: int = 32,
         mode_jumps: int | Literal["auto"] = "auto",
+        tempering: bool | Literal["auto"] = "auto",
         random_state: int | np.random.RandomState | None = None,
         progress_bar: bool = True,
         mesh: jax.sharding.Mesh | None = None,
@@ -177,6 +184,7 @@ class GibbsFairClustering(PosteriorEstimator):
         self.thinning = thinning
         self.num_starts = num_starts
         self.mode_jumps = mode_jumps
+        self.tempering = tempering
         self.random_state = random_state
         self.progress_bar = progress_bar
         self.mesh = mesh
@@ -215,6 +223,7 @@ class GibbsFairClustering(PosteriorEstimator):
         for name in ("num_warmup", "num_starts"):
             check_integer(name, getattr(self, name), minimum=0)
         mode_jumps = _check_mode_jumps(self.mode_jumps)
+        _check_tempering(self.tempering)
         if axis_of(self.mesh) == "rows":
             mode_jumps = self._check_by_rows(mode_jumps, store)
         self._store = None if store is None else Store(check_store(store))
@@ -238,6 +247,7 @@ class GibbsFairClustering(PosteriorEstimator):
         refused = {
             "store": (store is not None, "Save each process's share with `save`."),
             "mode_jumps": (mode_jumps not in ("auto", False), "Leave it out: there are no jumps, nor masses, then."),
+            "tempering": (self.tempering is True, "Leave it out: replicas are of the rows of one process."),
             "crossed": (self.target == "labels" and not self.crossed, "Cross the attributes."),
             "min_group_size": (self.min_group_size is not None, "Merge small groups before the fit."),
         }
@@ -261,7 +271,8 @@ class GibbsFairClustering(PosteriorEstimator):
             groups, _ = share_of(self.mesh, groups)
         problem = self._problem(X, groups, weight)
         length = self.num_chains, self.num_warmup, self.num_starts
-        problem, run, found = gibbs.start_in_modes(problem, *length, mode_jumps, self._shows_progress)
+        crossing = mode_jumps, False if shares_rows() else self.tempering
+        problem, run, found = gibbs.start_in_modes(problem, *length, *crossing, self._shows_progress)
         problem = problem._replace(table=problem.table._replace(X=None))  # a copy, in the sampler's units, for starts
         run, reports = gibbs.warm_up(run, problem.target, self.num_warmup, self._shows_progress)
         self.thinning_ = self.thinning
@@ -438,8 +449,16 @@ class GibbsFairClustering(PosteriorEstimator):
         draw = self._draw_in_memory if self._store is None else self._draw_to_store
         tree = draw(problem, run, num_draws, table, earlier, settings)
         self._adopt(tree, self._run_of(tree, settings_of(tree)))
-        warn_of_disagreement(tree)
+        warn_of_disagreement(tree, self._remedy(problem, tree))
         return self
+
+    def _remedy(self, problem, tree):
+        """What else may help where chains stay in modes that nothing crosses: replicas that nobody tried yet."""
+        unknown = "modes" in tree.children and tree["modes"].attrs["masses"] == "not known"
+        tried = self.tempering is True or problem.target.n_obs <= gibbs.FEW_ROWS
+        if not unknown or tried or shares_rows() or not problem.target.has_density:
+            return ""
+        return "tempering=True may cross modes, with some hundreds of rows."
 
     def _draw_in_memory(self, problem, run, num_draws, table, earlier, settings):
         run, draws = gibbs.draw(run, problem.target, num_draws, self.thinning_, self._shows_progress)
@@ -519,6 +538,10 @@ class GibbsFairClustering(PosteriorEstimator):
         arrays = {name: jnp.asarray(values) for name, values in arrays_of(self.posterior_[STATE]).items()}
         keys, target, moves = arrays.pop("key"), problem.target, problem.target.moves(problem.settings)
         known_modes = {name: arrays.pop(JUMP + name) for name in gibbs.Modes._fields if JUMP + name in arrays}
+        betas = arrays.pop(BETAS, None)
+        if betas is not None:
+            target = gibbs.with_replicas(target, betas)
+            moves = target.moves(problem.settings)
         if known_modes:
             target, moves = gibbs.with_jumps(target, moves, gibbs.Modes(**known_modes))
         run = gibbs.Run(keys, self._run["sweep"], target.read(arrays), gibbs.tuned(moves, self._run["tuning"]))
@@ -555,6 +578,8 @@ def _state_of(target, run):
     """What a run goes on from, arrays by name."""
     known_modes = {} if target.modes is None else target.modes._asdict()
     state = {**target.write(run.states), "key": run.keys, **{JUMP + name: one for name, one in known_modes.items()}}
+    if hasattr(target, "betas"):
+        state[BETAS] = target.betas
     return {name: np.asarray(one) for name, one in state.items()}
 
 
@@ -570,6 +595,12 @@ def _check_mode_jumps(value):
     if isinstance(value, (bool, str)):
         raise ValueError(message("mode_jumps", "be 'auto', False or a number of steps", repr(value), remedy))
     return check_integer("mode_jumps", value, remedy=remedy)
+
+
+def _check_tempering(value):
+    if not (isinstance(value, bool) or (isinstance(value, str) and value == "auto")):
+        remedy = "'auto' tries replicas where nothing else crosses modes."
+        raise ValueError(message("tempering", "be 'auto', True or False", repr(value), remedy))
 
 
 def _modes_dataset(problem, found: gibbs.FoundModes):

@@ -20,17 +20,19 @@ from bayesfair.gibbs.placement import balanced_placement
 from bayesfair.gibbs.problem import Problem, in_units_of_table, loss_in_units_of_table, make_problem
 from bayesfair.gibbs.replicas import exchange, ladder
 from bayesfair.gibbs.run import Run, draw, start_run, tuned, tuning, warm_up
-from bayesfair.gibbs.search import FoundModes, start_in_modes, with_jumps
+from bayesfair.gibbs.search import FEW_ROWS, FoundModes, start_in_modes, with_jumps
 from bayesfair.gibbs.settling import Cheapest, cheapest_labels, cooled_labels
 from bayesfair.gibbs.sweep import Repeat, in_turn
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree
 from bayesfair.gibbs.targets import TARGETS, resolve_target
 from bayesfair.gibbs.targets.joint import Joint
 from bayesfair.gibbs.temperature import Dispersion, resolve_temperature
+from bayesfair.gibbs.tempering import with_replicas
 from bayesfair.gibbs.thinning import suitable_thinning
 
 __all__ = [
     "CENTROIDS",
+    "FEW_ROWS",
     "STATIC",
     "TARGETS",
     "BinaryLoss",
@@ -80,4 +82,5 @@ __all__ = [
     "tuning",
     "warm_up",
     "with_jumps",
+    "with_replicas",
 ]

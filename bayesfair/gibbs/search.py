@@ -1,5 +1,6 @@
 """Where chains start: in the modes that hold mass, with jumps between them where there are several."""
 
+import warnings
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -7,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesfair._check import message
 from bayesfair._progress import one_step
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN
 from bayesfair.gibbs.masses import Masses, cannot_cross, is_alive, middle, weigh
@@ -14,9 +16,16 @@ from bayesfair.gibbs.modes import Mode, can_jump, find_modes, modes_table, n_sea
 from bayesfair.gibbs.moves.mode_jumps import ModeJumps, Modes
 from bayesfair.gibbs.problem import Problem
 from bayesfair.gibbs.run import Run, chain_keys, start_run
+from bayesfair.gibbs.tempering import temper
 
-__all__ = ["FoundModes", "start_in_modes", "with_jumps"]
+__all__ = ["FEW_ROWS", "FoundModes", "start_in_modes", "with_jumps"]
 
+FEW_ROWS = 100  # of which replicas are tried unasked: beyond, 16 of them cost minutes, and seldom make round trips
+NO_TRIPS = (
+    "tempering=True: replicas at 16 inverse temperatures made too few round trips between the hottest and the coldest one in "
+    "the trial before the warm-up, so that chains are as without them. A longer warm-up makes a longer trial; tables of more "
+    "than some hundreds of rows seldom have any."
+)
 PERIOD = 4  # a jump of T steps is tried every T / PERIOD sweeps
 
 
@@ -48,19 +57,37 @@ def start_in_modes(
     num_warmup,
     num_starts=32,
     mode_jumps: int | Literal["auto"] = "auto",
+    tempering: bool | Literal["auto"] = "auto",
     progress_bar=False,
 ):
-    """(the problem, with the modes between which its chains jump; a run whose chains are in the modes that hold mass; what was
-    found, None where there was no search).
+    """(the problem, with the modes between which its chains jump or in replicas; a run whose chains are in the modes that hold
+    mass; what was found, None where there was no search and where replicas cross modes, so that draws tell more).
 
     num_starts: of the search, fewer where `num_warmup` sweeps of all chains do not suffice for them; without two batches of
     chains there is none, and chains begin at the target's own starts. mode_jumps: "auto", the number of steps of the longest
-    path, or False for none at all.
+    path, or False for none at all. tempering: True, replicas and no jumps; "auto", replicas of few rows where there are several
+    modes and no jumps; False for none. They are there where they make round trips.
     """
-    table, settings, target = problem
+    target = problem.target
+    if tempering is True and not target.has_density:
+        remedy = "Leave it out."
+        raise ValueError(message("tempering", "be 'auto' or False for a target without a density", "True", remedy))
     with one_step(target.preparing, progress_bar and target.preparing):
-        table = target.prepared(table, settings)
-    problem = problem._replace(table=table)
+        problem = problem._replace(table=target.prepared(problem.table, problem.settings))
+    jumps = mode_jumps if tempering is not True else False
+    problem, run, found = _in_modes(problem, num_chains, num_warmup, num_starts, jumps, progress_bar)
+    if tempering is True or (tempering == "auto" and _asks_for_replicas(target, found)):
+        tempered = temper(problem, run.states, num_warmup, progress_bar)
+        if tempered is not None:
+            return *tempered, None
+        if tempering is True:
+            warnings.warn(NO_TRIPS, RuntimeWarning, stacklevel=4)
+    return problem, run, found
+
+
+def _in_modes(problem: Problem, num_chains, num_warmup, num_starts, mode_jumps, progress_bar):
+    """`start_in_modes` without replicas."""
+    table, settings, target = problem
     n_starts = n_search_starts(num_starts, num_chains, num_warmup)
     if n_starts == 0:
         with one_step("starts", progress_bar):
@@ -80,6 +107,12 @@ def start_in_modes(
         target, moves = with_jumps(target, moves, places, masses.length)
     found = _found(modes, masses, order, homes, n_starts)
     return Problem(table, settings, target), Run(chain_keys(settings.seed, num_chains), 0, states, moves), found
+
+
+def _asks_for_replicas(target, found: FoundModes | None) -> bool:
+    """Are there several modes of few rows between which no chain can jump?"""
+    several = found is not None and len(found.starts) > 1
+    return several and not can_jump(target) and target.has_density and target.n_obs <= FEW_ROWS
 
 
 def with_jumps(target, moves, places: Modes, length=1):

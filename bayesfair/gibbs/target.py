@@ -93,12 +93,16 @@ class Target:
     clusters_are_independent: given centres, but for prod g_k: such targets jump between modes in one step, others by a path.
     preparing: what `prepared` finds, in a word for the progress bar; "" where it finds nothing.
     modes: a field of targets whose chains may jump between modes, see `moves/mode_jumps.py`; None where they do not.
+    prior: a field of targets whose inverse temperature may be sampled: its `Dispersion`; None where it is fixed.
+    has_density: is `log_density` known? Replicas compare states by it.
     present: which rows, or units, are somebody, where a shard has fillers; None: all.
     looks_per_row: how many looks at a row and a centre take as long as what a sweep does with a row; K unless it is told.
     """
 
     state_dims = {}  # noqa: RUF012
     modes = None
+    prior = None
+    has_density = True
     preparing = ""
     present = None
     clusters_are_independent = False
@@ -142,7 +146,7 @@ class Target:
         raise NotImplementedError
 
     def log_density(self, state, temperatures) -> Float[Array, ""]:
-        """Log of the law at an opened state, at these inverse temperatures, up to one constant."""
+        """Log of the law at an opened state, at these inverse temperatures, up to one constant; None without `has_density`."""
         raise NotImplementedError
 
     def report(self, state) -> dict[str, Float[Array, ""]]:

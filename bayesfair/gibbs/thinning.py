@@ -5,6 +5,7 @@ from jaxtyping import Float
 
 from bayesfair._draws import COMPARED
 from bayesfair._rows import HERE, OverRows
+from bayesfair.gibbs.moves.replicas import TRIPS
 from bayesfair.gibbs.sweep import statistics_of
 
 __all__ = ["autocorrelation_time", "cluster_sizes", "suitable_thinning"]
@@ -22,7 +23,8 @@ def suitable_thinning(reports, moves, target) -> int:
     has no say, so that two runs, one after the other, are one longer run.
 
     reports: what `warm_up` handed out, {name: (chains, sweeps)}. The slowest of the sizes of clusters and of the scalars that
-    `target` and `moves` declare as parameters or quantities decides. 1 after a warm-up of fewer than 100 sweeps.
+    `target` and `moves` declare as parameters or quantities decides, and of replicas the time of a round trip. 1 after a
+    warm-up of fewer than 100 sweeps.
     """
     compared = {name for name, statistic in statistics_of(target, moves).items() if statistic.kind in COMPARED}
     kept = [values for name, values in reports.items() if name in compared or name.startswith(SIZE)]
@@ -30,6 +32,9 @@ def suitable_thinning(reports, moves, target) -> int:
     if n_sweeps < 2 * SHORTEST:
         return 1
     slowest = max(autocorrelation_time(values[:, n_sweeps // 2 :]) for values in kept)
+    if TRIPS in reports:  # modes may differ in what no scalar tells
+        made = (reports[TRIPS][:, -1] - reports[TRIPS][:, 0]).mean()
+        slowest = max(slowest, n_sweeps / max(made, 1.0))
     affordable = BUDGET / (A_SWEEP + target.n_obs * target.looks_per_row)
     return max(1, int(min(np.ceil(WORTH * slowest), affordable)))
 

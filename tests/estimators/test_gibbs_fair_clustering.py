@@ -111,6 +111,7 @@ ROUND_TRIPS = {
     "thinning": [2],
     "num_starts": [0],
     "mode_jumps": [False, 129],
+    "tempering": ["auto", True, False],
     "random_state": [None, 7, np.int64(7)],
     "progress_bar": [False],
     "mesh": [None],

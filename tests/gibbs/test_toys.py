@@ -15,20 +15,16 @@ from exact import (
     distance_to,
     invariance_error,
     joint,
-    label_law,
     many_draws,
-    naive_losses,
     normalise,
-    settings,
     tiny,
     with_rest,
 )
 from toys.move import ExchangeClusters, JointWithExchange
-from toys.replicas import Exchange, InEachReplica, Replicated
 from toys.target import FreeLabels, Labelling, MoveOne
 
 import bayesfair as bf
-from bayesfair.gibbs import Repeat, Settings, Statistic, Table, resolve_loss
+from bayesfair.gibbs import Repeat, Settings, Table, resolve_loss
 from bayesfair.gibbs.moves.collapsed import CollapsedReallocation
 from bayesfair.gibbs.run import Run, chain_keys, draw
 from bayesfair.gibbs.targets.starts import stacked_states
@@ -161,15 +157,3 @@ def test_moves_of_different_classes_are_never_taken_for_one_another():
     assert Repeat((CollapsedReallocation(),)) != Repeat((MoveOne(),))
     assert ExchangeClusters() != MoveOne()
     assert ExchangeClusters() == ExchangeClusters()
-
-
-@pytest.mark.parametrize(("exchange", "agrees"), [(Exchange(), True), (Exchange(sign=-1), False)])
-def test_replicas_are_an_inner_axis_of_any_target(exchange, agrees):
-    t = tiny("1:1", dtype=np.float32)
-    target = Replicated(t.target, jnp.array([0.2, 0.5, 1.0]))
-    states = target.replicate(stacked_states(t.target, t.members[0], t.clusters[[0] * CHAINS], TEMPERATURES))
-    moves = InEachReplica(t.target.moves(settings(t))), exchange
-    draws = many_draws(Run(chain_keys(0, CHAINS), 0, states, moves), target)
-    assert (distance_to(label_law(t, joint(t, "kmeans")), draws) < NOISE) == agrees
-    assert draws.statistics["exchange_rate"] == Statistic("figure")
-    assert naive_losses(t, "kmeans")[0].min() * 0.999 <= draws.scalars["fairlet_loss"].min()

@@ -1,0 +1,62 @@
+"""Up to how many rows replicas make round trips: python benchmarks/replicas.py [--sweeps 1000]
+
+Manhattan distances, clumps one more than the clusters. A row for every size and target: round trips of a chain in the second
+half of the trial, the share of exchanges accepted, and seconds, programs compiled before.
+"""
+
+import argparse
+import time
+import warnings
+from unittest import mock
+
+import numpy as np
+
+from bayesfair import gibbs
+from bayesfair.fairness import encode_groups
+from bayesfair.gibbs import tempering
+
+N_FEATURES, N_CLUSTERS, CHAINS, SPREAD = 6, 4, 2, 2.0
+SIZES = {"optimal": (50, 100, 200, 400), "labels": (50, 100, 200), "joint": (50, 100, 200, 400)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sweeps", type=int, default=1000)
+    sweeps = parser.parse_args().sweeps
+    warnings.simplefilter("ignore")
+    print(f"{'rows':>5} {'target':8} {'trips':>6} {'accepted':>8} {'seconds':>8}  used")
+    for target, sizes in SIZES.items():
+        for n_rows in sizes:
+            problem, states = started(n_rows, target)
+            tempering.temper(problem, states, tempering.FEWEST_SWEEPS)
+            (accepted, trips), seconds, used = timed(problem, states, sweeps)
+            print(f"{n_rows:5d} {target:8} {trips:6.1f} {accepted:8.2f} {seconds:8.1f}  {'yes' if used else 'no'}")
+
+
+def started(n_rows, target):
+    rng = np.random.default_rng(1)
+    clumps = SPREAD * rng.normal(size=(N_CLUSTERS + 1, N_FEATURES))
+    X = clumps[rng.integers(N_CLUSTERS + 1, size=n_rows)] + rng.normal(size=(n_rows, N_FEATURES))
+    groups, loss = encode_groups(rng.integers(2, size=n_rows)), gibbs.resolve_loss("manhattan")
+    problem = gibbs.make_problem(X, groups, n_clusters=N_CLUSTERS, loss=loss, target=target)
+    problem = problem._replace(table=problem.target.prepared(problem.table, problem.settings))
+    return problem, gibbs.start_run(problem, CHAINS).states
+
+
+def timed(problem, states, sweeps):
+    """((share accepted, round trips of a chain) in the last window, seconds, are replicas used)."""
+    windows = []
+
+    def watched(*args):
+        windows.append(window(*args))
+        return windows[-1]
+
+    window, begun = tempering._window, time.perf_counter()
+    with mock.patch.object(tempering, "_window", watched):
+        used = tempering.temper(problem, states, sweeps) is not None
+    _, accepted, trips = windows[-1]
+    return (accepted.mean(), trips), time.perf_counter() - begun, used
+
+
+if __name__ == "__main__":
+    main()
