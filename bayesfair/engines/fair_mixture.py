@@ -28,6 +28,7 @@ from bayesfair.engines.fmc_blocks import (
     BlockedAscent,
     BlockedRows,
     ascent_over,
+    begun,
     first_of,
     hard_masses,
     labels_in_order,
@@ -220,7 +221,10 @@ class FairMixture(MixtureEngine):
     def _strictly(self, problem, fair, parameters, rule, seed, step):
         """Until clusters are fair, each time at twice the weight and half the temperature."""
         for _ in range(1 + STRICTER):
-            outcome = self.run(problem, self._states([parameters], rule, seed), step=step).best
+            states = self._states([parameters], rule, seed)
+            if isinstance(problem, BlockedRows):
+                states = begun(states, self._family, problem)
+            outcome = self.run(problem, states, step=step).best
             parameters = outcome.state.parameters
             fair_enough, even = self._is_fair(parameters, fair, rule)
             if fair_enough and (even or isinstance(fair, BlockedRows)):  # small clusters had their rounds on a part

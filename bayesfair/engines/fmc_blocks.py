@@ -1,7 +1,7 @@
 """FMC on more rows than fit twice: the iterations of `fmc.Ascent`, block by block.
 
-Q is a function of the expected statistics of an E-step, which is one pass; the penalty is one of the groups' shares in the
-clusters, another pass. Inner steps go by what shares change on some of the blocks, each a systematic sample of the table, from
+Q is a function of the expected statistics of an E-step, the penalty one of the groups' shares in the clusters: one pass tells
+both. Inner steps go by what shares change on some of the blocks, each a systematic sample of the table, from
 what they are on all rows; whether they are taken is decided on all rows, so that the objective never decreases here either.
 """
 
@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int
 from bayesfair._arrays import aligned_empty
 from bayesfair.engines.blocks import members, sum_over_blocks, total
 from bayesfair.engines.families import Components, Expected, Family, Table
-from bayesfair.engines.fmc import Ascender, choose, climb, penalty_of_shares, rate_after
+from bayesfair.engines.fmc import Ascender, Rule, choose, climb, penalty_of_shares, rate_after
 from bayesfair.engines.shares import OverRows, Share, here, mesh_of, over_rows, sum_of_all
 
 __all__ = [
@@ -26,11 +26,13 @@ __all__ = [
     "BlockedRows",
     "Shares",
     "ascent_over",
+    "begun",
     "first_of",
     "hard_masses",
     "labels_in_order",
     "rows_in_blocks",
     "soft_shares",
+    "standing_of",
 ]
 
 BLOCK = 4096  # rows
@@ -108,40 +110,71 @@ def shares_of(family: Family, parameters: Components, problem: BlockedRows, temp
 
     @jax.checkpoint
     def of_block(parameters, block):
-        x, levels, code, weight = block
-        log_joint = family.log_joint(parameters, table_of(family, x, levels))
-        member = weight * members(code, len(problem.size))
-        soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / temperature, 0)
-        density = weight @ jax.nn.logsumexp(log_joint, 0)
-        return soft @ member.T, sharp @ member.T, density
+        return _in_block(family, parameters, block, len(problem.size), temperature)[0]
 
-    soft, sharp, density = sum_over_blocks(partial(of_block, parameters), each_block(problem))
-    n_obs = problem.size.sum()
+    return _as_shares(sum_over_blocks(partial(of_block, parameters), each_block(problem)), problem)
+
+
+def standing_of(family: Family, parameters: Components, problem: BlockedRows, temperature) -> "Standing":
+    """One pass too: the E-step beside the shares."""
+
+    def of_block(block):
+        sums, table, responsibilities = _in_block(family, parameters, block, len(problem.size), temperature)
+        return family.expected(parameters, table, responsibilities), sums
+
+    expected, sums = sum_over_blocks(of_block, each_block(problem))
+    return Standing(expected, _as_shares(sums, problem))
+
+
+def _in_block(family: Family, parameters: Components, block, n_groups, temperature):
+    """(what the block adds to the shares and to the log density, its rows, their responsibilities times their weights)."""
+    x, levels, code, weight = block
+    table = table_of(family, x, levels)
+    log_joint = family.log_joint(parameters, table)
+    member = weight * members(code, n_groups)
+    soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / temperature, 0)
+    density = weight @ jax.nn.logsumexp(log_joint, 0)
+    return (soft @ member.T, sharp @ member.T, density), table, weight * soft
+
+
+def _as_shares(sums, problem: BlockedRows) -> Shares:
+    (soft, sharp, density), n_obs = sums, problem.size.sum()
     return Shares(soft / problem.size, sharp / problem.size, sharp.sum(1) / n_obs, density / n_obs)
 
 
-def expected(family: Family, parameters: Components, problem: BlockedRows) -> Expected:
-    """The E-step: one pass."""
+class Standing(NamedTuple):
+    """What a pass tells of the parameters where an iteration begins."""
 
-    def of_block(block):
-        x, levels, _, weight = block
-        table = table_of(family, x, levels)
-        responsibilities = weight * jax.nn.softmax(family.log_joint(parameters, table), 0)
-        return family.expected(parameters, table, responsibilities)
+    expected: Expected
+    shares: Shares
 
-    return sum_over_blocks(of_block, each_block(problem))
+
+class BlockedAscender(NamedTuple):
+    """`fmc.Ascender` and its standing on all rows, so that no pass is made twice."""
+
+    parameters: Components
+    first: Components
+    second: Components
+    age: Float[Array, ""]
+    rate: Float[Array, ""]
+    key: Int[Array, "2"]
+    rule: Rule
+    standing: Standing
 
 
 @dataclass(frozen=True)
 class BlockedAscent:
-    """`fmc.Ascent` without mini-batches; the rule travels in the state."""
+    """`fmc.Ascent` without mini-batches, of states that `begun` has made; the rule travels in the state.
+
+    Two passes an iteration: at the M-step, and where the inner steps lead from there.
+    """
 
     family: Family
     solver: str = "em"
 
-    def __call__(self, problem: BlockedRows, state: Ascender):
+    def __call__(self, problem: BlockedRows, state: BlockedAscender):
         old, rule = state.parameters, state.rule
-        statistics = expected(self.family, old, problem)
+        statistics = state.standing.expected
 
         def merit(parameters, shares):
             """(what is minimised, the loss) with those shares."""
@@ -151,25 +184,28 @@ class BlockedAscent:
                 return loss, loss
             return unfair - self.family.expected_log_joint(parameters, old, statistics) / problem.size.sum(), loss
 
-        def on_all(parameters):
-            shares = shares_of(self.family, parameters, problem, rule.temperature)
-            return parameters, *merit(parameters, shares), shares
+        def judged(parameters, standing):
+            return parameters, *merit(parameters, standing.shares), standing
 
-        now, m_step = on_all(old), on_all(self.family.m_step_of_expected(old, statistics))
-        start, known, loss, shares = choose(m_step[1] < now[1], m_step, now)
+        def on_all(parameters):
+            return judged(parameters, standing_of(self.family, parameters, problem, rule.temperature))
+
+        now, m_step = judged(old, state.standing), on_all(self.family.m_step_of_expected(old, statistics))
+        start = choose(m_step[1] < now[1], m_step, now)
         key, draw = jax.random.split(state.key)
         some = some_of(problem, draw)
-        rest = jax.tree.map(jnp.subtract, shares, shares_of(self.family, start, some, rule.temperature))
+        there = shares_of(self.family, start[0], some, rule.temperature)
+        rest = jax.tree.map(jnp.subtract, start[3].shares, there)
 
         def on_some(parameters):
             shares = shares_of(self.family, parameters, some, rule.temperature)
             return merit(parameters, jax.tree.map(jnp.add, shares, rest))[0]
 
-        moved = climb(on_some, state._replace(parameters=start, key=key))
-        reached, value, loss_there, _ = on_all(moved.parameters)
-        taken = value < known
-        parameters, loss = choose(taken, (reached, loss_there), (start, loss))
-        return moved._replace(parameters=parameters, rate=rate_after(state.rate, taken)), loss
+        moved = climb(on_some, state._replace(parameters=start[0], key=key))
+        reached = on_all(moved.parameters)
+        taken = reached[1] < start[1]
+        parameters, _, loss, standing = choose(taken, reached, start)
+        return moved._replace(parameters=parameters, rate=rate_after(state.rate, taken), standing=standing), loss
 
 
 def some_of(problem: BlockedRows, key) -> BlockedRows:
@@ -219,6 +255,21 @@ def _first_of(problem: BlockedRows, n_obs, mesh):
 def soft_shares(family: Family, parameters: Components, problem: BlockedRows):
     """The shares of the groups in the components, soft (clusters, groups)."""
     return np.asarray(_shares(family, mesh_of(problem.x), parameters, problem).soft)
+
+
+def begun(states: Ascender, family: Family, problem: BlockedRows) -> BlockedAscender:
+    """States of `fmc.start_state`, stacked, with their standing on all rows."""
+    standing = _standing(family, mesh_of(problem.x), states.parameters, states.rule.temperature, problem)
+    return BlockedAscender(*states, standing)
+
+
+@partial(jax.jit, static_argnames=("family", "mesh"))
+def _standing(family: Family, mesh, parameters: Components, temperature, problem: BlockedRows):
+    def of_each(states, problem):
+        return jax.vmap(lambda one: standing_of(family, one[0], problem, one[1]))(states)
+
+    everywhere = PartitionSpec()
+    return over_rows(of_each, mesh, (everywhere, SPECS), everywhere)((parameters, temperature), problem)
 
 
 @partial(jax.jit, static_argnames=("family", "mesh"))

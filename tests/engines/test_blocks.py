@@ -11,7 +11,7 @@ from bayesfair.engines import Columns, Data, fmc_blocks, tilted_kmeans, variatio
 from bayesfair.engines.blocks import sum_over_blocks, sum_over_rows
 from bayesfair.engines.families import Components, Family
 from bayesfair.engines.fmc import Ascent, GroupedRows, LearningRows, Rule, membership, penalty, start_state
-from bayesfair.engines.fmc_blocks import BlockedAscent, BlockedRows, shares_of
+from bayesfair.engines.fmc_blocks import BlockedAscent, BlockedRows, begun, shares_of, standing_of
 from bayesfair.engines.shares import share_of
 from bayesfair.fairness import encode_groups
 
@@ -109,7 +109,7 @@ def test_q_and_the_m_step_follow_from_expected_statistics(data, monkeypatch, cov
     family, old, whole, blocked = mixture_problems(data, monkeypatch, covariance_type)
     table = whole.rows
     responsibilities = whole.weight * jax.nn.softmax(family.log_joint(old, table), 0)
-    known = jax.jit(lambda: fmc_blocks.expected(family, old, blocked))()
+    known = jax.jit(lambda: standing_of(family, old, blocked, RULE.temperature).expected)()
     new = family.m_step(old, table, responsibilities)
     for ours, theirs in zip(family.m_step_of_expected(old, known), new):
         np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=1e-3)
@@ -123,11 +123,15 @@ def test_q_and_the_m_step_follow_from_expected_statistics(data, monkeypatch, cov
 def test_an_iteration_is_that_of_all_rows_at_once(data, monkeypatch, covariance_type, solver):
     family, parameters, whole, blocked = mixture_problems(data, monkeypatch, covariance_type)
     start = start_state(parameters, RULE, 0.02, 0)
-    ours, loss = jax.jit(BlockedAscent(family, solver))(blocked, start)
+    stacked = begun(jax.tree.map(lambda part: part[None], start), family, blocked)
+    begin = jax.tree.map(lambda part: part[0], stacked)
+    ours, loss = jax.jit(BlockedAscent(family, solver))(blocked, begin)
     theirs, expected = jax.jit(Ascent(family, solver))(whole, start)
     np.testing.assert_allclose(loss, expected, rtol=1e-4)
     for one, other in zip(ours.parameters, theirs.parameters):
         np.testing.assert_allclose(one, other, rtol=1e-2, atol=5e-3)
+    afresh = jax.jit(lambda: standing_of(family, ours.parameters, blocked, RULE.temperature))()
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5), ours.standing, afresh)
 
 
 def test_a_mixture_of_many_rows_is_fair_and_its_objective_never_decreases(data, monkeypatch):
