@@ -71,6 +71,8 @@ def _add_fit(parser):
     group = _add_sampling(parser)
     sweeps = "sweeps from draw to draw: a number, or auto, by the autocorrelation in the warm-up (default)"
     _add(group, "--thinning", _thinning, metavar="N", help=sweeps)
+    copies = "copies of the chains at higher temperatures cross modes that nothing else does, at several times the cost"
+    group.add_argument("--tempering", action="store_const", const=True, help=copies)
     as_made = "keep draws in --out as they are made, not in memory; nothing may be there yet"
     group.add_argument("--store", action="store_true", help=as_made)
     _add_processes(parser)

@@ -72,6 +72,7 @@ OPTIONS = {  # of the arguments that the package's messages name
     "sensitive_features": "--sensitive",
     "store": "--out",
     "target": "--target",
+    "tempering": "--tempering",
     "thinning": "--thinning",
     "tilt": "--tilt",
 }

@@ -1,8 +1,8 @@
 """FMC on more rows than fit twice: the iterations of `fmc.Ascent`, block by block.
 
 Q is a function of the expected statistics of an E-step, the penalty one of the groups' shares in the clusters: one pass tells
-both. Inner steps go by what shares change on some of the blocks, each a systematic sample of the table, from
-what they are on all rows; whether they are taken is decided on all rows, so that the objective never decreases here either.
+both. Inner steps go by what shares change on some of the blocks, each a systematic sample of the table, from what they are on
+all rows; whether they are taken is decided on all rows, so that the objective never decreases here either.
 """
 
 from dataclasses import dataclass
@@ -152,13 +152,24 @@ class Standing(NamedTuple):
 class BlockedAscender(NamedTuple):
     """`fmc.Ascender` and its standing on all rows, so that no pass is made twice."""
 
+    ascender: Ascender
+    standing: Standing
+
+    @property
+    def parameters(self) -> Components:
+        return self.ascender.parameters
+
+    @property
+    def rule(self) -> Rule:
+        return self.ascender.rule
+
+
+class Judged(NamedTuple):
+    """Parameters, what is minimised and the loss there, and their standing."""
+
     parameters: Components
-    first: Components
-    second: Components
-    age: Float[Array, ""]
-    rate: Float[Array, ""]
-    key: Int[Array, "2"]
-    rule: Rule
+    value: Float[Array, ""]
+    loss: Float[Array, ""]
     standing: Standing
 
 
@@ -173,8 +184,8 @@ class BlockedAscent:
     solver: str = "em"
 
     def __call__(self, problem: BlockedRows, state: BlockedAscender):
-        old, rule = state.parameters, state.rule
-        statistics = state.standing.expected
+        (ascender, standing), old, rule = state, state.parameters, state.rule
+        statistics = standing.expected
 
         def merit(parameters, shares):
             """(what is minimised, the loss) with those shares."""
@@ -185,27 +196,28 @@ class BlockedAscent:
             return unfair - self.family.expected_log_joint(parameters, old, statistics) / problem.size.sum(), loss
 
         def judged(parameters, standing):
-            return parameters, *merit(parameters, standing.shares), standing
+            return Judged(parameters, *merit(parameters, standing.shares), standing)
 
         def on_all(parameters):
             return judged(parameters, standing_of(self.family, parameters, problem, rule.temperature))
 
-        now, m_step = judged(old, state.standing), on_all(self.family.m_step_of_expected(old, statistics))
-        start = choose(m_step[1] < now[1], m_step, now)
-        key, draw = jax.random.split(state.key)
+        now, m_step = judged(old, standing), on_all(self.family.m_step_of_expected(old, statistics))
+        start = choose(m_step.value < now.value, m_step, now)
+        key, draw = jax.random.split(ascender.key)
         some = some_of(problem, draw)
-        there = shares_of(self.family, start[0], some, rule.temperature)
-        rest = jax.tree.map(jnp.subtract, start[3].shares, there)
+        there = shares_of(self.family, start.parameters, some, rule.temperature)
+        rest = jax.tree.map(jnp.subtract, start.standing.shares, there)
 
         def on_some(parameters):
             shares = shares_of(self.family, parameters, some, rule.temperature)
             return merit(parameters, jax.tree.map(jnp.add, shares, rest))[0]
 
-        moved = climb(on_some, state._replace(parameters=start[0], key=key))
+        moved = climb(on_some, ascender._replace(parameters=start.parameters, key=key))
         reached = on_all(moved.parameters)
-        taken = reached[1] < start[1]
-        parameters, _, loss, standing = choose(taken, reached, start)
-        return moved._replace(parameters=parameters, rate=rate_after(state.rate, taken), standing=standing), loss
+        taken = reached.value < start.value
+        best = choose(taken, reached, start)
+        moved = moved._replace(parameters=best.parameters, rate=rate_after(ascender.rate, taken))
+        return BlockedAscender(moved, best.standing), best.loss
 
 
 def some_of(problem: BlockedRows, key) -> BlockedRows:
@@ -260,7 +272,7 @@ def soft_shares(family: Family, parameters: Components, problem: BlockedRows):
 def begun(states: Ascender, family: Family, problem: BlockedRows) -> BlockedAscender:
     """States of `fmc.start_state`, stacked, with their standing on all rows."""
     standing = _standing(family, mesh_of(problem.x), states.parameters, states.rule.temperature, problem)
-    return BlockedAscender(*states, standing)
+    return BlockedAscender(states, standing)
 
 
 @partial(jax.jit, static_argnames=("family", "mesh"))

@@ -193,7 +193,8 @@ class BayesianFairMixture(PosteriorEstimator):
     def _draw(self, run, num_draws):
         self._finish(run.draw(num_draws, *self._going))
         untempered = self.inference == "nuts" and self.tempering is False
-        warn_of_disagreement(self.posterior_, "tempering=True visits all modes in one chain." if untempered else "")
+        remedy = "tempering=True (--tempering) visits all modes in one chain." if untempered else ""
+        warn_of_disagreement(self.posterior_, remedy)
         return self
 
     def _finish(self, run):

@@ -458,7 +458,7 @@ class GibbsFairClustering(PosteriorEstimator):
         tried = self.tempering is True or problem.target.n_obs <= gibbs.FEW_ROWS
         if not unknown or tried or shares_rows() or not problem.target.has_density:
             return ""
-        return "tempering=True may cross modes, with some hundreds of rows."
+        return "tempering=True (--tempering) may cross modes, with some hundreds of rows."
 
     def _draw_in_memory(self, problem, run, num_draws, table, earlier, settings):
         run, draws = gibbs.draw(run, problem.target, num_draws, self.thinning_, self._shows_progress)

@@ -22,7 +22,7 @@ __all__ = ["FEW_ROWS", "FoundModes", "start_in_modes", "with_jumps"]
 
 FEW_ROWS = 100  # of which replicas are tried unasked: beyond, 16 of them cost minutes, and seldom make round trips
 NO_TRIPS = (
-    "tempering=True: replicas at 16 inverse temperatures made too few round trips between the hottest and the coldest one in "
+    "tempering: replicas at 16 inverse temperatures made too few round trips between the hottest and the coldest one in "
     "the trial before the warm-up, so that chains are as without them. A longer warm-up makes a longer trial; tables of more "
     "than some hundreds of rows seldom have any."
 )
@@ -70,8 +70,8 @@ def start_in_modes(
     """
     target = problem.target
     if tempering is True and not target.has_density:
-        remedy = "Leave it out."
-        raise ValueError(message("tempering", "be 'auto' or False for a target without a density", "True", remedy))
+        rule, remedy = "be left out for a target without a density", "States of replicas cannot be compared."
+        raise ValueError(message("tempering", rule, "True", remedy))
     with one_step(target.preparing, progress_bar and target.preparing):
         problem = problem._replace(table=target.prepared(problem.table, problem.settings))
     jumps = mode_jumps if tempering is not True else False

@@ -319,6 +319,7 @@ def test_a_quiet_fit_prints_nothing_and_takes_every_setting_of_labels(table, tmp
         (["--target", "labels", "--min-balance", "most"], "`--min-balance` must be exact or a number above zero"),
         (["--target", "labels", "--min-balance", "nan"], "`--min-balance` must be exact or a number above zero"),
         (["--thinning", "0"], "`--thinning` must be"),
+        (["--target", "cut", "--tempering"], "`--tempering` must be left out for a target without a density"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(table, tmp_path, capsys, options, told):

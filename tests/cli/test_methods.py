@@ -177,6 +177,15 @@ def test_rows_with_holes_are_kept_dropped_or_refused_as_told(tmp_path, capsys):
     assert "dropped    rows: 1 without x, 1 without y\n" in capsys.readouterr().out
 
 
+@pytest.fixture
+def heeds_interrupts():
+    """A job that a shell put in the background ignores them."""
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, usual)
+
+
+@pytest.mark.usefixtures("heeds_interrupts")
 def test_an_engine_that_is_interrupted_leaves_its_solution_and_says_so_by_its_status(table, tmp_path, monkeypatch):
     whole = bf.FairletKMeans.solve
 
@@ -187,7 +196,6 @@ def test_an_engine_that_is_interrupted_leaves_its_solution_and_says_so_by_its_st
             return whole(self, Z, data)
 
     monkeypatch.setattr(bf.FairletKMeans, "solve", interrupted)
-    usual = signal.getsignal(signal.SIGINT)
     assert fit(table, tmp_path / "c.csv", "--method", "fairlet-kmeans") == 130
     assert len(bf.datasets.read_table(tmp_path / "c.csv")) == 100
-    assert signal.getsignal(signal.SIGINT) is usual
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

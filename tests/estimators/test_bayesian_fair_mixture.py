@@ -190,7 +190,7 @@ def test_a_second_mode_is_told():
     X, groups = two_ways_to_merge()
     settings = {**SHORT, "num_chains": 4, "num_warmup": 200, "num_draws": 100}
     with pytest.warns(
-        ConvergenceWarning, match=r"do not agree.* tempering=True visits all modes in one chain\."
+        ConvergenceWarning, match=r"do not agree.* tempering=True \(--tempering\) visits all modes in one chain\."
     ) as told:
         bf.BayesianFairMixture(3, fairness_weight=0.05, **settings).fit(X, sensitive_features=groups)
     assert told[0].filename == __file__
