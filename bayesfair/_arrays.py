@@ -2,7 +2,17 @@
 
 import numpy as np
 
-__all__ = ["MANY", "aligned_empty", "inner_sum", "namespace", "row_blocks", "stack", "unstack", "within_cluster_ss"]
+__all__ = [
+    "MANY",
+    "aligned_empty",
+    "inner_sum",
+    "is_aligned",
+    "namespace",
+    "row_blocks",
+    "stack",
+    "unstack",
+    "within_cluster_ss",
+]
 
 WRITTEN_OUT = 32  # longest axis that `inner_sum` writes out; beyond it compilation takes longer and the gain shrinks
 
@@ -17,6 +27,11 @@ def aligned_empty(shape, dtype=np.float32):
     memory = np.empty(n_bytes + ALIGNED, np.uint8)
     first = -memory.ctypes.data % ALIGNED
     return memory[first : first + n_bytes].view(dtype).reshape(shape)
+
+
+def is_aligned(array):
+    """Does `jax.device_put` take it over on a CPU?"""
+    return array.ctypes.data % ALIGNED == 0 and array.flags.c_contiguous
 
 
 def row_blocks(n_rows):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._arrays import row_blocks
+from bayesfair._arrays import aligned_empty, row_blocks
 from bayesfair._check import message, place, tell
 
 __all__ = [
@@ -32,7 +32,7 @@ class Scaling(NamedTuple):
 
     def rows(self, X, dtype=np.float64):
         """Rows of X (N, d) as rows of Z, worked out in float64."""
-        Z = np.empty(np.shape(X), dtype)
+        Z = aligned_empty(np.shape(X), dtype)
         for block in row_blocks(len(X)):
             Z[block] = np.ldexp(X[block] - self.middle, -self.exponent)
         return Z

@@ -55,7 +55,7 @@ class SortedRows(NamedTuple):
         x = x.reshape(-1, block, X.shape[1])
         there = (rows >= 0).astype(np.float32).reshape(-1, block)
         weight = there * relative[np.maximum(rows, 0)].astype(np.float32).reshape(-1, block)
-        return cls(*map(jnp.asarray, (x, there, weight, np.repeat(np.arange(n_groups), held))))
+        return cls(*map(jax.device_put, (x, there, weight, np.repeat(np.arange(n_groups), held))))
 
 
 class Moments(NamedTuple):

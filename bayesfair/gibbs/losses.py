@@ -10,6 +10,7 @@ Every loss is hashable and compares by value, so that compiled samplers are shar
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -18,6 +19,7 @@ import numpy as np
 from jax.scipy.special import gammaln, xlogy
 from jaxtyping import Array, Float, Int
 
+from bayesfair._parts import sum_over_rows
 from bayesfair.fairlets import Minkowski, resolve_dissimilarity
 from bayesfair.gibbs.shards import total
 
@@ -139,11 +141,17 @@ class ClusterMeans(NamedTuple):
 def cluster_means(units: Units, n_clusters: int) -> ClusterMeans:
     """Counts, weights and weighted sums of every cluster, from scratch; of the units of all shards."""
 
-    def summed(values):
-        return jax.ops.segment_sum(values, units.cluster, n_clusters)
+    def means(units):
+        summed = partial(jax.ops.segment_sum, segment_ids=units.cluster, num_segments=n_clusters)
+        count = summed((units.weight > 0).astype(jnp.int32))
+        return ClusterMeans(count, summed(units.weight), summed(units.weight[:, None] * units.center))
 
-    count = summed((units.weight > 0).astype(jnp.int32))
-    return total(ClusterMeans(count, summed(units.weight), summed(units.weight[:, None] * units.center)))
+    return total(_summed(means, units))
+
+
+def _summed(of, units: Units):
+    """`of(units)`, a sum over them, of many a part at a time."""
+    return sum_over_rows(lambda part, new: of(part._replace(weight=jnp.where(new, part.weight, 0.0))), units)
 
 
 @dataclass(frozen=True)
@@ -204,8 +212,12 @@ class BregmanLoss(Loss):
 
     def cluster_losses(self, units, n_clusters):
         mean = cluster_means(units, n_clusters).mean
-        each = units.weight * self.divergence(units.center, mean[units.cluster])
-        return jax.ops.segment_sum(each, units.cluster, n_clusters)
+
+        def losses(units):
+            each = units.weight * self.divergence(units.center, mean[units.cluster])
+            return jax.ops.segment_sum(each, units.cluster, n_clusters)
+
+        return _summed(losses, units)
 
     def start(self, units, n_clusters):
         return cluster_means(units, n_clusters)

@@ -42,11 +42,11 @@ class CenterLaw(NamedTuple):
 
 class Settled(NamedTuple):
     """Where one start ended: its last state and labels, and of its snapshots the log density (NaN where there is none), the
-    clustering loss, the law of the centres (None where the loss has none), and labels of the first one."""
+    clustering loss, the law of the centres, and where the loss has none the labels of the first one; None otherwise."""
 
     state: Any
     labels: np.ndarray
-    first_labels: np.ndarray
+    first_labels: np.ndarray | None
     lp: np.ndarray
     loss: np.ndarray
     centers: CenterLaw | None
@@ -155,7 +155,8 @@ def _settled(run: Run, target, sweeps, bar) -> list[Settled]:
 
     def one(at):
         centers = None if law is None else _in_one_numbering(*(part[:, at] for part in law))
-        return Settled(jax.tree.map(lambda part: part[at], states), labels[at], first[at], lp[at], loss[at], centers)
+        state, first_labels = jax.tree.map(lambda part: part[at], states), first[at] if law is None else None
+        return Settled(state, labels[at], first_labels, lp[at], loss[at], centers)
 
     return [one(at) for at in range(len(first))]
 

@@ -78,6 +78,7 @@ def _in_own_units(X, loss: Loss, names, everybody):
         dtype = np.float64 if len(X) < MANY else np.float32  # as what samples them has them
         units = scaling(X, names=names, degree=degree, precision=np.float32, everybody=everybody)
         Z = units.rows(X, dtype)
+        Z.flags.writeable = False  # a target may take them over as they are
     if abs(degree * units.exponent) > LARGEST_LOG:
         rule, remedy = "have a spread whose powers a float64 can hold", "Divide every column by that."
         raise ValueError(message("X", rule, f"a standard deviation near {2.0**units.exponent:.3g}", remedy))

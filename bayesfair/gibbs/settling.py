@@ -129,7 +129,8 @@ def alternate(X, code, weight, counts, loss: Centroids, centers, duals, rounds=R
     members = [np.flatnonzero(code == group) for group in range(n_groups)]
     labels, trace, duals = np.full(len(X), -1), [], duals.copy()
     for _ in range(rounds):
-        cost, before = weight[:, None] * loss.distances(X, centers), labels.copy()
+        cost, before = loss.distances(X, centers), labels.copy()
+        cost *= weight[:, None]
         for group, rows in enumerate(members):
             labels[rows], duals[group] = assign(cost[rows], counts[:, group], duals[group])
         centers = loss.centers(X, labels, n_clusters, weight)

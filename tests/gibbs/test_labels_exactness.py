@@ -300,8 +300,9 @@ def test_the_order_is_the_same_for_all_who_differ_within_pairs(case):
 def margin_swap_matrix(t, centers, apart, shift, neighbours=paired.neighbours, order=paired.in_order):
     def proposals(state):
         now = in_order(t, centers, state, order=order)
-        partner = neighbours(now, apart, shift)
-        return now, partner, paired.swap_log_ratio(now, partner)
+        place = jnp.arange(t.target.n_obs)
+        partner = neighbours(now, place, apart, shift)
+        return now, partner, paired.swap_log_ratio(now, place, partner)
 
     now, partner, log_ratio = all_states(t, proposals)
     P = np.zeros((len(t.labels),) * 2)
@@ -368,8 +369,8 @@ def test_margin_swaps_check_catches_planted_bugs():
     centers = some_centers(t)
     pi = given_centers(t, "kmeans", centers)
 
-    def across_groups(state, apart, shift):
-        return paired.neighbours(state._replace(segment=state.segment // t.target.n_groups), apart, shift)
+    def across_groups(state, place, apart, shift):
+        return paired.neighbours(state._replace(segment=state.segment // t.target.n_groups), place, apart, shift)
 
     with pytest.raises(AssertionError):
         margin_swap_matrix(t, centers, 1, 1, neighbours=across_groups)

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from bayesfair._draws import Statistic
+from bayesfair._parts import map_rows
 from bayesfair.gibbs.labellings import CenteredLabelling, PairedLabelling
 from bayesfair.gibbs.losses import ClusterMeans, cluster_means
 from bayesfair.gibbs.shards import common, from_one, is_shared, own, total
@@ -83,9 +84,7 @@ def in_order(target: Target, state: CenteredLabelling, clusters, uniforms) -> Pa
     pair_of = jnp.zeros(n_clusters, jnp.int32).at[pairs].set(jnp.arange(len(pairs), dtype=jnp.int32)[:, None])
     in_b = jnp.zeros(n_clusters, bool).at[pairs[:n_pairs, 1]].set(True)
     pair = pair_of[state.label]
-    a, b = pairs[pair].T
-    divergence = target.loss.divergence
-    margin = state.temperatures * (divergence(target.x, state.centers[b]) - divergence(target.x, state.centers[a]))
+    margin = state.temperatures * margins(target, pair, pairs, state.centers)
     margin = margin if target.weight is None else target.weight * margin
     margin = computed_once(margin.astype(target.x.dtype))
     segment = pair * n_groups + target.group
@@ -100,6 +99,17 @@ def in_order(target: Target, state: CenteredLabelling, clusters, uniforms) -> Pa
     counts = target.counts(state.label)
     side = in_b[state.label][order]
     return PairedLabelling(side, order, margin[order], segment, first, pairs, bundle, counts, state.temperatures)
+
+
+def margins(target: Target, pair, pairs, centers):
+    """d(x_i, m_b) - d(x_i, m_a) of everybody, where (a, b) is their `pair` (obs,) of clusters."""
+
+    def of(rows):
+        x, pair = rows
+        a, b = (target.loss.divergence(x, centers[end[pair]]) for end in pairs.T)
+        return b - a
+
+    return map_rows(of, (target.x, pair))
 
 
 def _sorted(segment, margin, n_segments):
@@ -121,8 +131,14 @@ def labels_of(paired: PairedLabelling):
 
 def clusters_at(paired: PairedLabelling):
     """The cluster of the observation at every place."""
-    a, b = paired.pairs[paired.segment // paired.counts.shape[1]].T
-    return jnp.where(paired.side, b, a).astype(jnp.int32)
+    n_groups = paired.counts.shape[1]
+
+    def of(rows):
+        segment, side = rows
+        a, b = paired.pairs[segment // n_groups].T
+        return jnp.where(side, b, a).astype(jnp.int32)
+
+    return map_rows(of, (paired.segment, paired.side))
 
 
 # Swaps
@@ -158,13 +174,17 @@ def swapped(key, target: Target, state: PairedLabelling, apart):
     """A round of swaps of places that are `apart`: (who swaps, who might have)."""
     uniforms = jax.random.uniform(own(key), (target.n_obs + len(state.pairs) + 1,), target.x.dtype)
     shift = (uniforms[-1] * (2 * apart)).astype(jnp.int32)
-    partner = neighbours(state, apart, shift)
-    log_ratio = swap_log_ratio(state, partner)
-    swap = jnp.log(uniforms[jnp.minimum(partner, jnp.arange(target.n_obs))]) < log_ratio
+
+    def of(place):
+        partner = neighbours(state, place, apart, shift)
+        log_ratio = swap_log_ratio(state, place, partner)
+        return jnp.log(uniforms[jnp.minimum(partner, place)]) < log_ratio, log_ratio > -jnp.inf
+
+    swap, able = map_rows(of, jnp.arange(target.n_obs))
     if reads_who_moves(target):
         kept = jnp.log(uniforms[target.n_obs : -1]) < log_round_ratio(target, state, state.side ^ swap)
         swap &= common(kept)[state.segment // target.n_groups]
-    return swap, log_ratio > -jnp.inf
+    return swap, able
 
 
 def reads_who_moves(target: Target) -> bool:
@@ -172,23 +192,25 @@ def reads_who_moves(target: Target) -> bool:
     return target.loss.normalizer_reads_mean or target.weight is not None
 
 
-def neighbours(state: PairedLabelling, apart: int, shift):
-    """The place `apart` from every place that it may swap with; its own where that is in another segment."""
-    place = jnp.arange(len(state.order))
+def neighbours(state: PairedLabelling, place, apart: int, shift):
+    """The place `apart` from each that it may swap with; its own where that is in another segment."""
     upward = ((place + shift) // apart) % 2 == 0
-    partner = jnp.clip(jnp.where(upward, place + apart, place - apart), 0, len(place) - 1)
-    alike = state.segment[partner] == state.segment
+    partner = jnp.clip(jnp.where(upward, place + apart, place - apart), 0, len(state.order) - 1)
+    alike = state.segment[partner] == state.segment[place]
     return jnp.where(alike & (jnp.abs(partner - place) == apart), partner, place)
 
 
-def swap_log_ratio(state: PairedLabelling, partner):
-    """Log of the acceptance ratio of exchanging the sides of every place and its partner; -inf where they share one.
+def swap_log_ratio(state: PairedLabelling, place, partner):
+    """Log of the acceptance ratio of exchanging the sides of each place and its partner; -inf where they share one.
 
     Who is in a pays 0 and who is in b the margin: the pair's change is the margin that leaves b less the one that joins.
     """
-    gain = jnp.where(state.side, state.margin, -state.margin)  # what leaving its side gains the one at this place
-    log_ratio = gain + gain[partner]
-    return jnp.where(state.side != state.side[partner], log_ratio, -jnp.inf)
+
+    def gained(at):
+        """What leaving its side gains the one who is there."""
+        return jnp.where(state.side[at], state.margin[at], -state.margin[at])
+
+    return jnp.where(state.side[place] != state.side[partner], gained(place) + gained(partner), -jnp.inf)
 
 
 def log_round_ratio(target: Target, state: PairedLabelling, side):
@@ -318,11 +340,16 @@ def bundles_of(target: Target, segment, first, uniforms):
     spare = size - room[:, None] * wanted
     offset = jnp.minimum((uniforms.reshape(spare.shape) * (spare + 1)).astype(jnp.int32), spare)
     before = jnp.cumsum(room) - room
-    pair, group = segment // n_groups, segment % n_groups
-    rank = jnp.arange(target.n_obs) - first[segment] - offset[pair, group]
-    index = rank // jnp.maximum(wanted, 1)[group]
-    inside = (rank >= 0) & (index < room[pair]) & (wanted[group] > 0) & (segment < len(size) * n_groups)
-    return jnp.where(inside, before[pair] + index, target.n_bundles)
+
+    def of(rows):
+        place, segment = rows
+        pair, group = segment // n_groups, segment % n_groups
+        rank = place - first[segment] - offset[pair, group]
+        index = rank // jnp.maximum(wanted, 1)[group]
+        inside = (rank >= 0) & (index < room[pair]) & (wanted[group] > 0) & (segment < len(size) * n_groups)
+        return jnp.where(inside, before[pair] + index, target.n_bundles)
+
+    return map_rows(of, (jnp.arange(target.n_obs), segment))
 
 
 def over_bundles(reduce, target: Target, state: PairedLabelling, values):

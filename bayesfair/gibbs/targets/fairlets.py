@@ -3,6 +3,7 @@
 from dataclasses import field
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -10,6 +11,7 @@ from jaxtyping import Array, Float, Int
 from bayesfair._arrays import inner_sum
 from bayesfair._check import check_integer, message
 from bayesfair._draws import Statistic
+from bayesfair._parts import map_rows
 from bayesfair.fairlets import Capacities, Weighted, anchor_group, capacities, rule_of_small_groups
 from bayesfair.fairness import Groups
 from bayesfair.gibbs.losses import Loss, Units
@@ -105,7 +107,7 @@ class FairletTarget(Target):
         """The target for data `X` (N, d), centred first where the loss allows, so that float32 loses nothing."""
         width = held.upper.max(0)
         return cls(
-            x=jnp.asarray(rows_of(X, loss, dtype, n_more=1)),
+            x=jax.device_put(rows_of(X, loss, dtype, n_more=1)),
             lower=jnp.asarray(held.lower, jnp.int32),
             upper=jnp.asarray(held.upper, jnp.int32),
             matchings=jnp.asarray(matchings, jnp.int32),
@@ -226,6 +228,9 @@ class FairletTarget(Target):
 
     def fairlet_losses(self, fairlets: Fairlets) -> Float[Array, " fairlets"]:
         """What each fairlet pays: D to its anchor summed over the others (anchored), or D to its own centre (hub)."""
+        return map_rows(self._fairlet_losses, fairlets)
+
+    def _fairlet_losses(self, fairlets):
         dissimilarity, x = self.loss.dissimilarity, fairlets.x
         if self.weight is not None:
             dissimilarity, x = Weighted(dissimilarity), jnp.dstack([x, self.weight[fairlets.members]])

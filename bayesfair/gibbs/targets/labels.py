@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int
 from bayesfair._arrays import MANY
 from bayesfair._check import check_integer, message
 from bayesfair._draws import Statistic
+from bayesfair._parts import sum_over_rows
 from bayesfair.fairness import BalanceConstraint, Groups, balance_constraint
 from bayesfair.gibbs.centroids import CENTROIDS
 from bayesfair.gibbs.labellings import Labelling
@@ -123,7 +124,7 @@ class Labels(Target):
         augmented = loss.augmentation is not None
         bundles = np.zeros((0, 0, 0), np.int32) if augmented else _pools(X, by_group, first, composition, rng)
         return cls(
-            x=jnp.asarray(rows_of(X, loss, dtype)),
+            x=jax.device_put(rows_of(X, loss, dtype)),
             group=jnp.asarray(groups.code, jnp.int32),
             by_group=jnp.asarray(by_group),
             first_of_group=jnp.asarray(first),
@@ -237,7 +238,8 @@ class Labels(Target):
 
     def counts(self, label) -> Int[Array, "clusters groups"]:
         """Members of each group in each cluster."""
-        return jnp.zeros((self.n_clusters, self.n_groups), jnp.int32).at[label, self.group].add(1)
+        blank = jnp.zeros((self.n_clusters, self.n_groups), jnp.int32)
+        return sum_over_rows(lambda rows, new: blank.at[rows].add(new.astype(jnp.int32)), (label, self.group))
 
     def write(self, states: Labelling):
         return {"label": np.asarray(states.label), "lambda_c": np.asarray(states.temperatures)}

@@ -1,0 +1,71 @@
+"""Many rows in compiled programs, a part of them at a time: what has several numbers for every row lives as long as its part.
+
+Sums are compensated (Kahan 1965): in float32 those over the parts of millions of rows round as one addition does.
+"""
+
+import jax
+import jax.numpy as jnp
+
+__all__ = ["PART", "map_rows", "sum_over_rows", "sum_over_terms"]
+
+PART = 2**14  # rows of a few dozen numbers that stay in the cache
+
+
+def map_rows(of, rows, size=PART):
+    """`of(part)`, an array or a tree of them with a row for every one of the part, for parts of `size` rows of the tree `rows`,
+    as one whole."""
+    n_rows = _n_rows(rows)
+    if n_rows <= size:
+        return of(rows)
+
+    def put(i, wholes):
+        first, part = _part(rows, i, size)
+        write = lambda whole, own: jax.lax.dynamic_update_slice_in_dim(whole, own, first, 0)  # noqa: E731
+        return jax.tree.map(write, wholes, of(part))
+
+    shapes = jax.eval_shape(lambda: of(_part(rows, 0, size)[1]))
+    blank = jax.tree.map(lambda part: jnp.zeros((n_rows, *part.shape[1:]), part.dtype), shapes)
+    return jax.lax.fori_loop(0, -(-n_rows // size), put, blank)
+
+
+def sum_over_rows(of, rows, size=PART, **settings):
+    """The sum of `of(part, new)`, a tree of arrays, over parts of `size` rows of the tree `rows`. `new` (size,) is false for
+    those rows of a part that another had. `settings`: those of `sum_over_terms`."""
+    if _n_rows(rows) <= size:
+        return of(rows, jnp.ones(_n_rows(rows), bool))
+
+    def term(i, _):
+        first, part = _part(rows, i, size)
+        return of(part, first + jnp.arange(size) >= i * size), ()
+
+    return sum_over_terms(term, -(-_n_rows(rows) // size), **settings)[0]
+
+
+def sum_over_terms(of, n_terms, *, buffer=(), zero=jnp.zeros):
+    """(the sum of the first result of `of(i, buffer)` over i, the last of its second results, each the next one's `buffer`).
+
+    `zero(shape, dtype)`: what sums begin with.
+    """
+
+    def add(i, carry):
+        summed, excess, buffer = carry
+        terms, buffer = of(i, buffer)
+        terms = jax.tree.map(jnp.subtract, terms, excess)
+        new = jax.tree.map(jnp.add, summed, terms)
+        excess = jax.tree.map(lambda new, old, term: (new - old) - term, new, summed, terms)
+        return new, excess, buffer
+
+    shapes = jax.eval_shape(lambda: of(0, buffer)[0])
+    start = jax.tree.map(lambda part: zero(part.shape, part.dtype), shapes)
+    summed, _, buffer = jax.lax.fori_loop(0, n_terms, add, (start, start, buffer))
+    return summed, buffer
+
+
+def _n_rows(rows):
+    return len(jax.tree.leaves(rows)[0])
+
+
+def _part(rows, i, size):
+    """(the first row of part i, the part): the last one begins early enough to be as long as the others."""
+    first = jnp.minimum(i * size, _n_rows(rows) - size)
+    return first, jax.tree.map(lambda whole: jax.lax.dynamic_slice_in_dim(whole, first, size), rows)
