@@ -106,17 +106,15 @@ def engine_cell(bf, name, n_obs):
 
 
 def sweep_cell(bf, target, n_obs):
-    """Sweeps of two chains; compiling, starting and summarising are in both runs, whose difference is 20 of them."""
-    X, groups = table(n_obs)
-    seconds = []
-    for num_draws in (10, 30):
-        est = bf.GibbsFairClustering(
-            K, target=target, **{**POSTERIOR, "num_warmup": 5, "num_draws": num_draws}, num_starts=0
-        )
-        start, start_cpu = time.perf_counter(), time.process_time()
-        est.fit(X, sensitive_features=groups)
-        seconds.append((time.perf_counter() - start, time.process_time() - start_cpu))
-    wall, cpu = np.diff(seconds, axis=0)[0] / 20
+    """A sweep of two chains, compiled before; as it is before the warm-up has settled how many blocks decide."""
+    gibbs, (X, groups) = bf.gibbs, table(n_obs)
+    groups = bf.fairness.encode_groups(groups)
+    problem = gibbs.make_problem(X, groups, n_clusters=K, loss=gibbs.resolve_loss("kmeans"), target=target, seed=0)
+    run, sweeps = gibbs.start_run(problem, 2), max(10, 10_000_000 // n_obs)
+    gibbs.draw(run, problem.target, 1)
+    start, start_cpu = time.perf_counter(), time.process_time()
+    gibbs.draw(run, problem.target, 1, thinning=sweeps)
+    wall, cpu = (time.perf_counter() - start) / sweeps, (time.process_time() - start_cpu) / sweeps
     print(f"sweep {target}|{wall:.4f}|{cpu:.4f}|nan|of two chains")
 
 
@@ -182,7 +180,7 @@ def main():
                 continue
             for part, figures in cell(name, n_obs).items():
                 found.setdefault(part, {})[n_obs] = figures
-                line = "{:>10.2f} s {:>9.2f} s of processors {:>7.0f} bytes a row   {}".format(*figures)
+                line = "{:>10.4g} s {:>9.4g} s of processors {:>7.0f} bytes a row   {}".format(*figures)
                 print(f"{part:<28}{n_obs:>10,}{line}", flush=True)
         for part, figures in found.items():
             if len(figures) > 1:
