@@ -156,7 +156,7 @@ def test_where_nothing_makes_round_trips_it_is_said():
 def test_replicas_are_offered_where_nobody_tried_them():
     X, sensitive = corners(104)
     est = bf.GibbsFairClustering(2, loss="manhattan", target="optimal", **SMALL)
-    with pytest.warns(ConvergenceWarning, match="may cross modes"):
+    with pytest.warns(ConvergenceWarning, match=r"tempering=True \(--tempering\) may cross modes"):
         est.fit(X, sensitive_features=sensitive)
 
 
