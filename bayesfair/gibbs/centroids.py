@@ -74,8 +74,8 @@ class Centroids:
         return cluster_sums(X, labels, n_clusters, weight) / np.bincount(labels, weight, n_clusters)[:, None]
 
     def reach(self, X):
-        """The most that the centres of two clusters of one row would gain by giving way to two rows that change places; in
-        larger clusters it is divided by their sizes. Infinite where no bound is known."""
+        """The most that the centre of a cluster of one row would gain by giving way to a row that comes instead; in larger
+        clusters it is divided by their sizes. Infinite where no bound is known."""
         return np.inf
 
     def value(self, X, labels, n_clusters, weight):
@@ -106,7 +106,8 @@ class Means(Centroids):
 
     def reach(self, X):
         """The squared diameter: a swap of x and y changes the loss by their margins less ||x - y||^2 (1 / n_k + 1 / n_l)."""
-        return 4 * np.square(X - X.mean(0)).sum(1).max()
+        middle = X.mean(0)
+        return 4 * max(np.square(X[rows] - middle).sum(1).max() for rows in row_blocks(len(X)))
 
     def value(self, X, labels, n_clusters, weight):
         centers = self.centers(X, labels, n_clusters, weight)

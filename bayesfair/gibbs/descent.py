@@ -2,7 +2,7 @@
 
 A change is a transfer of some people from one cluster to another (and of one back, for two who change places). Its effect
 on the loss is exact for Bregman divergences, centres moving along; for medians it is told at the centres as they are. Which
-transfers are worth a look is told by margins, the distance to the other centre less that to one's own: every single, every
+transfers are worth a look is told by margins, the distance to the other centre less that to one's own: every single and every
 two whose margins could sum to a gain, and the bundles of cheapest margins.
 """
 
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._arrays import row_blocks
 from bayesfair.fairness import WithinOnePerson
 from bayesfair.gibbs.centroids import Centroids, cluster_sums
 
@@ -176,7 +177,7 @@ def candidates(clusters: Clusters, kinds, most) -> Transfers:
         for group in range(clusters.n_groups)
     }
     margins = {at: clusters.cost[rows] - clusters.cost[rows, at[0]][:, None] for at, rows in members.items()}
-    parts = [singles(clusters, members), swaps(clusters, members, margins, most)]
+    parts = [singles(clusters, members, margins), swaps(clusters, members, margins, most)]
     parts += together(clusters, cheapest(clusters, members, margins), kinds)
     parts = [part for part in parts if part is not None]
     width = max((part.out.shape[1] for part in parts), default=1)
@@ -191,9 +192,15 @@ def widened(people, width):
 def worth_it(clusters, k, to, out, back=None):
     """Those transfers that gain anything."""
     back = np.full(len(k), -1) if back is None else back
-    gain = clusters.gains(k, to, out, back)
+    gain = np.empty(len(k))
+    for some in row_blocks(len(k)):
+        gain[some] = clusters.gains(k[some], to[some], out[some], back[some])
     good = gain > 0
     return Transfers(k[good], to[good], out[good], back[good], gain[good])
+
+
+def concatenated(found):
+    return Transfers(*(np.concatenate(each) for each in zip(*found))) if found else None
 
 
 def pairs_allowed(clusters, kinds):
@@ -202,14 +209,14 @@ def pairs_allowed(clusters, kinds):
     return clusters.allowed(k[:, :, None], to[:, :, None], kinds)
 
 
-def singles(clusters: Clusters, members):
-    """Every person who may go alone."""
-    allowed = pairs_allowed(clusters, np.eye(clusters.n_groups, dtype=int))
-    held = [(k, to, members[k, group]) for k, to, group in np.argwhere(allowed)]
-    if not held:
-        return None
-    k, to = (np.concatenate([np.full(len(one[2]), one[at]) for one in held]) for at in (0, 1))
-    return worth_it(clusters, k, to, np.concatenate([one[2] for one in held])[:, None])
+def singles(clusters: Clusters, members, margins):
+    """Every person who may go alone, where what the centres give way may make up for their margin."""
+    found, size = [], clusters.counts.sum(1)
+    for k, to, group in np.argwhere(pairs_allowed(clusters, np.eye(clusters.n_groups, dtype=int))):
+        room = clusters.reach * (1 / (size[k] - 1) + 1 / (size[to] + 1)) if size[k] > 1 else np.inf
+        rows = members[k, group][margins[k, group][:, to] <= room]
+        found.append(worth_it(clusters, np.full(len(rows), k), np.full(len(rows), to), rows[:, None]))
+    return concatenated(found)
 
 
 def swaps(clusters: Clusters, members, margins, most):
@@ -226,7 +233,7 @@ def swaps(clusters: Clusters, members, margins, most):
             first, second = np.nonzero(there[i][:, None] + back[j] <= room)
             rows, others = members[k, group][i[first]], members[to, group][j[second]]
             found.append(worth_it(clusters, np.full(len(rows), k), np.full(len(rows), to), rows[:, None], others))
-    return Transfers(*(np.concatenate(each) for each in zip(*found))) if found else None
+    return concatenated(found)
 
 
 def below(values, limit, most):
