@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from bayesfair._arrays import MANY
 from bayesfair._check import message
 from bayesfair._units import Scaling, check_float32
 from bayesfair.engines.base import Engine, check_distinct, nearest_center
@@ -111,7 +112,8 @@ class BalancedKMeans(Engine):
     def _in_own_units(self, data, centroids: Centroids):
         """Rows near their spread where that changes nothing but the units; as they are for the other divergences."""
         if centroids.degree:
-            return self.standardised(data, degree=centroids.degree, precision=np.float32)
+            dtype = np.float64 if len(data.X) < MANY else np.float32
+            return self.standardised(data, degree=centroids.degree, precision=np.float32, dtype=dtype)
         resolve_dissimilarity(self.loss).check(data.X)
         check_float32(data.X, names=data.columns.names)
         self._units = Scaling(np.zeros(data.X.shape[1]), 0)

@@ -61,13 +61,13 @@ class Centroids:
         """phi of the rows (N,)."""
         return self.potential(X)
 
-    def distances(self, X, centers):
-        """d of every row to every centre (N, K)."""
+    def distances(self, X, centers, weight=None):
+        """d of every row to every centre (N, K), times the row's weight."""
         a, b = self.affine(self.inside(centers))
         out = np.empty((len(X), len(centers)))
         for rows in row_blocks(len(X)):
             out[rows] = np.maximum(self.own(X[rows])[:, None] + a + X[rows] @ b.T, 0.0)
-        return out
+        return out if weight is None else np.multiply(out, weight[:, None], out=out)
 
     def centers(self, X, labels, n_clusters, weight):
         """The best centre of every cluster (K, d), all of which are used; `weight` (N,): of the rows, here and below."""
@@ -78,9 +78,8 @@ class Centroids:
         clusters it is divided by their sizes. Infinite where no bound is known."""
         return np.inf
 
-    def value(self, X, labels, n_clusters, weight):
-        """The loss of labels (N,)."""
-        centers = self.centers(X, labels, n_clusters, weight)
+    def value(self, X, labels, centers, weight):
+        """The loss of labels (N,) whose best centres those are."""
         middle = self.inside(centers)
         far = self.own(X) - self.potential(middle)[labels]
         return float(weight @ np.maximum(far - (self.gradient(middle)[labels] * (X - middle[labels])).sum(1), 0.0))
@@ -109,8 +108,7 @@ class Means(Centroids):
         middle = X.mean(0)
         return 4 * max(np.square(X[rows] - middle).sum(1).max() for rows in row_blocks(len(X)))
 
-    def value(self, X, labels, n_clusters, weight):
-        centers = self.centers(X, labels, n_clusters, weight)
+    def value(self, X, labels, centers, weight):
         paid = (weight[rows] @ np.square(X[rows] - centers[labels[rows]]) for rows in row_blocks(len(X)))
         return float(sum(paid).sum())
 
@@ -184,16 +182,17 @@ class Medians(Centroids):
     def reach(self, X):
         return 0.0
 
-    def distances(self, X, centers):
+    def distances(self, X, centers, weight=None):
         from scipy.spatial.distance import cdist
 
-        return cdist(X, centers, "cityblock")
+        out = cdist(X, centers, "cityblock")
+        return out if weight is None else np.multiply(out, weight[:, None], out=out)
 
     def centers(self, X, labels, n_clusters, weight):
         return np.stack([medians(X[labels == k], weight[labels == k]) for k in range(n_clusters)])
 
-    def value(self, X, labels, n_clusters, weight):
-        return float(weight @ np.abs(X - self.centers(X, labels, n_clusters, weight)[labels]).sum(1))
+    def value(self, X, labels, centers, weight):
+        return float(weight @ np.abs(X - centers[labels]).sum(1))
 
 
 def medians(X, weight):

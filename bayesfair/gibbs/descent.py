@@ -57,10 +57,12 @@ class Clusters:
     def refresh(self):
         """Centres, and what rows pay for them."""
         self.centers = self.loss.centers(self.X, self.labels, self.n_clusters, self.weight)
-        self.cost = self.weight[:, None] * self.loss.distances(self.X, self.centers)
+        self.cost = None  # before there is another: it is the largest array
+        self.cost = self.loss.distances(self.X, self.centers, self.weight)
 
     def value(self):
-        return self.loss.value(self.X, self.labels, self.n_clusters, self.weight)
+        """The loss, of the centres that `refresh` has found."""
+        return self.loss.value(self.X, self.labels, self.centers, self.weight)
 
     def allowed(self, k, to, moved):
         """May `moved` (changes, groups) people go from k to another cluster?"""

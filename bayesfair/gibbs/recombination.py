@@ -18,10 +18,21 @@ ALL_ROWS = 4  # temperature at which they do, in units of the coldest one
 
 
 def search(
-    X, code, weight, constraint, loss: Centroids, n_clusters, n_starts, generations, rng, done=lambda _: None
+    X,
+    code,
+    weight,
+    constraint,
+    loss: Centroids,
+    n_clusters,
+    n_starts,
+    generations,
+    rng,
+    *,
+    finalists=None,
+    done=lambda _: None,
 ) -> Cooled:
     """The cooled starts that are cheapest and differ, best first, after `generations` of as many children; `done(1)` is
-    called after each."""
+    called after each. `finalists`: how many are wanted, all of `n_starts` unless given."""
     some = sample(code, SAMPLE, rng)
     annealer = Annealer.of(X[some], code[some], weight[some], constraint, loss, rng)
     alive = sorted_by_loss(annealer.from_one_cluster(n_starts, n_clusters))
@@ -33,6 +44,7 @@ def search(
         centers = np.stack([recombined(*alive.centers[pair], rng) for pair in parents])
         alive = survivors(alive, annealer.cool(centers, temperature))
         done(1)
+    alive = alive.run(slice(finalists))
     if len(some) == len(X):
         return alive
     everyone = Annealer.of(X, code, weight, constraint, loss, rng)

@@ -33,7 +33,7 @@ class Settled(NamedTuple):
 def cooled_labels(X, code, weight, constraint, n_clusters, loss, n_starts, seed):
     """(labels (n_starts, N), losses (n_starts,)), best first, each balanced: starts of chains.
 
-    X: rows (N, d), float64, in units near their spread. code: their groups (N,), those of the constraint's counts. weight:
+    X: rows (N, d), float64 or float32, in units near their spread. code: their groups (N,), those of the constraint's counts. weight:
     (N,), above zero and of mean 1, of the loss; counts are of rows. loss: a name or a `Loss`, see `resolve_centroids`.
 
     Raises
@@ -87,7 +87,8 @@ def cheapest_labels(
     few = len(X) <= FEW_ROWS
     n_cooled, n_random = (n_starts, RANDOM * n_starts) if few else (min(FINALISTS, n_starts), 0)
     with progress(GENERATIONS + n_cooled + n_random, "cooling", progress_bar) as bar:
-        cooled = search(X, code, weight, constraint, loss, n_clusters, n_starts, GENERATIONS, rng, bar.update)
+        settings = {"finalists": n_cooled, "done": bar.update}
+        cooled = search(X, code, weight, constraint, loss, n_clusters, n_starts, GENERATIONS, rng, **settings)
         starts = [cooled.run(at) for at in range(n_cooled)]
         starts += [random_start(X, code, n_clusters, rng) for _ in range(n_random)]
         ends = []
@@ -129,12 +130,12 @@ def alternate(X, code, weight, counts, loss: Centroids, centers, duals, rounds=R
     members = [np.flatnonzero(code == group) for group in range(n_groups)]
     labels, trace, duals = np.full(len(X), -1), [], duals.copy()
     for _ in range(rounds):
-        cost, before = loss.distances(X, centers), labels.copy()
-        cost *= weight[:, None]
+        before = labels.copy()
         for group, rows in enumerate(members):
-            labels[rows], duals[group] = assign(cost[rows], counts[:, group], duals[group])
+            cost = loss.distances(X[rows], centers, weight[rows])
+            labels[rows], duals[group] = assign(cost, counts[:, group], duals[group])
         centers = loss.centers(X, labels, n_clusters, weight)
-        trace.append(loss.value(X, labels, n_clusters, weight))
+        trace.append(loss.value(X, labels, centers, weight))
         if (labels == before).all():
             break
     return Settled(labels, duals, np.array(trace))

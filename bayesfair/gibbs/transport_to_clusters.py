@@ -11,6 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from bayesfair._arrays import row_blocks
+
 __all__ = ["assign", "shortest_paths"]
 
 MANY_PATHS = 500  # each takes milliseconds
@@ -40,7 +42,9 @@ def assign(cost, counts, duals):
 
 def choices(cost, counts, duals):
     """(the cheapest cluster of every row at these prices, how many more than its count each cluster has)."""
-    labels = (cost - duals).argmin(1)
+    labels = np.empty(len(cost), int)
+    for rows in row_blocks(len(cost)):
+        labels[rows] = (cost[rows] - duals).argmin(1)
     return labels, np.bincount(labels, minlength=len(counts)) - counts
 
 
