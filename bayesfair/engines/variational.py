@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from bayesfair._arrays import row_blocks
 from bayesfair._check import check_number, message, tell
 from bayesfair._units import scaling
 from bayesfair.distributed import agreed, leads
@@ -402,7 +403,9 @@ class VariationalFairClustering(Engine):
 def hard_labels(s, share=ALONE):
     """The cluster of largest assignment (obs,) from s, or log s, (obs, clusters); empty ones take the row most willing, of the
     first process where several have rows."""
-    labels = s.argmax(1)
+    labels = np.empty(len(s), np.int64)
+    for rows in row_blocks(len(s)):
+        labels[rows] = s[rows].argmax(1)
     empty = np.setdiff1d(np.arange(s.shape[1]), share.of_all(np.unique(labels)))
     return relocate_empty(labels, -s, empty) if len(empty) and leads() else labels
 

@@ -33,8 +33,8 @@ class Settled(NamedTuple):
 def cooled_labels(X, code, weight, constraint, n_clusters, loss, n_starts, seed):
     """(labels (n_starts, N), losses (n_starts,)), best first, each balanced: starts of chains.
 
-    X: rows (N, d), float64 or float32, in units near their spread. code: their groups (N,), those of the constraint's counts. weight:
-    (N,), above zero and of mean 1, of the loss; counts are of rows. loss: a name or a `Loss`, see `resolve_centroids`.
+    X: rows (N, d), float64 or float32, in units near their spread. code: their groups (N,), those of the constraint's counts.
+    weight: (N,), above zero and of mean 1, of the loss; counts are of rows. loss: a name or a `Loss`, see `resolve_centroids`.
 
     Raises
     ------

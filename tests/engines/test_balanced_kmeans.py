@@ -27,7 +27,8 @@ def cheapest_by_enumeration(X, groups, n_clusters, min_balance="exact", loss="km
     counts = np.einsum("znk,ng->zkg", labels[:, :, None] == np.arange(n_clusters), member.astype(int))
     centroids = resolve_centroids(loss)
     labels = labels[constraint.satisfied(counts).all(1)]
-    return min(centroids.value(X, one, n_clusters, np.ones(len(X))) for one in labels)
+    weight = np.ones(len(X))
+    return min(centroids.value(X, one, centroids.centers(X, one, n_clusters, weight), weight) for one in labels)
 
 
 @pytest.mark.parametrize(

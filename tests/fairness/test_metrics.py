@@ -20,6 +20,7 @@ from bayesfair.fairness import (
     group_masses,
     kl_error,
 )
+from bayesfair.fairness.metrics import encode_assignment
 
 # Two groups, 4 F and 6 M, in three clusters: 2+1, 1+4, 1+1.
 SEX = list("FFMFMMMMFM")
@@ -196,6 +197,21 @@ def test_measures_of_many_draws_at_once_are_those_of_each():
 )
 def test_labels_of_any_kind(labels):
     np.testing.assert_array_equal(group_masses(labels, SEX), [[2, 1], [1, 4], [1, 1]])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.tile(np.array([-128, 127, 3], np.int8), 100),
+        np.tile(np.array([2**64 - 1, 2**64 - 3], np.uint64), 10),
+        np.array([-(2**63), 2**63 - 1, 0, 0]),
+        np.tile([7, -2, 5], 4),
+    ],
+)
+def test_integer_labels_need_not_begin_at_zero_nor_be_close_together(labels):
+    code, levels = encode_assignment(labels)
+    assert levels == sorted(set(labels.tolist()))
+    assert [levels[at] for at in code] == labels.tolist()
 
 
 def test_soft_assignments_of_any_kind():
