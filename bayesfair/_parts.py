@@ -11,9 +11,9 @@ __all__ = ["PART", "map_rows", "sum_over_rows", "sum_over_terms"]
 PART = 2**14  # rows of a few dozen numbers that stay in the cache
 
 
-def map_rows(of, rows, size=PART):
+def map_rows(of, rows, size=PART, *, zero=jnp.zeros):
     """`of(part)`, an array or a tree of them with a row for every one of the part, for parts of `size` rows of the tree `rows`,
-    as one whole."""
+    as one whole. `zero(shape, dtype)`: what is written over."""
     n_rows = _n_rows(rows)
     if n_rows <= size:
         return of(rows)
@@ -24,7 +24,7 @@ def map_rows(of, rows, size=PART):
         return jax.tree.map(write, wholes, of(part))
 
     shapes = jax.eval_shape(lambda: of(_part(rows, 0, size)[1]))
-    blank = jax.tree.map(lambda part: jnp.zeros((n_rows, *part.shape[1:]), part.dtype), shapes)
+    blank = jax.tree.map(lambda part: zero((n_rows, *part.shape[1:]), part.dtype), shapes)
     return jax.lax.fori_loop(0, -(-n_rows // size), put, blank)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, Int
 
+from bayesfair._arrays import row_blocks
 from bayesfair._check import check_integer, check_number, message, place, tell
 from bayesfair._units import center_and_spread, check_resolution
 from bayesfair.engines.base import warn_of_work
@@ -290,8 +291,11 @@ class BigLearnMixture(MixtureEngine):
 
 def mean_of_seen(X, weight, everybody):
     """Means (d,) of the entries that the rows of all processes have."""
-    seen = ~np.isnan(X)
-    return sum(everybody(weight @ np.where(seen, X, 0))) / sum(everybody(weight @ seen))
+    sums, counts = 0.0, 0.0
+    for rows in row_blocks(len(X)):
+        seen = ~np.isnan(X[rows])
+        sums, counts = sums + weight[rows] @ np.where(seen, X[rows], 0), counts + weight[rows] @ seen
+    return sum(everybody(sums)) / sum(everybody(counts))
 
 
 def check_start(X, middle, names, min_eigenvalue, everybody):
@@ -306,11 +310,13 @@ def check_start(X, middle, names, min_eigenvalue, everybody):
     -----
     UserWarning: a column so wide that all starts are alike beside it.
     """
-    far = np.max(everybody(np.abs(np.where(np.isnan(X), 0.0, X)).max(0)), axis=0)
+    own = np.max([np.nanmax(np.abs(X[rows]), 0, initial=0) for rows in row_blocks(len(X))], axis=0)
+    far = np.max(everybody(own), axis=0)
     if far.max() >= FARTHEST:
         got = f"{far.max():.3g} in column {place(names, int(far.argmax()))}"
         raise ValueError(message("X", "be near [0, 1], where the random starts are", got, SCALE))
-    whole = np.where(np.isnan(X), middle, X)
+    missing = np.isnan(X)
+    whole = np.where(missing, middle, X) if missing.any() else X
     _, spread, _ = center_and_spread(whole, everybody)
     off = np.abs(middle) / np.maximum(spread, 1.0)
     if off.max() > REACH:

@@ -5,12 +5,17 @@ import jax.numpy as jnp
 
 from bayesfair import _parts
 
-__all__ = ["is_shared", "members", "own_part", "sum_over_blocks", "sum_over_rows", "total"]
+__all__ = ["is_shared", "map_rows", "members", "own_part", "sum_over_blocks", "sum_over_rows", "total"]
 
 
 def members(code, n_groups):
     """Indicators of the groups (groups, rows); none in what fills the last block, whose code is `n_groups`."""
     return (code == jnp.arange(n_groups)[:, None]).astype(jnp.float32)
+
+
+def map_rows(of, rows):
+    """`of(part)` of parts of the tree `rows`, a tree of arrays with the part's rows, as one whole."""
+    return _parts.map_rows(of, rows, zero=_own_zeros)
 
 
 def sum_over_rows(of, rows, size):

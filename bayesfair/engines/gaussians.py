@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, Int
 
-from bayesfair._arrays import inner_sum
+from bayesfair._arrays import aligned_empty, inner_sum
 from bayesfair.engines.blocks import sum_over_blocks, total
 from bayesfair.engines.shares import ALONE
 
@@ -118,9 +118,10 @@ def _blocks_of(X, middle, weight, code, rows, width, share) -> Rows:
     row, coordinate = np.nonzero(np.isnan(X[filled[block, at]]))
     place = np.arange(len(row)) - np.searchsorted(row, row)
     lacks[block[row], place, pattern[block, at][row]] = coordinate
-    x = np.zeros((len(weight), X.shape[1], size), np.float32)
+    x = aligned_empty((len(weight), X.shape[1], size))
     for block, part in zip(x, filled):
         block[:] = np.nan_to_num(X[part] - middle, nan=0.0).T
+    x[len(filled) :] = 0
     pattern = np.concatenate([pattern, np.broadcast_to(np.arange(size, dtype=np.int32) % n_patterns, (n_more, size))])
     made = Rows(x, weight.astype(np.float32), pattern, lacks)
     return share.placed(made, jax.tree.map(lambda _: PartitionSpec("rows"), made))

@@ -23,7 +23,7 @@ from bayesfair._check import check_integer, check_number, message, tell
 from bayesfair._units import center_and_spread, check_costs, scaling
 from bayesfair.distributed import agreed
 from bayesfair.engines.base import Engine, check_distinct
-from bayesfair.engines.blocks import is_shared, own_part, sum_over_rows, total
+from bayesfair.engines.blocks import is_shared, map_rows, own_part, sum_over_rows, total
 from bayesfair.engines.shares import OverRows, Share, here, over_rows
 
 __all__ = ["TiltedKMeans"]
@@ -71,9 +71,14 @@ class Partition(NamedTuple):
     key: Int[Array, "2"]
 
 
-def distances(problem: TiltedRows, centers) -> Float[Array, "obs clusters"]:
+def distances(x, centers) -> Float[Array, "obs clusters"]:
     """||x_i - c_k||^2 of centred data, up to ||x_i||^2: enough to find the nearest centre."""
-    return jnp.square(centers).sum(1) - 2 * problem.x @ centers.T
+    return jnp.square(centers).sum(1) - 2 * x @ centers.T
+
+
+def nearest(problem: TiltedRows, centers) -> Int[Array, " obs"]:
+    """The labels of the nearest centres."""
+    return map_rows(lambda x: distances(x, centers).argmin(1), problem.x)
 
 
 def of_somebody(problem: TiltedRows, labels, n_clusters):
@@ -87,7 +92,7 @@ def sum_in_clusters(values, labels, n_clusters):
 
 
 def own_distances(problem: TiltedRows, centers, labels) -> Float[Array, " obs"]:
-    return inner_sum(jnp.square(problem.x - centers[labels]))
+    return map_rows(lambda rows: inner_sum(jnp.square(rows[0] - centers[rows[1]])), (problem.x, labels))
 
 
 def shifts(problem: TiltedRows, own, labels, n_clusters):
@@ -222,24 +227,27 @@ def assign(problem: TiltedRows, state: Partition):
     It can: J_k is concave in what its members add, so that a move to a nearer centre may cost more than it saves. Then
     labels minimise the linear bound of every J_k, which never raises the sum.
     """
-    nearest = of_somebody(problem, distances(problem, state.centers).argmin(1), len(state.centers))
+    labels = of_somebody(problem, nearest(problem, state.centers), len(state.centers))
     now = cluster_losses(problem, state.centers, state.labels).sum()
-    raised = ~(cluster_losses(problem, state.centers, nearest).sum() <= now)
+    raised = ~(cluster_losses(problem, state.centers, labels).sum() <= now)
 
     # A loop of at most one round, not lax.cond: under vmap that works out both branches, this only what a run needs.
     def instead(_):
         return jnp.bool_(False), bounded_labels(problem, state)
 
-    return jax.lax.while_loop(lambda carry: carry[0], instead, (raised, nearest))[1]
+    return jax.lax.while_loop(lambda carry: carry[0], instead, (raised, labels))[1]
 
 
 def bounded_labels(problem: TiltedRows, state: Partition):
     """argmin_k of expm1(t d_ik) / (1 + A_k), A_k = exp(t J_k) - 1 the sum in cluster k; in logarithms."""
-    square = jnp.maximum(distances(problem, state.centers) + problem.square[:, None], 0.0)
-    exponent = problem.tilt * square
-    log_expm1 = exponent + jnp.log(-jnp.expm1(-jnp.maximum(exponent, 1e-30)))
     slope = problem.tilt * cluster_losses(problem, state.centers, state.labels)
-    labels = of_somebody(problem, (log_expm1 - slope).argmin(1), len(state.centers))
+
+    def cheapest(rows):
+        x, square = rows
+        exponent = problem.tilt * jnp.maximum(distances(x, state.centers) + square[:, None], 0.0)
+        return (exponent + jnp.log(-jnp.expm1(-jnp.maximum(exponent, 1e-30))) - slope).argmin(1)
+
+    labels = of_somebody(problem, map_rows(cheapest, (problem.x, problem.square)), len(state.centers))
     now = cluster_losses(problem, state.centers, state.labels).sum()
     lower = cluster_losses(problem, state.centers, labels).sum() <= now  # rounding may disagree with the bound
     return jnp.where(lower, labels, state.labels)
@@ -294,7 +302,7 @@ class GradientDescent:
             return centers + 2 * problem.learning_rate * jax.ops.segment_sum(weight, labels, len(centers))
 
         centers = jax.lax.fori_loop(0, self.n_epochs, epoch, state.centers)
-        labels = distances(problem, centers).argmin(1)
+        labels = nearest(problem, centers)
         return Partition(centers, labels, key), cluster_losses(problem, centers, labels).sum()
 
 
@@ -509,7 +517,7 @@ def seeds(X, n_clusters, n_init, rng, weight):
 
 def start_state(problem: TiltedRows, centers, seed) -> Partition:
     centers = jnp.asarray(centers, jnp.float32)
-    return Partition(centers, nearest_of(problem, centers), jax.random.PRNGKey(seed))
+    return Partition(centers, jax.jit(nearest)(problem, centers), jax.random.PRNGKey(seed))
 
 
 ALL, ROWS = PartitionSpec(), PartitionSpec("rows")  # where the rows of processes lie
@@ -521,12 +529,7 @@ def start_over_processes(mesh, problem: TiltedRows, centers) -> Partition:
     """A batch of one run."""
 
     def labels_of(problem, centers):
-        return of_somebody(problem, distances(problem, centers).argmin(1), len(centers))
+        return of_somebody(problem, nearest(problem, centers), len(centers))
 
     labels = over_rows(labels_of, mesh, (SPECS, ALL), ROWS)(problem, centers)
     return Partition(centers[None], labels[None], jax.random.PRNGKey(0)[None])
-
-
-@jax.jit
-def nearest_of(problem: TiltedRows, centers):
-    return distances(problem, centers).argmin(1)

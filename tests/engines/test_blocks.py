@@ -228,8 +228,20 @@ def test_tilted_steps_of_many_rows_are_those_of_all_at_once(data, monkeypatch):
     parts = X, (X**2).sum(1), np.float32(0.1), np.float32(0.1), WEIGHT.astype(np.float32)
     problem = tilted_kmeans.TiltedRows(*map(jnp.asarray, parts))
     centers = problem.x[:K]
-    labels = tilted_kmeans.nearest_of(problem, centers)
+    labels = tilted_kmeans.nearest(problem, centers)
     expected = tilted_kmeans.newton_step(problem, centers, labels)
     monkeypatch.setattr(tilted_kmeans, "BLOCKED_FROM", N - 1)
     monkeypatch.setattr(tilted_kmeans, "BLOCK", 128)
     np.testing.assert_allclose(tilted_kmeans.newton_step(problem, centers, labels), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_tilted_iteration_keeps_few_numbers_for_every_row():
+    """No row's distances to all centres, nor its offset from its own: 88 bytes a row, where there were 312."""
+    n_obs, dim = 2**18, 25
+    like = jax.ShapeDtypeStruct
+    problem = tilted_kmeans.TiltedRows(
+        *(like(shape, jnp.float32) for shape in ((n_obs, dim), (n_obs,), (), (), (n_obs,)))
+    )
+    state = tilted_kmeans.Partition(like((10, dim), jnp.float32), like((n_obs,), jnp.int32), like((2,), jnp.uint32))
+    program = jax.jit(tilted_kmeans.newton).lower(problem, state).compile()
+    assert program.memory_analysis().temp_size_in_bytes / n_obs < 120

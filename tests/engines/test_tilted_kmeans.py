@@ -94,7 +94,7 @@ def test_newton_step_solves_with_the_derivatives_of_the_objective(X):
     """A wrong factor in gradient or Hessian would fail."""
     problem = problem_of(X, 0.2)
     centers = jnp.asarray([[-1.0, 0.5], [3.0, 0.0]])
-    labels = tilted_kmeans.distances(problem, centers).argmin(1)
+    labels = tilted_kmeans.nearest(problem, centers)
 
     def loss(center, k):
         return tilted_kmeans.cluster_losses(problem, centers.at[k].set(center), labels)[k]
@@ -114,7 +114,7 @@ def test_assignment_never_raises_the_objective_where_the_nearest_centre_would():
         centers = jnp.asarray(3 * rng.normal(size=(3, 1)), jnp.float32)
         labels = jnp.asarray(rng.integers(3, size=12))
         before = losses(problem, centers, labels).sum()
-        nearest = tilted_kmeans.distances(problem, centers).argmin(1)
+        nearest = tilted_kmeans.nearest(problem, centers)
         raised += bool(losses(problem, centers, nearest).sum() > before * (1 + 1e-5))
         ours = assign(problem, Partition(centers, labels, jax.random.PRNGKey(0)))
         assert losses(problem, centers, ours).sum() <= before * (1 + 1e-6)
@@ -143,7 +143,7 @@ def where_the_nearest_centre_raises_the_objective(seed):
     while True:
         problem = problem_of(3 * rng.normal(size=(12, 1)), 0.5)
         centers, labels = jnp.asarray(3 * rng.normal(size=(3, 1)), jnp.float32), jnp.asarray(rng.integers(3, size=12))
-        nearest = tilted_kmeans.distances(problem, centers).argmin(1)
+        nearest = tilted_kmeans.nearest(problem, centers)
         if losses(problem, centers, nearest).sum() > losses(problem, centers, labels).sum() * (1 + 1e-5):
             return problem, *(Partition(centers, one, jax.random.PRNGKey(0)) for one in (nearest, labels))
 
@@ -152,7 +152,7 @@ def test_the_rare_branch_is_paid_for_only_where_a_run_needs_it():
     """lax.cond under vmap works out both branches for every run: the planted form is caught."""
 
     def by_cond(problem, state):
-        nearest = tilted_kmeans.distances(problem, state.centers).argmin(1)
+        nearest = tilted_kmeans.nearest(problem, state.centers)
         now = tilted_kmeans.cluster_losses(problem, state.centers, state.labels).sum()
         lower = tilted_kmeans.cluster_losses(problem, state.centers, nearest).sum() <= now
         return jax.lax.cond(lower, lambda: nearest, lambda: tilted_kmeans.bounded_labels(problem, state))
@@ -244,7 +244,7 @@ def test_conjugate_gradients_take_newtons_step(X, monkeypatch, tilt):
     rng = np.random.default_rng(0)
     problem = problem_of(rng.normal(size=(300, 20)) * np.linspace(1.5, 0.1, 20), tilt)
     centers = problem.x[:3]
-    labels = tilted_kmeans.distances(problem, centers).argmin(1)
+    labels = tilted_kmeans.nearest(problem, centers)
     direct = tilted_kmeans.newton_step(problem, centers, labels)
     monkeypatch.setattr(tilted_kmeans, "DIRECT", 0)
     np.testing.assert_allclose(
