@@ -35,7 +35,7 @@ HALVINGS = 6
 EXPLORE_ROWS = 10_000
 TILT_RATIO = 4.0  # between the tilts on the way to a large one
 SGD_PATIENCE = 20
-BLOCKED_FROM, BLOCK = 2**17, 4096  # rows from which moments are summed up block by block, and those of a block
+BLOCK, BLOCKS = 64, 64  # rows of one cluster whose moments are one product, and so many products at a time
 DIRECT = 64  # columns up to which Newton's systems are solved with matrices
 CG_STEPS, CG_TOLERANCE = 50, 1e-4
 
@@ -135,38 +135,47 @@ def newton_step(problem: TiltedRows, centers, labels):
     """
     n_clusters, dim = centers.shape
     weight = tilted_weights(problem, centers, labels)
-    if len(labels) > BLOCKED_FROM and dim <= DIRECT:
-        return solved(problem.tilt, *moments_in_blocks(problem, weight, centers, labels))
+    if dim <= DIRECT:
+        return solved(problem.tilt, *moments(problem, weight, centers, labels))
     offset = problem.x - centers[labels]
     mass = jnp.maximum(sum_in_clusters(weight, labels, n_clusters), 1e-30)
     first = sum_in_clusters(weight[:, None] * offset, labels, n_clusters)
-    if dim > DIRECT:
-        return conjugate_gradients(partial(curvature, problem.tilt, weight, offset, labels, mass, first), first)
-
-    def second(k):  # one cluster at a time: (obs, dim) in memory, never (obs, clusters, dim)
-        return ((weight * (labels == k))[:, None] * offset).T @ offset
-
-    return solved(problem.tilt, mass, first, total(jax.lax.map(second, jnp.arange(n_clusters))))
+    return conjugate_gradients(partial(curvature, problem.tilt, weight, offset, labels, mass, first), first)
 
 
 def solved(tilt, mass, first, second):
     """Newton's steps from the weighted moments of every cluster."""
+    mass = jnp.maximum(mass, 1e-30)
     spread = second - first[:, :, None] * first[:, None, :]
     hessian = mass[:, None, None] * jnp.eye(first.shape[1]) + 2 * tilt * spread
     return jnp.linalg.solve(hessian, first[:, :, None])[:, :, 0]
 
 
-def moments_in_blocks(problem: TiltedRows, weight, centers, labels):
-    """Weights and weighted moments of the offsets of every cluster: (clusters,), (clusters, dim), (clusters, dim, dim)."""
+def moments(problem: TiltedRows, weight, centers, labels):
+    """Weights and weighted moments of the offsets of every cluster: (clusters,), (clusters, dim), (clusters, dim, dim).
 
-    def of_block(rows, new):
-        x, weight, label = rows
-        share = new * weight * (label == jnp.arange(len(centers))[:, None])
-        offset = x - centers[label]
-        return share.sum(1), share @ offset, (share[:, None] * offset.T) @ offset
+    Rows come in the order of their labels, a block of them of one cluster: no row's products are made for clusters not its own.
+    """
+    n_clusters, order = len(centers), jnp.argsort(labels)
+    size = jax.ops.segment_sum(jnp.ones_like(labels), labels, n_clusters)
+    blocks, last = -(-size // BLOCK), size.cumsum()
+    at = jnp.arange(len(labels) // BLOCK + n_clusters)  # as many blocks as there may be
+    owner = jnp.minimum((at[:, None] >= blocks.cumsum()).sum(1), n_clusters - 1)
+    start = (last - size)[owner] + BLOCK * (at - (blocks.cumsum() - blocks)[owner])
 
-    mass, first, second = sum_over_rows(of_block, (problem.x, weight, labels), BLOCK)
-    return jnp.maximum(mass, 1e-30), first, second
+    def of_blocks(part, new):
+        start, owner, last = part
+        place = start[:, None] + jnp.arange(BLOCK)
+        row = order[jnp.minimum(place, len(order) - 1)]
+        there = new[:, None] & (place < last[:, None])
+        offset = problem.x[row] - centers[owner][:, None]
+        own = jnp.where(there, weight[row], 0.0)
+        weighted = own[:, :, None] * offset
+        member = (owner == jnp.arange(n_clusters)[:, None]).astype(offset.dtype)
+        second = jnp.einsum("bri,brj->bij", weighted, offset)
+        return member @ own.sum(1), member @ weighted.sum(1), jnp.einsum("kb,bij->kij", member, second)
+
+    return sum_over_rows(of_blocks, (start, owner, last[owner]), BLOCKS)
 
 
 def curvature(tilt, weight, offset, labels, mass, first, direction):

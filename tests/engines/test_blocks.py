@@ -223,16 +223,21 @@ def test_parts_of_rows_are_summed_once_each():
     np.testing.assert_array_equal(total[1], y.sum(0))
 
 
-def test_tilted_steps_of_many_rows_are_those_of_all_at_once(data, monkeypatch):
+def test_tilted_moments_are_those_of_every_cluster_by_itself(data, monkeypatch):
+    """Blocks that a cluster does not fill, several parts of blocks, a cluster of nobody, and labels of nobody's rows."""
+    monkeypatch.setattr(tilted_kmeans, "BLOCK", 16)
+    monkeypatch.setattr(tilted_kmeans, "BLOCKS", 8)
     X = data[0].astype(np.float32)
     parts = X, (X**2).sum(1), np.float32(0.1), np.float32(0.1), WEIGHT.astype(np.float32)
     problem = tilted_kmeans.TiltedRows(*map(jnp.asarray, parts))
-    centers = problem.x[:K]
-    labels = tilted_kmeans.nearest(problem, centers)
-    expected = tilted_kmeans.newton_step(problem, centers, labels)
-    monkeypatch.setattr(tilted_kmeans, "BLOCKED_FROM", N - 1)
-    monkeypatch.setattr(tilted_kmeans, "BLOCK", 128)
-    np.testing.assert_allclose(tilted_kmeans.newton_step(problem, centers, labels), expected, rtol=1e-4, atol=1e-5)
+    centers, labels = X[: K + 1], np.random.default_rng(0).choice([*range(K), K + 1], N)
+    mass, first, second = tilted_kmeans.moments(problem, problem.weight, jnp.asarray(centers), jnp.asarray(labels))
+    for k in range(K + 1):
+        own = labels == k
+        offset, weight = X[own] - centers[k], WEIGHT[own]
+        np.testing.assert_allclose(mass[k], weight.sum(), rtol=1e-5)
+        np.testing.assert_allclose(first[k], weight @ offset, rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(second[k], (weight[:, None] * offset).T @ offset, rtol=1e-4, atol=1e-3)
 
 
 def test_a_tilted_iteration_keeps_few_numbers_for_every_row():
