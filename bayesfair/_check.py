@@ -260,24 +260,28 @@ def check_finite(array, names=None, *, argument="X", allow_nan=False):
         raise ValueError(message(argument, "be finite", got, "Impute or drop NaN and infinity first."))
 
 
-def check_features(X, *, argument="X"):
-    """`X` as a float64 array (N, d) with N, d >= 1 and finite entries, from pandas, polars, NumPy or nested lists.
+def check_features(X, *, argument="X", dtypes=(np.float64,)):
+    """`X` as an array (N, d) with N, d >= 1 and finite entries, from pandas, polars, NumPy or nested lists.
+
+    dtypes: those that a NumPy array may keep; everything else becomes the first of them.
 
     Raises
     ------
     TypeError: entries that are not numbers. ValueError: wrong dimension, no rows or columns, NaN or infinity.
     """
     names = check_columns(X, argument=argument)
-    array = _as_numbers(X, argument)
+    array = _as_numbers(X, argument, dtypes)
     check_finite(array, names, argument=argument)
     return array
 
 
-def _as_numbers(X, argument):
+def _as_numbers(X, argument, dtypes):
     try:
+        if isinstance(X, np.ndarray) and X.dtype in dtypes:
+            return X
         if hasattr(X, "iloc"):  # pandas: its own types have a missing value that NumPy does not know
-            return X.to_numpy(dtype=np.float64, na_value=np.nan)
-        return np.asarray(X, dtype=np.float64)
+            return X.to_numpy(dtype=dtypes[0], na_value=np.nan)
+        return np.asarray(X, dtype=dtypes[0])
     except (TypeError, ValueError) as error:
         remedy = "Encode or drop what is not numeric."
         raise TypeError(message(argument, "hold numbers only", f"entries that are not ({error})", remedy)) from error

@@ -114,7 +114,7 @@ def _coordinates(tree, posterior, places):
     for name in names:
         values = np.take_along_axis(posterior[name].values[0], places[:, :, None], 1)
         if name == "means":
-            spread = tree["observed_data"]["X"].values[:, : values.shape[2]].std(0)
+            spread = tree["observed_data"]["X"].values[:, : values.shape[2]].std(0, dtype=np.float64)
             values = values / np.where(spread > 0, spread, 1.0)
         parts.append(values)
     return np.concatenate(parts, 2)

@@ -46,9 +46,9 @@ def build_tree(
     of the observations with that label (NaN for an empty cluster), and the scalars that draws declare as parameters.
     sample_stats: their other scalars, and `balance` where there are groups. What each scalar was declared as stands in its
     attributes `kind` and `power`.
-    observed_data: `X` (obs, feature). constant_data: `group` (obs) and `reference_labels` (obs), the partition that
-    gives clusters their numbers, largest first. Attributes of the root: `settings` (JSON, by `saved.plain`), `n_clusters`,
-    versions.
+    observed_data: `X` (obs, feature), float64 or float32 as it came. constant_data: `group` (obs) and
+    `reference_labels` (obs), the partition that gives clusters their numbers, largest first. Attributes of the root:
+    `settings` (JSON, by `saved.plain`), `n_clusters`, versions.
 
     `parameters`: further posterior variables, {name: (dimensions after chain and draw, array)}; those whose first dimension
     is "cluster" follow their cluster. `point`: the partition called `reference_labels` is Dahl's draw, or, with "mode",
@@ -63,7 +63,8 @@ def build_tree(
     the clusters are those of all rows, Dahl's draw that of the first process's rows, and `reference_centers` (cluster, feature)
     of constant_data the means of all rows of the reference partition.
     """
-    X, n_clusters = check_features(X), check_integer("n_clusters", n_clusters)
+    X = check_features(X, dtypes=(np.float64, np.float32))
+    n_clusters = check_integer("n_clusters", n_clusters)
     labels = _check_labels(draws.labels, n_clusters)
     check_same_length("draws.labels", labels.shape[2], "X", len(X))
     groups = None if groups is None else encode_groups(groups, argument="groups")
@@ -198,7 +199,7 @@ def _constant(reference, groups, weight):
 
 def _centers(flat, X, n_clusters, weight=None, rows=HERE):
     """Weighted means (draws, n_clusters, dim) of the observations of each cluster, centred first against cancellation."""
-    mean, dim = rows.of_first(X.mean(axis=0)), X.shape[1]
+    mean, dim = rows.of_first(X.mean(axis=0, dtype=np.float64)), X.shape[1]
     some = [slice(first, first + _FEATURES) for first in range(0, dim, _FEATURES)]
     parts = []
     for draws in flat.blocks():

@@ -142,6 +142,7 @@ def _telling(contents):
 
 def _between(column, code, sizes):
     """The share of a feature's variance (obs,) that is between clusters, 0 where it has none."""
+    column = column.astype(np.float64, copy=False)
     total, means = column.var(), np.bincount(code, weights=column) / sizes
     return np.average((means - column.mean()) ** 2, weights=sizes) / total if total > 0 else 0.0
 

@@ -265,6 +265,17 @@ def test_relabel_moves_everything_that_has_clusters(some):
     np.testing.assert_array_equal(moved["posterior"]["labels"][1, 3], reference)
 
 
+def test_features_keep_their_type_and_centres_their_digits():
+    """A year in float32: a mean that is summed up in float32 is off by a part of the spread."""
+    rng = np.random.default_rng(0)
+    X, labels = (2000 + rng.normal(size=(50_000, 1))).astype(np.float32), rng.integers(2, size=(1, 3, 50_000))
+    tree = build_tree(draws_of(labels), X, None, settings={"loss": "kmeans", "seed": None}, n_clusters=2)
+    wide = build_tree(draws_of(labels), X.astype(float), None, settings={"loss": "kmeans", "seed": None}, n_clusters=2)
+    assert tree["observed_data"]["X"].dtype == np.float32
+    assert wide["observed_data"]["X"].dtype == np.float64
+    np.testing.assert_allclose(tree["posterior"]["centers"], wide["posterior"]["centers"], rtol=1e-9)
+
+
 def test_empty_clusters_have_no_centre_and_trees_may_lack_groups_and_density(some):
     tree = make_tree(some, 8)
     used = np.array([len(set(draw)) for draw in some.reshape(-1, 8)]).reshape(2, 40)
