@@ -6,7 +6,7 @@ Sums are compensated (Kahan 1965): in float32 those over the parts of millions o
 import jax
 import jax.numpy as jnp
 
-__all__ = ["PART", "map_rows", "sum_over_rows", "sum_over_terms"]
+__all__ = ["PART", "map_rows", "max_over_rows", "sum_over_rows", "sum_over_terms"]
 
 PART = 2**14  # rows of a few dozen numbers that stay in the cache
 
@@ -26,6 +26,14 @@ def map_rows(of, rows, size=PART, *, zero=jnp.zeros):
     shapes = jax.eval_shape(lambda: of(_part(rows, 0, size)[1]))
     blank = jax.tree.map(lambda part: zero((n_rows, *part.shape[1:]), part.dtype), shapes)
     return jax.lax.fori_loop(0, -(-n_rows // size), put, blank)
+
+
+def max_over_rows(of, rows, size=PART):
+    """The largest, entry by entry, of the arrays `of(part)` over parts of `size` rows of the tree `rows`."""
+    if _n_rows(rows) <= size:
+        return of(rows)
+    largest = lambda i, found: jnp.maximum(found, of(_part(rows, i, size)[1]))  # noqa: E731
+    return jax.lax.fori_loop(1, -(-_n_rows(rows) // size), largest, of(_part(rows, 0, size)[1]))
 
 
 def sum_over_rows(of, rows, size=PART, **settings):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesfair._parts import map_rows, sum_over_rows
+from bayesfair._parts import map_rows, max_over_rows, sum_over_rows
 
 SIZES = [1, 7, 16, 17, 32, 50]  # of parts of 16 rows
 
@@ -30,6 +30,15 @@ def test_every_row_is_counted_once(n_rows):
     assert counted == numbers.sum()
     forgotten = sum_over_rows(lambda part, new: part.sum(), numbers, size=16)  # what is in two parts
     assert (forgotten == numbers.sum()) == (n_rows % 16 == 0 or n_rows < 16)
+
+
+@pytest.mark.parametrize("n_rows", SIZES)
+def test_the_largest_of_parts_is_that_of_the_whole(n_rows):
+    for at in range(n_rows):
+        numbers = -np.ones((n_rows, 2), np.float32)
+        numbers[at] = 2.0, -0.5
+        largest = jax.jit(lambda rows: max_over_rows(lambda part: part.max(0), rows, size=16))(numbers)
+        np.testing.assert_array_equal(largest, [2.0, -0.5])
 
 
 def test_sums_of_many_parts_round_as_one_addition_does():

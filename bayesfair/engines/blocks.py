@@ -5,7 +5,17 @@ import jax.numpy as jnp
 
 from bayesfair import _parts
 
-__all__ = ["is_shared", "map_rows", "members", "own_part", "sum_over_blocks", "sum_over_rows", "total"]
+__all__ = [
+    "is_shared",
+    "map_rows",
+    "max_over_rows",
+    "members",
+    "own_part",
+    "sum_over_blocks",
+    "sum_over_own_rows",
+    "sum_over_rows",
+    "total",
+]
 
 
 def members(code, n_groups):
@@ -18,9 +28,20 @@ def map_rows(of, rows):
     return _parts.map_rows(of, rows, zero=_own_zeros)
 
 
-def sum_over_rows(of, rows, size):
+def max_over_rows(of, rows):
+    """The largest of the arrays `of(part)` over parts of the tree `rows`, of all processes where they share the rows."""
+    largest = _parts.max_over_rows(of, rows)
+    return jax.lax.pmax(largest, "rows") if is_shared() else largest
+
+
+def sum_over_rows(of, rows, size=_parts.PART):
     """The sum of `of(part, new)` over parts of `size` rows of the tree `rows`, of all processes where they share them."""
-    return total(_parts.sum_over_rows(of, rows, size, zero=_own_zeros))
+    return total(sum_over_own_rows(of, rows, size))
+
+
+def sum_over_own_rows(of, rows, size):
+    """Of this process alone."""
+    return _parts.sum_over_rows(of, rows, size, zero=_own_zeros)
 
 
 def sum_over_blocks(of, blocks, *, buffer=None):

@@ -23,7 +23,15 @@ from bayesfair._check import check_integer, check_number, message, tell
 from bayesfair._units import center_and_spread, check_costs, scaling
 from bayesfair.distributed import agreed
 from bayesfair.engines.base import Engine, check_distinct
-from bayesfair.engines.blocks import is_shared, map_rows, own_part, sum_over_rows, total
+from bayesfair.engines.blocks import (
+    is_shared,
+    map_rows,
+    max_over_rows,
+    own_part,
+    sum_over_own_rows,
+    sum_over_rows,
+    total,
+)
 from bayesfair.engines.shares import OverRows, Share, here, over_rows
 
 __all__ = ["TiltedKMeans"]
@@ -86,45 +94,64 @@ def of_somebody(problem: TiltedRows, labels, n_clusters):
     return jnp.where(problem.weight == 0, n_clusters, labels) if is_shared() else labels
 
 
-def sum_in_clusters(values, labels, n_clusters):
-    """Over the rows of all processes."""
-    return total(jax.ops.segment_sum(values, labels, n_clusters))
+def sum_in_clusters(of, rows, labels, n_clusters):
+    """Of `of(part)`, an array with a row for every one of the part, over the rows of all processes."""
+
+    def of_part(part, new):
+        values = of(part[0])
+        return jax.ops.segment_sum(
+            jnp.where(new.reshape(-1, *[1] * (values.ndim - 1)), values, 0.0), part[1], n_clusters
+        )
+
+    return sum_over_rows(of_part, (rows, labels))
 
 
-def own_distances(problem: TiltedRows, centers, labels) -> Float[Array, " obs"]:
-    return map_rows(lambda rows: inner_sum(jnp.square(rows[0] - centers[rows[1]])), (problem.x, labels))
+class Tilted(NamedTuple):
+    """What the objective reads of every row: the squared distance to its own centre, its label and its weight."""
+
+    own: Float[Array, " obs"]
+    label: Int[Array, " obs"]
+    weight: Float[Array, " obs"]
 
 
-def shifts(problem: TiltedRows, own, labels, n_clusters):
+def tilted_rows(problem: TiltedRows, centers, labels) -> Tilted:
+    own = map_rows(lambda rows: inner_sum(jnp.square(rows[0] - centers[rows[1]])), (problem.x, labels))
+    return Tilted(own, labels, problem.weight)
+
+
+def shifts(tilt, rows: Tilted, n_clusters):
     """What is taken off the exponents of each cluster before they are exponentiated; 0 where none is large."""
-    largest = jax.ops.segment_max(problem.tilt * own, labels, n_clusters)
-    largest = jax.lax.pmax(largest, "rows") if is_shared() else largest
+    largest = max_over_rows(lambda part: jax.ops.segment_max(tilt * part.own, part.label, n_clusters), rows)
     return jnp.maximum(largest - SAFE_EXPONENT, 0.0)
 
 
 def cluster_losses(problem: TiltedRows, centers, labels) -> Float[Array, " clusters"]:
     """(1/t) log(1 + sum_{i in k} (exp(t d_ik) - 1) / N), by expm1 where exponents are moderate; sum d / N at t = 0."""
-    n_clusters = centers.shape[0]
-    own = own_distances(problem, centers, labels)
-    shift = shifts(problem, own, labels, n_clusters)
-    exponent = problem.tilt * own
-    large = jnp.exp(exponent - shift[labels]) - jnp.exp(-shift[labels])
-    terms = jnp.where(shift[labels] > 0, large, jnp.expm1(jnp.minimum(exponent, SAFE_EXPONENT)))
-    mean = sum_in_clusters(problem.weight * terms, labels, n_clusters) / problem.mass
+    rows, n_clusters = tilted_rows(problem, centers, labels), centers.shape[0]
+    shift = shifts(problem.tilt, rows, n_clusters)
+
+    def excess_and_distance(part: Tilted):
+        exponent, off = problem.tilt * part.own, shift[part.label]
+        large = jnp.exp(exponent - off) - jnp.exp(-off)
+        terms = jnp.where(off > 0, large, jnp.expm1(jnp.minimum(exponent, SAFE_EXPONENT)))
+        return part.weight[:, None] * jnp.column_stack([terms, part.own])
+
+    mean, plain = (sum_in_clusters(excess_and_distance, rows, labels, n_clusters) / problem.mass).T
     log = shift + jnp.where(shift > 0, jnp.log(jnp.exp(-shift) + mean), jnp.log1p(mean))
-    plain = sum_in_clusters(problem.weight * own, labels, n_clusters) / problem.mass
     return jnp.where(problem.tilt > 0, log / jnp.where(problem.tilt > 0, problem.tilt, 1.0), plain)
 
 
 def tilted_weights(problem: TiltedRows, centers, labels) -> Float[Array, " obs"]:
     """d J_k / d d_ik: exp(t d_ik) over the sum in its cluster, others counting 1; each times the row's weight."""
-    n_clusters = centers.shape[0]
-    own = own_distances(problem, centers, labels)
-    shift = shifts(problem, own, labels, n_clusters)
-    mass = problem.weight * jnp.exp(problem.tilt * own - shift[labels])
-    outside = problem.mass - sum_in_clusters(problem.weight, labels, n_clusters)
-    held = sum_in_clusters(mass, labels, n_clusters) + outside * jnp.exp(-shift)
-    return mass / held[labels]
+    rows, n_clusters = tilted_rows(problem, centers, labels), centers.shape[0]
+    shift = shifts(problem.tilt, rows, n_clusters)
+
+    def mass(part: Tilted):
+        return part.weight * jnp.exp(problem.tilt * part.own - shift[part.label])
+
+    both = sum_in_clusters(lambda part: jnp.column_stack([mass(part), part.weight]), rows, labels, n_clusters)
+    held = both[:, 0] + (problem.mass - both[:, 1]) * jnp.exp(-shift)
+    return map_rows(lambda part: mass(part) / held[part.label], rows)
 
 
 def newton_step(problem: TiltedRows, centers, labels):
@@ -133,14 +160,17 @@ def newton_step(problem: TiltedRows, centers, labels):
     Above DIRECT columns by conjugate gradients, whose every iterate is a descent direction: O(obs dim) each for all
     clusters together, where matrices would take O(clusters dim^3).
     """
-    n_clusters, dim = centers.shape
     weight = tilted_weights(problem, centers, labels)
-    if dim <= DIRECT:
+    if centers.shape[1] <= DIRECT:
         return solved(problem.tilt, *moments(problem, weight, centers, labels))
-    offset = problem.x - centers[labels]
-    mass = jnp.maximum(sum_in_clusters(weight, labels, n_clusters), 1e-30)
-    first = sum_in_clusters(weight[:, None] * offset, labels, n_clusters)
-    return conjugate_gradients(partial(curvature, problem.tilt, weight, offset, labels, mass, first), first)
+
+    def first_moments(rows):
+        x, weight, label = rows
+        return weight[:, None] * jnp.column_stack([x - centers[label], jnp.ones_like(weight)])
+
+    sums = sum_in_clusters(first_moments, (problem.x, weight, labels), labels, len(centers))
+    first, mass = sums[:, :-1], jnp.maximum(sums[:, -1], 1e-30)
+    return conjugate_gradients(partial(curvature, problem, weight, centers, labels, mass, first), first)
 
 
 def solved(tilt, mass, first, second):
@@ -152,10 +182,18 @@ def solved(tilt, mass, first, second):
 
 
 def moments(problem: TiltedRows, weight, centers, labels):
-    """Weights and weighted moments of the offsets of every cluster: (clusters,), (clusters, dim), (clusters, dim, dim).
+    """Weights and weighted moments of the offsets of every cluster: (clusters,), (clusters, dim), (clusters, dim, dim)."""
 
-    Rows come in the order of their labels, a block of them of one cluster: no row's products are made for clusters not its own.
-    """
+    def of_part(part, new):
+        x, weight, labels = part
+        return moments_of_part(x, jnp.where(new, weight, 0.0), centers, labels)
+
+    return sum_over_rows(of_part, (problem.x, weight, labels))
+
+
+def moments_of_part(x, weight, centers, labels):
+    """Rows come in the order of their labels, a block of them of one cluster: no row's products are made for clusters not its
+    own."""
     n_clusters, order = len(centers), jnp.argsort(labels)
     size = jax.ops.segment_sum(jnp.ones_like(labels), labels, n_clusters)
     blocks, last = -(-size // BLOCK), size.cumsum()
@@ -167,22 +205,26 @@ def moments(problem: TiltedRows, weight, centers, labels):
         start, owner, last = part
         place = start[:, None] + jnp.arange(BLOCK)
         row = order[jnp.minimum(place, len(order) - 1)]
-        there = new[:, None] & (place < last[:, None])
-        offset = problem.x[row] - centers[owner][:, None]
-        own = jnp.where(there, weight[row], 0.0)
+        offset = x[row] - centers[owner][:, None]
+        own = jnp.where(new[:, None] & (place < last[:, None]), weight[row], 0.0)
         weighted = own[:, :, None] * offset
         member = (owner == jnp.arange(n_clusters)[:, None]).astype(offset.dtype)
         second = jnp.einsum("bri,brj->bij", weighted, offset)
         return member @ own.sum(1), member @ weighted.sum(1), jnp.einsum("kb,bij->kij", member, second)
 
-    return sum_over_rows(of_blocks, (start, owner, last[owner]), BLOCKS)
+    return sum_over_own_rows(of_blocks, (start, owner, last[owner]), BLOCKS)
 
 
-def curvature(tilt, weight, offset, labels, mass, first, direction):
+def curvature(problem: TiltedRows, weight, centers, labels, mass, first, direction):
     """Half the Hessians times `direction` (clusters, dim), one for each cluster."""
-    along = weight * (offset * direction[labels]).sum(1)
-    spread = sum_in_clusters(along[:, None] * offset, labels, len(direction))
-    return mass[:, None] * direction + 2 * tilt * (spread - (first * direction).sum(1)[:, None] * first)
+
+    def along(rows):
+        x, weight, label = rows
+        offset = x - centers[label]
+        return (weight * (offset * direction[label]).sum(1))[:, None] * offset
+
+    spread = sum_in_clusters(along, (problem.x, weight, labels), labels, len(direction))
+    return mass[:, None] * direction + 2 * problem.tilt * (spread - (first * direction).sum(1)[:, None] * first)
 
 
 def conjugate_gradients(product, right):
@@ -265,8 +307,8 @@ def bounded_labels(problem: TiltedRows, state: Partition):
 def revive(problem: TiltedRows, state: Partition) -> Partition:
     """Centres of empty clusters go to the rows farthest from their own: the objective does not read them."""
     n_clusters = state.centers.shape[0]
-    count = sum_in_clusters(jnp.ones_like(state.labels), state.labels, n_clusters)
-    far = farthest_rows(problem, own_distances(problem, state.centers, state.labels), n_clusters)
+    count = sum_in_clusters(lambda labels: jnp.ones(len(labels)), state.labels, state.labels, n_clusters)
+    far = farthest_rows(problem, tilted_rows(problem, state.centers, state.labels).own, n_clusters)
     empty = count == 0
     rank = jnp.minimum(jnp.cumsum(empty) - 1, len(far) - 1)
     return state._replace(centers=jnp.where(empty[:, None], far[rank], state.centers))
@@ -408,7 +450,7 @@ class TiltedKMeans(Engine):
         # Of degree 4: the variance of squared distances.
         check_costs(spread, names=data.columns.names, degree=4, terms=share.n_obs * dim)
         self._axes = span(self._units.rows(data.X))[1] if n_obs < dim and share.mesh is None else None
-        x, square = aligned_empty((n_obs, dim if self._axes is None else len(self._axes))), np.empty(n_obs)
+        x, square = aligned_empty((n_obs, dim if self._axes is None else len(self._axes))), aligned_empty(n_obs)
         for block in row_blocks(n_obs):
             rows = self._rows(data.X, block)
             x[block], square[block] = rows, (rows**2).sum(1)

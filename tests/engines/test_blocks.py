@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 
 import bayesfair as bf
 from bayesfair._arrays import aligned_empty
@@ -223,30 +224,52 @@ def test_parts_of_rows_are_summed_once_each():
     np.testing.assert_array_equal(total[1], y.sum(0))
 
 
-def test_tilted_moments_are_those_of_every_cluster_by_itself(data, monkeypatch):
-    """Blocks that a cluster does not fill, several parts of blocks, a cluster of nobody, and labels of nobody's rows."""
+@pytest.fixture(params=[1, 40])
+def tilted(data, request):
+    """(problem, centres, one of nobody; labels, some of which name no centre), of rows of one part and of two."""
+    X, weight = np.tile(data[0].astype(np.float32), (request.param, 1)), np.tile(WEIGHT, request.param)
+    parts = X, (X**2).sum(1), np.float32(0.1), np.float32(0.1), weight.astype(np.float32)
+    labels = np.random.default_rng(0).choice([*range(K), K + 1], len(X))
+    return tilted_kmeans.TiltedRows(*map(jnp.asarray, parts)), jnp.asarray(X[: K + 1]), jnp.asarray(labels)
+
+
+def test_tilted_moments_are_those_of_every_cluster_by_itself(tilted, monkeypatch):
+    """Blocks that a cluster does not fill, and several parts of blocks."""
     monkeypatch.setattr(tilted_kmeans, "BLOCK", 16)
     monkeypatch.setattr(tilted_kmeans, "BLOCKS", 8)
-    X = data[0].astype(np.float32)
-    parts = X, (X**2).sum(1), np.float32(0.1), np.float32(0.1), WEIGHT.astype(np.float32)
-    problem = tilted_kmeans.TiltedRows(*map(jnp.asarray, parts))
-    centers, labels = X[: K + 1], np.random.default_rng(0).choice([*range(K), K + 1], N)
-    mass, first, second = tilted_kmeans.moments(problem, problem.weight, jnp.asarray(centers), jnp.asarray(labels))
+    problem, centers, labels = tilted
+    mass, first, second = jax.jit(tilted_kmeans.moments)(problem, problem.weight, centers, labels)
+    X, weights = np.asarray(problem.x, float), np.asarray(problem.weight, float)
     for k in range(K + 1):
-        own = labels == k
-        offset, weight = X[own] - centers[k], WEIGHT[own]
+        own = np.asarray(labels) == k
+        offset, weight, scale = X[own] - centers[k], weights[own], max(weights[own].sum(), 1.0)
         np.testing.assert_allclose(mass[k], weight.sum(), rtol=1e-5)
-        np.testing.assert_allclose(first[k], weight @ offset, rtol=1e-4, atol=1e-3)
-        np.testing.assert_allclose(second[k], (weight[:, None] * offset).T @ offset, rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(first[k] / scale, weight @ offset / scale, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            second[k] / scale, (weight[:, None] * offset).T @ offset / scale, rtol=1e-4, atol=1e-4
+        )
 
 
-def test_a_tilted_iteration_keeps_few_numbers_for_every_row():
-    """No row's distances to all centres, nor its offset from its own: 88 bytes a row, where there were 312."""
-    n_obs, dim = 2**18, 25
-    like = jax.ShapeDtypeStruct
-    problem = tilted_kmeans.TiltedRows(
-        *(like(shape, jnp.float32) for shape in ((n_obs, dim), (n_obs,), (), (), (n_obs,)))
-    )
-    state = tilted_kmeans.Partition(like((10, dim), jnp.float32), like((n_obs,), jnp.int32), like((2,), jnp.uint32))
-    program = jax.jit(tilted_kmeans.newton).lower(problem, state).compile()
-    assert program.memory_analysis().temp_size_in_bytes / n_obs < 120
+@pytest.mark.parametrize("tilt", [0.1, 3.0])  # of the second, exponents beyond those of float32
+def test_tilted_losses_and_their_slopes_are_the_definition(tilted, tilt):
+    problem, centers, labels = tilted
+    problem = problem._replace(tilt=jnp.float32(tilt))
+    X, weight, own = (np.asarray(part) for part in (problem.x.astype(float), problem.weight.astype(float), labels))
+    distance = np.square(X - np.asarray(centers, float)[np.minimum(own, K)]).sum(1)
+    assert (tilt * distance[own < K].max() > 100) == (tilt > 1)
+    outside = np.array([np.log(weight[own != k].sum()) for k in range(K + 1)])
+    exponents = [np.log(weight[own == k]) + tilt * distance[own == k] for k in range(K + 1)]
+    held = np.array([np.logaddexp(out, logsumexp(inside)) for out, inside in zip(outside, exponents)])
+    losses = jax.jit(tilted_kmeans.cluster_losses)(problem, centers, labels)
+    np.testing.assert_allclose(losses, (held - np.log(weight.sum())) / tilt, rtol=1e-4, atol=1e-6)
+    slopes = jax.jit(tilted_kmeans.tilted_weights)(problem, centers, labels)
+    for k in range(K):
+        np.testing.assert_allclose(slopes[own == k], np.exp(exponents[k] - held[k]), rtol=1e-3, atol=1e-7)
+
+
+def test_tilted_steps_are_the_same_by_either_solver(tilted, monkeypatch):
+    step = jax.jit(lambda *state: tilted_kmeans.newton_step(*state))(*tilted)
+    monkeypatch.setattr(tilted_kmeans, "DIRECT", 0)
+    again = jax.jit(lambda *state: tilted_kmeans.newton_step(*state))(*tilted)
+    np.testing.assert_allclose(again[:K], step[:K], rtol=1e-3, atol=1e-4)
+    assert np.abs(step[:K]).min() > 1e-3
