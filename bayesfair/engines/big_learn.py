@@ -30,6 +30,7 @@ from bayesfair.engines.gaussians import (
     log_density,
     log_joint,
     m_step,
+    n_missing,
     rotate,
 )
 from bayesfair.engines.mixture import MixtureEngine
@@ -238,8 +239,8 @@ class BigLearnMixture(MixtureEngine):
         self._warn_of_work(data.X.shape[1])
         X = data.X
         joint, marginal, rotated = self.matching_probabilities
-        missing, everybody = np.isnan(X), data.share.everybody
-        empty = np.all(everybody(missing.all(0)), axis=0)
+        missing, everybody = n_missing(X), data.share.everybody
+        empty = np.all(everybody(missing == len(X)), axis=0)
         if empty.any():
             rule, remedy = "have a value in every column", "Drop columns without any."
             raise ValueError(message("X", rule, f"none in columns {np.flatnonzero(empty).tolist()}", remedy))
@@ -315,8 +316,7 @@ def check_start(X, middle, names, min_eigenvalue, everybody):
     if far.max() >= FARTHEST:
         got = f"{far.max():.3g} in column {place(names, int(far.argmax()))}"
         raise ValueError(message("X", "be near [0, 1], where the random starts are", got, SCALE))
-    missing = np.isnan(X)
-    whole = np.where(missing, middle, X) if missing.any() else X
+    whole = np.where(np.isnan(X), middle, X) if n_missing(X).any() else X
     _, spread, _ = center_and_spread(whole, everybody)
     off = np.abs(middle) / np.maximum(spread, 1.0)
     if off.max() > REACH:

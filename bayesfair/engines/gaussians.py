@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, Int
 
-from bayesfair._arrays import aligned_empty, inner_sum
+from bayesfair._arrays import aligned_empty, inner_sum, row_blocks
 from bayesfair.engines.blocks import sum_over_blocks, total
 from bayesfair.engines.shares import ALONE
 
@@ -31,6 +31,7 @@ __all__ = [
     "log_density",
     "log_joint",
     "m_step",
+    "n_missing",
     "rotate",
 ]
 
@@ -81,17 +82,22 @@ class Whitened(NamedTuple):
     precision: Float[Array, "clusters dim dim"]
 
 
+def n_missing(X):
+    """How many rows lack each of the columns (d,)."""
+    return sum(np.isnan(X[rows]).sum(0) for rows in row_blocks(len(X)))
+
+
 def in_blocks(X, middle, weight=None, share=ALONE):
     """(Rows of X (N, d) less `middle` for every number of lacking entries, the order in which they have the rows).
 
     Entries that are NaN lack. Sorted by what they lack, so that a block has few patterns. `weight` (N,): of the rows, all above
     zero; None is 1 for each. Processes that `share` the rows have blocks of the same shapes.
     """
-    missing = np.isnan(X)
-    n_lacking, code = missing.sum(1), np.zeros(len(X), np.int64)
-    for column in missing.T[missing.any(0)]:
+    missing = np.isnan(X[:, n_missing(X) > 0])
+    n_lacking, code = missing.sum(1, dtype=np.int32), np.zeros(len(X), np.int32)
+    for column in missing.T:
         code = np.unique(2 * code + column, return_inverse=True)[1]
-    width = np.array(WIDTHS)[np.searchsorted(WIDTHS, n_lacking)]
+    width = np.array(WIDTHS, np.int32)[np.searchsorted(WIDTHS, n_lacking)]
     width = np.minimum(width, max(share.everybody(n_lacking.max())))
     order = np.lexsort((code, width))
     weight = np.ones(len(X)) if weight is None else weight
@@ -106,25 +112,36 @@ def _blocks_of(X, middle, weight, code, rows, width, share) -> Rows:
     most = max(share.everybody(len(rows)))
     size = min(BLOCK, _power_of_two(most))
     filled = np.pad(rows, (0, -len(rows) % size), mode="edge" if len(rows) else "constant").reshape(-1, size)
-    new = np.diff(code[filled], axis=1, prepend=-1) != 0  # a row that does not lack the same as the one before
-    n_patterns = max(share.everybody(_power_of_two(new.sum(1).max(initial=1)))) if width else 1
-    if width and (n_patterns == size or any(share.everybody(bool(SHARED * new.sum() >= new.size > 0)))):
-        new[:], n_patterns = True, size  # as `Rows.each` reads it
-    pattern = new.cumsum(1, dtype=np.int32) - 1
     n_more = -(-most // size) - len(filled)  # blocks of nobody, of which other processes have rows
     weight = np.pad(weight[rows], (0, size * (len(filled) + n_more) - len(rows))).reshape(-1, size)
-    lacks = np.full((len(filled) + n_more, width, n_patterns), X.shape[1], np.int32)
-    block, at = np.nonzero(new & bool(width))
-    row, coordinate = np.nonzero(np.isnan(X[filled[block, at]]))
-    place = np.arange(len(row)) - np.searchsorted(row, row)
-    lacks[block[row], place, pattern[block, at][row]] = coordinate
+    pattern, lacks = _patterns_of(X, code, filled, width, share)
     x = aligned_empty((len(weight), X.shape[1], size))
     for block, part in zip(x, filled):
         block[:] = np.nan_to_num(X[part] - middle, nan=0.0).T
     x[len(filled) :] = 0
-    pattern = np.concatenate([pattern, np.broadcast_to(np.arange(size, dtype=np.int32) % n_patterns, (n_more, size))])
+    nobody = np.arange(size, dtype=np.int32) % lacks.shape[2]
+    pattern = np.concatenate([pattern, np.broadcast_to(nobody, (n_more, size))])
+    lacks = np.pad(lacks, ((0, n_more), (0, 0), (0, 0)), constant_values=X.shape[1])
     made = Rows(x, weight.astype(np.float32), pattern, lacks)
     return share.placed(made, jax.tree.map(lambda _: PartitionSpec("rows"), made))
+
+
+def _patterns_of(X, code, filled, width, share):
+    """`Rows.pattern` and `Rows.lacks` of the rows `filled` (blocks, rows), which lack at most `width` entries."""
+    size = filled.shape[1]
+    if width == 0:
+        return np.zeros(filled.shape, np.int32), np.empty((len(filled), 0, 1), np.int32)
+    new = np.diff(code[filled], axis=1, prepend=-1) != 0  # a row that does not lack the same as the one before
+    n_patterns = max(share.everybody(_power_of_two(new.sum(1).max(initial=1))))
+    if n_patterns == size or any(share.everybody(bool(SHARED * new.sum() >= new.size > 0))):
+        new[:], n_patterns = True, size  # as `Rows.each` reads it
+    pattern = new.cumsum(1, dtype=np.int32) - 1
+    lacks = np.full((len(filled), width, n_patterns), X.shape[1], np.int32)
+    block, at = np.nonzero(new)
+    row, coordinate = np.nonzero(np.isnan(X[filled[block, at]]))
+    place = np.arange(len(row)) - np.searchsorted(row, row)
+    lacks[block[row], place, pattern[block, at][row]] = coordinate
+    return pattern, lacks
 
 
 def _power_of_two(number):
