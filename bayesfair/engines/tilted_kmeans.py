@@ -95,7 +95,7 @@ def of_somebody(problem: TiltedRows, labels, n_clusters):
 
 
 def sum_in_clusters(of, rows, labels, n_clusters):
-    """Of `of(part)`, an array with a row for every one of the part, over the rows of all processes."""
+    """Sums in every cluster, over the rows of all processes, of `of(part)`, an array with a row for every one of the part."""
 
     def of_part(part, new):
         values = of(part[0])
