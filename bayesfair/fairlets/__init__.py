@@ -7,7 +7,7 @@ from bayesfair.fairlets.capacities import (
     rule_of_small_groups,
     singleton_capacities,
 )
-from bayesfair.fairlets.decompose import Decomposition, decompose
+from bayesfair.fairlets.decompose import Decomposition, decompose, describe_gap
 from bayesfair.fairlets.dissimilarity import Bregman, Dissimilarity, Minkowski, Weighted, resolve_dissimilarity
 from bayesfair.fairlets.hub import fairlet_centers, member_table
 from bayesfair.fairlets.rectangular_loop import rectangular_loop
@@ -22,6 +22,7 @@ __all__ = [
     "anchor_group",
     "capacities",
     "decompose",
+    "describe_gap",
     "fairlet_centers",
     "member_table",
     "rectangular_loop",

@@ -75,10 +75,18 @@ class Decomposition(NamedTuple):
         return "alternating transport and annealed swaps"
 
     def __repr__(self):
-        proof = "optimal" if self.optimal else f"at most {self.gap:.1%} above the optimum"
-        proof += f" but for a risk of {self.risk:.0e}" if self.risk else ""
+        proof = ", optimal" if self.optimal else f"; {describe_gap(self.gap, self.risk)}"
         form = "anchored" if self.anchored else "hub"
-        return f"Decomposition({len(self.composition)} fairlets, {form} form, cost {self.cost:.6g}, {proof})"
+        return f"Decomposition({len(self.composition)} fairlets, {form} form, cost {self.cost:.6g}{proof})"
+
+
+def describe_gap(gap, risk=0.0):
+    """What the best fairlets cost beside those with this gap and risk, see `Decomposition`, in a clause; the percentage is
+    rounded up, so that it stays a bound."""
+    if not np.isfinite(gap):
+        return "how much less the best ones would is not known"
+    sure = f", but for a risk of {risk:.0e}" if risk else ""
+    return f"the best ones cost at most {np.ceil(1000 * gap - 1e-9) / 10:.3g}% less{sure}"
 
 
 def decompose(

@@ -47,11 +47,9 @@ def doubt_of_fairlets(tree: "DataTree") -> str:
     about = settings_of(tree).get("fairlets") or {"gap": 0.0}
     if about["gap"] == 0:
         return ""
-    much = "how much less the best ones would is not known"
-    if np.isfinite(about["gap"]):
-        much = f"the best ones cost at most {about['gap']:.1%} less"
-    sure = f", but for a risk of {about['risk']:.0e}" if about["risk"] else ""
-    return f"The fairlets, which all draws keep, are not proved optimal: {much}{sure}."
+    from bayesfair.fairlets import describe_gap  # loads JAX
+
+    return f"The fairlets, which all draws keep, are not proved optimal: {describe_gap(**about)}."
 
 
 def has_share(tree) -> bool:

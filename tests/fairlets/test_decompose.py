@@ -8,7 +8,14 @@ import pytest
 
 import bayesfair.fairlets.near_pairs as near_pairs
 import bayesfair.fairlets.transport as module
-from bayesfair.fairlets import anchor_group, capacities, decompose, resolve_dissimilarity
+from bayesfair.fairlets import (
+    Decomposition,
+    anchor_group,
+    capacities,
+    decompose,
+    describe_gap,
+    resolve_dissimilarity,
+)
 
 NAMES = ("kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary")
 
@@ -155,12 +162,24 @@ def test_no_potentials_prove_more_than_the_optimum():
         assert network.dual_bound(cheapest + 10, v) > network.dual_bound(cheapest, v)  # the check can fail
 
 
+@pytest.mark.parametrize(
+    ("cost", "bound", "less"), [(8.0, 2.0, "75%"), (1e4, 9_876.5, "1.3%"), (1e6, 1e6 - 1, "0.1%"), (1.0, 0.999, "0.1%")]
+)
+def test_what_is_told_of_a_gap_is_a_bound(cost, bound, less):
+    """Relative to the cost at hand, and never rounded down: not 0.0% of what is not proved."""
+    rows = np.arange(4) // 2, np.ones((2, 2), np.int64)
+    found = Decomposition(*rows, cost, bound, anchored=True, risk=1e-9)
+    assert repr(found).endswith(f"; the best ones cost at most {less} less, but for a risk of 1e-09)")
+    assert (1 - float(less[:-1]) / 100) * cost <= bound * (1 + 1e-12)
+    assert "not known" in repr(found._replace(lower_bound=0.0))
+
+
 def test_decompositions_say_what_they_are():
     X, code = table((6, 6))
     assert repr(decompose(X, code)).startswith("Decomposition(6 fairlets, anchored form, cost ")
     assert repr(decompose(X, code)).endswith("optimal)")
     hub = decompose(X, code, 3, random_state=0)
-    assert "above the optimum" in repr(hub)
+    assert f"; {describe_gap(hub.gap)})" in repr(hub)
     assert hub.method == "alternating transport and annealed swaps"
     assert 0 < hub.gap < np.inf
     assert decompose(np.ones((4, 1)), ["a", "b", "a", "b"]).gap == 0
