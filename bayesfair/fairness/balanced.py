@@ -80,7 +80,7 @@ class AtLeastBalanced(NamedTuple):
         return self.min_balance * incidence[pairs[:, 0]] - incidence[pairs[:, 1]], 0.0
 
     def said(self) -> str:
-        return f"every cluster's Balance is at least {self.min_balance:.3g}"
+        return f"every cluster's Balance is at least {self.min_balance:g}"
 
 
 BalanceConstraint = WithinOnePerson | AtLeastBalanced

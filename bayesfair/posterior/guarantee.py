@@ -64,7 +64,7 @@ def _of_all_rows(parameters) -> str:
         return f"By construction every cluster is a union of whole fairlets, in {whole}."
     if parameters.get("min_balance", "exact") == "exact":
         return f"By construction every group has its share of every cluster to within one person, in {whole}."
-    return f"By construction none can fall below {parameters['min_balance']:.3g}, in {whole}."
+    return f"By construction none can fall below {parameters['min_balance']:g}, in {whole}."
 
 
 def at_least(balance) -> str:
@@ -75,7 +75,7 @@ def at_least(balance) -> str:
 def _of_labels(tree, groups: Groups, min_balance) -> str:
     own = " of each attribute on its own" if groups.attributes else ""
     if min_balance != "exact":
-        return f"By construction none can fall below {min_balance:.3g}: every cluster is at least so balanced{own}."
+        return f"By construction none can fall below {min_balance:g}: every cluster is at least so balanced{own}."
     off, count, name, size = _farthest(masses_of(tree, groups), groups)
     off = np.floor(off * 100) / 100  # rounded down: what is below one person is not told as one
     return (
