@@ -12,10 +12,10 @@ PART = 2**14  # rows of a few dozen numbers that stay in the cache
 
 
 def map_rows(of, rows, size=PART, *, zero=jnp.zeros):
-    """`of(part)`, an array or a tree of them with a row for every one of the part, for parts of `size` rows of the tree `rows`,
-    as one whole. `zero(shape, dtype)`: what is written over."""
-    n_rows = _n_rows(rows)
-    if n_rows <= size:
+    """`of(part)`, an array or a tree of them with a row for every one of the part, for parts of at most `size` rows of the tree
+    `rows`, as one whole. `zero(shape, dtype)`: what is written over."""
+    n_rows, n_parts, size = _evenly(rows, size)
+    if n_parts <= 1:
         return of(rows)
 
     def put(i, wholes):
@@ -25,28 +25,30 @@ def map_rows(of, rows, size=PART, *, zero=jnp.zeros):
 
     shapes = jax.eval_shape(lambda: of(_part(rows, 0, size)[1]))
     blank = jax.tree.map(lambda part: zero((n_rows, *part.shape[1:]), part.dtype), shapes)
-    return jax.lax.fori_loop(0, -(-n_rows // size), put, blank)
+    return jax.lax.fori_loop(0, n_parts, put, blank)
 
 
 def max_over_rows(of, rows, size=PART):
-    """The largest, entry by entry, of the arrays `of(part)` over parts of `size` rows of the tree `rows`."""
-    if _n_rows(rows) <= size:
+    """The largest, entry by entry, of the arrays `of(part)` over parts of at most `size` rows of the tree `rows`."""
+    _, n_parts, size = _evenly(rows, size)
+    if n_parts <= 1:
         return of(rows)
     largest = lambda i, found: jnp.maximum(found, of(_part(rows, i, size)[1]))  # noqa: E731
-    return jax.lax.fori_loop(1, -(-_n_rows(rows) // size), largest, of(_part(rows, 0, size)[1]))
+    return jax.lax.fori_loop(1, n_parts, largest, of(_part(rows, 0, size)[1]))
 
 
 def sum_over_rows(of, rows, size=PART, **settings):
-    """The sum of `of(part, new)`, a tree of arrays, over parts of `size` rows of the tree `rows`. `new` (size,) is false for
-    those rows of a part that another had. `settings`: those of `sum_over_terms`."""
-    if _n_rows(rows) <= size:
-        return of(rows, jnp.ones(_n_rows(rows), bool))
+    """The sum of `of(part, new)`, a tree of arrays, over parts of at most `size` rows of the tree `rows`. `new`, a boolean for
+    every row of the part, is false for those that another had. `settings`: those of `sum_over_terms`."""
+    n_rows, n_parts, size = _evenly(rows, size)
+    if n_parts <= 1:
+        return of(rows, jnp.ones(n_rows, bool))
 
     def term(i, _):
         first, part = _part(rows, i, size)
         return of(part, first + jnp.arange(size) >= i * size), ()
 
-    return sum_over_terms(term, -(-_n_rows(rows) // size), **settings)[0]
+    return sum_over_terms(term, n_parts, **settings)[0]
 
 
 def sum_over_terms(of, n_terms, *, buffer=(), zero=jnp.zeros):
@@ -71,6 +73,13 @@ def sum_over_terms(of, n_terms, *, buffer=(), zero=jnp.zeros):
 
 def _n_rows(rows):
     return len(jax.tree.leaves(rows)[0])
+
+
+def _evenly(rows, size):
+    """(how many rows; how many parts of at most `size` of them; the size of each, so that the last one repeats few rows)."""
+    n_rows = _n_rows(rows)
+    n_parts = -(-n_rows // size)
+    return n_rows, n_parts, -(-n_rows // max(n_parts, 1))
 
 
 def _part(rows, i, size):

@@ -48,3 +48,10 @@ def test_sums_of_many_parts_round_as_one_addition_does():
     assert abs(summed / truth - 1) < 2e-7
     in_turn = jax.lax.scan(lambda total, part: (total + part.sum(), None), np.float32(0), values.reshape(-1, 16))[0]
     assert abs(in_turn / truth - 1) > 1e-5
+
+
+@pytest.mark.parametrize(("n_rows", "part"), [(16, 16), (17, 9), (32, 16), (33, 11), (50, 13)])
+def test_few_rows_are_worked_on_twice(n_rows, part):
+    seen = []
+    map_rows(lambda rows: seen.append(len(rows)) or rows, np.arange(n_rows), size=16)
+    assert set(seen) == {part}

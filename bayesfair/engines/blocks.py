@@ -35,7 +35,8 @@ def max_over_rows(of, rows):
 
 
 def sum_over_rows(of, rows, size=_parts.PART):
-    """The sum of `of(part, new)` over parts of `size` rows of the tree `rows`, of all processes where they share them."""
+    """The sum of `of(part, new)` over parts of at most `size` rows of the tree `rows`, of all processes where they
+    share them."""
     return total(sum_over_own_rows(of, rows, size))
 
 
