@@ -11,6 +11,8 @@ from pathlib import Path
 from shlex import quote
 from textwrap import fill
 
+import numpy as np
+
 import bayesfair as bf
 from bayesfair._check import message
 from bayesfair._progress import progress
@@ -120,11 +122,14 @@ def print_fit(estimator, groups, weights):
 
 
 def print_clusters(estimator):
-    """Sizes, groups and balance of the clusters of the point estimate."""
-    tree = estimator.posterior_
-    groups = bf.fairness.Groups(tree["constant_data"]["group"].values, bf.posterior.group_names(tree))
+    """Sizes, groups and balance of the clusters of the point estimate; their sizes alone where there are no groups."""
+    title, groups = "Clusters of the point estimate", bf.posterior.groups_of(estimator.posterior_)
     print()
-    _print_report("Clusters of the point estimate", estimator.labels_, groups)
+    if groups is not None:
+        _print_report(title, estimator.labels_, groups)
+        return
+    clusters, sizes = np.unique(estimator.labels_, return_counts=True)
+    print("\n".join([title, "cluster  size", *(f"{k:>7}  {size:>4}" for k, size in zip(clusters, sizes))]))
 
 
 def _print_report(title, labels, groups):

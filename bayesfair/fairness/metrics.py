@@ -47,8 +47,9 @@ def balance(
     0.5
     """
     groups = encode_groups(sensitive, argument="sensitive")
-    masses = masses_of_attributes(group_masses(labels_or_soft, sensitive, sample_weight=sample_weight), groups)
-    return float(min(np.nanmin(cluster_balance(held)) for held in masses))
+    return float(
+        np.nanmin(cluster_balance(group_masses(labels_or_soft, sensitive, sample_weight=sample_weight), groups))
+    )
 
 
 def gap(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups, *, sample_weight: ArrayLike | None = None) -> float:
@@ -121,8 +122,15 @@ def group_masses(
     return np.bincount(cells, weight, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
 
 
-def cluster_balance(masses: np.ndarray) -> np.ndarray:
-    """Smallest over largest group in each cluster, (..., K); NaN where a cluster is empty."""
+def cluster_balance(masses: np.ndarray, groups: Groups | None = None) -> np.ndarray:
+    """Smallest over largest group in each cluster, (..., K); NaN where a cluster is empty.
+
+    `groups`, of which these are the masses: where they cross `attributes`, that of the least balanced one.
+    """
+    return np.min([_balances(held) for held in masses_of_attributes(masses, groups)], axis=0)
+
+
+def _balances(masses):
     smallest, largest = masses.min(axis=-1), masses.max(axis=-1)
     return np.divide(smallest, largest, out=np.full(largest.shape, np.nan), where=largest > 0)
 
@@ -138,10 +146,10 @@ def persons_off(masses: np.ndarray) -> np.ndarray:
     return np.abs(masses - ideal)
 
 
-def masses_of_attributes(masses, groups):
+def masses_of_attributes(masses, groups: Groups | None):
     """The masses (..., K, J) summed over the groups of every attribute, a list; of the J groups where they are to be
     balanced themselves."""
-    if not groups.attributes:
+    if groups is None or not groups.attributes:
         return [masses]
     return [masses @ (part.code[:, None] == np.arange(len(part.names))) for part in groups.attributes]
 

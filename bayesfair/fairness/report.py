@@ -15,6 +15,7 @@ from bayesfair.fairness.metrics import (
     cluster_kl,
     encode_assignment,
     group_masses,
+    masses_of_attributes,
     persons_off,
 )
 
@@ -39,7 +40,8 @@ def report(
     proportions of the data); `off_by`, the most persons by which a group's count differs from its share of the cluster
     (below 1: as balanced as whole people can be). With `X` (N, d) also `within_ss`, the sum of squared distances to the
     cluster's mean, `rms_distance`, the root of their mean, and `max_distance`. Soft assignments (N, K) give expected sizes
-    and weighted sums.
+    and weighted sums. Of `Groups` that cross `attributes`, `balance` and `off_by` are those of the attribute where they are
+    worst, and the rest speaks of the crossings.
 
     `attrs` holds the figures of the whole clustering: `balance`, `best_balance` (that of the data, which no clustering
     into non-empty clusters can exceed), `gap`, `off_by`, `additive_gap`, `kl_error` and, with `X`, `within_ss`. `overall=True`
@@ -53,28 +55,28 @@ def report(
     masses = group_masses(labels, groups)
     assignment, clusters = encode_assignment(labels)
     counts = masses.astype(np.int64) if assignment.ndim == 1 else masses
-    columns = _fairness_columns(masses, counts, groups.names, check_target(target, groups))
+    columns = _fairness_columns(masses, counts, groups, check_target(target, groups))
     if X is not None:
         X = check_features(X)
         check_same_length("X", len(X), "labels", len(assignment))
         columns |= _dispersion_columns(X, assignment, masses.sum(axis=1))
     table = pd.DataFrame(columns, index=pd.Index(clusters, name="cluster"))
-    attrs = _overall(table, masses)
+    attrs = _overall(table, masses, groups)
     if overall:
         table = pd.concat([table, _overall_row(table, groups.names, attrs)])
     table.attrs.update(attrs)
     return table
 
 
-def _fairness_columns(masses, counts, names, target):
+def _fairness_columns(masses, counts, groups, target):
     size = masses.sum(axis=1)
     proportion = np.divide(masses, size[:, None], out=np.full_like(masses, np.nan), where=size[:, None] > 0)
     return (
         {"size": counts.sum(axis=1), "share": size / size.sum()}
-        | {f"count[{name}]": counts[:, j] for j, name in enumerate(names)}
-        | {f"proportion[{name}]": proportion[:, j] for j, name in enumerate(names)}
-        | {"balance": cluster_balance(masses), "gap": cluster_gap(masses), "kl": cluster_kl(masses, target)}
-        | {"off_by": persons_off(masses).max(axis=-1)}
+        | {f"count[{name}]": counts[:, j] for j, name in enumerate(groups.names)}
+        | {f"proportion[{name}]": proportion[:, j] for j, name in enumerate(groups.names)}
+        | {"balance": cluster_balance(masses, groups), "gap": cluster_gap(masses), "kl": cluster_kl(masses, target)}
+        | {"off_by": np.max([persons_off(held).max(axis=-1) for held in masses_of_attributes(masses, groups)], axis=0)}
     )
 
 
@@ -95,11 +97,11 @@ def _dispersion(X, weight):
     return weight @ squared, np.sqrt(squared.max())
 
 
-def _overall(table, masses):
+def _overall(table, masses, groups):
     sums = {"additive_gap": "gap", "kl_error": "kl"} | ({"within_ss": "within_ss"} if "within_ss" in table else {})
     return {
         "balance": float(table["balance"].min()),
-        "best_balance": float(cluster_balance(masses.sum(axis=0, keepdims=True))[0]),
+        "best_balance": float(cluster_balance(masses.sum(axis=0, keepdims=True), groups)[0]),
         "gap": float(table["gap"].max()),
         "off_by": float(table["off_by"].max()),
     } | {name: float(table[column].sum()) for name, column in sums.items()}

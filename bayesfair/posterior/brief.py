@@ -53,7 +53,7 @@ def _of_balance(tree):
         return [Note("caution", "No groups:", "this run knows no protected groups, so nothing here is about fairness.")]
     if balance is None:
         return [Note("caution", "No balance:", "this run did not record the balance of its draws.")]
-    of_all = float(cluster_balance(np.asarray(groups.sizes, float)[None])[0])
+    of_all = float(cluster_balance(groups.sizes[None], groups)[0])
     text = (
         f"all {balance.size:,} draws have a balance of at least {at_least(float(balance.min()))} (1: groups of equal "
         f"size in every cluster). The population itself has {of_all:.3g}, which no clustering "

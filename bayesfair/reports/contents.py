@@ -113,7 +113,10 @@ def cluster_table(contents):
         share = masses / np.where(sizes > 0, sizes, np.nan)[:, :, None]
         shown = np.sort(np.argsort(-groups.sizes, kind="stable")[:SHOWN_GROUPS])
         head += [*(f"share of {groups.names[group]}" for group in shown), "balance"]
-        columns += [*(_intervals(share[:, :, group]) for group in shown), _intervals(cluster_balance(masses))]
+        columns += [
+            *(_intervals(share[:, :, group]) for group in shown),
+            _intervals(cluster_balance(masses, contents.groups)),
+        ]
     return head, list(zip(range(contents.n_clusters), *columns))
 
 

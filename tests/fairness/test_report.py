@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayesfair.fairness import additive_gap, balance, gap, kl_error, report
+from bayesfair.fairness import additive_gap, balance, gap, groups_for_fit, kl_error, report
 
 SEX = pd.Series(list("FMMFMM"), index=[9, 8, 7, 9, 8, 7])
 LABELS = np.array([4, 4, 4, 2, 2, 7])
@@ -83,6 +83,19 @@ def test_target_moves_the_kl_column_only():
     plain, aimed = report(LABELS, SEX), report(LABELS, SEX, target={"F": 0.5, "M": 0.5})
     assert aimed.loc[2, "kl"] == 0
     pd.testing.assert_frame_equal(plain.drop(columns="kl"), aimed.drop(columns="kl"))
+
+
+def test_where_attributes_are_balanced_one_by_one_the_balance_is_that_of_the_worst_of_them():
+    labels, columns = [0, 0, 0, 0, 1, 1, 1, 1], [["F", "n"], ["M", "s"], ["M", "s"], ["F", "s"]] * 2
+    groups = groups_for_fit(columns, 8, crossed=False)
+    table = report(labels, groups, overall=True)
+    by_region = report(labels, [region for _, region in columns])
+    assert table["balance"].tolist() == pytest.approx([1 / 3] * 3)  # of the crossings 1 / 2, of sex 1
+    assert table.attrs["balance"] == balance(labels, groups) == pytest.approx(by_region.attrs["balance"])
+    assert table.attrs["best_balance"] == pytest.approx(1 / 3)
+    uneven = [0, 0, 0, 0, 0, 1, 1, 1]
+    each = [report(uneven, list(values))["off_by"] for values in zip(*columns)]
+    np.testing.assert_allclose(report(uneven, groups)["off_by"], np.max(each, axis=0))
 
 
 def test_two_sensitive_columns_make_crossed_groups():

@@ -5,11 +5,12 @@ import os
 import numpy as np
 import pytest
 import xarray as xr
-from draws import with_modes
+from draws import draws_of, with_modes
 
 import bayesfair as bf
 from bayesfair.cli import main
-from bayesfair.posterior import at_least, guaranteed_balance, reference_partition, relabel
+from bayesfair.fairness import cluster_balance, group_masses, groups_for_fit
+from bayesfair.posterior import at_least, brief, build_tree, guaranteed_balance, reference_partition, relabel
 from bayesfair.posterior.verdict import judge
 from bayesfair.reports import contents as contents_module
 from bayesfair.reports.contents import (
@@ -41,6 +42,28 @@ def test_the_cluster_table_counts_every_draw(contents):
         shares = np.array([first[inside].mean() for inside in members])
         assert row[:2] == (cluster, str((contents.cluster == cluster).sum()))
         assert row[2:5] == (interval(sizes), interval(shares), interval(1 - shares))
+
+
+def test_where_attributes_are_balanced_one_by_one_all_figures_of_balance_are_of_the_worst_one(make_tree):
+    rng = np.random.default_rng(0)
+    columns = np.stack([rng.choice(["F", "M"], 60), rng.choice(["n", "s"], 60, p=[0.2, 0.8])], 1)
+    groups = groups_for_fit(columns.tolist(), 60, crossed=False)
+    tree = make_tree()
+    tree = build_tree(
+        draws_of(tree["posterior"]["labels"].values, lp=tree["sample_stats"]["lp"].values),
+        tree["observed_data"]["X"].values,
+        groups,
+        settings={},
+        n_clusters=3,
+    )
+    regions = (columns[:, 1] == "n").sum() / (columns[:, 1] == "s").sum()
+    told = next(note.text for note in brief(tree) if note.headline == "How balanced:")
+    assert f"The population itself has {regions:.3g}," in told
+    assert f"at least {at_least(tree['sample_stats']['balance'].values.min())} " in told
+    read = read_contents(tree)
+    of_draws = [[cluster_balance(group_masses(draw, groups), groups)[k] for draw in read.labels] for k in range(3)]
+    assert [row[-1] for row in cluster_table(read)[1]] == [interval(np.array(column)) for column in of_draws]
+    assert np.min(of_draws) == tree["sample_stats"]["balance"].values.min()
 
 
 def test_the_centre_table_has_the_features_that_set_clusters_apart(make_tree):
