@@ -300,14 +300,17 @@ class VariationalFairClustering(Engine):
         weights, error = share.take(data.weight, rows), self._error(everyone, data, share.of_all(data.weight))
         few = make_problem(Z, groups.code, self._target(data), self.objective, weights / weights.mean())
         found = self._solve_from(few, self._restarts(Z, data, weights), self._error(groups, data, weights)).state
-        (centers, weight), few = agreed((found.centers, found.weight)), None
+        (centers, weight), few, least = agreed((found.centers, found.weight)), None, np.inf
         for factor in HEAVIER:
             outcome = self.run(problem, blocked_start(problem, centers, factor * weight), step=descent_over(problem))
             s = soft_assignment(problem, outcome.state, len(data.X))
             if self.max_fairness_error is None:
                 break
-            if error(share.of_all(hard_labels(s, share))) <= self.max_fairness_error:
+            least = min(least, error(share.of_all(hard_labels(s, share))))
+            if least <= self.max_fairness_error:
                 break
+        else:
+            raise self._out_of_reach(least)
         return outcome._replace(state=outcome.state._replace(log_s=s[None])).best  # which is `report`'s concern alone
 
     def _solve_from(self, problem, starts, error) -> Outcome:
@@ -345,12 +348,15 @@ class VariationalFairClustering(Engine):
                 break
             unfair = weights[-1]
         else:
-            bad = f"{self.max_fairness_error}, where the smallest error found is {least:.3g}"
-            remedy = "Allow more, or ask for fewer clusters."
-            raise ValueError(message("max_fairness_error", "be reached on the path of weights", bad, remedy))
+            raise self._out_of_reach(least)
         finer, errors = self._path(problem, start, below, error)
         fair = errors <= self.max_fairness_error
         return finer.run(int(np.argmax(fair))) if fair.any() else runs.run(first)
+
+    def _out_of_reach(self, least):
+        bad = f"{self.max_fairness_error}, where the smallest error found is {least:.3g}"
+        remedy = "Allow more, or ask for fewer clusters."
+        return ValueError(message("max_fairness_error", "be reached on the path of weights", bad, remedy))
 
     def _path(self, problem, start, weights, error):
         """One run per weight, and the fairness error of each."""

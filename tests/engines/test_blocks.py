@@ -210,6 +210,16 @@ def test_variational_clusters_of_many_rows_are_those_of_all_at_once(data, monkey
         assert est.fairness_error_ <= 0.05
 
 
+def test_many_rows_that_are_not_fair_enough_are_refused_as_few_are(data, monkeypatch):
+    """All rows at weights that are too small for them: what a part of them had needed is no promise."""
+    monkeypatch.setattr(variational_blocks, "BLOCK", 128)
+    monkeypatch.setattr(variational, "BLOCKED_FROM", N - 1)
+    monkeypatch.setattr(variational, "HEAVIER", (1e-6, 2e-6))  # weights that move nobody
+    X, group, _ = data
+    with pytest.raises(ValueError, match=r"`max_fairness_error` must be reached on the path .*error found is 0\.\d"):
+        bf.VariationalFairClustering(K, max_fairness_error=0.05, random_state=0).fit(X, sensitive_features=group)
+
+
 def test_the_penalty_is_one_function(data, monkeypatch):
     family, parameters, whole, blocked = mixture_problems(data, monkeypatch, "isotropic")
     shares = shares_of(family, parameters, blocked, RULE.temperature)
