@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["trace"]
 
-SHOWN = 6
+SHOWN, BINS = 6, 30
 _LINES = ("#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE", "#882255")
 
 
@@ -35,7 +35,7 @@ def trace(tree: "DataTree", *, var_names: Sequence[str] | None = None, axes=None
     axes = _axes(len(names)) if axes is None else np.asarray(axes).reshape(len(names), 2)
     for (left, right), name in zip(axes, names):
         values = scalars[name].transpose("chain", "draw").values
-        bins = np.histogram_bin_edges(values, bins=30)
+        bins = _bins(values)
         for chain, draws in enumerate(values):
             color = _LINES[chain % len(_LINES)]
             left.plot(draws, color=color, linewidth=0.6, alpha=0.8)
@@ -51,6 +51,16 @@ def trace(tree: "DataTree", *, var_names: Sequence[str] | None = None, axes=None
     axes[0, 0].set_title("trace, one colour per chain", fontsize=9)
     axes[0, 1].set_title("distribution", fontsize=9)
     return axes
+
+
+def _bins(values):
+    """Edges of `BINS` bins; of one where values differ by so few steps of rounding that no edges fit between."""
+    low, high = values.min(), values.max()
+    no_room = BINS * np.spacing(max(abs(low), abs(high)))
+    if high - low >= no_room:
+        return np.linspace(low, high, BINS + 1)
+    half = max(0.5, no_room)
+    return np.array([low - half, high + half])
 
 
 def _agreement(r_hat):

@@ -173,6 +173,15 @@ def test_trace_of_a_run_in_which_nothing_moved(make_tree):
     assert bf.plots.trace(still).shape == (6, 2)
 
 
+@pytest.mark.parametrize("lp", [-123.456, 1e17])
+def test_trace_of_a_scalar_that_moves_by_one_step_of_rounding(make_tree, lp):
+    tree = make_tree()
+    tree["sample_stats"]["lp"][:] = lp
+    tree["sample_stats"]["lp"][0, 3] = np.nextafter(lp, 0)
+    axes = bf.plots.trace(tree, var_names=["lp"])
+    assert axes[0, 1].figure.canvas.draw() is None
+
+
 def test_elbow_pays_for_balance():
     data = bf.datasets.make_well_specified()
     costs = elbow_costs(data.features, data.sensitive, range(2, 5))
