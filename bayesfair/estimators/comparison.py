@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils.validation import _num_samples
 
 from bayesfair._arrays import within_cluster_ss
 from bayesfair._check import check_integer, message
 from bayesfair._progress import progress
-from bayesfair.fairness import Groups, balance, encode_groups, gap
+from bayesfair.fairness import Groups, balance, gap, groups_for_fit
 from bayesfair.posterior import misclassification_probability, modes, summary
 
 __all__ = ["compare_clusters"]
@@ -77,7 +78,7 @@ def compare_clusters(
     check_integer("num_bootstraps", num_bootstraps, minimum=0)
     seed = int(check_random_state(estimator.random_state).randint(2**31 - 1))
     estimator = clone(estimator).set_params(**_quietly(estimator), random_state=seed)
-    groups = None if sensitive_features is None else encode_groups(sensitive_features)
+    groups = None if sensitive_features is None else _groups(estimator, X, sensitive_features)
     rows = {}
     with progress(len(numbers) * (1 + num_bootstraps), "fits", progress_bar) as bar:
         for k in sorted(numbers, reverse=True):
@@ -102,6 +103,11 @@ def _parameter(estimator):
         rule, remedy = f"have a parameter {' or '.join(PARTS)}", "Pass an estimator such as bf.FairletKMeans()."
         raise TypeError(message("estimator", rule, repr(estimator), remedy))
     return names[0]
+
+
+def _groups(estimator, X, sensitive_features):
+    """The groups that the estimator balances, small ones not merged."""
+    return groups_for_fit(sensitive_features, _num_samples(X), crossed=getattr(estimator, "crossed", True))
 
 
 def _numbers(n_clusters):

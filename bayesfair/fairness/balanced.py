@@ -109,13 +109,25 @@ def balance_constraint(
     constraint = _constraint(groups, min_balance)
     alike = np.tile(groups.sizes / n_clusters, (n_clusters, 1))
     nearest_counts(constraint, groups.sizes, alike)
-    small = [f"{name} ({size})" for name, size in zip(groups.names, groups.sizes) if size < n_clusters]
+    if isinstance(constraint, WithinOnePerson):
+        _tell_small(groups, n_clusters)
+    return constraint
+
+
+def _tell_small(groups, n_clusters):
+    attributes = groups.attributes or (Groups(np.arange(len(groups.names)), groups.names),)
+    sizes = [(name, size) for part in attributes for name, size in zip(part.names, _sizes(part, groups))]
+    small = [f"{name} ({size})" for name, size in sizes if size < n_clusters]
     if small and len(groups.names) > 1:
         tell(
             f"Groups with fewer members than there are clusters ({n_clusters}): {', '.join(small)}. Balanced to within one "
             "person, some clusters will hold none of them; min_group_size merges small groups."
         )
-    return constraint
+
+
+def _sizes(part, groups):
+    """Members of the groups of one attribute."""
+    return np.bincount(part.code, groups.sizes, len(part.names)).astype(int)
 
 
 def _constraint(groups, min_balance):

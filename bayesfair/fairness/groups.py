@@ -297,9 +297,10 @@ def _renamed(groups, names, merged):
 
 
 def _encode_columns(sensitive_features):
-    """`Groups` of every column by itself; crossed groups, which no longer know their columns, are one attribute."""
+    """`Groups` of every column by itself, or of every attribute of `Groups`; those without attributes are one themselves."""
     if isinstance(sensitive_features, Groups):
-        return [sensitive_features]
+        code, parts = sensitive_features.code, sensitive_features.attributes
+        return [Groups(part.code[code], part.names) for part in parts] or [sensitive_features]
     argument = "sensitive_features"
     encoded = [encode_values(column, argument) for column in _columns(sensitive_features, argument)]
     return [Groups(code, _names(levels)) for code, levels in encoded]

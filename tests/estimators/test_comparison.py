@@ -67,6 +67,17 @@ def test_bootstrap_samples_keep_the_groups_sizes():
     assert not np.array_equal(drawn[0], drawn[1])
 
 
+def test_attributes_that_are_balanced_one_by_one_are_so_in_the_samples_too():
+    """Of the crossings one is rarer than a cluster, so that none could be balanced."""
+    columns = pd.DataFrame({"sex": GROUPS, "region": np.where(np.arange(120) % 5, "south", "north")})
+    columns.loc[(columns["sex"] == columns["sex"].iloc[0]) & (columns.index > 5), "region"] = "south"
+    engine = bf.BalancedKMeans(crossed=False, min_balance=0.02, random_state=0)
+    assert bf.fairness.balance(np.zeros(120), columns) < 0.02
+    told = bf.compare_clusters(engine, X, columns, [3], num_bootstraps=1)
+    assert told["balance"].item() >= 0.02  # that of the crossings is 0
+    assert told["bootstrap_ari"].item() > 0
+
+
 def test_the_bootstrap_compares_rows_with_themselves():
     """An estimator that knows everybody's cluster agrees with itself, whatever rows it is given; one that guesses does not."""
 

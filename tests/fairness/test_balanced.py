@@ -1,5 +1,6 @@
 """The spaces of balanced labellings: membership against fractions, nearest counts against enumeration."""
 
+import warnings
 from fractions import Fraction
 from itertools import product
 
@@ -114,6 +115,14 @@ def test_an_empty_space_is_refused_with_the_nearest_balance_that_is_not():
 def test_a_bad_min_balance_is_refused(bad, error):
     with pytest.raises(error, match="min_balance"):
         balance_constraint(of_sizes(4, 6), bad)
+
+
+def test_small_groups_are_told_of_where_whole_people_balance_them():
+    columns = [["F", "n"], ["M", "s"], ["M", "s"], ["F", "s"], ["F", "n"], ["M", "n"]]
+    with pytest.warns(UserWarning, match=r"clusters \(2\): F, s \(1\), M, n \(1\)\. "):
+        balance_constraint(groups_for_fit(columns, 6), n_clusters=2)
+    with warnings.catch_warnings(action="error"):
+        balance_constraint(groups_for_fit(columns, 6, crossed=False), n_clusters=2)
 
 
 def test_attributes_are_crossed_and_remembered():
