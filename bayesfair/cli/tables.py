@@ -29,7 +29,6 @@ BEGINNING = 4096  # bytes of a file in which a zero byte is looked for
 BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 UNNAMED = "Unnamed: "  # and the position: what pandas calls a column without a name
 SHOWN = 12
-DIGITS = "%.9g"  # of numbers in CSV files: those that float32 has
 NO_SEPARATOR = "Say what separates its columns, such as --separator ';'."
 
 
@@ -86,7 +85,7 @@ def check_ending(path):
 def to_csv(table, file=None, *, separator=",", decimal=".", encoding="utf-8"):
     """A DataFrame without its row names as CSV, to a file of bytes, or as text."""
     settings = {"sep": separator, "decimal": decimal, "encoding": encoding}
-    return table.to_csv(file, index=False, float_format=DIGITS, lineterminator="\n", **settings)
+    return table.to_csv(file, index=False, lineterminator="\n", **settings)
 
 
 def write_table(table, path, **of_csv):

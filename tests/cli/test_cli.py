@@ -4,13 +4,15 @@ import os
 import subprocess
 import sys
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import bayesfair as bf
 from bayesfair.cli import main
 from bayesfair.cli.arguments import LOSSES, TARGETS, make_parser
 from bayesfair.cli.columns import choose_columns
-from bayesfair.cli.tables import read_table
+from bayesfair.cli.tables import read_table, write_table
 from bayesfair.gibbs import TARGETS as KNOWN_TARGETS
 from bayesfair.gibbs import resolve_loss
 from bayesfair.posterior.verdict import judge
@@ -270,6 +272,16 @@ def test_memberships_go_back_to_the_table_under_its_own_names(table, tmp_path, e
     for name in ("probability", "runner_up", "misclassification_probability"):
         wanted = expected[name].astype(float).fillna(-1).to_numpy()
         assert written[name].astype(float).fillna(-1).to_numpy() == pytest.approx(wanted, rel=1e-5)
+
+
+def test_the_tables_own_columns_come_back_as_they_are(tmp_path):
+    people = pd.DataFrame({"phone": [4915112345678.0, np.nan, 4915112345679.0, 1.0], "x": [0.1, 1 / 3, 5.0, 6.0]})
+    write_table(people.assign(group=list("abab")), tmp_path / "people.parquet")
+    run, out = tmp_path / "run.nc", tmp_path / "clusters.csv"
+    assert fit(tmp_path / "people.parquet", run, "--features", "x") == 0
+    assert main(["memberships", str(run), "--table", str(tmp_path / "people.parquet"), "--out", str(out)]) == 0
+    written = pd.read_csv(out)
+    pd.testing.assert_frame_equal(written[["phone", "x"]], people, check_exact=True)
 
 
 def test_memberships_are_printed_where_no_file_is_named(run_file, capsys):
