@@ -71,7 +71,7 @@ def subsample(
     ValueError: unknown groups, a size that the ratio does not divide, a group with too few rows.
     """
     names = group_names(dataset.sensitive)
-    parts = _reduced_parts(ratio, sorted(names.dropna().unique()))
+    parts = _reduced_parts(ratio, _in_order(dataset.sensitive))
     available = {name: int((names == name).sum()) for name in parts}
     units = _units(parts, available, size)
     rng = np.random.default_rng(seed)
@@ -85,6 +85,13 @@ def subsample(
         target=None if dataset.target is None else dataset.target.iloc[rows],
         description=f"{dataset.description}\n\nSubsample of {len(rows)} rows (seed {seed}): {drawn}.",
     )
+
+
+def _in_order(sensitive):
+    """The names of the groups, sorted by value as `encode_groups` sorts them: 9 before 10, numbers before text."""
+    distinct = pd.DataFrame(sensitive).dropna().drop_duplicates()
+    rows = [[(isinstance(value, str), value) for value in row] for row in distinct.itertuples(index=False, name=None)]
+    return group_names(distinct.iloc[sorted(range(len(rows)), key=rows.__getitem__)]).tolist()
 
 
 def _first(parts, separator, most=10):

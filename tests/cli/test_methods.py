@@ -1,6 +1,7 @@
 """`--method`: every estimator from the shell, what it leaves, and whose option is whose."""
 
 import signal
+import warnings
 
 import numpy as np
 import pytest
@@ -78,6 +79,15 @@ def test_the_mixture_leaves_a_run_that_goes_on(table, tmp_path, capsys):
     assert bf.posterior.read_tree(run)["posterior"].sizes["draw"] == 8
     assert main(["memberships", str(run), "--out", str(tmp_path / "people.csv")]) == 0
     assert bf.datasets.read_table(tmp_path / "people.csv")["obs"].iloc[0] == "no. 0"
+
+
+def test_a_run_without_groups_goes_on_too(tmp_path, capsys):
+    X, settings = np.random.default_rng(0).normal(size=(12, 2)), {"num_chains": 1, "num_warmup": 5, "num_draws": 5}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        bf.BayesianFairMixture(2, random_state=0, progress_bar=False, **settings).fit(X).save(tmp_path / "run.nc")
+    assert main(["resume", str(tmp_path / "run.nc"), "--num-draws", "2"]) == 0
+    assert "Clusters of the point estimate\ncluster  size\n" in capsys.readouterr().out
 
 
 def test_every_option_of_the_estimators_is_known_by_its_parameter():

@@ -39,6 +39,11 @@ def test_a_dataset_cannot_be_changed():
         toy({"a": 1}).name = "other"
 
 
+def test_parts_go_to_groups_in_the_order_of_their_values():
+    drawn = subsample(toy({10: 8, 9: 8}), (1, 2))
+    assert drawn.sensitive.value_counts().to_dict() == {10: 8, 9: 4}
+
+
 @pytest.mark.parametrize("part", ["sensitive", "target"])
 def test_parts_that_do_not_share_an_index_are_refused(part):
     parts = {"sensitive": pd.Series(["a", "b"]), "target": pd.Series([1, 2])}
