@@ -10,11 +10,16 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from bayesfair._check import message
 from bayesfair._room import peak_memory
 from bayesfair.estimators.notebook import notes_as_html
-from bayesfair.posterior import FORMAT, brief, misclassification_probability, write_tree
+from bayesfair.posterior import FORMAT, brief, misclassification_probability, settings_of, write_tree
+from bayesfair.posterior.saved import plain
 
-__all__ = ["PosteriorEstimator"]
+__all__ = ["OF_YOUR_OWN", "PosteriorEstimator"]
+
+OF_YOUR_OWN = {"loss": "Loss object", "target": "Target class"}  # which no file holds
+MAY_CHANGE = {"num_draws", "progress_bar", "mesh", "chain_method"}  # between `fit` and `resume`
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -71,6 +76,18 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
             "names": self._names,
             **of_the_run,
         }
+
+    def _check_same_settings(self):
+        """ValueError where a setting is not the one that the posterior was drawn with. What no file holds, such as a loss of
+        the user's own, is not compared with another such."""
+        known, given = settings_of(self.posterior_)["parameters"], self.get_params(deep=False)
+        for name, value in known.items():
+            if name not in MAY_CHANGE and name in given and plain(given[name]) != plain(value):
+                rule = (
+                    f"be that of the fit, {'one of your own' if name in OF_YOUR_OWN and value is None else repr(value)}"
+                )
+                remedy = "resume() goes on with the settings of the fit: set it back with set_params, or fit anew."
+                raise ValueError(message(name, rule, repr(given[name]), remedy))
 
     @classmethod
     def _of_file(cls, tree, settings, **parameters):

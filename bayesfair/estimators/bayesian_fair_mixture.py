@@ -275,8 +275,10 @@ class BayesianFairMixture(PosteriorEstimator):
         return self.predict_proba(X).argmax(1)
 
     def resume(self, num_draws: int | None = None) -> Self:
-        """Go on from the last draw, `num_draws` more per chain, with the data of the fit."""
+        """Go on from the last draw, `num_draws` more per chain, with the data and the settings of the fit, of which only
+        `num_draws`, `progress_bar` and `chain_method` may change."""
         check_is_fitted(self, "posterior_")
+        self._check_same_settings()
         if self.inference == "svi":
             remedy = "A guide is not resumed: fit again."
             raise ValueError(message("inference", "be 'nuts' or 'gibbs'", "'svi'", remedy))

@@ -25,7 +25,7 @@ from bayesfair.distributed import (
     sharing,
 )
 from bayesfair.engines import categorical_positions, read_columns, read_groups, share_of
-from bayesfair.estimators.base import PosteriorEstimator
+from bayesfair.estimators.base import OF_YOUR_OWN, PosteriorEstimator
 from bayesfair.estimators.mixed_tables import MixedTable, mixed_table
 from bayesfair.estimators.new_rows import distances, place_fairlets, place_people, soft_memberships
 from bayesfair.estimators.store import Store, Unwritten
@@ -58,7 +58,6 @@ __all__ = ["GibbsFairClustering"]
 PREDICTIVE_DRAWS = 400  # over which memberships of new rows are averaged
 BETAS = "betas"  # what the state calls the replicas' inverse temperatures
 JUMP = "modes_"  # before the names of what the state holds of the modes between which chains jump
-OF_YOUR_OWN = {"loss": "Loss object", "target": "Target class"}  # which no file holds
 
 
 class GibbsFairClustering(PosteriorEstimator):
@@ -287,9 +286,11 @@ class GibbsFairClustering(PosteriorEstimator):
         """Go on from the last draw, `num_draws` more per chain; the same draws as one longer run, bit for bit.
 
         Without `num_draws` an interrupted run makes what was missing, and one that came to its end as many again. A run with
-        a `store` goes on there. The data are those of the fit; X or sensitive_features may be given to check that they are.
+        a `store` goes on there. The data are those of the fit; X or sensitive_features may be given to check that they are. So
+        are the settings, of which only `num_draws`, `progress_bar` and `mesh` may change.
         """
         check_is_fitted(self, "posterior_")
+        self._check_same_settings()
         self._start_clock(self.posterior_)
         num_draws = self._missing() if num_draws is None else check_integer("num_draws", num_draws)
         known, groups, weight = self._known_data(self.posterior_)

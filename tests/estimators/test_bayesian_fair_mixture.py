@@ -142,6 +142,12 @@ def test_settings_come_back_as_they_were(name, value):
     np.testing.assert_equal(again, est.get_params(deep=False))
 
 
+def test_resuming_with_other_settings_is_refused(fitted):
+    est = pickle.loads(pickle.dumps(fitted)).set_params(fairness_weight=9.0)
+    with pytest.raises(ValueError, match=r"`fairness_weight` must be that of the fit, 1\.0, got 9\.0"):
+        est.resume(2)
+
+
 def test_a_prior_comes_back_from_a_file(tmp_path):
     est = bf.BayesianFairMixture(
         2, prior=Prior(weight=3.0, sd=(0.4, 0.6)), starts=("k-means",), inference="svi", **SHORT

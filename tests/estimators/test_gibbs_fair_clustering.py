@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 from html import escape
 
 import numpy as np
@@ -396,6 +397,35 @@ def test_resuming_with_other_data_is_refused(data, fitted):
         fitted.resume(1, data.features + 1)
     with pytest.raises(ValueError, match="must be the groups of the fit"):
         fitted.resume(1, sensitive_features=data.sensitive[::-1].to_numpy())
+
+
+CHANGED = {
+    "n_clusters": 3,
+    "loss": "manhattan",
+    "target": "labels",
+    "min_balance": 0.1,
+    "inverse_temperature": (1.0, 1.0),
+    "composition": "singletons",
+    "thinning": 3,
+}
+
+
+@pytest.mark.parametrize(("name", "value"), CHANGED.items())
+def test_resuming_with_other_settings_is_refused(fitted, name, value):
+    """Draws of two laws were one posterior, or a KeyError ended it."""
+    est, before = pickle.loads(pickle.dumps(fitted)), fitted.get_params()[name]
+    est.set_params(**{name: value})
+    with pytest.raises(
+        ValueError, match=re.escape(f"`{name}` must be that of the fit, {before!r}, got {value!r}. resume()")
+    ):
+        est.resume(2)
+    same_draws(est, fitted)
+
+
+def test_resuming_takes_what_may_change(fitted):
+    est = pickle.loads(pickle.dumps(fitted)).set_params(num_draws=3, progress_bar=False, mesh=None)
+    assert est.resume().posterior_["posterior"].sizes["draw"] == 13
+    assert est.resume(1).posterior_["posterior"].sizes["draw"] == 14
 
 
 def test_damaged_and_foreign_files_are_told(fitted, tmp_path):
