@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from bayesfair.fairness import cluster_balance
 from bayesfair.posterior.access import groups_of, variable
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
