@@ -6,8 +6,9 @@ python benchmarks/scale.py [--whole] [--cells FairMixture "posterior labels" ...
 25 float32 columns, two groups 48:52, ten clusters that overlap and hold from 38% to 58% of the first group. Every cell is a
 process of its own; memory is its anonymous peak beyond the table and what a fit of 2,000 rows has left (programs, libraries),
 in bytes a row. What is compiled for the table's shape is counted in. A posterior is 2 chains x (100 + 100), its draws on disk;
-"summary" and "report" are of it. `slope`: of log seconds of processors on log rows, from the first to the last; `further row`:
-bytes from the last but one to the last, which leaves out what is as large for every table.
+"summary" and "report" are of it. `slope`: of log seconds of processors on log rows, from the first to the last, and from the
+last but one to the last, where compilation counts for little; `further row`: bytes between these two, which leaves out what is
+as large for every table.
 """
 
 import argparse
@@ -156,9 +157,10 @@ def tell_growth(name, found):
     """How the figures of one name grow: `found` is {rows: (seconds, of processors, bytes a row, text)}."""
     rows = list(found)
     cpu, extra = (np.array([found[n][at] for n in rows]) for at in (1, 2))
-    slope = np.log(cpu[-1] / cpu[0]) / np.log(rows[-1] / rows[0])
+    slope, last = (np.log(cpu[-1] / cpu[at]) / np.log(rows[-1] / rows[at]) for at in (0, -2))
     further = (extra[-1] * rows[-1] - extra[-2] * rows[-2]) / (rows[-1] - rows[-2])
-    print(f"{name:<28} slope {slope:.2f}, {further:.0f} bytes for every further row", flush=True)
+    slopes = f"slope {slope:.2f}, {last:.2f} from {rows[-2]:,} rows"
+    print(f"{name:<28} {slopes}, {further:.0f} bytes for every further row", flush=True)
 
 
 def main():
