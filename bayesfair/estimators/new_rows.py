@@ -14,8 +14,10 @@ __all__ = ["distances", "place_fairlets", "place_people", "soft_memberships"]
 
 
 def distances(dissimilarity, X, centers):
-    """What every row of X (N, d) pays for every centre (K, d): (N, K), infinite for the centre, NaN, of an empty cluster."""
-    far = np.stack([dissimilarity.to_center(X, center) for center in centers], 1)
+    """What every row of X (N, d) pays for every centre (K, d): (N, K), infinite for the centre, NaN, of an empty cluster, and
+    large where the loss has the centre at the edge of its domain and the row elsewhere."""
+    inside = dissimilarity.interior(np.asarray(centers, np.float64))
+    far = np.stack([dissimilarity.to_center(X, center) for center in inside], 1)
     return np.where(np.isnan(centers).any(1), np.inf, far)
 
 

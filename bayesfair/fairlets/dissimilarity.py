@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 NEAR = 1e-2  # |x/y - 1| below which divergences are summed as a series: the closed forms cancel there
+EDGE = 1e-6  # of a column's mean: how near to the edge of the domain a centre is for rows that are not its own
 
 
 class Dissimilarity(ABC):
@@ -58,6 +59,10 @@ class Dissimilarity(ABC):
         for start in range(0, len(x), step):
             table[start : start + step] = self.between(x[start : start + step, None], y[None])
         return table
+
+    def interior(self, centers):
+        """Centres (K, d) off the edge of the domain, where rows not their own pay without end; as they are by default."""
+        return centers
 
     def check(self, X):
         """ValueError where rows of X (N, d) lie outside the domain of D; by default there is no outside."""
@@ -107,6 +112,11 @@ class KullbackLeibler(Bregman):
     def divergence(self, x, y):
         return inner_sum(_kl(x, y))
 
+    def interior(self, centers):
+        mean = centers[~np.isnan(centers).any(1)].mean(0)
+        typical = np.where(mean > 0, mean, mean.mean() or 1.0)  # columns of zeros cost every cluster the same
+        return np.maximum(centers, EDGE * typical)
+
     def check(self, X):
         _check_domain(self.name, "be at least 0", X, X >= 0)
 
@@ -136,6 +146,9 @@ class Bernoulli(Bregman):
 
     def divergence(self, x, y):
         return inner_sum(_kl(x, y) + _kl(1 - x, 1 - y))
+
+    def interior(self, centers):
+        return np.clip(centers, EDGE, 1 - EDGE)
 
     def check(self, X):
         _check_domain(self.name, "lie in [0, 1]", X, (X >= 0) & (X <= 1))

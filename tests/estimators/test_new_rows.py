@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import bayesfair as bf
+from bayesfair.estimators.new_rows import distances
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
 SHORT = {"num_chains": 2, "num_warmup": 30, "num_draws": 30, "num_starts": 0, "random_state": 0, "progress_bar": False}
@@ -90,3 +91,41 @@ def test_row_names_stay_with_the_run(table, tmp_path, store):
     again = bf.GibbsFairClustering.load(path).resume(5)
     for tree in (est.posterior_, again.posterior_, bf.posterior.read_tree(path)):
         assert bf.posterior.memberships(tree).index.tolist() == X.index.tolist()
+
+
+CENTERS_AT_EDGES = {
+    "kl": ([[0.0, 4.0], [9.0, 4.0]], 9.0),
+    "binary": ([[0.0, 0.5], [1.0, 0.5]], 1.0),
+}
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-9])
+@pytest.mark.parametrize("loss", CENTERS_AT_EDGES)
+def test_a_centre_at_the_edge_of_the_domain_takes_no_rows_from_elsewhere(loss, unit):
+    """0 log(0 / 0) made every count free in a cluster of zeros."""
+    unit = unit if loss == "kl" else 1.0
+    centers, top = np.array(CENTERS_AT_EDGES[loss][0]) * unit, CENTERS_AT_EDGES[loss][1] * unit
+    rows = np.array([[0.0, centers[0, 1]], [top, centers[0, 1]]])
+    dissimilarity = bf.gibbs.resolve_loss(loss).dissimilarity
+    cost = distances(dissimilarity, rows, np.vstack([centers, [[np.nan, np.nan]]]).astype(np.float32)) / unit
+    assert cost[0, 0] < 1e-5 < 1 < cost[0, 1] < np.inf
+    assert cost[1, 1] < 1e-5 < 5 < cost[1, 0] < np.inf
+    assert np.isinf(cost[:, 2]).all()
+
+
+def test_a_column_of_zeros_tells_no_cluster_from_another():
+    """Nor do rows that have something there: it costs all of them the same."""
+    dissimilarity = bf.gibbs.resolve_loss("kl").dissimilarity
+    cost = distances(dissimilarity, np.array([[1e-9, 1e-9]]), np.array([[1e-9, 0.0], [4e-9, 0.0]]))
+    alone = distances(dissimilarity, np.array([[1e-9]]), np.array([[1e-9], [4e-9]]))
+    np.testing.assert_allclose(np.diff(cost), np.diff(alone), rtol=1e-9)
+    assert np.isfinite(distances(dissimilarity, np.ones((1, 2)), np.zeros((2, 2)))).all()
+
+
+def test_counts_are_predicted_and_reassigned_beside_a_cluster_of_zeros():
+    X = np.r_[np.zeros((20, 2)), np.random.default_rng(0).poisson(9, (20, 2))]
+    groups = np.arange(40) % 2
+    est = bf.GibbsFairClustering(2, loss="kl", target="labels", **SHORT).fit(X, sensitive_features=groups)
+    np.testing.assert_array_equal(est.predict(X), est.labels_)
+    np.testing.assert_array_equal(est.reassign(X, sensitive_features=groups), est.labels_)
+    np.testing.assert_allclose(est.predict_proba(X)[np.arange(40), est.labels_], 1, atol=1e-6)
