@@ -49,7 +49,12 @@ def beside(table, names, rows):
 
 def draws_of(tree, what):
     """A DataFrame with a row for each draw, `chain` and `draw` first: its "scalars", or its "labels", a column for each
-    observation."""
+    observation.
+
+    Raises
+    ------
+    ValueError: labels of observations that share a name.
+    """
     import pandas as pd
 
     posterior = tree["posterior"]
@@ -57,7 +62,11 @@ def draws_of(tree, what):
     places = pd.DataFrame({"chain": chain.ravel(), "draw": draw.ravel()})
     if what == "labels":
         labels = np.concatenate(list(bf.posterior.flat_labels(tree).blocks()))
-        return places.join(pd.DataFrame(labels, columns=posterior["obs"].values.astype(str)))
+        names = pd.Index(posterior["obs"].values.astype(str))
+        if not names.is_unique:
+            got, remedy = f"{names[names.duplicated()][0]!r} twice", "Write a .nc, or fit without --index."
+            raise ValueError(message("--what labels", "have a column for each row, by its own name", got, remedy))
+        return places.join(pd.DataFrame(labels, columns=names))
     scalars = {**tree["posterior"].data_vars, **tree["sample_stats"].data_vars}
     flat = {name: array.values.ravel() for name, array in scalars.items() if array.dims == ("chain", "draw")}
     return places.join(pd.DataFrame(flat))

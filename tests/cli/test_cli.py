@@ -291,6 +291,16 @@ def test_memberships_are_printed_where_no_file_is_named(run_file, capsys):
     assert len(lines) == 101
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_draws_of_rows_that_share_a_name_are_no_table(tmp_path, ending, capsys):
+    (tmp_path / "t.csv").write_text("who,x,group\na,1,f\na,2,m\nb,3,f\nc,4,m\n")
+    assert fit(tmp_path / "t.csv", tmp_path / "run.nc", "--index", "who") == 0
+    capsys.readouterr()
+    command = ["convert", str(tmp_path / "run.nc"), str(tmp_path / f"draws.{ending}"), "--what", "labels"]
+    assert main(command) == 2
+    assert "by its own name, got 'a' twice" in one_line(capsys)
+
+
 def test_memberships_go_to_tables_only(run_file, tmp_path, capsys):
     assert main(["memberships", str(run_file), "--out", str(tmp_path / "clusters.xlsx")]) == 2
     assert "`--out` must end in .csv or .parquet" in one_line(capsys)
