@@ -13,7 +13,7 @@ import numpy as np
 
 from bayesfair._check import check_integer, message
 from bayesfair.distributed import agreed, everybody
-from bayesfair.fairlets import capacities, decompose, member_table, singleton_capacities
+from bayesfair.fairlets import capacities, decompose, fairlet_centers, member_table, singleton_capacities
 from bayesfair.fairness import Groups, balance_constraint, nearest_counts
 from bayesfair.gibbs.centroids import resolve_centroids
 from bayesfair.gibbs.labellings import Labelling
@@ -205,7 +205,7 @@ def _optimal(table: Table, settings: Settings, everyone: Groups):
     alone = Optimal.of(table.X, held, settings.loss, 1, np.zeros((1, 1), int))
     opened = jax.jit(alone.fairlets)(members)
     size = np.bincount(fairlet).astype(np.float32)
-    center = np.stack([np.bincount(fairlet, column) for column in np.asarray(table.X, float).T], 1) / size[:, None]
+    center = fairlet_centers(np.asarray(table.X, float), fairlet)
     anchors = everybody(alone.anchor is not None)
     if len(set(anchors)) > 1:
         rule, remedy = "give fairlets with anchors in all processes or in none", "Pass counts, as of the whole table."
