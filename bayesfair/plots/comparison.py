@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bayesfair._check import message
-from bayesfair.plots.style import FIGURE_WIDTH, MARKERS, cluster_colors
+from bayesfair.plots.style import FIGURE_WIDTH, MARKERS, as_written, cluster_colors
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -65,7 +65,7 @@ def cluster_comparison(table: "DataFrame") -> np.ndarray:
     for ax in axes[max(0, len(panels) - COLUMNS) : len(panels)]:
         ax.set_xlabel("number of clusters K")
         ax.tick_params(labelbottom=True)
-    figure.suptitle(f"{table.attrs.get('method', 'One method')} at several numbers of clusters")
+    as_written(figure.suptitle(f"{table.attrs.get('method', 'One method')} at several numbers of clusters"))
     return axes[: len(panels)]
 
 

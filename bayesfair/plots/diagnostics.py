@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesfair._check import message
-from bayesfair.plots.style import FIGURE_WIDTH
+from bayesfair.plots.style import FIGURE_WIDTH, as_written
 from bayesfair.posterior import diagnostic_vars, summarise, worst_first
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def trace(tree: "DataTree", *, var_names: Sequence[str] | None = None, axes=None
             left.plot(draws, color=color, linewidth=0.6, alpha=0.8)
             right.hist(draws, bins=bins, density=True, histtype="step", color=color, linewidth=1.2)
         left.set_ylabel(f"{name.replace('_', ' ')}\n{_agreement(table.loc[name, 'r_hat'])}", fontsize=8)
+        as_written(left.yaxis.label)
         right.set_yticks([])
         right.locator_params(axis="x", nbins=4)
         for ax in (left, right):

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Literal
 
 from bayesfair._check import message
-from bayesfair.plots.style import MARKERS, axes_or_new, cluster_colors
+from bayesfair.plots.style import MARKERS, as_written, axes_or_new, cluster_colors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,6 +50,7 @@ def pareto(
     )
     ax.spines[["top", "right"]].set_visible(False)
     legend = ax.legend(frameon=False)
+    as_written(*legend.get_texts())
     for handle, color in zip(legend.legend_handles, colors):
         handle.set_facecolor(color)
     return ax

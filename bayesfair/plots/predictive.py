@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bayesfair._check import message
-from bayesfair.plots.style import FIGURE_WIDTH, cluster_colors
+from bayesfair.plots.style import FIGURE_WIDTH, as_written, cluster_colors
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -76,6 +76,7 @@ def predictive(tree: "DataTree", *, axes=None) -> np.ndarray:
             ax.plot(check.at, check.observed, color=red, linewidth=1.2, label="observed")
             ax.set(ylabel="share of rows below", ylim=(0, 1))
         ax.set_xlabel(check.feature)
+        as_written(ax.xaxis.label)
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].legend(frameon=False, fontsize=8)
     return axes

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-__all__ = ["FIGURE_WIDTH", "MARKERS", "axes_or_new", "cluster_colors"]
+__all__ = ["FIGURE_WIDTH", "MARKERS", "as_written", "axes_or_new", "cluster_colors"]
 
 FIGURE_WIDTH = 7.0  # inches
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*", "<", ">")
@@ -18,6 +18,12 @@ def cluster_colors(n_clusters):
     if n_clusters <= len(_COLORS):
         return to_rgba_array(_COLORS[:n_clusters])
     return colormaps["viridis"](np.linspace(0, 0.95, n_clusters))
+
+
+def as_written(*texts):
+    """Matplotlib's `texts` as they are: a dollar in a name is a dollar, and no sign of a formula."""
+    for text in texts:
+        text.set_parse_math(False)
 
 
 def axes_or_new(ax, height=0.62):

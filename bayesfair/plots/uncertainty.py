@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._check import check_features, check_same_length, message
-from bayesfair.plots.style import MARKERS, axes_or_new, cluster_colors
+from bayesfair.plots.style import MARKERS, as_written, axes_or_new, cluster_colors
 from bayesfair.posterior import (
     group_names,
     misclassification_probability,
@@ -72,6 +72,7 @@ def uncertainty(
             rasterized=len(points.cluster) > MANY,
         )
     ax.set(xlabel=points.axes[0], ylabel=points.axes[1], title="Clusters and misclassification probability")
+    as_written(ax.xaxis.label, ax.yaxis.label)
     _legends(ax, points, colors)
     return ax
 
@@ -159,6 +160,7 @@ def _legends(ax, points, colors):
         handles += [_handle("", "none", 0), *marks]
         labels += [title, *map(str, names)]
     legend = ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.01, 1.0), **_PLAIN)
+    as_written(*legend.get_texts())
     for text in legend.get_texts():
         if text.get_text() in {title for title, _, _ in parts}:
             text.set_fontweight("bold")

@@ -89,8 +89,7 @@ def _render(draw, height):
     from matplotlib.figure import Figure
 
     file = io.BytesIO()
-    plain = {"text.parse_math": False}  # a dollar in a name is a dollar
-    with warnings.catch_warnings(record=True) as caught, style.context(["default", plain]):
+    with warnings.catch_warnings(record=True) as caught, style.context("default"):
         warnings.simplefilter("always")
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         FigureCanvasAgg(figure)
