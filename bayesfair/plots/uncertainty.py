@@ -53,19 +53,19 @@ def uncertainty(
 
     Returns
     -------
-    The axes. Size grows with the misclassification probability 1 - eta_{i i*}, section 3.2 of the paper.
+    The axes. Size grows with the misclassification probability 1 - eta_{i i*}, section 3.2 of the paper. More groups than
+    `MARKERS` are not told apart.
     """
     points = uncertainty_points(tree, X, columns=columns)
     ax = axes_or_new(ax)
     colors = cluster_colors(int(points.cluster.max()) + 1)
-    crowd = _crowd(points)
+    crowd, told = _crowd(points), _told_apart(points)
     for rows in _layers(points):
-        group = points.group[rows[0]]
         ax.scatter(
             *points.position[rows].T,
             s=_area(points.probability[rows], crowd),
             c=colors[points.cluster[rows]],
-            marker=MARKERS[group % len(MARKERS)],
+            marker=MARKERS[points.group[rows[0]] if told else 0],
             alpha=0.75,
             linewidths=0.4 * crowd,
             edgecolors="white",
@@ -79,9 +79,15 @@ def uncertainty(
 
 def _layers(points):
     """Rows of one group each, the uncertain ones last and on top, groups in turn so that none covers the others."""
+    groups = points.group if _told_apart(points) else np.zeros_like(points.group)
     for layer in np.array_split(np.argsort(points.probability, kind="stable"), LAYERS):
-        for group in np.unique(points.group[layer]):
-            yield layer[points.group[layer] == group]
+        for group in np.unique(groups[layer]):
+            yield layer[groups[layer] == group]
+
+
+def _told_apart(points):
+    """Whether every group has a marker of its own."""
+    return len(points.groups) <= len(MARKERS)
 
 
 def uncertainty_points(tree, X=None, *, columns=None) -> Points:
@@ -152,7 +158,7 @@ def _legends(ax, points, colors):
     levels = (0.0, 0.25, 0.5, 0.75)
     parts = (
         ("cluster", [_handle("o", color, 7) for color in colors], range(len(colors))),
-        ("group", [_handle(MARKERS[g % len(MARKERS)], "0.35", 7) for g in range(len(points.groups))], points.groups),
+        _part_of_groups(points),
         ("P(misclassified)", [_handle("o", "0.35", np.sqrt(_area(level, _crowd(points)))) for level in levels], levels),
     )
     handles, labels = [], []
@@ -165,6 +171,13 @@ def _legends(ax, points, colors):
         if text.get_text() in {title for title, _, _ in parts}:
             text.set_fontweight("bold")
             text.set_x(-22)
+
+
+def _part_of_groups(points):
+    """Heading, marks and names of the groups in the legend; the heading alone where they are not told apart."""
+    if not _told_apart(points):
+        return f"{len(points.groups):,} groups: not told apart", (), ()
+    return "group", [_handle(marker, "0.35", 7) for marker, _ in zip(MARKERS, points.groups)], points.groups
 
 
 _PLAIN = {"frameon": False, "fontsize": 8, "borderaxespad": 0.2, "labelspacing": 0.35}

@@ -30,7 +30,7 @@ def draw_uncertainty(contents) -> Picture:
     tree, remarks = _simplified(contents), "" if groups == 1 else " Marker: group."
     if groups > len(MARKERS):
         remarks = f" It does not tell the {groups:,} groups apart: there are more than it has markers."
-    entries = contents.n_clusters + min(groups, len(MARKERS)) + 7
+    entries = contents.n_clusters + (groups if groups <= len(MARKERS) else 0) + 7
     legend = contents.n_clusters <= MOST_CLUSTERS
     height = max(0.62 * WIDTH, 0.17 * entries) if legend else 0.62 * WIDTH
     png, missing = _render(lambda ax: _without_legend(uncertainty(tree, ax=ax), legend), height)
@@ -110,11 +110,11 @@ def _without_legend(ax, keep):
 
 
 def _simplified(contents):
-    """The tree for pictures: names cut to what fits, groups only where there are markers for them."""
+    """The tree for pictures: names cut to what fits."""
     import xarray as xr
 
     constant = {"reference_labels": ("obs", contents.cluster)}
-    if contents.groups is not None and len(contents.groups.names) <= len(MARKERS):
+    if contents.groups is not None:
         names = {"group_names": json.dumps(_cut(contents.groups.names))}
         constant["group"] = ("obs", contents.groups.code, names)
     nodes = {
@@ -130,4 +130,17 @@ def _simplified(contents):
 
 
 def _cut(names):
-    return [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..." for name in names]
+    """Names of at most `LONGEST_NAME` letters: the beginning of long ones or, where it does not tell them apart, beginning and
+    end, or their places, from 1, before the beginning."""
+    for tail in (0, LONGEST_NAME // 2):
+        short = [_without_middle(name, tail) for name in names]
+        if len(set(short)) == len(set(names)):
+            return short
+    return [_without_middle(f"{place + 1}: {name}", 0) for place, name in enumerate(names)]
+
+
+def _without_middle(name, tail):
+    """A name of which only the last `tail` letters and as many of the first as fit are left, if it is too long."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[: LONGEST_NAME - 3 - tail]}...{name[len(name) - tail :]}"

@@ -65,6 +65,15 @@ def test_uncertainty_draws_every_point_once(make_tree, n_clusters, n_groups):
     assert bf.plots.uncertainty(tree, ax=given) is given
 
 
+def test_groups_beyond_the_markers_are_not_told_apart_and_the_legend_says_so(make_tree):
+    total = len(bf.plots.MARKERS) + 3
+    ax = bf.plots.uncertainty(make_tree(n_obs=200, n_groups=total))
+    assert len({part.get_paths()[0].vertices.tobytes() for part in ax.collections}) == 1
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert f"{total} groups: not told apart" in texts
+    assert len(texts) == len({*texts})  # and no group's name is there, which would be a number like a cluster's
+
+
 def test_the_legend_shows_marks_in_the_size_they_have(make_tree):
     """Many points are drawn smaller; the sizes that explain them must shrink with them."""
     for n_obs in (60, 6_000):

@@ -13,6 +13,7 @@ from bayesfair.fairness import cluster_balance, group_masses, groups_for_fit
 from bayesfair.posterior import at_least, brief, build_tree, guaranteed_balance, reference_partition, relabel
 from bayesfair.posterior.verdict import judge
 from bayesfair.reports import contents as contents_module
+from bayesfair.reports import pictures
 from bayesfair.reports.contents import (
     centre_table,
     cluster_table,
@@ -161,6 +162,18 @@ def test_numbers_are_rounded_by_the_width_of_their_interval():
     assert interval(np.array([])) == "empty"
     assert [number(x) for x in (0.12345, 12.0, 123.456, 12345.6, np.nan)] == ["0.123", "12", "123.5", "12,346", "none"]
     assert [at_least(x) for x in (0.7879, 0.5, 2 / 3, 0.8)] == ["0.787", "0.5", "0.666", "0.8"]
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        (["age", "a" * 30], ["age", "a" * 21 + "..."]),
+        (["income " * 5 + "2019", "income " * 5 + "2020"], ["income in... income 2019", "income in... income 2020"]),
+        (["a" * 40 + "1" + "b" * 40, "a" * 40 + "2" + "b" * 40], ["1: " + "a" * 18 + "...", "2: " + "a" * 18 + "..."]),
+    ],
+)
+def test_names_that_are_cut_stay_apart(names, short):
+    assert pictures._cut(names) == short
 
 
 def without(node, *names):
