@@ -12,8 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._check import message
 from bayesfair._room import peak_memory
+from bayesfair.distributed import digest
 from bayesfair.estimators.notebook import notes_as_html
 from bayesfair.posterior import FORMAT, brief, misclassification_probability, settings_of, write_tree
+from bayesfair.posterior.labels import is_on_disk
 from bayesfair.posterior.saved import plain
 
 __all__ = ["OF_YOUR_OWN", "PosteriorEstimator"]
@@ -40,8 +42,14 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write posterior, data, settings and the chains' state to a netCDF file; whole or not at all."""
+        """Write posterior, data, settings and the chains' state to a netCDF file; whole or not at all.
+
+        Raises
+        ------
+        ValueError: X was changed after the fit. OSError: a `path` that cannot be written.
+        """
         check_is_fitted(self, "posterior_")
+        self._check_same_table()
         write_tree(self.posterior_, path)
 
     def _html_repr(self):
@@ -77,6 +85,12 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
             **of_the_run,
         }
 
+    def _check_same_table(self):
+        """ValueError where X, which is the user's own array and not a copy of it, is not what it was in the fit."""
+        if self._checksum != _checksum_of_table(self.posterior_):
+            remedy = "The posterior is of the table as it was: change a copy of it, and fit anew."
+            raise ValueError(message("X", "be as it was in the fit", "a table that was changed after it", remedy))
+
     def _check_same_settings(self):
         """ValueError where a setting is not the one that the posterior was drawn with. What no file holds, such as a loss of
         the user's own, is not compared with another such."""
@@ -98,7 +112,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
 
     def _adopt(self, tree, run):
         """Take the tree as this estimator's posterior, and `run`, with which (and the tree) `resume` goes on."""
-        self.posterior_, self._run = tree, run
+        self.posterior_, self._run, self._checksum = tree, run, _checksum_of_table(tree)
         self.__dict__.pop("_in_short", None)  # of an earlier posterior
         self._row_names = tree["posterior"]["obs"].values
         self.labels_ = tree["constant_data"]["reference_labels"].values.astype(int)
@@ -107,3 +121,9 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         if self._names["feature_names"] is not None:
             self.feature_names_in_ = np.array(self._names["feature_names"], dtype=object)
         return self
+
+
+def _checksum_of_table(tree):
+    """Of what can be changed: a table that lies in a file has checksums there."""
+    X = tree["observed_data"]["X"].values
+    return None if is_on_disk(X) else digest(X)

@@ -307,11 +307,12 @@ class BayesianFairMixture(PosteriorEstimator):
 
 
 def _with_draws_of(tree, run):
-    """The run with the draws that a tree holds."""
+    """The run with the draws that a tree holds, and its table, which nobody else has, in the place of the user's."""
     parameters = {
         name: v.values for name, v in tree["posterior"].data_vars.items() if name not in ("centers", "labels")
     }
     pointwise = {"log_likelihood": tree["log_likelihood"]["x"].values} if "log_likelihood" in tree.children else {}
+    run = run._replace(x=tree["observed_data"]["X"].values[:, : run.x.shape[1]])
     return run.with_draws(draws_of(tree), parameters, **pointwise)
 
 

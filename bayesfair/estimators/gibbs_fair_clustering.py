@@ -199,7 +199,9 @@ class GibbsFairClustering(PosteriorEstimator):
     ) -> Self:
         """Sample the posterior of a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q).
 
-        Without groups it warns and clusters without fairness. Ctrl-C during the draws keeps those already made.
+        Without groups it warns and clusters without fairness. Ctrl-C during the draws keeps those already made. X is not copied
+        where it is an array of floats: leave it as it is while `posterior_`, in which it is, is in use. `resume` and `save` see
+        whether it was changed.
 
         `sample_weight` (N,), above zero: row i weighs w_i in the losses, and the sum of all takes the place of N in the law of
         the inverse temperature. Whole weights give the law of the table with rows repeated, given that the copies of a row stay
@@ -256,7 +258,7 @@ class GibbsFairClustering(PosteriorEstimator):
                 raise ValueError(message(name, rule, repr(getattr(self, name, store)), remedy))
         return False
 
-    def _check_same_table(self, X, groups, weight, **more):
+    def _check_alike(self, X, groups, weight, **more):
         """Of processes that share chains the data must be the same, of those that share rows the columns."""
         if shares_rows():
             return check_alike(self, X=(X.shape[1], self._names["feature_names"]), **more)
@@ -264,7 +266,7 @@ class GibbsFairClustering(PosteriorEstimator):
         return check_alike(self, X=digest(*table), sensitive_features=digest(groups.code, groups.names), **more)
 
     def _fit(self, X, groups, weight, mode_jumps):
-        self._check_same_table(X, groups, weight)
+        self._check_alike(X, groups, weight)
         self._seed = agreed(self._seed)
         if shares_rows():
             groups, _ = share_of(self.mesh, groups)
@@ -291,6 +293,7 @@ class GibbsFairClustering(PosteriorEstimator):
         """
         check_is_fitted(self, "posterior_")
         self._check_same_settings()
+        self._check_same_table()
         self._start_clock(self.posterior_)
         num_draws = self._missing() if num_draws is None else check_integer("num_draws", num_draws)
         known, groups, weight = self._known_data(self.posterior_)
@@ -299,7 +302,7 @@ class GibbsFairClustering(PosteriorEstimator):
         _check_same_data(known, groups, None if X is None else self._read_new(X), given)
         modes = self.posterior_["modes"].to_dataset() if "modes" in self.posterior_.children else None
         with sharing(self.mesh, axis_of(self.mesh), stops=True):
-            self._check_same_table(known, groups, weight, num_draws=num_draws)
+            self._check_alike(known, groups, weight, num_draws=num_draws)
             run = self._saved_run(self._problem(known, groups, weight))
             return self._sample(*run, num_draws, (known, groups, weight, modes), self.posterior_)
 

@@ -142,6 +142,15 @@ def test_settings_come_back_as_they_were(name, value):
     np.testing.assert_equal(again, est.get_params(deep=False))
 
 
+def test_a_table_that_is_changed_after_the_fit_does_not_reach_it():
+    X = TABLE[["age", "income"]].to_numpy(copy=True)
+    est = mixture(inference="gibbs").fit(X, sensitive_features=GROUPS)
+    before = est.posterior_["observed_data"]["X"].values.copy()
+    X *= 100
+    est.resume(2)
+    np.testing.assert_array_equal(est.posterior_["observed_data"]["X"], before)
+
+
 def test_resuming_with_other_settings_is_refused(fitted):
     est = pickle.loads(pickle.dumps(fitted)).set_params(fairness_weight=9.0)
     with pytest.raises(ValueError, match=r"`fairness_weight` must be that of the fit, 1\.0, got 9\.0"):

@@ -399,6 +399,22 @@ def test_resuming_with_other_data_is_refused(data, fitted):
         fitted.resume(1, sensitive_features=data.sensitive[::-1].to_numpy())
 
 
+def test_a_table_that_was_changed_after_the_fit_is_not_gone_on_with(data, fitted, tmp_path):
+    """The table of a tree is the user's own array: a resumed run mixed draws of two of them."""
+    X = np.array(data.features, order="C")
+    est = GibbsFairClustering(2, **SHORT).fit(X, sensitive_features=data.sensitive)
+    assert np.shares_memory(X, est.posterior_["observed_data"]["X"].values)
+    X *= 100
+    for goes_on in (lambda: est.resume(2), lambda: est.save(tmp_path / "run.nc")):
+        with pytest.raises(
+            ValueError, match=r"`X` must be as it was in the fit, got a table that was changed after it"
+        ):
+            goes_on()
+    X[:] = data.features
+    est.save(tmp_path / "run.nc")
+    same_draws(GibbsFairClustering.load(tmp_path / "run.nc").resume(2), est.resume(2))
+
+
 CHANGED = {
     "n_clusters": 3,
     "loss": "manhattan",
