@@ -11,11 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from exact import all_states, some_centers, tiny
 from exact_modes import BUGS, EVERY, SAMPLED, far, plant, wrongly_told
 
 from bayesfair.gibbs.losses import cluster_means
 from bayesfair.gibbs.moves import mode_jumps
-from bayesfair.gibbs.moves.mode_jumps import Place, jump, nearest_mode
+from bayesfair.gibbs.moves.mode_jumps import Place, by_path, jump, nearest_mode
+from bayesfair.gibbs.moves.swaps import Swaps
+from bayesfair.gibbs.states import FairletState
+from bayesfair.gibbs.sweep import adjoint
 
 DEVIATIONS = np.linspace(-3.5, 3.5, 8)  # of a centre, in units of its mode's spread
 RATIOS = 0.8, 1.3  # of a sampled lambda to its mode's
@@ -141,3 +145,124 @@ def test_planted_bugs_are_caught(bug, name, monkeypatch, x64):
     plant(bug, monkeypatch)
     law, matrix = law_and_matrix(f)
     assert np.abs(law @ matrix - law).max() > 1e-5
+
+
+# The path itself: every way through the labellings of six people, by the law of the moves that `by_path` asks for.
+
+WAYS = 5_000  # of five steps, of the 60 million that there are
+
+
+class Ends(NamedTuple):
+    here: Place
+    there: Place
+
+    def back(self):
+        return Ends(self.there, self.here)
+
+
+def two_places(t) -> Ends:
+    loss, hotter = t.target.loss, 1.0 if t.target.prior is None else 1.6
+    return Ends(
+        *(
+            Place(loss.coordinates(some_centers(t, "kmeans", s)), jnp.asarray(at))
+            for s, at in ((0, 0.8), (1, 0.8 * hotter))
+        )
+    )
+
+
+def law_of(t, place: Place):
+    """Of all labellings at a place, unnormalised."""
+    temperatures = t.target.of_dispersion(place.dispersion)
+    return np.exp(all_states(t, lambda state: log_density(t, t.opened(state, temperatures), place)))
+
+
+def matrix_of(t, moves, law):
+    """The product of the moves' matrices, heat baths in the place of Metropolis: what counts is the order of their parts."""
+    matrix = np.eye(len(law))
+    for move in moves:
+        for fixed in parts_of(t, move):
+            bath = law * (fixed[:, None] == fixed).all(-1)
+            matrix = matrix @ (bath / bath.sum(1, keepdims=True))
+    return matrix
+
+
+def parts_of(t, move):
+    """What of the states (states, ...) each part of a move leaves as it is."""
+    if isinstance(move, Swaps):
+        return [t.clusters]
+    assert move.n_blocks == t.target.n_fairlets
+    rest = [np.hstack([t.fairlets, np.delete(t.clusters, i, 1)]) for i in range(move.n_blocks)]
+    return rest[::-1] if move.backwards else rest
+
+
+def walked(t, ends: Ends, ways):
+    """How much mass goes each way (ways, length), from a labelling to the next, and is accepted."""
+    asked = []
+
+    def labelled(which, dispersion):
+        state = FairletState(jnp.asarray(t.members)[which], jnp.asarray(t.clusters)[which], None)
+        return t.opened(state, t.target.of_dispersion(dispersion))
+
+    def work(way):
+        steps = iter(way[1:])
+
+        def follow(key, target, state, moves):
+            now = Place(target.loss.coordinates(state.centers), target.dispersion_of(state.temperatures))
+            asked.append((moves, now))
+            return labelled(next(steps), now.dispersion).given(state.centers), {}
+
+        with mock.patch.object(mode_jumps, "in_turn", follow):
+            start = labelled(way[0], ends.here.dispersion)
+            return by_path(jax.random.PRNGKey(0), t.target, start, *ends, jnp.asarray(len(way)))[1]
+
+    with jax.disable_jit():
+        total = np.asarray(jax.vmap(work)(jnp.asarray(ways)))
+    mass = law_of(t, ends.here)[ways[:, 0]] * np.exp(np.minimum(total, 0.0))
+    for step, (moves, now) in enumerate(asked):
+        mass *= matrix_of(t, moves, law_of(t, now))[ways[:, step], ways[:, step + 1]]
+    return mass
+
+
+def imbalance(t, ends, ways):
+    """How much more flows between two labellings than comes back, at most, as a share of all that flows."""
+    flow = np.zeros((2, len(t.fairlets), len(t.fairlets)))
+    for side, (start, way) in enumerate(((ends, ways), (ends.back(), ways[:, ::-1]))):
+        np.add.at(flow[side], (way[:, 0], way[:, -1]), walked(t, start, way))
+    return np.abs(flow[0] - flow[1].T).max() / flow[0].sum()
+
+
+def every_way(t):
+    return np.stack(np.meshgrid(*[np.arange(len(t.fairlets))] * 3, indexing="ij"), -1).reshape(-1, 3)
+
+
+ORDERS = {
+    "the same order": lambda moves: moves,
+    "moves turned round, their blocks not": lambda moves: moves[::-1],
+    "blocks turned round, moves not": lambda moves: adjoint(moves)[::-1],
+}
+
+
+@pytest.mark.parametrize("prior", [None, SAMPLED])
+def test_what_flows_along_a_path_flows_back(prior, x64):
+    t = tiny("1:1", prior=prior)
+    assert imbalance(t, two_places(t), every_way(t)) < 1e-12
+
+
+def test_every_single_way_of_a_longer_path_is_taken_back_as_often(x64):
+    t = tiny("1:1", prior=SAMPLED)
+    ways = np.random.default_rng(0).integers(len(t.fairlets), size=(WAYS, 5))
+    ends = two_places(t)
+    forth, back = walked(t, ends, ways), walked(t, ends.back(), ways[:, ::-1])
+    assert (forth > 0).mean() > 0.2
+    np.testing.assert_allclose(forth, back, rtol=1e-9)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("stays", [True, False])
+def test_an_order_of_moves_that_is_not_reversible_is_caught(order, stays, monkeypatch, x64):
+    """Also where the path leads from a place to itself, and nothing is paid."""
+    t = tiny("1:1")
+    ends = two_places(t)
+    ends = Ends(ends.here, ends.here) if stays else ends
+    monkeypatch.setattr(mode_jumps, "adjoint", ORDERS[order])
+    assert imbalance(t, ends, every_way(t)) > 1e-4
