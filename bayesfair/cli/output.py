@@ -15,6 +15,7 @@ import numpy as np
 
 import bayesfair as bf
 from bayesfair._check import message
+from bayesfair._percent import percent
 from bayesfair._progress import progress
 from bayesfair.cli.outcome import DONE, FAILED, INTERRUPTED, writing
 
@@ -142,17 +143,20 @@ def _print_report(title, labels, groups):
 
 
 def print_summary(tree):
-    """Diagnostics of every scalar, and how many observations are uncertain; of a run that is not finished, how far it came."""
+    """Diagnostics of every scalar, how many clusters are occupied where that is open, and how many observations are uncertain;
+    of a run that is not finished, how far it came."""
     if "unfinished" in tree.attrs:
         print(f"The run is not finished: it has {tree.attrs['unfinished']}. Go on with bayesfair resume.")
     cost = bf.posterior.cost_of(tree)
     if cost:
         print(f"Sampled in {cost}.")
-    uncertain = bf.posterior.misclassification_probability(tree) > UNCERTAIN
+    summary, uncertain = bf.posterior.summary(tree), bf.posterior.misclassification_probability(tree) > UNCERTAIN
     print("\nDiagnostics")
-    print(bf.posterior.summary(tree))
+    print(summary)
+    if summary.attrs["occupied"]:
+        print(f"\n{fill(summary.attrs['occupied'], LINE)}")
     print(
-        f"\n{uncertain.sum()} of {len(uncertain)} observations ({uncertain.mean():.0%}) would be elsewhere "
+        f"\n{uncertain.sum():,} of {len(uncertain):,} observations ({percent(uncertain.mean())}) would be elsewhere "
         f"with probability above {UNCERTAIN:.0%}"
     )
 

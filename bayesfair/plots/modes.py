@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesfair._percent import percent
 from bayesfair.plots.style import FIGURE_WIDTH, cluster_colors
 from bayesfair.plots.uncertainty import project
 from bayesfair.posterior import count_clusters, modes_of
@@ -151,7 +152,7 @@ def _draw_clustering(ax, clusterings, mode, colors):
     stayed = {"s": 9 * crowd, "alpha": 0.7 if mode == 0 else 0.35}
     for rows, style in ((~moved, stayed), (moved, {"s": 22 * crowd, "alpha": 0.95})):
         ax.scatter(*clusterings.position[rows].T, c=colors[labels[rows]], linewidths=0, rasterized=many, **style)
-    more = "" if mode == 0 else f", {clusterings.share[mode]:.0%} elsewhere"
+    more = "" if mode == 0 else f", {percent(clusterings.share[mode])} elsewhere"
     ax.set_title(f"mode {mode + 1}{more}", fontsize=9)
     ax.set(xticks=[], yticks=[])
     for side in ax.spines.values():

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from bayesfair._percent import percent
 from bayesfair.fairness import cluster_balance
 from bayesfair.posterior.access import groups_of, variable
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
@@ -27,21 +28,23 @@ class Note(NamedTuple):
 
 
 def brief(tree: "DataTree", diagnostics=None, doubt=None) -> list[Note]:
-    """Whether the chains agree, which modes there are, how balanced every draw is, and how sure the memberships are.
+    """Whether the chains agree, which modes there are, how many clusters where that is open, how balanced every draw is, and
+    how sure the memberships are.
 
     `diagnostics`: the tree's `summary`, `doubt`: its misclassification probabilities, where somebody has them already.
     """
     diagnostics = summary(tree) if diagnostics is None else diagnostics
     doubtful = (misclassification_probability(tree) if doubt is None else doubt) > DOUBTFUL
-    sizes, modes = tree["posterior"].sizes, diagnostics.attrs["modes"]
+    sizes, modes, occupied = tree["posterior"].sizes, diagnostics.attrs["modes"], diagnostics.attrs["occupied"]
     verdict = judge(diagnostics, sizes["chain"], sizes["draw"])
     how_sure = (
-        f"{doubtful.sum():,} of {len(doubtful):,} rows ({doubtful.mean():.0%}) have a probability above {DOUBTFUL:.0%} "
+        f"{doubtful.sum():,} of {len(doubtful):,} rows ({percent(doubtful.mean())}) have a probability above {DOUBTFUL:.0%} "
         "of being elsewhere than in the cluster shown."
     )
     notes = [Note(verdict.kind, verdict.headline, verdict.evidence)]
     if modes not in verdict.evidence:
         notes.append(Note("plain", "What else there is:", modes))
+    notes += [Note("plain", "How many clusters:", occupied)] * bool(occupied)
     return [*notes, *_of_balance(tree), Note("plain", "How sure:", how_sure)]
 
 

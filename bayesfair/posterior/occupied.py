@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesfair._check import check_integer, message
-from bayesfair.posterior.access import variable
+from bayesfair._percent import percent
+from bayesfair.posterior.access import count_clusters, variable
 from bayesfair.posterior.relabelling import move_clusters
 
 if TYPE_CHECKING:
@@ -37,13 +38,24 @@ def occupied_clusters(tree: "DataTree") -> "DataFrame":
 
 
 def occupied_sentence(tree: "DataTree") -> str:
-    """The same in words, numbers of less than one in a hundred left out; "" where every cluster is asked for."""
+    """The same in words, numbers of less than one in a hundred left out; "" where every cluster is asked for.
+
+    Of a tree of `given_occupied`: which draws of the whole run it holds.
+    """
     if variable(tree, "sample_stats", "occupied") is None:
         return ""
+    if "share_of_draws" in tree.attrs:
+        return _which_draws(tree)
     share = occupied_clusters(tree)["probability"].sort_values(ascending=False)
-    told = [f"{k} in {part:.0%}" for k, part in share[share >= TOLD].items()]
+    told = [f"{k} in {percent(part)}" for k, part in share[share >= TOLD].items()]
     listed = " and ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)
     return f"The number of occupied clusters is {listed} of the draws."
+
+
+def _which_draws(tree):
+    of_all, kept, k = tree.attrs["share_of_draws"], tree.attrs["share_kept"], count_clusters(tree)
+    some = "whose components can be told apart" + (f", {percent(kept)} of them" if kept < 1 else "")
+    return f"These are the draws with {k} occupied clusters, {percent(of_all)} of all, {some}."
 
 
 def given_occupied(tree: "DataTree", n_clusters: int | None = None) -> "DataTree":

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._check import message
+from bayesfair._percent import percent
 from bayesfair.fairness import Groups, cluster_balance
 from bayesfair.posterior import (
     Labels,
@@ -59,6 +60,11 @@ class Contents(NamedTuple):
     features: tuple[str, ...]
     rows: np.ndarray
     settings: dict
+
+    @property
+    def is_open(self):
+        """Whether there may be fewer clusters than components: in a sparse mixture, but for the draws given one number."""
+        return variable(self.tree, "sample_stats", "occupied") is not None and "share_kept" not in self.tree.attrs
 
     @property
     def num_chains(self):
@@ -178,7 +184,7 @@ def _runners_up(contents, rows):
     labels = contents.labels.columns(rows)
     _, other, times = runners_up(labels, contents.cluster[rows], contents.n_clusters)
     shares = times / len(labels)
-    return [f"{k} ({share:.0%} of draws)" if share else "none" for k, share in zip(other.tolist(), shares)]
+    return [f"{k} ({percent(share)} of draws)" if share else "none" for k, share in zip(other.tolist(), shares)]
 
 
 def mode_table(contents):

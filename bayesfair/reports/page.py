@@ -9,6 +9,7 @@ import numpy as np
 
 from bayesfair import __version__
 from bayesfair._check import message
+from bayesfair._percent import percent
 from bayesfair._progress import progress
 from bayesfair.posterior import (
     brief,
@@ -104,7 +105,8 @@ def _sections(contents, progress_bar):
 
 def _title(contents):
     kind = "Clustering" if contents.groups is None else "Fair clustering"
-    return f"{kind} of {len(contents.cluster):,} rows into {_count(contents.n_clusters, 'cluster')}"
+    most = "at most " * contents.is_open
+    return f"{kind} of {len(contents.cluster):,} rows into {most}{_count(contents.n_clusters, 'cluster')}"
 
 
 def _count(total, thing):
@@ -120,7 +122,7 @@ def _data(contents):
     pairs = [("Rows", f"{len(contents.cluster):,}"), ("Features", _feature_names(contents))]
     if contents.groups is not None:
         pairs.append(("Groups", _group_sizes(contents.groups)))
-    pairs.append(("Clusters", contents.n_clusters))
+    pairs.append(("Clusters", f"{'at most ' * contents.is_open}{contents.n_clusters}"))
     pairs.append(("Draws", f"{_count(contents.num_chains, 'chain')} of {contents.num_draws:,}"))
     if "unfinished" in tree.attrs:
         pairs.append(("The run is not finished", f"it has {tree.attrs['unfinished']}"))
@@ -226,7 +228,7 @@ def _uncertain_rows(contents):
 
 
 def _alt_uncertainty(contents):
-    counts = ", ".join(f"{np.mean(contents.doubt > level):.0%} above {level}" for level in (0.1, 0.25, 0.5))
+    counts = ", ".join(f"{percent(np.mean(contents.doubt > level))} above {level}" for level in (0.1, 0.25, 0.5))
     return (
         f"Scatter plot of {len(contents.cluster):,} rows in {contents.n_clusters} clusters, larger marks for rows of "
         f"higher misclassification probability: {counts}."

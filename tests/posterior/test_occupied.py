@@ -5,6 +5,8 @@ import pytest
 from draws import draws_of
 
 import bayesfair as bf
+from bayesfair._percent import percent
+from bayesfair.cli.output import print_summary
 
 N, K, CHAINS, DRAWS = 60, 5, 2, 40
 TRUTH = np.repeat([0, 1, 2], [30, 20, 10])
@@ -43,6 +45,40 @@ def test_the_pmf_and_its_sentence(tree):
     table = bf.posterior.summary(tree)
     assert table.attrs["occupied"] == bf.posterior.occupied_sentence(tree)
     assert table.loc["occupied", "mean"] == pytest.approx(3.25)
+
+
+def test_a_share_is_all_or_nothing_only_where_it_is():
+    told = {0: "0%", 1e-4: "under 1%", 0.01: "1%", 0.756: "76%", 0.99: "99%", 0.998: "over 99%", 1: "100%"}
+    assert {share: percent(share) for share in told} == told
+
+
+def test_a_number_that_hardly_occurs_leaves_the_others_less_than_all():
+    labels = np.tile(TRUTH, (1, 500, 1))
+    labels[0, 7, 55] = 3
+    occupied = np.array([[len(np.unique(draw)) for draw in labels[0]]])
+    draws = draws_of(labels, occupied=occupied)
+    one = bf.posterior.build_tree(draws, np.eye(N), None, settings={}, n_clusters=K, point="mode")
+    said = "The number of occupied clusters is 3 in over 99% of the draws."
+    assert bf.posterior.occupied_sentence(one) == said
+    doubt = np.where(np.arange(1_000) < 3, 0.5, 0.0)
+    notes = {note.headline: note.text for note in bf.posterior.brief(one, doubt=doubt)}
+    assert notes["How many clusters:"] == said
+    assert notes["How sure:"].startswith("3 of 1,000 rows (under 1%) have")
+
+
+def test_page_and_shell_tell_the_number_that_was_found(tree, tmp_path, capsys):
+    said = bf.posterior.occupied_sentence(tree)
+    print_summary(tree)
+    assert said in " ".join(capsys.readouterr().out.split())
+    page = bf.report(tree, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f"How many clusters:</strong> {said}</p>" in page
+    assert "<h1>Fair clustering of 60 rows into at most 5 clusters</h1>" in page
+
+
+def test_draws_given_a_number_say_so(tree):
+    given = bf.posterior.given_occupied(tree)
+    said = "These are the draws with 3 occupied clusters, 75% of all, whose components can be told apart."
+    assert bf.posterior.occupied_sentence(given) == said
 
 
 def test_draws_with_the_modal_number_are_told_apart(tree):
