@@ -33,7 +33,7 @@ from bayesfair.engines.gaussians import (
     n_missing,
     rotate,
 )
-from bayesfair.engines.mixture import MixtureEngine
+from bayesfair.engines.mixture import MixtureEngine, check_near
 from bayesfair.engines.shares import OverRows, here, over_rows
 
 __all__ = ["BigLearnMixture"]
@@ -282,7 +282,9 @@ class BigLearnMixture(MixtureEngine):
 
     def assign(self, columns):
         rows, order = in_blocks(columns.continuous, self._middle)
-        return in_order(jax.jit(labels)(self._parameters, rows), rows, order)
+        assigned = in_order(jax.jit(labels)(self._parameters, rows), rows, order)
+        check_near(assigned >= 0)
+        return assigned
 
     def log_joint(self, columns):
         rows, order = in_blocks(columns.continuous, self._middle)

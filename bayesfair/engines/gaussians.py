@@ -291,10 +291,15 @@ def log_joint(parameters: Gaussians, rows: tuple[Rows, ...], seen: Bool[Array, "
 
 
 def labels(parameters: Gaussians, rows: tuple[Rows, ...]):
-    """The component of largest joint density: (blocks, rows) of each."""
+    """The component of largest joint density, -1 where none is finite: (blocks, rows) of each."""
     seen = jnp.ones(parameters.mean.shape[1], bool)
     parts = whitened(parameters, seen)
-    return [jax.lax.map(lambda block: completed(parts, block, seen)[0].argmax(0), part) for part in rows]
+
+    def of_block(block):
+        log_joint = completed(parts, block, seen)[0]
+        return jnp.where(jnp.isfinite(log_joint).any(0), log_joint.argmax(0), -1)
+
+    return [jax.lax.map(of_block, part) for part in rows]
 
 
 def in_order(values, rows: tuple[Rows, ...], order):

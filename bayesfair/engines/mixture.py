@@ -7,10 +7,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import row_blocks
-from bayesfair._check import tell
+from bayesfair._check import message, tell
 from bayesfair.engines.base import Engine
 
-__all__ = ["MixtureEngine"]
+__all__ = ["MixtureEngine", "check_near"]
+
+
+def check_near(has_density, first=0):
+    """ValueError where a row (N,), the first of which is number `first`, has no density that is a number."""
+    if not has_density.all():
+        got = f"row {first + int(np.argmin(has_density))}, so far off that no component has a density there"
+        raise ValueError(message("X", "be near the rows of the fit", got, "Correct it, or use the units of the fit."))
 
 
 class MixtureEngine(Engine):
@@ -42,8 +49,12 @@ class MixtureEngine(Engine):
 
     def _of_log_joint(self, of, columns):
         """`of(log joint densities)`, from blocks of rows."""
-        blocks = row_blocks(len(columns.continuous))
-        return np.concatenate([of(self.log_joint(columns.take(block))) for block in blocks])
+        return np.concatenate([of(self._joint_of(columns, block)) for block in row_blocks(len(columns.continuous))])
+
+    def _joint_of(self, columns, block):
+        log_joint = self.log_joint(columns.take(block))
+        check_near(np.isfinite(log_joint).any(1), block.start)
+        return log_joint
 
     def _warn_of_empty(self, remedy, used=None):
         """Says which components are nobody's most probable one; `used`: those that are somebody's, of all processes."""

@@ -55,7 +55,8 @@ class Encoder(NamedTuple):
         x, square = np.empty(X.shape, np.float32), np.empty(len(X), np.float32)
         for block in row_blocks(len(X)):
             rows = self.scaled(X[block])
-            x[block], square[block] = rows, (rows**2).sum(1)
+            with np.errstate(over="ignore"):  # new rows that float32 cannot hold have no density, which is told then
+                x[block], square[block] = rows, (rows**2).sum(1)
         return Table(x, square, self.indicators(columns.categorical))
 
     def scaled(self, X) -> np.ndarray:
@@ -131,9 +132,12 @@ def read_table(estimator, X, *, reset, allow_nan=False, sensitive_features=None,
 
 def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False, sensitive_features=None) -> Columns:
     """X checked as by `read_table` and split; `categorical_features`: names, positions, a mask, () for none of the columns
-    or None for those whose dtype says so."""
+    or None for those whose dtype says so, in the fit."""
     check_same_index("sensitive_features", sensitive_features, "X", X)
-    where = categorical_positions(X, categorical_features)
+    of_fit = None if reset or len(np.shape(X)) != 2 else getattr(estimator, "_categorical", None)
+    where = categorical_positions(X, categorical_features) if of_fit is None else of_fit
+    if reset:
+        estimator._categorical = where
     if len(where) == 0:
         X, names = read_table(estimator, X, reset=reset, allow_nan=allow_nan, order=None)
         return Columns(X, np.empty((len(X), 0), object), names)
@@ -196,14 +200,17 @@ def _is_date(dtype):
 
 
 def _numbers(values, names):
-    numbers = values.astype(np.float64)
+    import pandas as pd
+
+    numbers = np.where(pd.isna(values), np.nan, values).astype(np.float64)
     check_finite(numbers, names)
     return numbers
 
 
 def _levels(values, places):
-    missing = np.argwhere(values != values)
-    if len(missing) or any(value is None for value in values.ravel()):
+    import pandas as pd
+
+    if pd.isna(values).any():
         rule, remedy = "have a level in every categorical cell", "Give missing levels a name, e.g. .fillna('unknown')."
         raise ValueError(message("X", rule, "a missing value", remedy))
     for where, column in zip(places, values.T):

@@ -213,6 +213,15 @@ def test_fits_and_predicts_rows_with_missing_values(X):
     assert (est.predict(X) == est.predict(np.where(np.isnan(holes), np.nan, X))).mean() > 0.8
 
 
+def test_rows_without_a_density_are_refused(X):
+    est = BigLearnMixture(2, random_state=0).fit(X)
+    far = X[:3].copy()
+    far[2, 0] = 1e25
+    for told in (est.predict, est.predict_proba, est.score_samples):
+        with pytest.raises(ValueError, match=r"`X` must be near the rows of the fit, got row 2, so far off"):
+            told(far)
+
+
 def test_the_final_objective_never_decreases(X):
     est = BigLearnMixture(K, max_iter=50, random_state=1).fit(X)
     assert len(est.objective_trace_) >= 2

@@ -1,6 +1,7 @@
 """FMC against plain EM, finite differences, scikit-learn and its own definitions; fairness it promises; bad input."""
 
 import os
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -224,6 +225,44 @@ def test_mixed_tables_by_dtype_name_position_and_mask(data, categorical_features
     proba = est.predict_proba(frame[:5])
     np.testing.assert_allclose(proba.sum(1), 1.0)
     assert est.feature_names_in_.tolist() == ["x", "work", "y", "flag"]
+
+
+def test_columns_are_categories_as_in_the_fit_whatever_the_types_of_new_rows(data):
+    frame, group = mixed_frame(data)
+    est = fit((frame, group), 2, max_gap=0.1)
+    plain = est.predict_proba(frame)
+    for other in (frame.astype(object), frame.to_numpy(), frame.assign(work=frame["work"].astype("category"))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of an array without names
+            np.testing.assert_array_equal(est.predict_proba(other), plain)
+    numbers = frame.assign(flag=frame["flag"].astype(int))
+    est = fit((numbers, group), 2, max_gap=0.1)
+    np.testing.assert_array_equal(est.predict_proba(frame), est.predict_proba(numbers))
+    with pytest.raises(ValueError, match="feature"):
+        est.predict(numbers[["x", "work"]])
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        (pd.array(["u", pd.NA] * 300, dtype="string"), "`X` must have a level in every categorical cell"),
+        (pd.array([True, pd.NA] * 300, dtype="boolean"), "`X` must have a level in every categorical cell"),
+        (pd.array([1, pd.NA] * 300, dtype="Int64"), "`X` must be finite, got nan at row 1, column 'new'"),
+    ],
+)
+def test_missing_values_of_pandas_beside_categories_are_named(data, column, text):
+    frame, group = mixed_frame(data)
+    with pytest.raises(ValueError, match=text):
+        fit((frame.assign(new=column), group), 2)
+
+
+def test_rows_without_a_density_are_refused(data):
+    est = fit(data, 2, max_gap=0.1)
+    far = data[0][:3].copy()
+    far[1, 0] = 1e25
+    for told in (est.predict, est.predict_proba, est.score_samples):
+        with pytest.raises(ValueError, match=r"`X` must be near the rows of the fit, got row 1, so far off"):
+            told(far)
 
 
 def test_polars_and_pandas_agree(data):
