@@ -1,6 +1,6 @@
 """What both samplers' estimators share: their fit is a tree, which is written to a file and read back."""
 
-from functools import cached_property
+from functools import cached_property, wraps
 from os import PathLike
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from bayesfair.posterior import FORMAT, brief, misclassification_probability, se
 from bayesfair.posterior.labels import is_on_disk
 from bayesfair.posterior.saved import plain
 
-__all__ = ["OF_YOUR_OWN", "PosteriorEstimator"]
+__all__ = ["OF_YOUR_OWN", "PosteriorEstimator", "whole_or_not"]
 
 OF_YOUR_OWN = {"loss": "Loss object", "target": "Target class"}  # which no file holds
 MAY_CHANGE = {"num_draws", "progress_bar", "mesh", "chain_method"}  # between `fit` and `resume`
@@ -27,12 +27,29 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
 
+def whole_or_not(method):
+    """Decorator of what gives an estimator a posterior: one that fails or is interrupted leaves the estimator as it was."""
+
+    @wraps(method)
+    def whole(self, *arguments, **named):
+        before = vars(self).copy()
+        try:
+            return method(self, *arguments, **named)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return whole
+
+
 class PosteriorEstimator(ClusterMixin, BaseEstimator):
     """An estimator whose fit is an `xarray.DataTree`: what ends in an underscore is read from it.
 
     `fit` sets `_seed` (`_draw_seed`), `_names` (a dictionary with "feature_names", or None there) and `_row_names`, builds a
     tree with `_settings` and hands it, with its run, to `_adopt`, which subclasses extend. `_of_file` makes the same
-    estimator from what `read_run` gives, its run by the subclass's `_run_of(tree, settings)`.
+    estimator from what `read_run` gives, its run by the subclass's `_run_of(tree, settings)`. `fit` and `resume` are
+    `whole_or_not`: an earlier posterior keeps what belongs to it.
     """
 
     posterior_: "DataTree"

@@ -15,7 +15,7 @@ from bayesfair import models
 from bayesfair._check import check_integer, check_number, message, place, row_names
 from bayesfair._units import center_and_spread
 from bayesfair.engines import Encoder, categorical_positions, check_distinct, encoder_of, fit_encoder, read_columns
-from bayesfair.estimators.base import PosteriorEstimator
+from bayesfair.estimators.base import PosteriorEstimator, whole_or_not
 from bayesfair.fairness import Groups, gap, groups_for_fit
 from bayesfair.posterior import (
     STATE,
@@ -120,6 +120,7 @@ class BayesianFairMixture(PosteriorEstimator):
         self.random_state = random_state
         self.progress_bar = progress_bar
 
+    @whole_or_not
     def fit(self, X: ArrayLike, y=None, *, sensitive_features: ArrayLike | None = None) -> Self:
         """Sample the posterior of a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q).
 
@@ -274,6 +275,7 @@ class BayesianFairMixture(PosteriorEstimator):
         """The likeliest cluster of every row, int (N,); row by row, so that balance is not promised."""
         return self.predict_proba(X).argmax(1)
 
+    @whole_or_not
     def resume(self, num_draws: int | None = None) -> Self:
         """Go on from the last draw, `num_draws` more per chain, with the data and the settings of the fit, of which only
         `num_draws`, `progress_bar` and `chain_method` may change."""

@@ -25,7 +25,7 @@ from bayesfair.distributed import (
     sharing,
 )
 from bayesfair.engines import categorical_positions, read_columns, read_groups, share_of
-from bayesfair.estimators.base import OF_YOUR_OWN, PosteriorEstimator
+from bayesfair.estimators.base import OF_YOUR_OWN, PosteriorEstimator, whole_or_not
 from bayesfair.estimators.mixed_tables import MixedTable, mixed_table
 from bayesfair.estimators.new_rows import distances, place_fairlets, place_people, soft_memberships
 from bayesfair.estimators.store import Store, Unwritten
@@ -188,6 +188,7 @@ class GibbsFairClustering(PosteriorEstimator):
         self.progress_bar = progress_bar
         self.mesh = mesh
 
+    @whole_or_not
     def fit(
         self,
         X: ArrayLike,
@@ -282,6 +283,7 @@ class GibbsFairClustering(PosteriorEstimator):
         modes = None if found is None else _modes_dataset(problem, found)
         return self._sample(problem, run, self.num_draws, (X, groups, weight, modes))
 
+    @whole_or_not
     def resume(
         self, num_draws: int | None = None, X: ArrayLike | None = None, *, sensitive_features: ArrayLike | None = None
     ) -> Self:

@@ -415,6 +415,30 @@ def test_a_table_that_was_changed_after_the_fit_is_not_gone_on_with(data, fitted
     same_draws(GibbsFairClustering.load(tmp_path / "run.nc").resume(2), est.resume(2))
 
 
+def _interrupted(*_):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_second_fit_that_fails_leaves_the_first_as_it_was(data, fitted, tmp_path, monkeypatch, error):
+    """It left its own encoding, names, store and seed with the posterior of the first, and rows went to other clusters."""
+    frame = data.features.assign(kind=np.where(np.arange(len(data.features)) % 3 == 0, "u", "v"))
+    est = GibbsFairClustering(2, num_starts=0, **SHORT).fit(frame, sensitive_features=data.sensitive)
+    other = frame.assign(kind=frame["kind"].replace("u", "w"), more=1.0).set_axis(frame.index + 5)
+    again, before = pickle.loads(pickle.dumps(est)), vars(est).copy()
+    if error is KeyboardInterrupt:
+        monkeypatch.setattr(gibbs, "warm_up", _interrupted)
+    else:
+        est.set_params(n_clusters=500)
+    with pytest.raises(error):
+        est.fit(other, sensitive_features=data.sensitive.set_axis(other.index), store=tmp_path / "run.nc")
+    est.set_params(n_clusters=2)
+    assert vars(est).keys() == before.keys()
+    assert all(vars(est)[name] is value for name, value in before.items())
+    np.testing.assert_array_equal(est.predict(frame), again.predict(frame))
+    same_draws(est.resume(2), again.resume(2))
+
+
 CHANGED = {
     "n_clusters": 3,
     "loss": "manhattan",
