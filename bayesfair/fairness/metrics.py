@@ -61,7 +61,7 @@ def gap(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups, *, sample_weig
     >>> gap([0, 0, 0, 1, 1], ["F", "M", "M", "F", "M"])
     0.1666...
     """
-    return float(cluster_gap(group_masses(labels_or_soft, sensitive, sample_weight=sample_weight)).max())
+    return float(_gaps(labels_or_soft, sensitive, sample_weight).max())
 
 
 def additive_gap(
@@ -72,7 +72,18 @@ def additive_gap(
     For more than two groups the differences are averaged over pairs as in `gap`. The bound of FMC on |balance - best
     balance| by this number fails for a small cluster that lacks a group: its balance is 0, its share negligible.
     """
-    return float(cluster_gap(group_masses(labels_or_soft, sensitive, sample_weight=sample_weight)).sum())
+    return float(_gaps(labels_or_soft, sensitive, sample_weight).sum())
+
+
+def _gaps(labels_or_soft, sensitive, sample_weight):
+    """`cluster_gap` of every cluster; ValueError where a group has no weight, of which there are no shares."""
+    groups = encode_groups(sensitive, argument="sensitive")
+    masses = group_masses(labels_or_soft, sensitive, sample_weight=sample_weight)
+    without = [name for name, mass in zip(groups.names, masses.sum(0)) if mass == 0]
+    if without:
+        remedy = "Leave its rows out."
+        raise ValueError(message("sample_weight", "give every group some weight", f"none of {without[0]!r}", remedy))
+    return cluster_gap(masses)
 
 
 def kl_error(

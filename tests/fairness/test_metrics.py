@@ -271,5 +271,12 @@ def test_a_target_that_is_no_distribution_over_the_groups_is_refused(target, tex
         kl_error(LABELS, SEX, target=target)
 
 
+@pytest.mark.parametrize("measure", [gap, additive_gap])
+def test_a_group_without_weight_has_no_shares(measure):
+    weight = (np.asarray(SEX) == "F").astype(float)
+    with pytest.raises(ValueError, match="`sample_weight` must give every group some weight, got none of 'M'"):
+        measure(LABELS, SEX, sample_weight=weight)
+
+
 def test_everything_public_is_exported():
     assert all(hasattr(fairness, name) for name in fairness.__all__)
