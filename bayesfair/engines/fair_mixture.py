@@ -36,6 +36,7 @@ from bayesfair.engines.fmc_blocks import (
     soft_shares,
 )
 from bayesfair.engines.mixture import MixtureEngine
+from bayesfair.engines.samples import stratified
 from bayesfair.engines.tables import fit_encoder, read_columns
 from bayesfair.fairness import Groups, gap, gaps_of_shares
 
@@ -52,7 +53,6 @@ RANDOM_STARTS = 3  # one start in so many
 KEPT = 6  # of the starts after the first temperature
 ANNEALING = 1.0, 0.4, 0.15, 0.06
 RATE = 0.02  # of Adam, on scaled columns
-FEWEST = 30  # rows of a group in a sub-sample
 SECONDS = 2e-9, 1e-8  # of a core, an iteration on full covariances: times d^3, and times d^2 for every row
 STRICTER = 3  # how often the weight is doubled and the temperature halved while clusters are not fair, or empty
 PATIENCE = 6
@@ -396,19 +396,6 @@ def m_step_of(family: Family, old: Components, table: Table, responsibilities):
 def _indicators(labels, n_clusters):
     """float32 (clusters, obs), 1 where a row is in the cluster."""
     return np.equal.outer(np.arange(n_clusters), labels).astype(np.float32)
-
-
-def stratified(rows, code, most):
-    """About `most` of `rows`, in their order, each group in proportion but with at least FEWEST where it has them."""
-    if len(rows) <= most:
-        return rows
-    group = code[rows]
-    size = np.bincount(group)
-    wanted = np.maximum(np.ceil(most * size / len(rows)), FEWEST)
-    rank = np.empty(len(rows), int)
-    for j in np.flatnonzero(size):
-        rank[group == j] = np.arange(size[j])
-    return rows[rank < wanted[group]]
 
 
 def _take(table: Table, rows) -> Table:

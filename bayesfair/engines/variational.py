@@ -22,6 +22,7 @@ from bayesfair.distributed import agreed, leads
 from bayesfair.engines.base import Engine, kmeans_centers, relocate_empty
 from bayesfair.engines.families import squared_distances
 from bayesfair.engines.optimize import Outcome
+from bayesfair.engines.samples import FEWEST, stratified, weights_as_of_all
 from bayesfair.engines.shares import ALONE
 from bayesfair.engines.soft_clusters import (
     AT_REST,
@@ -52,6 +53,7 @@ PAIRS, FINE_PATH = 3, 4  # weights of the path, in pairs, and between its last u
 BATCH_ELEMENTS = 2**25  # of all soft assignments that advance together
 # Of more rows than the first, k-means explores as many as the second, and the best goes on with all of them, block by block.
 BLOCKED_FROM, EXPLORE_ROWS = 2**17, 2**15
+ENOUGH = 1000  # rows of a group among them, where there is room: of smaller groups they have everybody
 HEAVIER = 1.0, 1.1, 1.25, 1.5, 2.0, 3.0  # weights tried on all rows, in units of the one that was fair enough on a part
 
 
@@ -295,10 +297,13 @@ class VariationalFairClustering(Engine):
     def _solve_in_blocks(self, problem: BlockedRows, data) -> Outcome:
         """On EXPLORE_ROWS of the rows first; all of them go on from there, at greater weights where they must."""
         everyone, share = data.share.groups, data.share
-        rows = np.sort(np.random.default_rng(data.seed).permutation(share.n_obs)[:EXPLORE_ROWS])
+        rows, weight_of_all = self._explored(data), share.of_all(data.weight)
         groups, Z = Groups(everyone.code[rows], everyone.names), self._units.rows(share.take(data.X, rows))
-        weights, error = share.take(data.weight, rows), self._error(everyone, data, share.of_all(data.weight))
-        few = make_problem(Z, groups.code, self._target(data), self.objective, weights / weights.mean())
+        weights, error = (
+            weights_as_of_all(rows, everyone.code, weight_of_all),
+            self._error(everyone, data, weight_of_all),
+        )
+        few = make_problem(Z, groups.code, self._target(data), self.objective, weights)
         found = self._solve_from(few, self._restarts(Z, data, weights), self._error(groups, data, weights)).state
         (centers, weight), few, least = agreed((found.centers, found.weight)), None, np.inf
         for factor in HEAVIER:
@@ -312,6 +317,12 @@ class VariationalFairClustering(Engine):
         else:
             raise self._out_of_reach(least)
         return outcome._replace(state=outcome.state._replace(log_s=s[None])).best  # which is `report`'s concern alone
+
+    def _explored(self, data):
+        """Which rows come first, by their numbers in the whole table."""
+        everyone, rng = data.share.groups, np.random.default_rng(data.seed)
+        enough = max(FEWEST, min(ENOUGH, EXPLORE_ROWS // len(everyone.names)))
+        return np.sort(stratified(rng.permutation(len(everyone.code)), everyone.code, EXPLORE_ROWS, enough))
 
     def _solve_from(self, problem, starts, error) -> Outcome:
         scale = 1.0 if self.objective == "ncut" else cost_per_row(problem, starts[0], self.objective)

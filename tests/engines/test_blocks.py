@@ -13,6 +13,7 @@ from bayesfair.engines.blocks import sum_over_blocks, sum_over_rows
 from bayesfair.engines.families import Components, Family
 from bayesfair.engines.fmc import Ascent, GroupedRows, LearningRows, Rule, membership, penalty, start_state
 from bayesfair.engines.fmc_blocks import BlockedAscent, BlockedRows, begun, shares_of, standing_of
+from bayesfair.engines.samples import stratified, weights_as_of_all
 from bayesfair.engines.shares import share_of
 from bayesfair.fairness import encode_groups
 
@@ -218,6 +219,29 @@ def test_many_rows_that_are_not_fair_enough_are_refused_as_few_are(data, monkeyp
     X, group, _ = data
     with pytest.raises(ValueError, match=r"`max_fairness_error` must be reached on the path .*error found is 0\.\d"):
         bf.VariationalFairClustering(K, max_fairness_error=0.05, random_state=0).fit(X, sensitive_features=group)
+
+
+def test_small_groups_are_all_among_the_rows_that_come_first(monkeypatch):
+    """Six of 700 in one group, three in each of two even blobs: some draws of 300 have none of them in one."""
+    monkeypatch.setattr(variational_blocks, "BLOCK", 128)
+    monkeypatch.setattr(variational, "BLOCKED_FROM", N - 1)
+    monkeypatch.setattr(variational, "EXPLORE_ROWS", 300)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 2)) + 6.0 * (np.arange(N) % 2)[:, None]
+    group = np.where(np.arange(N) % 5 < 2, "a", "b")
+    group[[10, 20, 30, 11, 21, 31]] = "few"
+    est = bf.VariationalFairClustering(2, max_fairness_error=0.01, random_state=0)
+    assert est.fit(X, sensitive_features=group).fairness_error_ <= 0.01
+
+
+def test_a_sample_weighs_as_much_of_every_group_as_all_rows_do():
+    rng = np.random.default_rng(0)
+    code = (rng.random(N) < 0.05).astype(int)
+    rows = stratified(rng.permutation(N), code, 100, 40)
+    assert np.bincount(code[rows])[1] == min(40, code.sum())
+    weight = weights_as_of_all(rows, code, WEIGHT)
+    assert weight.mean() == pytest.approx(1)
+    np.testing.assert_allclose(np.bincount(code[rows], weight) / len(rows), np.bincount(code, WEIGHT) / WEIGHT.sum())
 
 
 def test_the_penalty_is_one_function(data, monkeypatch):
