@@ -20,7 +20,8 @@ def deal(X, sensitive_features=None, *, random_state=0):
 
     Raises
     ------
-    ValueError: fewer rows than processes, or groups of another length than the table.
+    ValueError: fewer rows than processes, groups of another length than the table, or no seed for several processes, each of
+    which would deal the rows anew.
 
     >>> import bayesfair as bf
     >>> X, s, rows = bf.distributed.deal([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
@@ -33,6 +34,9 @@ def deal(X, sensitive_features=None, *, random_state=0):
         raise ValueError(message("X", f"have a row for each of the {n_processes} processes", n_obs, remedy))
     code = np.zeros(n_obs, int) if sensitive_features is None else encode_groups(sensitive_features).code
     check_same_length("sensitive_features", len(code), "X", n_obs)
+    if n_processes > 1 and (random_state is None or random_state is np.random):
+        rule, remedy = "be the same in all processes", "Pass an int to each of them."
+        raise ValueError(message("random_state", rule, repr(random_state), remedy))
     rng = check_random_state(random_state)
     place = np.empty(n_obs)  # in a pack in which every group is spread evenly
     for group in np.unique(code):

@@ -106,6 +106,13 @@ def test_rows_are_dealt_within_groups(monkeypatch):
     np.testing.assert_array_equal(np.concatenate(parts), whole)
     with pytest.raises(ValueError, match="`X` must have a row for each of the 3 processes"):
         bf.distributed.deal(X[:2])
+    for unknown in (None, np.random):  # each process would deal in an order of its own
+        with pytest.raises(ValueError, match="`random_state` must be the same in all processes"):
+            bf.distributed.deal(X, random_state=unknown)
+
+
+def test_one_process_deals_itself_all_rows_in_any_order():
+    assert sorted(bf.distributed.deal(np.zeros((9, 1)), random_state=None)[2]) == list(range(9))
 
 
 @pytest.mark.parametrize(
