@@ -13,7 +13,8 @@ __all__ = ["Dispersion", "holmes_walker", "refuse_without_degree", "resolve_temp
 
 
 class Dispersion(NamedTuple):
-    """Prior of lambda: Gamma(shape, rate). The default, p(lambda) proportional to 1 / lambda, is scale-equivariant."""
+    """Prior of lambda: Gamma(shape, rate), neither below 0. The default, p(lambda) proportional to 1 / lambda, is
+    scale-equivariant."""
 
     shape: float = 0.0
     rate: float = 0.0
@@ -51,9 +52,11 @@ def holmes_walker(loss, X, labels, *, dim=None, weight=None) -> float:
 
 
 def resolve_temperature(value):
-    """`Dispersion()`, "holmes-walker" or a pair of positive floats."""
+    """A `Dispersion`, "holmes-walker" or a pair of positive floats."""
     if isinstance(value, Dispersion):
-        return value
+        remedy = "Dispersion(0, 0) is the default prior."
+        names = (f"inverse_temperature.{name}" for name in Dispersion._fields)
+        return Dispersion(*(check_number(*part, minimum=0, remedy=remedy) for part in zip(names, value)))
     if isinstance(value, str) and value in ("dispersion", "holmes-walker"):
         return Dispersion() if value == "dispersion" else value
     remedy = "A pair (lambda_f, lambda_c) fixes both."
