@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesfair._arrays import row_blocks
 from bayesfair._check import message, tell
 from bayesfair.fairlets import Decomposition, decompose, member_table
 from bayesfair.gibbs.relocations import annealed_centers, few_rows, has_distinct_rows, relocated_centers
@@ -23,6 +24,9 @@ __all__ = [
     "start_dispersion",
     "start_states",
 ]
+
+NO_LOSS = 1e-10  # of the loss of one cluster: less is rounding
+LEAST_SHAPE = 0.25  # of the gamma law of lambda: draws of smaller shapes are 0 in float32
 
 
 def start_states(target, table: Table, settings: Settings, num_chains: int) -> FairletState:
@@ -136,12 +140,25 @@ def start_dispersion(target, table: Table, inverse_temperature, labels, loss) ->
     """lambda by Holmes and Walker, or at the mean of its conditional law where clusters have this `loss`."""
     if inverse_temperature == "holmes-walker":
         return holmes_walker(target.loss, table.X, labels, dim=table.dim, weight=table.weight)
-    X = table.X
     total = inverse_temperature.rate + loss
-    scale = max(float(np.var(X, axis=0).sum()) * len(X), np.finfo(np.float32).tiny)
-    if total <= 1e-10 * scale:
+    if total <= NO_LOSS * _loss_of_one_cluster(target.loss.dissimilarity, table):
         rule = "not be 'dispersion' where clusters fit the data without any loss"
         remedy = "Ask for fewer clusters than there are distinct rows, or pass a pair (lambda_f, lambda_c)."
-        bad = f"a loss of {total:.3g} at the start (n_samples = {len(X)})"
+        bad = f"a loss of {total:.3g} at the start (n_samples = {len(table.X)})"
         raise ValueError(message("inverse_temperature", rule, bad, remedy))
-    return (inverse_temperature.shape + target.degrees) / total
+    shape = inverse_temperature.shape + target.degrees
+    if shape < LEAST_SHAPE:
+        rule, bad = (
+            "not be 'dispersion' where rows weigh next to nothing",
+            f"weights of {table.weight.sum():.3g} in all",
+        )
+        remedy = "Divide sample_weight by its mean, or pass a pair (lambda_f, lambda_c)."
+        raise ValueError(message("inverse_temperature", rule, bad, remedy))
+    return shape / total
+
+
+def _loss_of_one_cluster(dissimilarity, table: Table) -> float:
+    """What all rows pay for their mean, by their weights."""
+    X, weight = table.X, np.ones(len(table.X)) if table.weight is None else table.weight
+    mean = np.average(X, 0, table.weight)
+    return float(sum(weight[rows] @ dissimilarity.to_center(X[rows], mean) for rows in row_blocks(len(X))))
