@@ -12,6 +12,7 @@ from bayesfair.posterior.modes import modes_of, occupancy
 from bayesfair.posterior.modes_in_words import are_apart, sentence_of
 from bayesfair.posterior.occupied import occupied_sentence
 from bayesfair.posterior.partitions import reference_partition
+from bayesfair.posterior.saved import settings_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -75,14 +76,22 @@ def summary(tree: "DataTree") -> "DataFrame":
     takes 11% and 89%. R-hat is NaN for a single chain; R-hat and ESS are NaN for constant variables and for fewer than
     four draws a chain. `attrs["guarantee"]` says what the method promises of every draw's balance, `attrs["modes"]` which
     modes there are, `attrs["chains_apart"]` whether chains stay in different ones, `attrs["fairlets"]` what is not proved of
-    fairlets that all draws keep, `attrs["occupied"]` how many clusters are occupied where a sparse mixture leaves that open.
+    fairlets that all draws keep, `attrs["occupied"]` how many clusters are occupied where a sparse mixture leaves that open,
+    `attrs["guide"]` whether the draws are those of a variational guide, `attrs["share_kept"]` that of `given_occupied`.
     """
     table = summarise(diagnostic_vars(tree, constant=True))
     found = modes_of(tree)
     held = occupancy(tree, found)
     told = {"guarantee": guarantee(tree), "modes": sentence_of(found, held), "chains_apart": are_apart(held)}
-    table.attrs.update(told, fairlets=doubt_of_fairlets(tree), occupied=occupied_sentence(tree))
+    table.attrs.update(told, fairlets=doubt_of_fairlets(tree), occupied=occupied_sentence(tree), guide=is_guide(tree))
+    if "share_kept" in tree.attrs:
+        table.attrs["share_kept"] = float(tree.attrs["share_kept"])
     return table
+
+
+def is_guide(tree):
+    """Whether the draws are those of a variational guide, which are stored as one chain."""
+    return settings_of(tree).get("parameters", {}).get("inference") == "svi"
 
 
 def summarise(scalars: "Dataset") -> "DataFrame":

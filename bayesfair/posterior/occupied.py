@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesfair._check import check_integer, message
+from bayesfair._check import check_integer, message, tell
 from bayesfair._percent import percent
 from bayesfair.posterior.access import count_clusters, variable
 from bayesfair.posterior.relabelling import move_clusters
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["given_occupied", "occupied_clusters", "occupied_sentence"]
 
 TOLD = 0.01  # the least probability of a number that the sentence names
+MOST = 0.5  # share of the draws with a number that is to be kept: below, that is told
 
 
 def occupied_clusters(tree: "DataTree") -> "DataFrame":
@@ -70,7 +71,8 @@ def given_occupied(tree: "DataTree", n_clusters: int | None = None) -> "DataTree
     n_clusters: None takes the most frequent number of `occupied_clusters`.
 
     The root's attributes `share_of_draws` and `share_kept` say how many draws have that number, and how many of those were
-    told apart. Chains are joined, for each has as many of them as it has.
+    told apart; where that is less than half of them, a warning says so. Chains are joined, for each has as many of them as it
+    has.
 
     Raises
     ------
@@ -89,7 +91,17 @@ def given_occupied(tree: "DataTree", n_clusters: int | None = None) -> "DataTree
         remedy = "They lie on top of one another: ask for another number, or look at occupied_clusters."
         raise ValueError(message("n_clusters", "have draws whose components can be told apart", k, remedy))
     kept = _of_places(posterior.isel(draw=apart), places[apart], numbers[apart])
+    _warn_of_loss(k, apart)
     return _tree_of(tree, kept, chosen[apart], float(share[k]), float(apart.mean()))
+
+
+def _warn_of_loss(k, apart):
+    if apart.mean() < MOST:
+        tell(
+            f"Of the {len(apart):,} draws with {k} occupied clusters only {apart.sum():,} ({percent(apart.mean())}) have "
+            "components that can be told apart, and what is kept need not be like the rest. Remedy: ask for another number "
+            "of occupied_clusters, or take what needs no numbering of clusters, such as co_clustering of the whole run."
+        )
 
 
 def _occupied(tree):

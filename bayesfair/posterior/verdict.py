@@ -6,7 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 import bayesfair
+from bayesfair._percent import percent
 from bayesfair.posterior.diagnostics import summary
+from bayesfair.posterior.occupied import MOST
 
 __all__ = ["Verdict", "judge", "of_all_chains", "reading", "warn_of_disagreement", "worst_first"]
 
@@ -48,10 +50,14 @@ def judge(summary, num_chains, num_draws) -> Verdict:
 def _of_chains(summary, num_chains, num_draws):
     if num_draws < FEWEST_DRAWS:
         return _too_few(num_draws)
+    if summary.attrs.get("guide"):
+        return OF_A_GUIDE
     moving = _moving_scalars(summary)
     if moving.empty:
         return NOTHING_MOVED
     ess = float(np.nanmin(moving[["ess_bulk", "ess_tail"]].to_numpy(), initial=np.inf))
+    if "share_kept" in summary.attrs:
+        return _joined(ess, summary.attrs["share_kept"])
     if num_chains == 1:
         return _one_chain(ess)
     r_hat = moving["r_hat"].fillna(np.inf).sort_values(ascending=False)  # no R-hat: every chain stands still elsewhere
@@ -113,14 +119,39 @@ NOTHING_MOVED = Verdict(
 )
 
 
+OF_A_GUIDE = Verdict(
+    "caution",
+    "These are draws of a variational guide, not of chains.",
+    "The guide is a normal law fitted to one mode of the posterior: intervals are likely too narrow and probabilities too "
+    "sure, and nothing here shows by how much.",
+    "Good for a first look: fit with inference='nuts' before you rely on intervals and probabilities.",
+)
+
+
 def _one_chain(ess):
-    few = "" if ess >= ENOUGH else f" Its effective sample size is {ess:,.0f} at the least, where {ENOUGH} are wanted."
     return Verdict(
         "caution",
         "One chain cannot be checked against others.",
-        f"Whether it has seen all of the posterior is unknown.{few}",
+        f"Whether it has seen all of the posterior is unknown.{_if_few(ess)}",
         "Fit with num_chains=4 before you rely on intervals and probabilities.",
     )
+
+
+def _joined(ess, share_kept):
+    much_is_lost = share_kept < MOST
+    lost = f" Only {percent(share_kept)} of the draws with this number of clusters are kept, those whose components "
+    lost += "could be told apart: what is left need not be like the rest."
+    return Verdict(
+        "bad" if much_is_lost else "caution",
+        "The chains are joined, so that they cannot be checked against each other.",
+        f"These are draws of all chains with one number of occupied clusters.{lost * much_is_lost}{_if_few(ess)}",
+        "See whether the chains agree in the run that these draws were taken from.",
+    )
+
+
+def _if_few(ess):
+    few = f" The effective sample size is {ess:,.0f} at the least, where {ENOUGH} are wanted."
+    return few * (ess < ENOUGH)
 
 
 def _disagree(r_hat):

@@ -123,7 +123,7 @@ def _data(contents):
     if contents.groups is not None:
         pairs.append(("Groups", _group_sizes(contents.groups)))
     pairs.append(("Clusters", f"{'at most ' * contents.is_open}{contents.n_clusters}"))
-    pairs.append(("Draws", f"{_count(contents.num_chains, 'chain')} of {contents.num_draws:,}"))
+    pairs.append(("Draws", _draws(contents)))
     if "unfinished" in tree.attrs:
         pairs.append(("The run is not finished", f"it has {tree.attrs['unfinished']}"))
     fairlets = fairlet_text(contents)
@@ -134,6 +134,14 @@ def _data(contents):
     stats = {name: variable(tree, *home) for name, home in _OVER_DRAWS.items()}
     pairs += [(f"{name}, mean and 89%", interval(v.values)) for name, v in stats.items() if v is not None]
     return definitions(pairs)
+
+
+def _draws(contents):
+    if contents.settings.get("parameters", {}).get("inference") == "svi":
+        return f"{contents.num_draws:,} of a variational guide"
+    if "share_kept" in contents.tree.attrs:
+        return f"{contents.num_draws:,} of all chains"
+    return f"{_count(contents.num_chains, 'chain')} of {contents.num_draws:,}"
 
 
 _NAMED = (

@@ -112,6 +112,42 @@ def test_draws_whose_components_lie_on_one_another_are_dropped(tree):
     assert given["posterior"].sizes["draw"] == round(20 * given.attrs["share_kept"])
 
 
+def test_that_most_draws_are_dropped_is_told(tree):
+    tree = tree.copy(deep=True)
+    tree["posterior"]["means"][:] = np.random.default_rng(0).normal(size=tree["posterior"]["means"].shape)
+    with pytest.warns(UserWarning, match=r"Of the 60 draws with 3 occupied clusters only \d+ \(\d+%\) have components"):
+        given = bf.posterior.given_occupied(tree)
+    assert given.attrs["share_kept"] < 0.5
+
+
+def verdict_on(tree):
+    return bf.posterior.judge(
+        bf.posterior.summary(tree), tree["posterior"].sizes["chain"], tree["posterior"].sizes["draw"]
+    )
+
+
+def test_joined_chains_are_not_one_chain(tree):
+    given = bf.posterior.given_occupied(tree)
+    given["posterior"]["labels"][0, 3, 0] = 1  # something moves
+    verdict = verdict_on(given)
+    assert verdict.kind == "caution"
+    assert verdict.headline.startswith("The chains are joined")
+    assert "num_chains" not in verdict.advice
+    given.attrs["share_kept"] = 0.208
+    assert verdict_on(given).kind == "bad"
+    assert "Only 21% of the draws with this number of clusters are kept" in verdict_on(given).evidence
+
+
+def test_draws_of_a_guide_are_no_chain(tree):
+    one = tree.isel(chain=[0])
+    assert verdict_on(one).headline == "One chain cannot be checked against others."
+    one.attrs["settings"] = '{"parameters": {"inference": "svi", "num_chains": 4}}'
+    verdict = verdict_on(one)
+    assert (verdict.kind, verdict.headline) == ("caution", "These are draws of a variational guide, not of chains.")
+    assert "num_chains" not in verdict.advice
+    assert "too narrow" in bf.posterior.brief(one)[0].text
+
+
 def test_errors_say_what_there_is(tree):
     with pytest.raises(ValueError, match=r"be one of \[3, 4\], got 7"):
         bf.posterior.given_occupied(tree, 7)
