@@ -117,17 +117,25 @@ def print_fit(estimator, groups, weights):
     print(
         f"\nThe least balance of a cluster is {least:.3f}; that of the data, which no clustering exceeds, {best:.3f}."
     )
+    _print_weighed(estimator.labels_, groups, weights)
+
+
+def _print_weighed(labels, groups, weights):
+    """That clusters were counted by rows, and their balance by the rows' weights, if any."""
     if weights is not None:
-        weighed = bf.fairness.balance(estimator.labels_, groups, sample_weight=weights)
+        weighed = bf.fairness.balance(labels, groups, sample_weight=weights)
         print(f"All of this counts rows. By their weights the least balance is {weighed:.3f}.")
 
 
 def print_clusters(estimator):
-    """Sizes, groups and balance of the clusters of the point estimate; their sizes alone where there are no groups."""
-    title, groups = "Clusters of the point estimate", bf.posterior.groups_of(estimator.posterior_)
+    """Sizes, groups and balance of the clusters of the point estimate, by rows and by their weights, if any; their sizes alone
+    where there are no groups."""
+    tree, title = estimator.posterior_, "Clusters of the point estimate"
+    groups, weights = bf.posterior.groups_of(tree), bf.posterior.variable(tree, "constant_data", "weight")
     print()
     if groups is not None:
         _print_report(title, estimator.labels_, groups)
+        _print_weighed(estimator.labels_, groups, None if weights is None else weights.values)
         return
     clusters, sizes = np.unique(estimator.labels_, return_counts=True)
     print("\n".join([title, "cluster  size", *(f"{k:>7}  {size:>4}" for k, size in zip(clusters, sizes))]))

@@ -62,6 +62,12 @@ class Contents(NamedTuple):
     settings: dict
 
     @property
+    def weight(self):
+        """Weights (obs,) of the rows; None where all count alike."""
+        weight = variable(self.tree, "constant_data", "weight")
+        return None if weight is None else weight.values
+
+    @property
     def is_open(self):
         """Whether there may be fewer clusters than components: in a sparse mixture, but for the draws given one number."""
         return variable(self.tree, "sample_stats", "occupied") is not None and "share_kept" not in self.tree.attrs

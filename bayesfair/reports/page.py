@@ -120,6 +120,8 @@ def _in_short(contents, diagnostics):
 def _data(contents):
     tree, parameters = contents.tree, contents.settings.get("parameters", {})
     pairs = [("Rows", f"{len(contents.cluster):,}"), ("Features", _feature_names(contents))]
+    if contents.weight is not None:
+        pairs.append(("Weights", _weights(contents.weight)))
     if contents.groups is not None:
         pairs.append(("Groups", _group_sizes(contents.groups)))
     pairs.append(("Clusters", f"{'at most ' * contents.is_open}{contents.n_clusters}"))
@@ -134,6 +136,11 @@ def _data(contents):
     stats = {name: variable(tree, *home) for name, home in _OVER_DRAWS.items()}
     pairs += [(f"{name}, mean and 89%", interval(v.values)) for name, v in stats.items() if v is not None]
     return definitions(pairs)
+
+
+def _weights(weight):
+    least, most, total = (number(value) for value in (weight.min(), weight.max(), weight.sum()))
+    return f"{least} to {most} for a row, {total} in all; the loss weighs rows, balance and sizes count them"
 
 
 def _draws(contents):
@@ -176,10 +183,11 @@ def _group_sizes(groups):
 
 
 def _clusters(contents):
+    weighed = " Sizes, shares of groups and balance count rows, not their weights; means of features are weighted."
     parts = [
         paragraph(
             f"The clusters are those of the point estimate, {_point_estimate(contents)}. Cells show the mean over all "
-            "draws and the interval that holds 89% of them."
+            f"draws and the interval that holds 89% of them.{'' if contents.weight is None else weighed}"
         ),
         table("Clusters, with 89% intervals", *cluster_table(contents), columns=INTERVALS),
     ]

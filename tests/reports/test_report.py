@@ -1,6 +1,7 @@
 """The page's figures against their definitions, its verdict in words, and what it does with odd trees."""
 
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from draws import draws_of, with_modes
 
 import bayesfair as bf
 from bayesfair.cli import main
+from bayesfair.cli.output import print_clusters
 from bayesfair.fairness import cluster_balance, group_masses, groups_for_fit
 from bayesfair.posterior import at_least, brief, build_tree, guaranteed_balance, reference_partition, relabel
 from bayesfair.posterior.verdict import judge
@@ -174,6 +176,21 @@ def test_numbers_are_rounded_by_the_width_of_their_interval():
 )
 def test_names_that_are_cut_stay_apart(names, short):
     assert pictures._cut(names) == short
+
+
+def test_weights_are_told_on_the_page_and_in_the_shell(make_tree, tmp_path, capsys):
+    tree, sizes = make_tree(), "Sizes, shares of groups and balance count rows, not their weights"
+    assert sizes not in bf.report(tree, tmp_path / "page.html").read_text(encoding="utf-8")
+    weight = 1.0 + np.arange(60) % 4
+    tree["constant_data"]["weight"] = xr.DataArray(weight, dims="obs")
+    page = bf.report(tree, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert sizes in page
+    assert "<dt>Weights</dt><dd>1 to 4 for a row, 150 in all; the loss weighs rows" in page
+    labels = reference_partition(tree)
+    print_clusters(SimpleNamespace(posterior_=tree, labels_=labels))
+    weighed = bf.fairness.balance(labels, tree["constant_data"]["group"].values, sample_weight=weight)
+    said = f"All of this counts rows. By their weights the least balance is {weighed:.3f}."
+    assert capsys.readouterr().out.endswith(f"{said}\n")
 
 
 def without(node, *names):
