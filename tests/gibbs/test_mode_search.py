@@ -10,10 +10,10 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 import bayesfair as bf
-from bayesfair.gibbs import make_problem, masses, resolve_loss, start_in_modes
+from bayesfair.gibbs import Settings, make_problem, masses, resolve_loss, start_in_modes
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio, both, log_mass_ratio, relative
-from bayesfair.gibbs.masses import is_alive, weigh
-from bayesfair.gibbs.modes import n_search_starts
+from bayesfair.gibbs.masses import ENOUGH_SE, FIRST_LENGTH, is_alive, weigh
+from bayesfair.gibbs.modes import Mode, Settled, n_search_starts
 from bayesfair.gibbs.moves.mode_jumps import jump
 from bayesfair.gibbs.relocations import annealed_centers, relocated_centers
 
@@ -53,6 +53,40 @@ def works_from(f, here, rng):
         return jax.vmap(one)(keys, states)
 
     return np.asarray(go(jax.random.split(jax.random.PRNGKey(int(here.sum())), len(which)), f.target, states))
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_weighing_tells_the_mass_of_the_enumeration(order, x64):
+    """All of it: pools, rounds, longer and longer paths, and the lighter mode first. Scores of 100 seeds had mean 0.1 and
+    spread 1: of ten other seeds one would be beyond 3 once in 40 times, their mean beyond 1.5 once in 100,000."""
+    f = far("joint", middle=-0.0306, apart=3.0)
+    left = (f.labels[:, 6:8] == f.labels[:, :1]).all(-1)
+    truth = np.log(f.law[~left].sum() / f.law[left].sum())
+    moves = f.target.moves(Settings(2, f.target.loss, (1.0, 1.0), reallocation="blocked"))  # which cross by no chance
+    heavy, scores = order.index(0), []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        modes = [mode_of(f, number, (left, ~left)[number], rng) for number in order]
+        found = weigh(modes, f.target, moves, seed, WORKS, 1000)
+        ratio = found.ratio[1 - heavy]
+        assert (found.best, found.left, found.ratio[heavy]) == (heavy, set(), ITSELF)
+        assert ratio.se < ENOUGH_SE
+        assert found.length > 2 * FIRST_LENGTH  # shorter ones do not tell
+        scores.append((ratio.estimate - truth) / ratio.se)
+    assert np.abs(scores).max() < 3
+    assert abs(np.mean(scores)) < 1.5
+
+
+def mode_of(f, number, here, rng):
+    """One of the modes that are known, with exact draws for its members."""
+    which = rng.choice(len(f.law), WORKS, p=np.where(here, f.law, 0) / f.law[here].sum())
+    states = f.at(which, np.full(WORKS, float(f.modes.dispersion[0])))
+    members = [
+        Settled(jax.tree.map(lambda part: part[at], states), f.labels[which[at]], None, np.zeros(1), np.zeros(1), None)  # noqa: B023
+        for at in range(WORKS)
+    ]
+    center, spread, dispersion = (np.asarray(part[number]) for part in f.modes[:3])
+    return Mode(members, WORKS, center, spread, float(dispersion))
 
 
 class TestLogRatio:
