@@ -236,9 +236,9 @@ for name, est in fits.items():
     print(f"{name}: {bf.posterior.modes_sentence(est.posterior_)}")
 
 # %% [markdown]
-# Given its fairlets, as without fairness, a clustering's modes are weighed to a few tenths of a logarithm; where fairlets
-# move too, bounds are what a short search gives. A mode proved to hold at most e^-10 of the best one's mass gets no chain;
-# where there are bounds alone their middle decides, which proves nothing.
+# Given its fairlets, as without fairness, a clustering's modes are mostly weighed to a few tenths of a logarithm; where
+# fairlets move too, bounds are what a short search gives. A mode proved to hold at most e^-10 of the best one's mass gets no
+# chain; where there are bounds alone their middle decides, which proves nothing.
 
 # %% [markdown]
 # ## Joint, cut, optimal
