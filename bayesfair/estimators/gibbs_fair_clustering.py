@@ -308,6 +308,18 @@ class GibbsFairClustering(PosteriorEstimator):
             run = self._saved_run(self._problem(known, groups, weight))
             return self._sample(*run, num_draws, (known, groups, weight, modes), self.posterior_)
 
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write posterior, data, settings and the chains' state to a netCDF file, which may be the run's own `store`; whole or
+        not at all.
+
+        Raises
+        ------
+        ValueError: X was changed after the fit. OSError: a `path` that cannot be written.
+        """
+        super().save(path)
+        if self._store is not None:
+            self._store.saved(path)
+
     @property
     def _shows_progress(self):
         return self.progress_bar and leads()

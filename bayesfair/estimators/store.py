@@ -14,7 +14,8 @@ __all__ = ["Store", "Unwritten"]
 class Store:
     """The file of a run, which is begun with its first draws, gone on with after those that it has, and finished.
 
-    `seen` whenever an estimator has read it: what another process has done to it since is told, and not written over.
+    `seen` whenever it holds what an estimator has: what was done to it since, by others or by a resume that failed on its way,
+    is told, and not written over.
     """
 
     def __init__(self, path):
@@ -23,6 +24,11 @@ class Store:
     def seen(self):
         self._stamp = _stamp(self.path)
         return self
+
+    def saved(self, path):
+        """After an estimator has saved what it has to `path`, which may be this file."""
+        if os.path.realpath(path) == os.path.realpath(self.path):
+            self.seen()
 
     def writer(self, X, about, wanted, tell, before=None):
         """A `Writer` for draws up to `wanted` in each chain, after those `before`, if any.
@@ -34,10 +40,11 @@ class Store:
         if before is None:
             return Writer(None, begin, tell)
         if _stamp(self.path) != self._stamp:
-            rule, remedy = "be as it was when it was read", "Load it again: another process has gone on with it."
+            rule, remedy = "be as it was when it was read", "Load it again: it was written to since."
             raise ValueError(message("store", rule, f"a changed {os.fspath(self.path)!r}", remedy))
         journal = go_on(self.path) if is_unfinished(self.path) else begin(*before())
         journal.wanted = wanted
+        self.seen()
         return Writer(journal, begin, tell)
 
 

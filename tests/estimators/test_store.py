@@ -231,6 +231,34 @@ def test_two_processes_do_not_write_to_one_run(data, tmp_path, monkeypatch):
     GibbsFairClustering.load(store).resume(2)
 
 
+def test_what_an_estimator_does_to_its_own_run_is_not_taken_for_anothers(data, tmp_path, monkeypatch):
+    """Saved over, or begun to be gone on with and interrupted before the first draws: the file has what the estimator has."""
+    est, plain = fit(data, tmp_path / "run.nc"), fit(data)
+    est.save(tmp_path / "run.nc")
+    same_tree(est.resume(3).posterior_, plain.resume(3).posterior_)
+    with monkeypatch.context() as patched:
+        patched.setattr(module.gibbs, "draw", interrupted)
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                est.resume(5)
+    same_tree(est.resume(5).posterior_, plain.resume(5).posterior_)
+
+
+def test_a_resume_that_failed_after_draws_is_not_gone_on_with_from_before_them(data, tmp_path, monkeypatch):
+    est = fit(data, tmp_path / "run.nc")
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "finish_run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            est.resume(5)
+    with pytest.raises(ValueError, match="Load it again: it was written to since"):
+        est.resume(5)
+    assert GibbsFairClustering.load(tmp_path / "run.nc").resume().posterior_["posterior"].sizes["draw"] == 45
+
+
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
+
+
 def test_damage_is_told_wherever_it_is(data, tmp_path, monkeypatch):
     """Nothing of a file whose bytes have changed is taken for a draw; what is past the last state is not looked at."""
     store = tmp_path / "run.nc"
