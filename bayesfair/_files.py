@@ -66,24 +66,38 @@ def write_whole(parts, path):
 
 
 @contextmanager
-def replacing(path):
+def replacing(path, *, is_new=False):
     """The name of a file beside `path`, to be made and left complete, that becomes `path` at the end of the block.
 
     Raises
     ------
-    As `write_whole`, of which this is the frame.
+    As `write_whole`, of which this is the frame. FileExistsError: an `is_new` one whose path is taken by then.
     """
     path = check_destination(path)
     temporary = path.with_name(f"{_temporary_prefix(path)}{secrets.token_hex(4)}.part")
     try:
         yield temporary
-        if path.exists():
-            shutil.copymode(path, temporary)
-        os.replace(temporary, path)
+        if is_new:
+            _claim(path, temporary)
+        else:
+            if path.exists():
+                shutil.copymode(path, temporary)
+            os.replace(temporary, path)
     except OSError as error:
         raise unwritable(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _claim(path, temporary):
+    """Give a file the name `path`, which nobody else can have taken. FileExistsError where somebody has."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+        os.replace(temporary, path)
 
 
 def _temporary_prefix(path):

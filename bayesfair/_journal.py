@@ -59,14 +59,18 @@ class _Layout(NamedTuple):
         return [self.first_slot + which * _aligned(self.slot.itemsize) for which in (0, 1)]
 
 
-def start_journal(path, about, arrays, draws: Draws, wanted, sweep, state) -> "Journal":
+def start_journal(path, about, arrays, draws: Draws, wanted, sweep, state, *, is_new=False) -> "Journal":
     """A journal at `path` that holds these draws, open to be gone on with; there is none before it holds them.
 
     `about`: JSON. `arrays`, `state`: by name. `draws`: the first, or all so far, in memory or on disk, of those that are
     `wanted` in each chain.
+
+    Raises
+    ------
+    OSError: a file that cannot be written. FileExistsError: an `is_new` one whose path is taken by then.
     """
     head = _head(about, arrays, draws, state)
-    with replacing(path) as temporary, open(temporary, "xb", buffering=0) as file:
+    with replacing(path, is_new=is_new) as temporary, open(temporary, "xb", buffering=0) as file:
         layout = _layout(head, len(_framed(head)))
         write_at(file, _framed(head), 0)
         for name, array in arrays.items():
@@ -134,6 +138,20 @@ class Journal:
         slot["digest"] = np.void(_digest(_bytes(slot)[:-_DIGEST]))
         write_at(file, _bytes(slot), layout.slots[(self._number + 1) % 2])
         self._number, self.draws = self._number + 1, self.draws + total
+
+    def check_place(self):
+        """FileNotFoundError where the file is not at its path any more: moved or deleted, or another is in its place."""
+        try:
+            is_there = os.path.samestat(os.fstat(self._file.fileno()), os.stat(self._path))
+        except FileNotFoundError:
+            is_there = False
+        if not is_there:
+            rule, got = (
+                "stay where it is until the run is finished",
+                f"{os.fspath(self._path)!r}, where it is not any more",
+            )
+            remedy = "If it was moved, load it from there and resume; if it was deleted or written over, fit again."
+            raise FileNotFoundError(message("store", rule, got, remedy))
 
     def close(self):
         self._file.close()

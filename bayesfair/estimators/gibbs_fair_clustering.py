@@ -516,6 +516,10 @@ class GibbsFairClustering(PosteriorEstimator):
             state_dims=_axes_of(problem.target),
         )
 
+        def finish(path):
+            into.check_place()
+            return finish_run(path, about=self._cost())
+
         def before():
             return draws_of(earlier), run.sweep, _state_of(problem.target, run)
 
@@ -523,7 +527,7 @@ class GibbsFairClustering(PosteriorEstimator):
         with writer() if leads() else Unwritten() as into:
             if num_draws:
                 gibbs.draw(run, problem.target, num_draws, self.thinning_, self._shows_progress, into)
-            tree = first_then_others(partial(finish_run, about=self._cost()), read_tree, self._store.path)
+            tree = first_then_others(finish, read_tree, self._store.path)
         self._store.seen()
         return tree
 

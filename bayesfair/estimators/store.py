@@ -36,7 +36,7 @@ class Store:
         `X`, `about`: as `begin_run` takes them. `tell(run, draws)`: what the file keeps of a chunk, (draws, the sweep and the
         state after them). `before()`: the same of all draws so far, asked for where a run that was finished goes on.
         """
-        begin = partial(begin_run, self.path, X, about, wanted)
+        begin = partial(begin_run, self.path, X, about, wanted, is_new=before is None)
         if before is None:
             return Writer(None, begin, tell)
         if _stamp(self.path) != self._stamp:
@@ -61,6 +61,10 @@ class Writer:
         else:
             self._journal.append(*told)
         self.done += draws.labels.shape[1]
+
+    def check_place(self):
+        """FileNotFoundError where the file that draws went to is not at its path any more."""
+        self._journal.check_place()
 
     def __enter__(self):
         return self

@@ -27,9 +27,13 @@ def check_store(path):
     """
     path = check_destination(path)
     if path.exists():
-        remedy = "A run there goes on with load(path).resume(); for a new one delete it, or choose another name."
-        raise FileExistsError(message("store", "name a file that is not there yet", repr(str(path)), remedy))
+        raise _taken(path)
     return path
+
+
+def _taken(path):
+    remedy = "A run there goes on with load(path).resume(); for a new one delete it, or choose another name."
+    return FileExistsError(message("store", "name a file that is not there yet", repr(str(path)), remedy))
 
 
 def is_unfinished(path):
@@ -64,10 +68,19 @@ def about_run(groups: Groups, *, settings, feature_names, obs_names, n_clusters,
     return about, arrays
 
 
-def begin_run(path, X, about, wanted, draws: Draws, sweep, state) -> Journal:
-    """The file of a run that has made these draws of those `wanted` in each chain; `about` as `about_run` has it."""
+def begin_run(path, X, about, wanted, draws: Draws, sweep, state, *, is_new=False) -> Journal:
+    """The file of a run that has made these draws of those `wanted` in each chain; `about` as `about_run` has it.
+
+    Raises
+    ------
+    FileExistsError: an `is_new` run whose path was taken since `check_store`.
+    """
     text, arrays = about
-    return start_journal(path, text, {"X": np.asarray(X), **arrays}, draws, wanted, sweep, state)
+    arrays = {"X": np.asarray(X), **arrays}
+    try:
+        return start_journal(path, text, arrays, draws, wanted, sweep, state, is_new=is_new)
+    except FileExistsError as error:
+        raise _taken(path) from error
 
 
 def tree_of_run(path):

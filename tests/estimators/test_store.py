@@ -16,7 +16,7 @@ import pytest
 import xarray as xr
 
 import bayesfair as bf
-from bayesfair import _journal
+from bayesfair import _files, _journal
 from bayesfair.estimators import GibbsFairClustering
 from bayesfair.estimators import gibbs_fair_clustering as module
 from bayesfair.gibbs import run as gibbs_run
@@ -257,6 +257,45 @@ def test_a_resume_that_failed_after_draws_is_not_gone_on_with_from_before_them(d
 
 def interrupted(*_, **__):
     raise KeyboardInterrupt
+
+
+def no_links(*_):
+    raise PermissionError(errno.EPERM, "Operation not permitted")
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_file_that_appears_during_the_warm_up_is_left_alone(data, tmp_path, monkeypatch, has_links):
+    store, warm_up = tmp_path / "run.nc", module.gibbs.warm_up
+
+    def meanwhile(*arguments):
+        store.write_text("precious")
+        return warm_up(*arguments)
+
+    if not has_links:
+        monkeypatch.setattr(_files.os, "link", no_links)
+    with monkeypatch.context() as patched:
+        patched.setattr(module.gibbs, "warm_up", meanwhile)
+        with pytest.raises(FileExistsError, match="`store` must name a file that is not there yet"):
+            fit(data, store)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["precious"]
+    store.unlink()
+    assert is_stored(fit(data, store).posterior_)
+
+
+def test_a_run_whose_file_was_replaced_does_not_end_with_the_draws_of_another(data, tmp_path, monkeypatch):
+    store, other, draw = tmp_path / "run.nc", tmp_path / "other.nc", module.gibbs.draw
+    unfinished(data, other, monkeypatch, random_state=1)
+    whole = other.read_bytes()
+
+    def then_replaced(*arguments):
+        drawn = draw(*arguments)
+        other.rename(store)
+        return drawn
+
+    monkeypatch.setattr(module.gibbs, "draw", then_replaced)
+    with pytest.raises(FileNotFoundError, match=r"`store` must stay where it is until the run is finished"):
+        fit(data, store)
+    assert store.read_bytes() == whole
 
 
 def test_damage_is_told_wherever_it_is(data, tmp_path, monkeypatch):
