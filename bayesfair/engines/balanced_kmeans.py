@@ -110,14 +110,15 @@ class BalancedKMeans(Engine):
         return BalancedRows(Z, data.relative_weight, constraint, centroids)
 
     def _in_own_units(self, data, centroids: Centroids):
-        """Rows near their spread where that changes nothing but the units; as they are for the other divergences."""
+        """Rows near their spread where that changes nothing but the units; as they are, in float64, for the other divergences:
+        what rows pay is a small difference of their potentials."""
         if centroids.degree:
             dtype = np.float64 if len(data.X) < MANY else np.float32
             return self.standardised(data, degree=centroids.degree, precision=np.float32, dtype=dtype)
         resolve_dissimilarity(self.loss).check(data.X)
         check_float32(data.X, names=data.columns.names)
         self._units = Scaling(np.zeros(data.X.shape[1]), 0)
-        return data.X
+        return np.asarray(data.X, np.float64)
 
     def solve(self, problem: BalancedRows, data) -> Outcome:
         Z, weight, constraint, centroids = problem
@@ -148,4 +149,6 @@ class BalancedKMeans(Engine):
             far = CENTROIDS[self.loss].distances(rows, self._units.rows(self.cluster_centers_))
             return far.argmin(1)
         resolve_dissimilarity(self.loss).check(columns.continuous)
-        return CENTROIDS[self.loss].distances(rows, self.cluster_centers_).argmin(1)
+        centroids = CENTROIDS[self.loss]
+        unit, _ = centroids.units(self.cluster_centers_)
+        return centroids.distances(rows / unit, self.cluster_centers_ / unit).argmin(1)

@@ -15,7 +15,8 @@ from bayesfair._check import message
 
 __all__ = ["CENTROIDS", "Centroids", "medians", "resolve_centroids"]
 
-EDGE = 1e-6  # how near to the edge of the domain a centre may be while rows are softly assigned
+EDGE = 1e-6  # how near to the edge of the domain a centre may be, in the loss's own `units`
+WIDEST = 1e30  # the largest entry of a column in such units: float32 holds it
 ROUNDING = 1e-12  # of the sum of weights: what lies so near to half of it is half of it
 NEAR = 1e-4  # distance below which the weights of the medians grow no more
 
@@ -36,6 +37,11 @@ class Centroids:
     def gradient(self, x):
         """grad phi (..., d)."""
         raise NotImplementedError
+
+    def units(self, X):
+        """What to divide X by (all columns, or each) to have it near 1, and the unit of losses then: labels stay, and so do
+        centres, but for what `inside` does to them."""
+        return 1.0, 1.0
 
     def inside(self, centers):
         """Centres where the gradient is finite."""
@@ -120,6 +126,11 @@ class PoissonMeans(Centroids):
     name = "kl"
     lowest = EDGE
 
+    def units(self, X):
+        """The mean."""
+        mean = X.mean() or 1.0
+        return mean, mean
+
     def potential(self, x):
         xp = namespace(x)
         return (x * xp.log(xp.where(x > 0, x, 1.0)) - x).sum(-1)
@@ -134,6 +145,10 @@ class ScaleMeans(Centroids):
 
     name = "itakura-saito"
     lowest = EDGE
+
+    def units(self, X):
+        """The least entry of every column: centres, which are above it, are never moved."""
+        return np.maximum(X.min(0), X.max(0) / WIDEST), 1.0
 
     def potential(self, x):
         return -namespace(x).log(x).sum(-1)

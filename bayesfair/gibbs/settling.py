@@ -33,21 +33,22 @@ class Settled(NamedTuple):
 def cooled_labels(X, code, weight, constraint, n_clusters, loss, n_starts, seed):
     """(labels (n_starts, N), losses (n_starts,)), best first, each balanced: starts of chains.
 
-    X: rows (N, d), float64 or float32, in units near their spread. code: their groups (N,), those of the constraint's counts.
-    weight: (N,), above zero and of mean 1, of the loss; counts are of rows. loss: a name or a `Loss`, see `resolve_centroids`.
+    X: rows (N, d), float64 or float32, near their spread where the loss has a degree. code: their groups (N,), those of the
+    constraint's counts. weight: (N,), above zero and of mean 1, of the loss; counts are of rows. loss: a name or a `Loss`, see
+    `resolve_centroids`.
 
     Raises
     ------
     ValueError: nobody can be labelled so (`nearest_counts`), or a loss without centres.
     """
     loss, rng = resolve_centroids(loss), np.random.default_rng(seed)
-    X = centered(X, loss)
+    X, unit = in_own_units(X, loss)
     cooled = search(X, code, weight, constraint, loss, n_clusters, n_starts, 0, rng)
     settled = [
         settle(X, code, weight, constraint, loss, cooled.run(at), rounds_of_starts(len(X))) for at in range(n_starts)
     ]
     order = np.argsort([one.trace[-1] for one in settled], kind="stable")
-    return np.stack([settled[at].labels for at in order]), np.array([settled[at].trace[-1] for at in order])
+    return np.stack([settled[at].labels for at in order]), unit * np.array([settled[at].trace[-1] for at in order])
 
 
 def balanced_labels(X, code, weight, constraint, centers):
@@ -83,7 +84,7 @@ def cheapest_labels(
     progress_bar: one of generations and finalists.
     """
     loss, rng = resolve_centroids(loss), np.random.default_rng(seed)
-    X = centered(X, loss)
+    X, unit = in_own_units(X, loss)
     few = len(X) <= FEW_ROWS
     n_cooled, n_random = (n_starts, RANDOM * n_starts) if few else (min(FINALISTS, n_starts), 0)
     with progress(GENERATIONS + n_cooled + n_random, "cooling", progress_bar) as bar:
@@ -95,7 +96,8 @@ def cheapest_labels(
         for start in starts:
             ends.append(descent(X, code, weight, constraint, loss, start, max_iter))
             bar.update(1)
-    return min(ends, key=lambda end: end.trace[-1])
+    best = min(ends, key=lambda end: end.trace[-1])
+    return best._replace(trace=unit * best.trace)
 
 
 def descent(X, code, weight, constraint, loss: Centroids, start: Cooled, max_iter) -> Cheapest:
@@ -116,6 +118,13 @@ def random_start(X, code, n_clusters, rng) -> Cooled:
 def centered(X, loss: Centroids):
     """Rows less their mean where that changes no distance: less is lost to rounding. Many rows come without it."""
     return X - X.mean(0) if loss.degree and len(X) < MANY else X
+
+
+def in_own_units(X, loss: Centroids):
+    """(rows in units in which labels are found, the unit of losses there)."""
+    of_rows, of_losses = loss.units(X)
+    X = X if np.all(of_rows == 1) else X / np.asarray(of_rows, X.dtype)
+    return centered(X, loss), float(of_losses)
 
 
 def settle(X, code, weight, constraint, loss: Centroids, start: Cooled, rounds) -> Settled:

@@ -52,6 +52,43 @@ def test_small_tables_get_the_optimum(sizes, n_clusters, min_balance, loss):
         np.testing.assert_allclose(est.inertia_, best, rtol=1e-9)
 
 
+@pytest.mark.parametrize("loss", ["kl", "itakura-saito"])
+def test_the_unit_of_the_numbers_changes_nothing(loss):
+    """Centres were kept 1e-6 from the edge of the domain, which is far for small numbers."""
+    rng = np.random.default_rng(0)
+    X, group = np.exp(0.8 * rng.normal(size=(40, 2))), np.arange(40) % 2
+
+    def fit(unit):
+        return BalancedKMeans(3, loss=loss, n_init=4, random_state=0).fit(X * unit, sensitive_features=group)
+
+    here = fit(1.0)
+    for unit in (2.0**-40, 2.0**40):
+        there = fit(unit)
+        np.testing.assert_array_equal(there.labels_, here.labels_)
+        np.testing.assert_array_equal(there.predict(X * unit), here.predict(X))
+        np.testing.assert_array_equal(there.cluster_centers_, here.cluster_centers_ * unit)
+        np.testing.assert_allclose(there.inertia_, here.inertia_ * (unit if loss == "kl" else 1.0), rtol=1e-12)
+    np.testing.assert_allclose(fit(1e-7).inertia_, here.inertia_ * (1e-7 if loss == "kl" else 1.0), rtol=1e-9)
+
+
+def test_columns_of_several_units_count_alike_for_a_loss_without_one():
+    X, group = table((20, 20), 5, d=3)
+    units = np.array([2.0**-40, 1.0, 2.0**40])
+    one, other = (
+        BalancedKMeans(3, loss="itakura-saito", n_init=4, random_state=0).fit(rows, sensitive_features=group)
+        for rows in (X + 0.1, (X + 0.1) * units)
+    )
+    np.testing.assert_array_equal(one.labels_, other.labels_)
+    np.testing.assert_array_equal(one.predict(X + 0.2), other.predict((X + 0.2) * units))
+
+
+def test_rows_with_counts_are_not_predicted_into_a_cluster_of_zeros():
+    X = np.r_[np.zeros((20, 2)), np.random.default_rng(0).poisson(9, (20, 2))] * 1e-9
+    est = BalancedKMeans(2, loss="kl", random_state=0).fit(X, sensitive_features=np.arange(40) % 2)
+    np.testing.assert_array_equal(est.predict(X), est.labels_)
+    assert len(set(est.labels_[:20])) == 1
+
+
 def test_attributes_each_on_its_own_ask_for_less_than_their_crossings():
     X, _ = table((30, 30), 0)
     sensitive = pd.DataFrame({"sex": np.resize(["f", "m"], 60), "old": np.repeat([0, 1], 30)})
@@ -76,6 +113,20 @@ def test_exact_balance_and_a_trace_that_never_rises():
     np.testing.assert_allclose(est.inertia_, np.square(X - est.cluster_centers_[est.labels_]).sum())
     for k in range(4):
         np.testing.assert_allclose(est.cluster_centers_[k], X[est.labels_ == k].mean(0))
+
+
+@pytest.mark.parametrize("loss", ["kl", "itakura-saito"])
+def test_large_counts_in_float32_cost_what_they_do_in_float64(loss):
+    """Divergences are a millionth of the potentials that they are differences of."""
+    rng = np.random.default_rng(0)
+    X = rng.poisson(1e6 + np.repeat([0, 8e3], 100)[:, None] * [1, -1, 0]).astype(np.float32)
+    group = np.resize(["f", "m"], 200)
+    est = BalancedKMeans(2, loss=loss, n_init=2, random_state=0).fit(X, sensitive_features=group)
+    X = X.astype(float)
+    ratio = X / est.cluster_centers_[est.labels_]
+    own = X * np.log(ratio) - X + X / ratio if loss == "kl" else ratio - np.log(ratio) - 1
+    np.testing.assert_allclose(est.inertia_, own.sum(), rtol=1e-4)
+    np.testing.assert_allclose(est.objective_trace_[-1], own.sum(), rtol=1e-4)
 
 
 def test_the_front_over_min_balance():

@@ -9,8 +9,10 @@ import pytest
 from exact import CHAINS, NOISE, distance_to, many_draws, normalise
 from exact_labels import LAMBDA, Labelling, law, losses, of_sizes, tiny
 
+from bayesfair.fairness import balance_constraint, encode_groups
 from bayesfair.gibbs import Dispersion, Settings, make_problem, resolve_loss, start_run
 from bayesfair.gibbs.run import Run, chain_keys, draw
+from bayesfair.gibbs.settling import cooled_labels
 from bayesfair.gibbs.targets.labels import bundle_composition
 
 
@@ -81,6 +83,18 @@ def test_starts_are_balanced_and_a_run_stays_so(loss):
     )
     assert satisfied(jnp.asarray(draws.labels, jnp.int32)).all()
     assert len(np.unique(draws.labels.reshape(-1, 61), axis=0)) > 50
+
+
+def test_starts_do_not_depend_on_the_unit():
+    """Those of losses that are not told in units near the spread."""
+    X, code = np.exp(np.random.default_rng(0).normal(size=(40, 2))), np.arange(40) % 2
+    exact = balance_constraint(encode_groups(code), "exact", 3)
+    for loss, power in {"kl": 1, "itakura-saito": 0}.items():
+        (labels, losses), (small, small_losses) = (
+            cooled_labels(X * unit, code, np.ones(40), exact, 3, loss, 2, 0) for unit in (1.0, 2.0**-40)
+        )
+        np.testing.assert_array_equal(small, labels)
+        np.testing.assert_allclose(small_losses, losses * 2.0 ** (-40 * power), rtol=1e-12)
 
 
 def test_bundles_are_few_people_near_the_ratio():
