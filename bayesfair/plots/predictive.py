@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bayesfair._check import message
+from bayesfair._levels import levels_of
 from bayesfair.plots.style import FIGURE_WIDTH, as_written, cluster_colors
+from bayesfair.posterior import settings_of
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -14,11 +16,12 @@ __all__ = ["Check", "predictive", "predictive_checks"]
 
 GROUPS = "posterior_predictive", "prior_predictive"
 POINTS, FEW_VALUES, SHOWN = 200, 8, 6
+ON_A_LINE = 16  # letters of all levels below a panel
 
 
 class Check(NamedTuple):
     """One feature. at (points,): where the distribution function, or the share of a value, is read; observed (points,);
-    lower, upper (points,): the interval that holds 89% of the simulated tables."""
+    lower, upper (points,): the interval that holds 89% of the simulated tables; levels: of a category, the points' names."""
 
     feature: str
     is_discrete: bool
@@ -26,6 +29,7 @@ class Check(NamedTuple):
     observed: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+    levels: tuple[str, ...] = ()
 
 
 def predictive_checks(tree):
@@ -36,13 +40,14 @@ def predictive_checks(tree):
         raise ValueError(message("tree", rule, type(tree).__name__, remedy))
     observed = tree["observed_data"]["X"]
     simulated = tree[group]["X"].values.reshape(-1, *observed.shape)
-    names = [str(name) for name in observed["feature"].values]
-    return [_check(name, observed.values[:, j], simulated[:, :, j]) for j, name in enumerate(names)]
+    names, levels = [str(name) for name in observed["feature"].values], levels_of(settings_of(tree))
+    columns = zip(names, observed.values.T, np.moveaxis(simulated, 2, 0))
+    return [_check(name, *tables, levels.get(name, ())) for name, *tables in columns]
 
 
-def _check(name, observed, simulated):
-    values = np.unique(observed)
-    is_discrete = len(values) <= FEW_VALUES
+def _check(name, observed, simulated, levels):
+    values = np.arange(len(levels)) if levels else np.unique(observed)
+    is_discrete = bool(levels) or len(values) <= FEW_VALUES
     if is_discrete:
         at = np.union1d(values, np.unique(simulated)) if np.isin(simulated, values).mean() > 0.5 else values
         shares = np.stack([(simulated == value).mean(1) for value in at], 1)
@@ -51,14 +56,14 @@ def _check(name, observed, simulated):
         at = np.linspace(*np.quantile(np.r_[observed, np.quantile(simulated, [0.01, 0.99])], [0, 1]), POINTS)
         shares = np.stack([np.searchsorted(np.sort(table), at, side="right") for table in simulated]) / len(observed)
         seen = np.searchsorted(np.sort(observed), at, side="right") / len(observed)
-    return Check(name, is_discrete, at, seen, *np.quantile(shares, [0.055, 0.945], axis=0))
+    return Check(name, is_discrete, at, seen, *np.quantile(shares, [0.055, 0.945], axis=0), levels)
 
 
 def predictive(tree: "DataTree", *, axes=None) -> np.ndarray:
     """The observed distribution of each feature (line or points) on the band that holds 89% of the simulated ones.
 
     tree: `est.posterior_predictive()` or `est.prior_predictive()` of a `BayesianFairMixture`. The first six features;
-    those with at most eight values are shown by the share of each. Returns the axes, one per feature.
+    those with at most eight values, and categories, are shown by the share of each. Returns the axes, one per feature.
     """
     checks = predictive_checks(tree)[:SHOWN]
     axes = _axes(len(checks)) if axes is None else np.ravel(axes)
@@ -68,7 +73,8 @@ def predictive(tree: "DataTree", *, axes=None) -> np.ndarray:
             middle, half = (check.lower + check.upper) / 2, (check.upper - check.lower) / 2
             ax.errorbar(check.at, middle, half, fmt="none", color=blue, linewidth=4, alpha=0.4, label="simulated, 89%")
             ax.plot(check.at, check.observed, "o", color=red, markersize=4, label="observed")
-            ax.set(ylabel="share of rows", ylim=(0, None), xticks=check.at)
+            ax.set(ylabel="share of rows", ylim=(0, None))
+            _name_points(ax, check)
         else:
             ax.fill_between(
                 check.at, check.lower, check.upper, color=blue, alpha=0.4, linewidth=0, label="simulated, 89%"
@@ -80,6 +86,13 @@ def predictive(tree: "DataTree", *, axes=None) -> np.ndarray:
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].legend(frameon=False, fontsize=8)
     return axes
+
+
+def _name_points(ax, check):
+    """Ticks at the values of a discrete feature; the names of levels slant where they are too long for one line."""
+    slant = {"rotation": 30, "ha": "right"} if sum(map(len, check.levels)) > ON_A_LINE else {}
+    ax.set_xticks(check.at, check.levels or None, **slant)
+    as_written(*ax.get_xticklabels())
 
 
 def _axes(n_panels):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._check import message
+from bayesfair._levels import indicators_of, levels_of
 from bayesfair._percent import percent
 from bayesfair.fairness import Groups, cluster_balance
 from bayesfair.posterior import (
@@ -23,6 +24,7 @@ from bayesfair.posterior import (
     tables_with,
     variable,
 )
+from bayesfair.reports.lines import Line, lines_of, means_of, seen
 
 __all__ = [
     "Contents",
@@ -47,7 +49,7 @@ class Contents(NamedTuple):
 
     `labels` of all draws, numbered like the point estimate `cluster` (obs,); `doubt` (obs,), its misclassification
     probabilities. `groups` is None where the tree has none or one; `X` (obs, feature) may be None. `rows`: names of the
-    observations, as they are.
+    observations, as they are. `lines`: what of the features has a mean or a share.
     """
 
     tree: object
@@ -58,6 +60,7 @@ class Contents(NamedTuple):
     groups: Groups | None
     X: np.ndarray | None
     features: tuple[str, ...]
+    lines: list[Line]
     rows: np.ndarray
     settings: dict
 
@@ -89,7 +92,8 @@ def read_contents(tree) -> Contents:
         raise ValueError(message("tree", "hold draws", "none", remedy))
     if variable(tree, "constant_data", "reference_labels") is None:
         tree = relabel(tree)
-    observed = variable(tree, "observed_data", "X")
+    observed, settings = variable(tree, "observed_data", "X"), settings_of(tree)
+    X, features = None if observed is None else observed.values, _names(observed, "feature")
     return Contents(
         tree,
         flat_labels(tree),
@@ -97,10 +101,11 @@ def read_contents(tree) -> Contents:
         misclassification_probability(tree),
         count_clusters(tree),
         _groups(tree),
-        None if observed is None else observed.values,
-        _names(observed, "feature"),
+        X,
+        features,
+        lines_of(X, features, settings),
         tree["posterior"]["obs"].values,
-        settings_of(tree),
+        settings,
     )
 
 
@@ -133,26 +138,24 @@ def cluster_table(contents):
 
 
 def centre_table(contents):
-    """Head and rows: the clusters' means of the features that set them most apart, with intervals; None without."""
+    """Head and rows: the clusters' means of the features, and shares of the levels, that set them most apart, with intervals;
+    None without."""
     centers = variable(contents.tree, "posterior", "centers")
     if centers is None or not contents.features or centers.sizes.get("feature") != len(contents.features):
         return None
     values = centers.transpose("chain", "draw", "cluster", "feature").values
-    shown = _telling(contents)
-    flat = values[..., shown].reshape(-1, values.shape[2], len(shown))
-    cells = [_intervals(flat[:, :, position]) for position in range(len(shown))]
     head = ["feature", *(f"cluster {cluster}" for cluster in range(contents.n_clusters))]
-    return head, [(contents.features[feature], *row) for feature, row in zip(shown, cells)]
+    return head, [(line.name, *_intervals(means_of(contents, values, line))) for line in _telling(contents)]
 
 
 def _telling(contents):
-    """Positions of up to `SHOWN_FEATURES` features, those whose share of variance between clusters is largest."""
-    X, dim = contents.X, len(contents.features)
-    if dim <= SHOWN_FEATURES:
-        return np.arange(dim)
+    """Up to `SHOWN_FEATURES` lines, those whose share of variance between clusters is largest."""
+    lines = contents.lines
+    if len(lines) <= SHOWN_FEATURES:
+        return lines
     _, code, sizes = np.unique(contents.cluster, return_inverse=True, return_counts=True)
-    between = np.array([_between(column, code, sizes) for column in X.T])
-    return np.sort(np.argsort(-between, kind="stable")[:SHOWN_FEATURES])
+    between = np.array([_between(seen(contents.X, line), code, sizes) for line in lines])
+    return [lines[at] for at in np.sort(np.argsort(-between, kind="stable")[:SHOWN_FEATURES])]
 
 
 def _between(column, code, sizes):
@@ -176,9 +179,19 @@ def uncertain_table(contents):
         "next likeliest cluster": _runners_up(contents, worst),
     }
     for position, feature in enumerate(contents.features[:SHOWN_VALUES]):
-        columns[_unused(feature, columns)] = [number(contents.X[row, position]) for row in worst]
+        columns[_unused(feature, columns)] = _in_words(contents, feature, contents.X[worst, position])
     kept = {name: column for name, column in columns.items() if column is not None}
     return list(kept), list(zip(*kept.values()))
+
+
+def _in_words(contents, feature, values):
+    """Values of a feature as readers know them: levels by name, indicators as yes or no."""
+    levels = levels_of(contents.settings).get(feature)
+    if levels is not None:
+        return [levels[int(code)] for code in values]
+    if feature in indicators_of(contents.settings):
+        return ["yes" if value else "no" for value in values]
+    return [number(value) for value in values]
 
 
 def _unused(name, columns):

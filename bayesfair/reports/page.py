@@ -195,13 +195,11 @@ def _clusters(contents):
         parts.append(paragraph(f"Shares of the {SHOWN_GROUPS} largest of {len(contents.groups.names):,} groups."))
     centres = centre_table(contents)
     if centres is not None:
-        parts.append(table("Mean of each feature, with 89% intervals", *centres, columns=INTERVALS))
-    if len(contents.features) > SHOWN_FEATURES:
-        parts.append(
-            paragraph(
-                f"The {SHOWN_FEATURES} of {len(contents.features):,} features whose variance lies most between clusters."
-            )
-        )
+        shares = " and share of each level" * any(line.is_share for line in contents.lines)
+        parts.append(table(f"Mean of each feature{shares}, with 89% intervals", *centres, columns=INTERVALS))
+    if len(contents.lines) > SHOWN_FEATURES:
+        what = f"{len(contents.lines):,} features{' and levels' * any(line.is_share for line in contents.lines)}"
+        parts.append(paragraph(f"The {SHOWN_FEATURES} of {what} whose variance lies most between clusters."))
     return "".join(parts)
 
 

@@ -81,6 +81,56 @@ def test_the_centre_table_has_the_features_that_set_clusters_apart(make_tree):
     assert rows[0][1] == interval(tree["posterior"]["centers"].sel(feature=names[0], cluster=0).values.ravel())
 
 
+MIXTURE = {
+    "names": {"continuous": ["f0", "f1"], "categorical": ["town", "b"], "levels": [["Hull", "York"], [False, True]]}
+}
+MIXED = {"where": (2,), "names": ["f0", "f1", "town=Hull", "town=York"], "n_numbers": 2}
+
+
+def mixed_tree(make_tree, settings, codes):
+    """A tree whose last two features hold `codes` (obs, 2), weighted by turns."""
+    names = settings["names"]
+    features = names["mixed"]["names"] if "mixed" in names else [*names["continuous"], *names["categorical"]]
+    tree = make_tree(feature_names=features, settings=settings)
+    labels, weight = tree["posterior"]["labels"].values, 1.0 + np.arange(60) % 4
+    tree["observed_data"]["X"][:, 2:] = codes
+    for cluster in range(3):
+        held = (labels == cluster) * weight
+        tree["posterior"]["centers"][:, :, cluster, 2:] = (held @ codes) / held.sum(2, keepdims=True)
+    return tree, labels, weight
+
+
+def test_indicators_are_told_by_the_weighted_shares_of_their_levels(make_tree):
+    codes = 0.707 * (np.arange(60)[:, None] % 5 == [0, 3])
+    tree, labels, weight = mixed_tree(make_tree, {"names": {"mixed": MIXED}}, codes)
+    read = read_contents(tree)
+    head, rows = centre_table(read)
+    assert [row[0] for row in rows] == ["f0", "f1", "share of town=Hull", "share of town=York"]
+    shares = [
+        weight[(draw == 1) & (codes[:, 0] > 0)].sum() / weight[draw == 1].sum() for draw in np.concatenate(labels)
+    ]
+    assert rows[2][2] == interval(np.array(shares))
+    head, rows = uncertain_table(read)
+    said = [row[head.index("town=York")] for row in rows]
+    assert said == ["yes" if int(row[0]) % 5 == 3 else "no" for row in rows]
+
+
+def test_codes_are_told_by_the_names_and_shares_of_their_levels(make_tree, tmp_path):
+    codes = (np.arange(60)[:, None] % [2, 3] == 1).astype(float)
+    tree, labels, _ = mixed_tree(make_tree, MIXTURE, codes)
+    read = read_contents(tree)
+    head, rows = centre_table(read)
+    assert [row[0] for row in rows] == ["f0", "f1"] + [
+        f"share of {level}" for level in ("town=Hull", "town=York", "b=False", "b=True")
+    ]
+    shares = [(codes[draw == 2, 0] == 0).mean() for draw in np.concatenate(labels)]
+    assert rows[2][3] == interval(np.array(shares))
+    head, rows = uncertain_table(read)
+    assert [row[head.index("town")] for row in rows] == ["York" if int(row[0]) % 2 else "Hull" for row in rows]
+    page = bf.report(tree, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Mean of each feature and share of each level, with 89% intervals" in page
+
+
 def test_the_uncertain_rows_are_in_order_and_have_a_runner_up(contents):
     head, rows = uncertain_table(contents)
     assert head == ["row", "group", "cluster", "P(misclassified)", "next likeliest cluster", "f0", "f1", "f2", "f3"]

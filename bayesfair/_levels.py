@@ -1,0 +1,21 @@
+"""How a table that was clustered holds categories, by the settings of the run."""
+
+__all__ = ["indicators_of", "levels_of"]
+
+
+def levels_of(settings):
+    """Names of the levels of every column that holds their codes, as a mixture's table does: {column: (level 0, ...)}."""
+    names = _names(settings)
+    columns = zip(names.get("categorical", ()), names.get("levels", ()))
+    return {name: tuple(map(str, levels)) for name, levels in columns}
+
+
+def indicators_of(settings):
+    """Names of the columns that are 0 but for rows of one level, as in the table of the Gibbs posterior."""
+    mixed = _names(settings).get("mixed") or {}
+    return frozenset(mixed["names"][mixed["n_numbers"] :]) if mixed.get("where") else frozenset()
+
+
+def _names(settings):
+    names = settings.get("names", {})
+    return names if isinstance(names, dict) else {}
