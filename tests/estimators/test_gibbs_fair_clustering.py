@@ -570,3 +570,29 @@ def test_a_second_fit_compiles_nothing(choices):
     with compilations() as compiled:
         fit(1)
     assert not compiled
+
+
+SEARCHED = {  # choices, and what a run that has them reports
+    "a search": ({"target": "labels"}, "bundle_rate"),
+    "jumps": ({"target": "optimal", "composition": "singletons", "inverse_temperature": (0.2, 0.2)}, "jump_acceptance"),
+    "tempering": ({"target": "optimal", "loss": "manhattan", "tempering": True}, "exchange_rate"),
+}
+
+
+@pytest.mark.parametrize("way", SEARCHED)
+def test_a_second_fit_with_a_search_for_modes_compiles_nothing(way):
+    """Four heaps at the corners of a square: two clusters are left and right, or above and below."""
+    choices, reported = SEARCHED[way]
+
+    def fit(seed):
+        places = np.repeat([[5.0, 5.0], [-5.0, 5.0], [5.0, -5.0], [-5.0, -5.0]], 4, axis=0)
+        X = places + np.random.default_rng(seed).normal(0, 0.05, places.shape)
+        est = GibbsFairClustering(2, **{**SHORT, "num_warmup": 100, "random_state": seed}, num_starts=4, **choices)
+        return est.fit(X, sensitive_features=np.tile([0, 1], 8)).resume(3)
+
+    tree = fit(0).posterior_
+    assert reported in tree["sample_stats"]
+    assert ("modes" in tree.children) == (way != "tempering")
+    with compilations() as compiled:
+        fit(1)
+    assert not compiled
