@@ -104,8 +104,9 @@ def _against(best, modes, pools, ratio, gone, budget, longest, bar):
     found, spent, told = list(ratio), 0, 0
     unsettled = [j for j, one in enumerate(found) if j != best and j not in gone and not _is_settled(one)]
     one_step = pools[best].target.clusters_are_independent
-    length = 1 if one_step else FIRST_LENGTH
-    while unsettled and (length <= FIRST_LENGTH or (spent < budget and length <= longest)):
+    # Paths have odd lengths.
+    tried = length = first = 1 if one_step else min(FIRST_LENGTH, longest - (longest + 1) % 2)
+    while unsettled and (length == first or (spent < budget and length <= longest)):
         for j in list(unsettled):
             measured, stayed, steps = _measured(modes[best], modes[j], pools[best], pools[j], length)
             found[j] = both(found[j], measured)
@@ -118,8 +119,8 @@ def _against(best, modes, pools, ratio, gone, budget, longest, bar):
                 unsettled.remove(j)
         if one_step:
             return found, 1, spent
-        length = 2 * length - 1
-    return found, told or (length + 1) // 2, spent
+        tried, length = length, max(2 * length - 1, 3)
+    return found, told or tried, spent
 
 
 def _is_settled(ratio: LogRatio) -> bool:

@@ -258,3 +258,23 @@ def test_a_mode_that_its_chains_leave_is_no_reference(monkeypatch):
     found = weigh(["best", "left", "stays"], FEW_PEOPLE, None, 0, 4, 100)
     assert (found.best, found.left) == (0, {1})
     assert found.ratio[2].estimate == -1.0
+
+
+@pytest.mark.parametrize(
+    ("longest", "walked"), [(1, [1]), (2, [1]), (3, [3]), (8, [7]), (17, [17]), (32, [17]), (40, [17, 33])]
+)
+def test_no_path_is_longer_than_was_asked_for(monkeypatch, longest, walked):
+    """The first one had 17 steps whatever was asked for."""
+    lengths = []
+
+    def measured(one, other, here, there, length):
+        lengths.append(length)
+        return UNKNOWN, True, length
+
+    by_paths = SimpleNamespace(n_obs=100, clusters_are_independent=False)
+    pool = SimpleNamespace(target=by_paths, run=SimpleNamespace(keys=np.zeros(4), states=()))
+    monkeypatch.setattr(masses, "Pool", lambda *_: pool)
+    monkeypatch.setattr(masses, "_measured", measured)
+    found = weigh(["one", "other"], by_paths, None, 0, 4, 100, longest)
+    assert lengths == walked
+    assert found.length == walked[-1]
