@@ -19,6 +19,7 @@ from bayesfair._arrays import aligned_empty
 from bayesfair.engines.blocks import members, sum_over_blocks, total
 from bayesfair.engines.families import Components, Expected, Family, Table
 from bayesfair.engines.fmc import Ascender, Rule, choose, climb, penalty_of_shares, rate_after
+from bayesfair.engines.samples import FEWEST
 from bayesfair.engines.shares import OverRows, Share, here, mesh_of, over_rows, sum_of_all
 
 __all__ = [
@@ -40,7 +41,8 @@ INNER_BLOCKS = 16  # in which inner steps see what shares change
 
 
 class BlockedRows(NamedTuple):
-    """Scaled rows in blocks, the codes of their levels and groups, their weights, and the groups' sums of them.
+    """Scaled rows in blocks, the codes of their levels and groups, their weights, the groups' sums of them, and how many rows
+    of every group are in every block.
 
     Row i is in block i modulo their number; what fills them up is of no group and weighs nothing. Where processes share the
     rows each has its part of every block.
@@ -51,19 +53,16 @@ class BlockedRows(NamedTuple):
     code: Int[Array, "blocks rows"]
     weight: Float[Array, "blocks rows"]
     size: Float[Array, " groups"]
-
-    def first(self, n_obs):
-        """About so many rows: the first blocks, each a systematic sample of the table."""
-        return self.take(slice(-(-n_obs // BLOCK)))
+    held: Float[Array, "blocks groups"]
 
     def take(self, blocks):
         """Some of the blocks, and the sizes that the groups have in them."""
-        x, levels, code, weight = (part[blocks] for part in self[:4])
-        return BlockedRows(x, levels, code, weight, total(members(code.ravel(), len(self.size)) @ weight.ravel()))
+        x, levels, code, weight, held = (self[i][blocks] for i in (0, 1, 2, 3, 5))
+        return BlockedRows(x, levels, code, weight, total(members(code.ravel(), len(self.size)) @ weight.ravel()), held)
 
 
-ROWS = PartitionSpec(None, "rows")
-SPECS = BlockedRows(ROWS, ROWS, ROWS, ROWS, PartitionSpec())  # where the rows of several processes lie
+ROWS, ALL = PartitionSpec(None, "rows"), PartitionSpec()
+SPECS = BlockedRows(ROWS, ROWS, ROWS, ROWS, ALL, ALL)  # where the rows of several processes lie
 
 
 class Shares(NamedTuple):
@@ -83,6 +82,7 @@ def rows_in_blocks(encoder, data) -> BlockedRows:
     x = aligned_empty((n_blocks, size, dim))
     levels = aligned_empty((n_blocks, size, columns.categorical.shape[1]), np.int32)
     code, weight = aligned_empty((n_blocks, size), np.int32), aligned_empty((n_blocks, size))
+    held = np.empty((n_blocks, len(groups.names)), np.float32)
     for block in range(n_blocks):
         own = slice((block - share.first) % n_blocks, None, n_blocks)
         some = columns.take(own)
@@ -90,9 +90,9 @@ def rows_in_blocks(encoder, data) -> BlockedRows:
         x[block, filled], levels[block, filled] = encoder.scaled(some.continuous), encoder.codes(some.categorical)
         x[block, rest], levels[block, rest], code[block, rest], weight[block, rest] = 0, 0, len(groups.names), 0
         code[block, filled], weight[block, filled] = groups.code[own], data.weight[own]
-    held = np.bincount(groups.code, data.weight, len(groups.names))
-    sizes = sum(share.everybody(held)).astype(np.float32)
-    return share.placed(BlockedRows(x, levels, code, weight, sizes), SPECS)
+        held[block] = np.bincount(groups.code[own], minlength=len(groups.names))
+    sizes = sum(share.everybody(np.bincount(groups.code, data.weight, len(groups.names)))).astype(np.float32)
+    return share.placed(BlockedRows(x, levels, code, weight, sizes, sum(share.everybody(held))), SPECS)
 
 
 def table_of(family: Family, x, levels) -> Table:
@@ -138,8 +138,10 @@ def _in_block(family: Family, parameters: Components, block, n_groups, temperatu
 
 
 def _as_shares(sums, problem: BlockedRows) -> Shares:
+    """Zeros of a group of which nobody is there."""
     (soft, sharp, density), n_obs = sums, problem.size.sum()
-    return Shares(soft / problem.size, sharp / problem.size, sharp.sum(1) / n_obs, density / n_obs)
+    size = jnp.where(problem.size > 0, problem.size, 1.0)
+    return Shares(soft / size, sharp / size, sharp.sum(1) / n_obs, density / n_obs)
 
 
 class Standing(NamedTuple):
@@ -221,10 +223,19 @@ class BlockedAscent:
 
 
 def some_of(problem: BlockedRows, key) -> BlockedRows:
-    """INNER_BLOCKS of the blocks; all where there are no more."""
+    """INNER_BLOCKS of the blocks; all where there are no more. First one for each group that has somebody of it, then those
+    with the first FEWEST of a group, which are the other blocks of a small one."""
     if len(problem.x) <= INNER_BLOCKS:
         return problem
-    return problem.take(jax.random.choice(key, len(problem.x), (INNER_BLOCKS,), replace=False))
+    order = jax.random.permutation(key, len(problem.x))
+    held = problem.held[order]
+    one, few = (_with_the_first(held, most).any(1) for most in (1, FEWEST))
+    return problem.take(order[jnp.argsort(-(1 * few + one))[:INNER_BLOCKS]])
+
+
+def _with_the_first(held, most):
+    """Which blocks have some of the first `most` rows of a group (blocks, groups)."""
+    return (held > 0) & (held.cumsum(0) - held < most)
 
 
 def labels_in_order(family: Family, parameters: Components, problem: BlockedRows, share: Share, n_rows):
@@ -254,14 +265,16 @@ def ascent_over(problem: BlockedRows, ascent: "BlockedAscent"):
 
 
 def first_of(problem: BlockedRows, n_obs):
-    """`problem.first(n_obs)`, of all processes."""
-    mesh = mesh_of(problem.x)
-    return problem.first(n_obs) if mesh is None else _first_of(problem, n_obs, mesh)
+    """About so many rows of all processes: the first blocks, each a systematic sample of the table, and the others that have
+    some of the first FEWEST of a group."""
+    held = np.asarray(problem.held)
+    some = _with_the_first(held, FEWEST).any(1) | (np.arange(len(held)) < -(-n_obs // BLOCK))
+    return _take(problem, np.flatnonzero(some), mesh_of(problem.x))
 
 
-@partial(jax.jit, static_argnames=("n_obs", "mesh"))
-def _first_of(problem: BlockedRows, n_obs, mesh):
-    return over_rows(lambda problem: problem.first(n_obs), mesh, (SPECS,), SPECS)(problem)
+@partial(jax.jit, static_argnames="mesh")
+def _take(problem: BlockedRows, blocks, mesh):
+    return over_rows(BlockedRows.take, mesh, (SPECS, ALL), SPECS)(problem, blocks)
 
 
 def soft_shares(family: Family, parameters: Components, problem: BlockedRows):
