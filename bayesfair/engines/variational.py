@@ -21,6 +21,7 @@ from bayesfair._units import scaling
 from bayesfair.distributed import agreed, leads
 from bayesfair.engines.base import Engine, kmeans_centers, relocate_empty
 from bayesfair.engines.families import squared_distances
+from bayesfair.engines.hard_clusters import cost_of, means_of, medians_near
 from bayesfair.engines.optimize import Outcome
 from bayesfair.engines.samples import FEWEST, stratified, weights_as_of_all
 from bayesfair.engines.shares import ALONE
@@ -35,7 +36,6 @@ from bayesfair.engines.soft_clusters import (
 from bayesfair.engines.variational_blocks import (
     BlockedRows,
     descent_over,
-    hard_cost,
     rows_in_blocks,
     soft_assignment,
 )
@@ -389,9 +389,9 @@ class VariationalFairClustering(Engine):
         blocked = isinstance(problem, BlockedRows)
         s = run.state.log_s if blocked else np.asarray(run.state.log_s).T
         self.labels_ = hard_labels(s, share)
-        cost, centers = (hard_cost if blocked else self._hard_cost)(problem, self.labels_, run.state.centers)
+        cost, centers = self._hard_cost(problem, data, np.asarray(run.state.centers, np.float64))
         self.soft_assignment_ = s if blocked else np.exp(s)
-        self.cost_ = float(self._cost(float(cost) * (1 if self.objective == "ncut" else data.total_weight)))
+        self.cost_ = float(self._cost(cost))
         self.cluster_centers_ = self._units.points(centers)
         labels = share.of_all(self.labels_)
         self.fairness_error_ = self._error(everyone, data, share.of_all(data.weight))(labels)
@@ -405,13 +405,14 @@ class VariationalFairClustering(Engine):
             soft[left_out.counted] = self.soft_assignment_
             self.soft_assignment_ = soft
 
-    def _hard_cost(self, problem, labels, centers):
-        """(cost per row, or the cut; centres) of hard clusters."""
-        hard = np.equal.outer(np.arange(self.n_clusters), labels).astype(np.float32)
-        cost, _, centers = jax.jit(OBJECTIVES[self.objective])(problem, hard, centers)
+    def _hard_cost(self, problem, data, centers):
+        """(cost of the labels; centres)."""
+        rows = data, self._units, self.labels_
+        centers = medians_near(*rows, centers) if self.objective == "kmedians" else means_of(*rows, self.n_clusters)
         if self.objective == "ncut":
-            _, _, centers = jax.jit(k_means)(problem, hard, None)
-        return cost, centers
+            hard = np.equal.outer(np.arange(self.n_clusters), self.labels_).astype(np.float32)
+            return float(jax.jit(normalized_cut)(problem, hard, None)[0]), centers
+        return cost_of(*rows, centers, DEGREES[self.objective]), centers
 
     def objective_of(self, losses):
         return self._cost(losses)

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 from bayesfair._arrays import aligned_empty
 from bayesfair.engines.blocks import members, own_part, sum_over_blocks
 from bayesfair.engines.families import squared_distances
-from bayesfair.engines.shares import OverRows, here, mesh_of, over_rows, sum_of_all
+from bayesfair.engines.shares import OverRows, here, mesh_of, over_rows
 from bayesfair.engines.soft_clusters import AT_REST, START, fairness_penalty, fairness_potential, log_simplex
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "PendingClusters",
     "descend",
     "descent_over",
-    "hard_cost",
     "rows_in_blocks",
     "soft_assignment",
     "start_state",
@@ -201,24 +200,3 @@ def _soft_assignment(problem: BlockedRows, log_s, step: Step):
         return log_s.at[i].set(now.T.reshape(now.shape))  # where (clusters, rows) were, (rows, clusters) are
 
     return jax.lax.fori_loop(0, shape[0], settle, log_s.reshape(shape)).reshape(-1, shape[1])
-
-
-def hard_cost(problem: BlockedRows, labels, centers):
-    """(cost per row of hard clusters (obs,) about their means, those means (clusters, dim)); labels of this process's rows."""
-    own = here(problem)
-    filled = np.zeros(own.code.shape, np.int32)
-    filled.ravel()[: len(labels)] = labels
-    sums = [sum_of_all(np.asarray(part), mesh_of(problem.x)) for part in _hard_sums(own, filled, centers)]
-    cost, means, _ = clusters_of(here(problem), sums, centers, 0.0)
-    return cost, means
-
-
-@jax.jit
-def _hard_sums(problem: BlockedRows, labels, centers):
-    def of_block(part):
-        x, code, weight, label = part
-        member = members(code, len(problem.target))
-        s = (label == jnp.arange(len(centers))[:, None]) * weight
-        return sums_of(s, distances(x, centers), x, member)
-
-    return sum_over_blocks(of_block, (*problem[:3], labels))

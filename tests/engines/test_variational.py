@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import warnings
 from functools import partial
 
 import jax
@@ -41,6 +42,28 @@ def test_the_objective_never_increases(data, objective, weight):
     trace = fit(data, objective=objective, fairness_weight=weight, max_iter=2000).objective_trace_
     assert len(trace) > 3
     assert (np.diff(trace) <= 1e-6 * abs(trace[0])).all()
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+@pytest.mark.parametrize("objective", KINDS[:2])
+def test_the_cost_of_tight_clusters_is_that_of_their_rows(objective, blocked, monkeypatch):
+    """A thousandth as wide as they are apart: float32 distances from inner products lose half of it."""
+    if blocked:  # "kmeans" alone has blocks
+        monkeypatch.setattr(variational, "BLOCKED_FROM", 299)
+    rng = np.random.default_rng(0)
+    blob = rng.integers(3, size=300)
+    X = np.array([[0, 0], [10, 0], [0, 10.0]])[blob] + 1e-3 * rng.normal(size=(300, 2))
+    est = VariationalFairClustering(3, objective=objective, random_state=0, max_iter=20)
+    weight = np.resize([1.0, 2.0, 0.5], 300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        est.fit(X, sensitive_features=np.resize(["f", "m"], 300), sample_weight=weight)
+    assert adjusted_rand_score(blob, est.labels_) == 1
+    far = np.linalg.norm(X - est.cluster_centers_[est.labels_], axis=1)
+    np.testing.assert_allclose(est.cost_, weight @ far ** variational.DEGREES[objective], rtol=1e-9)
+    if objective == "kmeans":
+        means = [np.average(X[est.labels_ == k], 0, weight[est.labels_ == k]) for k in range(3)]
+        np.testing.assert_allclose(est.cluster_centers_, means, atol=1e-12)
 
 
 def test_rows_need_not_be_normalised(data):

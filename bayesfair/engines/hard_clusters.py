@@ -1,0 +1,45 @@
+"""What hard clusters cost, block by block in float64, by differences from their centres: ||x||^2 - 2 <x, c> + ||c||^2 leaves
+rounding alone where clusters are tight beside their distances."""
+
+import numpy as np
+
+from bayesfair._arrays import row_blocks
+
+__all__ = ["cost_of", "means_of", "medians_near"]
+
+NEAR = 1e-6  # distance below which a row's pull on a median grows no more
+
+
+def means_of(data, units, labels, n_clusters):
+    """Weighted means (clusters, dim) of the rows of all processes, in `units`; labels (obs,): of the rows of this one."""
+    return _pulled(data, units, labels, n_clusters, lambda block, rows: data.weight[block])
+
+
+def medians_near(data, units, labels, centers):
+    """Where one Weiszfeld step leads from `centers` (clusters, dim)."""
+
+    def pull(block, rows):
+        return data.weight[block] / np.maximum(np.linalg.norm(rows - centers[labels[block]], axis=1), NEAR)
+
+    return _pulled(data, units, labels, len(centers), pull)
+
+
+def cost_of(data, units, labels, centers, power):
+    """The weighted sum of ||x - c||^power, of all processes' rows and the centres of their clusters, in `units`."""
+    paid = 0.0
+    for block in row_blocks(len(labels)):
+        square = np.square(units.rows(data.X[block]) - centers[labels[block]]).sum(1)
+        paid += data.weight[block] @ (square if power == 2 else np.sqrt(square))
+    return float(sum(data.share.everybody(paid)))
+
+
+def _pulled(data, units, labels, n_clusters, pull):
+    """Means whose weights `pull(block, rows)` tells."""
+    mass, sums = np.zeros(n_clusters), np.zeros((n_clusters, data.X.shape[1]))
+    for block in row_blocks(len(labels)):
+        rows, own = units.rows(data.X[block]), labels[block]
+        weight = pull(block, rows)
+        mass += np.bincount(own, weight, n_clusters)
+        sums += np.stack([np.bincount(own, weight * column, n_clusters) for column in rows.T], 1)
+    mass, sums = (sum(data.share.everybody(part)) for part in (mass, sums))
+    return sums / mass[:, None]
