@@ -14,9 +14,15 @@ from bayesfair._check import message
 from bayesfair._room import peak_memory
 from bayesfair.distributed import digest
 from bayesfair.estimators.notebook import notes_as_html
-from bayesfair.posterior import FORMAT, brief, misclassification_probability, settings_of, write_tree
-from bayesfair.posterior.labels import is_on_disk
-from bayesfair.posterior.saved import plain
+from bayesfair.posterior import (
+    FORMAT,
+    brief,
+    is_stored,
+    misclassification_probability,
+    plain,
+    settings_of,
+    write_tree,
+)
 
 __all__ = ["OF_YOUR_OWN", "PosteriorEstimator", "whole_or_not"]
 
@@ -142,5 +148,4 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
 
 def _checksum_of_table(tree):
     """Of what can be changed: a table that lies in a file has checksums there."""
-    X = tree["observed_data"]["X"].values
-    return None if is_on_disk(X) else digest(X)
+    return None if is_stored(tree) else digest(tree["observed_data"]["X"].values)

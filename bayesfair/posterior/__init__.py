@@ -46,7 +46,7 @@ from bayesfair.posterior.partitions import (
 from bayesfair.posterior.relabelling import relabel
 from bayesfair.posterior.room import check_disk, check_memory
 from bayesfair.posterior.salso import salso_partition
-from bayesfair.posterior.saved import FORMAT, cost_of, settings_of, small_groups
+from bayesfair.posterior.saved import FORMAT, cost_of, plain, settings_of, small_groups
 from bayesfair.posterior.state import STATE, arrays_of, state_dataset
 from bayesfair.posterior.stored import about_run, begin_run, check_store, is_unfinished, tree_of_run
 from bayesfair.posterior.tree import build_tree, draws_of
@@ -108,6 +108,7 @@ __all__ = [
     "occupied_sentence",
     "of_all_chains",
     "partition_distance",
+    "plain",
     "read_run",
     "read_tree",
     "reading",
