@@ -250,7 +250,7 @@ class GibbsFairClustering(PosteriorEstimator):
             "store": (store is not None, "Save each process's share with `save`."),
             "mode_jumps": (mode_jumps not in ("auto", False), "Leave it out: there are no jumps, nor masses, then."),
             "tempering": (self.tempering is True, "Leave it out: replicas are of the rows of one process."),
-            "crossed": (self.target == "labels" and not self.crossed, "Cross the attributes."),
+            "crossed": (self._promise == "labels" and not self.crossed, "Cross the attributes."),
             "min_group_size": (self.min_group_size is not None, "Merge small groups before the fit."),
         }
         for name, (is_asked_for, remedy) in refused.items():
@@ -360,8 +360,8 @@ class GibbsFairClustering(PosteriorEstimator):
 
         Under target="labels" they pay least for the centres of `labels_` among all placements in which every cluster that
         gets some of them is balanced by `min_balance`. Over fairlets they are decomposed into fairlets of the fit's
-        composition, and each fairlet goes where its members pay least. A cluster may get none. A fit without groups, or with
-        composition="singletons", promises nothing: then this is `predict`.
+        composition, and each fairlet goes where its members pay least. A cluster may get none. A fit without groups, with
+        composition="singletons" or with a target whose `promise` is None promises nothing: then this is `predict`.
 
         Raises
         ------
@@ -370,13 +370,18 @@ class GibbsFairClustering(PosteriorEstimator):
         X, cost = self._distances(X)
         known = groups_of(self.posterior_)
         alone = isinstance(self.composition, str) and self.composition == "singletons"
-        if len(known.names) == 1 or (alone and self.target != "labels"):
+        promise = None if alone and self._promise == "fairlets" else self._promise
+        if len(known.names) == 1 or promise is None:
             return cost.argmin(1)
         groups = known_groups(sensitive_features, len(X), known, self.merged_group_name)
-        if self.target == "labels":
+        if promise == "labels":
             return place_people(cost, groups, self.min_balance)
         of_decomposition = {"dissimilarity": self._dissimilarity, "random_state": self._seed}
         return place_fairlets(X, cost, groups, self.composition, of_decomposition)
+
+    @property
+    def _promise(self):
+        return gibbs.resolve_target(self.target).promise
 
     @property
     def _loss(self):
@@ -462,6 +467,7 @@ class GibbsFairClustering(PosteriorEstimator):
             thinning=self.thinning_,
             tuning=gibbs.tuning(run.moves),
             wanted=done + num_draws,
+            promise=self._promise,
             fairlets=_about_fairlets(problem) if earlier is None else self._run["fairlets"],
         )
         draw = self._draw_in_memory if self._store is None else self._draw_to_store

@@ -95,6 +95,9 @@ class Target:
     n_clusters, n_obs: K and N. statistics: what `report` reports, {name: Statistic}.
     state_dims: names of the axes of what `write` writes, after the chains', for files; numbered where left out.
     clusters_are_independent: given centres, but for prod g_k: such targets jump between modes in one step, others by a path.
+    promise: what every draw keeps: "labels", every cluster is balanced to within one person or by `min_balance`; "fairlets", it
+        is a union of whole fairlets of the composition; None: nothing.
+    keeps_fairlets: do the fairlets stay where they start?
     preparing: what `prepared` finds, in a word for the progress bar; "" where it finds nothing.
     modes: a field of targets whose chains may jump between modes, see `moves/mode_jumps.py`; None where they do not.
     prior: a field of targets whose inverse temperature may be sampled: its `Dispersion`; None where it is fixed.
@@ -107,6 +110,8 @@ class Target:
     modes = None
     prior = None
     has_density = True
+    promise = None
+    keeps_fairlets = False
     preparing = ""
     present = None
     clusters_are_independent = False

@@ -8,7 +8,7 @@ from bayesfair._partitions import tables_with
 from bayesfair.fairness import BalanceConstraint, Groups, balance_constraint, masses_of_attributes, persons_off
 from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, variable
 from bayesfair.posterior.contingency import balance_of
-from bayesfair.posterior.saved import settings_of
+from bayesfair.posterior.saved import promise_of, settings_of
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -31,8 +31,8 @@ def guarantee(tree: "DataTree") -> str | None:
         return None
     parameters = settings_of(tree).get("parameters", {})
     if has_share(tree):
-        return _of_all_rows(parameters)
-    if parameters.get("target") == "labels":
+        return _of_all_rows(promise_of(tree), parameters)
+    if promise_of(tree) == "labels":
         return _of_labels(tree, groups, parameters.get("min_balance", "exact"))
     bound = guaranteed_balance(tree)
     if bound is None:
@@ -57,10 +57,10 @@ def has_share(tree) -> bool:
     return variable(tree, "constant_data", "reference_centers") is not None
 
 
-def _of_all_rows(parameters) -> str:
+def _of_all_rows(promise, parameters) -> str:
     """The promise of a run of which this tree has a share of the rows."""
     whole = "a whole of which these rows are one process's share"
-    if parameters.get("target") != "labels":
+    if promise != "labels":
         return f"By construction every cluster is a union of whole fairlets, in {whole}."
     if parameters.get("min_balance", "exact") == "exact":
         return f"By construction every group has its share of every cluster to within one person, in {whole}."
@@ -118,9 +118,8 @@ def balance_kept(tree: "DataTree") -> BalanceConstraint | None:
     groups = groups_of(tree)
     if groups is None or len(groups.names) < 2:
         return None
-    parameters = settings_of(tree).get("parameters", {})
-    if parameters.get("target") == "labels" and not has_share(tree):
-        return balance_constraint(groups, parameters.get("min_balance", "exact"))
+    if promise_of(tree) == "labels" and not has_share(tree):
+        return balance_constraint(groups, settings_of(tree)["parameters"].get("min_balance", "exact"))
     least = guaranteed_balance(tree)
     if least is None:
         least = float(balance_of(flat_labels(tree), groups, count_clusters(tree)).min())

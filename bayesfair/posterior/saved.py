@@ -8,7 +8,7 @@ import numpy as np
 from bayesfair._room import in_words
 from bayesfair.posterior.access import group_names, variable
 
-__all__ = ["FORMAT", "cost_of", "plain", "restored", "settings_of", "small_groups"]
+__all__ = ["FORMAT", "cost_of", "plain", "promise_of", "restored", "settings_of", "small_groups"]
 
 FORMAT = 2  # of the settings and the state of a run: a number for every form that earlier versions do not know
 _TYPE = "__type__"
@@ -66,6 +66,13 @@ def settings_of(tree):
     return settings
 
 
+def promise_of(tree):
+    """What the target of the run that made the tree promises of every draw, as `gibbs.Target.promise` has it."""
+    settings = settings_of(tree)
+    name = settings.get("parameters", {}).get("target")  # all that older files say; None of a class
+    return settings.get("promise", name if name in (None, "labels") else "fairlets")
+
+
 def cost_of(tree):
     """The time and the memory that a fit took, in words; "" where the tree does not say."""
     about = tree["sample_stats"].attrs if "sample_stats" in tree.children else {}
@@ -80,13 +87,8 @@ def small_groups(tree):
     from bayesfair.fairlets import rule_of_small_groups  # loads JAX
 
     group, names = variable(tree, "constant_data", "group"), group_names(tree)
-    parameters = settings_of(tree).get("parameters", {})
-    composition = parameters.get("composition")
-    if (
-        group is None
-        or parameters.get("target") == "labels"
-        or not isinstance(composition, str)
-        or composition != "auto"
-    ):
+    composition = settings_of(tree).get("parameters", {}).get("composition")
+    is_automatic = isinstance(composition, str) and composition == "auto"
+    if group is None or promise_of(tree) != "fairlets" or not is_automatic:
         return ""
     return rule_of_small_groups(np.bincount(group.values, minlength=len(names)), names)

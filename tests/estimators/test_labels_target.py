@@ -1,5 +1,6 @@
 """`GibbsFairClustering(target="labels")`: what every draw promises, from the fit to the file and the page."""
 
+import json
 import os
 from dataclasses import dataclass
 
@@ -12,7 +13,8 @@ import bayesfair as bf
 from bayesfair.fairlets.dissimilarity import Bregman
 from bayesfair.fairness import encode_groups, group_masses, groups_for_fit, persons_off
 from bayesfair.gibbs import KMeansLoss
-from bayesfair.posterior import guarantee, masses_of
+from bayesfair.posterior import guarantee, masses_of, write_tree
+from bayesfair.posterior.guarantee import balance_kept
 
 SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 12, "random_state": 0, "progress_bar": False}
 pytestmark = pytest.mark.filterwarnings("ignore:The chains do not agree", "ignore:Too few draws", "ignore:One chain")
@@ -28,7 +30,7 @@ def people():
 
 def fit(people, **settings):
     X, sensitive = people
-    return bf.GibbsFairClustering(3, target="labels", **{**SHORT, **settings}).fit(X, sensitive_features=sensitive)
+    return bf.GibbsFairClustering(3, **{"target": "labels", **SHORT, **settings}).fit(X, sensitive_features=sensitive)
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +93,24 @@ def test_the_promise_is_said_in_summary_and_report(exact, own, tmp_path):
     page = bf.report(exact.posterior_, tmp_path / "report.html").read_text()
     assert "to within one person" in page
     assert "without fairlets" in page
+
+
+def test_a_target_given_as_a_class_promises_what_its_name_does(people, exact, tmp_path):
+    X, sensitive = people
+    given = fit(people, target=bf.gibbs.TARGETS["labels"])
+    np.testing.assert_array_equal(given.labels_, exact.labels_)
+    assert guarantee(given.posterior_) == guarantee(exact.posterior_)
+    assert type(balance_kept(given.posterior_)) is type(balance_kept(exact.posterior_))
+    new = {"X": X[:40] + 0.1, "sensitive_features": sensitive[:40]}
+    np.testing.assert_array_equal(given.reassign(**new), exact.reassign(**new))
+    older = exact.posterior_.copy()
+    settings = json.loads(older.attrs["settings"])
+    assert settings.pop("promise") == "labels"
+    older.attrs["settings"] = json.dumps(settings)
+    write_tree(older, tmp_path / "older.nc")
+    loaded = bf.GibbsFairClustering.load(tmp_path / "older.nc")
+    assert guarantee(loaded.posterior_) == guarantee(exact.posterior_)
+    np.testing.assert_array_equal(loaded.reassign(**new), exact.reassign(**new))
 
 
 @pytest.mark.parametrize("name", ["exact", "own"])

@@ -59,8 +59,8 @@ class FairletTarget(Target):
     # See `Table.n_numbers`; None is that without weights.
     n_numbers: float | None = field(default=None, metadata=STATIC)
 
+    promise = "fairlets"
     preparing = "fairlets"
-    keeps_fairlets = False  # does B stay where it starts?
     clustering_moves_fairlets = False  # does the clustering loss enter the law of B?
     state_dims = {"members": ("fairlet", "slot"), "cluster": ("fairlet",)}  # noqa: RUF012
     statistics = {  # noqa: RUF012

@@ -73,6 +73,7 @@ class Labels(Target):
     # See `Table.n_numbers`; None is that without weights.
     n_numbers: float | None = field(default=None, metadata=STATIC)
 
+    promise = "labels"
     looks_per_row = 250  # rows are visited one after the other
     state_dims = {"label": ("obs",)}  # noqa: RUF012
     statistics = {  # noqa: RUF012
