@@ -263,7 +263,9 @@ class BayesianFairMixture(PosteriorEstimator):
         observed = self.posterior_["observed_data"].to_dataset()
         values = (("chain", "draw", "obs", "feature"), self._run.simulate(sites)[None])
         table = xr.Dataset({"X": values}, coords=observed.coords)
-        return xr.DataTree.from_dict({group: table, "observed_data": observed})
+        tree = xr.DataTree.from_dict({group: table, "observed_data": observed})
+        tree.attrs["settings"] = self.posterior_.attrs["settings"]  # with the names of levels
+        return tree
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """P(cluster | row) (N, K), psi averaged over the draws, for unseen rows too."""
