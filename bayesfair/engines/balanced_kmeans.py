@@ -68,6 +68,7 @@ class BalancedKMeans(Engine):
     """
 
     weights = "loss"
+    remedy = "raise max_iter."
 
     cluster_centers_: np.ndarray
     inertia_: float

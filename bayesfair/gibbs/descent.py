@@ -18,6 +18,7 @@ __all__ = ["Clusters", "bundles", "descend"]
 
 PASSES = 200
 SMALL = 1e-10  # of the loss of a row: what counts as no gain
+ROUNDING = 16 * np.finfo(float).eps  # of what clusters hold: gains are differences of four such numbers
 # People of a group and a pair of clusters that are tried in pairs; all that could gain where nothing else does.
 CHEAPEST = 64
 WIDEST = 4096
@@ -91,6 +92,10 @@ class Clusters:
         size = np.maximum(size, 1e-300)
         return size * self.loss.potential(total / size[..., None])
 
+    def rounding(self):
+        """What gains may be of rounding alone; margins at the centres as they are have next to none."""
+        return ROUNDING * np.abs(self.held(self.masses, self.sums)).max() if self.loss.exact_moves else 0.0
+
     def apply(self, k, to, out, back):
         """One transfer."""
         for people, start, end in ((out[out >= 0], k, to), (back[back >= 0], to, k)):
@@ -109,7 +114,7 @@ def descend(X, code, weight, labels, constraint, loss: Centroids, n_clusters, pa
     """(labels, losses after each pass, whether nothing in the neighbourhood improves): the loss never rises."""
     clusters = Clusters(X, code, weight, labels, constraint, loss, n_clusters)
     kinds, trace = bundles(constraint, np.bincount(code)), [clusters.value()]
-    tiny = SMALL * max(trace[0] / len(X), np.finfo(float).tiny)
+    tiny = max(SMALL * trace[0] / len(X), clusters.rounding(), np.finfo(float).tiny)
     thorough = False
     for _ in range(passes):
         best, before = clusters.labels.copy(), trace[-1]

@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
@@ -127,6 +128,24 @@ def test_large_counts_in_float32_cost_what_they_do_in_float64(loss):
     own = X * np.log(ratio) - X + X / ratio if loss == "kl" else ratio - np.log(ratio) - 1
     np.testing.assert_allclose(est.inertia_, own.sum(), rtol=1e-4)
     np.testing.assert_allclose(est.objective_trace_[-1], own.sum(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["kmeans", "kl"])
+@pytest.mark.filterwarnings("ignore:Groups with fewer members")
+def test_a_cluster_for_every_row_costs_nothing_and_is_an_optimum(loss):
+    """Gains of rounding alone are none."""
+    X = np.random.default_rng(0).random((12, 2)) + 1
+    est = BalancedKMeans(12, min_balance="exact", loss=loss, n_init=2, max_iter=20, random_state=0).fit(
+        X, sensitive_features=np.resize(["f", "m"], 12)
+    )
+    assert est.converged_
+    np.testing.assert_allclose(est.inertia_, 0, atol=1e-12)
+
+
+def test_what_has_not_converged_is_told_with_an_argument_that_there_is():
+    X, group = table((60, 40), 0)
+    with pytest.warns(ConvergenceWarning, match=r"Remedy: raise max_iter\.$"):
+        BalancedKMeans(4, n_init=2, max_iter=1, random_state=0).fit(X, sensitive_features=group)
 
 
 def test_the_front_over_min_balance():
