@@ -96,12 +96,14 @@ class GibbsFairClustering(PosteriorEstimator):
         an int, or "auto", as many as make a draw worth half of an independent one by the slowest scalar of the warm-up,
         within a budget of sweeps that large tables use up at 1.
     num_starts: short runs from different starts that look for modes before the warm-up, together at most one and a half times
-        its sweeps; 0 for none. Chains begin in the modes that hold mass, `bayesfair.posterior.modes` tells them all. Without
-        a search, or where the warm-up is too short for one, chains begin at k-means++ restarts or cooled labellings.
-    mode_jumps: "auto" weighs modes by jumps between them, longer and longer until their masses or bounds tell, at most eight
-        times as many steps as the warm-up has sweeps (of 100,000 rows or more: as many); chains jump between those that hold
-        mass. An int: jumps of up to so many steps, whatever they cost. False: none; then nothing is known of masses. Losses
-        without conjugate centres have none.
+        its sweeps where it has 24 for every start, and of shorter ones at most twice with four chains; 0 for none. Chains begin
+        in the modes that hold mass; where a mass is only bounded, the middle of its bounds decides.
+        `bayesfair.posterior.modes` tells them all. Without a search, or where the warm-up is too short for one, chains begin at
+        k-means++ restarts or cooled labellings.
+    mode_jumps: "auto" weighs modes by jumps between them, longer and longer until their masses or bounds tell, or they have
+        taken eight times as many steps as the warm-up has sweeps (of 100,000 rows or more: as many), the last length to its
+        end; chains jump between those that hold mass. An int: jumps of up to so many steps, whatever they cost. False: none;
+        then nothing is known of masses. Losses without conjugate centres have none.
     tempering: True samples by replica exchange at 16 inverse temperatures, whatever the loss, if a trial before the warm-up, of
         as many sweeps, makes round trips from the hottest to the coldest: chains then visit all modes, at several times the
         cost, and masses are shares of draws. If it makes none a warning says so, and chains are as without. Nobody jumps then.
