@@ -14,6 +14,7 @@ from bayesfair._check import check_integer, check_number, check_weights, message
 from bayesfair._units import Scaling, standardise
 from bayesfair.distributed import agreed, check_alike, sharing
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
+from bayesfair.engines.samples import distinct_rows
 from bayesfair.engines.shares import ALONE, Share, share_of
 from bayesfair.engines.tables import Columns, read_columns, read_groups
 from bayesfair.fairness import Groups
@@ -217,16 +218,7 @@ def check_shared_settings(estimator):
 
 def check_distinct(X, n_clusters):
     """ValueError where X has fewer distinct rows than clusters."""
-    n_distinct = len(np.unique(X[: max(1000, 10 * n_clusters)], axis=0))
-    if n_distinct >= n_clusters:
-        return
-    n_distinct = len(np.unique(X, axis=0))
-    if n_distinct < n_clusters:
-        rule, remedy = (
-            f"be at most the number of distinct rows, {n_distinct}",
-            "Ask for fewer, or look why rows repeat.",
-        )
-        raise ValueError(message("n_clusters", rule, n_clusters, remedy))
+    distinct_rows(X.__getitem__, n_clusters, "n_clusters")
 
 
 def kmeans_centers(X, n_clusters, seed, n_init=1, share=ALONE, weight=None):

@@ -36,7 +36,7 @@ from bayesfair.engines.fmc_blocks import (
     soft_shares,
 )
 from bayesfair.engines.mixture import MixtureEngine
-from bayesfair.engines.samples import stratified
+from bayesfair.engines.samples import distinct_rows, stratified, with_distinct
 from bayesfair.engines.tables import fit_encoder, read_columns
 from bayesfair.fairness import Groups, gap, gaps_of_shares
 
@@ -235,7 +235,7 @@ class FairMixture(MixtureEngine):
     def _solve_in_blocks(self, everybody: BlockedRows, data):
         """From PART of the rows, or as many as the sub-sample has; then, unless there is one, more and at last all go on."""
         code, most = data.share.groups.code, PART if self.subsample is None else data.share.n_obs
-        some = stratified(self._learning(data), code, most)
+        some = self._with_distinct(stratified(self._learning(data), code, most), data)
         groups, weight = Groups(code[some], data.groups.names), data.share.take(data.weight, some)
         part = Data(data.columns.take(some, data.share), groups, weight, data.seed)
         outcome = agreed(self._learn(self._encoder.table(part.columns), part, np.arange(len(some))))
@@ -247,6 +247,17 @@ class FairMixture(MixtureEngine):
             outcome = self._strictly(part, part, outcome.state.parameters, rule, data.seed, step)
             rule = Rule(*map(float, outcome.state.rule))
         return outcome
+
+    def _with_distinct(self, rows, data):
+        """Some rows of the table, of which as many differ as there are components."""
+
+        def points(columns):
+            x, codes = self._encoder.scaled(columns.continuous), self._encoder.codes(columns.categorical)
+            return np.hstack([x.astype(np.float32), codes])
+
+        own = lambda part: points(data.columns.take(part))  # noqa: E731
+        distinct = distinct_rows(own, self.n_components, self.parts, data.share)
+        return with_distinct(rows, lambda part: points(data.columns.take(part, data.share)), distinct)
 
     def _learning_rows(self, table, data, rows) -> LearningRows:
         """All of `rows`; the penalty is on a fixed part of them where there are mini-batches."""
@@ -267,7 +278,8 @@ class FairMixture(MixtureEngine):
 
     def _explore(self, table, data, rows, rules) -> Components:
         """The best parameters of `n_init` starts on part of the rows."""
-        fair = _fair_rows(table, data, stratified(rows, data.groups.code, EXPLORE_ROWS))
+        some = self._with_distinct(stratified(rows, data.groups.code, EXPLORE_ROWS), data)
+        fair = _fair_rows(table, data, some)
         part, problem = fair.table, LearningRows(fair.table, fair.weight, fair)
         ascent = Ascent(self._family, self.solver)
         points = np.hstack([part.x, part.levels]).astype(np.float64)

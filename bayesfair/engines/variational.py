@@ -23,7 +23,7 @@ from bayesfair.engines.base import Engine, kmeans_centers, relocate_empty
 from bayesfair.engines.families import squared_distances
 from bayesfair.engines.hard_clusters import cost_of, means_of, medians_near
 from bayesfair.engines.optimize import Outcome
-from bayesfair.engines.samples import FEWEST, stratified, weights_as_of_all
+from bayesfair.engines.samples import FEWEST, distinct_rows, stratified, weights_as_of_all, with_distinct
 from bayesfair.engines.shares import ALONE
 from bayesfair.engines.soft_clusters import (
     AT_REST,
@@ -320,9 +320,11 @@ class VariationalFairClustering(Engine):
 
     def _explored(self, data):
         """Which rows come first, by their numbers in the whole table."""
-        everyone, rng = data.share.groups, np.random.default_rng(data.seed)
-        enough = max(FEWEST, min(ENOUGH, EXPLORE_ROWS // len(everyone.names)))
-        return np.sort(stratified(rng.permutation(len(everyone.code)), everyone.code, EXPLORE_ROWS, enough))
+        share, code, rng = data.share, data.share.groups.code, np.random.default_rng(data.seed)
+        enough = max(FEWEST, min(ENOUGH, EXPLORE_ROWS // len(share.groups.names)))
+        rows = np.sort(stratified(rng.permutation(len(code)), code, EXPLORE_ROWS, enough))
+        distinct = distinct_rows(lambda own: self._units.rows(data.X[own]), self.n_clusters, self.parts, share)
+        return with_distinct(rows, lambda some: self._units.rows(share.take(data.X, some)), distinct)
 
     def _solve_from(self, problem, starts, error) -> Outcome:
         scale = 1.0 if self.objective == "ncut" else cost_per_row(problem, starts[0], self.objective)

@@ -1,5 +1,7 @@
 """Engines that work block by block: the same numbers as those that have all rows at once."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -257,6 +259,22 @@ def test_small_groups_are_all_among_the_rows_that_come_first(monkeypatch):
     group[[10, 20, 30, 11, 21, 31]] = "few"
     est = bf.VariationalFairClustering(2, max_fairness_error=0.01, random_state=0)
     assert est.fit(X, sensitive_features=group).fairness_error_ <= 0.01
+
+
+def test_clusters_of_many_rows_that_repeat(monkeypatch):
+    """Nine rows of 700 differ from the others: a tenth of them has too few."""
+    monkeypatch.setattr(variational_blocks, "BLOCK", 128)
+    monkeypatch.setattr(variational, "BLOCKED_FROM", N - 1)
+    monkeypatch.setattr(variational, "EXPLORE_ROWS", 70)
+    X, group = np.zeros((N, 2)), np.resize(["f", "m"], N)
+    X[::80] = 5 + 3 * np.random.default_rng(0).normal(size=(9, 2))
+    est = bf.VariationalFairClustering(6, fairness_weight=0.0, random_state=0, max_iter=50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some have nobody of a group, and fifty iterations are few
+        est.fit(X, sensitive_features=group)
+    assert len(np.unique(est.labels_)) == 6
+    with pytest.raises(ValueError, match="`n_clusters` must be at most the number of distinct rows, 10, got 11"):
+        bf.VariationalFairClustering(11).fit(X, sensitive_features=group)
 
 
 def test_a_sample_weighs_as_much_of_every_group_as_all_rows_do():

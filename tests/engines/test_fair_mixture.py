@@ -319,6 +319,23 @@ def test_small_groups_are_in_the_rows_explored(data, monkeypatch):
     assert len(np.unique(rows)) == len(rows) <= 600 // 4
 
 
+@pytest.mark.parametrize("blocked", [False, True])
+def test_rows_that_repeat_are_no_fewer_components(blocked, monkeypatch):
+    """Nine rows of 600 differ from the others: a tenth of them has too few."""
+    monkeypatch.setattr(fair_mixture, "EXPLORE_ROWS", 60)
+    if blocked:
+        monkeypatch.setattr(fair_mixture, "BLOCKED_FROM", 599)
+        monkeypatch.setattr(fair_mixture, "PART", 90)
+    X = np.zeros((600, 2))
+    X[::70] = 5 + 3 * np.random.default_rng(0).normal(size=(9, 2))
+    settings = {"fairness_weight": 0.0, "n_init": 2, "max_iter": 20, "random_state": 0}
+    group = np.resize(["f", "m"], 600)
+    est = FairMixture(6, **settings).fit(X, sensitive_features=group)
+    assert len(np.unique(est.labels_)) > 3
+    with pytest.raises(ValueError, match="`n_components` must be at most the number of distinct rows, 10, got 11"):
+        FairMixture(11, **settings).fit(X, sensitive_features=group)
+
+
 def test_a_group_missing_from_the_sub_sample_is_an_error(data):
     X, group = data
     group = np.where(np.arange(600) == 7, "alone", group)
