@@ -251,7 +251,7 @@ class GibbsFairClustering(PosteriorEstimator):
         refused = {
             "store": (store is not None, "Save each process's share with `save`."),
             "mode_jumps": (mode_jumps not in ("auto", False), "Leave it out: there are no jumps, nor masses, then."),
-            "tempering": (self.tempering is True, "Leave it out: replicas are of the rows of one process."),
+            "tempering": (_plain(self.tempering) is True, "Leave it out: replicas are of the rows of one process."),
             "crossed": (self._promise == "labels" and not self.crossed, "Cross the attributes."),
             "min_group_size": (self.min_group_size is not None, "Merge small groups before the fit."),
         }
@@ -275,7 +275,7 @@ class GibbsFairClustering(PosteriorEstimator):
             groups, _ = share_of(self.mesh, groups)
         problem = self._problem(X, groups, weight)
         length = self.num_chains, self.num_warmup, self.num_starts
-        crossing = mode_jumps, False if shares_rows() else self.tempering
+        crossing = mode_jumps, False if shares_rows() else _plain(self.tempering)
         problem, run, found = gibbs.start_in_modes(problem, *length, *crossing, self._shows_progress)
         problem = problem._replace(table=problem.table._replace(X=None))  # a copy, in the sampler's units, for starts
         run, reports = gibbs.warm_up(run, problem.target, self.num_warmup, self._shows_progress)
@@ -481,7 +481,7 @@ class GibbsFairClustering(PosteriorEstimator):
     def _remedy(self, problem, tree):
         """What else may help where chains stay in modes that nothing crosses: replicas that nobody tried yet."""
         unknown = "modes" in tree.children and tree["modes"].attrs["masses"] == "not known"
-        tried = self.tempering is True or problem.target.n_obs <= gibbs.FEW_ROWS
+        tried = _plain(self.tempering) is True or problem.target.n_obs <= gibbs.FEW_ROWS
         if not unknown or tried or shares_rows() or not problem.target.has_density:
             return ""
         return "tempering=True (--tempering) may cross modes, with some hundreds of rows."
@@ -619,6 +619,7 @@ def _axes_of(target):
 
 
 def _check_mode_jumps(value):
+    value = _plain(value)
     if value is False or (isinstance(value, str) and value == "auto"):
         return value
     remedy = "'auto' keeps the cost near that of the warm-up."
@@ -628,9 +629,15 @@ def _check_mode_jumps(value):
 
 
 def _check_tempering(value):
+    value = _plain(value)
     if not (isinstance(value, bool) or (isinstance(value, str) and value == "auto")):
         remedy = "'auto' tries replicas where nothing else crosses modes."
         raise ValueError(message("tempering", "be 'auto', True or False", repr(value), remedy))
+
+
+def _plain(value):
+    """NumPy's booleans as Python's, of which there is one each."""
+    return bool(value) if isinstance(value, np.bool_) else value
 
 
 def _modes_dataset(problem, found: gibbs.FoundModes):

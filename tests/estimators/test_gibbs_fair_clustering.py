@@ -111,8 +111,8 @@ ROUND_TRIPS = {
     "num_draws": [2, np.int16(3)],
     "thinning": [2],
     "num_starts": [0],
-    "mode_jumps": [False, 129],
-    "tempering": ["auto", True, False],
+    "mode_jumps": [False, np.False_, 129],
+    "tempering": ["auto", True, False, np.False_],
     "random_state": [None, 7, np.int64(7)],
     "progress_bar": [False],
     "mesh": [None],
@@ -263,6 +263,19 @@ def test_holmes_walker_is_the_scale_of_a_normal_and_lower_under_heavy_tails():
     assert holmes_walker(loss, heavy, one) < 0.9 / (2 * typical)
     laplace = rng.laplace(scale=0.5, size=(200_000, 2))
     np.testing.assert_allclose(holmes_walker(resolve_loss("manhattan"), laplace, one), 2.0, rtol=0.02)
+
+
+def test_booleans_of_numpy_are_booleans(data):
+    same = {**SHORT, "num_draws": 2, "num_warmup": 5}
+    plain, numpy = (
+        GibbsFairClustering(2, mode_jumps=no, tempering=no, **same).fit(
+            data.features, sensitive_features=data.sensitive
+        )
+        for no in (False, np.False_)
+    )
+    same_draws(plain, numpy)
+    with pytest.raises(ValueError, match="`mode_jumps` must be 'auto', False or"):
+        plain.set_params(mode_jumps=np.True_).fit(data.features, sensitive_features=data.sensitive)
 
 
 BAD_SETTINGS = [
