@@ -44,8 +44,8 @@ print(data)
 #
 # `GibbsFairClustering` is a scikit-learn estimator. The protected attribute goes into `fit` by name. It is never used as
 # a feature. Before four chains are run, 32 short runs look for modes, solutions of their own between which chains seldom
-# move; chains begin in those that hold mass. Clusterings of neighbouring sweeps are alike, so the warm-up chooses how many
-# sweeps lie between two draws.
+# move; chains begin in those that hold mass, as far as that is known. Clusterings of neighbouring sweeps are alike, so the
+# warm-up chooses how many sweeps lie between two draws.
 
 # %%
 settings = {"num_warmup": 100, "num_draws": 100} if FAST else {}

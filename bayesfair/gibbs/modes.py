@@ -1,8 +1,8 @@
 """Which modes the posterior has: many short runs from different starts, settled by the sampler and grouped by where they end.
 
-The search costs at most half as many sweeps again as the warm-up. Losses with conjugate centres are grouped by these, in
-units of their posterior spread; others by how many bits apart their labels are. What each mode weighs is the business of
-`masses.py`.
+The search costs at most half as many sweeps again as the warm-up, where that is not short. Losses with conjugate centres are
+grouped by these, in units of their posterior spread; others by how many bits apart their labels are. What each mode weighs is
+the business of `masses.py`.
 """
 
 from dataclasses import dataclass
