@@ -48,6 +48,7 @@ from bayesfair.posterior import (
     map_partition,
     read_run,
     read_tree,
+    sampler_bytes,
     settings_of,
     state_dataset,
     warn_of_disagreement,
@@ -453,10 +454,11 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def _check_room(self, X, num_draws):
         shape, sizes = (self.num_chains, num_draws, len(X)), (self.n_clusters, X.shape[1])
+        sampling = sampler_bytes(self.num_chains, X.shape[1], has_fairlets=self._promise != "labels")
         if self._store is not None:
-            return check_disk(self._store.path, shape, *sizes)
+            return check_disk(self._store.path, shape, *sizes, sampling=sampling)
         remedy = "Pass fit(..., store='run.nc') (--store), which keeps draws on disk, or ask for fewer draws or chains."
-        return check_memory(shape, *sizes, remedy=remedy)
+        return check_memory(shape, *sizes, sampling=sampling, remedy=remedy)
 
     def _sample(self, problem, run, num_draws, table, earlier=None):
         """Draw `num_draws` more after those of the tree `earlier`, if any, and take the posterior of all of them.

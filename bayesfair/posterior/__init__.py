@@ -44,7 +44,7 @@ from bayesfair.posterior.partitions import (
     vi_partition,
 )
 from bayesfair.posterior.relabelling import relabel
-from bayesfair.posterior.room import check_disk, check_memory
+from bayesfair.posterior.room import check_disk, check_memory, sampler_bytes
 from bayesfair.posterior.salso import salso_partition
 from bayesfair.posterior.saved import FORMAT, cost_of, plain, settings_of, small_groups
 from bayesfair.posterior.state import STATE, arrays_of, state_dataset
@@ -116,6 +116,7 @@ __all__ = [
     "relabel",
     "runners_up",
     "salso_partition",
+    "sampler_bytes",
     "settings_of",
     "small_groups",
     "state_dataset",

@@ -7,36 +7,48 @@ import numpy as np
 from bayesfair._check import message
 from bayesfair._room import free_disk, free_memory, in_words
 
-__all__ = ["check_disk", "check_memory"]
+__all__ = ["check_disk", "check_memory", "sampler_bytes"]
 
 _ROW = 300  # bytes of every observation that the tree and its summaries take beside the labels
+_TARGET, _STATE, _OPENED = 150, 150, 100  # while a Gibbs sampler runs: once, of every chain, of every one with fairlets
 _LARGE = 100_000_000  # bytes; less is not worth a word
 
 
-def check_memory(shape, n_clusters, dim, *, label_bytes=None, remedy="Ask for fewer draws or chains."):
+def check_memory(shape, n_clusters, dim, *, sampling=0, label_bytes=None, remedy="Ask for fewer draws or chains."):
     """ValueError where labels of this shape (chains, draws, obs) and what is made of them do not fit into memory.
 
-    `label_bytes`: for a label of a draw; by default it is held twice in the smallest type, as sampled and as the tree has it.
+    `sampling`: bytes of every observation while draws are made, as `sampler_bytes` has them. `label_bytes`: for a label of a
+    draw; by default it is held twice in the smallest type, as sampled and as the tree has it.
     """
     label_bytes = 2 * _size_of_label(n_clusters) if label_bytes is None else label_bytes
-    labels, rest = label_bytes * _count(shape), _beside(shape, n_clusters, dim)
+    labels, rest = label_bytes * _count(shape), _beside(shape, n_clusters, dim, sampling)
     _check("memory", labels + rest, free_memory(), shape, remedy)
 
 
-def check_disk(path, shape, n_clusters, dim):
-    """ValueError where a run of this shape has no room on the disk of `path`, or its summaries none in memory.
+def sampler_bytes(num_chains, dim, *, has_fairlets):
+    """Bytes of every observation that a Gibbs sampler takes beside its draws: its own table in float32, and the state of the
+    chains that run at once, with a table of every one's fairlets."""
+    at_once = min(num_chains, os.cpu_count() or 1)
+    of_chain = _STATE + (_OPENED + 4 * dim) * has_fairlets
+    return _TARGET + 4 * dim + of_chain * at_once
 
-    A run that ends is copied, with its clusters numbered, so that there are two of it for a while.
+
+def check_disk(path, shape, n_clusters, dim, *, sampling=0):
+    """ValueError where a run of this shape has no room on the disk of `path`, or its sampler and summaries none in memory.
+
+    A run that ends is copied, with its clusters numbered, so that there are two of it for a while. `sampling`: as in
+    `check_memory`.
     """
     run = _size_of_label(n_clusters) * _count(shape) + 8 * shape[2] * dim
     remedy = "Ask for fewer draws or chains, or choose another disk."
     _check(f"disk of {os.fspath(path)!r}", 2 * run, free_disk(path), shape, remedy)
-    _check("memory", _beside(shape, n_clusters, dim), free_memory(), shape, "Ask for fewer draws or chains.")
+    beside = _beside(shape, n_clusters, dim, sampling)
+    _check("memory", beside, free_memory(), shape, "Ask for fewer draws or chains.")
 
 
-def _beside(shape, n_clusters, dim):
-    """Bytes of the draws' centres, made and moved, and of what summaries take."""
-    return 16 * shape[0] * shape[1] * n_clusters * dim + _ROW * shape[2]
+def _beside(shape, n_clusters, dim, sampling):
+    """Bytes of the draws' centres, made and moved, and of what the sampler or, after it, summaries take."""
+    return 16 * shape[0] * shape[1] * n_clusters * dim + max(_ROW, sampling) * shape[2]
 
 
 def _check(place, needed, free, shape, remedy):
