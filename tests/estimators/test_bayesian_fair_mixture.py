@@ -317,7 +317,9 @@ def test_a_sparse_run_is_saved_predicts_and_resumes(sparse, tmp_path):
     np.testing.assert_array_equal(one["posterior"]["labels"], other["posterior"]["labels"])
     assert one["sample_stats"]["occupied"].sizes["draw"] == 120
     for table in (loaded.prior_predictive(5), loaded.posterior_predictive(5)):
-        assert bf.posterior.settings_of(table) == bf.posterior.settings_of(loaded.posterior_)  # names of levels among them
+        assert bf.posterior.settings_of(table) == bf.posterior.settings_of(
+            loaded.posterior_
+        )  # names of levels among them
         (values,) = (node["X"].values for name, node in table.children.items() if name != "observed_data")
         assert np.isfinite(values).all()
 
