@@ -55,8 +55,9 @@ class BalancedKMeans(Engine):
     labels_ (N,). cluster_centers_ (K, d): means (medians) of the clusters. inertia_: the loss of labels_. counts_: int
     (K, J), the members of every group, crossed ones where there are several attributes, in the order of group_names_.
     objective_trace_: the loss of whole people's labels, which never rises. n_iter_. converged_: whether the labels are a
-    local optimum: for "kmeans" every single and every swap were tried, of other losses and of rows of several weights no
-    swaps but the cheapest pairs; bundles of the people who are cheapest to move; "manhattan" at the medians as they are.
+    local optimum: for "kmeans" every single and every swap that could gain were tried, but of a group and pair of clusters no
+    more than the 4,096 people on either side who are cheapest to move; of other losses and of rows of several weights no swaps
+    but the cheapest pairs; bundles of the people who are cheapest to move; "manhattan" at the medians as they are.
 
     Examples
     --------

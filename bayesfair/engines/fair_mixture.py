@@ -63,7 +63,8 @@ class FairMixture(MixtureEngine):
 
     Parameters
     ----------
-    n_components: K. covariance_type: "isotropic" (one variance for all, the paper's), "diag", "full".
+    n_components: K. covariance_type: "isotropic" (one variance for all, the paper's), "diag", "full". No variance falls below
+        1e-4 of the table's own (of its columns'): components less than a hundredth of its spread wide are told as so wide.
     max_gap: epsilon of eq. (7), for soft *and* hard assignments: the largest difference between groups in the share of
         them that a cluster holds. 0.01 where neither it nor `fairness_weight` is given.
     fairness_weight: instead, lambda of (1/N) l - lambda Delta, per observation; 0 is the ordinary mixture.

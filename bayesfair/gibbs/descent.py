@@ -2,8 +2,8 @@
 
 A change is a transfer of some people from one cluster to another (and of one back, for two who change places). Its effect
 on the loss is exact for Bregman divergences, centres moving along; for medians it is told at the centres as they are. Which
-transfers are worth a look is told by margins, the distance to the other centre less that to one's own: every single and every
-two whose margins could sum to a gain, and the bundles of cheapest margins.
+transfers are worth a look is told by margins, the distance to the other centre less that to one's own: every single and (of up
+to WIDEST people a side) every two whose margins could sum to a gain, and the bundles of cheapest margins.
 """
 
 from typing import NamedTuple
