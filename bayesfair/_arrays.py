@@ -5,6 +5,8 @@ import numpy as np
 __all__ = [
     "MANY",
     "aligned_empty",
+    "cluster_sums",
+    "distinct_places",
     "inner_sum",
     "is_aligned",
     "namespace",
@@ -71,6 +73,21 @@ def unstack(tree):
 
     leaves, structure = jax.tree.flatten(jax.device_get(tree))
     return [structure.unflatten(parts) for parts in zip(*leaves, strict=True)]
+
+
+def cluster_sums(X, labels, n_clusters, weight):
+    """Weighted sums of the rows of every cluster (K, d)."""
+    return np.stack([np.bincount(labels, weight * column, minlength=n_clusters) for column in X.T], 1)
+
+
+def distinct_places(points, most):
+    """Places of up to `most` rows that differ, fewer only where there are no more; `points(part)`: a slice of them (n, d). The
+    first ones tell, unless they repeat."""
+    for part in (slice(max(1000, 10 * most)), slice(None)):
+        first = np.unique(points(part), axis=0, return_index=True)[1]
+        if len(first) >= most:
+            break
+    return first[:most]
 
 
 def within_cluster_ss(X, labels):

@@ -252,13 +252,13 @@ class FairMixture(MixtureEngine):
     def _with_distinct(self, rows, data):
         """Some rows of the table, of which as many differ as there are components."""
 
-        def points(columns):
+        def points(rows, share=None):
+            columns = data.columns.take(rows, share)
             x, codes = self._encoder.scaled(columns.continuous), self._encoder.codes(columns.categorical)
             return np.hstack([x.astype(np.float32), codes])
 
-        own = lambda part: points(data.columns.take(part))  # noqa: E731
-        distinct = distinct_rows(own, self.n_components, self.parts, data.share)
-        return with_distinct(rows, lambda part: points(data.columns.take(part, data.share)), distinct)
+        distinct = partial(distinct_rows, points, self.n_components, self.parts, data.share)
+        return with_distinct(rows, partial(points, share=data.share), self.n_components, distinct)
 
     def _learning_rows(self, table, data, rows) -> LearningRows:
         """All of `rows`; the penalty is on a fixed part of them where there are mini-batches."""

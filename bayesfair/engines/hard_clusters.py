@@ -3,9 +3,9 @@ rounding alone where clusters are tight beside their distances."""
 
 import numpy as np
 
-from bayesfair._arrays import row_blocks
+from bayesfair._arrays import cluster_sums, row_blocks
 
-__all__ = ["cost_of", "means_of", "medians_near"]
+__all__ = ["NEAR", "cost_of", "means_of", "medians_near", "squares"]
 
 NEAR = 1e-6  # distance below which a row's pull on a median grows no more
 
@@ -26,11 +26,16 @@ def medians_near(data, units, labels, centers):
 
 def cost_of(data, units, labels, centers, power):
     """The weighted sum of ||x - c||^power, of all processes' rows and the centres of their clusters, in `units`."""
-    paid = 0.0
+    square = squares(data, units, labels, centers)
+    return float(sum(data.share.everybody(data.weight @ (square if power == 2 else np.sqrt(square)))))
+
+
+def squares(data, units, labels, centers):
+    """||x - c||^2 of every row of this process (obs,) and the centre of its cluster, in `units`."""
+    found = np.empty(len(labels))
     for block in row_blocks(len(labels)):
-        square = np.square(units.rows(data.X[block]) - centers[labels[block]]).sum(1)
-        paid += data.weight[block] @ (square if power == 2 else np.sqrt(square))
-    return float(sum(data.share.everybody(paid)))
+        found[block] = np.square(units.rows(data.X[block]) - centers[labels[block]]).sum(1)
+    return found
 
 
 def _pulled(data, units, labels, n_clusters, pull):
@@ -40,6 +45,6 @@ def _pulled(data, units, labels, n_clusters, pull):
         rows, own = units.rows(data.X[block]), labels[block]
         weight = pull(block, rows)
         mass += np.bincount(own, weight, n_clusters)
-        sums += np.stack([np.bincount(own, weight * column, n_clusters) for column in rows.T], 1)
+        sums += cluster_sums(rows, own, n_clusters, weight)
     mass, sums = (sum(data.share.everybody(part)) for part in (mass, sums))
     return sums / mass[:, None]

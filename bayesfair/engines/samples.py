@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from bayesfair._arrays import distinct_places
 from bayesfair._check import message
 from bayesfair.engines.shares import ALONE
 
 __all__ = ["FEWEST", "distinct_rows", "stratified", "weights_as_of_all", "with_distinct"]
 
-FIRST = 1_000  # rows, or ten for each part, among which there seldom are too few that differ
 FEWEST = 30  # rows of a group in a sub-sample
 
 
@@ -39,7 +39,7 @@ def distinct_rows(points, n_parts, argument, share=ALONE):
     ------
     ValueError: with the `argument` that asks for so many parts, where fewer rows differ.
     """
-    own = _first_of_kinds(points, n_parts)
+    own = distinct_places(points, n_parts)
     kinds = np.concatenate(share.everybody(points(own)))
     found = np.unique(kinds, axis=0, return_index=True)[1]
     if len(found) < n_parts:
@@ -48,16 +48,8 @@ def distinct_rows(points, n_parts, argument, share=ALONE):
     return np.concatenate(share.everybody(own + share.first))[found[:n_parts]]
 
 
-def _first_of_kinds(points, most):
-    """Up to `most` rows that differ; fewer only where there are no more."""
-    for part in (slice(max(FIRST, 10 * most)), slice(None)):
-        first = np.unique(points(part), axis=0, return_index=True)[1]
-        if len(first) >= most:
-            break
-    return first[:most]
-
-
-def with_distinct(rows, points, distinct):
-    """Some rows, joined by the `distinct` ones where fewer of them differ; `points(rows)`: of the whole table."""
-    known = _first_of_kinds(lambda part: points(rows[part]), len(distinct))
-    return rows if len(known) == len(distinct) else np.union1d(rows, distinct)
+def with_distinct(rows, points, n_parts, distinct):
+    """Some rows, joined by the `distinct()` ones where fewer than `n_parts` of them differ; `points(rows)`: of the whole
+    table."""
+    known = distinct_places(lambda part: points(rows[part]), n_parts)
+    return rows if len(known) == n_parts else np.union1d(rows, distinct())

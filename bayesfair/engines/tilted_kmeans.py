@@ -32,6 +32,7 @@ from bayesfair.engines.blocks import (
     sum_over_rows,
     total,
 )
+from bayesfair.engines.hard_clusters import squares
 from bayesfair.engines.shares import OverRows, Share, here, over_rows
 
 __all__ = ["TiltedKMeans"]
@@ -525,10 +526,7 @@ class TiltedKMeans(Engine):
         centers = centers if self._axes is None else centers @ self._axes
         self.cluster_centers_ = self._units.points(centers)
         self.tilted_sse_ = float(self._units.cost(outcome.loss))
-        squared = np.empty(len(data.X))
-        for block in row_blocks(len(squared)):
-            squared[block] = ((self._units.rows(data.X[block]) - centers[self.labels_[block]]) ** 2).sum(1)
-        share, weight = data.share, data.weight
+        squared, share, weight = squares(data, self._units, self.labels_, centers), data.share, data.weight
         self.inertia_ = float(self._units.cost(sum(share.everybody(weight @ squared))))
         own = (self.labels_ == k for k in range(self.n_clusters))
         members = [(share.of_all(squared[rows]), share.of_all(weight[rows])) for rows in own]

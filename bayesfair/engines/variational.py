@@ -21,7 +21,7 @@ from bayesfair._units import scaling
 from bayesfair.distributed import agreed, leads
 from bayesfair.engines.base import Engine, kmeans_centers, relocate_empty
 from bayesfair.engines.families import squared_distances
-from bayesfair.engines.hard_clusters import cost_of, means_of, medians_near
+from bayesfair.engines.hard_clusters import NEAR, cost_of, means_of, medians_near
 from bayesfair.engines.optimize import Outcome
 from bayesfair.engines.samples import FEWEST, distinct_rows, stratified, weights_as_of_all, with_distinct
 from bayesfair.engines.shares import ALONE
@@ -117,7 +117,7 @@ def k_medians(problem: TargetedRows, s, centers):
     The paper's centres are medoids; the geometric median costs no more and needs no N^2 distances.
     """
     distance = jnp.sqrt(distances(problem, centers))
-    pull = problem.weight * s / jnp.maximum(distance, 1e-6)
+    pull = problem.weight * s / jnp.maximum(distance, NEAR)
     centers = (pull @ problem.x) / pull.sum(1)[:, None]
     potential = jnp.sqrt(distances(problem, centers))
     return problem.mean((s * potential).sum(0)), potential, centers
@@ -323,8 +323,12 @@ class VariationalFairClustering(Engine):
         share, code, rng = data.share, data.share.groups.code, np.random.default_rng(data.seed)
         enough = max(FEWEST, min(ENOUGH, EXPLORE_ROWS // len(share.groups.names)))
         rows = np.sort(stratified(rng.permutation(len(code)), code, EXPLORE_ROWS, enough))
-        distinct = distinct_rows(lambda own: self._units.rows(data.X[own]), self.n_clusters, self.parts, share)
-        return with_distinct(rows, lambda some: self._units.rows(share.take(data.X, some)), distinct)
+
+        def points(rows, share=ALONE):
+            return self._units.rows(share.take(data.X, rows))
+
+        distinct = partial(distinct_rows, points, self.n_clusters, self.parts, share)
+        return with_distinct(rows, partial(points, share=share), self.n_clusters, distinct)
 
     def _solve_from(self, problem, starts, error) -> Outcome:
         scale = 1.0 if self.objective == "ncut" else cost_per_row(problem, starts[0], self.objective)

@@ -9,6 +9,7 @@ rows drawn at random.
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesfair._arrays import cluster_sums
 from bayesfair.fairlets.approximate import FAILURE, mean_at_most, nearly_optimal
 from bayesfair.fairlets.dissimilarity import Dissimilarity, Minkowski, SquaredEuclidean, Weighted
 from bayesfair.fairlets.near_pairs import Problem
@@ -82,9 +83,8 @@ def fairlet_centers(X: ArrayLike, fairlet: ArrayLike, sample_weight: ArrayLike |
     """The mean (m, d) of the rows of every fairlet, weighted by `sample_weight` (N,); `fairlet` (N,) numbers them from 0 and
     leaves no number out."""
     weight = np.ones(len(X)) if sample_weight is None else sample_weight
-    return (
-        np.stack([np.bincount(fairlet, weight * column) for column in X.T], 1) / np.bincount(fairlet, weight)[:, None]
-    )
+    mass = np.bincount(fairlet, weight)
+    return cluster_sums(X, fairlet, len(mass), weight) / mass[:, None]
 
 
 def member_table(fairlet, code, upper):

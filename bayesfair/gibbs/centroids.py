@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from bayesfair._arrays import namespace, row_blocks
+from bayesfair._arrays import cluster_sums, namespace, row_blocks
 from bayesfair._check import message
 
 __all__ = ["CENTROIDS", "Centroids", "medians", "resolve_centroids"]
@@ -89,11 +89,6 @@ class Centroids:
         middle = self.inside(centers)
         far = self.own(X) - self.potential(middle)[labels]
         return float(weight @ np.maximum(far - (self.gradient(middle)[labels] * (X - middle[labels])).sum(1), 0.0))
-
-
-def cluster_sums(X, labels, n_clusters, weight):
-    """Weighted sums of the rows of every cluster (K, d)."""
-    return np.stack([np.bincount(labels, weight * column, minlength=n_clusters) for column in X.T], 1)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._arrays import row_blocks
+from bayesfair._arrays import cluster_sums, row_blocks
 from bayesfair.fairness import WithinOnePerson
-from bayesfair.gibbs.centroids import Centroids, cluster_sums
+from bayesfair.gibbs.centroids import Centroids
 
 __all__ = ["Clusters", "bundles", "descend"]
 

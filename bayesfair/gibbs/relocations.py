@@ -6,7 +6,7 @@ tried in the order of what this would cost.
 
 import numpy as np
 
-from bayesfair._arrays import MANY
+from bayesfair._arrays import MANY, distinct_places
 
 __all__ = ["annealed_centers", "few_rows", "has_distinct_rows", "relocated_centers"]
 
@@ -21,9 +21,8 @@ def few_rows(n_rows, rng):
 
 
 def has_distinct_rows(X, n_distinct):
-    """Has X (N, d) so many different rows? The first ones tell, unless they repeat."""
-    few = X[: max(1000, 10 * n_distinct)]
-    return any(len(np.unique(rows, axis=0)) >= n_distinct for rows in (few, X))
+    """Has X (N, d) so many different rows?"""
+    return len(distinct_places(X.__getitem__, n_distinct)) >= n_distinct
 
 
 def relocated_centers(X, weights, labels, n_clusters, most, rng):
