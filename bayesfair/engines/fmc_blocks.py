@@ -41,8 +41,8 @@ INNER_BLOCKS = 16  # in which inner steps see what shares change
 
 
 class BlockedRows(NamedTuple):
-    """Scaled rows in blocks, the codes of their levels and groups, their weights, the groups' sums of them, and how many rows
-    of every group are in every block.
+    """Scaled rows in blocks, the codes of their levels and groups, their weights, how many rows of every group are in every
+    block, and the groups' sums of weights.
 
     Row i is in block i modulo their number; what fills them up is of no group and weighs nothing. Where processes share the
     rows each has its part of every block.
@@ -52,13 +52,13 @@ class BlockedRows(NamedTuple):
     levels: Int[Array, "blocks rows features"]
     code: Int[Array, "blocks rows"]
     weight: Float[Array, "blocks rows"]
-    size: Float[Array, " groups"]
     held: Float[Array, "blocks groups"]
+    size: Float[Array, " groups"]
 
     def take(self, blocks):
         """Some of the blocks, and the sizes that the groups have in them."""
-        x, levels, code, weight, held = (self[i][blocks] for i in (0, 1, 2, 3, 5))
-        return BlockedRows(x, levels, code, weight, total(members(code.ravel(), len(self.size)) @ weight.ravel()), held)
+        x, levels, code, weight, held = (part[blocks] for part in self[:5])
+        return BlockedRows(x, levels, code, weight, held, total(members(code.ravel(), len(self.size)) @ weight.ravel()))
 
 
 ROWS, ALL = PartitionSpec(None, "rows"), PartitionSpec()
@@ -92,7 +92,7 @@ def rows_in_blocks(encoder, data) -> BlockedRows:
         code[block, filled], weight[block, filled] = groups.code[own], data.weight[own]
         held[block] = np.bincount(groups.code[own], minlength=len(groups.names))
     sizes = sum(share.everybody(np.bincount(groups.code, data.weight, len(groups.names)))).astype(np.float32)
-    return share.placed(BlockedRows(x, levels, code, weight, sizes, sum(share.everybody(held))), SPECS)
+    return share.placed(BlockedRows(x, levels, code, weight, sum(share.everybody(held)), sizes), SPECS)
 
 
 def table_of(family: Family, x, levels) -> Table:

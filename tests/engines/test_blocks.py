@@ -73,8 +73,8 @@ def mixture_problems(data, monkeypatch, covariance_type, block=128):
         parts[1].astype(np.int32),
         code.reshape(n_blocks, -1),
         np.pad(weight, pad[0]).reshape(n_blocks, -1).astype(np.float32),
-        np.bincount(groups.code, weight).astype(np.float32),
         np.stack([(code.reshape(n_blocks, -1) == g).sum(1) for g in range(len(groups.names))], 1).astype(np.float32),
+        np.bincount(groups.code, weight).astype(np.float32),
     )
     table = fmc_blocks.table_of(family, jnp.asarray(x), levels)
     fair = GroupedRows(table, membership(groups.code, len(groups.names), weight), jnp.asarray(weight))
