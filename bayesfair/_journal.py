@@ -146,10 +146,8 @@ class Journal:
         except FileNotFoundError:
             is_there = False
         if not is_there:
-            rule, got = (
-                "stay where it is until the run is finished",
-                f"{os.fspath(self._path)!r}, where it is not any more",
-            )
+            rule = "stay where it is until the run is finished"
+            got = f"{os.fspath(self._path)!r}, where it is not any more"
             remedy = "If it was moved, load it from there and resume; if it was deleted or written over, fit again."
             raise FileNotFoundError(message("store", rule, got, remedy))
 

@@ -14,6 +14,7 @@ from numpy import ndarray
 from bayesfair._arrays import namespace
 from bayesfair._check import check_integer, check_number, message, tell
 from bayesfair.fairness.groups import Groups
+from bayesfair.fairness.metrics import masses_of_attributes
 
 __all__ = ["AtLeastBalanced", "BalanceConstraint", "WithinOnePerson", "balance_constraint", "nearest_counts"]
 
@@ -115,19 +116,14 @@ def balance_constraint(
 
 
 def _tell_small(groups, n_clusters):
-    attributes = groups.attributes or (Groups(np.arange(len(groups.names)), groups.names),)
-    sizes = [(name, size) for part in attributes for name, size in zip(part.names, _sizes(part, groups))]
+    held = zip(groups.attributes or (groups,), masses_of_attributes(groups.sizes, groups))
+    sizes = [each for part, masses in held for each in zip(part.names, masses)]
     small = [f"{name} ({size})" for name, size in sizes if size < n_clusters]
     if small and len(groups.names) > 1:
         tell(
             f"Groups with fewer members than there are clusters ({n_clusters}): {', '.join(small)}. Balanced to within one "
             "person, some clusters will hold none of them; min_group_size merges small groups."
         )
-
-
-def _sizes(part, groups):
-    """Members of the groups of one attribute."""
-    return np.bincount(part.code, groups.sizes, len(part.names)).astype(int)
 
 
 def _constraint(groups, min_balance):

@@ -47,9 +47,8 @@ def balance(
     0.5
     """
     groups = encode_groups(sensitive, argument="sensitive")
-    return float(
-        np.nanmin(cluster_balance(group_masses(labels_or_soft, sensitive, sample_weight=sample_weight), groups))
-    )
+    masses = group_masses(labels_or_soft, sensitive, sample_weight=sample_weight)
+    return float(np.nanmin(cluster_balance(masses, groups)))
 
 
 def gap(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups, *, sample_weight: ArrayLike | None = None) -> float:

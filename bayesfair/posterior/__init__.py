@@ -18,7 +18,7 @@ from bayesfair.posterior.co_clustering_probability import (
     misclassification_probability,
 )
 from bayesfair.posterior.contingency import evenly_spaced
-from bayesfair.posterior.diagnostics import diagnostic_vars, summarise, summary
+from bayesfair.posterior.diagnostics import diagnostic_vars, is_guide, summarise, summary
 from bayesfair.posterior.files import finish_run, is_stored, read_run, read_tree, write_tree
 from bayesfair.posterior.guarantee import (
     at_least,
@@ -91,6 +91,7 @@ __all__ = [
     "groups_of",
     "guarantee",
     "guaranteed_balance",
+    "is_guide",
     "is_stored",
     "is_unfinished",
     "judge",

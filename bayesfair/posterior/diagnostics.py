@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from xarray import Dataset, DataTree
 
-__all__ = ["diagnostic_vars", "summarise", "summary"]
+__all__ = ["diagnostic_vars", "is_guide", "summarise", "summary"]
 
 _ROUNDING_STEPS = 16  # of float32 between sums of the same terms
 _PAIRS_SHOWN, _PAIRS_TRIED = 3, 200

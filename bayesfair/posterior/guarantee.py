@@ -29,10 +29,10 @@ def guarantee(tree: "DataTree") -> str | None:
     groups = groups_of(tree)
     if groups is None or len(groups.names) < 2:
         return None
-    parameters = settings_of(tree).get("parameters", {})
+    parameters, promise = settings_of(tree).get("parameters", {}), promise_of(tree)
     if has_share(tree):
-        return _of_all_rows(promise_of(tree), parameters)
-    if promise_of(tree) == "labels":
+        return _of_all_rows(promise, parameters)
+    if promise == "labels":
         return _of_labels(tree, groups, parameters.get("min_balance", "exact"))
     bound = guaranteed_balance(tree)
     if bound is None:
@@ -86,9 +86,8 @@ def _of_labels(tree, groups: Groups, min_balance) -> str:
 
 def _farthest(masses, groups: Groups):
     """(persons off, members, the group's name, the cluster's size) where a group is farthest from its share."""
-    attributes = groups.attributes or (Groups(np.arange(len(groups.names)), groups.names),)
     found = []
-    for part, held in zip(attributes, masses_of_attributes(masses, groups)):
+    for part, held in zip(groups.attributes or (groups,), masses_of_attributes(masses, groups)):
         off = persons_off(held)
         at = np.unravel_index(off.argmax(), off.shape)
         found.append((float(off[at]), int(held[at]), part.names[at[-1]], int(held[at[:-1]].sum())))

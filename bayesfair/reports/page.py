@@ -15,6 +15,7 @@ from bayesfair.posterior import (
     brief,
     check_destination,
     cost_of,
+    is_guide,
     judge,
     of_all_chains,
     reading,
@@ -144,7 +145,7 @@ def _weights(weight):
 
 
 def _draws(contents):
-    if contents.settings.get("parameters", {}).get("inference") == "svi":
+    if is_guide(contents.tree):
         return f"{contents.num_draws:,} of a variational guide"
     if "share_kept" in contents.tree.attrs:
         return f"{contents.num_draws:,} of all chains"

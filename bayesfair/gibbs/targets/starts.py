@@ -148,10 +148,8 @@ def start_dispersion(target, table: Table, inverse_temperature, labels, loss) ->
         raise ValueError(message("inverse_temperature", rule, bad, remedy))
     shape = inverse_temperature.shape + target.degrees
     if shape < LEAST_SHAPE:
-        rule, bad = (
-            "not be 'dispersion' where rows weigh next to nothing",
-            f"weights of {table.weight.sum():.3g} in all",
-        )
+        rule = "not be 'dispersion' where rows weigh next to nothing"
+        bad = f"weights of {table.weight.sum():.3g} in all"
         remedy = "Divide sample_weight by its mean, or pass a pair (lambda_f, lambda_c)."
         raise ValueError(message("inverse_temperature", rule, bad, remedy))
     return shape / total
