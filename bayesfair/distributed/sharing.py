@@ -62,7 +62,8 @@ def digest(*arrays) -> str:
 
 
 def check_alike(estimator, **told):
-    """Refuses, in every process, where they differ in versions, the estimator's settings, or what is `told`, such as digests.
+    """Refuses, in every process, where they differ in versions, the estimator's settings, or what is `told`, such as digests;
+    of a function what it returns, which is asked for only where processes share something.
 
     Raises
     ------
@@ -74,6 +75,7 @@ def check_alike(estimator, **told):
     if not isinstance(settings["random_state"], Integral):
         del settings["random_state"]  # the seed drawn from it is that of process 0
     versions = {"bayesfair": bayesfair.__version__, "jax": jax.__version__, "numpy": np.__version__}
+    told = {name: value() if callable(value) else value for name, value in told.items()}
     tellings = everybody({name: repr(value) for name, value in {**versions, **settings, **told}.items()})
     for name in dict.fromkeys(name for telling in tellings for name in telling):
         said = [telling.get(name, "nothing") for telling in tellings]

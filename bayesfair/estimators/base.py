@@ -120,11 +120,9 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         known, given = settings_of(self.posterior_)["parameters"], self.get_params(deep=False)
         for name, value in known.items():
             if name not in MAY_CHANGE and name in given and plain(given[name]) != plain(value):
-                rule = (
-                    f"be that of the fit, {'one of your own' if name in OF_YOUR_OWN and value is None else repr(value)}"
-                )
+                of_fit = "one of your own" if name in OF_YOUR_OWN and value is None else repr(value)
                 remedy = "resume() goes on with the settings of the fit: set it back with set_params, or fit anew."
-                raise ValueError(message(name, rule, repr(given[name]), remedy))
+                raise ValueError(message(name, f"be that of the fit, {of_fit}", repr(given[name]), remedy))
 
     @classmethod
     def _of_file(cls, tree, settings, **parameters):

@@ -46,6 +46,7 @@ from bayesfair.posterior import (
     groups_of,
     is_stored,
     map_partition,
+    plain,
     read_run,
     read_tree,
     sampler_bytes,
@@ -252,7 +253,7 @@ class GibbsFairClustering(PosteriorEstimator):
         refused = {
             "store": (store is not None, "Save each process's share with `save`."),
             "mode_jumps": (mode_jumps not in ("auto", False), "Leave it out: there are no jumps, nor masses, then."),
-            "tempering": (_plain(self.tempering) is True, "Leave it out: replicas are of the rows of one process."),
+            "tempering": (plain(self.tempering) is True, "Leave it out: replicas are of the rows of one process."),
             "crossed": (self._promise == "labels" and not self.crossed, "Cross the attributes."),
             "min_group_size": (self.min_group_size is not None, "Merge small groups before the fit."),
         }
@@ -266,8 +267,8 @@ class GibbsFairClustering(PosteriorEstimator):
         """Of processes that share chains the data must be the same, of those that share rows the columns."""
         if shares_rows():
             return check_alike(self, X=(X.shape[1], self._names["feature_names"]), **more)
-        table = (X,) if weight is None else (X, weight)
-        return check_alike(self, X=digest(*table), sensitive_features=digest(groups.code, groups.names), **more)
+        table = partial(digest, X) if weight is None else partial(digest, X, weight)
+        return check_alike(self, X=table, sensitive_features=partial(digest, groups.code, groups.names), **more)
 
     def _fit(self, X, groups, weight, mode_jumps):
         self._check_alike(X, groups, weight)
@@ -276,7 +277,7 @@ class GibbsFairClustering(PosteriorEstimator):
             groups, _ = share_of(self.mesh, groups)
         problem = self._problem(X, groups, weight)
         length = self.num_chains, self.num_warmup, self.num_starts
-        crossing = mode_jumps, False if shares_rows() else _plain(self.tempering)
+        crossing = mode_jumps, False if shares_rows() else plain(self.tempering)
         problem, run, found = gibbs.start_in_modes(problem, *length, *crossing, self._shows_progress)
         problem = problem._replace(table=problem.table._replace(X=None))  # a copy, in the sampler's units, for starts
         run, reports = gibbs.warm_up(run, problem.target, self.num_warmup, self._shows_progress)
@@ -483,7 +484,7 @@ class GibbsFairClustering(PosteriorEstimator):
     def _remedy(self, problem, tree):
         """What else may help where chains stay in modes that nothing crosses: replicas that nobody tried yet."""
         unknown = "modes" in tree.children and tree["modes"].attrs["masses"] == "not known"
-        tried = _plain(self.tempering) is True or problem.target.n_obs <= gibbs.FEW_ROWS
+        tried = plain(self.tempering) is True or problem.target.n_obs <= gibbs.FEW_ROWS
         if not unknown or tried or shares_rows() or not problem.target.has_density:
             return ""
         return "tempering=True (--tempering) may cross modes, with some hundreds of rows."
@@ -621,25 +622,18 @@ def _axes_of(target):
 
 
 def _check_mode_jumps(value):
-    value = _plain(value)
-    if value is False or (isinstance(value, str) and value == "auto"):
-        return value
+    if plain(value) is False or (isinstance(value, str) and value == "auto"):
+        return plain(value)
     remedy = "'auto' keeps the cost near that of the warm-up."
-    if isinstance(value, (bool, str)):
+    if isinstance(value, (bool, np.bool_, str)):
         raise ValueError(message("mode_jumps", "be 'auto', False or a number of steps", repr(value), remedy))
     return check_integer("mode_jumps", value, remedy=remedy)
 
 
 def _check_tempering(value):
-    value = _plain(value)
-    if not (isinstance(value, bool) or (isinstance(value, str) and value == "auto")):
+    if not (isinstance(value, (bool, np.bool_)) or (isinstance(value, str) and value == "auto")):
         remedy = "'auto' tries replicas where nothing else crosses modes."
         raise ValueError(message("tempering", "be 'auto', True or False", repr(value), remedy))
-
-
-def _plain(value):
-    """NumPy's booleans as Python's, of which there is one each."""
-    return bool(value) if isinstance(value, np.bool_) else value
 
 
 def _modes_dataset(problem, found: gibbs.FoundModes):
