@@ -34,7 +34,7 @@ from bayesfair.engines.gaussians import (
     rotate,
 )
 from bayesfair.engines.mixture import MixtureEngine, check_near
-from bayesfair.engines.shares import OverRows, here, over_rows
+from bayesfair.engines.shares import StepInShares, here, in_shares
 
 __all__ = ["BigLearnMixture"]
 
@@ -158,8 +158,9 @@ class BigLearnMixture(MixtureEngine):
     Parameters
     ----------
     n_components: K. max_iter: rounds of Algorithm 1 at most. n_local_steps: W EM steps a round.
-    min_eigenvalue: floor of the covariances' eigenvalues, in the squared units of X. The paper scales X to [0, 1] by
-        minimum and maximum, and so should you: the start, means N(0, I) and covariances I, is in those units.
+    min_eigenvalue: floor of the covariances' eigenvalues, in the squared units of X; at least what float32 rounds of the
+        largest one. The paper scales X to [0, 1] by minimum and maximum, and so should you: the start, means N(0, I) and
+        covariances I, is in those units.
     matching_probabilities: of the joint, marginal and rotated marginal matching; where entries are missing the rotated
         share goes to the marginal one.
     weight_prior: eta of eq. (11) per row; None is 1 / K.
@@ -341,7 +342,7 @@ SPECS = SeenRows(PartitionSpec("rows"), ALL, ALL, ALL)  # where the rows of seve
 
 def over_processes(step, mesh):
     """The step in every process that has some of the rows."""
-    return step if mesh is None else OverRows(step, mesh, SPECS, ALL)
+    return step if mesh is None else StepInShares(step, mesh, SPECS, ALL)
 
 
 @partial(jax.jit, static_argnames="mesh")
@@ -351,7 +352,7 @@ def starts_of(mesh, problem: SeenRows, parameters: Gaussians) -> Expected:
     def of_all(problem, parameters):
         return jax.vmap(lambda one: joint_of(problem, one)[0])(parameters)
 
-    return over_rows(of_all, mesh, (SPECS, ALL), ALL)(problem, parameters)
+    return in_shares(of_all, mesh, (SPECS, ALL), ALL)(problem, parameters)
 
 
 def start_states(seed, n_init, n_components, middle) -> Wanderer:

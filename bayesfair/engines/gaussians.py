@@ -35,6 +35,7 @@ __all__ = [
     "rotate",
 ]
 
+ROUNDINGS = 4  # of the largest eigenvalue, as many for each coordinate, below which no other one may be
 MIN_MASS = 1e-6  # share of the rows below which a component keeps its place
 BLOCK = 512  # rows that are worked on together
 SHARED = 8  # rows of a pattern, on average, from which it is worth while to look up what they share
@@ -216,7 +217,8 @@ def inverse(matrices: Float[Array, "size size batch"]):
 
 def m_step(old: Gaussians, statistics: Moments, seen: Bool[Array, " dim"], prior, min_eigenvalue) -> Gaussians:
     """Means and covariances of the coordinates seen, the others as they were; eigenvalues floored, which also makes a
-    covariance of the two together. Weights by eq. (11), `prior` being its eta."""
+    covariance of the two together, and by no less than what keeps them above zero as they are rounded. Weights by eq. (11),
+    `prior` being its eta."""
     mass, n_clusters = statistics.mass, old.weight.shape[0]
     alive = mass > MIN_MASS
     safe = jnp.where(alive, mass, 1.0)
@@ -224,7 +226,8 @@ def m_step(old: Gaussians, statistics: Moments, seen: Bool[Array, " dim"], prior
     spread = statistics.spread / safe[:, None, None] - shift[:, :, None] * shift[:, None, :]
     spread = jnp.where(seen[:, None] & seen, spread, old.covariance)
     values, vectors = jnp.linalg.eigh((spread + spread.mT) / 2)
-    spread = (vectors * jnp.maximum(values, min_eigenvalue)[:, None, :]) @ vectors.mT
+    rounding = ROUNDINGS * len(seen) * jnp.finfo(values.dtype).eps * values[:, -1:]
+    spread = (vectors * jnp.maximum(values, jnp.maximum(min_eigenvalue, rounding))[:, None, :]) @ vectors.mT
     return Gaussians(
         (mass + prior) / (mass.sum() + n_clusters * prior),
         jnp.where(alive[:, None] & seen, old.mean + shift, old.mean),
