@@ -15,9 +15,9 @@ from bayesfair._check import check_integer, message
 from bayesfair.distributed import agreed, everybody
 from bayesfair.fairlets import capacities, decompose, fairlet_centers, member_table, singleton_capacities
 from bayesfair.fairness import Groups, balance_constraint, nearest_counts
-from bayesfair.gibbs.centroids import resolve_centroids
+from bayesfair.gibbs.centroids import Centroids, resolve_centroids
 from bayesfair.gibbs.labellings import Labelling
-from bayesfair.gibbs.losses import Loss, Units
+from bayesfair.gibbs.losses import Units
 from bayesfair.gibbs.problem import Problem, own_units
 from bayesfair.gibbs.recombination import search
 from bayesfair.gibbs.shards import AXIS
@@ -316,35 +316,37 @@ def _labelling_starts(target: InShards, table: Table, settings: Settings, num_ch
     """Transport to centres that were cooled on some of all rows, with counts that are balanced in the whole."""
     n_groups = target.own.n_groups
     of_processes = np.array(everybody(np.bincount(table.groups.code, minlength=n_groups)))
-    cooled, counts = _cooled(target, table, settings, num_chains, of_processes.sum(0))
+    unit, cooled, counts = _cooled(target, table, settings, num_chains, of_processes.sum(0))
+    X, loss = np.asarray(table.X, float) / unit, resolve_centroids(target.loss)
     labels = np.zeros((num_chains, target.own.whole.most_obs), np.int32)
     for at, one in enumerate(labels):
-        one[: target.n_own] = _balanced(target.loss, table, cooled.run(at), counts[at], of_processes)
+        one[: target.n_own] = _balanced(X, table.groups.code, loss, cooled.run(at), counts[at], of_processes)
     ones = np.ones(num_chains, np.float32)
     states = Labelling(labels, ones)
     return states._replace(temperatures=_temperatures(target, table, settings, states, ones))
 
 
 def _cooled(target: InShards, table: Table, settings: Settings, n_starts, sizes):
-    """(starts that process 0 cools on some of all rows, counts (n_starts, clusters, groups) of all rows that are balanced and
-    near theirs); `sizes`: of all groups."""
+    """(what to divide rows by to have them near 1, starts that process 0 cools on some of all rows in that unit, counts
+    (n_starts, clusters, groups) of all rows that are balanced and near theirs); `sizes`: of all groups."""
     some = _sample_of_all(table.groups.code, settings.seed)
     X, code = (np.concatenate(everybody(part)) for part in (np.asarray(table.X[some], float), table.groups.code[some]))
     if jax.process_index() > 0:
         return agreed(None)
     rng, loss = np.random.default_rng(settings.seed), resolve_centroids(settings.loss)
     constraint, weight = target.own.constraint, np.ones(len(X))
-    cooled = search(X, code, weight, constraint, loss, settings.n_clusters, n_starts, 0, rng)
+    unit, _ = loss.units(X)
+    cooled = search(X / unit, code, weight, constraint, loss, settings.n_clusters, n_starts, 0, rng)
     share = sizes / np.bincount(code, minlength=len(sizes))
-    return agreed((cooled, [nearest_counts(constraint, sizes, wanted) for wanted in cooled.counts * share]))
+    return agreed((unit, cooled, [nearest_counts(constraint, sizes, wanted) for wanted in cooled.counts * share]))
 
 
-def _balanced(loss: Loss, table: Table, start, counts, of_processes):
-    """Labels (obs,) of this process's rows at the centres of one cooled start; all processes together have these `counts`."""
-    cost = resolve_centroids(loss).distances(np.asarray(table.X, float), start.centers)
-    labels, process = np.zeros(len(table.X), np.int32), jax.process_index()
+def _balanced(X, code, loss: Centroids, start, counts, of_processes):
+    """Labels (obs,) of this process's rows X at the centres of one cooled start; all processes together have these `counts`."""
+    cost = loss.distances(X, start.centers)
+    labels, process = np.zeros(len(X), np.int32), jax.process_index()
     for group, sizes in enumerate(of_processes.T):
-        rows = np.flatnonzero(table.groups.code == group)
+        rows = np.flatnonzero(code == group)
         if len(rows):
             labels[rows] = assign(cost[rows], _dealt(counts[:, group], sizes)[process], start.duals[group])[0]
     return labels

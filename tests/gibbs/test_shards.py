@@ -25,6 +25,9 @@ from shards import (
     whole_label,
 )
 
+import bayesfair as bf
+from bayesfair import gibbs
+from bayesfair.fairness import encode_groups
 from bayesfair.gibbs import losses as module_of_losses
 from bayesfair.gibbs.labellings import CenteredLabelling
 from bayesfair.gibbs.moves import across_shards, balanced_in_turn, blocked
@@ -226,3 +229,19 @@ def test_fillers_are_nobody():
         )
         np.testing.assert_array_equal(counts[1], t.target.counts(label))
         np.testing.assert_allclose(loss.clustering[0], t.target.losses(t.state(label)).clustering, rtol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["kl", "itakura-saito"])
+def test_starts_by_rows_look_for_the_same_clusters_in_any_unit(loss):
+    rows, code = np.arange(300), encode_groups(np.arange(300) // 3 % 2)
+    X = np.random.default_rng(0).gamma(3, size=(300, 4)) * np.where(rows % 3 == 0, 5, 1)[:, None]
+
+    def starts(X):
+        settings = {"n_clusters": 3, "loss": gibbs.resolve_loss(loss), "target": "labels", "seed": 0}
+        asked = {"inverse_temperature": gibbs.resolve_temperature("dispersion"), "composition": "auto"}
+        more = {"min_balance": "exact", "reallocation": "auto", "inner_steps": 1}
+        mesh = bf.distributed.mesh(rows=1)
+        problem = gibbs.make_shared_problem(X, code, everyone=code, mesh=mesh, **settings, **asked, **more)
+        return problem.target.starts(problem.table, problem.settings, 2).label
+
+    np.testing.assert_array_equal(starts(X), starts(2.0**-34 * X))
