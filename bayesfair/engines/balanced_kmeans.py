@@ -106,6 +106,7 @@ class BalancedKMeans(Engine):
 
     def problem(self, data) -> BalancedRows:
         centroids, groups = CENTROIDS[self.loss], data.groups
+        self._loss = self.loss  # by which new rows are placed, whatever set_params changes
         Z = self._in_own_units(data, centroids)
         check_distinct(Z, self.n_clusters)
         constraint = balance_constraint(groups, self.min_balance, self.n_clusters)
@@ -141,16 +142,14 @@ class BalancedKMeans(Engine):
         self.counts_ = group_masses(self.labels_, data.groups).astype(np.int64)
 
     def objective_of(self, losses):
-        return self._units.cost(losses, CENTROIDS[self.loss].degree)
+        return self._units.cost(losses, CENTROIDS[self._loss].degree)
 
     def assign(self, columns):
-        rows = self._units.rows(columns.continuous)
-        if self.loss == "kmeans":
+        rows, centroids = self._units.rows(columns.continuous), CENTROIDS[self._loss]
+        if self._loss == "kmeans":
             return nearest_center(columns.continuous, self.cluster_centers_, self._units)
-        if self.loss == "manhattan":
-            far = CENTROIDS[self.loss].distances(rows, self._units.rows(self.cluster_centers_))
-            return far.argmin(1)
-        resolve_dissimilarity(self.loss).check(columns.continuous)
-        centroids = CENTROIDS[self.loss]
+        if self._loss == "manhattan":
+            return centroids.distances(rows, self._units.rows(self.cluster_centers_)).argmin(1)
+        resolve_dissimilarity(self._loss).check(columns.continuous)
         unit, _ = centroids.units(self.cluster_centers_)
         return centroids.distances(rows / unit, self.cluster_centers_ / unit).argmin(1)

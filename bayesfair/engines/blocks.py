@@ -82,5 +82,5 @@ def _own_zeros(shape, dtype):
 
 
 def is_shared():
-    """Is a program being traced that processes run with their own rows each (`shares.over_rows`)?"""
+    """Is a program being traced that processes run with their own rows each (`shares.in_shares`)?"""
     return "rows" in jax.sharding.get_abstract_mesh().manual_axes

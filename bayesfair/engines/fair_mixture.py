@@ -391,7 +391,7 @@ class FairMixture(MixtureEngine):
         """-2 l + log(N) times the number of free parameters; lower is better."""
         log_density = self.score_samples(X)
         k, d = self.means_.shape
-        spread = {"isotropic": min(d, 1), "diag": k * d, "full": k * d * (d + 1) // 2}[self.covariance_type]
+        spread = {"isotropic": min(d, 1), "diag": k * d, "full": k * d * (d + 1) // 2}[self._family.covariance_type]
         free = k - 1 + k * d + spread + k * sum(n - 1 for n in self._encoder.n_levels)
         return float(-2 * log_density.sum() + free * np.log(len(log_density)))
 

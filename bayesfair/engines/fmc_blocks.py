@@ -20,7 +20,7 @@ from bayesfair.engines.blocks import members, sum_over_blocks, total
 from bayesfair.engines.families import Components, Expected, Family, Table
 from bayesfair.engines.fmc import Ascender, Rule, choose, climb, penalty_of_shares, rate_after
 from bayesfair.engines.samples import FEWEST
-from bayesfair.engines.shares import OverRows, Share, here, mesh_of, over_rows, sum_of_all
+from bayesfair.engines.shares import Share, StepInShares, here, in_shares, mesh_of, sum_of_all
 
 __all__ = [
     "BlockedAscent",
@@ -261,7 +261,7 @@ def hard_masses(family: Family, parameters: Components, problem: BlockedRows):
 def ascent_over(problem: BlockedRows, ascent: "BlockedAscent"):
     """The ascent in every process that has some of the rows."""
     mesh = mesh_of(problem.x)
-    return ascent if mesh is None else OverRows(ascent, mesh, SPECS, PartitionSpec())
+    return ascent if mesh is None else StepInShares(ascent, mesh, SPECS, PartitionSpec())
 
 
 def first_of(problem: BlockedRows, n_obs):
@@ -274,7 +274,7 @@ def first_of(problem: BlockedRows, n_obs):
 
 @partial(jax.jit, static_argnames="mesh")
 def _take(problem: BlockedRows, blocks, mesh):
-    return over_rows(BlockedRows.take, mesh, (SPECS, ALL), SPECS)(problem, blocks)
+    return in_shares(BlockedRows.take, mesh, (SPECS, ALL), SPECS)(problem, blocks)
 
 
 def soft_shares(family: Family, parameters: Components, problem: BlockedRows):
@@ -294,13 +294,13 @@ def _standing(family: Family, mesh, parameters: Components, temperature, problem
         return jax.vmap(lambda one: standing_of(family, one[0], problem, one[1]))(states)
 
     everywhere = PartitionSpec()
-    return over_rows(of_each, mesh, (everywhere, SPECS), everywhere)((parameters, temperature), problem)
+    return in_shares(of_each, mesh, (everywhere, SPECS), everywhere)((parameters, temperature), problem)
 
 
 @partial(jax.jit, static_argnames=("family", "mesh"))
 def _shares(family: Family, mesh, parameters: Components, problem: BlockedRows):
     everywhere = PartitionSpec()
-    of = over_rows(partial(shares_of, family, temperature=jnp.float32(1)), mesh, (everywhere, SPECS), everywhere)
+    of = in_shares(partial(shares_of, family, temperature=jnp.float32(1)), mesh, (everywhere, SPECS), everywhere)
     return of(parameters, problem)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from bayesfair.distributed import everybody
 from bayesfair.fairness import Groups
 
-__all__ = ["ALONE", "OverRows", "Share", "here", "mesh_of", "over_rows", "share_of", "sum_of_all"]
+__all__ = ["ALONE", "Share", "StepInShares", "here", "in_shares", "mesh_of", "share_of", "sum_of_all"]
 
 
 class Share(NamedTuple):
@@ -105,14 +105,14 @@ def sum_of_all(value, mesh):
     return value if mesh is None else sum(everybody(value))
 
 
-def over_rows(program, mesh, in_specs, out_specs):
+def in_shares(program, mesh, in_specs, out_specs):
     """`program` in every process of `mesh` with its rows; its sums over rows are those of all (`blocks.total`)."""
     return program if mesh is None else jax.shard_map(program, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
 
 
 @dataclass(frozen=True)
-class OverRows:
-    """A step of `minimize` `over_rows`: where the arrays of problem and state lie is told by trees of PartitionSpecs."""
+class StepInShares:
+    """A step of `minimize` `in_shares`: where the arrays of problem and state lie is told by trees of PartitionSpecs."""
 
     step: Any
     mesh: Any
@@ -125,7 +125,7 @@ class OverRows:
             return state, tuple(scalars)
 
         specs = (self.problem, self.state), (self.state, jax.sharding.PartitionSpec())
-        state, scalars = over_rows(step, self.mesh, *specs)(problem, state)
+        state, scalars = in_shares(step, self.mesh, *specs)(problem, state)
         return state, *scalars
 
     @property

@@ -33,7 +33,7 @@ from bayesfair.engines.blocks import (
     total,
 )
 from bayesfair.engines.hard_clusters import squares
-from bayesfair.engines.shares import OverRows, Share, here, over_rows
+from bayesfair.engines.shares import Share, StepInShares, here, in_shares
 
 __all__ = ["TiltedKMeans"]
 
@@ -501,7 +501,7 @@ class TiltedKMeans(Engine):
         few = TiltedRows(*(jnp.asarray(np.asarray(part), jnp.float32) for part in parts))
         best = self._descend(few, seeds(Z, self.n_clusters, self.n_init, rng, weight), data.seed)
         states = start_over_processes(share.mesh, problem, agreed(best.state.centers))
-        outcome = self._descend_from(problem, states, OverRows(newton, share.mesh, SPECS, STATE_SPECS))
+        outcome = self._descend_from(problem, states, StepInShares(newton, share.mesh, SPECS, STATE_SPECS))
         own = here(outcome.state.labels)[:, : len(data.X)]
         return outcome._replace(state=outcome.state._replace(labels=own)).best
 
@@ -580,5 +580,5 @@ def start_over_processes(mesh, problem: TiltedRows, centers) -> Partition:
     def labels_of(problem, centers):
         return of_somebody(problem, nearest(problem, centers), len(centers))
 
-    labels = over_rows(labels_of, mesh, (SPECS, ALL), ROWS)(problem, centers)
+    labels = in_shares(labels_of, mesh, (SPECS, ALL), ROWS)(problem, centers)
     return Partition(centers[None], labels[None], jax.random.PRNGKey(0)[None])

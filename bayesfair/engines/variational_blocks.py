@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 from bayesfair._arrays import aligned_empty
 from bayesfair.engines.blocks import members, own_part, sum_over_blocks
 from bayesfair.engines.families import squared_distances
-from bayesfair.engines.shares import OverRows, here, mesh_of, over_rows
+from bayesfair.engines.shares import StepInShares, here, in_shares, mesh_of
 from bayesfair.engines.soft_clusters import AT_REST, START, fairness_penalty, fairness_potential, log_simplex
 
 __all__ = [
@@ -144,7 +144,7 @@ descend.stays_finite = True
 def descent_over(problem: BlockedRows):
     """`descend` in every process that has some of the rows."""
     mesh = mesh_of(problem.x)
-    return descend if mesh is None else OverRows(descend, mesh, SPECS, STATE_SPECS)
+    return descend if mesh is None else StepInShares(descend, mesh, SPECS, STATE_SPECS)
 
 
 def start_state(problem: BlockedRows, centers, weight) -> PendingClusters:
@@ -154,7 +154,7 @@ def start_state(problem: BlockedRows, centers, weight) -> PendingClusters:
 
 @partial(jax.jit, static_argnames="mesh")
 def _start_states(mesh, problem: BlockedRows, centers, weight) -> PendingClusters:
-    state = over_rows(_start_state, mesh, (SPECS, ALL, ALL), STATE_SPECS)(problem, centers, weight)
+    state = in_shares(_start_state, mesh, (SPECS, ALL, ALL), STATE_SPECS)(problem, centers, weight)
     return jax.tree.map(lambda part: part[None], state)
 
 

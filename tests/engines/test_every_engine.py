@@ -38,6 +38,19 @@ def test_promises_of_the_house(engine):
 
 
 @every_engine
+def test_new_rows_are_placed_by_what_was_fitted(engine):
+    """Whatever set_params has changed since."""
+    est = clone(engine).fit(frame(), sensitive_features=GROUP)
+    methods = [
+        getattr(est, name) for name in ("predict", "predict_proba", "score_samples", "bic") if hasattr(est, name)
+    ]
+    placed = [method(frame()) for method in methods]
+    est.set_params(**dict.fromkeys(est.get_params(), object()))
+    for method, before in zip(methods, placed):
+        np.testing.assert_array_equal(method(frame()), before)
+
+
+@every_engine
 @every_table
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*fairness_error_ is infinite")
 def test_every_table_of_the_papers_in_pandas_polars_and_a_pipeline(engine, table):
