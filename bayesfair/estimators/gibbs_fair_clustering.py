@@ -28,7 +28,7 @@ from bayesfair.engines import categorical_positions, read_columns, read_groups, 
 from bayesfair.estimators.base import OF_YOUR_OWN, PosteriorEstimator, whole_or_not
 from bayesfair.estimators.mixed_tables import MixedTable, mixed_table
 from bayesfair.estimators.new_rows import distances, place_fairlets, place_people, soft_memberships
-from bayesfair.estimators.store import Store, Unwritten
+from bayesfair.estimators.store import Store, Unwritten, check_files_differ, go_back_together
 from bayesfair.fairness import known_groups
 from bayesfair.posterior import (
     MODE_FIGURES,
@@ -116,7 +116,7 @@ class GibbsFairClustering(PosteriorEstimator):
         the posterior of all chains, bit for bit that of one process. `mesh(rows=...)`, for "optimal" and "labels" with losses
         that have conjugate centres: each fits its own rows, and has the draws of these from the posterior of all rows, scalars
         and `cluster_centers_` of all. Fairlets are those of each process's rows; there are no jumps between modes, whose masses
-        are not known then, and no `store`.
+        are not known then.
 
     Attributes
     ----------
@@ -214,8 +214,8 @@ class GibbsFairClustering(PosteriorEstimator):
 
         `store`: a new file, such as "run.nc", to which draws go as they are made and from which `posterior_` reads them, so
         that their number is not limited by memory. `bayesfair.posterior.read_tree` reads it at any time. After a crash it has
-        every chunk of draws that was finished, and `load(store).resume()` makes the others. Of several processes the first one
-        writes it, and the others read it at the end.
+        every chunk of draws that was finished, and `load(store).resume()` makes the others. Of processes that share chains the
+        first one writes it, and the others read it at the end; where each has rows of its own, each has a file of its own.
 
         Raises
         ------
@@ -231,7 +231,7 @@ class GibbsFairClustering(PosteriorEstimator):
         mode_jumps = _check_mode_jumps(self.mode_jumps)
         _check_tempering(self.tempering)
         if axis_of(self.mesh) == "rows":
-            mode_jumps = self._check_by_rows(mode_jumps, store)
+            mode_jumps = self._check_by_rows(mode_jumps)
         self._store = None if store is None else Store(check_store(store))
         self._row_names = row_names(X)
         names = column_names(X)
@@ -248,10 +248,9 @@ class GibbsFairClustering(PosteriorEstimator):
         with sharing(self.mesh, axis_of(self.mesh), stops=True):
             return self._fit(X, groups, weight, mode_jumps)
 
-    def _check_by_rows(self, mode_jumps, store):
+    def _check_by_rows(self, mode_jumps):
         """`mode_jumps`: none. ValueError where something is asked for that processes with rows of their own do not have."""
         refused = {
-            "store": (store is not None, "Save each process's share with `save`."),
             "mode_jumps": (mode_jumps not in ("auto", False), "Leave it out: there are no jumps, nor masses, then."),
             "tempering": (plain(self.tempering) is True, "Leave it out: replicas are of the rows of one process."),
             "crossed": (self._promise == "labels" and not self.crossed, "Cross the attributes."),
@@ -260,7 +259,7 @@ class GibbsFairClustering(PosteriorEstimator):
         for name, (is_asked_for, remedy) in refused.items():
             if is_asked_for:
                 rule = "be left out where mesh gives processes rows"
-                raise ValueError(message(name, rule, repr(getattr(self, name, store)), remedy))
+                raise ValueError(message(name, rule, repr(getattr(self, name)), remedy))
         return False
 
     def _check_alike(self, X, groups, weight, **more):
@@ -274,6 +273,7 @@ class GibbsFairClustering(PosteriorEstimator):
         self._check_alike(X, groups, weight)
         self._seed = agreed(self._seed)
         if shares_rows():
+            check_files_differ(self._store)
             groups, _ = share_of(self.mesh, groups)
         problem = self._problem(X, groups, weight)
         length = self.num_chains, self.num_warmup, self.num_starts
@@ -299,6 +299,15 @@ class GibbsFairClustering(PosteriorEstimator):
         """
         check_is_fitted(self, "posterior_")
         self._check_same_settings()
+        with sharing(self.mesh, axis_of(self.mesh), stops=True):
+            self._check_same_processes()
+            sizes = self.posterior_["posterior"].sizes
+            if shares_rows() and go_back_together(self._store, sizes["draw"], self.posterior_.attrs.get("numbered")):
+                tree = read_tree(self._store.path)
+                self._adopt(tree, self._run_of(tree, settings_of(tree)))
+            return self._resume(num_draws, X, sensitive_features)
+
+    def _resume(self, num_draws, X, sensitive_features):
         self._check_same_table()
         self._start_clock(self.posterior_)
         num_draws = self._missing() if num_draws is None else check_integer("num_draws", num_draws)
@@ -307,10 +316,22 @@ class GibbsFairClustering(PosteriorEstimator):
         given = None if sensitive_features is None else read_groups(self, sensitive_features, len(known))
         _check_same_data(known, groups, None if X is None else self._read_new(X), given)
         modes = self.posterior_["modes"].to_dataset() if "modes" in self.posterior_.children else None
-        with sharing(self.mesh, axis_of(self.mesh), stops=True):
-            self._check_alike(known, groups, weight, num_draws=num_draws)
-            run = self._saved_run(self._problem(known, groups, weight))
-            return self._sample(*run, num_draws, (known, groups, weight, modes), self.posterior_)
+        more = {"num_draws": num_draws}
+        if shares_rows():
+            more["run"] = self._run["sweep"], digest(self.posterior_[STATE]["key"].values)
+        self._check_alike(known, groups, weight, **more)
+        run = self._saved_run(self._problem(known, groups, weight))
+        return self._sample(*run, num_draws, (known, groups, weight, modes), self.posterior_)
+
+    def _check_same_processes(self):
+        """ValueError where the posterior is of the rows of other processes than there are."""
+        had, has = self._run["shares"], jax.process_count() if shares_rows() else 1
+        if had not in (None, has):
+            rule = f"give rows to as many processes as the run had, {had}" if had > 1 else "give processes no rows"
+            remedy = (
+                "What is here is a share of the rows that were clustered." if had > 1 else "Share the chains instead."
+            )
+            raise ValueError(message("mesh", rule, f"rows in {has}", remedy))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write posterior, data, settings and the chains' state to a netCDF file, which may be the run's own `store`; whole or
@@ -354,7 +375,8 @@ class GibbsFairClustering(PosteriorEstimator):
             rule, remedy = "have the parameter `lambda_c`", "predict needs none."
             raise ValueError(message("target", rule, f"one with {', '.join(posterior.data_vars)}", remedy))
         chosen = evenly_spaced(posterior["lambda_c"].size, PREDICTIVE_DRAWS)
-        centers = posterior["centers"].values.reshape(-1, self.n_clusters, X.shape[1])[chosen]
+        centers = posterior["centers"].values
+        centers = centers.reshape(-1, *centers.shape[2:])[chosen]
         held = fairlet_capacities(self.posterior_)
         share = 1.0 if held is None else len(held.lower) / posterior.sizes["obs"]  # of a fairlet's unit, on average
         return soft_memberships(self._dissimilarity, X, centers, share * posterior["lambda_c"].values.ravel()[chosen])
@@ -372,16 +394,17 @@ class GibbsFairClustering(PosteriorEstimator):
         ValueError: groups that the fit had not, a single one over fairlets, or rows whose groups cannot be balanced so.
         """
         X, cost = self._distances(X)
-        known = groups_of(self.posterior_)
-        alone = isinstance(self.composition, str) and self.composition == "singletons"
-        promise = None if alone and self._promise == "fairlets" else self._promise
+        known, of_fit = groups_of(self.posterior_), self.get_params() | settings_of(self.posterior_)["parameters"]
+        composition, promise = of_fit["composition"], self._run["promise"]
+        if isinstance(composition, str) and composition == "singletons" and promise == "fairlets":
+            promise = None
         if len(known.names) == 1 or promise is None:
             return cost.argmin(1)
-        groups = known_groups(sensitive_features, len(X), known, self.merged_group_name)
+        groups = known_groups(sensitive_features, len(X), known, of_fit["merged_group_name"])
         if promise == "labels":
-            return place_people(cost, groups, self.min_balance)
+            return place_people(cost, groups, of_fit["min_balance"])
         of_decomposition = {"dissimilarity": self._dissimilarity, "random_state": self._seed}
-        return place_fairlets(X, cost, groups, self.composition, of_decomposition)
+        return place_fairlets(X, cost, groups, composition, of_decomposition)
 
     @property
     def _promise(self):
@@ -390,10 +413,6 @@ class GibbsFairClustering(PosteriorEstimator):
     @property
     def _loss(self):
         return gibbs.resolve_loss(self.loss, self.power)
-
-    @property
-    def _dissimilarity(self):
-        return self._loss.dissimilarity
 
     def _read_new(self, X):
         """New rows as numbers (N, columns of numbers), checked."""
@@ -472,6 +491,7 @@ class GibbsFairClustering(PosteriorEstimator):
             thinning=self.thinning_,
             tuning=gibbs.tuning(run.moves),
             wanted=done + num_draws,
+            shares=jax.process_count() if shares_rows() else 1,
             promise=self._promise,
             fairlets=_about_fairlets(problem) if earlier is None else self._run["fairlets"],
         )
@@ -525,27 +545,31 @@ class GibbsFairClustering(PosteriorEstimator):
             modes=modes,
             weight=weight,
             state_dims=_axes_of(problem.target),
+            is_share=shares_rows(),
+            numbered=0 if earlier is None else earlier["posterior"].sizes["draw"],
         )
 
         def finish(path):
             into.check_place()
-            return finish_run(path, about=self._cost())
+            return finish_run(path, about=self._cost(), rows=over_rows())
 
         def before():
             return draws_of(earlier), run.sweep, _state_of(problem.target, run)
 
         writer = partial(self._store.writer, X, about, settings["wanted"], tell, None if earlier is None else before)
-        with writer() if leads() else Unwritten() as into:
+        has_own_file = shares_rows()
+        with writer() if has_own_file or leads() else Unwritten() as into:
             if num_draws:
                 gibbs.draw(run, problem.target, num_draws, self.thinning_, self._shows_progress, into)
-            tree = first_then_others(finish, read_tree, self._store.path)
+            path = self._store.path
+            tree = finish(path) if has_own_file else first_then_others(finish, read_tree, path)
         self._store.seen()
         return tree
 
     def _adopt(self, tree, progress):
         super()._adopt(tree, progress)
         (X, _, weight), posterior = self._known_data(tree), tree["posterior"]
-        self._mixed = _mixed_of(self._names, X.shape[1])
+        self._mixed, self._dissimilarity = _mixed_of(self._names, X.shape[1]), self._loss.dissimilarity
         self.n_features_in_ = self._mixed.n_numbers + len(self._mixed.where)
         lambdas = [name for name, values in posterior.data_vars.items() if values.attrs.get("kind") == "parameter"]
         self.inverse_temperature_ = tuple(float(posterior[name].mean()) for name in lambdas)
@@ -564,7 +588,9 @@ class GibbsFairClustering(PosteriorEstimator):
         thinning = settings.get("thinning", settings["parameters"]["thinning"])  # older files have a number there
         wanted = settings.get("wanted", tree["posterior"].sizes["draw"])  # and do not say
         known = {name: settings[name] for name in ("sweep", "tuning")}
-        return {**known, "thinning": thinning, "wanted": wanted, "fairlets": settings.get("fairlets")}
+        more = {name: settings.get(name) for name in ("fairlets", "shares")}  # None: older files do not say
+        promise = settings.get("promise", self._promise)
+        return {**known, **more, "thinning": thinning, "wanted": wanted, "promise": promise}
 
     def _saved_run(self, problem):
         """The problem, with the modes between which chains jump, and the run that the tree holds, ready to go on."""

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import product
+from shutil import copytree
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from distributed.loopback import ends, found, said, start
 from exact import NOISE, normalise
 
 import bayesfair as bf
+from bayesfair._journal import states
 
 LAMBDA = 1.1
 TINY = """
@@ -159,3 +161,95 @@ def test_what_has_no_form_by_rows_is_refused(tmp_path, change, told):
     assert ends(start(RUN + change + fit, 2, tmp_path)) == [1, 1]
     for rank in (0, 1):
         assert told in said(tmp_path, rank)
+
+
+STORED = """
+import signal
+from bayesfair._journal import Journal
+store, dies, append, chunks = out + ".nc", os.environ.get("DIES"), Journal._append, []
+
+def appended(journal, *arguments):
+    chunks.append(arguments)
+    if dies == f"{rank} before chunk {len(chunks)}":
+        os.kill(os.getpid(), signal.SIGKILL)
+    append(journal, *arguments)
+
+Journal._append = appended
+settings["target"] = TARGET
+if os.path.exists(store):
+    est = bf.GibbsFairClustering.load(store).set_params(mesh=settings["mesh"]).resume()
+else:
+    est = bf.GibbsFairClustering(2, num_draws=24, **settings).fit(X, sensitive_features=s, store=store)
+tree = est.posterior_
+told = [tree["posterior"][name].values for name in ("labels", "centers")]
+told += [tree["sample_stats"][name].values for name in ("lp", "balance")]
+np.savez(out, *told, est.labels_, est.cluster_centers_)
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "n_processes", "dies"), [("optimal", 2, "0 before chunk 3"), ("labels", 3, "2 before chunk 3")]
+)
+def test_a_stored_run_that_lost_a_process_goes_on_in_all_bit_for_bit(tmp_path, monkeypatch, target, n_processes, dies):
+    """A chunk behind the others."""
+    code = RUN + f"TARGET = {target!r}\n" + STORED
+    whole = found(code, n_processes, tmp_path / "whole")
+    with monkeypatch.context() as patched:
+        patched.setenv("DIES", dies)
+        statuses = ends(start(code, n_processes, tmp_path / "cut off"))
+    assert sorted(statuses)[0] == -9
+    assert 0 not in statuses
+    files = [tmp_path / "cut off" / f"{rank}.npz.nc" for rank in range(n_processes)]
+    assert len({max(states(file)) for file in files}) == 2
+    share = bf.GibbsFairClustering.load(files[1]).posterior_
+    told = bf.posterior.summary(share).attrs
+    assert "a whole of which these rows are one process's share" in told["guarantee"]
+    assert "are those of one process's rows" in share.attrs["unfinished"]
+    again = found(code, n_processes, tmp_path / "cut off")
+    for one, other in zip(whole, again):
+        for name in one:
+            np.testing.assert_array_equal(one[name], other[name])
+
+
+def test_a_finished_run_is_not_lost_where_a_process_is_killed_as_it_goes_on(tmp_path, monkeypatch):
+    """One file is a run that is not finished by then, the other still the finished one."""
+    code = RUN + "TARGET = 'optimal'\n" + STORED
+    found(code, 2, tmp_path / "whole")
+    copytree(tmp_path / "whole", tmp_path / "cut off")
+    whole = found(code, 2, tmp_path / "whole")
+    with monkeypatch.context() as patched:
+        patched.setenv("DIES", "0 before chunk 1")
+        assert ends(start(code, 2, tmp_path / "cut off"))[0] == -9
+    again = found(code, 2, tmp_path / "cut off")
+    for one, other in zip(whole, again):
+        for name in one:
+            np.testing.assert_array_equal(one[name], other[name])
+
+
+ALONE = """
+est = bf.GibbsFairClustering(2, num_draws=4, **settings).fit(X, sensitive_features=s)
+est.set_params(mesh=None).resume(1)
+"""
+ONE_FILE = "bf.GibbsFairClustering(2, num_draws=4, **settings).fit(X, sensitive_features=s, store=FILE)"
+TWO_RUNS = """
+settings["num_draws"], settings["random_state"] = 4, None
+one, two = (bf.GibbsFairClustering(2, **settings).fit(X, sensitive_features=s) for _ in range(2))
+"""
+OTHER_RUN = TWO_RUNS + "(one if rank else two).resume(1)"
+LONGER_RUN = TWO_RUNS + "two.resume(1)\n(one if rank else two).resume(1)"
+
+
+@pytest.mark.parametrize(
+    ("fit", "told"),
+    [
+        (ALONE, "`mesh` must give rows to as many processes as the run had, 2, got rows in 1"),
+        (ONE_FILE, "`store` must name a file of each process's own where mesh gives processes rows"),
+        (OTHER_RUN, "`run` must be the same in all processes"),
+        (LONGER_RUN, "be of one run in all processes, got 5 draws of a finished run and 4 draws of a finished run"),
+    ],
+)
+def test_shares_that_do_not_go_together_are_refused(tmp_path, fit, told):
+    """By the process that ends first, at least: where that is process 0, JAX may abort the other one."""
+    code = RUN + f"FILE = {str(tmp_path / 'run.nc')!r}\n" + fit
+    assert 0 not in ends(start(code, 2, tmp_path))
+    assert any(told in said(tmp_path, rank) for rank in (0, 1))

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import bayesfair as bf
 from bayesfair.estimators.new_rows import distances
@@ -129,3 +130,13 @@ def test_counts_are_predicted_and_reassigned_beside_a_cluster_of_zeros():
     np.testing.assert_array_equal(est.predict(X), est.labels_)
     np.testing.assert_array_equal(est.reassign(X, sensitive_features=groups), est.labels_)
     np.testing.assert_allclose(est.predict_proba(X)[np.arange(40), est.labels_], 1, atol=1e-6)
+
+
+def test_new_rows_are_placed_by_the_settings_of_the_fit(fitted, table):
+    X, groups = table
+    est = clone(fitted).fit(X, sensitive_features=groups)
+    places = est.predict(X), est.predict_proba(X), est.reassign(X, sensitive_features=groups)
+    est.set_params(loss="manhattan", n_clusters=3, target="cut", composition="singletons", min_balance=0.1)
+    others = est.predict(X), est.predict_proba(X), est.reassign(X, sensitive_features=groups)
+    for one, other in zip(places, others):
+        np.testing.assert_array_equal(one, other)

@@ -71,7 +71,7 @@ def page(tree, folder):
 def unfinished(data, store, monkeypatch, **settings):
     """A run whose end was cut off after its draws."""
 
-    def cut_off(path, about):
+    def cut_off(path, **_):
         raise RuntimeError("cut off")
 
     with monkeypatch.context() as patched:
