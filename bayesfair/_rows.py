@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 __all__ = ["HERE", "OverRows"]
 
 
@@ -10,11 +12,24 @@ def _as_it_is(value):
     return value
 
 
+def _alone(value):
+    return [value]
+
+
 class OverRows(NamedTuple):
-    """total: of an array of sums over the rows of this process those over the rows of all. of_first: the first one's value."""
+    """total: of sums over the rows of this process, an array or a tree of them, those over the rows of all. of_first: the first
+    one's value. everybody: a list of the values of all, in which `place` is this one's."""
 
     total: Callable[[Any], Any] = _as_it_is
     of_first: Callable[[Any], Any] = _as_it_is
+    everybody: Callable[[Any], list] = _alone
+    place: int = 0
+
+    def joined(self, arrays):
+        """(which rows of them are this process's, arrays of the rows of all) of some arrays (rows, ..) of each process."""
+        parts = self.everybody(arrays)
+        first = sum(len(part[0]) for part in parts[: self.place])
+        return slice(first, first + len(arrays[0])), [np.concatenate(each) for each in zip(*parts)]
 
 
 HERE = OverRows()  # this process has all rows

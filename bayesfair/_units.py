@@ -80,11 +80,9 @@ def center_and_spread(X, everybody=here_alone, weight=None):
     return middle, spread, float(pooled)
 
 
-def standardise(
-    X, *, names=None, degree=2, center=True, precision=np.float64, dtype=np.float64, argument="X", weight=None
-):
+def standardise(X, *, names=None, degree=2, center=True, precision=np.float64, dtype=np.float64, argument="X", **whole):
     """(Z, Scaling): rows of X in the units of `scaling`, which takes the other arguments; `dtype`: of Z."""
-    units = scaling(X, names=names, degree=degree, center=center, precision=precision, argument=argument, weight=weight)
+    units = scaling(X, names=names, degree=degree, center=center, precision=precision, argument=argument, **whole)
     return units.rows(X, dtype), units
 
 

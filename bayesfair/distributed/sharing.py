@@ -156,7 +156,11 @@ def shares_rows() -> bool:
 
 def over_rows() -> OverRows:
     """How sums over the rows of this process become those of all; `HERE` where it has all."""
-    return OverRows(lambda part: np.sum(everybody(part), 0), agreed) if shares_rows() else HERE
+    return OverRows(_total, agreed, everybody, jax.process_index()) if shares_rows() else HERE
+
+
+def _total(part):
+    return jax.tree.map(lambda *parts: np.sum(parts, 0), *everybody(part))
 
 
 def over_chains(program, chains) -> Any:

@@ -12,8 +12,9 @@ import numpy as np
 
 from bayesfair._arrays import cluster_sums, namespace, row_blocks
 from bayesfair._check import message
+from bayesfair._rows import HERE, OverRows
 
-__all__ = ["CENTROIDS", "Centroids", "medians", "resolve_centroids"]
+__all__ = ["CENTROIDS", "Centroids", "mean", "medians", "resolve_centroids"]
 
 EDGE = 1e-6  # how near to the edge of the domain a centre may be, in the loss's own `units`
 WIDEST = 1e30  # the largest entry of a column in such units: float32 holds it
@@ -38,9 +39,9 @@ class Centroids:
         """grad phi (..., d)."""
         raise NotImplementedError
 
-    def units(self, X):
+    def units(self, X, over: OverRows = HERE):
         """What to divide X by (all columns, or each) to have it near 1, and the unit of losses then: labels stay, and so do
-        centres, but for what `inside` does to them."""
+        centres, but for what `inside` does to them. `over`, here and below: other processes that have more rows."""
         return 1.0, 1.0
 
     def inside(self, centers):
@@ -75,20 +76,24 @@ class Centroids:
             out[rows] = np.maximum(self.own(X[rows])[:, None] + a + X[rows] @ b.T, 0.0)
         return out if weight is None else np.multiply(out, weight[:, None], out=out)
 
-    def centers(self, X, labels, n_clusters, weight):
+    def centers(self, X, labels, n_clusters, weight, over: OverRows = HERE):
         """The best centre of every cluster (K, d), all of which are used; `weight` (N,): of the rows, here and below."""
-        return cluster_sums(X, labels, n_clusters, weight) / np.bincount(labels, weight, n_clusters)[:, None]
+        sums, masses = over.total(
+            (cluster_sums(X, labels, n_clusters, weight), np.bincount(labels, weight, n_clusters))
+        )
+        return sums / masses[:, None]
 
-    def reach(self, X):
+    def reach(self, X, over: OverRows = HERE):
         """The most that the centre of a cluster of one row would gain by giving way to a row that comes instead; in larger
         clusters it is divided by their sizes. Infinite where no bound is known."""
         return np.inf
 
-    def value(self, X, labels, centers, weight):
+    def value(self, X, labels, centers, weight, over: OverRows = HERE):
         """The loss of labels (N,) whose best centres those are."""
         middle = self.inside(centers)
         far = self.own(X) - self.potential(middle)[labels]
-        return float(weight @ np.maximum(far - (self.gradient(middle)[labels] * (X - middle[labels])).sum(1), 0.0))
+        paid = np.maximum(far - (self.gradient(middle)[labels] * (X - middle[labels])).sum(1), 0.0)
+        return float(over.total(weight @ paid))
 
 
 @dataclass(frozen=True)
@@ -104,14 +109,15 @@ class Means(Centroids):
     def gradient(self, x):
         return 2 * x
 
-    def reach(self, X):
+    def reach(self, X, over: OverRows = HERE):
         """The squared diameter: a swap of x and y changes the loss by their margins less ||x - y||^2 (1 / n_k + 1 / n_l)."""
-        middle = X.mean(0)
-        return 4 * max(np.square(X[rows] - middle).sum(1).max() for rows in row_blocks(len(X)))
+        middle = mean(X, over)
+        farthest = max(np.square(X[rows] - middle).sum(1).max() for rows in row_blocks(len(X)))
+        return 4 * max(over.everybody(farthest))
 
-    def value(self, X, labels, centers, weight):
+    def value(self, X, labels, centers, weight, over: OverRows = HERE):
         paid = (weight[rows] @ np.square(X[rows] - centers[labels[rows]]) for rows in row_blocks(len(X)))
-        return float(sum(paid).sum())
+        return float(over.total(sum(paid).sum()))
 
 
 @dataclass(frozen=True)
@@ -121,9 +127,10 @@ class PoissonMeans(Centroids):
     name = "kl"
     lowest = EDGE
 
-    def units(self, X):
+    def units(self, X, over: OverRows = HERE):
         """The mean."""
-        mean = X.mean() or 1.0
+        total, size = over.total((X.sum(), X.size))
+        mean = total / size or 1.0
         return mean, mean
 
     def potential(self, x):
@@ -141,9 +148,10 @@ class ScaleMeans(Centroids):
     name = "itakura-saito"
     lowest = EDGE
 
-    def units(self, X):
+    def units(self, X, over: OverRows = HERE):
         """The least entry of every column: centres, which are above it, are never moved."""
-        return np.maximum(X.min(0), X.max(0) / WIDEST), 1.0
+        least, largest = zip(*over.everybody((X.min(0), X.max(0))))
+        return np.maximum(np.min(least, 0), np.max(largest, 0) / WIDEST), 1.0
 
     def potential(self, x):
         return -namespace(x).log(x).sum(-1)
@@ -171,7 +179,7 @@ class BinaryMeans(Centroids):
 
 @dataclass(frozen=True)
 class Medians(Centroids):
-    """k-medians: sums of absolute differences to the median of every coordinate."""
+    """k-medians: sums of absolute differences to the median of every coordinate. All rows are in one process."""
 
     name = "manhattan"
     degree = 1
@@ -189,7 +197,7 @@ class Medians(Centroids):
     def own(self, X):
         return np.zeros(len(X))
 
-    def reach(self, X):
+    def reach(self, X, over: OverRows = HERE):
         return 0.0
 
     def distances(self, X, centers, weight=None):
@@ -198,11 +206,17 @@ class Medians(Centroids):
         out = cdist(X, centers, "cityblock")
         return out if weight is None else np.multiply(out, weight[:, None], out=out)
 
-    def centers(self, X, labels, n_clusters, weight):
+    def centers(self, X, labels, n_clusters, weight, over: OverRows = HERE):
         return np.stack([medians(X[labels == k], weight[labels == k]) for k in range(n_clusters)])
 
-    def value(self, X, labels, centers, weight):
+    def value(self, X, labels, centers, weight, over: OverRows = HERE):
         return float(weight @ np.abs(X - centers[labels]).sum(1))
+
+
+def mean(X, over: OverRows = HERE):
+    """Of the rows of all processes (d,)."""
+    total, n_obs = over.total((X.sum(0), len(X)))
+    return total / n_obs
 
 
 def medians(X, weight):

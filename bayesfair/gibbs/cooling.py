@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from bayesfair._arrays import aligned_empty, row_blocks
+from bayesfair._rows import HERE, OverRows
 from bayesfair.fairness import WithinOnePerson
 from bayesfair.gibbs.centroids import Centroids
 
@@ -152,7 +153,8 @@ class Cooled(NamedTuple):
 
 class Annealer(NamedTuple):
     """What all temperatures share. own: the weighted sum of the rows' own terms. per_row: the loss of one cluster, a row. The
-    rows' weights have a mean of 1 here, so that temperatures do not depend on their scale."""
+    rows' weights have a mean of 1 here, so that temperatures do not depend on their scale. Of several processes that have some
+    rows each, all that is not `rows` is of all of them (`over`)."""
 
     rows: SortedRows
     multipliers: Multipliers
@@ -163,19 +165,22 @@ class Annealer(NamedTuple):
     own: float
     n_obs: int
     rng: np.random.Generator
+    over: OverRows
     rate: float
 
     @classmethod
-    def of(cls, X, code, weight, constraint, loss, rng, rate=RATE):
+    def of(cls, X, code, weight, constraint, loss, rng, over: OverRows = HERE, rate=RATE):
         multipliers = Multipliers.of(constraint)
-        weight = weight / weight.mean()
+        n_obs, total = over.total((len(X), weight.sum()))
+        weight = weight / (total / n_obs)
         rows = SortedRows.of(X, code, multipliers.A.shape[1], weight)
-        middle = loss.inside(loss.centers(X, np.zeros(len(X), int), 1, weight)[0])
-        per_row = max((weight * loss.distances(X, middle[None])[:, 0]).mean(), FEW)
+        middle = loss.inside(loss.centers(X, np.zeros(len(X), int), 1, weight, over)[0])
         parts = row_blocks(len(X))
+        paid = (weight * loss.distances(X, middle[None])[:, 0]).sum()
         own = sum(float(weight[part] @ loss.own(X[part])) for part in parts)
-        spread = sum(weight[part] @ np.abs(X[part] - middle) for part in parts) / len(X)
-        return cls(rows, multipliers, loss, middle, spread, per_row, own, len(X), rng, rate)
+        spread = sum(weight[part] @ np.abs(X[part] - middle) for part in parts)
+        paid, own, spread = over.total((paid, own, spread))
+        return cls(rows, multipliers, loss, middle, spread / n_obs, max(paid / n_obs, FEW), own, n_obs, rng, over, rate)
 
     def from_one_cluster(self, n_starts, n_clusters) -> Cooled:
         """`n_starts` starts, all centres in the middle, from a temperature at which that is the only optimum."""
@@ -191,7 +196,7 @@ class Annealer(NamedTuple):
         for _ in range(MOST):
             noise = JITTER * self.spread * self.rng.normal(size=centers.shape)
             centers = self.loss.inside(centers + noise)
-            mu, found = balanced_moments(self.loss, self.rows, self.multipliers, centers, mu, temperature)
+            mu, found = balanced_moments(self.loss, self.rows, self.multipliers, centers, mu, temperature, self.over)
             centers = np.where(found.mass > FEW, found.sum / np.maximum(found.mass, FEW), centers)
             if temperature <= self.coldest((found.loss.min() + self.own) / self.n_obs):
                 break
@@ -200,13 +205,13 @@ class Annealer(NamedTuple):
         return Cooled(centers, duals, found.counts.swapaxes(1, 2), found.loss + self.own)
 
 
-def balanced_moments(loss, rows, multipliers: Multipliers, centers, mu, temperature):
+def balanced_moments(loss, rows, multipliers: Multipliers, centers, mu, temperature, over: OverRows = HERE):
     """(mu, moments) after Newton's method; a step beyond the minimum along its line is cut back by the secant."""
-    before, fair = None, UNFAIR * float(rows.there.sum()) / centers.shape[1]
+    before, fair = None, UNFAIR * over.total(float(rows.there.sum())) / centers.shape[1]
     for _ in range(SOLVES):
         arguments = jnp.asarray(centers, jnp.float32), jnp.asarray(multipliers.alpha(mu), jnp.float32)
         found = moments(loss, rows, *arguments, jnp.float32(1 / temperature))
-        found = Moments(*(np.asarray(part, np.float64) for part in found))
+        found = over.total(Moments(*(np.asarray(part, np.float64) for part in found)))
         if multipliers.unfair(found.counts).max() <= fair:
             break
         excess, new = multipliers.excess(found.counts), multipliers.newton(mu, found.counts, found.slope)

@@ -6,11 +6,13 @@ transfers are worth a look is told by margins, the distance to the other centre 
 to WIDEST people a side) every two whose margins could sum to a gain, and the bundles of cheapest margins.
 """
 
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
 
 from bayesfair._arrays import cluster_sums, row_blocks
+from bayesfair._rows import HERE, OverRows
 from bayesfair.fairness import WithinOnePerson
 from bayesfair.gibbs.centroids import Centroids
 
@@ -37,18 +39,20 @@ class Transfers(NamedTuple):
 
 
 class Clusters:
-    """Labels with the counts of groups and the sums of rows in every cluster, and what transfers would change."""
+    """Labels with the counts of groups and the sums of rows in every cluster, and what transfers would change. `over`: other
+    processes that have more rows, of which counts, masses, sums and centres are, too."""
 
-    def __init__(self, X, code, weight, labels, constraint, loss: Centroids, n_clusters):
+    def __init__(self, X, code, weight, labels, constraint, loss: Centroids, n_clusters, over: OverRows = HERE):
         self.X, self.code, self.labels, self.constraint, self.loss = X, code, labels.copy(), constraint, loss
-        self.weight = weight
-        self.n_groups = int(code.max()) + 1
+        self.weight, self.over = weight, over
+        self.n_groups = int(max(over.everybody(code.max()))) + 1
         cells = np.bincount(labels * self.n_groups + code, minlength=n_clusters * self.n_groups)
+        held = cells, np.bincount(labels, weight, n_clusters), cluster_sums(X, labels, n_clusters, weight)
+        cells, self.masses, self.sums = over.total(held)
         self.counts = cells.reshape(n_clusters, self.n_groups)
-        self.masses = np.bincount(labels, weight, n_clusters)
-        self.sums = cluster_sums(X, labels, n_clusters, weight)
         # Two of different weights change the clusters' masses too, for which there is no bound.
-        self.reach = loss.reach(X) * weight[0] if (weight == weight[0]).all() else np.inf
+        alike = len(set(over.everybody(weight.min())) | set(over.everybody(weight.max()))) == 1
+        self.reach = loss.reach(X, over) * weight[0] if alike else np.inf
         self.refresh()
 
     @property
@@ -57,13 +61,34 @@ class Clusters:
 
     def refresh(self):
         """Centres, and what rows pay for them."""
-        self.centers = self.loss.centers(self.X, self.labels, self.n_clusters, self.weight)
+        self.centers = self.loss.centers(self.X, self.labels, self.n_clusters, self.weight, self.over)
         self.cost = None  # before there is another: it is the largest array
         self.cost = self.loss.distances(self.X, self.centers, self.weight)
 
     def value(self):
         """The loss, of the centres that `refresh` has found."""
-        return self.loss.value(self.X, self.labels, self.centers, self.weight)
+        return self.loss.value(self.X, self.labels, self.centers, self.weight, self.over)
+
+    def members(self):
+        """({(cluster, group): rows}, {(cluster, group): what each would pay more in every cluster (rows, clusters)})."""
+        rows = {
+            (k, group): np.flatnonzero((self.labels == k) & (self.code == group))
+            for k in range(self.n_clusters)
+            for group in range(self.n_groups)
+        }
+        return rows, {at: self.cost[own] - self.cost[own, at[0]][:, None] for at, own in rows.items()}
+
+    def room_of_two(self, k, to):
+        """The most that the margins of two who change places may sum to, if that is to gain anything."""
+        size = self.counts.sum(1)
+        return self.reach * (1 / size[k] + 1 / size[to])
+
+    def of(self, rows):
+        """(these clusters with some rows alone, which of them are this process's): those that each process names."""
+        few = copy(self)
+        parts = self.X[rows], self.code[rows], self.weight[rows], self.labels[rows], self.cost[rows]
+        own, (few.X, few.code, few.weight, few.labels, few.cost) = self.over.joined(parts)
+        return few, own
 
     def allowed(self, k, to, moved):
         """May `moved` (changes, groups) people go from k to another cluster?"""
@@ -110,15 +135,19 @@ class Clusters:
             self.sums[end] += moved
 
 
-def descend(X, code, weight, labels, constraint, loss: Centroids, n_clusters, passes=PASSES):
+def descend(X, code, weight, labels, constraint, loss: Centroids, n_clusters, passes=PASSES, over: OverRows = HERE):
     """(labels, losses after each pass, whether nothing in the neighbourhood improves): the loss never rises."""
-    clusters = Clusters(X, code, weight, labels, constraint, loss, n_clusters)
-    kinds, trace = bundles(constraint, np.bincount(code)), [clusters.value()]
-    tiny = max(SMALL * trace[0] / len(X), clusters.rounding(), np.finfo(float).tiny)
+    clusters = Clusters(X, code, weight, labels, constraint, loss, n_clusters, over)
+    kinds, trace = bundles(constraint, clusters.counts.sum(0)), [clusters.value()]
+    tiny = max(SMALL * trace[0] / over.total(len(X)), clusters.rounding(), np.finfo(float).tiny)
     thorough = False
     for _ in range(passes):
         best, before = clusters.labels.copy(), trace[-1]
-        made = improve(clusters, candidates(clusters, kinds, WIDEST if thorough else CHEAPEST), tiny)
+        most = WIDEST if thorough else CHEAPEST
+        if over is HERE:
+            made = improve(clusters, candidates(clusters, kinds, most), tiny)
+        else:
+            made = improve_together(clusters, kinds, most, tiny)
         if made == 0 and thorough:
             return clusters.labels, np.array(trace), True
         thorough = made == 0
@@ -150,6 +179,36 @@ def improve(clusters: Clusters, found: Transfers, tiny):
     return made
 
 
+def improve_together(clusters: Clusters, kinds, most, tiny):
+    """As `improve`, of rows that are in several processes: each names those of its own who may be in a transfer that is worth
+    it, and of these few all find the same ones."""
+    rows = nominees(clusters, most)
+    few, own = clusters.of(rows)
+    made = improve(few, candidates(few, kinds, most), tiny)
+    found = few.labels, few.counts, few.masses, few.sums, made
+    labels, clusters.counts, clusters.masses, clusters.sums, made = clusters.over.of_first(found)
+    clusters.labels[rows] = labels[own]
+    return made
+
+
+def nominees(clusters: Clusters, most):
+    """The rows, in order, that `candidates` would look at together if it had those of all processes."""
+    members, margins = clusters.members()
+    alone = singles(clusters, members, margins)
+    named = [cheapest(clusters, members, margins).ravel(), [] if alone is None else alone.out.ravel()]
+    least = np.full((clusters.n_clusters, clusters.n_groups, clusters.n_clusters), np.inf)
+    for at, margin in margins.items():
+        least[at] = margin.min(0, initial=np.inf)
+        least[at[0], at[1], at[0]] = np.inf
+    least, most = np.min(clusters.over.everybody(least), 0), most if np.isfinite(clusters.reach) else CHEAPEST
+    for (k, group), margin in margins.items():
+        for to in np.flatnonzero(np.isfinite(least[:, group, k])):
+            limit = clusters.room_of_two(k, to) - least[to, group, k]
+            named.append(members[k, group][below(margin[:, to], limit, most)])
+    rows = np.unique(np.concatenate(named).astype(int))
+    return rows[rows >= 0]
+
+
 def bundles(constraint, sizes):
     """Numbers of people of every group (kinds, groups) who may move together, two or more.
 
@@ -178,12 +237,7 @@ def bundles(constraint, sizes):
 
 def candidates(clusters: Clusters, kinds, most) -> Transfers:
     """The transfers that may be worth it, with their gains; pairs are made of the `most` cheapest people."""
-    members = {
-        (k, group): np.flatnonzero((clusters.labels == k) & (clusters.code == group))
-        for k in range(clusters.n_clusters)
-        for group in range(clusters.n_groups)
-    }
-    margins = {at: clusters.cost[rows] - clusters.cost[rows, at[0]][:, None] for at, rows in members.items()}
+    members, margins = clusters.members()
     parts = [singles(clusters, members, margins), swaps(clusters, members, margins, most)]
     parts += together(clusters, cheapest(clusters, members, margins), kinds)
     parts = [part for part in parts if part is not None]
@@ -228,10 +282,10 @@ def singles(clusters: Clusters, members, margins):
 
 def swaps(clusters: Clusters, members, margins, most):
     """Two of one group who change places, where their margins and what the centres give way may sum to a gain."""
-    found, size = [], clusters.counts.sum(1)
+    found = []
     most = most if np.isfinite(clusters.reach) else CHEAPEST  # without a bound every pair would be tried
     for k, to in np.argwhere(np.triu(np.ones((clusters.n_clusters,) * 2, bool), 1)):
-        room = clusters.reach * (1 / size[k] + 1 / size[to])
+        room = clusters.room_of_two(k, to)
         for group in range(clusters.n_groups):
             there, back = margins[k, group][:, to], margins[to, group][:, k]
             if len(there) == 0 or len(back) == 0 or there.min() + back.min() > room:

@@ -6,6 +6,7 @@ that placed all centres but one well lends them to others, where more starts fro
 
 import numpy as np
 
+from bayesfair._rows import HERE, OverRows
 from bayesfair.gibbs.centroids import Centroids
 from bayesfair.gibbs.cooling import Annealer, Cooled
 
@@ -30,11 +31,16 @@ def search(
     *,
     finalists=None,
     done=lambda _: None,
+    over: OverRows = HERE,
 ) -> Cooled:
     """The cooled starts that are cheapest and differ, best first, after `generations` of as many children; `done(1)` is
-    called after each. `finalists`: how many are wanted, all of `n_starts` unless given."""
-    some = sample(code, SAMPLE, rng)
-    annealer = Annealer.of(X[some], code[some], weight[some], constraint, loss, rng)
+    called after each. `finalists`: how many are wanted, all of `n_starts` unless given. `over`: other processes that have more
+    rows; a sample is told to all of them."""
+    own, (codes,) = over.joined((code,))
+    some = sample(codes, SAMPLE, rng)
+    here = some[(own.start <= some) & (some < own.stop)] - own.start
+    _, few = over.joined((X[here], code[here], weight[here]))
+    annealer = Annealer.of(*few, constraint, loss, rng)
     alive = sorted_by_loss(annealer.from_one_cluster(n_starts, n_clusters))
     for _ in range(generations if n_starts > 1 else 0):
         temperature = np.median(alive.loss) / len(some) / REHEATED
@@ -44,10 +50,10 @@ def search(
         centers = np.stack([recombined(*alive.centers[pair], rng) for pair in parents])
         alive = survivors(alive, annealer.cool(centers, temperature))
         done(1)
-    alive = alive.run(slice(finalists))
-    if len(some) == len(X):
+    alive, rng = over.of_first((alive.run(slice(finalists)), rng))
+    if len(some) == len(codes):
         return alive
-    everyone = Annealer.of(X, code, weight, constraint, loss, rng)
+    everyone = Annealer.of(X, code, weight, constraint, loss, rng, over)
     return sorted_by_loss(everyone.cool(alive.centers, ALL_ROWS * everyone.coldest(alive.loss.min() / len(some))))
 
 

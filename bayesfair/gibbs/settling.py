@@ -6,8 +6,9 @@ import numpy as np
 
 from bayesfair._arrays import MANY
 from bayesfair._progress import progress
+from bayesfair._rows import HERE, OverRows
 from bayesfair.fairness import nearest_counts
-from bayesfair.gibbs.centroids import Centroids, resolve_centroids
+from bayesfair.gibbs.centroids import Centroids, mean, resolve_centroids
 from bayesfair.gibbs.cooling import Cooled
 from bayesfair.gibbs.descent import descend
 from bayesfair.gibbs.recombination import search
@@ -76,35 +77,49 @@ class Cheapest(NamedTuple):
 
 
 def cheapest_labels(
-    X, code, weight, constraint, n_clusters, loss, n_starts, seed, *, max_iter, progress_bar=False
+    X,
+    code,
+    weight,
+    constraint,
+    n_clusters,
+    loss,
+    n_starts,
+    seed,
+    *,
+    max_iter,
+    progress_bar=False,
+    over: OverRows = HERE,
 ) -> Cheapest:
     """The cheapest balanced labels found: starts cooled and recombined, the best of them brought to a local optimum.
 
     Arguments as of `cooled_labels`. max_iter: rounds of transport, and passes of the descent, of every finalist.
-    progress_bar: one of generations and finalists.
+    progress_bar: one of generations and finalists. over: other processes that have more rows, which `constraint` and the loss
+    are of, a Bregman divergence; labels are of these.
     """
     loss, rng = resolve_centroids(loss), np.random.default_rng(seed)
-    X, unit = in_own_units(X, loss)
-    few = len(X) <= FEW_ROWS
+    X, unit = in_own_units(X, loss, over)
+    few = over.total(len(X)) <= FEW_ROWS
     n_cooled, n_random = (n_starts, RANDOM * n_starts) if few else (min(FINALISTS, n_starts), 0)
     with progress(GENERATIONS + n_cooled + n_random, "cooling", progress_bar) as bar:
-        settings = {"finalists": n_cooled, "done": bar.update}
+        settings = {"finalists": n_cooled, "done": bar.update, "over": over}
         cooled = search(X, code, weight, constraint, loss, n_clusters, n_starts, GENERATIONS, rng, **settings)
         starts = [cooled.run(at) for at in range(n_cooled)]
-        starts += [random_start(X, code, n_clusters, rng) for _ in range(n_random)]
+        if few:
+            _, everyone = over.joined((X, code))
+            starts += over.of_first([random_start(*everyone, n_clusters, rng) for _ in range(n_random)])
         ends = []
         for start in starts:
-            ends.append(descent(X, code, weight, constraint, loss, start, max_iter))
+            ends.append(descent(X, code, weight, constraint, loss, start, max_iter, over))
             bar.update(1)
     best = min(ends, key=lambda end: end.trace[-1])
     return best._replace(trace=unit * best.trace)
 
 
-def descent(X, code, weight, constraint, loss: Centroids, start: Cooled, max_iter) -> Cheapest:
+def descent(X, code, weight, constraint, loss: Centroids, start: Cooled, max_iter, over: OverRows = HERE) -> Cheapest:
     """The local optimum that a start leads to."""
-    settled = settle(X, code, weight, constraint, loss, start, max_iter)
+    settled = settle(X, code, weight, constraint, loss, start, max_iter, over)
     left = max_iter - len(settled.trace)
-    labels, trace, optimal = descend(X, code, weight, settled.labels, constraint, loss, len(start.centers), left)
+    labels, trace, optimal = descend(X, code, weight, settled.labels, constraint, loss, len(start.centers), left, over)
     return Cheapest(labels, np.concatenate([settled.trace, trace[1:]]), optimal)
 
 
@@ -115,25 +130,28 @@ def random_start(X, code, n_clusters, rng) -> Cooled:
     return Cooled(X[rng.choice(len(X), n_clusters, replace=False)], np.zeros((len(sizes), n_clusters)), counts, np.inf)
 
 
-def centered(X, loss: Centroids):
+def centered(X, loss: Centroids, over: OverRows = HERE):
     """Rows less their mean where that changes no distance: less is lost to rounding. Many rows come without it."""
-    return X - X.mean(0) if loss.degree and len(X) < MANY else X
+    return X - mean(X, over) if loss.degree and over.total(len(X)) < MANY else X
 
 
-def in_own_units(X, loss: Centroids):
+def in_own_units(X, loss: Centroids, over: OverRows = HERE):
     """(rows in units in which labels are found, the unit of losses there)."""
-    of_rows, of_losses = loss.units(X)
+    of_rows, of_losses = loss.units(X, over)
     X = X if np.all(of_rows == 1) else X / np.asarray(of_rows, X.dtype)
-    return centered(X, loss), float(of_losses)
+    return centered(X, loss, over), float(of_losses)
 
 
-def settle(X, code, weight, constraint, loss: Centroids, start: Cooled, rounds) -> Settled:
+def settle(X, code, weight, constraint, loss: Centroids, start: Cooled, rounds, over: OverRows = HERE) -> Settled:
     """Counts nearest to those of one cooled start, then transport at these counts and centres in turn: the loss never rises."""
-    counts = nearest_counts(constraint, np.bincount(code, minlength=start.counts.shape[1]), start.counts)
-    return alternate(X, code, weight, counts, loss, start.centers, start.duals, rounds)
+    sizes = over.total(np.bincount(code, minlength=start.counts.shape[1]))
+    counts = over.of_first(nearest_counts(constraint, sizes, start.counts))
+    return alternate(X, code, weight, counts, loss, start.centers, start.duals, rounds, over)
 
 
-def alternate(X, code, weight, counts, loss: Centroids, centers, duals, rounds=ROUNDS) -> Settled:
+def alternate(
+    X, code, weight, counts, loss: Centroids, centers, duals, rounds=ROUNDS, over: OverRows = HERE
+) -> Settled:
     """Transport to clusters of `counts` (clusters, groups) and centres in turn until labels stay."""
     n_clusters, n_groups = counts.shape
     members = [np.flatnonzero(code == group) for group in range(n_groups)]
@@ -142,9 +160,9 @@ def alternate(X, code, weight, counts, loss: Centroids, centers, duals, rounds=R
         before = labels.copy()
         for group, rows in enumerate(members):
             cost = loss.distances(X[rows], centers, weight[rows])
-            labels[rows], duals[group] = assign(cost, counts[:, group], duals[group])
-        centers = loss.centers(X, labels, n_clusters, weight)
-        trace.append(loss.value(X, labels, centers, weight))
-        if (labels == before).all():
+            labels[rows], duals[group] = assign(cost, counts[:, group], duals[group], over)
+        centers = loss.centers(X, labels, n_clusters, weight, over)
+        trace.append(loss.value(X, labels, centers, weight, over))
+        if all(over.everybody((labels == before).all())):
             break
     return Settled(labels, duals, np.array(trace))

@@ -4,32 +4,38 @@ From the assignment that prices (duals) suggest, surplus rows leave along shorte
 the clusters, whose arc k -> l costs what the cheapest row of k pays for going to l (successive shortest paths; Ahuja,
 Magnanti and Orlin 1993, ch. 9): the assignment is optimal for its own counts before and after every path, so that the last
 one is optimal for the counts asked for. A path moves one row: where thousands are to move, prices are brought near the
-optimum before, cluster by cluster.
+optimum before, cluster by cluster. Paths look at the rows that are cheapest to move alone: where rows are in several processes,
+these few are told to all, and all find the same paths.
 """
 
 from itertools import pairwise
+from operator import itemgetter
 
 import numpy as np
 
 from bayesfair._arrays import row_blocks
+from bayesfair._rows import HERE, OverRows
 
 __all__ = ["assign", "shortest_paths"]
 
 MANY_PATHS = 500  # each takes milliseconds
 ENOUGH = 0.9  # of the surplus may be left after a round of prices, or another is of no use
+TOLD = 4096  # values, of all processes, among which one of a rank is found at once
 
 
-def assign(cost, counts, duals):
+def assign(cost, counts, duals, over: OverRows = HERE):
     """(labels (n,), duals (K,)): the cheapest labels whose clusters have `counts` (K,), where row i pays cost[i, k] (n, K).
 
     duals: prices near the optimum; the better, the fewer paths. Those returned are in the middle of the optimal ones:
-    cost - duals is least, over clusters, at a row's label.
+    cost - duals is least, over clusters, at a row's label. `over`: other processes that have more rows, which `counts` count.
     """
-    labels, surplus = choices(cost, counts, duals)
+    labels, surplus = choices(cost, counts, duals, over)
     if np.abs(surplus).sum() > MANY_PATHS:
-        duals = ascend(cost, counts, duals, surplus)
-        labels, surplus = choices(cost, counts, duals)
-    graph = Margins(cost, labels, int(np.abs(surplus).sum()))
+        duals = ascend(cost, counts, duals, surplus, over)
+        labels, surplus = choices(cost, counts, duals, over)
+    rows = cheapest_to_move(cost, labels, int(np.abs(surplus).sum()))
+    own, (costs, clusters) = over.joined((cost[rows], labels[rows]))
+    graph = Margins(costs, clusters)
     while surplus.any():
         length, successor = shortest_paths(graph.least)
         reach = np.where((surplus > 0)[:, None] & (surplus < 0), length, np.inf)
@@ -37,18 +43,19 @@ def assign(cost, counts, duals):
         surplus[start] -= 1
         surplus[end] += 1
         graph.push(start, end, successor)
+    labels[rows] = clusters[own]
     return labels, middle_duals(shortest_paths(graph.least)[0])
 
 
-def choices(cost, counts, duals):
+def choices(cost, counts, duals, over: OverRows = HERE):
     """(the cheapest cluster of every row at these prices, how many more than its count each cluster has)."""
     labels = np.empty(len(cost), int)
     for rows in row_blocks(len(cost)):
         labels[rows] = (cost[rows] - duals).argmin(1)
-    return labels, np.bincount(labels, minlength=len(counts)) - counts
+    return labels, over.total(np.bincount(labels, minlength=len(counts))) - counts
 
 
-def ascend(cost, counts, duals, surplus):
+def ascend(cost, counts, duals, surplus, over: OverRows = HERE):
     """Duals at which fewer rows choose wrongly: each in turn is set so that its cluster has its count at the prices of the
     others, an ascent of the concave dual by its coordinates, as long as rounds are of use."""
     best, fewest, left = duals, np.abs(surplus).sum(), np.inf
@@ -56,44 +63,70 @@ def ascend(cost, counts, duals, surplus):
     while MANY_PATHS < fewest < ENOUGH * left:
         left = fewest
         for k in range(len(counts)):
-            duals[k] = fitting_price(cost, counts[k], duals, k)
-        now = np.abs(choices(cost, counts, duals)[1]).sum()
+            duals[k] = fitting_price(cost, counts[k], duals, k, over)
+        now = np.abs(choices(cost, counts, duals, over)[1]).sum()
         if now < fewest:
             best, fewest = duals.copy(), now
     return best
 
 
-def fitting_price(cost, count, duals, k):
+def fitting_price(cost, count, duals, k, over: OverRows = HERE):
     """The price of cluster k at which `count` rows choose it."""
     others = np.full(len(cost), np.inf)
     for other in np.delete(np.arange(len(duals)), k):
         np.minimum(others, cost[:, other] - duals[other], out=others)
     margin = cost[:, k] - others
-    last, first = max(count - 1, 0), min(count, len(cost) - 1)  # of those who choose it, and of the others
-    return np.partition(margin, (last, first))[[last, first]].mean()
+    last, first = max(count - 1, 0), min(count, over.total(len(cost)) - 1)  # of those who choose it, and of the others
+    return ranked(margin, (last, first), over).mean()
+
+
+def ranked(values, ranks, over: OverRows = HERE):
+    """Those of these ranks, from 0, among the values of all processes."""
+    if over is HERE:
+        return np.partition(values, ranks)[list(ranks)]
+    values = np.sort(values)
+    return np.array([_of_rank(values, rank, over) for rank in ranks])
+
+
+def _of_rank(values, rank, over: OverRows):
+    """As `ranked`, of one rank and sorted values: what cannot be it, on one side of a middle value, is left out, in turn."""
+    while True:
+        told = over.everybody((len(values), values[len(values) // 2] if len(values) else np.inf))
+        sizes, middles = map(np.array, zip(*sorted(told, key=itemgetter(1))))
+        if sizes.sum() <= TOLD:
+            return np.sort(np.concatenate(over.everybody(values)))[rank]
+        pivot = middles[np.searchsorted(sizes.cumsum(), sizes.sum() / 2)]
+        below, upto = np.searchsorted(values, pivot, "left"), np.searchsorted(values, pivot, "right")
+        n_below, n_upto = over.total(np.array([below, upto]))
+        if n_below <= rank < n_upto:
+            return pivot
+        values, rank = (values[:below], rank) if rank < n_below else (values[upto:], rank - n_upto)
+
+
+def cheapest_to_move(cost, labels, most):
+    """The rows, in order, among which so many paths find all that they move: of every pair of clusters the cheapest ones."""
+    parts = []
+    for k in range(cost.shape[1]):
+        rows = np.flatnonzero(labels == k)
+        if len(rows) > 4 * (most + 1):
+            margin = cost[rows] - cost[rows, k][:, None]
+            rows = rows[np.unique(np.argpartition(margin, most + 1, axis=0)[: most + 1])]
+        parts.append(rows)
+    return np.sort(np.concatenate(parts))
 
 
 class Margins:
-    """What the cheapest row of every cluster pays for going to every other one, kept up to date as rows move.
+    """What the cheapest row of every cluster pays for going to every other one, kept up to date as rows move; `labels` are
+    those that it moves."""
 
-    Only rows that may move are looked at: the cheapest `most` of every pair of clusters.
-    """
-
-    def __init__(self, cost, labels, most):
+    def __init__(self, cost, labels):
         self.cost, self.labels = cost, labels
         n_clusters = cost.shape[1]
         self.least = np.full((n_clusters, n_clusters), np.inf)
         self.first = np.zeros((n_clusters, n_clusters), int)
-        self.rows = [self._candidates(k, most + 1) for k in range(n_clusters)]
+        self.rows = [np.flatnonzero(labels == k) for k in range(n_clusters)]
         for k in range(n_clusters):
             self._look(k)
-
-    def _candidates(self, cluster, most):
-        rows = np.flatnonzero(self.labels == cluster)
-        if len(rows) <= 4 * most:
-            return rows
-        margin = self.cost[rows] - self.cost[rows, cluster][:, None]
-        return rows[np.unique(np.argpartition(margin, most, axis=0)[:most])]
 
     def _look(self, cluster):
         rows = self.rows[cluster]

@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from gibbs.in_threads import in_threads
 
 from bayesfair.fairness import balance_constraint, encode_groups
 from bayesfair.gibbs import descent, resolve_centroids
@@ -83,3 +84,35 @@ def test_memory_grows_by_a_few_numbers_a_row():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak / n_obs < 10 * 8 * n_clusters  # float64 numbers of every row and cluster
+
+
+@pytest.mark.parametrize("loss", ["kmeans", "kl"])
+@pytest.mark.parametrize("min_balance", ["exact", 0.3])
+@pytest.mark.parametrize("weights", ["none", "of shares", "of rows"])
+def test_rows_in_several_processes_descend_as_in_one(loss, min_balance, weights, monkeypatch):
+    """Transfers are found among the people whom each names: singles, swaps across processes and bundles."""
+    for name, few in {"CHEAPEST": 16, "BUNDLES": 2, "REPEATS": 1}.items():
+        monkeypatch.setattr(descent, name, few)
+    made = 0
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        n_obs, n_clusters, cuts = 120, 3, [7, 70]
+        X, code = rng.gamma(2.0, size=(n_obs, 2)), np.arange(n_obs) % 3
+        code[-20:] = 2
+        constraint = balance_constraint(encode_groups(code), min_balance, n_clusters)
+        weight = {"none": np.ones(n_obs), "of rows": rng.uniform(0.5, 1.5, n_obs)}.get(weights)
+        if weight is None:
+            weight = np.repeat([0.5, 1.0, 1.5], np.diff([0, *cuts, n_obs]))
+        start = np.empty(n_obs, int)
+        for group in range(3):
+            start[code == group] = np.arange((code == group).sum()) % n_clusters
+        about = constraint, resolve_centroids(loss), n_clusters
+        labels, trace, optimal = descend(X, code, weight, start, *about)
+        shares = list(zip(*(np.split(part, cuts) for part in (X, code, weight, start))))
+        found = in_threads(lambda over, *own, about=about: descend(*own, *about, over=over), shares)
+        np.testing.assert_array_equal(np.concatenate([own for own, *_ in found]), labels)
+        for _, losses, settled in found:
+            np.testing.assert_allclose(losses, trace, rtol=1e-12)
+            assert settled == optimal
+        made += (labels != start).sum()
+    assert made > 50
