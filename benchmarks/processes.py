@@ -1,9 +1,9 @@
 """A table whose rows are in several processes of one core each, against one process: processor seconds and wall time.
 
-    python benchmarks/processes.py [--rows 1000000] [--processes 1 2] [--sweeps 20] [--what sweep mixture]
+    python benchmarks/processes.py [--rows 1000000] [--processes 1 2] [--sweeps 20] [--what sweep mixture balanced]
 
-`sweep`: of "optimal" on fairlets of two, K = 10, d = 25, one chain. `mixture`: a whole fit of FairMixture(10). What counts is
-the busiest process; on a machine that others use too, wall time is theirs.
+`sweep`: of "optimal" on fairlets of two, K = 10, d = 25, one chain. `mixture`, `balanced`: a whole fit of FairMixture(10), of
+BalancedKMeans(10). What counts is the busiest process; on a machine that others use too, wall time is theirs.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import time
 import warnings
 
 DIM, CLUSTERS = 25, 10
+WHAT = ["sweep", "mixture", "balanced"]
 ONE_CORE = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
 
 
@@ -78,6 +79,13 @@ def mixture_seconds(X, groups, mesh):
     return spent(lambda: est.fit(X, sensitive_features=groups))
 
 
+def balanced_seconds(X, groups, mesh):
+    import bayesfair as bf
+
+    est = bf.BalancedKMeans(CLUSTERS, n_init=2, random_state=0, mesh=mesh)
+    return spent(lambda: est.fit(X, sensitive_features=groups))
+
+
 def member(arguments):
     """One of the processes: prints a line of JSON."""
     import bayesfair as bf
@@ -92,6 +100,8 @@ def member(arguments):
         told["sweep"] = sweep_seconds(X, mesh, arguments.sweeps)
     if "mixture" in arguments.what:
         told["mixture"] = mixture_seconds(X, groups, mesh)
+    if "balanced" in arguments.what:
+        told["balanced"] = balanced_seconds(X, groups, mesh)
     print(json.dumps(told))
 
 
@@ -117,7 +127,7 @@ def main():
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--sweeps", type=int, default=20)
-    parser.add_argument("--what", nargs="+", default=["sweep", "mixture"], choices=["sweep", "mixture"])
+    parser.add_argument("--what", nargs="+", default=WHAT, choices=WHAT)
     parser.add_argument("--rank", type=int)
     parser.add_argument("--address")
     arguments = parser.parse_args()
