@@ -1,5 +1,6 @@
 """The template of every engine: `fit` and `predict` are written here, once, and so is what several engines need."""
 
+import os
 from itertools import chain
 from typing import NamedTuple, Self
 
@@ -13,6 +14,7 @@ from bayesfair._arrays import row_blocks
 from bayesfair._check import check_integer, check_number, check_weights, message, tell
 from bayesfair._units import Scaling, standardise
 from bayesfair.distributed import agreed, check_alike, sharing
+from bayesfair.engines.checkpoint import Checkpoint, kept_at
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
 from bayesfair.engines.samples import distinct_rows
 from bayesfair.engines.shares import ALONE, Share, share_of
@@ -69,8 +71,9 @@ class Engine(ClusterMixin, BaseEstimator):
     where every row is treated alike whatever its group. patience: quiet iterations in a row at which a run ends.
     monotone: false where `objective_trace_` may get worse on its way, as with random mini-batches. weights: "rows" where a
     `sample_weight` of 2 is a row that stands there twice, in the objective and in the groups' shares alike; "loss" where
-    whole rows are counted for balance, and weights enter the objective alone; None where there are none. remedy: what helps
-    a run that did not converge.
+    whole rows are counted for balance, and weights enter the objective alone; None where there are none. resumable: true where
+    what takes long is done by `run`, given the seed, so that a fit can go on from a `checkpoint`. remedy: what helps a run that
+    did not converge.
     """
 
     __metadata_request__fit = {"sensitive_features": True, "sample_weight": True}  # noqa: RUF012
@@ -79,7 +82,9 @@ class Engine(ClusterMixin, BaseEstimator):
     patience = 1
     monotone = True
     weights = "rows"
+    resumable = False
     remedy = "raise max_iter or tol."
+    _checkpoint: Checkpoint | None = None  # of the fit that is going on
     labels_: np.ndarray
     n_iter_: int
     converged_: bool
@@ -92,6 +97,7 @@ class Engine(ClusterMixin, BaseEstimator):
         *,
         sensitive_features: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        checkpoint: str | os.PathLike | None = None,
     ) -> Self:
         """Cluster a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q).
 
@@ -101,21 +107,27 @@ class Engine(ClusterMixin, BaseEstimator):
         weight 0 is left out, but for its place in `labels_`, which is that of `predict`. Shares, balance and gaps are then of
         weights. Engines that promise whole people a place (`weights` is "loss") weigh the objective alone.
 
+        `checkpoint`, of engines that iterate: a file to which process 0 writes how far the fit is, every 30 seconds and after
+        Ctrl-C. The same call goes on from it, with a RuntimeWarning that says so, and ends where it would have ended, bit for
+        bit; with a mesh in any number of processes, then but for rounding. A fit that comes to its end removes the file.
+
         Raises
         ------
-        TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
+        TypeError, ValueError: bad tables or settings, or the checkpoint of another fit; the message names the argument, the
+        rule and the remedy.
         """
         check_shared_settings(self)
         self.check_settings()
         with sharing(getattr(self, "mesh", None), "rows"):
             data, left_out = self._data(X, sensitive_features, sample_weight)
-            problem = self.problem(data)
-            outcome = self.solve(problem, data)
-            self.converged_ = converged_or_warn(outcome, self, self.remedy)
-            self.n_iter_ = outcome.n_iter
-            self.report(outcome, problem, data)
-            self.objective_trace_ = self.objective_of(np.asarray(outcome.trace, np.float64))
-            self._place(left_out)
+            with kept_at(checkpoint, self, data) as data:
+                problem = self.problem(data)
+                outcome = self.solve(problem, data)
+                self.converged_ = converged_or_warn(outcome, self, self.remedy)
+                self.n_iter_ = outcome.n_iter
+                self.report(outcome, problem, data)
+                self.objective_trace_ = self.objective_of(np.asarray(outcome.trace, np.float64))
+                self._place(left_out)
         return self
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -196,7 +208,8 @@ class Engine(ClusterMixin, BaseEstimator):
         """One stage: `minimize` with the engine's step, max_iter, tol, patience and progress_bar, or with `settings`."""
         names = ("max_iter", "tol", "patience", "progress_bar")
         known = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        return minimize(self.step if step is None else step, problem, states, **{**known, **settings})
+        settings = {**known, "checkpoint": self._checkpoint, **settings}
+        return minimize(self.step if step is None else step, problem, states, **settings)
 
     def objective_of(self, losses):
         """Losses as `objective_trace_` tells them: in the units of X, with the sign of the paper."""

@@ -188,6 +188,7 @@ class BigLearnMixture(MixtureEngine):
     """
 
     uses_groups = False
+    resumable = True
 
     def __init__(
         self,

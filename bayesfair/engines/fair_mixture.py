@@ -101,6 +101,8 @@ class FairMixture(MixtureEngine):
     (400, 2)
     """
 
+    resumable = True
+
     gap_: float
     hard_gap_: float
     fairness_weight_: float

@@ -74,7 +74,9 @@ class _Progress(NamedTuple):
         return self.status == Outcome.RUNNING
 
 
-def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=False, description=None) -> Outcome:
+def minimize(
+    step, problem, state, *, max_iter, tol, patience=1, progress_bar=False, description=None, checkpoint=None
+) -> Outcome:
     """Iterate `step` on a batch of states until each run's loss has settled.
 
     A run converges after `patience` iterations in a row that change its loss by at most `tol` times its size and had no
@@ -86,30 +88,45 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
         state returned, `more` whether there was more to gain than the step took. `step.stays_finite`, if true: it refuses
         what is not finite by itself, so that of a single large state only one is held.
     state: taken over. JAX arrays in it are gone afterwards, as their memory is what the iterations write to.
+    checkpoint: a `Checkpoint`, which may know how far these iterations were, and keeps how far they are.
     """
     n_runs = jax.tree.leaves(state)[0].shape[0]
     fresh = np.zeros(n_runs, np.int32)
     # With its dtype, as every later chunk has it: a weakly typed one is another program.
     now = _Progress(state, jnp.full(n_runs, jnp.inf, float), fresh, fresh, fresh, fresh)
     problem = jax.tree.map(lambda part: part if isinstance(part, jax.Array) else jax.device_put(part), problem)
-    traces, done = [], 0
+    traces = [np.empty((n_runs, 0))]
+    if checkpoint is not None:
+        now, traces[0] = checkpoint.begin(step, (now, traces[0]))
+    done = traces[0].shape[1]
     with progress(max_iter, description, progress_bar) as bar:
+        bar.update(done)
         try:
             while done < max_iter and bool(now.active.any()):
                 now, trace = _chunk(step, problem, now, tol, patience, max_iter - done, CHUNK)
-                traces.append(np.asarray(trace))
+                traces.append(trace)
                 made = int(now.n_iter.max()) - done
                 done += made
                 bar.update(made)
+                if checkpoint is not None:
+                    ended = done == max_iter or not now.active.any()
+                    checkpoint.look(step, (now, _joined(traces, done)), ended=ended)
         except KeyboardInterrupt:
             # The others cannot know of it; or it came as a chunk took the state over, a matter of microseconds.
             if jax.process_count() > 1 or _is_gone(now.state):
                 raise
+            done = int(now.n_iter.max())
             tell(f"Interrupted after {done} iterations: the solution so far is kept.", RuntimeWarning)
-    trace = np.concatenate([np.empty((n_runs, 0)), *traces], 1)[:, :done]
+            if checkpoint is not None:
+                checkpoint.stop(step, (now, _joined(traces, done)))
+    trace = _joined(traces, done)
     loss, n_iter, refused, status = map(np.asarray, (now.loss, now.n_iter, now.refused, now.status))
     status = np.where((status == Outcome.RUNNING) & (refused >= patience), Outcome.REFUSED, status)
     return Outcome(now.state, loss, trace, n_iter, status)
+
+
+def _joined(traces, done):
+    return np.concatenate(traces, 1)[:, :done]
 
 
 def _is_gone(tree):

@@ -131,3 +131,41 @@ class StepInShares:
     @property
     def stays_finite(self):
         return getattr(self.step, "stays_finite", False)
+
+    def gathered(self, states, share):
+        """A batch of states whose arrays of rows are of all processes: (runs, obs, ..), in order and without what fills up."""
+        n_own = share.sizes[jax.process_index()]
+
+        def of_all(spec, part):
+            return np.concatenate(share.everybody(_as_rows(here(part))[:, :n_own]), 1) if "rows" in spec else part
+
+        return jax.tree.map(of_all, self._specs(states), states)
+
+    def dealt(self, states, like, share):
+        """The other way: of `gathered` states this process's part, filled up as those that they are to be `like`."""
+
+        def own(spec, part, like):
+            if "rows" not in spec:
+                return part
+            rows = np.array(_as_rows(here(like)))
+            n_own = share.sizes[jax.process_index()]
+            rows[:, :n_own] = part[:, share.first : share.first + n_own]
+            place = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec(None, *spec))
+            return jax.make_array_from_process_local_data(place, _in_blocks(rows, here(like).shape))
+
+        return jax.tree.map(own, self._specs(states), states, like)
+
+    def _specs(self, states):
+        """One for every array."""
+        return jax.tree.broadcast(self.state, states)
+
+
+def _as_rows(part):
+    """(runs, obs, ..) of (runs, obs), or of blocks of rows (runs, blocks, .., rows)."""
+    part = np.asarray(part)
+    return part if part.ndim == 2 else np.moveaxis(part, -1, 2).reshape(len(part), -1, *part.shape[2:-1])
+
+
+def _in_blocks(rows, shape):
+    """The other way."""
+    return rows if len(shape) == 2 else np.moveaxis(rows.reshape(*shape[:2], shape[-1], *shape[2:-1]), 2, -1)

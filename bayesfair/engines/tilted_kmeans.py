@@ -391,6 +391,7 @@ class TiltedKMeans(Engine):
     """
 
     uses_groups = False
+    resumable = True
 
     cluster_centers_: np.ndarray
     tilted_sse_: float

@@ -206,6 +206,7 @@ class VariationalFairClustering(Engine):
     (400,)
     """
 
+    resumable = True
     patience = 8  # refused steps among them change E little
     remedy = "raise max_iter or tol; large fairness weights take longest."
 
