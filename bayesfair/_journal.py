@@ -182,8 +182,10 @@ def go_back(path, draws):
         journal.close()
 
 
-def read_journal(path) -> Stored:
+def read_journal(path, draws=None) -> Stored:
     """What the journal at `path` holds by now, whether or not a process is writing to it; its draws stay on disk.
+
+    `draws`: one of `states(path)`, after which it is read as it was; None is the last one.
 
     One pass checks every array and every draw.
 
@@ -193,7 +195,7 @@ def read_journal(path) -> Stored:
     """
     with open(path, "rb", buffering=0) as file:
         layout = _read_layout(file, path)
-        slot = _last_slot(file, layout, path)
+        slot = _last_slot(file, layout, path, draws)
         end = layout.first_record + int(slot["draws"]) * layout.record.itemsize
         if file.seek(0, os.SEEK_END) < end:
             raise _damaged(path, "it is cut off")
@@ -277,10 +279,10 @@ def _read_layout(file, path) -> _Layout:
     return _layout(json.loads(text), file.tell())
 
 
-def _last_slot(file, layout, path):
-    """The last whole state; a writer may be at one of the two."""
+def _last_slot(file, layout, path, draws=None):
+    """The last whole state, or the last after so many draws; a writer may be at one of the two."""
     for _ in range(_TRIES):
-        whole = [slot for slot in _slots(file, layout) if slot is not None]
+        whole = [slot for slot in _slots(file, layout) if slot is not None and draws in (None, slot["draws"])]
         if whole:
             return max(whole, key=lambda slot: int(slot["number"]))
     raise _damaged(path, "neither of its states is whole")

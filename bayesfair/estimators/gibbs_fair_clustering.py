@@ -328,9 +328,8 @@ class GibbsFairClustering(PosteriorEstimator):
         had, has = self._run["shares"], jax.process_count() if shares_rows() else 1
         if had not in (None, has):
             rule = f"give rows to as many processes as the run had, {had}" if had > 1 else "give processes no rows"
-            remedy = (
-                "What is here is a share of the rows that were clustered." if had > 1 else "Share the chains instead."
-            )
+            dealt = 'With target="labels" bayesfair.posterior.redeal makes files for another number of processes.'
+            remedy = dealt if had > 1 else "Share the chains instead."
             raise ValueError(message("mesh", rule, f"rows in {has}", remedy))
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -492,6 +491,7 @@ class GibbsFairClustering(PosteriorEstimator):
             tuning=gibbs.tuning(run.moves),
             wanted=done + num_draws,
             shares=jax.process_count() if shares_rows() else 1,
+            process=_own_process() if earlier is None else self._run["process"],
             promise=self._promise,
             fairlets=_about_fairlets(problem) if earlier is None else self._run["fairlets"],
         )
@@ -588,7 +588,7 @@ class GibbsFairClustering(PosteriorEstimator):
         thinning = settings.get("thinning", settings["parameters"]["thinning"])  # older files have a number there
         wanted = settings.get("wanted", tree["posterior"].sizes["draw"])  # and do not say
         known = {name: settings[name] for name in ("sweep", "tuning")}
-        more = {name: settings.get(name) for name in ("fairlets", "shares")}  # None: older files do not say
+        more = {name: settings.get(name) for name in ("fairlets", "shares", "process")}  # None: older files do not say
         promise = settings.get("promise", self._promise)
         return {**known, **more, "thinning": thinning, "wanted": wanted, "promise": promise}
 
@@ -620,6 +620,11 @@ class GibbsFairClustering(PosteriorEstimator):
             return map_partition(self.posterior_)
         except ValueError as error:
             raise AttributeError(f"There are no `map_labels_`. {error}") from error
+
+
+def _own_process():
+    """The number of the process whose rows these are, by which shares are put in order."""
+    return jax.process_index() if shares_rows() else 0
 
 
 def _about_fairlets(problem):

@@ -28,7 +28,7 @@ from bayesfair.posterior.stored import is_unfinished, tree_of_run
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["finish_run", "is_stored", "read_run", "read_tree", "write_tree"]
+__all__ = ["finish_run", "is_stored", "opened", "read_run", "read_tree", "write_tree"]
 
 _MARK = b"\nbayesfair sha256 "
 _TRAILER_LENGTH = len(_MARK) + 2 * hashlib.sha256().digest_size + 1
@@ -201,7 +201,7 @@ def read_tree(path: str | PathLike[str]) -> "DataTree":
     ------
     FileNotFoundError: no such file. ValueError: a file that is damaged, or that holds something else.
     """
-    with _opened(path) as file:
+    with opened(path) as file:
         tree = tree_of_run(path) if is_unfinished(path) else _read_netcdf(file, path)
     labels = variable(tree, "posterior", "labels")
     if labels is None or labels.dims != ("chain", "draw", "obs"):
@@ -215,7 +215,8 @@ def read_tree(path: str | PathLike[str]) -> "DataTree":
 
 
 @contextmanager
-def _opened(path):
+def opened(path):
+    """The file `path`, open for reading; OSError with a remedy where it cannot be read."""
     name = repr(os.fspath(path))
     try:
         file = open(path, "rb")  # noqa: SIM115

@@ -14,7 +14,7 @@ from bayesfair.posterior.saved import plain
 from bayesfair.posterior.state import STATE, state_dataset
 from bayesfair.posterior.tree import build_tree, names_for_file
 
-__all__ = ["about_run", "begin_run", "check_store", "groups_of_run", "is_unfinished", "tree_of_run"]
+__all__ = ["about_run", "begin_run", "check_store", "groups_of_run", "is_unfinished", "modes_of_run", "tree_of_run"]
 
 _MODES = "modes/"  # before the names of what describes them
 
@@ -118,7 +118,7 @@ def tree_of_run(path, rows: OverRows = HERE):
         feature_names=about["feature_names"],
         obs_names=stored.arrays.get("obs"),
         n_clusters=about["n_clusters"],
-        modes=_modes(stored),
+        modes=modes_of_run(stored),
         weight=stored.arrays.get("weight"),
         rows=rows,
     )
@@ -142,7 +142,8 @@ def groups_of_run(stored: Stored) -> Groups:
     return Groups(arrays["group"], tuple(stored.about["groups"]), tuple(attributes))
 
 
-def _modes(stored: Stored):
+def modes_of_run(stored: Stored):
+    """The modes that a run was begun with, an xarray.Dataset; None where there are none."""
     if "modes" not in stored.about:
         return None
     import xarray as xr
