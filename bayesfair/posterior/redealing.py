@@ -38,7 +38,7 @@ class _Share(NamedTuple):
     state_dims: dict[str, tuple[str, ...]]
     settings: dict
     feature_names: list
-    obs_names: np.ndarray | None
+    obs_names: np.ndarray | None  # None of new files whose rows nobody named
     n_clusters: int
     modes: object  # xarray.Dataset or None
     numbered: int
@@ -66,10 +66,11 @@ def redeal(paths: list[str | os.PathLike[str]], into: list[str | os.PathLike[str
     shares = _together([Path(path) for path in paths])
     n_obs = sum(len(share.X) for share in shares)
     check_integer("into", len(into), maximum=n_obs, remedy=f"There are {n_obs} rows: name fewer files.")
-    with _all_or_none(into):
+    with _all_or_none() as written:
         for process, (path, rows) in enumerate(zip(into, np.array_split(np.arange(n_obs), len(into)))):
             share = _part(shares, rows)
             _write(path, share._replace(settings={**share.settings, "shares": len(into), "process": process}))
+            written.append(path)
         if len(into) == 1 and shares[0].draws.labels.shape[1] >= shares[0].wanted:
             finish_run(into[0])
 
@@ -81,12 +82,13 @@ def _check_differ(argument, paths, remedy):
 
 
 @contextmanager
-def _all_or_none(paths):
-    """Files that are not there yet: what fails on the way to the last one leaves none."""
+def _all_or_none():
+    """A list of files that were written, which are deleted where what is done within fails."""
+    written = []
     try:
-        yield
+        yield written
     except BaseException:
-        for path in paths:
+        for path in written:
             path.unlink(missing_ok=True)
         raise
 
@@ -148,7 +150,7 @@ def _of_journal(path, last) -> _Share:
         state_dims={name: tuple(dims) for name, dims in about["state_dims"].items()},
         settings=restored(about["settings"]),
         feature_names=about["feature_names"],
-        obs_names=stored.arrays.get("obs"),
+        obs_names=stored.arrays.get("obs", np.arange(len(stored.arrays["X"]))),
         n_clusters=about["n_clusters"],
         modes=modes_of_run(stored),
         numbered=about.get("numbered", 0),
@@ -228,7 +230,7 @@ class _LabelsOfShares:
 
 def _are_counted(shares):
     """Are rows named by nobody, so that in every share they are counted from 0?"""
-    return all(share.obs_names is None or np.array_equal(share.obs_names, np.arange(len(share.X))) for share in shares)
+    return all(np.array_equal(share.obs_names, np.arange(len(share.X))) for share in shares)
 
 
 def _write(path, share: _Share):
