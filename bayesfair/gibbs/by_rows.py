@@ -200,8 +200,8 @@ def _whole(n_obs, n_units) -> Whole:
 
 def _optimal(table: Table, settings: Settings, everyone: Groups):
     """(this process's shard, members of its fairlets, how chains start)."""
-    held, fairlet = _decomposed(table, settings)
-    members = member_table(fairlet, table.groups.code, held.upper)
+    held, fairlet, code = _decomposed(table, settings)
+    members = member_table(fairlet, code, held.upper)
     alone = Optimal.of(table.X, held, settings.loss, 1, np.zeros((1, 1), int))
     opened = jax.jit(alone.fairlets)(members)
     size = np.bincount(fairlet).astype(np.float32)
@@ -220,10 +220,11 @@ def _optimal(table: Table, settings: Settings, everyone: Groups):
 
 
 def _decomposed(table: Table, settings: Settings):
-    """(capacities, the fairlet of each row) of this process."""
+    """(capacities, the fairlet of each row, its group there) of this process; of singletons all rows are one group."""
     groups = table.groups
     if isinstance(settings.composition, str) and settings.composition == "singletons":
-        return singleton_capacities(np.zeros(len(table.X), int), 1), np.arange(len(table.X))
+        code = np.zeros(len(table.X), int)
+        return singleton_capacities(code, 1), np.arange(len(table.X)), code
     held = capacities(groups.sizes, settings.composition, groups.names)
     found = decompose(
         table.X,
@@ -232,7 +233,7 @@ def _decomposed(table: Table, settings: Settings):
         dissimilarity=settings.loss.dissimilarity,
         random_state=settings.seed,
     )
-    return held, found.fairlet
+    return held, found.fairlet, groups.code
 
 
 def _clustering_starts(target: InShards, table: Table, settings: Settings, num_chains) -> FairletState:

@@ -23,6 +23,8 @@ __all__ = [
     "masses_of",
 ]
 
+_NO_PROMISE = "That is what the draws had; the method does not guarantee it."
+
 
 def guarantee(tree: "DataTree") -> str | None:
     """The promise in a sentence or two, with the draw and cluster that come nearest to breaking it; None without groups."""
@@ -36,7 +38,7 @@ def guarantee(tree: "DataTree") -> str | None:
         return _of_labels(tree, groups, parameters.get("min_balance", "exact"))
     bound = guaranteed_balance(tree)
     if bound is None:
-        return "That is what the draws had; the method does not guarantee it."
+        return _NO_PROMISE
     if bound == 0:
         return "The method guarantees none of it: fairlets may go without a group."
     return f"By construction none can fall below {at_least(bound)}: every cluster is a union of whole fairlets."
@@ -60,11 +62,19 @@ def has_share(tree) -> bool:
 def _of_all_rows(promise, parameters) -> str:
     """The promise of a run of which this tree has a share of the rows."""
     whole = "a whole of which these rows are one process's share"
+    if promise != "labels" and _are_singletons(parameters):
+        return _NO_PROMISE
     if promise != "labels":
         return f"By construction every cluster is a union of whole fairlets, in {whole}."
     if parameters.get("min_balance", "exact") == "exact":
         return f"By construction every group has its share of every cluster to within one person, in {whole}."
     return f"By construction none can fall below {parameters['min_balance']:g}, in {whole}."
+
+
+def _are_singletons(parameters) -> bool:
+    """Were rows clustered one by one, so that nothing is promised?"""
+    composition = parameters.get("composition", "singletons")
+    return isinstance(composition, str) and composition == "singletons"
 
 
 def at_least(balance) -> str:
@@ -134,11 +144,11 @@ def fairlet_capacities(tree):
 
     groups = groups_of(tree)
     members = variable(tree, "sampler_state", "members")
-    composition = settings_of(tree).get("parameters", {}).get("composition", "singletons")
-    if groups is None or members is None or (isinstance(composition, str) and composition == "singletons"):
+    parameters = settings_of(tree).get("parameters", {})
+    if groups is None or members is None or _are_singletons(parameters):
         return None
     try:
-        held = capacities(groups.sizes, composition, groups.names)
+        held = capacities(groups.sizes, parameters["composition"], groups.names)
     except (TypeError, ValueError):
         return None
     return held if len(held.lower) == members.sizes["fairlet"] else None
