@@ -78,6 +78,7 @@ class BalancedKMeans(Engine):
     """
 
     weights = "loss"
+    resumable = True
     remedy = "raise max_iter."
 
     cluster_centers_: np.ndarray
@@ -152,7 +153,7 @@ class BalancedKMeans(Engine):
 
     def solve(self, problem: BalancedRows, data) -> Outcome:
         Z, weight, constraint, centroids, over = problem
-        settings = {"max_iter": self.max_iter, "progress_bar": self.progress_bar, "over": over}
+        settings = {"max_iter": self.max_iter, "progress_bar": self.progress_bar, "over": over, "stages": self.stages}
         found = cheapest_labels(
             Z, data.groups.code, weight, constraint, self.n_clusters, centroids, self.n_init, data.seed, **settings
         )

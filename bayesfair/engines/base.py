@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import row_blocks
 from bayesfair._check import check_integer, check_number, check_weights, message, tell
+from bayesfair._stages import NOTHING_KEPT, Stages
 from bayesfair._units import Scaling, standardise
 from bayesfair.distributed import agreed, check_alike, sharing
-from bayesfair.engines.checkpoint import Checkpoint, kept_at
+from bayesfair.engines.checkpoint import Checkpoint, KeptStages, kept_at
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
 from bayesfair.engines.samples import distinct_rows
 from bayesfair.engines.shares import ALONE, Share, share_of
@@ -72,8 +73,8 @@ class Engine(ClusterMixin, BaseEstimator):
     monotone: false where `objective_trace_` may get worse on its way, as with random mini-batches. weights: "rows" where a
     `sample_weight` of 2 is a row that stands there twice, in the objective and in the groups' shares alike; "loss" where
     whole rows are counted for balance, and weights enter the objective alone; None where there are none. resumable: true where
-    what takes long is done by `run`, given the seed, so that a fit can go on from a `checkpoint`. remedy: what helps a run that
-    did not converge.
+    what takes long is done by `run` or in `stages`, given the seed, so that a fit can go on from a `checkpoint`. remedy: what
+    helps a run that did not converge.
     """
 
     __metadata_request__fit = {"sensitive_features": True, "sample_weight": True}  # noqa: RUF012
@@ -107,9 +108,9 @@ class Engine(ClusterMixin, BaseEstimator):
         weight 0 is left out, but for its place in `labels_`, which is that of `predict`. Shares, balance and gaps are then of
         weights. Engines that promise whole people a place (`weights` is "loss") weigh the objective alone.
 
-        `checkpoint`, of engines that iterate: a file to which process 0 writes how far the fit is, every 30 seconds and after
-        Ctrl-C. The same call goes on from it, with a RuntimeWarning that says so, and ends where it would have ended, bit for
-        bit; with a mesh in any number of processes, then but for rounding. A fit that comes to its end removes the file.
+        `checkpoint`: a file in which process 0 writes how far it is every 30 seconds, and where Ctrl-C keeps what is there.
+        The same call goes on from it, with a RuntimeWarning that says so, and ends where it would have ended, bit for bit;
+        with a mesh in any number of processes, then but for rounding. A fit that comes to its end removes the file.
 
         Raises
         ------
@@ -203,6 +204,11 @@ class Engine(ClusterMixin, BaseEstimator):
     def solve(self, problem, data: Data) -> Outcome:
         """The one run that is reported: the best of one stage from all starts, unless an engine has more of them."""
         return self.run(problem, self.starts(problem, data)).best
+
+    @property
+    def stages(self) -> Stages:
+        """To which loops that are no `run` say where they are, for a fit that goes on from a checkpoint."""
+        return NOTHING_KEPT if self._checkpoint is None else KeptStages(self._checkpoint)
 
     def run(self, problem, states, *, step=None, **settings) -> Outcome:
         """One stage: `minimize` with the engine's step, max_iter, tol, patience and progress_bar, or with `settings`."""

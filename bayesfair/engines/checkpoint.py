@@ -1,13 +1,15 @@
 """The file from which a fit goes on that was cut off: how far each of its stages was.
 
-Given its seed a fit comes to the same stages again, calls of `minimize`, each of which goes on from what is stored of it; one
-that had ended is over at once. What lies over processes is stored in the order of all rows, so that any number goes on.
+Given its seed a fit comes to the same stages again, calls of `minimize` or loops that tell `KeptStages` where they are, each of
+which goes on from what is stored of it; one that had ended is over at once. What lies over processes is stored in the order of
+all rows, so that any number goes on.
 """
 
 import json
 import os
 import time
 from contextlib import contextmanager
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 
@@ -19,12 +21,13 @@ import bayesfair
 from bayesfair._arrays import row_blocks
 from bayesfair._check import message, tell
 from bayesfair._files import check_destination, replacing, warn_of_leftovers
+from bayesfair._stages import Stages
 from bayesfair.distributed import agreed, leads
 from bayesfair.engines.shares import StepInShares
 
-__all__ = ["Checkpoint", "kept_at"]
+__all__ = ["Checkpoint", "KeptMinimization", "KeptStages", "kept_at"]
 
-FORMAT = 1
+FORMAT = 2
 EVERY = 30.0  # seconds from one writing to the next
 NOT_COMPARED = "mesh", "progress_bar"  # settings in which the fit that goes on may differ
 ANEW = "Delete the file to begin anew, or name another."
@@ -64,38 +67,34 @@ def kept_at(path, estimator, data):
 
 class Checkpoint:
     """Of a fit: its `identity`, its seed, what of all rows is here, and of each of its `stages`, by number, the leaves of where
-    it was, which is what `minimize` says. Process 0 writes, where several share rows; the others know what the file had."""
+    it was and how many rounds it had made. Process 0 writes, where several share rows; the others know what the file had."""
 
     def __init__(self, path, identity, seed, share, stages):
-        self.path, self.identity, self.seed, self.stages = Path(path), identity, seed, stages
-        self._share, self._at, self._stopped = share, -1, False
+        self.path, self.identity, self.seed, self.share, self.stages = Path(path), identity, seed, share, stages
+        self._at, self._stopped = -1, False
         self._began = self._written = time.monotonic()
 
-    def begin(self, step, start):
-        """Where the next stage goes on: (its `_Progress`, the losses so far), or at its start, which has the same form."""
+    def begin(self):
+        """The leaves of where the next stage was, None at its start."""
         self._at, self._began = self._at + 1, time.monotonic()
-        if self._at not in self.stages:
-            return start
-        progress, trace = jax.tree.unflatten(jax.tree.structure(start), self.stages[self._at])
-        if isinstance(step, StepInShares):
-            progress = progress._replace(state=step.dealt(progress.state, start[0].state, self._share))
-        return progress, trace
+        return self.stages[self._at][:-1] if self._at in self.stages else None
 
-    def look(self, step, reached, *, ended):
-        """Keeps where the stage is, if it has ended, and writes the file, if it is time to; at the end of a long stage too."""
+    def look(self, leaves, made, *, ended, together):
+        """Keeps where the stage is after `made` rounds, of which `leaves()` are asked, if it has ended, and writes the file, if
+        it is time to; at the end of a long stage too. `together`: all processes are at this place."""
         due = time.monotonic() - (self._began if ended else self._written) > EVERY
         due = due or time.monotonic() - self._written > EVERY
-        if isinstance(step, StepInShares):  # of what each process does for itself they may be at different places
+        if together:
             due = agreed(due)
         if (ended or due) and not self._stopped:
-            self._keep(step, reached)
+            self._keep(leaves, made)
             if due:
                 self._write()
 
-    def stop(self, step, reached):
+    def stop(self, leaves, made):
         """Writes the file, for the last time: what comes after an interrupted stage is no part of the whole fit."""
         if not self._stopped:
-            self._keep(step, reached)
+            self._keep(leaves, made)
             self._write()
         self._stopped = True
 
@@ -105,12 +104,10 @@ class Checkpoint:
         if leads() and not self._stopped:
             self.path.unlink(missing_ok=True)
 
-    def _keep(self, step, reached):
-        progress, trace = reached
-        if isinstance(step, StepInShares):
-            progress = progress._replace(state=step.gathered(progress.state, self._share))
+    def _keep(self, leaves, made):
+        leaves = leaves()  # which all processes have to ask for
         if leads():
-            self.stages[self._at] = [np.array(leaf) for leaf in jax.tree.leaves((progress, trace))]
+            self.stages[self._at] = [*(np.array(leaf) for leaf in leaves), np.array(made)]
 
     def _write(self):
         if not leads():
@@ -122,6 +119,66 @@ class Checkpoint:
             file.flush()
             os.fsync(file.fileno())
         self._written = time.monotonic()
+
+
+class KeptMinimization:
+    """A call of `minimize` as a stage of a `Checkpoint`: what `step` has made of a `_Progress`, and the losses so far."""
+
+    def __init__(self, checkpoint: Checkpoint, step):
+        self._checkpoint, self._step, self._together = checkpoint, step, isinstance(step, StepInShares)
+
+    def begin(self, start):
+        """Where it goes on, or its `start`, which has the same form."""
+        leaves = self._checkpoint.begin()
+        if leaves is None:
+            return start
+        progress, trace = jax.tree.unflatten(jax.tree.structure(start), leaves)
+        if self._together:
+            dealt = self._step.dealt(progress.state, start[0].state, self._checkpoint.share)
+            progress = progress._replace(state=dealt)
+        return progress, trace
+
+    def look(self, progress, trace, *, ended):
+        leaves = partial(self._leaves, progress, trace)
+        self._checkpoint.look(leaves, trace.shape[1], ended=ended, together=self._together)
+
+    def stop(self, progress, trace):
+        self._checkpoint.stop(partial(self._leaves, progress, trace), trace.shape[1])
+
+    def _leaves(self, progress, trace):
+        if self._together:
+            progress = progress._replace(state=self._step.gathered(progress.state, self._checkpoint.share))
+        return jax.tree.leaves((progress, trace))
+
+
+class KeptStages(Stages):
+    """Loops in NumPy as stages of a `Checkpoint`. Labels of rows come back as int, from the smallest type that holds them."""
+
+    def __init__(self, checkpoint: Checkpoint):
+        self._checkpoint = checkpoint
+
+    def begin(self, kind):
+        leaves = self._checkpoint.begin()
+        if leaves is None:
+            return None
+        state, share = kind(*(leaf if leaf.ndim else leaf.item() for leaf in leaves)), self._checkpoint.share
+        own = slice(share.first, share.first + share.sizes[share.place])
+        return state._replace(**{name: getattr(state, name)[own].astype(int) for name in _of_rows(kind)})
+
+    def reached(self, state, made, *, ended=False, alone=False):
+        self._checkpoint.look(partial(self._leaves, state), made, ended=ended, together=not alone)
+
+    def _leaves(self, state):
+        labels = {name: self._checkpoint.share.of_all(_narrow(getattr(state, name))) for name in _of_rows(state)}
+        return state._replace(**labels)
+
+
+def _of_rows(kind):
+    return getattr(kind, "of_rows", ())
+
+
+def _narrow(labels):
+    return labels.astype(np.min_scalar_type(labels.max(initial=0)))
 
 
 def _stored(path):
@@ -163,7 +220,7 @@ def _check_same_fit(path, there, here):
 
 def _tell_where(path, estimator, stages):
     at = max(stages)
-    where = f"iteration {stages[at][-1].shape[1]} of its stage {at + 1}"
+    where = f"iteration {stages[at][-1]} of its stage {at + 1}"
     tell(f"{type(estimator).__name__}: going on from {os.fspath(path)!r}, {where}.", RuntimeWarning)
 
 

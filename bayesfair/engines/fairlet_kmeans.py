@@ -1,6 +1,7 @@
 """Fairlets first, k-means second: the baseline of Chierichetti et al. (2017) with optimal fairlets."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,6 +50,7 @@ class FairletKMeans(Engine):
     """
 
     weights = "loss"
+    resumable = True  # from its fairlets, which are what takes long
 
     cluster_centers_: np.ndarray
     decomposition_: Decomposition
@@ -83,7 +85,8 @@ class FairletKMeans(Engine):
         # `scaling` refuses columns by their names.
         self._units = scaling(data.X, names=data.columns.names, weight=data.weight)
         with one_step("fairlets", self.progress_bar):
-            self.decomposition_ = fairlets_of(data, self.composition, self.exact_up_to)
+            decomposed = partial(fairlets_of, data, self.composition, self.exact_up_to)
+            self.decomposition_ = self.stages.at_once(Decomposition, decomposed)
         return self._units.rows(data.X, data.X.dtype)
 
     def solve(self, Z, data):

@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._check import tell
 from bayesfair._progress import progress
+from bayesfair.engines.checkpoint import KeptMinimization
 
 __all__ = ["Outcome", "converged_or_warn", "minimize"]
 
@@ -88,7 +89,7 @@ def minimize(
         state returned, `more` whether there was more to gain than the step took. `step.stays_finite`, if true: it refuses
         what is not finite by itself, so that of a single large state only one is held.
     state: taken over. JAX arrays in it are gone afterwards, as their memory is what the iterations write to.
-    checkpoint: a `Checkpoint`, which may know how far these iterations were, and keeps how far they are.
+    checkpoint: a `Checkpoint`, which may know how far these iterations were, and is told how far they are.
     """
     n_runs = jax.tree.leaves(state)[0].shape[0]
     fresh = np.zeros(n_runs, np.int32)
@@ -96,8 +97,9 @@ def minimize(
     now = _Progress(state, jnp.full(n_runs, jnp.inf, float), fresh, fresh, fresh, fresh)
     problem = jax.tree.map(lambda part: part if isinstance(part, jax.Array) else jax.device_put(part), problem)
     traces = [np.empty((n_runs, 0))]
-    if checkpoint is not None:
-        now, traces[0] = checkpoint.begin(step, (now, traces[0]))
+    kept = None if checkpoint is None else KeptMinimization(checkpoint, step)
+    if kept is not None:
+        now, traces[0] = kept.begin((now, traces[0]))
     done = traces[0].shape[1]
     with progress(max_iter, description, progress_bar) as bar:
         bar.update(done)
@@ -108,17 +110,17 @@ def minimize(
                 made = int(now.n_iter.max()) - done
                 done += made
                 bar.update(made)
-                if checkpoint is not None:
+                if kept is not None:
                     ended = done == max_iter or not now.active.any()
-                    checkpoint.look(step, (now, _joined(traces, done)), ended=ended)
+                    kept.look(now, _joined(traces, done), ended=ended)
         except KeyboardInterrupt:
             # The others cannot know of it; or it came as a chunk took the state over, a matter of microseconds.
             if jax.process_count() > 1 or _is_gone(now.state):
                 raise
             done = int(now.n_iter.max())
             tell(f"Interrupted after {done} iterations: the solution so far is kept.", RuntimeWarning)
-            if checkpoint is not None:
-                checkpoint.stop(step, (now, _joined(traces, done)))
+            if kept is not None:
+                kept.stop(now, _joined(traces, done))
     trace = _joined(traces, done)
     loss, n_iter, refused, status = map(np.asarray, (now.loss, now.n_iter, now.refused, now.status))
     status = np.where((status == Outcome.RUNNING) & (refused >= patience), Outcome.REFUSED, status)

@@ -31,9 +31,14 @@ class Share(NamedTuple):
         return max(self.sizes)
 
     @property
+    def place(self):
+        """Of this process among those that have rows."""
+        return 0 if self.mesh is None else jax.process_index()
+
+    @property
     def first(self):
         """How many rows come before those of this process."""
-        return 0 if self.mesh is None else sum(self.sizes[: jax.process_index()])
+        return sum(self.sizes[: self.place])
 
     def everybody(self, value) -> list:
         """`value` of every process that has rows."""
@@ -134,7 +139,7 @@ class StepInShares:
 
     def gathered(self, states, share):
         """A batch of states whose arrays of rows are of all processes: (runs, obs, ..), in order and without what fills up."""
-        n_own = share.sizes[jax.process_index()]
+        n_own = share.sizes[share.place]
 
         def of_all(spec, part):
             return np.concatenate(share.everybody(_as_rows(here(part))[:, :n_own]), 1) if "rows" in spec else part
@@ -148,7 +153,7 @@ class StepInShares:
             if "rows" not in spec:
                 return part
             rows = np.array(_as_rows(here(like)))
-            n_own = share.sizes[jax.process_index()]
+            n_own = share.sizes[share.place]
             rows[:, :n_own] = part[:, share.first : share.first + n_own]
             place = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec(None, *spec))
             return jax.make_array_from_process_local_data(place, _in_blocks(rows, here(like).shape))

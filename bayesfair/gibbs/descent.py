@@ -13,6 +13,7 @@ import numpy as np
 
 from bayesfair._arrays import cluster_sums, row_blocks
 from bayesfair._rows import HERE, OverRows
+from bayesfair._stages import NOTHING_KEPT, Stages
 from bayesfair.fairness import WithinOnePerson
 from bayesfair.gibbs.centroids import Centroids
 
@@ -68,6 +69,10 @@ class Clusters:
     def value(self):
         """The loss, of the centres that `refresh` has found."""
         return self.loss.value(self.X, self.labels, self.centers, self.weight, self.over)
+
+    def standing(self):
+        """(labels, counts, masses, sums), which transfers change in place."""
+        return self.labels.copy(), self.counts.copy(), self.masses.copy(), self.sums.copy()
 
     def members(self):
         """({(cluster, group): rows}, {(cluster, group): what each would pay more in every cluster (rows, clusters)})."""
@@ -135,28 +140,70 @@ class Clusters:
             self.sums[end] += moved
 
 
-def descend(X, code, weight, labels, constraint, loss: Centroids, n_clusters, passes=PASSES, over: OverRows = HERE):
+class Descended(NamedTuple):
+    """Where a descent is: labels, what clusters hold of them, as rounding has left it, the least gain that counts, losses after
+    each pass, whether the last one found nothing among the cheapest people, and whether there is nothing to be found."""
+
+    labels: np.ndarray
+    counts: np.ndarray
+    masses: np.ndarray
+    sums: np.ndarray
+    tiny: float
+    trace: np.ndarray
+    thorough: bool
+    optimal: bool
+    of_rows = ("labels",)
+
+
+def descend(
+    X,
+    code,
+    weight,
+    labels,
+    constraint,
+    loss: Centroids,
+    n_clusters,
+    passes=PASSES,
+    over: OverRows = HERE,
+    stages: Stages = NOTHING_KEPT,
+):
     """(labels, losses after each pass, whether nothing in the neighbourhood improves): the loss never rises."""
-    clusters = Clusters(X, code, weight, labels, constraint, loss, n_clusters, over)
-    kinds, trace = bundles(constraint, clusters.counts.sum(0)), [clusters.value()]
-    tiny = max(SMALL * trace[0] / over.total(len(X)), clusters.rounding(), np.finfo(float).tiny)
-    thorough = False
-    for _ in range(passes):
-        best, before = clusters.labels.copy(), trace[-1]
-        most = WIDEST if thorough else CHEAPEST
-        if over is HERE:
-            made = improve(clusters, candidates(clusters, kinds, most), tiny)
-        else:
-            made = improve_together(clusters, kinds, most, tiny)
-        if made == 0 and thorough:
-            return clusters.labels, np.array(trace), True
-        thorough = made == 0
-        clusters.refresh()
-        value = clusters.value()
-        if value > before:  # rounding alone
-            return best, np.array(trace), True
-        trace.append(value)
-    return clusters.labels, np.array(trace), False
+    was = stages.begin(Descended)
+    if was is not None and was.optimal:
+        return was.labels, was.trace, True
+    start = labels if was is None else was.labels
+    clusters = Clusters(X, code, weight, start, constraint, loss, n_clusters, over)
+    if was is None:
+        now = at_start(clusters)
+    else:
+        now, clusters.masses, clusters.sums = was, was.masses.copy(), was.sums.copy()
+    kinds = bundles(constraint, clusters.counts.sum(0))
+    while len(now.trace) <= passes and not now.optimal:
+        now = after_a_pass(clusters, now, kinds)
+        stages.reached(now, len(now.trace) - 1, ended=now.optimal or len(now.trace) > passes)
+    return now.labels, now.trace, now.optimal
+
+
+def at_start(clusters: Clusters) -> Descended:
+    value, n_obs = clusters.value(), clusters.over.total(len(clusters.X))
+    tiny = max(SMALL * value / n_obs, clusters.rounding(), np.finfo(float).tiny)
+    return Descended(*clusters.standing(), tiny, np.array([value]), False, False)
+
+
+def after_a_pass(clusters: Clusters, now: Descended, kinds) -> Descended:
+    """Transfers of the people who are cheapest to move, and of all whose could gain anything where those were in vain."""
+    most = WIDEST if now.thorough else CHEAPEST
+    if clusters.over is HERE:
+        made = improve(clusters, candidates(clusters, kinds, most), now.tiny)
+    else:
+        made = improve_together(clusters, kinds, most, now.tiny)
+    if made == 0 and now.thorough:
+        return now._replace(optimal=True)
+    clusters.refresh()
+    value = clusters.value()
+    if value > now.trace[-1]:  # rounding alone
+        return now._replace(optimal=True)
+    return Descended(*clusters.standing(), now.tiny, np.append(now.trace, value), made == 0, False)
 
 
 def improve(clusters: Clusters, found: Transfers, tiny):

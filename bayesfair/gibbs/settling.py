@@ -7,6 +7,7 @@ import numpy as np
 from bayesfair._arrays import MANY
 from bayesfair._progress import progress
 from bayesfair._rows import HERE, OverRows
+from bayesfair._stages import NOTHING_KEPT, Stages
 from bayesfair.fairness import nearest_counts
 from bayesfair.gibbs.centroids import Centroids, mean, resolve_centroids
 from bayesfair.gibbs.cooling import Cooled
@@ -89,19 +90,21 @@ def cheapest_labels(
     max_iter,
     progress_bar=False,
     over: OverRows = HERE,
+    stages: Stages = NOTHING_KEPT,
 ) -> Cheapest:
     """The cheapest balanced labels found: starts cooled and recombined, the best of them brought to a local optimum.
 
     Arguments as of `cooled_labels`. max_iter: rounds of transport, and passes of the descent, of every finalist.
     progress_bar: one of generations and finalists. over: other processes that have more rows, which `constraint` and the loss
-    are of, a Bregman divergence; labels are of these.
+    are of, a Bregman divergence; labels are of these. stages: to which
+    generations, rounds and passes are told.
     """
     loss, rng = resolve_centroids(loss), np.random.default_rng(seed)
     X, unit = in_own_units(X, loss, over)
     few = over.total(len(X)) <= FEW_ROWS
     n_cooled, n_random = (n_starts, RANDOM * n_starts) if few else (min(FINALISTS, n_starts), 0)
     with progress(GENERATIONS + n_cooled + n_random, "cooling", progress_bar) as bar:
-        settings = {"finalists": n_cooled, "done": bar.update, "over": over}
+        settings = {"finalists": n_cooled, "done": bar.update, "over": over, "stages": stages}
         cooled = search(X, code, weight, constraint, loss, n_clusters, n_starts, GENERATIONS, rng, **settings)
         starts = [cooled.run(at) for at in range(n_cooled)]
         if few:
@@ -109,17 +112,19 @@ def cheapest_labels(
             starts += over.of_first([random_start(*everyone, n_clusters, rng) for _ in range(n_random)])
         ends = []
         for start in starts:
-            ends.append(descent(X, code, weight, constraint, loss, start, max_iter, over))
+            ends.append(descent(X, code, weight, constraint, loss, start, max_iter, over, stages))
             bar.update(1)
     best = min(ends, key=lambda end: end.trace[-1])
     return best._replace(trace=unit * best.trace)
 
 
-def descent(X, code, weight, constraint, loss: Centroids, start: Cooled, max_iter, over: OverRows = HERE) -> Cheapest:
+def descent(
+    X, code, weight, constraint, loss: Centroids, start: Cooled, max_iter, over: OverRows, stages: Stages
+) -> Cheapest:
     """The local optimum that a start leads to."""
-    settled = settle(X, code, weight, constraint, loss, start, max_iter, over)
-    left = max_iter - len(settled.trace)
-    labels, trace, optimal = descend(X, code, weight, settled.labels, constraint, loss, len(start.centers), left, over)
+    settled = settle(X, code, weight, constraint, loss, start, max_iter, over, stages)
+    about = constraint, loss, len(start.centers), max_iter - len(settled.trace)
+    labels, trace, optimal = descend(X, code, weight, settled.labels, *about, over, stages)
     return Cheapest(labels, np.concatenate([settled.trace, trace[1:]]), optimal)
 
 
@@ -142,27 +147,58 @@ def in_own_units(X, loss: Centroids, over: OverRows = HERE):
     return centered(X, loss, over), float(of_losses)
 
 
-def settle(X, code, weight, constraint, loss: Centroids, start: Cooled, rounds, over: OverRows = HERE) -> Settled:
+def settle(
+    X,
+    code,
+    weight,
+    constraint,
+    loss: Centroids,
+    start: Cooled,
+    rounds,
+    over: OverRows = HERE,
+    stages: Stages = NOTHING_KEPT,
+) -> Settled:
     """Counts nearest to those of one cooled start, then transport at these counts and centres in turn: the loss never rises."""
     sizes = over.total(np.bincount(code, minlength=start.counts.shape[1]))
     counts = over.of_first(nearest_counts(constraint, sizes, start.counts))
-    return alternate(X, code, weight, counts, loss, start.centers, start.duals, rounds, over)
+    return alternate(X, code, weight, counts, loss, start.centers, start.duals, rounds, over, stages)
+
+
+class Alternated(NamedTuple):
+    """`Settled` as far as it is, the centres of its labels, and whether these stay."""
+
+    labels: np.ndarray
+    duals: np.ndarray
+    trace: np.ndarray
+    centers: np.ndarray
+    stays: bool
+    of_rows = ("labels",)
 
 
 def alternate(
-    X, code, weight, counts, loss: Centroids, centers, duals, rounds=ROUNDS, over: OverRows = HERE
+    X,
+    code,
+    weight,
+    counts,
+    loss: Centroids,
+    centers,
+    duals,
+    rounds=ROUNDS,
+    over: OverRows = HERE,
+    stages: Stages = NOTHING_KEPT,
 ) -> Settled:
     """Transport to clusters of `counts` (clusters, groups) and centres in turn until labels stay."""
     n_clusters, n_groups = counts.shape
     members = [np.flatnonzero(code == group) for group in range(n_groups)]
-    labels, trace, duals = np.full(len(X), -1), [], duals.copy()
-    for _ in range(rounds):
-        before = labels.copy()
+    now = stages.begin(Alternated) or Alternated(np.full(len(X), -1), duals.copy(), np.empty(0), centers, False)
+    while len(now.trace) < rounds and not now.stays:
+        labels, duals = now.labels.copy(), now.duals.copy()
         for group, rows in enumerate(members):
-            cost = loss.distances(X[rows], centers, weight[rows])
+            cost = loss.distances(X[rows], now.centers, weight[rows])
             labels[rows], duals[group] = assign(cost, counts[:, group], duals[group], over)
         centers = loss.centers(X, labels, n_clusters, weight, over)
-        trace.append(loss.value(X, labels, centers, weight, over))
-        if all(over.everybody((labels == before).all())):
-            break
-    return Settled(labels, duals, np.array(trace))
+        trace = np.append(now.trace, loss.value(X, labels, centers, weight, over))
+        stays = all(over.everybody(bool((labels == now.labels).all())))
+        now = Alternated(labels, duals, trace, centers, stays)
+        stages.reached(now, len(trace), ended=stays or len(trace) == rounds)
+    return Settled(now.labels, now.duals, now.trace)

@@ -10,7 +10,6 @@ from distributed.loopback import ends, found, said, start
 ENGINES = """
 import pathlib
 from bayesfair.engines import checkpoint as module, fmc_blocks, optimize, variational_blocks
-from bayesfair.engines.shares import StepInShares
 fmc_blocks.BLOCK = variational_blocks.BLOCK = 64
 module.EVERY, optimize.CHUNK = 0.0, 3
 data = bf.datasets.make_vfc_synthetic(unequal=True)
@@ -21,6 +20,7 @@ engines = {
     "mixture": bf.FairMixture(2, fairness_weight=1.0, n_init=1, max_iter=8, random_state=0, mesh=mesh),
     "big learn": bf.BigLearnMixture(2, max_iter=10, random_state=0, mesh=mesh),
     "tilted": bf.TiltedKMeans(3, tilt=50.0, n_init=3, random_state=0, mesh=mesh),
+    "balanced": bf.BalancedKMeans(3, n_init=2, random_state=0, mesh=mesh),
     "variational": bf.VariationalFairClustering(2, max_iter=40, random_state=0, mesh=mesh),
 }
 given = {"sensitive_features": s, "sample_weight": 1.0 + rows % 3}
@@ -39,10 +39,10 @@ whole_look, looks = module.Checkpoint.look, []
 class Killed(BaseException):
     pass
 
-def look(checkpoint, step, reached, *, ended):
+def look(checkpoint, leaves, made, *, ended, together):
     "All are cut off together, but at the very end process 1 alone, by a signal that it cannot hear."
-    whole_look(checkpoint, step, reached, ended=ended)
-    looks.append(isinstance(step, StepInShares))
+    whole_look(checkpoint, leaves, made, ended=ended, together=together)
+    looks.append(together)
     if sum(looks) == 3:
         if name == "variational":
             os.kill(os.getpid(), 9) if rank == 1 else None

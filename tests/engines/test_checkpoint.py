@@ -6,7 +6,8 @@ from sklearn.base import clone
 
 import bayesfair as bf
 from bayesfair.engines import checkpoint as module
-from bayesfair.engines import fmc_blocks, optimize, variational_blocks
+from bayesfair.engines import fairlet_kmeans, fmc_blocks, optimize, variational_blocks
+from bayesfair.gibbs import recombination, settling
 
 ENGINES = {
     "mixture": bf.FairMixture(2, max_gap=0.05, n_init=3, max_iter=10, random_state=0),
@@ -20,6 +21,9 @@ ENGINES = {
     "sgd": bf.TiltedKMeans(2, solver="sgd", batch_size=20, max_iter=30, n_init=2, random_state=0),
     "big learn": bf.BigLearnMixture(2, max_iter=20, random_state=0),
     "big learn in shares": bf.BigLearnMixture(2, max_iter=20, random_state=0),
+    "balanced": bf.BalancedKMeans(3, n_init=3, random_state=0),
+    "balanced kl": bf.BalancedKMeans(3, loss="kl", min_balance=0.25, n_init=2, random_state=0),
+    "balanced, one start": bf.BalancedKMeans(5, n_init=1, random_state=0),
 }
 DATA = bf.datasets.make_vfc_synthetic(unequal=True)
 X = DATA.features.to_numpy() / 8
@@ -189,8 +193,8 @@ def test_another_engine_or_version_is_refused(tmp_path, writes, monkeypatch):
     cut_off(engine_of("tilted"), file, writes, 2)
     with pytest.raises(ValueError, match="in whose fit engine was TiltedKMeans, where it is BigLearnMixture"):
         engine_of("big learn").fit(X, checkpoint=file, **GIVEN)
-    monkeypatch.setattr(module, "FORMAT", 2)
-    with pytest.raises(ValueError, match=r"in whose fit format was 1 of bayesfair .*, where it is 2 of"):
+    monkeypatch.setattr(module, "FORMAT", module.FORMAT + 1)
+    with pytest.raises(ValueError, match=r"in whose fit format was 2 of bayesfair .*, where it is 3 of"):
         engine_of("tilted").fit(X, checkpoint=file, **GIVEN)
 
 
@@ -225,10 +229,38 @@ def test_a_damaged_file_is_refused_and_left_alone(damage, tmp_path, writes):
     assert file.read_bytes() == content
 
 
-@pytest.mark.parametrize("engine", [bf.BalancedKMeans(2), bf.FairletKMeans(2)])
-def test_engines_that_keep_nothing_refuse_a_checkpoint(engine, tmp_path):
-    with pytest.raises(ValueError, match=f"`checkpoint` must be None for {type(engine).__name__}, got .*leave it out"):
-        engine.fit(X, sensitive_features=DATA.sensitive, checkpoint=tmp_path / "fit.npz")
+def test_engines_that_keep_nothing_refuse_a_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr(bf.TiltedKMeans, "resumable", False)
+    with pytest.raises(ValueError, match=r"`checkpoint` must be None for TiltedKMeans, got .*leave it out"):
+        engine_of("tilted").fit(X, checkpoint=tmp_path / "fit.npz")
+
+
+def not_again(*_):
+    raise AssertionError("this was done before")
+
+
+def test_fairlets_that_were_found_are_not_looked_for_again(tmp_path, writes, monkeypatch):
+    est = bf.FairletKMeans(3, composition=(3, 1), random_state=0)
+    file, whole = tmp_path / "fit.npz", clone(est).fit(X, **GIVEN)
+    cut_off(clone(est), file, writes, 1)
+    monkeypatch.setattr(fairlet_kmeans, "fairlets_of", not_again)
+    with going_on:
+        again = clone(est).fit(X, checkpoint=file, **GIVEN)
+    fairlets, others = what_was_found(again).pop("decomposition_"), what_was_found(whole).pop("decomposition_")
+    for name, part in fairlets._asdict().items():
+        np.testing.assert_array_equal(part, getattr(others, name), err_msg=name)
+    np.testing.assert_array_equal(again.labels_, whole.labels_)
+    np.testing.assert_array_equal(again.cluster_centers_, whole.cluster_centers_)
+
+
+def test_balanced_k_means_of_many_rows_is_cut_off_after_its_last_cooling(tmp_path, writes, monkeypatch):
+    """All rows cool what was found on a part of them, which is a stage of its own."""
+    monkeypatch.setattr(recombination, "SAMPLE", 100)
+    file, whole = tmp_path / "fit.npz", engine_of("balanced").fit(X, **GIVEN)
+    cut_off(engine_of("balanced"), file, writes, settling.GENERATIONS + 1)
+    monkeypatch.setattr(recombination.Annealer, "cool", not_again)
+    with pytest.warns(RuntimeWarning, match="iteration 1 of its stage 2"):
+        assert_same_fit(engine_of("balanced").fit(X, checkpoint=file, **GIVEN), whole)
 
 
 def test_a_place_without_a_folder_is_refused_before_anything_is_computed(tmp_path):
