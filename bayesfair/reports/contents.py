@@ -35,12 +35,14 @@ __all__ = [
     "mode_table",
     "number",
     "read_contents",
+    "shown_clusters",
     "uncertain_table",
 ]
 
 SHOWN_ROWS, SHOWN_FEATURES, SHOWN_GROUPS = 15, 12, 12
 SHOWN_VALUES = 4  # as many as a line holds beside the rest
 MOST_DECIMALS = 6
+RARE = 0.05  # of the draws: a cluster of a sparse mixture that fewer have is not shown
 _INTERVAL = 0.055, 0.945  # equal-tailed, 89%, as in `bayesfair.posterior.summary`
 
 
@@ -118,23 +120,42 @@ def _names(array, dim):
     return () if array is None else tuple(array[dim].values.astype(str).tolist())
 
 
+def shown_clusters(contents):
+    """Numbers of the clusters that tables tell of: all, but in a sparse mixture those of the point estimate and those that
+    are no rarity among the draws."""
+    if not contents.is_open:
+        return np.arange(contents.n_clusters)
+    used = (_masses(contents).sum(2) > 0).mean(0)
+    return np.union1d(np.flatnonzero(used >= RARE), contents.cluster)
+
+
+def _masses(contents):
+    """Members of every group in every cluster of every draw (draws, clusters, groups)."""
+    groups = _groups_or_everyone(contents)
+    return tables_with(contents.labels, groups.code, len(groups.names), contents.n_clusters).transpose(0, 2, 1)
+
+
+def _groups_or_everyone(contents):
+    return contents.groups or Groups(np.zeros(len(contents.cluster), int), ("everyone",))
+
+
 def cluster_table(contents):
     """Head and rows: the clusters' sizes, shares of groups and balance, with intervals over the draws."""
-    groups = contents.groups or Groups(np.zeros(len(contents.cluster), int), ("everyone",))
-    masses = tables_with(contents.labels, groups.code, len(groups.names), contents.n_clusters).transpose(0, 2, 1)
+    groups, shown = _groups_or_everyone(contents), shown_clusters(contents)
+    masses = _masses(contents)[:, shown]
     sizes = masses.sum(axis=2)
-    estimate = np.bincount(contents.cluster, minlength=contents.n_clusters)
+    estimate = np.bincount(contents.cluster, minlength=contents.n_clusters)[shown]
     head = ["cluster", "size", "size over draws"]
     columns = [[f"{size:,}" for size in estimate], _intervals(sizes)]
     if contents.groups is not None:
         share = masses / np.where(sizes > 0, sizes, np.nan)[:, :, None]
-        shown = np.sort(np.argsort(-groups.sizes, kind="stable")[:SHOWN_GROUPS])
-        head += [*(f"share of {groups.names[group]}" for group in shown), "balance"]
+        most = np.sort(np.argsort(-groups.sizes, kind="stable")[:SHOWN_GROUPS])
+        head += [*(f"share of {groups.names[group]}" for group in most), "balance"]
         columns += [
-            *(_intervals(share[:, :, group]) for group in shown),
+            *(_intervals(share[:, :, group]) for group in most),
             _intervals(cluster_balance(masses, contents.groups)),
         ]
-    return head, list(zip(range(contents.n_clusters), *columns))
+    return head, list(zip(shown.tolist(), *columns))
 
 
 def centre_table(contents):
@@ -143,9 +164,10 @@ def centre_table(contents):
     centers = variable(contents.tree, "posterior", "centers")
     if centers is None or not contents.features or centers.sizes.get("feature") != len(contents.features):
         return None
+    shown = shown_clusters(contents)
     values = centers.transpose("chain", "draw", "cluster", "feature").values
-    head = ["feature", *(f"cluster {cluster}" for cluster in range(contents.n_clusters))]
-    return head, [(line.name, *_intervals(means_of(contents, values, line))) for line in _telling(contents)]
+    head = ["feature", *(f"cluster {cluster}" for cluster in shown)]
+    return head, [(line.name, *_intervals(means_of(contents, values, line)[:, shown])) for line in _telling(contents)]
 
 
 def _telling(contents):

@@ -25,6 +25,7 @@ from bayesfair.posterior import (
     write_whole,
 )
 from bayesfair.reports.contents import (
+    RARE,
     SHOWN_FEATURES,
     SHOWN_GROUPS,
     SHOWN_ROWS,
@@ -36,6 +37,7 @@ from bayesfair.reports.contents import (
     mode_table,
     number,
     read_contents,
+    shown_clusters,
     uncertain_table,
 )
 from bayesfair.reports.markup import definitions, document, note, paragraph, picture, table
@@ -192,6 +194,10 @@ def _clusters(contents):
         ),
         table("Clusters, with 89% intervals", *cluster_table(contents), columns=INTERVALS),
     ]
+    left_out = contents.n_clusters - len(shown_clusters(contents))
+    if left_out:
+        other = _count(left_out, "other cluster")
+        parts.append(paragraph(f"Not shown: {other}, with members in fewer than {percent(RARE)} of the draws each."))
     if contents.groups is not None and len(contents.groups.names) > SHOWN_GROUPS:
         parts.append(paragraph(f"Shares of the {SHOWN_GROUPS} largest of {len(contents.groups.names):,} groups."))
     centres = centre_table(contents)

@@ -413,3 +413,24 @@ def test_what_small_groups_do_is_said_on_the_page_and_in_the_shell(composition, 
     est.save(tmp_path / "run.nc")
     assert main(["summary", str(tmp_path / "run.nc")]) == 0
     assert ("every fairlet needs one of them" in capsys.readouterr().out) == (composition == "auto")
+
+
+def test_a_sparse_mixture_shows_no_lines_of_clusters_that_hardly_a_draw_has(tmp_path):
+    """Two clusters, a third one in every tenth draw, a fourth in one draw of a hundred, a fifth that nobody has."""
+    rng, truth = np.random.default_rng(0), np.arange(60) % 2
+    labels = np.tile(truth, (2, 50, 1))
+    labels[:, ::10, :5], labels[0, 3, 7] = 2, 3
+    occupied = np.array([[len(np.unique(draw)) for draw in chain] for chain in labels])
+    draws = draws_of(labels, lp=rng.normal(size=(2, 50)), occupied=occupied)
+    X = rng.normal(size=(60, 2))
+    tree = bf.posterior.build_tree(draws, X, truth, settings={}, n_clusters=5, point="mode")
+    contents = read_contents(tree)
+    head, rows = cluster_table(contents)
+    assert [row[0] for row in rows] == [0, 1, 2]
+    assert [row[1] for row in rows] == ["30", "30", "0"]
+    assert {len(row) for row in rows} == {len(head)}
+    head, rows = centre_table(contents)
+    assert head == ["feature", "cluster 0", "cluster 1", "cluster 2"]
+    assert {len(row) for row in rows} == {4}
+    page = bf.report(tree, tmp_path / "page.html").read_text()
+    assert "Not shown: 2 other clusters, with members in fewer than 5% of the draws each." in page
