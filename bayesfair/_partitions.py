@@ -1,4 +1,5 @@
-"""Contingency tables of labellings with one partition, and how far apart they are: what several rooms ask."""
+"""Partitions as labels: their contingency tables with each other, how far apart they are, and those that a table of members
+is. What several rooms ask."""
 
 from typing import Literal
 
@@ -7,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from bayesfair._check import message
 
-__all__ = ["partition_distance", "tables_with"]
+__all__ = ["partition_distance", "parts_of", "tables_with"]
 
 
 def partition_distance(
@@ -32,6 +33,13 @@ def tables_with(labels, reference, n_rows, n_clusters):
     offset = reference.astype(np.intp) * n_clusters
     counts = [np.bincount(offset + draw, minlength=n_rows * n_clusters) for draw in labels]
     return np.stack(counts).reshape(len(labels), n_rows, n_clusters)
+
+
+def parts_of(members, n_obs):
+    """The part of each observation (obs,), its row in a table `members` (parts, slots), `n_obs` where a slot is empty."""
+    part = np.empty(n_obs + 1, np.int32)
+    part[members] = np.arange(len(members), dtype=np.int32)[:, None]
+    return part[:-1]
 
 
 def _square(share):

@@ -62,11 +62,11 @@ def optimal_in_shards(t, fairlets):
         OptimalShard.of_units(
             Units(*(part[own] for part in units)),
             np.searchsorted(own, labels[rows]),
-            loss,
             target.loss,
             target.n_clusters,
-            target.anchor,
             whole,
+            fairlet_loss=np.asarray(loss, units.center.dtype),
+            fairlet_factor=target.fairlet_factor,
             prior=target.prior,
         )
         for own, rows in zip(fairlets, members)

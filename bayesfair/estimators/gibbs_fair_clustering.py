@@ -320,7 +320,7 @@ class GibbsFairClustering(PosteriorEstimator):
         if shares_rows():
             more["run"] = self._run["sweep"], digest(self.posterior_[STATE]["key"].values)
         self._check_alike(known, groups, weight, **more)
-        run = self._saved_run(self._problem(known, groups, weight))
+        run = self._saved_run(self._problem(known, groups, weight, arrays_of(self.posterior_[STATE])))
         return self._sample(*run, num_draws, (known, groups, weight, modes), self.posterior_)
 
     def _check_same_processes(self):
@@ -328,7 +328,7 @@ class GibbsFairClustering(PosteriorEstimator):
         had, has = self._run["shares"], jax.process_count() if shares_rows() else 1
         if had not in (None, has):
             rule = f"give rows to as many processes as the run had, {had}" if had > 1 else "give processes no rows"
-            dealt = 'With target="labels" bayesfair.posterior.redeal makes files for another number of processes.'
+            dealt = "bayesfair.posterior.redeal makes files for another number of processes."
             remedy = dealt if had > 1 else "Share the chains instead."
             raise ValueError(message("mesh", rule, f"rows in {has}", remedy))
 
@@ -445,11 +445,14 @@ class GibbsFairClustering(PosteriorEstimator):
         estimator._store = Store(path).seen() if is_stored(tree) else None
         return estimator
 
-    def _problem(self, X, groups, weight):
+    def _problem(self, X, groups, weight, state=None):
+        """`state`: the arrays from which a run goes on."""
         make = gibbs.make_problem
         if shares_rows():
             groups, share = share_of(self.mesh, groups)
-            make = partial(gibbs.make_shared_problem, everyone=share.groups, mesh=self.mesh)
+            make = partial(gibbs.make_shared_problem, everyone=share.groups, mesh=self.mesh, state=state)
+        elif "fairlet_loss" in (state or ()):  # fairlets of several processes' own rows
+            make = partial(gibbs.make_problem_of_all, state=state)
         problem = make(
             X,
             groups,

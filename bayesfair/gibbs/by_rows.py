@@ -6,12 +6,15 @@ What is in the shards, and why the law is that of all rows, is in `shards.py`.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from bayesfair._check import check_integer, message
+from bayesfair._partitions import parts_of
+from bayesfair._units import here_alone
 from bayesfair.distributed import agreed, everybody
 from bayesfair.fairlets import capacities, decompose, fairlet_centers, member_table, singleton_capacities
 from bayesfair.fairness import Groups, balance_constraint, nearest_counts
@@ -23,13 +26,13 @@ from bayesfair.gibbs.recombination import search
 from bayesfair.gibbs.shards import AXIS
 from bayesfair.gibbs.states import FairletState
 from bayesfair.gibbs.target import Settings, Table, Target
-from bayesfair.gibbs.targets.in_shards import LabelsShard, OptimalShard, Whole
+from bayesfair.gibbs.targets.in_shards import LabelsShard, OptimalOfAll, OptimalShard, Whole
 from bayesfair.gibbs.targets.optimal import Optimal
 from bayesfair.gibbs.targets.starts import start_dispersion
 from bayesfair.gibbs.temperature import refuse_without_degree
 from bayesfair.gibbs.transport_to_clusters import assign
 
-__all__ = ["InShards", "make_shared_problem"]
+__all__ = ["InShards", "make_problem_of_all", "make_shared_problem"]
 
 SAMPLE = 100_000  # rows of all processes in which starts are looked for
 BY_ROWS = ("optimal", "labels")
@@ -146,12 +149,14 @@ def make_shared_problem(
     names=None,
     weight=None,
     dim=None,
+    state=None,
     **choices,
 ) -> Problem:
     """The target of all rows, of which this process has X (N, d) and `groups`; `everyone`: the groups of all, in the order of
     the processes. Other arguments as of `make_problem`.
 
-    Fairlets are made in every process of its own rows: they never cross shards.
+    Fairlets are made in every process of its own rows: they never cross shards. `state`: the arrays from which a run goes on;
+    its fairlets are those that it has.
 
     Raises
     ------
@@ -165,10 +170,25 @@ def make_shared_problem(
     table, settings = Table(X, units, groups), Settings(n_clusters, loss, own, **choices)
     if settings.loss.degree is None and not settings.has_fixed_pair:
         refuse_without_degree(settings.inverse_temperature)
-    shard, members, start = (_optimal if target == "optimal" else _labels)(table, settings, everyone)
+    if target == "optimal":
+        kept = _decomposed(table, settings) if state is None else _kept(state)
+        shard, members, start = _optimal(table, settings, kept, everybody), kept.members, _clustering_starts
+    else:
+        shard, members, start = _labels(table, settings, everyone), None, _labelling_starts
     shards = jax.tree.map(lambda part: _placed(part, mesh), shard)
     shard = jax.tree.map(np.asarray, shard)
     return Problem(table, settings, InShards(shards, shard, members, start, len(X), mesh))
+
+
+def make_problem_of_all(
+    X, groups: Groups, *, state, n_clusters, loss, inverse_temperature, names=None, target, weight, dim, **choices
+) -> Problem:
+    """The target "optimal" of all rows in one process, its fairlets those that several have made, as the `state` of their run
+    has them. Other arguments as of `make_shared_problem`, which has refused some of them."""
+    X, units, own = own_units(X, loss, names, inverse_temperature)
+    table, settings, kept = Table(X, units, groups), Settings(n_clusters, loss, own, **choices), _kept(state)
+    target = _optimal(table, settings, kept, here_alone, OptimalOfAll, members=kept.members)
+    return Problem(table, settings, jax.tree.map(jnp.asarray, target))
 
 
 def _refuse_what_is_not_shared(target, loss, inverse_temperature, has_weights, has_categories, choices):
@@ -190,7 +210,7 @@ def _refuse_what_is_not_shared(target, loss, inverse_temperature, has_weights, h
         raise ValueError(message("reallocation", rule.format("be 'auto' or 'blocked'"), "'collapsed'", remedy))
 
 
-def _whole(n_obs, n_units) -> Whole:
+def _whole(n_obs, n_units, everybody=everybody) -> Whole:
     sizes = np.array(everybody((n_obs, n_units)))
     return Whole(*sizes.sum(0).tolist(), *sizes.max(0).tolist())
 
@@ -198,28 +218,33 @@ def _whole(n_obs, n_units) -> Whole:
 # Fairlets that stay
 
 
-def _optimal(table: Table, settings: Settings, everyone: Groups):
-    """(this process's shard, members of its fairlets, how chains start)."""
-    held, fairlet, code = _decomposed(table, settings)
+class _Kept(NamedTuple):
+    """`members` (fairlets, slots) of this process's fairlets, the loss of those of all, and lambda_f / lambda."""
+
+    members: np.ndarray
+    loss: float
+    factor: float
+
+
+def _kept(state) -> _Kept:
+    """Those of a run's state, in every chain alike."""
+    return _Kept(np.asarray(state["members"])[0], float(state["fairlet_loss"]), float(state["fairlet_factor"]))
+
+
+def _decomposed(table: Table, settings: Settings) -> _Kept:
+    """Those of this process's rows, made anew."""
+    held, fairlet, code = _fairlets(table, settings)
     members = member_table(fairlet, code, held.upper)
     alone = Optimal.of(table.X, held, settings.loss, 1, np.zeros((1, 1), int))
-    opened = jax.jit(alone.fairlets)(members)
-    size = np.bincount(fairlet).astype(np.float32)
-    center = fairlet_centers(np.asarray(table.X, float), fairlet)
     anchors = everybody(alone.anchor is not None)
     if len(set(anchors)) > 1:
         rule, remedy = "give fairlets with anchors in all processes or in none", "Pass counts, as of the whole table."
         raise ValueError(message("composition", rule, anchors, remedy))
-    whole = _whole(len(fairlet), len(size))
-    remedy = f"There are {whole.n_units} fairlets: ask for fewer clusters."
-    check_integer("n_clusters", settings.n_clusters, maximum=whole.n_units, remedy=remedy)
-    loss = sum(everybody(float(jax.jit(alone.fairlet_losses)(opened).sum())))
-    units = Units(center.astype(np.float32), size * np.float32(whole.n_units / whole.n_obs), None)
-    about = settings.loss, settings.n_clusters, alone.anchor, whole
-    return OptimalShard.of_units(units, fairlet, loss, *about, prior=settings.prior), members, _clustering_starts
+    losses = jax.jit(alone.fairlet_losses)(jax.jit(alone.fairlets)(members))
+    return _Kept(members, sum(everybody(float(losses.sum()))), alone.fairlet_factor)
 
 
-def _decomposed(table: Table, settings: Settings):
+def _fairlets(table: Table, settings: Settings):
     """(capacities, the fairlet of each row, its group there) of this process; of singletons all rows are one group."""
     groups = table.groups
     if isinstance(settings.composition, str) and settings.composition == "singletons":
@@ -234,6 +259,19 @@ def _decomposed(table: Table, settings: Settings):
         random_state=settings.seed,
     )
     return held, found.fairlet, groups.code
+
+
+def _optimal(table: Table, settings: Settings, kept: _Kept, everybody, kind=OptimalShard, **more):
+    """This process's shard."""
+    fairlet = parts_of(kept.members, len(table.X))
+    size = np.bincount(fairlet).astype(np.float32)
+    center = fairlet_centers(np.asarray(table.X, float), fairlet).astype(np.float32)
+    whole = _whole(len(fairlet), len(size), everybody)
+    remedy = f"There are {whole.n_units} fairlets: ask for fewer clusters."
+    check_integer("n_clusters", settings.n_clusters, maximum=whole.n_units, remedy=remedy)
+    units = Units(center, size * np.float32(whole.n_units / whole.n_obs), None)
+    known = {"fairlet_loss": np.asarray(kept.loss, center.dtype), "fairlet_factor": kept.factor, **more}
+    return kind.of_units(units, fairlet, settings.loss, settings.n_clusters, whole, prior=settings.prior, **known)
 
 
 def _clustering_starts(target: InShards, table: Table, settings: Settings, num_chains) -> FairletState:
@@ -298,7 +336,7 @@ def _every_cluster_used(labels, n_clusters):
 
 
 def _labels(table: Table, settings: Settings, everyone: Groups):
-    """(this process's shard, None, how chains start)."""
+    """This process's shard."""
     n_all, loss = len(everyone.code), settings.loss
     remedy = f"There are {n_all} rows: ask for fewer."
     check_integer("n_clusters", settings.n_clusters, maximum=n_all, remedy=remedy)
@@ -309,8 +347,7 @@ def _labels(table: Table, settings: Settings, everyone: Groups):
     whole = _whole(len(table.X), len(table.X))
     x = np.asarray(table.X, np.float32)
     about = jax.tree.map(np.asarray, constraint), loss, settings.n_clusters, whole
-    shard = LabelsShard.of_rows(x, table.groups.code, everyone.sizes, *about, prior=settings.prior)
-    return shard, None, _labelling_starts
+    return LabelsShard.of_rows(x, table.groups.code, everyone.sizes, *about, prior=settings.prior)
 
 
 def _labelling_starts(target: InShards, table: Table, settings: Settings, num_chains) -> Labelling:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesfair._partitions import tables_with
+from bayesfair._partitions import parts_of, tables_with
 from bayesfair.fairness import BalanceConstraint, Groups, balance_constraint, masses_of_attributes, persons_off
 from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, variable
 from bayesfair.posterior.contingency import balance_of
@@ -138,15 +138,20 @@ def balance_kept(tree: "DataTree") -> BalanceConstraint | None:
 def fairlet_capacities(tree):
     """The capacities of the fairlets by the settings of the run; None where it had no balanced fairlets.
 
-    The sampler's own fairlets must be as many: a part of a run's rows promises nothing.
+    The sampler's own fairlets must be as many: a part of a run's rows promises nothing. Those that processes made of their own
+    rows hold whom they hold, whatever those of all rows would.
     """
-    from bayesfair.fairlets import capacities  # loads JAX
+    from bayesfair.fairlets import Capacities, capacities  # loads JAX
 
     groups = groups_of(tree)
     members = variable(tree, "sampler_state", "members")
     parameters = settings_of(tree).get("parameters", {})
     if groups is None or members is None or _are_singletons(parameters):
         return None
+    if variable(tree, "sampler_state", "fairlet_loss") is not None:
+        fairlet, n_groups = parts_of(members.values[0], len(groups.code)), len(groups.names)
+        count = tables_with([groups.code], fairlet, members.sizes["fairlet"], n_groups)[0]
+        return Capacities(count, count)
     try:
         held = capacities(groups.sizes, parameters["composition"], groups.names)
     except (TypeError, ValueError):

@@ -10,6 +10,7 @@ import numpy as np
 from bayesfair._check import check_integer, message
 from bayesfair._draws import Draws
 from bayesfair._journal import read_journal, states
+from bayesfair._partitions import parts_of
 from bayesfair.fairness import Groups
 from bayesfair.posterior.access import groups_of
 from bayesfair.posterior.files import finish_run, opened, read_tree
@@ -21,8 +22,11 @@ from bayesfair.posterior.tree import draws_of
 __all__ = ["redeal"]
 
 ALIKE = "seed", "shares", "thinning", "tuning", "names"  # settings that the shares of a run have in common
-STATE_OF_LABELS = {"label", "lambda_c", "key"}  # as every process, or one with all rows, has it
-ROWS = {"label"}  # of which each process has its own
+STATES = {  # as every process, or one with all rows, has them
+    "labels": {"label", "lambda_c", "key"},
+    "optimal": {"cluster", "members", "lambda_f", "lambda_c", "fairlet_loss", "fairlet_factor", "key"},
+}
+ROWS = {"label", "cluster", "members"}  # of which each process has its own
 
 
 class _Share(NamedTuple):
@@ -38,7 +42,7 @@ class _Share(NamedTuple):
     state_dims: dict[str, tuple[str, ...]]
     settings: dict
     feature_names: list
-    obs_names: np.ndarray | None  # None of new files whose rows nobody named
+    obs_names: np.ndarray
     n_clusters: int
     modes: object  # xarray.Dataset or None
     numbered: int
@@ -48,27 +52,33 @@ def redeal(paths: list[str | os.PathLike[str]], into: list[str | os.PathLike[str
     """Write the files `paths`, one of each process of a run by rows, as files `into` for as many processes as these are.
 
     The rows of process 0 come first, then those of process 1, and so on; the new processes get equal parts of them, in this
-    order. Draws, state and settings are those of the old files, which stay as they are, so that the run goes on from there: in
-    each of the new processes with `GibbsFairClustering.load(path).set_params(mesh=mesh).resume()`. One new file is an ordinary
-    run of all rows, which needs no `mesh`. Of several the run counts as not finished: where it had all of its draws, `resume()`
-    makes none and finishes it; `resume(n)` makes n more.
+    order. With target="optimal" fairlets stay whole: parts are consecutive fairlets in the order of their first rows, equal to
+    within about a fairlet, and within a part the rows are in the old order. Every file has the names of its rows as its
+    coordinate `obs`: those that the index of a data frame gave them in `fit`, or else their numbers in the old order.
+
+    Draws, state and settings are those of the old files, which stay as they are, so that the run goes on from there, its
+    fairlets too: in each of the new processes with `GibbsFairClustering.load(path).set_params(mesh=mesh).resume()`. One new
+    file is an ordinary run of all rows, which needs no `mesh`. Of several the run counts as not finished: where it had all of
+    its draws, `resume()` makes none and finishes it; `resume(n)` makes n more.
 
     Where a process was killed, the draws are those up to the last ones that all files have. Draws are copied block by block:
     there need be no memory for them. Files are written whole, all of them or none.
 
     Raises
     ------
-    ValueError: files that are not all the shares of one run with target="labels", more new files than rows. FileNotFoundError:
-    no such file. FileExistsError: a new file that is there already.
+    ValueError: files that are not all the shares of one run, more new files than rows or fairlets. FileNotFoundError: no such
+    file. FileExistsError: a new file that is there already.
     """
     into = [check_store(path) for path in into]
     _check_differ("into", into, "Give every process a file of its own.")
     shares = _together([Path(path) for path in paths])
     n_obs = sum(len(share.X) for share in shares)
-    check_integer("into", len(into), maximum=n_obs, remedy=f"There are {n_obs} rows: name fewer files.")
+    members = _members(shares) if "members" in shares[0].state else np.arange(n_obs)[:, None]
+    remedy = f"There are {len(members)} {'fairlets' if members.shape[1] > 1 else 'rows'}: name fewer files."
+    check_integer("into", len(into), maximum=len(members), remedy=remedy)
     with _all_or_none() as written:
-        for process, (path, rows) in enumerate(zip(into, np.array_split(np.arange(n_obs), len(into)))):
-            share = _part(shares, rows)
+        for process, (path, rows) in enumerate(zip(into, _dealt(parts_of(members, n_obs), len(into)))):
+            share = _part(shares, rows, members)
             _write(path, share._replace(settings={**share.settings, "shares": len(into), "process": process}))
             written.append(path)
         if len(into) == 1 and shares[0].draws.labels.shape[1] >= shares[0].wanted:
@@ -163,7 +173,7 @@ def _check_one_run(shares):
         target = share.settings.get("parameters", {}).get("target")
         if share.settings.get("estimator") != "GibbsFairClustering" or share.settings.get("format") != FORMAT:
             raise _refused("what no GibbsFairClustering of this version wrote")
-        if set(share.state) != STATE_OF_LABELS:
+        if set(share.state) not in STATES.values():
             raise _refused(f"a run with target={target!r} and {', '.join(sorted(share.state))} in its state")
         if share.settings.get("shares") in (None, 1):
             raise _refused("a run of one process, which has all rows")
@@ -185,16 +195,49 @@ def _of_all_rows(share: _Share):
 
 
 def _refused(got):
-    remedy = 'Pass the files of all processes of one fit with target="labels" and a mesh of rows.'
+    remedy = "Pass the files of all processes of one fit with a mesh of rows."
     return ValueError(message("paths", "name the shares of one run", got, remedy))
 
 
 # The new ones
 
 
-def _part(shares, rows) -> _Share:
-    """Some rows of all that the shares have; `rows`: their numbers (obs,), ascending."""
-    first = np.cumsum([0, *(len(share.X) for share in shares)])
+def _dealt(unit, n_parts):
+    """The rows of each part, ascending: whole units, in the order of their first rows, about as many rows in every part and at
+    least one unit; `unit` (obs,): of each row."""
+    _, first, size = np.unique(unit, return_index=True, return_counts=True)
+    order, number = np.argsort(first), np.arange(1, n_parts)
+    middle = np.cumsum(size[order]) - size[order] / 2
+    cuts = np.searchsorted(middle, len(unit) * number / n_parts)
+    cuts = (
+        np.clip(np.maximum.accumulate(cuts - number), 0, len(order) - n_parts) + number
+    )  # of which no two are the same
+    part = np.empty(len(order), int)
+    part[order] = np.searchsorted(cuts, np.arange(len(order)), side="right")
+    return [np.flatnonzero(part[unit] == which) for which in range(n_parts)]
+
+
+def _first_rows(shares):
+    """Of every share among the rows of all; after them how many there are."""
+    return np.cumsum([0, *(len(share.X) for share in shares)])
+
+
+def _members(shares):
+    """Members of all fairlets (fairlets, slots) by the numbers of all rows; the number of these where a slot is empty."""
+    first, tables = _first_rows(shares), [share.state["members"][0] for share in shares]
+    width = max(table.shape[1] for table in tables)
+    whole = np.full((sum(map(len, tables)), width), first[-1])
+    at = 0
+    for share, table, start in zip(shares, tables, first):
+        own = whole[at : at + len(table), : table.shape[1]]
+        own[:] = np.where(table < len(share.X), table + start, first[-1])
+        at += len(table)
+    return whole
+
+
+def _part(shares, rows, members) -> _Share:
+    """Some rows of all that the shares have; `rows`: their numbers (obs,), ascending. `members`: of all fairlets."""
+    first = _first_rows(shares)
     cuts = np.searchsorted(rows, first)
     own = [rows[low:high] - start for low, high, start in zip(cuts, cuts[1:], first)]
 
@@ -210,10 +253,27 @@ def _part(shares, rows) -> _Share:
         X=joined([share.X for share in shares]),
         groups=one.groups._replace(code=joined([share.groups.code for share in shares])),
         draws=one.draws._replace(labels=labels),
-        state={**one.state, "label": joined([share.state["label"] for share in shares], 1)},
-        obs_names=None if _are_counted(shares) else joined([share.obs_names for share in shares]),
+        state={**one.state, **_state_of(shares, rows, members, joined)},
+        obs_names=rows if _are_counted(shares) else joined([share.obs_names for share in shares]),
         modes=modes,
     )
+
+
+def _state_of(shares, rows, members, joined):
+    """What the state has of some rows."""
+    if "label" in shares[0].state:
+        return {"label": joined([share.state["label"] for share in shares], 1)}
+    members = _renumbered(members, rows, _first_rows(shares)[-1])
+    own = (members < len(rows)).any(1)
+    cluster = np.concatenate([share.state["cluster"] for share in shares], 1)[:, own]
+    return {"cluster": cluster, "members": np.stack([members[own]] * len(cluster))}
+
+
+def _renumbered(members, rows, n_obs):
+    """`members` by their places among `rows`; `len(rows)` where they are not there."""
+    place = np.full(n_obs + 1, len(rows), np.int32)
+    place[rows] = np.arange(len(rows))
+    return place[members]
 
 
 class _LabelsOfShares:

@@ -137,9 +137,11 @@ settings = dict(target="optimal", num_chains=2, num_warmup=48, num_starts=4, ran
 settings["mesh"] = bf.distributed.mesh(rows=n_processes)
 """
 RESUMED = """
+from bayesfair.gibbs import by_rows
 whole = bf.GibbsFairClustering(2, num_draws=12, **settings).fit(X, sensitive_features=s)
 est = bf.GibbsFairClustering(2, num_draws=8, **settings).fit(X, sensitive_features=s)
 est.save(out + ".nc")
+by_rows.decompose = None  # fairlets are those of the file
 est = bf.GibbsFairClustering.load(out + ".nc").set_params(mesh=settings["mesh"]).resume(4)
 told = bf.posterior.summary(est.posterior_).attrs
 told = told["guarantee"] + told["fairlets"]

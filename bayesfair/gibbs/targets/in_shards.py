@@ -23,7 +23,7 @@ from bayesfair.gibbs.targets.fairlets import Losses
 from bayesfair.gibbs.targets.labels import LabelLosses, Labels, bundle_composition
 from bayesfair.gibbs.targets.optimal import Optimal
 
-__all__ = ["LabelsShard", "OptimalShard", "Whole"]
+__all__ = ["LabelsShard", "OptimalOfAll", "OptimalShard", "Whole"]
 
 
 class Whole(NamedTuple):
@@ -42,10 +42,11 @@ class OptimalShard(Optimal):
     unit_weight: Float[Array, " units"] = None
     fairlet: Int[Array, " obs"] = None
     fairlet_loss: Float[Array, ""] = None  # of all shards
+    fairlet_factor: float = field(default=1.0, metadata=STATIC)  # in all, whichever groups their anchors are of
     whole: Whole = field(default=None, metadata=STATIC)
 
     @classmethod
-    def of_units(cls, units: Units, fairlet, fairlet_loss, loss: Loss, n_clusters, anchor, whole: Whole, *, prior=None):
+    def of_units(cls, units: Units, fairlet, loss: Loss, n_clusters, whole: Whole, **more):
         """The shard of some units, weights relative to the mean size, and of the rows, `fairlet` (obs,) says in which."""
         nobody = jnp.zeros((0, 0), jnp.int32)
         return cls(
@@ -56,13 +57,12 @@ class OptimalShard(Optimal):
             loss=loss,
             n_clusters=n_clusters,
             slot_group=(),
-            anchor=anchor,
+            anchor=None,
             free_sizes=False,
-            prior=prior,
             unit_weight=np.pad(units.weight, (0, whole.most_units - len(units.weight))),
             fairlet=np.pad(fairlet, (0, whole.most_obs - len(fairlet))).astype(np.int32),
-            fairlet_loss=np.asarray(fairlet_loss, units.center.dtype),
             whole=whole,
+            **more,
         )
 
     @property
@@ -105,12 +105,27 @@ class OptimalShard(Optimal):
         return Losses(self.fairlet_loss, total(self.loss.cluster_losses(units, self.n_clusters).sum()))
 
     def write(self, states: FairletState):
+        """With what is known of the fairlets of all shards, from which a run goes on wherever they are by then."""
         fairlet, clustering = map(np.asarray, states.temperatures)
-        return {"cluster": np.asarray(states.cluster), "lambda_f": fairlet, "lambda_c": clustering}
+        known = {"fairlet_loss": np.asarray(self.fairlet_loss), "fairlet_factor": np.float32(self.fairlet_factor)}
+        return {"cluster": np.asarray(states.cluster), "lambda_f": fairlet, "lambda_c": clustering, **known}
 
     def read(self, arrays):
         temperatures = InverseTemperatures(arrays["lambda_f"], arrays["lambda_c"])
         return FairletState((), arrays["cluster"], temperatures)
+
+
+@as_pytree
+class OptimalOfAll(OptimalShard):
+    """The same where one process has all units by now, and knows whose they are."""
+
+    members: Int[Array, "fairlets slots"] = None
+
+    def moves(self, settings):
+        return (Repeat((self.reallocation(settings), *self.temperature_moves())),)
+
+    def write(self, states: FairletState):
+        return {**super().write(states), "members": np.stack([self.members] * len(states.cluster))}
 
 
 @as_pytree
