@@ -3,29 +3,48 @@
 Sums are compensated (Kahan 1965): in float32 those over the parts of millions of rows round as one addition does.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 
-__all__ = ["PART", "map_rows", "max_over_rows", "sum_over_rows", "sum_over_terms"]
+__all__ = ["PART", "map_numbered", "map_rows", "max_over_rows", "sum_over_rows", "sum_over_terms"]
 
 PART = 2**14  # rows of a few dozen numbers that stay in the cache
 
 
-def map_rows(of, rows, size=PART, *, zero=jnp.zeros):
+def map_rows(of, rows, size=PART, *, zero=None):
     """`of(part)`, an array or a tree of them with a row for every one of the part, for parts of at most `size` rows of the tree
     `rows`, as one whole. `zero(shape, dtype)`: what is written over."""
+    return map_numbered(lambda part, _: of(part), rows, size, zero=zero)
+
+
+def map_numbered(of, rows, size=PART, *, zero=None):
+    """As `map_rows`, of `of(part, numbers)`, which row each one of the part is: no array of the numbers of all."""
     n_rows, n_parts, size = _evenly(rows, size)
     if n_parts <= 1:
-        return of(rows)
+        return of(rows, jnp.arange(n_rows, dtype=jnp.int32))
+
+    def own(i):
+        first, part = _part(rows, i, size)
+        return first, of(part, first.astype(jnp.int32) + jnp.arange(size, dtype=jnp.int32))
 
     def put(i, wholes):
-        first, part = _part(rows, i, size)
-        write = lambda whole, own: jax.lax.dynamic_update_slice_in_dim(whole, own, first, 0)  # noqa: E731
-        return jax.tree.map(write, wholes, of(part))
+        first, made = own(i)
+        write = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, first, 0)  # noqa: E731
+        return jax.tree.map(write, wholes, made)
 
-    shapes = jax.eval_shape(lambda: of(_part(rows, 0, size)[1]))
+    shapes = jax.eval_shape(lambda: own(0)[1])
+    zero = partial(_room, rows) if zero is None else zero
     blank = jax.tree.map(lambda part: zero((n_rows, *part.shape[1:]), part.dtype), shapes)
     return jax.lax.fori_loop(0, n_parts, put, blank)
+
+
+def _room(rows, shape, dtype):
+    """An array to be written over, which there cannot be before the `rows` are: zeros for all loops of a program XLA makes at
+    its beginning."""
+    some = jax.tree.leaves(rows)[0]
+    return jnp.broadcast_to(some[(0,) * some.ndim].astype(dtype), shape)
 
 
 def max_over_rows(of, rows, size=PART):

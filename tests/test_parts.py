@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesfair._parts import map_rows, max_over_rows, sum_over_rows
+from bayesfair._parts import map_numbered, map_rows, max_over_rows, sum_over_rows
 
 SIZES = [1, 7, 16, 17, 32, 50]  # of parts of 16 rows
 
@@ -21,6 +21,13 @@ def test_rows_of_parts_are_those_of_the_whole(n_rows):
 
     parts = jax.jit(lambda rows: map_rows(of, rows, size=16))((x, code))
     jax.tree.map(np.testing.assert_array_equal, parts, jax.jit(of)((x, code)))
+
+
+@pytest.mark.parametrize("n_rows", SIZES)
+def test_rows_of_parts_know_their_numbers(n_rows):
+    x = np.random.default_rng(n_rows).normal(size=n_rows)
+    numbers = jax.jit(lambda x: map_numbered(lambda _, numbers: numbers, x, size=16))(x)
+    np.testing.assert_array_equal(numbers, np.arange(n_rows))
 
 
 @pytest.mark.parametrize("n_rows", SIZES)

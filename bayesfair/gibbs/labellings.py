@@ -46,10 +46,11 @@ class PairedLabelling(NamedTuple):
     side: Bool[Array, " obs"]  # of the observation at each place: false in a, true in b
     order: Int[Array, " obs"]  # the observation at each place
     margin: Float[Array, " obs"]  # lambda (d(x, m_b) - d(x, m_a))
-    segment: Int[Array, " obs"]  # pair * groups + group
+    segment: Int[Array, " obs"]  # pair * groups + group; of few bits
     first: Int[Array, " segments_and_one"]  # the first place of every segment
     pairs: Int[Array, "pairs 2"]
-    bundle: Int[Array, " obs"]  # the bundle of the one at each place; as many as there may be at most: none
+    room: Int[Array, " pairs"]  # bundles of every pair
+    skipped: Int[Array, "pairs groups"]  # who stand before the first bundle, of every segment
     counts: Int[Array, "clusters groups"]
     temperatures: Float[Array, ""]
 

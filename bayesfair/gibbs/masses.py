@@ -12,7 +12,7 @@ from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio, both, log_mass_ra
 from bayesfair.gibbs.modes import Mode, modes_table
 from bayesfair.gibbs.moves.mode_jumps import Modes, jump
 from bayesfair.gibbs.run import Run, advance, chain_keys
-from bayesfair.gibbs.threads import compile_once, in_threads
+from bayesfair.gibbs.threads import compile_once, in_threads, of_every_chain
 
 __all__ = ["NEGLIGIBLE", "Masses", "cannot_cross", "is_alive", "middle", "weigh"]
 
@@ -158,4 +158,4 @@ def _jumps_of(target, modes: Modes, length, chains):
         made = jump(key, target, modes, target.open(state), lambda origin: 1 - origin, length)
         return made.log_ratio, made.origin
 
-    return jax.vmap(one)(*chains)
+    return of_every_chain(one, *chains)

@@ -19,7 +19,7 @@ from bayesfair.gibbs.losses import cluster_means
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.problem import Problem
 from bayesfair.gibbs.run import Run, chain_keys, forward
-from bayesfair.gibbs.threads import in_threads
+from bayesfair.gibbs.threads import in_threads, of_every_chain
 
 __all__ = ["Mode", "Settled", "can_jump", "find_modes", "group", "modes_table", "n_search_starts"]
 
@@ -101,6 +101,7 @@ def find_modes(problem: Problem, num_chains: int, n_starts: int, num_warmup: int
     with progress(None, "modes", progress_bar) as bar:
         search = Search(target, target.moves(settings), settings.seed, num_chains, bar)
         settled = search.settle(starts, sweeps)
+        del starts  # all their labels
         best = max(settled, key=lambda one: one.score)
         further = target.further_starts(table, settings, best.state, n_further, rng) if n_further else None
         if further is not None:
@@ -196,7 +197,7 @@ def _center_law(target, keys, states):
         drawn = jax.vmap(draw)(jax.random.split(key, CENTER_DRAWS))
         return drawn.mean(0), drawn.var(0), target.dispersion_of(state.temperatures)
 
-    return jax.vmap(one)(keys, states)
+    return of_every_chain(one, keys, states)
 
 
 def _in_one_numbering(mean, variance, dispersion) -> CenterLaw:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.target import Target
+from bayesfair.gibbs.threads import of_every_chain
 
 __all__ = ["Repeat", "adjoint", "every_move", "in_turn", "run_chunk", "statistics_of", "sweep"]
 
@@ -117,4 +118,4 @@ def run_chunk(target: Target, keys, first, n_draws, thinning, states, moves: tup
         kept = {name: jnp.zeros((length, *one.shape), one.dtype) for name, one in stats.items()}
         return jax.lax.fori_loop(0, n_draws, draw, (state, jnp.zeros((length, target.n_obs), label_type), kept))
 
-    return jax.vmap(chain)(keys, states)
+    return of_every_chain(chain, keys, states)

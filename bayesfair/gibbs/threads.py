@@ -5,11 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from bayesfair.distributed import over_chains, shares_rows
 
-__all__ = ["compile_once", "in_threads"]
+__all__ = ["compile_once", "in_threads", "of_every_chain"]
 
 _COMPILED = set()  # programs
 
@@ -40,6 +41,14 @@ def _in_threads(program, compile_first, chains):
 
     with ThreadPoolExecutor(min(n_chains, os.cpu_count() or 1)) as threads:
         return jax.tree.map(lambda *parts: np.concatenate(parts), *threads.map(run, ones))
+
+
+def of_every_chain(one, *chains):
+    """`jax.vmap(one)(*chains)`; where it is one chain alone, as on a CPU, without an axis of it: along that, XLA scatters with
+    indices of two numbers for every row."""
+    if len(jax.tree.leaves(chains)[0]) > 1:
+        return jax.vmap(one)(*chains)
+    return jax.tree.map(lambda part: jnp.asarray(part)[None], one(*jax.tree.map(lambda part: part[0], chains)))
 
 
 def compile_once(run_nothing, settings, arrays):

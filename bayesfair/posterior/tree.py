@@ -7,6 +7,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csc_array
 
 from bayesfair import __version__
+from bayesfair._arrays import row_blocks
 from bayesfair._check import check_features, check_integer, check_same_length, message
 from bayesfair._draws import Draws, Statistic
 from bayesfair._rows import HERE, OverRows
@@ -19,7 +20,7 @@ from bayesfair.posterior.saved import plain
 
 __all__ = ["build_tree", "draws_of", "names_for_file"]
 
-_FEATURES = 4  # whose centres are taken at a time: 64 bytes a row
+_FEATURES = 4  # whose centres are taken at a time
 _GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure": "sample_stats"}
 _BALANCE = Statistic("quantity")  # which the tree itself adds
 
@@ -200,16 +201,24 @@ def _constant(reference, groups, weight):
 def _centers(flat, X, n_clusters, weight=None, rows=HERE):
     """Weighted means (draws, n_clusters, dim) of the observations of each cluster, centred first against cancellation."""
     mean, dim = rows.of_first(X.mean(axis=0, dtype=np.float64)), X.shape[1]
-    some = [slice(first, first + _FEATURES) for first in range(0, dim, _FEATURES)]
-    parts = []
+    found = []
     for draws in flat.blocks():
-        block = _membership(draws, n_clusters)
-        block = block if weight is None else block.multiply(weight).tocsr()
-        sums = np.hstack([block @ (X[:, columns] - mean[columns]) for columns in some])
-        parts.append((sums, block.sum(axis=1)))
-    sums, sizes = (rows.total(np.concatenate(part)) for part in zip(*parts))
+        parts = (
+            _sums(draws[:, part], X[part], mean, n_clusters, None if weight is None else weight[part])
+            for part in row_blocks(len(X))
+        )
+        found.append(tuple(map(sum, zip(*parts))))
+    sums, sizes = (rows.total(np.concatenate(part)) for part in zip(*found))
     sums, sizes = sums.reshape(-1, n_clusters, dim), sizes.reshape(-1, n_clusters, 1)
     return mean + np.divide(sums, sizes, where=sizes > 0, out=np.full(sums.shape, np.nan))
+
+
+def _sums(draws, X, mean, n_clusters, weight):
+    """(sums (draws * n_clusters, dim) of rows less the `mean`, sums of weights) of the clusters of a block of draws."""
+    block = _membership(draws, n_clusters)
+    block = block if weight is None else block.multiply(weight).tocsr()
+    some = [slice(first, first + _FEATURES) for first in range(0, X.shape[1], _FEATURES)]
+    return np.hstack([block @ (X[:, columns] - mean[columns]) for columns in some]), block.sum(axis=1)
 
 
 def _membership(draws, n_clusters):

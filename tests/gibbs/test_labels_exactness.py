@@ -282,15 +282,15 @@ def test_the_order_is_the_same_for_all_who_differ_within_pairs(case):
 
     def laid_out(state):
         now = in_order(t, centers, state)
-        return now, paired.border(t.target, now)
+        return now, (paired.bundles_of(t.target, now), *paired.border(t.target, now))
 
-    layout, border = all_states(t, laid_out)
+    layout, read = all_states(t, laid_out)
     seen = {}
     for s, label in enumerate(t.labels):
         pair = layout.segment[s] // t.target.n_groups
         who = np.empty(len(label), int)
         who[layout.order[s]] = pair
-        fixed = [part[s].tolist() for part in (layout.order, layout.segment, layout.margin, layout.bundle, *border)]
+        fixed = [part[s].tolist() for part in (layout.order, layout.segment, layout.margin, *read)]
         assert seen.setdefault(tuple(who), fixed) == fixed
         assert (np.diff(layout.segment[s]) >= 0).all()
         assert (flipped(t, layout.order[s], layout.pairs[s], layout.segment[s], layout.side[s]) == label).all()
@@ -444,7 +444,7 @@ def bundle_matrix(t, centers, case, order=paired.in_order):
 
     def proposals(state):
         now = in_order(t, centers, state, order=order)
-        return now, *paired.bundle_changes(t.target, now)
+        return now, paired.bundles_of(t.target, now), *paired.bundle_changes(t.target, now)
 
     def outcome(now, counts, means, pair, sign, who):
         moved = jnp.zeros((len(now.pairs), t.target.n_groups), jnp.int32).at[pair].set(sign * joined)
@@ -452,7 +452,7 @@ def bundle_matrix(t, centers, case, order=paired.in_order):
         total = jnp.zeros((len(now.pairs), 3)).at[pair].set(gone)
         return paired.block_outcome(t.target, now, counts, means, moved, total)
 
-    now, change, shared, in_b = all_states(t, proposals)
+    now, bundle, change, shared, in_b = all_states(t, proposals)
     compiled = jax.jit(outcome)
     P, proposed = np.zeros((len(t.labels),) * 2), 0
     for s in range(len(t.labels)):
@@ -461,7 +461,7 @@ def bundle_matrix(t, centers, case, order=paired.in_order):
         branches = [(1.0, now.side[s], start)]
         for b in np.flatnonzero(shared[s]):
             proposed += 1
-            who = now.bundle[s] == b
+            who = bundle[s] == b
             pair = now.segment[s][who][0] // t.target.n_groups
             flip = 1 / (1 + np.exp(change[s, b]))
             later = []

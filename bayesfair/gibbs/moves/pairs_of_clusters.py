@@ -16,15 +16,17 @@ from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from bayesfair._draws import Statistic
-from bayesfair._parts import map_rows
+from bayesfair._parts import map_numbered, map_rows, sum_over_rows
 from bayesfair.gibbs.labellings import CenteredLabelling, PairedLabelling
 from bayesfair.gibbs.losses import ClusterMeans, cluster_means
-from bayesfair.gibbs.shards import common, from_one, is_shared, own, total
+from bayesfair.gibbs.shards import common, from_one, own, total
 from bayesfair.gibbs.states import computed_once
 from bayesfair.gibbs.sweep import adjoint, in_turn
 from bayesfair.gibbs.target import Target
+from bayesfair.gibbs.uniforms import uniform_at
 
 __all__ = [
     "Bundles",
@@ -64,7 +66,7 @@ class InPairs:
             uniforms = jax.random.uniform(jax.random.fold_in(key_round, 0), (n_clusters + n_segments,))
             paired = in_order(target, state, jnp.argsort(uniforms[:n_clusters]), uniforms[n_clusters:])
             paired, stats = in_turn(key_round, target, paired, self.moves, first=1)
-            return state._replace(label=labels_of(paired)), stats
+            return state._replace(label=labels_of(paired, state.label)), stats
 
         blank = jax.tree.map(jnp.zeros_like, jax.eval_shape(once, 0, (state, None))[1])
         return jax.lax.fori_loop(0, self.times, once, (state, blank))
@@ -83,50 +85,59 @@ def in_order(target: Target, state: CenteredLabelling, clusters, uniforms) -> Pa
         pairs = jnp.concatenate([pairs, jnp.broadcast_to(clusters[-1], (1, 2))])
     pair_of = jnp.zeros(n_clusters, jnp.int32).at[pairs].set(jnp.arange(len(pairs), dtype=jnp.int32)[:, None])
     in_b = jnp.zeros(n_clusters, bool).at[pairs[:n_pairs, 1]].set(True)
-    pair = pair_of[state.label]
-    margin = state.temperatures * margins(target, pair, pairs, state.centers)
-    margin = margin if target.weight is None else target.weight * margin
-    margin = computed_once(margin.astype(target.x.dtype))
-    segment = pair * n_groups + target.group
     n_segments = len(pairs) * n_groups
-    if target.present is not None:
-        segment = jnp.where(target.present, segment, n_segments)  # behind all others
-    order = _sorted(segment, margin, n_segments + (target.present is not None))
-    size = jnp.zeros(n_segments, jnp.int32).at[segment].add(1)
-    first = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(size)])
-    segment = segment[order]
-    bundle = bundles_of(target, segment, first, uniforms)
+    n_kinds = n_segments + (target.present is not None)  # who is not present stands behind all others
+    rows = {"x": target.x, "label": state.label, "group": target.group}
+    rows |= {name: part for name in ("weight", "present") if (part := getattr(target, name)) is not None}
+
+    def of(rows, number):
+        pair = pair_of[rows["label"]]
+        margin = state.temperatures * margins(target, rows["x"], pair, pairs, state.centers)
+        margin = (rows["weight"] * margin if "weight" in rows else margin).astype(target.x.dtype)
+        segment = pair * n_groups + rows["group"]
+        segment = jnp.where(rows["present"], segment, n_segments) if "present" in rows else segment
+        return sort_key(segment, margin, n_kinds), number, margin
+
+    key, order, margin = computed_once(map_numbered(of, rows))
+    # One key of 32 bits for segment and margin: four times as fast as two.
+    key, order = jax.lax.sort((key, order), num_keys=1, is_stable=True)
+    narrow = np.min_scalar_type(-n_kinds - 1)  # of what is kept for everybody
+
+    def in_place(rows):
+        key, number = rows
+        return segment_of(key, n_kinds).astype(narrow), in_b[state.label[number]], margin[number]
+
+    segment, side, margin = map_rows(in_place, (key, order))
+    first = jnp.searchsorted(segment, jnp.arange(n_segments + 1, dtype=narrow)).astype(jnp.int32)
+    room, skipped = laid_in_bundles(target, first, uniforms)
     counts = target.counts(state.label)
-    side = in_b[state.label][order]
-    return PairedLabelling(side, order, margin[order], segment, first, pairs, bundle, counts, state.temperatures)
+    return PairedLabelling(side, order, margin, segment, first, pairs, room, skipped, counts, state.temperatures)
 
 
-def margins(target: Target, pair, pairs, centers):
-    """d(x_i, m_b) - d(x_i, m_a) of everybody, where (a, b) is their `pair` (obs,) of clusters."""
-
-    def of(rows):
-        x, pair = rows
-        a, b = (target.loss.divergence(x, centers[end[pair]]) for end in pairs.T)
-        return b - a
-
-    return map_rows(of, (target.x, pair))
+def margins(target: Target, x, pair, pairs, centers):
+    """d(x_i, m_b) - d(x_i, m_a) of some rows, where (a, b) is their `pair` (rows,) of clusters."""
+    a, b = (target.loss.divergence(x, centers[end[pair]]) for end in pairs.T)
+    return b - a
 
 
-def _sorted(segment, margin, n_segments):
-    """The order by segment, then margin. One key of 32 bits for both: four times as fast as two, and exact to the segment;
-    margins that agree in their leading bits stand as they come."""
-    bits = max(n_segments - 1, 1).bit_length()
+def sort_key(segment, margin, n_kinds):
+    """What is sorted by segment, then margin: exact to the segment; margins that agree in their leading bits stand as they
+    come. `n_kinds`: of segments."""
+    bits = max(n_kinds - 1, 1).bit_length()
     raw = jax.lax.bitcast_convert_type(margin.astype(jnp.float32), jnp.int32)
     ascending = jnp.where(raw < 0, ~raw, raw ^ jnp.int32(-(2**31))).astype(jnp.uint32)
-    key = (segment.astype(jnp.uint32) << (SORT_BITS - bits)) | (ascending >> bits)
-    everyone = jnp.arange(len(segment), dtype=jnp.int32)
-    return jax.lax.sort((key, everyone), num_keys=1, is_stable=True)[1]
+    return (segment.astype(jnp.uint32) << (SORT_BITS - bits)) | (ascending >> bits)
 
 
-def labels_of(paired: PairedLabelling):
-    """Back from places to observations."""
-    label = clusters_at(paired)
-    return jnp.zeros_like(label).at[paired.order].set(label, unique_indices=True)
+def segment_of(key, n_kinds):
+    """That of a `sort_key`."""
+    return key >> (SORT_BITS - max(n_kinds - 1, 1).bit_length())
+
+
+def labels_of(paired: PairedLabelling, over=None):
+    """Back from places to observations; written over those labels, where they are not needed any more."""
+    over = paired.order if over is None else over
+    return over.at[paired.order].set(clusters_at(paired), unique_indices=True)
 
 
 def clusters_at(paired: PairedLabelling):
@@ -135,7 +146,7 @@ def clusters_at(paired: PairedLabelling):
 
     def of(rows):
         segment, side = rows
-        a, b = paired.pairs[segment // n_groups].T
+        a, b = paired.pairs[segment.astype(jnp.int32) // n_groups].T
         return jnp.where(side, b, a).astype(jnp.int32)
 
     return map_rows(of, (paired.segment, paired.side))
@@ -172,17 +183,19 @@ class MarginSwaps:
 
 def swapped(key, target: Target, state: PairedLabelling, apart):
     """A round of swaps of places that are `apart`: (who swaps, who might have)."""
-    uniforms = jax.random.uniform(own(key), (target.n_obs + len(state.pairs) + 1,), target.x.dtype)
+    key, n_pairs = own(key), len(state.pairs)
+    uniforms = uniform_at(key, target.n_obs + jnp.arange(n_pairs + 1), target.x.dtype)
     shift = (uniforms[-1] * (2 * apart)).astype(jnp.int32)
 
-    def of(place):
+    def of(_, place):
         partner = neighbours(state, place, apart, shift)
         log_ratio = swap_log_ratio(state, place, partner)
-        return jnp.log(uniforms[jnp.minimum(partner, place)]) < log_ratio, log_ratio > -jnp.inf
+        uniform = uniform_at(key, jnp.minimum(partner, place), target.x.dtype)
+        return jnp.log(uniform) < log_ratio, log_ratio > -jnp.inf
 
-    swap, able = map_rows(of, jnp.arange(target.n_obs))
+    swap, able = map_numbered(of, state.side)
     if reads_who_moves(target):
-        kept = jnp.log(uniforms[target.n_obs : -1]) < log_round_ratio(target, state, state.side ^ swap)
+        kept = jnp.log(uniforms[:-1]) < log_round_ratio(target, state, state.side ^ swap)
         swap &= common(kept)[state.segment // target.n_groups]
     return swap, able
 
@@ -221,7 +234,7 @@ def log_round_ratio(target: Target, state: PairedLabelling, side):
 
 
 def means_of(target: Target, state: PairedLabelling) -> ClusterMeans:
-    if is_shared() and not reads_who_moves(target):  # nobody has to be asked
+    if not reads_who_moves(target):  # nobody has to be asked
         count = state.counts.sum(1)
         blank = jnp.zeros((target.n_clusters, target.x.shape[1]), target.x.dtype)
         return ClusterMeans(count, count.astype(target.x.dtype), blank)
@@ -248,21 +261,29 @@ class Bundles:
         return replace(self, backwards=not self.backwards)
 
     def __call__(self, key, target: Target, state: PairedLabelling):
-        n_places, n_bundles, bundle = len(state.pairs) * BLOCKS, target.n_bundles, state.bundle
-        change, shared, in_b = bundle_changes(target, state)
-        uniforms = jax.random.uniform(own(key), (n_bundles + n_places,), target.x.dtype)
-        flips = shared & (uniforms[:n_bundles] < jax.nn.sigmoid(-change))
-        # Everybody of a bundle is in one pair of clusters: any of its places tells which.
-        pair = pairs_of_bundles(target, state)
-        block = jnp.maximum(pair, 0) * BLOCKS + jnp.arange(n_bundles) % BLOCKS
-        sign = jnp.where(flips, jnp.where(in_b, -1, 1), 0)  # members of b, in bundles
-        net = jax.ops.segment_sum(sign, block, n_places).reshape(-1, BLOCKS)
-        moved = self._sums(target, state, jnp.append(sign, 0)[bundle], jnp.append(block, 0)[bundle], n_places)
-        accepted = self._blocks(uniforms[n_bundles:].reshape(net.shape), target, state, *total((net, moved)))
-        flips &= common(accepted).ravel()[block]
-        side = state.side ^ jnp.append(flips, False)[bundle]
-        flipped, able, counts = total((flips.sum(), shared.sum(), counts_of(state._replace(side=side))))
-        rate = flipped.astype(target.x.dtype) / jnp.maximum(able, 1)
+        key, n_blocks = own(key), len(state.pairs) * BLOCKS
+
+        def propose(_, bundle):
+            change, shared, in_b = bundle_law(target, state, bundle)
+            flips = shared & (uniform_at(key, bundle, target.x.dtype) < jax.nn.sigmoid(-change))
+            block = pair_of_bundle(state, bundle) * BLOCKS + bundle % BLOCKS
+            return flips, shared, in_b, block.astype(np.min_scalar_type(-n_blocks - 1))
+
+        flips, shared, in_b, block = map_numbered(propose, every_bundle(target, state))
+        sign = jnp.where(flips, jnp.where(in_b, -1, 1), 0).astype(jnp.int8)  # members of b, in bundles
+        net = summed_by(block, sign, n_blocks).reshape(-1, BLOCKS)
+        moved = self._sums(target, state, sign, block, n_blocks)
+        uniforms = uniform_at(key, target.n_bundles + jnp.arange(n_blocks), target.x.dtype).reshape(net.shape)
+        accepted = self._blocks(uniforms, target, state, *total((net, moved)))
+        flips = jnp.append(flips & common(accepted).ravel()[block], False)
+
+        def flipped(rows, place):
+            side, segment = rows
+            return side ^ flips[bundle_at(target, state, segment, place)]
+
+        side = map_numbered(flipped, (state.side, state.segment))
+        n_flipped, able, counts = total((flips.sum(), shared.sum(), counts_of(state._replace(side=side))))
+        rate = n_flipped.astype(target.x.dtype) / jnp.maximum(able, 1)
         return state._replace(side=side, counts=counts), {"bundle_rate": rate}
 
     @staticmethod
@@ -270,6 +291,8 @@ class Bundles:
         """What every block would add to mass and sum of its cluster b (pairs, BLOCKS, 1 + dim); 0 where g reads neither."""
         if not reads_who_moves(target):
             return jnp.zeros((n_blocks // BLOCKS, BLOCKS, 1 + target.x.shape[1]), target.x.dtype)
+        bundle = bundles_of(target, state)
+        sign, block = jnp.append(sign, 0)[bundle], jnp.append(block, 0)[bundle]
         moved = jax.ops.segment_sum(sign[:, None] * mass_and_sum(target, state.order), block, n_blocks)
         return moved.reshape(-1, BLOCKS, moved.shape[1])
 
@@ -326,59 +349,96 @@ def change_of_normalizers(target: Target, state, old: ClusterMeans, new: Cluster
     return jnp.where(new.count > 0, change, 0.0)[state.pairs]
 
 
-def bundles_of(target: Target, segment, first, uniforms):
-    """The bundle of the one at every place; `target.n_bundles` means none.
+def laid_in_bundles(target: Target, first, uniforms):
+    """Of every pair of clusters (how many bundles it has (pairs,), how many of each group stand before them (pairs, groups)).
 
-    Within a pair of clusters, the t-th bundle holds the t-th few of each group, counted from a place drawn at random.
+    Within a pair the t-th bundle holds the t-th few of each group, counted from a place drawn at random.
     """
-    n_groups = target.n_groups
     wanted = jnp.asarray(target.composition, jnp.int32)
-    size = jnp.diff(first).reshape(-1, n_groups)
+    size = jnp.diff(first).reshape(-1, target.n_groups)
     room = jnp.where(wanted > 0, size // jnp.maximum(wanted, 1), target.n_obs).min(1)
     if target.n_clusters % 2:
         room = room.at[-1].set(0)
     spare = size - room[:, None] * wanted
-    offset = jnp.minimum((uniforms.reshape(spare.shape) * (spare + 1)).astype(jnp.int32), spare)
-    before = jnp.cumsum(room) - room
-
-    def of(rows):
-        place, segment = rows
-        pair, group = segment // n_groups, segment % n_groups
-        rank = place - first[segment] - offset[pair, group]
-        index = rank // jnp.maximum(wanted, 1)[group]
-        inside = (rank >= 0) & (index < room[pair]) & (wanted[group] > 0) & (segment < len(size) * n_groups)
-        return jnp.where(inside, before[pair] + index, target.n_bundles)
-
-    return map_rows(of, (jnp.arange(target.n_obs), segment))
+    return room, jnp.minimum((uniforms.reshape(spare.shape) * (spare + 1)).astype(jnp.int32), spare)
 
 
-def over_bundles(reduce, target: Target, state: PairedLabelling, values):
-    """Sums, or another reduction, over the members of every bundle."""
-    return reduce(values, state.bundle, target.n_bundles + 1)[:-1]
+def every_bundle(target: Target, state: PairedLabelling):
+    """As many rows as there may be bundles at most, for maps over their numbers."""
+    return state.side[: target.n_bundles]
 
 
-def pairs_of_bundles(target: Target, state: PairedLabelling):
-    """The pair of clusters of every bundle; below zero where there is no such bundle."""
-    return over_bundles(jax.ops.segment_max, target, state, state.segment // target.n_groups)
+def bundle_at(target: Target, state: PairedLabelling, segment, place):
+    """The bundle of those at some places, which are of these segments; `target.n_bundles` means none."""
+    n_groups, wanted = target.n_groups, jnp.asarray(target.composition, jnp.int32)
+    segment, before = segment.astype(jnp.int32), jnp.cumsum(state.room) - state.room
+    pair, group = segment // n_groups, segment % n_groups
+    rank = place - state.first[segment] - state.skipped[pair, group]
+    index = rank // jnp.maximum(wanted, 1)[group]
+    inside = (rank >= 0) & (index < state.room[pair]) & (wanted[group] > 0) & (segment < len(state.first) - 1)
+    return jnp.where(inside, before[pair] + index, target.n_bundles)
+
+
+def bundles_of(target: Target, state: PairedLabelling):
+    """The bundle of the one at every place."""
+    return map_numbered(lambda segment, place: bundle_at(target, state, segment, place), state.segment)
+
+
+def pair_of_bundle(state: PairedLabelling, bundle):
+    """The pair of clusters of these bundles; the last one where there is no such bundle."""
+    pair = jnp.searchsorted(jnp.cumsum(state.room), bundle, side="right").astype(jnp.int32)
+    return jnp.minimum(pair, len(state.pairs) - 1)
+
+
+def places_in(target: Target, state: PairedLabelling, bundle):
+    """(the places of the members of these bundles, an array of each member; whether there is such a bundle)."""
+    pair, end = pair_of_bundle(state, bundle), jnp.cumsum(state.room)
+    there = bundle < end[-1]
+    number = bundle - (end - state.room)[pair]
+    places = []
+    for group, count in enumerate(target.composition):
+        first = state.first[pair * target.n_groups + group] + state.skipped[pair, group] + number * count
+        places += [jnp.where(there, first + member, 0) for member in range(count)]
+    return places, there
+
+
+def bundle_law(target: Target, state: PairedLabelling, bundle):
+    """Of these bundles (what flipping each would add to the energy, whether its members share a cluster, whether that is b)."""
+    places, there = places_in(target, state, bundle)
+    change = sum(state.margin[place] for place in places)
+    n_in_b = sum(state.side[place].astype(jnp.int32) for place in places)
+    in_b = there & (n_in_b == len(places))
+    return jnp.where(in_b, -change, change), there & (in_b | (n_in_b == 0)), in_b
 
 
 def bundle_changes(target: Target, state: PairedLabelling):
-    """(what flipping each bundle would add to the energy, whether its members share a cluster, whether that is b)."""
-    total = over_bundles(jax.ops.segment_sum, target, state, state.margin)
-    size = sum(target.composition)
-    # In b a member counts for one, in a for one more than all: one sum tells both, and who is present.
-    in_b = over_bundles(jax.ops.segment_sum, target, state, jnp.where(state.side, 1, size + 1))
-    shared = (in_b == size) | (in_b == size * (size + 1))
-    in_b = in_b == size
-    return jnp.where(in_b, -total, total), shared, in_b
+    """`bundle_law` of all of them."""
+    return map_numbered(lambda _, bundle: bundle_law(target, state, bundle), every_bundle(target, state))
+
+
+def summed_by(index, values, n):
+    """Sums (n,) of whole numbers at every index, those of an index n left out."""
+    blank = jnp.zeros(n, jnp.int32)
+
+    def of(rows, new):
+        index, values = rows
+        return blank.at[index.astype(jnp.int32)].add(jnp.where(new, values, 0).astype(jnp.int32), mode="drop")
+
+    return sum_over_rows(of, (index, values))
 
 
 def counts_of(state: PairedLabelling):
     """Members of each group in each cluster, from the places of this shard."""
-    n_groups = state.counts.shape[1]
-    somebody = state.segment < len(state.pairs) * n_groups
-    group = state.segment % n_groups
-    return jnp.zeros_like(state.counts).at[clusters_at(state), group].add(somebody.astype(jnp.int32))
+    (n_clusters, n_groups), (a, b) = state.counts.shape, state.pairs.T
+
+    def of(rows, new):
+        segment, side = rows
+        pair, group = segment.astype(jnp.int32) // n_groups, segment.astype(jnp.int32) % n_groups
+        somebody = new & (pair < len(state.pairs))
+        cluster = jnp.where(side, b[pair], a[pair])
+        return jnp.zeros((n_clusters, n_groups), jnp.int32).at[cluster, group].add(somebody.astype(jnp.int32))
+
+    return sum_over_rows(of, (state.segment, state.side))
 
 
 # Singles
@@ -428,18 +488,35 @@ def border(target: Target, state: PairedLabelling):
     would meet if they could. The margin there is each group's own.
     """
     n_groups, n_pairs = target.n_groups, len(state.pairs)
-    change = over_bundles(jax.ops.segment_sum, target, state, state.margin)
-    values = jnp.stack([change < 0, jnp.ones_like(change, bool)], 1).astype(jnp.int32)
-    gain, held = jax.ops.segment_sum(values, pairs_of_bundles(target, state), n_pairs).T  # those of no pair are dropped
-    share = jnp.repeat(gain / jnp.maximum(held, 1), n_groups, total_repeat_length=n_pairs * n_groups)
+    n_segments = n_pairs * n_groups
+    narrow = state.segment.dtype
+
+    def gains(_, bundle):
+        places, there = places_in(target, state, bundle)
+        gain = there & (sum(state.margin[place] for place in places) < 0)
+        return jnp.where(gain, pair_of_bundle(state, bundle), n_pairs).astype(narrow)
+
+    which = map_numbered(gains, every_bundle(target, state))
+    share = jnp.repeat(
+        summed_by(which, jnp.ones_like(which), n_pairs) / jnp.maximum(state.room, 1),
+        n_groups,
+        total_repeat_length=n_segments,
+    )
     first, size = state.first[:-1], jnp.diff(state.first)
     middle = first + jnp.clip((share * size).astype(jnp.int32), 0, jnp.maximum(size - 1, 0))
     margin = state.margin[jnp.minimum(middle, target.n_obs - 1)]
-    apart = state.margin - margin[state.segment]
-    below, near = (
-        jax.ops.segment_sum(where.astype(jnp.int32), state.segment, n_pairs * n_groups)
-        for where in (apart < -BORDER, jnp.abs(apart) <= BORDER)
-    )
+    blank = jnp.zeros(n_segments, jnp.int32)
+
+    def below_and_near(rows, new):
+        own, segment = rows
+        segment = segment.astype(jnp.int32)
+        apart = own - margin[segment]
+        return tuple(
+            blank.at[segment].add((new & where).astype(jnp.int32))
+            for where in (apart < -BORDER, jnp.abs(apart) <= BORDER)
+        )
+
+    below, near = sum_over_rows(below_and_near, (state.margin, state.segment))
     return first + below, near
 
 
