@@ -11,9 +11,9 @@ __all__ = ["PART", "map_rows", "max_over_rows", "sum_over_rows", "sum_over_terms
 PART = 2**14  # rows of a few dozen numbers that stay in the cache
 
 
-def map_rows(of, rows, size=PART, *, zero=jnp.zeros):
+def map_rows(of, rows, size=PART):
     """`of(part)`, an array or a tree of them with a row for every one of the part, for parts of at most `size` rows of the tree
-    `rows`, as one whole. `zero(shape, dtype)`: what is written over."""
+    `rows`, as one whole."""
     n_rows, n_parts, size = _evenly(rows, size)
     if n_parts <= 1:
         return of(rows)
@@ -23,9 +23,12 @@ def map_rows(of, rows, size=PART, *, zero=jnp.zeros):
         write = lambda whole, own: jax.lax.dynamic_update_slice_in_dim(whole, own, first, 0)  # noqa: E731
         return jax.tree.map(write, wholes, of(part))
 
-    shapes = jax.eval_shape(lambda: of(_part(rows, 0, size)[1]))
-    blank = jax.tree.map(lambda part: zero((n_rows, *part.shape[1:]), part.dtype), shapes)
-    return jax.lax.fori_loop(0, n_parts, put, blank)
+    def whole_of(part):
+        """Begun with the first part, not with zeros: XLA would make those of all such arrays of a program at its start."""
+        return jnp.pad(part, [(0, n_rows - size), *[(0, 0)] * (part.ndim - 1)])
+
+    wholes = jax.tree.map(whole_of, of(_part(rows, 0, size)[1]))
+    return jax.lax.fori_loop(1, n_parts, put, wholes)
 
 
 def max_over_rows(of, rows, size=PART):
