@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from bayesfair._arrays import row_blocks
+
 __all__ = [
     "check_columns",
     "check_features",
@@ -252,11 +254,13 @@ def _why_no_number(value):
 
 def check_finite(array, names=None, *, argument="X", allow_nan=False):
     """ValueError where entries of an array (N, d) are infinite, or NaN unless `allow_nan`; names row and column."""
-    bad = np.isinf(array) if allow_nan else ~np.isfinite(array)
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
+    is_bad = np.isinf if allow_nan else (lambda part: ~np.isfinite(part))
+    n_bad = [np.count_nonzero(is_bad(array[rows])) for rows in row_blocks(len(array))]
+    if any(n_bad):
+        first = row_blocks(len(array))[np.flatnonzero(n_bad)[0]]
+        row, column = np.argwhere(is_bad(array[first]))[0] + (first.start, 0)
         where = f"row {row}, column {place(names, column)}"
-        got = f"{array[row, column]} at {where} ({np.count_nonzero(bad)} such entries in all)"
+        got = f"{array[row, column]} at {where} ({sum(n_bad)} such entries in all)"
         raise ValueError(message(argument, "be finite", got, "Impute or drop NaN and infinity first."))
 
 

@@ -3,8 +3,6 @@
 Sums are compensated (Kahan 1965): in float32 those over the parts of millions of rows round as one addition does.
 """
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 
@@ -13,13 +11,13 @@ __all__ = ["PART", "map_numbered", "map_rows", "max_over_rows", "sum_over_rows",
 PART = 2**14  # rows of a few dozen numbers that stay in the cache
 
 
-def map_rows(of, rows, size=PART, *, zero=None):
+def map_rows(of, rows, size=PART):
     """`of(part)`, an array or a tree of them with a row for every one of the part, for parts of at most `size` rows of the tree
-    `rows`, as one whole. `zero(shape, dtype)`: what is written over."""
-    return map_numbered(lambda part, _: of(part), rows, size, zero=zero)
+    `rows`, as one whole."""
+    return map_numbered(lambda part, _: of(part), rows, size)
 
 
-def map_numbered(of, rows, size=PART, *, zero=None):
+def map_numbered(of, rows, size=PART):
     """As `map_rows`, of `of(part, numbers)`, which row each one of the part is: no array of the numbers of all."""
     n_rows, n_parts, size = _evenly(rows, size)
     if n_parts <= 1:
@@ -35,14 +33,13 @@ def map_numbered(of, rows, size=PART, *, zero=None):
         return jax.tree.map(write, wholes, made)
 
     shapes = jax.eval_shape(lambda: own(0)[1])
-    zero = partial(_room, rows) if zero is None else zero
-    blank = jax.tree.map(lambda part: zero((n_rows, *part.shape[1:]), part.dtype), shapes)
+    blank = jax.tree.map(lambda part: _room(rows, (n_rows, *part.shape[1:]), part.dtype), shapes)
     return jax.lax.fori_loop(0, n_parts, put, blank)
 
 
 def _room(rows, shape, dtype):
     """An array to be written over, which there cannot be before the `rows` are: zeros for all loops of a program XLA makes at
-    its beginning."""
+    its beginning. It is of the process, or of all of them, as they are."""
     some = jax.tree.leaves(rows)[0]
     return jnp.broadcast_to(some[(0,) * some.ndim].astype(dtype), shape)
 

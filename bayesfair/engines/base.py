@@ -29,12 +29,12 @@ FARTHEST = 1e150  # from the middle of the training rows, in units of their spre
 
 
 class Data(NamedTuple):
-    """What a fit is given: checked columns, groups, the rows' weights, all above zero, the seed that drives everything random
-    in it, and what of all rows these are."""
+    """What a fit is given: checked columns, groups, the rows' weights, all above zero, None where all are 1, the seed that
+    drives everything random in it, and what of all rows these are."""
 
     columns: Columns
     groups: Groups
-    weight: np.ndarray
+    given_weight: np.ndarray | None
     seed: int
     share: Share = ALONE
 
@@ -44,9 +44,27 @@ class Data(NamedTuple):
         return self.columns.continuous
 
     @property
+    def weight(self):
+        """Of the rows (N,), made anew where all weights are 1: of many rows let go of it early, or take `weight_of`."""
+        return self.weight_of(slice(None))
+
+    def weight_of(self, rows):
+        """Of some of the rows: a slice, or their numbers."""
+        if self.given_weight is None:
+            return np.array(np.broadcast_to(1.0, len(self.groups.code))[rows])
+        return self.given_weight[rows]
+
+    @property
     def total_weight(self):
         """Of the rows of all processes."""
-        return float(sum(self.share.everybody(self.weight.sum())))
+        own = len(self.groups.code) if self.given_weight is None else self.given_weight.sum()
+        return float(sum(self.share.everybody(own)))
+
+    @property
+    def group_masses(self):
+        """How much the groups weigh (groups,), with the rows of all processes."""
+        held = np.bincount(self.groups.code, self.given_weight, len(self.groups.names))
+        return sum(self.share.everybody(held.astype(float)))
 
     @property
     def relative_weight(self):
@@ -136,13 +154,15 @@ class Engine(ClusterMixin, BaseEstimator):
         check_is_fitted(self)
         return self.assign(self.read(X, reset=False))
 
-    def _data(self, X, sensitive_features, sample_weight) -> tuple[Data, LeftOut]:
+    def _data(self, X, sensitive_features, sample_weight) -> tuple[Data, LeftOut | None]:
         columns = self.read(X, reset=True, sensitive_features=sensitive_features)
-        weight, counted = self._weights(sample_weight, X, len(columns.continuous)), None
-        left_out = LeftOut(columns.take(weight == 0), weight > 0)
-        if len(left_out.columns.continuous):
-            counted, columns, weight = left_out.counted, columns.take(left_out.counted), weight[left_out.counted]
-        groups = read_groups(self, sensitive_features, len(left_out.counted), needed=self.uses_groups, rows=counted)
+        n_obs, counted, left_out = len(columns.continuous), None, None
+        weight = self._weights(sample_weight, X, n_obs)
+        if weight is not None and not weight.all():
+            counted = weight > 0
+            left_out = LeftOut(columns.take(~counted), counted)
+            columns, weight = columns.take(counted), weight[counted]
+        groups = read_groups(self, sensitive_features, n_obs, needed=self.uses_groups, rows=counted)
         check_alike(self, X=(columns.continuous.dtype.name, self.n_features_in_, columns.names))
         groups, share = share_of(getattr(self, "mesh", None), groups)
         if self.parts is not None:
@@ -152,14 +172,16 @@ class Engine(ClusterMixin, BaseEstimator):
         return Data(columns, groups, weight, seed, share), left_out
 
     def _weights(self, sample_weight, X, n_obs):
-        if sample_weight is not None and self.weights is None:
+        if sample_weight is None:
+            return None
+        if self.weights is None:
             rule, remedy = f"be None for {type(self).__name__}", "It counts every row once: leave it out."
             raise ValueError(message("sample_weight", rule, "weights", remedy))
         return check_weights(sample_weight, n_obs, X)
 
     def _place(self, left_out):
-        """Labels of rows of weight 0 among those of the others."""
-        if len(left_out.columns.continuous):
+        """Labels of rows of weight 0, if there are any, among those of the others."""
+        if left_out is not None:
             labels = np.empty(len(left_out.counted), self.labels_.dtype)
             labels[left_out.counted], labels[~left_out.counted] = self.labels_, self.assign(left_out.columns)
             self.labels_ = labels

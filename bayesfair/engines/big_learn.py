@@ -253,7 +253,8 @@ class BigLearnMixture(MixtureEngine):
         with np.errstate(over="ignore"):
             self._middle = mean_of_seen(X, data.weight, everybody)
         check_start(X, self._middle, data.columns.names, self.min_eigenvalue, everybody)
-        rows, self._order = in_blocks(X, self._middle, data.relative_weight, data.share)
+        weight = data.relative_weight if any(everybody(data.given_weight is not None)) else None
+        rows, self._order = in_blocks(X, self._middle, weight, data.share)
         return SeenRows(rows, *numbers)
 
     def starts(self, problem, data):
@@ -320,7 +321,9 @@ def check_start(X, middle, names, min_eigenvalue, everybody):
     if far.max() >= FARTHEST:
         got = f"{far.max():.3g} in column {place(names, int(far.argmax()))}"
         raise ValueError(message("X", "be near [0, 1], where the random starts are", got, SCALE))
-    whole = np.where(np.isnan(X), middle, X) if n_missing(X).any() else X
+    whole = X.copy() if n_missing(X).any() else X
+    for rows in row_blocks(len(X) if whole is not X else 0):
+        np.copyto(whole[rows], middle, where=np.isnan(X[rows]), casting="same_kind")
     _, spread, _ = center_and_spread(whole, everybody)
     off = np.abs(middle) / np.maximum(spread, 1.0)
     if off.max() > REACH:

@@ -7,7 +7,6 @@ from bayesfair import _parts
 
 __all__ = [
     "is_shared",
-    "map_rows",
     "max_over_rows",
     "members",
     "own_part",
@@ -21,11 +20,6 @@ __all__ = [
 def members(code, n_groups):
     """Indicators of the groups (groups, rows); none in what fills the last block, whose code is `n_groups`."""
     return (code == jnp.arange(n_groups)[:, None]).astype(jnp.float32)
-
-
-def map_rows(of, rows):
-    """`of(part)` of parts of the tree `rows`, a tree of arrays with the part's rows, as one whole."""
-    return _parts.map_rows(of, rows, zero=_own_zeros)
 
 
 def max_over_rows(of, rows):

@@ -268,7 +268,7 @@ class FairMixture(MixtureEngine):
             fair = _fair_rows(table, data, rows)
             return LearningRows(fair.table, fair.weight, fair)
         some = stratified(rows, data.groups.code, max(self.batch_size, EXPLORE_ROWS))
-        weight = data.weight[rows].astype(np.float32)
+        weight = data.weight_of(rows).astype(np.float32)
         return LearningRows(_take(table, rows), weight, _fair_rows(table, data, some))
 
     def _rules(self) -> list[Rule]:
@@ -419,7 +419,7 @@ def _take(table: Table, rows) -> Table:
 
 def _fair_rows(table, data, rows) -> GroupedRows:
     """ValueError where a group has nobody among `rows`."""
-    groups, code, weight = data.groups, data.groups.code[rows], data.weight[rows].astype(np.float32)
+    groups, code, weight = data.groups, data.groups.code[rows], data.weight_of(rows).astype(np.float32)
     sizes = np.bincount(code, minlength=len(groups.names))
     if (sizes == 0).any():
         absent = [name for name, size in zip(groups.names, sizes) if size == 0]

@@ -89,9 +89,9 @@ def rows_in_blocks(encoder, data) -> BlockedRows:
         filled, rest = slice(0, len(some.continuous)), slice(len(some.continuous), None)
         x[block, filled], levels[block, filled] = encoder.scaled(some.continuous), encoder.codes(some.categorical)
         x[block, rest], levels[block, rest], code[block, rest], weight[block, rest] = 0, 0, len(groups.names), 0
-        code[block, filled], weight[block, filled] = groups.code[own], data.weight[own]
+        code[block, filled], weight[block, filled] = groups.code[own], data.weight_of(own)
         held[block] = np.bincount(groups.code[own], minlength=len(groups.names))
-    sizes = sum(share.everybody(np.bincount(groups.code, data.weight, len(groups.names)))).astype(np.float32)
+    sizes = data.group_masses.astype(np.float32)
     return share.placed(BlockedRows(x, levels, code, weight, sum(share.everybody(held)), sizes), SPECS)
 
 

@@ -94,19 +94,24 @@ def in_blocks(X, middle, weight=None, share=ALONE):
     Entries that are NaN lack. Sorted by what they lack, so that a block has few patterns. `weight` (N,): of the rows, all above
     zero; None is 1 for each. Processes that `share` the rows have blocks of the same shapes.
     """
+    order, code, sizes = _by_what_they_lack(X, share)
+    parts = np.split(order, np.cumsum(list(sizes.values()))[:-1])
+    return tuple(_blocks_of(X, middle, weight, code, part, each, share) for part, each in zip(parts, sizes)), order
+
+
+def _by_what_they_lack(X, share):
+    """(the rows in the order of how many entries they lack, and of which; codes of which these are (N,); how many rows there
+    are of every number of `WIDTHS` that some process has)."""
     missing = np.isnan(X[:, n_missing(X) > 0])
     n_lacking, code = missing.sum(1, dtype=np.int32), np.zeros(len(X), np.int32)
     for column in missing.T:
-        code = np.unique(2 * code + column, return_inverse=True)[1]
+        code = np.unique(2 * code + column, return_inverse=True)[1].astype(np.int32)
     width = np.array(WIDTHS, np.int32)[np.searchsorted(WIDTHS, n_lacking)]
     width = np.minimum(width, max(share.everybody(n_lacking.max())))
-    order = np.lexsort((code, width))
-    weight = np.ones(len(X)) if weight is None else weight
+    order = np.lexsort((code, width)) if missing.shape[1] else np.arange(len(X))
     widths = np.unique(np.concatenate(share.everybody(np.unique(width))))
-    parts = [order[width[order] == each] for each in widths]
-    return tuple(
-        _blocks_of(X, middle, weight, code, part, int(each), share) for part, each in zip(parts, widths)
-    ), order
+    sizes = {int(each): np.count_nonzero(width == each) for each in widths}
+    return order.astype(np.min_scalar_type(len(X))), code, sizes
 
 
 def _blocks_of(X, middle, weight, code, rows, width, share) -> Rows:
@@ -114,16 +119,17 @@ def _blocks_of(X, middle, weight, code, rows, width, share) -> Rows:
     size = min(BLOCK, _power_of_two(most))
     filled = np.pad(rows, (0, -len(rows) % size), mode="edge" if len(rows) else "constant").reshape(-1, size)
     n_more = -(-most // size) - len(filled)  # blocks of nobody, of which other processes have rows
-    weight = np.pad(weight[rows], (0, size * (len(filled) + n_more) - len(rows))).reshape(-1, size)
+    held = np.zeros((len(filled) + n_more, size), np.float32)
+    held.ravel()[: len(rows)] = 1 if weight is None else weight[rows]
     pattern, lacks = _patterns_of(X, code, filled, width, share)
-    x = aligned_empty((len(weight), X.shape[1], size))
+    x = aligned_empty((len(held), X.shape[1], size))
     for block, part in zip(x, filled):
         block[:] = np.nan_to_num(X[part] - middle, nan=0.0).T
     x[len(filled) :] = 0
     nobody = np.arange(size, dtype=np.int32) % lacks.shape[2]
     pattern = np.concatenate([pattern, np.broadcast_to(nobody, (n_more, size))])
     lacks = np.pad(lacks, ((0, n_more), (0, 0), (0, 0)), constant_values=X.shape[1])
-    made = Rows(x, weight.astype(np.float32), pattern, lacks)
+    made = Rows(x, held, pattern, lacks)
     return share.placed(made, jax.tree.map(lambda _: PartitionSpec("rows"), made))
 
 

@@ -12,14 +12,14 @@ NEAR = 1e-6  # distance below which a row's pull on a median grows no more
 
 def means_of(data, units, labels, n_clusters):
     """Weighted means (clusters, dim) of the rows of all processes, in `units`; labels (obs,): of the rows of this one."""
-    return _pulled(data, units, labels, n_clusters, lambda block, rows: data.weight[block])
+    return _pulled(data, units, labels, n_clusters, lambda block, rows: data.weight_of(block))
 
 
 def medians_near(data, units, labels, centers):
     """Where one Weiszfeld step leads from `centers` (clusters, dim)."""
 
     def pull(block, rows):
-        return data.weight[block] / np.maximum(np.linalg.norm(rows - centers[labels[block]], axis=1), NEAR)
+        return data.weight_of(block) / np.maximum(np.linalg.norm(rows - centers[labels[block]], axis=1), NEAR)
 
     return _pulled(data, units, labels, len(centers), pull)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bayesfair._arrays import distinct_places
+from bayesfair._arrays import distinct_places, row_blocks
 from bayesfair._check import message
 from bayesfair.engines.shares import ALONE
 
@@ -15,21 +15,23 @@ def stratified(rows, code, most, fewest=FEWEST):
     """About `most` of `rows`, in their order, each group in proportion but with at least `fewest` where it has them."""
     if len(rows) <= most:
         return rows
-    group = code[rows]
-    size = np.bincount(group)
-    wanted = np.maximum(np.ceil(most * size / len(rows)), fewest)
-    rank = np.empty(len(rows), int)
-    for j in np.flatnonzero(size):
-        rank[group == j] = np.arange(size[j])
-    return rows[rank < wanted[group]]
+    blocks, n_groups = [rows[block] for block in row_blocks(len(rows))], code.max() + 1
+    size = sum(np.bincount(code[block], minlength=n_groups) for block in blocks)
+    left, taken = np.maximum(np.ceil(most * size / len(rows)), fewest).astype(int), []
+    for block in blocks:
+        group = code[block]
+        first = [np.flatnonzero(group == j)[: left[j]] for j in range(n_groups)]
+        left -= [*map(len, first)]
+        taken.append(block[np.sort(np.concatenate(first))])
+    return np.concatenate(taken)
 
 
-def weights_as_of_all(rows, code, weight):
-    """Weights, of mean 1, with which some rows have the groups' shares of all rows, whose groups and weights these are."""
-    own, held = weight[rows], np.bincount(code, weight)
-    there = np.bincount(code[rows], own, len(held))
-    own = own * np.divide(held, there, out=np.zeros_like(held), where=there > 0)[code[rows]]
-    return own / own.mean()
+def weights_as_of_all(code, weight, masses):
+    """Weights, of mean 1, with which rows of these groups and weights have the groups' shares of all rows, where `masses`
+    (groups,) are theirs."""
+    there = np.bincount(code, weight, len(masses))
+    weight = weight * np.divide(masses, there, out=np.zeros(len(masses)), where=there > 0)[code]
+    return weight / weight.mean()
 
 
 def distinct_rows(points, n_parts, argument, share=ALONE):

@@ -1,5 +1,6 @@
 """Rows over processes: what each of them has, and what all of them find out together."""
 
+import gc
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 from bayesfair.distributed import everybody
 from bayesfair.fairness import Groups
 
-__all__ = ["ALONE", "Share", "StepInShares", "here", "in_shares", "mesh_of", "share_of", "sum_of_all"]
+__all__ = ["ALONE", "Share", "StepInShares", "free", "here", "in_shares", "mesh_of", "share_of", "sum_of_all"]
 
 
 class Share(NamedTuple):
@@ -50,7 +51,7 @@ class Share(NamedTuple):
 
     def of_all(self, values):
         """Values of the rows of this process (obs, ..) as those of all rows."""
-        return np.concatenate(self.everybody(values))
+        return values if self.mesh is None else np.concatenate(self.everybody(values))
 
     def take(self, values, rows):
         """Some rows, by their numbers in the whole table, of an array (obs, ..) of which each process has its own."""
@@ -104,6 +105,13 @@ def mesh_of(array):
 def here(tree):
     """Of arrays that lie over processes this one's part."""
     return jax.tree.map(lambda part: part.addressable_data(0) if isinstance(part, jax.Array) else part, tree)
+
+
+def free(tree):
+    """The memory of arrays that were read for the last time, whoever still holds them."""
+    for part in jax.tree.leaves(tree):
+        part.delete()
+    gc.collect(0)  # as late as then JAX lets go of what was NumPy's
 
 
 def sum_of_all(value, mesh):

@@ -20,12 +20,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._arrays import aligned_empty, inner_sum, row_blocks, stack
 from bayesfair._check import check_integer, check_number, message, tell
+from bayesfair._parts import map_rows
 from bayesfair._units import center_and_spread, check_costs, scaling
 from bayesfair.distributed import agreed
 from bayesfair.engines.base import Engine, check_distinct
 from bayesfair.engines.blocks import (
     is_shared,
-    map_rows,
     max_over_rows,
     own_part,
     sum_over_own_rows,
@@ -33,7 +33,7 @@ from bayesfair.engines.blocks import (
     total,
 )
 from bayesfair.engines.hard_clusters import squares
-from bayesfair.engines.shares import Share, StepInShares, here, in_shares
+from bayesfair.engines.shares import Share, StepInShares, free, here, in_shares
 
 __all__ = ["TiltedKMeans"]
 
@@ -522,6 +522,7 @@ class TiltedKMeans(Engine):
         return outcome
 
     def report(self, outcome, problem, data):
+        free(problem)
         self.labels_ = np.asarray(outcome.state.labels)
         centers = np.asarray(outcome.state.centers, np.float64)
         centers = centers if self._axes is None else centers @ self._axes

@@ -19,12 +19,12 @@ from bayesfair._arrays import row_blocks
 from bayesfair._check import check_number, message, tell
 from bayesfair._units import scaling
 from bayesfair.distributed import agreed, leads
-from bayesfair.engines.base import Engine, kmeans_centers, relocate_empty
+from bayesfair.engines.base import Data, Engine, kmeans_centers, relocate_empty
 from bayesfair.engines.families import squared_distances
 from bayesfair.engines.hard_clusters import NEAR, cost_of, means_of, medians_near
 from bayesfair.engines.optimize import Outcome
 from bayesfair.engines.samples import FEWEST, distinct_rows, stratified, weights_as_of_all, with_distinct
-from bayesfair.engines.shares import ALONE
+from bayesfair.engines.shares import ALONE, free
 from bayesfair.engines.soft_clusters import (
     AT_REST,
     FLOOR,
@@ -40,7 +40,7 @@ from bayesfair.engines.variational_blocks import (
     soft_assignment,
 )
 from bayesfair.engines.variational_blocks import start_state as blocked_start
-from bayesfair.fairness import Groups, check_target, kl_error
+from bayesfair.fairness import Groups, check_target, cluster_kl
 
 __all__ = ["VariationalFairClustering"]
 
@@ -274,8 +274,7 @@ class VariationalFairClustering(Engine):
         return Descent(self.objective)
 
     def _target(self, data):
-        masses = data.share.everybody(np.bincount(data.groups.code, data.weight, len(data.groups.names)))
-        return check_target(self.target_proportions, data.groups, sum(masses))
+        return check_target(self.target_proportions, data.groups, data.group_masses)
 
     def starts(self, problem, data):
         """Centres (n_init, K, d) of the best k-means++ restarts."""
@@ -289,30 +288,23 @@ class VariationalFairClustering(Engine):
         """The best run at the weight asked for, or at the smallest weight of a path that is fair enough."""
         if isinstance(problem, BlockedRows):
             return self._solve_in_blocks(problem, data)
-        return self._solve_from(problem, self.starts(problem, data), self._error(data.groups, data, data.weight))
+        return self._solve_from(problem, self.starts(problem, data), self._error(data, data))
 
-    def _error(self, groups, data, weight):
-        """The Kullback-Leibler error of labels of rows of these groups and weights, against the proportions of the data."""
-        return partial(kl_error, sensitive=groups, target=self._target(data), sample_weight=weight)
+    def _error(self, some, data):
+        """The Kullback-Leibler error of labels of `some` rows, `Data` of their own, against the proportions of the data."""
+        target = self._target(data)
+        return lambda labels: float(cluster_kl(hard_masses(labels, some, self.n_clusters), target).sum())
 
     def _solve_in_blocks(self, problem: BlockedRows, data) -> Outcome:
         """On EXPLORE_ROWS of the rows first; all of them go on from there, at greater weights where they must."""
-        everyone, share = data.share.groups, data.share
-        rows, weight_of_all = self._explored(data), share.of_all(data.weight)
-        groups, Z = Groups(everyone.code[rows], everyone.names), self._units.rows(share.take(data.X, rows))
-        weights, error = (
-            weights_as_of_all(rows, everyone.code, weight_of_all),
-            self._error(everyone, data, weight_of_all),
-        )
-        few = make_problem(Z, groups.code, self._target(data), self.objective, weights)
-        found = self._solve_from(few, self._restarts(Z, data, weights), self._error(groups, data, weights)).state
-        (centers, weight), few, least = agreed((found.centers, found.weight)), None, np.inf
+        (centers, weight), error, least = agreed(self._explored(data)), self._error(data, data), np.inf
         for factor in HEAVIER:
+            s = None  # that of the last weight makes room
             outcome = self.run(problem, blocked_start(problem, centers, factor * weight), step=descent_over(problem))
             s = soft_assignment(problem, outcome.state, len(data.X))
             if self.max_fairness_error is None:
                 break
-            least = min(least, error(share.of_all(hard_labels(s, share))))
+            least = min(least, error(hard_labels(s, data.share)))
             if least <= self.max_fairness_error:
                 break
         else:
@@ -320,6 +312,17 @@ class VariationalFairClustering(Engine):
         return outcome._replace(state=outcome.state._replace(log_s=s[None])).best  # which is `report`'s concern alone
 
     def _explored(self, data):
+        """(centres, weight) of the best run on some of the rows."""
+        share, everyone, rows = data.share, data.share.groups, self._first_rows(data)
+        groups = Groups(everyone.code[rows], everyone.names)
+        weights = weights_as_of_all(groups.code, share.take(data.weight, rows), data.group_masses)
+        some = Data(data.columns.take(rows, share), groups, weights, data.seed)
+        Z = self._units.rows(some.X)
+        few = make_problem(Z, groups.code, self._target(data), self.objective, weights)
+        found = self._solve_from(few, self._restarts(Z, data, weights), self._error(some, data)).state
+        return found.centers, found.weight
+
+    def _first_rows(self, data):
         """Which rows come first, by their numbers in the whole table."""
         share, code, rng = data.share, data.share.groups.code, np.random.default_rng(data.seed)
         enough = max(FEWEST, min(ENOUGH, EXPLORE_ROWS // len(share.groups.names)))
@@ -392,22 +395,24 @@ class VariationalFairClustering(Engine):
         return concatenate(parts)
 
     def report(self, run, problem, data):
-        share, everyone, target = data.share, data.share.groups, self._target(data)
         blocked = isinstance(problem, BlockedRows)
         s = run.state.log_s if blocked else np.asarray(run.state.log_s).T
-        self.labels_ = hard_labels(s, share)
+        labels = hard_labels(s, data.share)
+        if blocked:
+            free(problem)
+        self.labels_ = labels.astype(np.int64)
         cost, centers = self._hard_cost(problem, data, np.asarray(run.state.centers, np.float64))
         self.soft_assignment_ = s if blocked else np.exp(s)
         self.cost_ = float(self._cost(cost))
         self.cluster_centers_ = self._units.points(centers)
-        labels = share.of_all(self.labels_)
-        self.fairness_error_ = self._error(everyone, data, share.of_all(data.weight))(labels)
         self.fairness_weight_ = float(self._cost(run.state.weight))
-        warn_of_absent_groups(labels, everyone, target)
+        masses, target = hard_masses(self.labels_, data, self.n_clusters), self._target(data)
+        self.fairness_error_ = float(cluster_kl(masses, target).sum())
+        warn_of_absent_groups(masses, data.groups.names, target)
 
     def _place(self, left_out):
         super()._place(left_out)
-        if len(left_out.columns.continuous):
+        if left_out is not None:
             soft = np.eye(self.n_clusters, dtype=self.soft_assignment_.dtype)[self.labels_]
             soft[left_out.counted] = self.soft_assignment_
             self.soft_assignment_ = soft
@@ -428,18 +433,26 @@ class VariationalFairClustering(Engine):
 def hard_labels(s, share=ALONE):
     """The cluster of largest assignment (obs,) from s, or log s, (obs, clusters); empty ones take the row most willing, of the
     first process where several have rows."""
-    labels = np.empty(len(s), np.int64)
+    labels = np.empty(len(s), np.min_scalar_type(s.shape[1]))
     for rows in row_blocks(len(s)):
         labels[rows] = s[rows].argmax(1)
     empty = np.setdiff1d(np.arange(s.shape[1]), share.of_all(np.unique(labels)))
     return relocate_empty(labels, -s, empty) if len(empty) and leads() else labels
 
 
-def warn_of_absent_groups(labels, groups: Groups, target):
+def hard_masses(labels, data, n_clusters):
+    """Masses of the groups in hard clusters (clusters, groups), of the rows of all processes; labels (obs,): of this one's."""
+    shape = n_clusters, len(data.groups.names)
+    held = np.zeros(shape)
+    for rows in row_blocks(len(labels)):
+        cells = np.ravel_multi_index((labels[rows], data.groups.code[rows]), shape)
+        held += np.bincount(cells, data.weight_of(rows), held.size).reshape(shape)
+    return sum(data.share.everybody(held))
+
+
+def warn_of_absent_groups(masses, names, target):
     """Says which clusters have nobody of a group that the target wants there: their Kullback-Leibler error is infinite."""
-    n_clusters = labels.max() + 1
-    held = np.bincount(labels * len(target) + groups.code, minlength=n_clusters * len(target)).reshape(n_clusters, -1)
-    absent = [f"cluster {k} has nobody of {groups.names[g]!r}" for k, g in np.argwhere((held == 0) & (target > 0))]
+    absent = [f"cluster {k} has nobody of {names[g]!r}" for k, g in np.argwhere((masses == 0) & (target > 0))]
     if absent:
         more = f" ({len(absent)} such cases)" if len(absent) > 1 else ""
         remedy = "raise fairness_weight, or ask for fewer clusters"

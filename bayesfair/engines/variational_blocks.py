@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, UInt
 
 from bayesfair._arrays import aligned_empty
 from bayesfair.engines.blocks import members, own_part, sum_over_blocks
@@ -34,14 +34,23 @@ BLOCK = 8192  # rows
 
 
 class BlockedRows(NamedTuple):
-    """Rows in blocks, the codes of their groups, weights of mean 1, and the proportions wanted. What fills the last block is of
-    no group and weighs nothing."""
+    """Rows in blocks, the codes of their groups, weights of mean 1, which are one number for a block where nobody gave any, and
+    the proportions wanted. What fills the last block is of no group, and counts for nothing."""
 
     x: Float[Array, "blocks dim rows"]
-    code: Int[Array, "blocks rows"]
-    weight: Float[Array, "blocks rows"]
+    code: UInt[Array, "blocks rows"]
+    weight: Float[Array, "blocks #rows"]
     target: Float[Array, " groups"]
     n_obs: Float[Array, ""]
+
+    @property
+    def rows(self):
+        return self.x, self.code, self.weight
+
+    def membership(self, code, weight):
+        """Of a block: indicators of the groups (groups, rows), and the weights (rows,)."""
+        n_groups = len(self.target)
+        return members(code, n_groups), weight * (code < n_groups)
 
 
 class Step(NamedTuple):
@@ -73,16 +82,18 @@ STATE_SPECS = PendingClusters(ROWS, ALL, ALL, ALL, ALL, ALL, ALL)
 def rows_in_blocks(data, units, target) -> BlockedRows:
     """The rows of a table in `units`."""
     X, code, share = data.X, data.groups.code, data.share
-    relative = data.relative_weight
+    relative = share.n_obs / data.total_weight
     n_blocks, n_filled = -(-share.largest // BLOCK), -(-len(X) // BLOCK)
-    x, codes = aligned_empty((n_blocks, X.shape[1], BLOCK)), aligned_empty((n_blocks, BLOCK), np.int32)
-    weight = aligned_empty((n_blocks, BLOCK))
+    n_weights = BLOCK if any(share.everybody(data.given_weight is not None)) else 1
+    x = aligned_empty((n_blocks, X.shape[1], BLOCK))
+    codes = aligned_empty((n_blocks, BLOCK), np.min_scalar_type(len(target)))
+    weight = aligned_empty((n_blocks, n_weights))
     x[n_filled - 1 :], codes[n_filled - 1 :], weight[n_filled - 1 :] = 0, len(target), 0
     for block in range(n_filled):
-        part = X[block * BLOCK : (block + 1) * BLOCK]
-        x[block, :, : len(part)] = units.rows(part).T
-        codes[block, : len(part)] = code[block * BLOCK : (block + 1) * BLOCK]
-        weight[block, : len(part)] = relative[block * BLOCK : (block + 1) * BLOCK]
+        own = slice(block * BLOCK, (block + 1) * BLOCK)
+        rows = units.rows(X[own])
+        x[block, :, : len(rows)], codes[block, : len(rows)] = rows.T, code[own]
+        weight[block, : len(rows)] = relative * data.weight_of(own)[:n_weights]
     return share.placed(BlockedRows(x, codes, weight, np.asarray(target, np.float32), np.float32(share.n_obs)), SPECS)
 
 
@@ -118,8 +129,8 @@ def descend(problem: BlockedRows, state: PendingClusters):
     unfair = state.weight * fairness_potential(state.masses, problem.target, problem.n_obs)
 
     def of_block(rows, before):
-        x, code, there = rows
-        member = members(code, len(problem.target))
+        x, *rest = rows
+        member, there = problem.membership(*rest)
         now = after(before, x, member, state.step)
         distance = distances(x, state.centers)
         gradient = distance + unfair @ member
@@ -127,7 +138,7 @@ def descend(problem: BlockedRows, state: PendingClusters):
         gain = (there * ((jnp.exp(now) * gradient).sum(0) - gradient.min(0))).sum()
         return (sums_of(s, distance, x, member), gain), now
 
-    (sums, gain), log_s = sum_over_blocks(of_block, problem[:3], buffer=state.log_s)
+    (sums, gain), log_s = sum_over_blocks(of_block, problem.rows, buffer=state.log_s)
     loss, centers, masses = clusters_of(problem, sums, state.centers, state.weight)
     taken = loss <= state.loss
     new = centers, masses, loss, state.lipschitz / 1.3
@@ -162,23 +173,23 @@ def _start_state(problem: BlockedRows, centers, weight) -> PendingClusters:
     blank = own_part(jnp.zeros((len(problem.x), len(centers), problem.x.shape[2])))
 
     def nearest(rows, _):
-        x, code, there = rows
-        distance, member = distances(x, centers), members(code, len(problem.target))
+        x, *rest = rows
+        distance, (member, there) = distances(x, centers), problem.membership(*rest)
         hard = jax.nn.one_hot(distance.argmin(0), len(centers), dtype=bool, axis=0)
         log_s = log_simplex(jnp.where(hard, 0.0, START))
         return sums_of(there * jnp.exp(log_s), distance, x, member), log_s
 
-    sums, log_s = sum_over_blocks(nearest, problem[:3], buffer=blank)
+    sums, log_s = sum_over_blocks(nearest, problem.rows, buffer=blank)
     loss, means, masses = clusters_of(problem, sums, centers, weight)
     unfair = weight * fairness_potential(masses, problem.target, problem.n_obs)
 
     def spread(rows):
-        x, code, there = rows
-        member = members(code, len(problem.target))
+        x, *rest = rows
+        member, there = problem.membership(*rest)
         potential = potential_of(x, member, means, unfair)
         return (there * (potential.mean(0) - potential.min(0))).sum()
 
-    lipschitz = sum_over_blocks(spread, problem[:3]) / problem.n_obs
+    lipschitz = sum_over_blocks(spread, problem.rows) / problem.n_obs
     rest = Step(means, unfair, jnp.float32(0))
     lipschitz = jnp.maximum(lipschitz, jnp.finfo(jnp.float32).tiny)
     return PendingClusters(log_s, rest, means, masses, loss, lipschitz, weight)

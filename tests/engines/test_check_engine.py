@@ -68,7 +68,7 @@ class Soft(CentredKMeans):
 
 class Unweighted(CentredKMeans):
     def problem(self, data):
-        return super().problem(data._replace(weight=np.ones(len(data.X))))
+        return super().problem(data._replace(given_weight=None))
 
 
 class Uncounted(CentredKMeans):
