@@ -21,6 +21,7 @@ ROUNDING = 4 * np.finfo(np.float64).eps
 NEGLIGIBLE = 1e-3  # spread of a column beside the largest one
 FEW_ROWS = 1_000
 LARGEST_LOG, SMALLEST_LOG = 1023, -1022  # of normal float64 numbers, to base 2
+FAST_LOG = 60  # of units, to base 2, in which differences of float32 numbers have room in float32
 HEADROOM = 8  # between a cost of the size expected and the ends of the float64 numbers
 
 
@@ -33,8 +34,13 @@ class Scaling(NamedTuple):
     def rows(self, X, dtype=np.float64):
         """Rows of X (N, d) as rows of Z, worked out in float64."""
         Z = aligned_empty(np.shape(X), dtype)
+        single = Z.dtype == X.dtype == np.float32 and abs(self.exponent) <= FAST_LOG
         for block in row_blocks(len(X)):
-            Z[block] = np.ldexp(X[block] - self.middle, -self.exponent)
+            if single:  # the same numbers, sooner
+                np.subtract(X[block], self.middle, out=Z[block], casting="same_kind")
+                Z[block] *= np.float32(2.0**-self.exponent)
+            else:
+                Z[block] = np.ldexp(X[block] - self.middle, -self.exponent)
         return Z
 
     def points(self, Z):

@@ -55,7 +55,6 @@ def fits(bf):
     }
 
 
-LARGEST = {"posterior optimal": 100_000}  # fairlets of more are the decomposition's own task, benchmarks/fairlets.py
 POSTERIOR = {"num_chains": 2, "num_warmup": 100, "num_draws": 100, "random_state": 0, "progress_bar": False}
 
 
@@ -178,8 +177,6 @@ def main():
     for name in arguments.cells or [*fits(bf), *(f"{kind} {target}" for kind in KINDS for target in TARGETS)]:
         found = {}
         for n_obs in rows:
-            if n_obs > LARGEST.get(name, n_obs):
-                continue
             for part, figures in cell(name, n_obs).items():
                 found.setdefault(part, {})[n_obs] = figures
                 line = "{:>10.4g} s {:>9.4g} s of processors {:>7.0f} bytes a row   {}".format(*figures)

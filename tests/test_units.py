@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayesfair._units import center_and_spread, check_costs, check_resolution, standardise
+from bayesfair._units import center_and_spread, check_costs, check_resolution, scaling, standardise
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +105,11 @@ def test_costs_that_no_float64_holds_are_refused_or_told():
         check_costs(np.array([1e-300, 1e-200]))
     check_costs(np.array([1e-300, 1e-200]), degree=1)
     check_costs(np.array([0.0, 0.0]))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-4, 1.0, 3e7, 1e30])
+def test_float32_rows_are_those_of_float64_rounded_once(scale):
+    """Whatever path they take."""
+    X = (scale * np.random.default_rng(0).normal(5, [1, 2, 1e-3], (1000, 3))).astype(np.float32)
+    units = scaling(X)
+    np.testing.assert_array_equal(units.rows(X, np.float32), units.rows(X).astype(np.float32))

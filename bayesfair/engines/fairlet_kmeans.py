@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesfair._arrays import cluster_sums, distinct_places, row_blocks
 from bayesfair._check import check_integer, message
 from bayesfair._progress import one_step
 from bayesfair._units import scaling
@@ -87,23 +88,41 @@ class FairletKMeans(Engine):
         with one_step("fairlets", self.progress_bar):
             decomposed = partial(fairlets_of, data, self.composition, self.exact_up_to)
             self.decomposition_ = self.stages.at_once(Decomposition, decomposed)
-        return self._units.rows(data.X, data.X.dtype)
+        return self._fairlet_centers(data)
 
-    def solve(self, Z, data):
+    def _fairlet_centers(self, data):
+        """Of the rows in their own units (fairlets, dim), in the type of the table, which is read column by column."""
+        fairlet, units = self.decomposition_.fairlet, self._units
+        centers = np.empty((len(self.decomposition_.composition), data.X.shape[1]), data.X.dtype)
+        for j in range(data.X.shape[1]):
+            here = slice(j, j + 1)
+            column = units._replace(middle=units.middle[here]).rows(data.X[:, here])
+            centers[:, here] = fairlet_centers(column, fairlet, data.weight)
+        return centers
+
+    def solve(self, centers, data):
         """scikit-learn's KMeans, the best of whose runs tells where it ended."""
         settings = {name: getattr(self, name) for name in ("n_init", "max_iter", "tol")}
-        fit = cluster_fairlets(
-            Z, self.decomposition_.fairlet, self.n_clusters, data.weight, random_state=data.seed, **settings
-        )
+        size = np.bincount(self.decomposition_.fairlet, data.weight)
+        fit = _clustered(centers, size, self.n_clusters, random_state=data.seed, copy_x=False, **settings)
         status = Outcome.CONVERGED if fit.n_iter_ < self.max_iter else Outcome.RUNNING
         return Outcome(fit, fit.inertia_, np.array([fit.inertia_]), fit.n_iter_, status)
 
-    def report(self, outcome, Z, data):
+    def report(self, outcome, centers, data):
         fit = outcome.state
         self.labels_ = fit.labels_[self.decomposition_.fairlet]
-        centers = means(Z, self.labels_, fit.cluster_centers_, data.weight)
-        self.cluster_centers_ = self._units.points(centers)
-        self.inertia_ = float(self._units.cost((data.weight @ (Z - centers[self.labels_]) ** 2).sum()))
+        mass = np.bincount(self.labels_, data.weight, self.n_clusters)
+        sums = sum(
+            cluster_sums(self._units.rows(data.X[rows]), self.labels_[rows], self.n_clusters, data.weight[rows])
+            for rows in row_blocks(len(data.X))
+        )
+        means = np.where(mass[:, None] > 0, sums / np.where(mass > 0, mass, 1)[:, None], fit.cluster_centers_)
+        self.cluster_centers_ = self._units.points(means)
+        inertia = sum(
+            data.weight[rows] @ np.square(self._units.rows(data.X[rows]) - means[self.labels_[rows]]).sum(1)
+            for rows in row_blocks(len(data.X))
+        )
+        self.inertia_ = float(self._units.cost(inertia))
 
     def objective_of(self, losses):
         return self._units.cost(losses)
@@ -120,14 +139,6 @@ def fairlets_of(data: Data, composition, exact_up_to=50_000) -> Decomposition:
     return Decomposition(np.arange(len(alone), dtype=np.int32), alone, 0.0, 0.0, n_groups == 1)
 
 
-def means(X, labels, otherwise, weight):
-    """Means of the clusters (clusters, dim); `otherwise` says where an empty one is."""
-    own = [labels == k for k in range(len(otherwise))]
-    return np.stack(
-        [np.average(X[rows], 0, weight[rows]) if rows.any() else place for rows, place in zip(own, otherwise)]
-    )
-
-
 def cluster_fairlets(X, fairlet, n_clusters, sample_weight=None, **settings):
     """scikit-learn's KMeans fitted to the fairlets' centres, weighted by the sums of their rows' `sample_weight` (N,), their
     sizes where it is None; `fairlet` (N,) numbers them.
@@ -136,13 +147,17 @@ def cluster_fairlets(X, fairlet, n_clusters, sample_weight=None, **settings):
     ------
     ValueError: more clusters than fairlets, or than fairlets whose centres differ.
     """
+    size = np.bincount(fairlet, sample_weight)
+    return _clustered(fairlet_centers(X, fairlet, sample_weight), size, n_clusters, **settings)
+
+
+def _clustered(centers, size, n_clusters, **settings):
+    """KMeans fitted to centres (fairlets, dim) of these sizes."""
     from sklearn.cluster import KMeans
 
-    size = np.bincount(fairlet, sample_weight)
     remedy = f"There are {len(size)} fairlets: ask for fewer clusters or smaller fairlets."
     check_integer("n_clusters", n_clusters, maximum=len(size), remedy=remedy)
-    centers = fairlet_centers(X, fairlet, sample_weight)
-    n_distinct = len(np.unique(centers, axis=0))
+    n_distinct = len(distinct_places(centers.__getitem__, n_clusters))
     if n_clusters > n_distinct:
         rule = f"be at most the number of fairlets whose centres differ, {n_distinct}"
         raise ValueError(message("n_clusters", rule, n_clusters, "Ask for fewer, or look why rows repeat."))

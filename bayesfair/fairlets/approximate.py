@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair.fairlets.auction import Arcs, auction
-from bayesfair.fairlets.near_pairs import Problem, cheap_pairs, distinct, least, rounding_of
+from bayesfair.fairlets.near_pairs import SIDES, Problem, cheap_pairs, distinct, least, nothing_near, rounding_of
+from bayesfair.fairlets.rows import parts_of, project
 from bayesfair.fairlets.transport import Plan, sample_potentials
 
 __all__ = ["FAILURE", "approximate_transport", "mean_at_most", "nearly_optimal"]
@@ -58,32 +59,67 @@ def nearly_optimal(problem: Problem, u, price, rng) -> Rough:
     everyone = np.arange(n, dtype=np.int32)
     best = plan_by_halves(problem, rng)
     best_cost = problem.costs(best, everyone).sum(dtype=np.float64)
-    known = best.astype(np.int64) * n + everyone  # this plan keeps the graph feasible
-    duals = [(u, price)]
+    duals, arcs = [(u, price)], None
     for trees, step in zip(TREES, STEPS):
-        pairs = cheap_pairs(problem, u, price, rng, trees)
-        codes = pairs.anchor.astype(np.int64)
-        codes *= n
-        codes += pairs.member
-        del pairs
-        known = distinct(np.concatenate([known, codes]))
-        del codes
-        anchor, member = (known // n).astype(np.int32), (known % n).astype(np.int32)
-        arcs = Arcs(np.searchsorted(anchor, np.arange(m + 1)), member, problem.costs(anchor, member))
-        del anchor
+        near = nothing_near(problem) if arcs is None else _cheapest(problem, arcs, u, price)
+        arcs = graph = None
+        graph = _graph(cheap_pairs(problem, u, price, rng, near, trees), best)
+        del near
+        arcs = _priced(problem, *graph)
         scale = float(arcs.cheapest(np.zeros(n)).mean()) or 1.0
         owner, price = auction(arcs, problem.lower, problem.upper, price - scale, step * scale)
         price = price.astype(np.float32)
         u = arcs.cheapest(price)
         duals.append((u, price))
-        del arcs
         if (np.bincount(owner[owner >= 0], minlength=m) >= problem.lower).all():
             owner = _placed(owner, problem.upper)
             cost = problem.costs(owner, everyone).sum(dtype=np.float64)
             best, best_cost = (owner, cost) if cost < best_cost else (best, best_cost)
+    del arcs, graph
     asked = np.sort(rng.choice(m, min(REPAIR_PAIRS // n + 1, m), replace=False))
     u, price = max(duals, key=lambda dual: _estimate(problem, dual[1], asked))
     return Rough(best, price, u)
+
+
+def _graph(near, plan):
+    """(where the arcs of each anchor start, their members): cheap pairs, and a plan that keeps the graph feasible."""
+    m, n, end = len(near.anchors.other), len(plan), 0
+    start, member = np.zeros(m + 1, np.int64), np.empty(sum(side.other.size for side in near) + n, np.int32)
+    for own in parts_of(m, SIDES):
+        planned = np.flatnonzero((plan >= own.start) & (plan < own.stop))
+        codes = [(plan[planned] - own.start) * np.int64(n) + planned, *near.codes(own)]
+        row, others = np.divmod(distinct(np.concatenate(codes)), n)
+        start[own.start + 1 : own.stop + 1] = end + np.cumsum(np.bincount(row, minlength=own.stop - own.start))
+        member[end : end + len(row)] = others
+        end += len(row)
+    return start, member[:end]  # memory that nothing was written to is none
+
+
+def _priced(problem, start, member):
+    """The arcs of a graph, with what they cost."""
+    cost = np.empty(len(member), problem.anchors.dtype)
+    for own in parts_of(len(start) - 1, SIDES):
+        places = slice(start[own.start], start[own.stop])
+        anchor = np.repeat(np.arange(own.start, own.stop), np.diff(start[own.start : own.stop + 1]))
+        cost[places] = problem.costs(anchor, member[places])
+    return Arcs(start, member, cost)
+
+
+def _cheapest(problem, arcs, u, price):
+    """The cheapest pairs of a graph, by potentials of anchors and members."""
+    near = nothing_near(problem)
+    for own in parts_of(len(u), SIDES):
+        places = slice(arcs.start[own.start], arcs.start[own.stop])
+        many, member = np.diff(arcs.start[own.start : own.stop + 1]), arcs.member[places]
+        reduced = arcs.cost[places] + price[member] - np.repeat(u[own], many)
+        rows = np.arange(own.start, own.stop)
+        near.anchors.learn(rows, np.repeat(rows - own.start, many), member, reduced.astype(np.float32))
+    for own in parts_of(len(price), SIDES):
+        places = np.flatnonzero((arcs.member >= own.start) & (arcs.member < own.stop))
+        member, anchor = arcs.member[places], np.searchsorted(arcs.start, places, side="right") - 1
+        reduced = arcs.cost[places] + price[member] - u[anchor]
+        near.members.learn(np.arange(own.start, own.stop), member - own.start, anchor, reduced.astype(np.float32))
+    return near
 
 
 def _estimate(problem, price, asked):
@@ -106,12 +142,11 @@ def plan_by_halves(problem, rng):
     directions, members as the anchors' capacities allow; in small parts both are taken in the order of a direction."""
     anchors, members, lower, upper, _ = problem
     plan = np.empty(len(members), np.int32)
-    parts = [(np.arange(len(anchors)), np.arange(len(members)))]
+    parts = [(np.arange(len(anchors), dtype=np.int32), np.arange(len(members), dtype=np.int32))]
     while parts:
         own, others = parts.pop()
-        direction = anchors[rng.choice(own)] - members[rng.choice(others)] if len(others) else anchors[0]
-        own = own[np.argsort(anchors[own] @ direction)]
-        others = others[np.argsort(members[others] @ direction)]
+        direction = anchors[[rng.choice(own)]] - members[[rng.choice(others)]] if len(others) else anchors[[0]]
+        own, others = _in_order(anchors, own, direction), _in_order(members, others, direction)
         if len(own) <= SMALL_PART:
             plan[others] = np.repeat(own, _dealt(len(others), lower[own], upper[own]))
             continue
@@ -119,6 +154,13 @@ def plan_by_halves(problem, rng):
         count = int(_dealt(len(others), *(np.add.reduceat(limit[own], [0, half]) for limit in (lower, upper)))[0])
         parts += [(own[:half], others[:count]), (own[half:], others[count:])]
     return plan
+
+
+def _in_order(rows, which, direction):
+    """The numbers `which` of rows, in the order of these along a direction (1, d)."""
+    place = np.empty((1, len(which)), rows.dtype)
+    project(place, rows, direction, which)
+    return which[np.argsort(place[0])]
 
 
 def _dealt(count, lower, upper):
@@ -148,10 +190,11 @@ def all_pairs_bound(problem: Problem, price):
     return _dual(problem, _potentials(problem, price), price)
 
 
-def _potentials(problem, price, anchors=slice(None), members=slice(None)):
-    """min_j (c_ij + p_j) of some anchors over some members, or a little less: rounding makes none too large."""
-    rows, price = problem.anchors[anchors], price[members]
-    return least(problem.dissimilarity, rows, problem.members[members], price, rounding_of(rows))[0].astype(np.float64)
+def _potentials(problem, price, anchors=None, members=None):
+    """min_j (c_ij + p_j) of some anchors over some members, all if None, or a little less: rounding makes none too large."""
+    rows = problem.anchors if anchors is None else problem.anchors[anchors]
+    others, price = (problem.members, price) if members is None else (problem.members[members], price[members])
+    return least(problem.dissimilarity, rows, others, price, rounding_of(rows))[0].astype(np.float64)
 
 
 def _dual(problem, u, price):

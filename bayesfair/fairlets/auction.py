@@ -13,7 +13,7 @@ import numpy as np
 
 __all__ = ["Arcs", "auction"]
 
-PART = 2**16  # anchors whose arcs are looked at together
+PART = 2**14  # anchors whose arcs are looked at together
 PATIENCE = 400  # rounds after which the least raise doubles: few are left who outbid each other
 DOUBLINGS = 5  # of the least raise, before those few are served along alternating paths
 
@@ -35,7 +35,10 @@ class Arcs(NamedTuple):
         """min_j c_ij + p_j of every anchor, infinite where it has no arcs."""
         least = np.full(len(self.start) - 1, np.inf)
         linked = np.flatnonzero(np.diff(self.start))
-        least[linked] = np.minimum.reduceat(self.cost + price[self.member], self.start[linked])
+        for some in _parts(linked):
+            places = slice(self.start[some[0]], self.start[some[-1] + 1])
+            value = self.cost[places] + price[self.member[places]]
+            least[some] = np.minimum.reduceat(value, self.start[some] - places.start)
         return least
 
 
@@ -55,13 +58,18 @@ def auction(arcs: Arcs, lower, upper, price, step):
     return state.owner, state.price
 
 
+def _parts(rows):
+    return [rows[at : at + PART] for at in range(0, len(rows), PART)]
+
+
 def _best_offers(arcs, price, late):
     """Prices at which `late` members, a mask (n,), are as dear to some anchor as its cheapest one that is not late."""
     u = arcs.cheapest(np.where(late, np.inf, price))
-    places = np.flatnonzero(late[arcs.member])
-    offer = u[np.searchsorted(arcs.start, places, side="right") - 1] - arcs.cost[places]
     best = np.full(len(price), -np.inf)
-    np.maximum.at(best, arcs.member[places], np.where(np.isfinite(offer), offer, -np.inf))
+    for at in range(0, len(arcs.member), PART):
+        places = at + np.flatnonzero(late[arcs.member[at : at + PART]])
+        offer = u[np.searchsorted(arcs.start, places, side="right") - 1] - arcs.cost[places]
+        np.maximum.at(best, arcs.member[places], np.where(np.isfinite(offer), offer, -np.inf))
     return np.where(np.isfinite(best), best, price)
 
 
@@ -73,13 +81,10 @@ def _bid(arcs, lower, upper, state, step):
         active = np.flatnonzero((state.held < lower) | (~content & (state.held < upper)))
         if len(active) == 0:
             return
-        place, first, second = _two_cheapest(arcs, state, active)
-        optional = state.held[active] >= lower[active]
-        stops = optional & (first >= 0)
-        content[active[stops]] = True
-        raised = np.where(optional, np.minimum(second, 0), second) - first
-        raised = np.where(np.isfinite(raised), raised, 0) + step * 2.0 ** (round_ // PATIENCE)
-        _sell(state, active[~stops], arcs.member[place[~stops]], raised[~stops])
+        raise_ = step * 2.0 ** (round_ // PATIENCE)
+        bids = [_bids(arcs, lower, state, content, some, raise_) for some in _parts(active)]
+        del active
+        _sell(state, *map(np.concatenate, zip(*bids)))
     while _lengthen(arcs, lower, state):
         pass
 
@@ -92,13 +97,19 @@ class _State(NamedTuple):
     held: np.ndarray
 
 
+def _bids(arcs, lower, state, content, active, least_raise):
+    """(bidder, member, what it raises the price by) of some active anchors; those that see no profit in more are `content`."""
+    place, first, second = _two_cheapest(arcs, state, active)
+    optional = state.held[active] >= lower[active]
+    bids = ~(optional & (first >= 0))
+    content[active[~bids]] = True
+    raised = np.where(optional, np.minimum(second, 0), second) - first
+    raised = np.where(np.isfinite(raised), raised, 0) + least_raise
+    return active[bids].astype(np.int32), arcs.member[place[bids]], raised[bids]
+
+
 def _two_cheapest(arcs, state, active):
     """The arc of least cost plus price of every active anchor, that sum, and the next: of members that it does not hold."""
-    parts = [_two_cheapest_of_part(arcs, state, active[at : at + PART]) for at in range(0, len(active), PART)]
-    return tuple(map(np.concatenate, zip(*parts)))
-
-
-def _two_cheapest_of_part(arcs, state, active):
     places, begin, many = arcs.of(active)
     member = arcs.member[places]
     value = arcs.cost[places] + state.price[member]

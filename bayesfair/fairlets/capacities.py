@@ -108,9 +108,11 @@ def _automatic(sizes, composition):
 
 
 def _even(sizes, count):
-    """`count` fairlets, every group dealt out as evenly as whole members allow."""
-    lower = np.tile(sizes // count, (count, 1))
-    return Capacities(lower, lower + (sizes % count > 0))
+    """`count` fairlets, every group dealt out as evenly as whole members allow: all have the same limits, kept once."""
+    fewest = sizes // count
+    return Capacities(
+        *(np.broadcast_to(limit, (count, len(sizes))) for limit in (fewest, fewest + (sizes % count > 0)))
+    )
 
 
 def _fairlet_count(sizes, composition, names):

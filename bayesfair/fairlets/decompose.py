@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Mapping
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +32,7 @@ from bayesfair.fairlets.dissimilarity import (
 )
 from bayesfair.fairlets.hub import decompose_hubs, fairlet_centers, lower_bound
 from bayesfair.fairlets.near_pairs import Problem, rounding_of
+from bayesfair.fairlets.rows import Rows
 from bayesfair.fairlets.transport import Plan, transport
 from bayesfair.fairness import Groups, encode_groups
 
@@ -144,16 +144,17 @@ def decompose(
     )
     anchor, paid = anchor_group(held), dissimilarity if weight is None else Weighted(dissimilarity)
 
-    def rows_at(at, precision):
-        Z = units.rows(X[at], precision)
-        return Z if weight is None else np.column_stack([Z, weight[at]]).astype(precision)
-
     exactly = len(X) <= exact_up_to
     precision = np.float64 if exactly else _precision(X, units, dissimilarity, rng)
+
+    def rows_at(at):
+        rows = Rows(X, at, units, precision, weight)
+        return rows[:] if exactly else rows
+
     if anchor is None:
-        found = _hubs(rows_at(slice(None), precision), code, held, paid, rng, exactly)
+        found = _hubs(rows_at(np.arange(len(X)))[:], code, held, paid, rng, exactly)
     else:
-        found = _anchored(partial(rows_at, precision=precision), code, held, anchor, paid, None if exactly else rng)
+        found = _anchored(rows_at, code, held, anchor, paid, None if exactly else rng)
     fairlet, cost, bound, risk = found
     cost, bound = (units.cost(value, degree or 0) for value in (cost, bound))
     composition = _composition(fairlet, code, held)
@@ -185,15 +186,15 @@ def _positive(weight):
 def _anchored(rows_at, code, held, anchor, dissimilarity, rng):
     """`Plan` of all rows, some of which `rows_at` gives: given the anchors, every other group is a transport problem of its
     own, exact without `rng`."""
-    own = np.flatnonzero(code == anchor)
+    own = np.flatnonzero(code == anchor).astype(np.int32)
     fairlet, cost, bound, risk = np.empty(len(code), np.int32), 0.0, 0.0, 0.0
-    fairlet[own] = np.arange(len(own))
+    fairlet[own] = np.arange(len(own), dtype=np.int32)
     anchors = rows_at(own)
     for group in set(range(held.lower.shape[1])) - {anchor}:
-        rows = np.flatnonzero(code == group)
-        problem = Problem(anchors, rows_at(rows), held.lower[:, group], held.upper[:, group], dissimilarity)
+        others = np.flatnonzero(code == group).astype(np.int32)
+        problem = Problem(anchors, rows_at(others), held.lower[:, group], held.upper[:, group], dissimilarity)
         plan = transport(*problem, random_state=0) if rng is None else approximate_transport(problem, rng)
-        fairlet[rows] = plan.anchor
+        fairlet[others] = plan.anchor
         cost, bound, risk = cost + plan.cost, bound + plan.lower_bound, risk + plan.risk
     return Plan(fairlet, cost, bound, risk)
 
@@ -223,6 +224,5 @@ def _hub_cost(X, fairlet, dissimilarity):
 
 
 def _composition(fairlet, code, held):
-    table = np.zeros(held.lower.shape, np.int64)
-    np.add.at(table, (fairlet, code), 1)
-    return table
+    place = fairlet * np.int64(held.lower.shape[1]) + code
+    return np.bincount(place, minlength=held.lower.size).reshape(held.lower.shape)

@@ -13,11 +13,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bayesfair.fairlets.dissimilarity import Dissimilarity, SquaredEuclidean
+from bayesfair.fairlets.rows import Rows, blocks, parts_of, project
 
 __all__ = [
     "Pairs",
     "Problem",
-    "blocks",
     "cheap_pairs",
     "distinct",
     "joined",
@@ -30,18 +30,20 @@ __all__ = [
 
 ALL_PAIRS = 2_000_000_000  # up to so many all pairs are asked for cheap ones; trees beyond
 LEAF = 4096  # rows
-PER_ANCHOR, PER_MEMBER = 10, 5  # cheap pairs to keep; of an anchor at least three times as many as it holds
+PER_ANCHOR, PER_MEMBER = 12, 6  # cheap pairs to keep; of an anchor at least three times as many as it holds
 ROUNDED = 1e-4  # of a first threshold, which the pair that it comes from may exceed by rounding
-SIDES = 50_000  # anchors or members whose pairs are ranked at a time
-BLOCK, WIDTH = 256, 4096  # rows of both sides that are priced at a time
-SLAB = 2048  # anchors of a leaf, most often all, whose pairs are ranked before those of other leaves join them
+SIDES = 2**14  # anchors or members whose pairs are ranked at a time
+COSTED = 2**14  # pairs whose cost is worked out at a time
+WIDTH = 4096  # rows of one side that are priced with a block of the other
+SLAB = 2048  # anchors that learn their pairs at a time where one leaf holds all
+DIRECTIONS = 4  # of all rows at a time
 
 
 class Problem(NamedTuple):
     """Members (n, d) to be given to anchors (m, d), of one float type; anchor i takes lower[i] to upper[i] of them."""
 
-    anchors: np.ndarray
-    members: np.ndarray
+    anchors: np.ndarray | Rows
+    members: np.ndarray | Rows
     lower: np.ndarray
     upper: np.ndarray
     dissimilarity: Dissimilarity
@@ -53,8 +55,7 @@ class Problem(NamedTuple):
     def costs(self, anchor, member):
         """D of pairs, in the type of the rows."""
         costs = np.empty(len(anchor), self.anchors.dtype)
-        for start in range(0, len(anchor), 2**16):
-            part = slice(start, start + 2**16)
+        for part in parts_of(len(anchor), COSTED):
             costs[part] = self.dissimilarity.between(self.anchors[anchor[part]], self.members[member[part]])
         return costs
 
@@ -91,25 +92,19 @@ def rounding_of(rows):
 
 def least(dissimilarity, x, y, price, rounding=0.0):
     """(min_j D(x_i, y_j) + price_j, the j where it is) of every row of x."""
-    others = list(zip(blocks(y, WIDTH), blocks(price, WIDTH)))
 
-    def ask(rows):
-        best, place = np.full(len(rows), np.inf, x.dtype), np.zeros(len(rows), np.int64)
-        for part, (columns, prices) in enumerate(others):
-            values = priced(dissimilarity, rows, columns, prices, rounding)
+    def ask(part):
+        rows = x[part]
+        best, place = np.full(len(rows), np.inf, x.dtype), np.zeros(len(rows), np.int32)
+        for columns in parts_of(len(y), WIDTH):
+            values = priced(dissimilarity, rows, y[columns], price[columns], rounding)
             nearest = values.argmin(1)
             value = values[np.arange(len(rows)), nearest]
             better = value < best
-            best[better], place[better] = value[better], nearest[better] + part * WIDTH
+            best[better], place[better] = value[better], nearest[better] + columns.start
         return best, place
 
-    return tuple(map(np.concatenate, zip(*on_all_cores(ask, blocks(x)))))
-
-
-def blocks(rows, size=None):
-    """Parts of `BLOCK` rows."""
-    size = size or BLOCK
-    return [rows[start : start + size] for start in range(0, len(rows), size)]
+    return tuple(map(np.concatenate, zip(*on_all_cores(ask, parts_of(len(x))))))
 
 
 def on_all_cores(function, tasks):
@@ -118,57 +113,118 @@ def on_all_cores(function, tasks):
         return list(pool.map(function, tasks))
 
 
-def cheap_pairs(problem, u, price, rng, trees=1):
+def cheap_pairs(problem, u, price, rng, near: "Near", trees=1) -> "Near":
     """`near_pairs`, of all pairs where they are few enough."""
     m, n = problem.shape
     trees, leaf = (1, m + n) if m * n <= ALL_PAIRS else (trees, LEAF)
-    few = {"per_anchor": max(PER_ANCHOR, 3 * int(problem.upper.max())), "per_member": PER_MEMBER}
-    return near_pairs(problem, u, price, rng, trees=trees, leaf=leaf, **few)
+    return near_pairs(problem, u, price, rng, near, trees=trees, leaf=leaf)
 
 
-def near_pairs(problem: Problem, u, price, rng, *, trees, leaf, per_anchor, per_member) -> Pairs:
-    """About the `per_anchor` cheapest pairs of every anchor and the `per_member` cheapest of every member.
+def nothing_near(problem) -> "Near":
+    """No pairs of anchors and members, and room for as many as are kept."""
+    m, n = problem.shape
+    return Near(Nearest(m, max(PER_ANCHOR, 3 * int(problem.upper.max()))), Nearest(n, PER_MEMBER))
+
+
+def near_pairs(problem: Problem, u, price, rng, near: "Near", *, trees, leaf) -> "Near":
+    """About the cheapest pairs of every anchor and of every member, as many as there is room for in `near`, whose pairs, if it
+    has any, are told by the same potentials.
 
     Reduced costs are told by potentials u (m,) of anchors and prices (n,) of members. `leaf`: rows of a leaf; all pairs are
     asked where the table has no more.
     """
     anchors, members = problem.anchors, problem.members
     u = u.astype(anchors.dtype)
-    tau, tau_member = (np.full(len(side), np.inf, np.float32) for side in (anchors, members))
-    found = Pairs(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.float32))
+    per_anchor, per_member = (side.other.shape[1] for side in near)
 
-    def reduced(own, others):
-        return priced(problem.dissimilarity, anchors[own], members[others], price[others]) - u[own, None]
+    def reduced(x, y, own, others):
+        return priced(problem.dissimilarity, x, y, price[others]) - u[own, None]
 
-    def set_thresholds(part):
+    def first_limit(values, axis):
         """The cheapest pair with every k-th row of the other side: about k pairs are as cheap."""
-        own, others = part
-        for rows in blocks(own):
-            tau[rows] = reduced(rows, others[::per_anchor]).min(1)
-        for rows in blocks(others):
-            tau_member[rows] = reduced(own[::per_member], rows).min(0)
+        limit = values.min(axis)
+        return limit + ROUNDED * np.abs(limit)
 
-    def cheap(own, others):
-        values = reduced(own, others)
-        row, column = np.nonzero((values <= tau[own, None]) | (values <= tau_member[others]))
-        return Pairs(own[row], others[column], values[row, column].astype(np.float32))
-
-    def ask(part):
+    def set_limits(part):
         own, others = part
-        pairs = joined(cheap(rows, others) for rows in blocks(own))
-        return pairs.those(leading(pairs, pairs.anchor, per_anchor) | leading(pairs, pairs.member, per_member))
+        x, y = anchors[own], members[others]
+        for rows in parts_of(len(own)):
+            some = slice(None, None, per_anchor)
+            values = reduced(x[rows], y[some], own[rows], others[some])
+            near.anchors.bound(own[rows], first_limit(values, 1))
+        for rows in parts_of(len(others)):
+            some = slice(None, None, per_member)
+            values = reduced(x[some], y[rows], own[some], others[rows])
+            near.members.bound(others[rows], first_limit(values, 0))
+
+    def cheap(x, y, own, others):
+        values = reduced(x, y, own, others)
+        row, column = np.nonzero((values <= near.anchors.limit[own, None]) | (values <= near.members.limit[others]))
+        return row, column, values[row, column].astype(np.float32)
+
+    def ask(own, others):
+        """The anchors `own` learn cheap pairs; what there is for the members to learn."""
+        x, y = anchors[own], members[others]
+        found = [(rows.start, *cheap(x[rows], y, own[rows], others)) for rows in parts_of(len(own))]
+        row, column, value = map(np.concatenate, zip(*((start + row, *rest) for start, row, *rest in found)))
+        near.anchors.learn(own, row, others[column], value)
+        return column, own[row], value
 
     for tree in range(trees):
         leaves = _leaves(anchors, members, leaf, rng)
         if tree == 0:
-            on_all_cores(set_thresholds, leaves)
-            tau += ROUNDED * np.abs(tau)
-            tau_member += ROUNDED * np.abs(tau_member)
-        slabs = [(rows, others) for own, others in leaves for rows in blocks(own, SLAB)]
-        found = joined([found, *on_all_cores(ask, slabs)])
-        keep = leading(found, found.anchor, per_anchor, tau) | leading(found, found.member, per_member, tau_member)
-        found = found.those(keep)
-    return found
+            on_all_cores(set_limits, leaves)
+        if len(leaves) == 1:
+            own, others = leaves[0]
+            for found in on_all_cores(lambda rows: ask(rows, others), blocks(own, SLAB)):  # noqa: B023
+                near.members.learn(others, *found)
+        else:  # which have no rows in common
+            on_all_cores(lambda part: near.members.learn(part[1], *ask(*part)), leaves)
+    return near
+
+
+class Nearest:
+    """The cheapest pairs of every row of one side, in order: the `other` rows (rows, most), -1 where there are fewer, and their
+    `reduced` costs. `limit` (rows,): what dearer pairs need not be learnt."""
+
+    def __init__(self, n_rows, most):
+        self.other = np.full((n_rows, most), -1, np.int32)
+        self.reduced = np.full((n_rows, most), np.inf, np.float32)
+        self.limit = np.full(n_rows, np.inf, np.float32)
+
+    def learn(self, own, row, other, reduced):
+        """Pairs of the rows own[row] with `other` rows, each told once: of these and what is known the cheapest stay."""
+        known, most = self.other[own], self.other.shape[1]
+        rows = np.repeat(np.arange(len(own)), most)
+        codes, asked = np.sort(rows << 32 | known.ravel()), row << 32 | other.astype(np.int64)
+        met = codes[np.minimum(np.searchsorted(codes, asked), len(codes) - 1)] == asked
+        new = ~met & (reduced < self.reduced[own, -1][row])
+        row = np.concatenate([rows, row[new]])
+        other = np.concatenate([known.ravel(), other[new]])
+        reduced = np.concatenate([self.reduced[own].ravel(), reduced[new]])
+        order, rank = ranked(row, reduced)
+        order = order[rank < most]  # of every row so many: what is not there yet is dearest
+        self.other[own], self.reduced[own] = other[order].reshape(known.shape), reduced[order].reshape(known.shape)
+        self.bound(own, self.limit[own])
+
+    def bound(self, own, limit):
+        """Of the rows `own` no pair is learnt that is dearer than the last known, or the `limit` where there is room."""
+        last = self.reduced[own, -1]
+        self.limit[own] = np.where(np.isfinite(last), last, limit)
+
+
+class Near(NamedTuple):
+    """What is cheap for anchors, and what for members."""
+
+    anchors: Nearest
+    members: Nearest
+
+    def codes(self, anchors: slice):
+        """(anchor less the first) times all members plus member, of pairs of these anchors: theirs, and their members'."""
+        n, mine = len(self.members.other), self.anchors.other[anchors]
+        row, place = np.nonzero(mine >= 0)
+        at = np.nonzero((self.members.other >= anchors.start) & (self.members.other < anchors.stop))
+        return row * n + mine[row, place], (self.members.other[at] - anchors.start) * np.int64(n) + at[0]
 
 
 def joined(parts):
@@ -182,9 +238,12 @@ def _leaves(anchors, members, leaf, rng):
     depth = int(np.ceil(np.log2(max((m + n) / leaf, 1))))
     some = np.concatenate([anchors[rng.integers(m, size=depth)], members[rng.integers(n, size=depth)]])
     parts = [np.arange(m + n, dtype=np.int32)]
-    for direction in some[:depth] - some[depth:]:
-        place = np.concatenate([anchors @ direction, members @ direction])
-        parts = [half for part in parts for half in _halves(part, place[part])]
+    for directions in blocks(some[:depth] - some[depth:], DIRECTIONS):
+        places = np.empty((len(directions), m + n), some.dtype)
+        project(places[:, :m], anchors, directions)
+        project(places[:, m:], members, directions)
+        for place in places:
+            parts = [half for part in parts for half in _halves(part, place[part])]
     sides = [(part[part < m], part[part >= m] - m) for part in parts]
     return [(own, others) for own, others in sides if len(own) and len(others)]
 
@@ -194,26 +253,25 @@ def _halves(part, place):
     return part[order[: len(part) // 2]], part[order[len(part) // 2 :]]
 
 
-def leading(pairs, side, count, tau=None):
-    """Is a pair among the `count` cheapest of its `side`, and told for the first time? Where there are so many, the last
-    one's reduced cost is written into `tau`."""
+def leading(pairs, side, count):
+    """Is a pair, told once, among the `count` cheapest of its `side`?"""
     leads = np.zeros(len(side), bool)
     for start in range(0, int(side.max(initial=-1)) + 1, SIDES):
         here = np.flatnonzero((side >= start) & (side < start + SIDES))
-        bits = pairs.reduced[here].view(np.int32)
-        # As these integers sort, so do the floats.
-        ordered = np.where(bits < 0, ~bits & 0x7FFFFFFF, bits.astype(np.int64) + 2**31)
-        here = here[np.argsort(side[here].astype(np.int64) << 32 | ordered)]
-        anchor, member, once = pairs.anchor[here], pairs.member[here], np.ones(len(here), bool)
-        once[1:] = (anchor[1:] != anchor[:-1]) | (member[1:] != member[:-1])
-        here = here[once]
-        own = side[here]
-        rank = np.arange(len(own)) - np.searchsorted(own, own)
-        leads[here[rank < count]] = True
-        if tau is not None:
-            last = here[rank == count - 1]
-            tau[side[last]] = pairs.reduced[last]
+        order, rank = ranked(side[here], pairs.reduced[here])
+        leads[here[order[rank < count]]] = True
     return leads
+
+
+def ranked(side, value):
+    """(the order of all by side, then by their float32 value; the rank of each, in this order, among those of its side)"""
+    bits = value.view(np.int32)
+    # As these integers sort, so do the floats.
+    ordered = np.where(bits < 0, ~bits & 0x7FFFFFFF, bits.astype(np.int64) + 2**31)
+    order = np.argsort(side.astype(np.int64) << 32 | ordered)
+    own = side[order]
+    first = np.flatnonzero(np.append(True, own[1:] != own[:-1]))[: len(own)]
+    return order, np.arange(len(own)) - np.repeat(first, np.diff(first, append=len(own)))
 
 
 def distinct(codes):

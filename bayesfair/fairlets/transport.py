@@ -17,16 +17,17 @@ import numpy as np
 from bayesfair.fairlets.near_pairs import (
     Pairs,
     Problem,
-    blocks,
     cheap_pairs,
     distinct,
     joined,
     leading,
     least,
+    nothing_near,
     on_all_cores,
     priced,
     rounding_of,
 )
+from bayesfair.fairlets.rows import blocks
 
 __all__ = ["Plan", "sample_potentials", "transport"]
 
@@ -161,7 +162,9 @@ def _first_candidates(network, rng):
     problem = network.problem
     problem = problem._replace(anchors=problem.anchors.astype(np.float32), members=problem.members.astype(np.float32))
     u, price = sample_potentials(problem, rng)
-    pairs = cheap_pairs(problem, u, price, rng)
+    near = cheap_pairs(problem, u, price, rng, nothing_near(problem))
+    anchor, member = np.divmod(distinct(np.concatenate(near.codes(slice(0, len(u))))), len(price))
+    pairs = Pairs(anchor, member, problem.costs(anchor, member) + price[member] - u[anchor])
     source = np.where(network.optional, np.minimum(u, 0)[network.source_anchor], np.inf)
     return network.cheap_arcs(pairs, source, -price, pairs.reduced.mean())
 

@@ -12,6 +12,7 @@ from bayesfair._units import Scaling, check_float32, here_alone, scaling
 from bayesfair.gibbs.losses import Loss
 from bayesfair.gibbs.target import Settings, Table, Target
 from bayesfair.gibbs.targets import resolve_target
+from bayesfair.gibbs.targets.fairlets import FairletTarget
 from bayesfair.gibbs.temperature import Dispersion
 
 __all__ = ["Problem", "in_units_of_table", "loss_in_units_of_table", "make_problem", "own_units"]
@@ -54,10 +55,13 @@ def make_problem(
     """
     kind = resolve_target(target)
     loss.dissimilarity.check(X)
-    X, units, own = own_units(X, loss, names, inverse_temperature)
-    table = Table(X, units, groups, weight, dim)
+    Z, units, own = own_units(X, loss, names, inverse_temperature)
+    table = Table(Z, units, groups, weight, dim)
     settings = Settings(n_clusters, loss, own, **choices)
-    return Problem(table, settings, kind.make(table, settings))
+    target = kind.make(table, settings)
+    if len(Z) >= MANY and Z is not X and isinstance(target, FairletTarget):
+        table = table._replace(X=np.asarray(target.x)[:-1])  # one copy in these units is enough
+    return Problem(table, settings, target)
 
 
 def own_units(X, loss: Loss, names, inverse_temperature, everybody=here_alone):

@@ -1,5 +1,8 @@
 """Fairlets and k-means: the guarantee, and agreement with both of its halves."""
 
+import sys
+import tracemalloc
+
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
@@ -7,8 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
-from bayesfair import FairletKMeans
+from bayesfair import FairletKMeans, _arrays
 from bayesfair.engines.checks import DRAWN_ANEW
+from bayesfair.fairlets import approximate, auction, near_pairs, rows
 
 
 def table(sizes, seed=0):
@@ -120,3 +124,37 @@ def test_the_search_for_fairlets_can_be_watched(capsys):
     plain = FairletKMeans(2, random_state=0).fit(X, sensitive_features=group)
     assert capsys.readouterr().err == ""
     np.testing.assert_array_equal(watched.labels_, plain.labels_)
+
+
+def memory_beyond_the_table(n_obs):
+    """The most bytes that NumPy had at a time in a fit of so many rows."""
+    X, half = np.random.default_rng(0).normal(size=(n_obs, 25)).astype(np.float32), n_obs * 12 // 25
+    groups = np.repeat([0, 1], [half, n_obs - half])
+    tracemalloc.start()
+    try:
+        FairletKMeans(5, exact_up_to=0, n_init=1, random_state=0).fit(X, sensitive_features=groups)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def nothing_known(problem, rng):
+    return [np.zeros(size, np.float32) for size in problem.shape]
+
+
+def test_a_further_row_of_a_large_table_takes_less_than_two_copies_of_it(monkeypatch):
+    """What is worked on at a time is made small here, so that what grows is what is kept for every row: 184 bytes."""
+    parts = {"ALL_PAIRS": 0, "LEAF": 256, "SIDES": 256, "COSTED": 256, "WIDTH": 256, "cpu_count": lambda: 1}
+    for module, changed in (
+        (near_pairs, parts),
+        (approximate, {"SIDES": 256, "sample_potentials": nothing_known}),
+        (_arrays, {"BLOCK": 256}),
+        (auction, {"PART": 256}),
+        (rows, {"MADE": 256}),
+        (sys.modules["bayesfair.fairlets.decompose"], {"FEW": 50}),
+    ):
+        for name, value in changed.items():
+            monkeypatch.setattr(module, name, value)
+    memory_beyond_the_table(500)  # libraries
+    few, many = memory_beyond_the_table(4_000), memory_beyond_the_table(10_000)
+    assert (many - few) / 6_000 < 200

@@ -211,13 +211,20 @@ def test_the_bound_of_hubs_from_a_sample_stays_below_that_of_all_rows(power, sha
 def test_all_pairs_are_found_where_one_leaf_holds_them():
     given = problem()
     u, price = np.zeros(300, np.float32), np.random.default_rng(0).normal(size=500).astype(np.float32)
-    settings = {"trees": 1, "leaf": 800, "per_anchor": 3, "per_member": 2}
-    found = near_pairs.near_pairs(given, u, price, np.random.default_rng(0), **settings)
+    room = near_pairs.Near(near_pairs.Nearest(300, 3), near_pairs.Nearest(500, 2))
+    found = near_pairs.near_pairs(given, u, price, np.random.default_rng(0), room, trees=1, leaf=800)
     reduced = KMEANS.pairwise(given.anchors, given.members) + price
-    np.testing.assert_allclose(found.reduced, reduced[found.anchor, found.member], rtol=1e-5, atol=1e-5)
-    known = set(zip(found.anchor.tolist(), found.member.tolist()))
-    assert all((i, j) in known for i, j in enumerate(reduced.argmin(1)))
-    assert all((i, j) in known for j, i in enumerate(reduced.argmin(0)))
+    for side, of in ((found.anchors, reduced), (found.members, reduced.T)):
+        np.testing.assert_array_equal(side.other[:, 0], of.argmin(1))
+        row, place = np.nonzero(side.other >= 0)
+        np.testing.assert_allclose(side.reduced[row, place], of[row, side.other[row, place]], rtol=1e-5, atol=1e-5)
+        assert (np.diff(side.reduced[side.other[:, -1] >= 0]) >= 0).all()
+    codes = np.concatenate(found.codes(slice(100, 200)))
+    asked = {(100 + code // 500, code % 500) for code in codes.tolist()}
+    theirs = {(i, j) for i in range(100, 200) for j in found.anchors.other[i].tolist() if j >= 0}
+    assert asked == theirs | {
+        (i, j) for j, two in enumerate(found.members.other.tolist()) for i in two if 100 <= i < 200
+    }
 
 
 @pytest.mark.parametrize("value", [-1, 1.5])

@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-import bayesfair.fairlets.near_pairs as near_pairs
+import bayesfair.fairlets.rows as blocks_of_rows
 import bayesfair.fairlets.transport as module
 from bayesfair.fairlets import (
     Decomposition,
@@ -137,7 +137,7 @@ def test_sparse_candidates_reach_the_optimum_of_the_whole_problem(name, monkeypa
     whole = module.transport(anchors, members, lower, upper, kmeans)
     monkeypatch.setattr(module, "WHOLE_PROBLEM", 500)
     monkeypatch.setattr(module, "ROW_ARCS", 1)
-    monkeypatch.setattr(near_pairs, "BLOCK", 16)
+    monkeypatch.setattr(blocks_of_rows, "BLOCK", 16)
     rounds = []
     real = module._price
     monkeypatch.setattr(module, "_price", lambda *a: rounds.append(1) or real(*a))
