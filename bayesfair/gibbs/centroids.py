@@ -6,6 +6,7 @@ changes is exact and cheap. Manhattan distances have medians, and no such formul
 """
 
 from dataclasses import dataclass
+from itertools import pairwise, starmap
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +20,7 @@ __all__ = ["CENTROIDS", "Centroids", "Paid", "mean", "medians", "resolve_centroi
 EDGE = 1e-6  # how near to the edge of the domain a centre may be, in the loss's own `units`
 WIDEST = 1e30  # the largest entry of a column in such units: float32 holds it
 ROUNDING = 1e-12  # of the sum of weights: what lies so near to half of it is half of it
+PRODUCTS = 2**17  # of numbers: of twice as many BLAS makes one thread alone; others would wait longer than they work
 NEAR = 1e-4  # distance below which the weights of the medians grow no more
 
 
@@ -72,7 +74,8 @@ class Centroids:
         """d of every row to every centre (N, K), times the row's weight."""
         a, b = self.affine(self.inside(centers))
         out = np.empty((len(X), len(centers)))
-        for rows in row_blocks(len(X)):
+        few = max(64, PRODUCTS // b.size // 64 * 64)
+        for rows in starmap(slice, pairwise([0, *range(few, len(X) - few + 1, few), len(X)])):
             far = self.own(X[rows])[:, None] + a
             far += X[rows] @ b.T
             np.maximum(far, 0.0, out=out[rows])
