@@ -98,13 +98,15 @@ class Clusters:
 
     def _margins(self):
         near = slice(None) if len(self.near) == len(self.X) else self.near
-        cost, labels, code = self.paid[near], self.labels[near], self.code[near]
-        rows, margins = {}, {}
-        for k in range(self.n_clusters):
-            for group in range(self.n_groups):
-                own = np.flatnonzero((labels == k) & (code == group))
-                rows[k, group], margins[k, group] = self.near[own], cost[own] - cost[own, k][:, None]
-        return rows, margins
+        margin = self.paid[near]
+        margin -= margin[np.arange(len(margin)), self.labels[near]][:, None]
+        return self._parted(self.near, margin)
+
+    def _parted(self, rows, margin):
+        """({(cluster, group): rows}, {(cluster, group): their margins}) of some rows."""
+        cells = self.labels[rows] * self.n_groups + self.code[rows]
+        own = {divmod(cell, self.n_groups): np.flatnonzero(cells == cell) for cell in range(self.counts.size)}
+        return {at: rows[part] for at, part in own.items()}, {at: margin[part] for at, part in own.items()}
 
     def _look_at_all(self, wanted):
         """Rows `near` a change, and `bounds` (clusters, groups, clusters) that the margins of all others were above."""
@@ -112,22 +114,23 @@ class Clusters:
         if len(self.X) <= MANY:
             self.near, self.bounds = np.arange(len(self.X)), np.full_like(wanted, np.inf)
             return
+
+        def wanted_of(block, margin):
+            rows = np.arange(block.start, block.start + len(margin))
+            if np.isfinite(self.reach):
+                return (margin <= wanted[self.labels[rows], self.code[rows]]).any(1)
+            alone = singles(self, *self._parted(rows, margin))
+            return np.isin(rows, [] if alone is None else alone.out)
+
         cells = self.labels * self.n_groups + self.code
-        wanted = wanted.reshape(-1, self.n_clusters)
-        self.near, bounds = cheapest_to_move(
-            self.paid,
-            self.labels,
-            SPARE * enough(),
-            cells,
-            len(wanted),
-            lambda rows, margin: (margin <= wanted[cells[rows]]).any(1),
-        )
-        self.bounds = np.maximum(bounds, wanted).reshape(-1, self.n_groups, self.n_clusters)
+        about = self.paid, self.labels, SPARE * enough(), cells, self.counts.size, wanted_of
+        self.near, bounds = cheapest_to_move(*about)
+        self.bounds = np.maximum(bounds.reshape(wanted.shape), wanted)
 
     def _are_enough(self, margins, wanted):
         """Are the margins of all others still above what matters?"""
-        if len(self.near) == len(self.X) or not np.isfinite(self.reach):
-            return len(self.near) == len(self.X)
+        if len(self.X) <= MANY or not np.isfinite(self.reach):
+            return len(self.X) <= MANY
         drift = self.loss.drift(self.centers - self.seen, self.reach / self.weight[0]) * self.weight[0]
         for at, margin in margins.items():
             bounds, needed, few = self.bounds[at] - drift - drift[at[0]], wanted[at], enough()
