@@ -78,11 +78,11 @@ def unstack(tree):
 def cluster_sums(X, labels, n_clusters, weight):
     """Weighted sums of the rows of every cluster (K, d), added up row by row whatever the blocks."""
     sums, every = np.zeros((X.shape[1], n_clusters)), np.arange(n_clusters)
-    for rows in row_blocks(len(X)):
+    for rows in row_blocks(len(X), max(BLOCK, 8 * n_clusters)):
         own = np.concatenate([every, labels[rows]])  # what was summed before comes first
         for at, column in enumerate(X[rows].T):
             sums[at] = np.bincount(own, np.concatenate([sums[at], weight[rows] * column]))
-    return sums.T
+    return np.ascontiguousarray(sums.T)
 
 
 def distinct_places(points, most):

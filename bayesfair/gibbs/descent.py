@@ -28,7 +28,7 @@ WIDEST = 4096
 BUNDLES = 24  # people, at most, who move together
 REPEATS = 4  # bundles of one kind and pair of clusters that are tried in one pass
 SPARE = 3  # times as many people as a pass looks at are kept from all, for the passes after it
-TOGETHER = 2**12  # transfers whose gains are worked out together
+TOGETHER = 2**10  # transfers whose gains are worked out together
 
 
 class Transfers(NamedTuple):
@@ -97,9 +97,11 @@ class Clusters:
         return found
 
     def _margins(self):
-        near = slice(None) if len(self.near) == len(self.X) else self.near
-        margin = self.paid[near]
-        margin -= margin[np.arange(len(margin)), self.labels[near]][:, None]
+        margin, whole = np.empty((len(self.near), self.n_clusters)), len(self.near) == len(self.X)
+        for part in row_blocks(len(margin)):
+            rows = part if whole else self.near[part]
+            margin[part] = self.paid[rows]
+            margin[part] -= margin[part][np.arange(len(margin[part])), self.labels[rows]][:, None]
         return self._parted(self.near, margin)
 
     def _parted(self, rows, margin):
@@ -331,13 +333,20 @@ def candidates(clusters: Clusters, kinds, most) -> Transfers:
     parts = [singles(clusters, members, margins), swaps(clusters, members, margins, most)]
     parts += together(clusters, cheapest(clusters, members, margins), kinds)
     parts = [part for part in parts if part is not None]
-    width = max((part.out.shape[1] for part in parts), default=1)
-    padded = [part._replace(out=widened(part.out, width)) for part in parts]
-    return Transfers(*(np.concatenate(each) for each in zip(*padded))) if padded else Transfers(*np.zeros((5, 0), int))
+    if not parts:
+        return Transfers(*np.zeros((5, 0), int))
+    k, to, out, back, gain = zip(*parts)
+    return Transfers(*map(np.concatenate, (k, to)), widened(out), *map(np.concatenate, (back, gain)))
 
 
-def widened(people, width):
-    return np.pad(people, ((0, 0), (0, width - people.shape[1])), constant_values=-1)
+def widened(parts):
+    """The people of all parts (changes, most), in few bytes: most changes are of one or two."""
+    people = np.full((sum(map(len, parts)), max(part.shape[1] for part in parts)), -1, np.int32)
+    first = 0
+    for part in parts:
+        people[first : first + len(part), : part.shape[1]] = part
+        first += len(part)
+    return people
 
 
 def worth_it(clusters, k, to, out, back=None):

@@ -153,7 +153,6 @@ def test_what_is_kept_of_many_rows_is_all_that_a_pass_looks_at(loss, min_balance
         counts = np.outer(np.full(n_clusters, 1 / n_clusters), np.bincount(code))
         start = Cooled(X[:n_clusters], np.zeros((2, n_clusters)), counts, np.inf)
         settled_descent(X, code, weight, constraint, resolve_centroids(loss), start, 40)
-    print(len(looks), len(passes), np.round(passes, 2)[::9])
     assert np.mean(passes) < 0.7
     if loss != "kl" and weights == "none":  # there is a bound on what centres give way
         assert np.mean(passes) < 0.7
