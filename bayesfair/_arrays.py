@@ -36,9 +36,9 @@ def is_aligned(array):
     return array.ctypes.data % ALIGNED == 0 and array.flags.c_contiguous
 
 
-def row_blocks(n_rows):
-    """Slices of BLOCK rows each: temporary arrays are of their size and not of the table's."""
-    return [slice(start, start + BLOCK) for start in range(0, n_rows, BLOCK)]
+def row_blocks(n_rows, size=BLOCK):
+    """Slices of `size` rows each: temporary arrays are of their size and not of the table's."""
+    return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 
 def namespace(*arrays):
@@ -76,8 +76,13 @@ def unstack(tree):
 
 
 def cluster_sums(X, labels, n_clusters, weight):
-    """Weighted sums of the rows of every cluster (K, d)."""
-    return np.stack([np.bincount(labels, weight * column, minlength=n_clusters) for column in X.T], 1)
+    """Weighted sums of the rows of every cluster (K, d), added up row by row whatever the blocks."""
+    sums, every = np.zeros((X.shape[1], n_clusters)), np.arange(n_clusters)
+    for rows in row_blocks(len(X), max(BLOCK, 8 * n_clusters)):
+        own = np.concatenate([every, labels[rows]])  # what was summed before comes first
+        for at, column in enumerate(X[rows].T):
+            sums[at] = np.bincount(own, np.concatenate([sums[at], weight[rows] * column]))
+    return np.ascontiguousarray(sums.T)
 
 
 def distinct_places(points, most):

@@ -6,6 +6,7 @@ changes is exact and cheap. Manhattan distances have medians, and no such formul
 """
 
 from dataclasses import dataclass
+from itertools import pairwise, starmap
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,11 +15,12 @@ from bayesfair._arrays import cluster_sums, namespace, row_blocks
 from bayesfair._check import message
 from bayesfair._rows import HERE, OverRows
 
-__all__ = ["CENTROIDS", "Centroids", "mean", "medians", "resolve_centroids"]
+__all__ = ["CENTROIDS", "Centroids", "Paid", "mean", "medians", "resolve_centroids"]
 
 EDGE = 1e-6  # how near to the edge of the domain a centre may be, in the loss's own `units`
 WIDEST = 1e30  # the largest entry of a column in such units: float32 holds it
 ROUNDING = 1e-12  # of the sum of weights: what lies so near to half of it is half of it
+PRODUCTS = 2**17  # of numbers: of twice as many BLAS makes one thread alone; others would wait longer than they work
 NEAR = 1e-4  # distance below which the weights of the medians grow no more
 
 
@@ -72,8 +74,11 @@ class Centroids:
         """d of every row to every centre (N, K), times the row's weight."""
         a, b = self.affine(self.inside(centers))
         out = np.empty((len(X), len(centers)))
-        for rows in row_blocks(len(X)):
-            out[rows] = np.maximum(self.own(X[rows])[:, None] + a + X[rows] @ b.T, 0.0)
+        few = max(64, PRODUCTS // b.size // 64 * 64)
+        for rows in starmap(slice, pairwise([0, *range(few, len(X) - few + 1, few), len(X)])):
+            far = self.own(X[rows])[:, None] + a
+            far += X[rows] @ b.T
+            np.maximum(far, 0.0, out=out[rows])
         return out if weight is None else np.multiply(out, weight[:, None], out=out)
 
     def centers(self, X, labels, n_clusters, weight, over: OverRows = HERE):
@@ -88,11 +93,19 @@ class Centroids:
         clusters it is divided by their sizes. Infinite where no bound is known."""
         return np.inf
 
+    def drift(self, moved, reach):
+        """The most by which distances to centres that have `moved` so far (K, d) differ from what they were (K,); of losses
+        with a `reach`."""
+        raise NotImplementedError
+
     def value(self, X, labels, centers, weight, over: OverRows = HERE):
         """The loss of labels (N,) whose best centres those are."""
         middle = self.inside(centers)
-        far = self.own(X) - self.potential(middle)[labels]
-        paid = np.maximum(far - (self.gradient(middle)[labels] * (X - middle[labels])).sum(1), 0.0)
+        potential, gradient, paid = self.potential(middle), self.gradient(middle), np.empty(len(X))
+        for rows in row_blocks(len(X)):
+            own = labels[rows]
+            far = self.own(X[rows]) - potential[own]
+            paid[rows] = np.maximum(far - (gradient[own] * (X[rows] - middle[own])).sum(1), 0.0)
         return float(over.total(weight @ paid))
 
 
@@ -114,6 +127,10 @@ class Means(Centroids):
         middle = mean(X, over)
         farthest = max(np.square(X[rows] - middle).sum(1).max() for rows in row_blocks(len(X)))
         return 4 * max(over.everybody(farthest))
+
+    def drift(self, moved, reach):
+        """| ||x - m'||^2 - ||x - m||^2 | <= ||m' - m|| (||x - m'|| + ||x - m||), neither of which is above the diameter."""
+        return 2 * np.sqrt(reach * np.square(moved).sum(1))
 
     def value(self, X, labels, centers, weight, over: OverRows = HERE):
         paid = (weight[rows] @ np.square(X[rows] - centers[labels[rows]]) for rows in row_blocks(len(X)))
@@ -200,6 +217,9 @@ class Medians(Centroids):
     def reach(self, X, over: OverRows = HERE):
         return 0.0
 
+    def drift(self, moved, reach):
+        return np.abs(moved).sum(1)
+
     def distances(self, X, centers, weight=None):
         from scipy.spatial.distance import cdist
 
@@ -211,6 +231,22 @@ class Medians(Centroids):
 
     def value(self, X, labels, centers, weight, over: OverRows = HERE):
         return float(weight @ np.abs(X - centers[labels]).sum(1))
+
+
+class Paid:
+    """What rows pay in every cluster (rows, clusters), found where it is asked for: an array of it would be as large as the
+    table. `rows`: which ones of X, all unless given."""
+
+    def __init__(self, loss: Centroids, X, centers, weight, rows=None):
+        self.loss, self.X, self.centers, self.weight, self.rows = loss, X, centers, weight, rows
+        self.shape = len(X if rows is None else rows), len(centers)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __getitem__(self, part):
+        rows = part if self.rows is None else self.rows[part]
+        return self.loss.distances(self.X[rows], self.centers, self.weight[rows])
 
 
 def mean(X, over: OverRows = HERE):

@@ -15,12 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from bayesfair._arrays import BLOCK as PART
 from bayesfair._arrays import aligned_empty, row_blocks
 from bayesfair._rows import HERE, OverRows
 from bayesfair.fairness import WithinOnePerson
 from bayesfair.gibbs.centroids import Centroids
 
-__all__ = ["Annealer", "Cooled", "Multipliers", "SortedRows", "balanced_moments"]
+__all__ = ["Annealer", "Cooled", "Multipliers", "Rows", "SortedRows", "balanced_moments"]
 
 BLOCK = 1024  # rows whose soft labels, of all starts, are in memory together
 RATE = 1.1  # by which lambda grows
@@ -41,22 +42,40 @@ class SortedRows(NamedTuple):
     weight: Float[Array, "blocks rows"]
     group: Int[Array, " blocks"]
 
-    @classmethod
-    def of(cls, X, code, n_groups, relative):
+
+class Rows:
+    """`SortedRows` of a table, on the device where they are a part of PART rows or two; of more rows each part is made when it
+    is asked for, so that there is no second table."""
+
+    def __init__(self, X, code, n_groups, relative):
+        self.X, self.relative = X, relative
         block = min(BLOCK, max(16, 2 ** int(np.ceil(np.log2(len(X) / (4 * n_groups))))))
-        parts = [np.flatnonzero(code == group) for group in range(n_groups)]
-        held = [-(-len(part) // block) for part in parts]
-        rows = np.full(sum(held) * block, -1)
-        starts = block * (np.cumsum(held) - held)
-        for start, part in zip(starts, parts):
-            rows[start : start + len(part)] = part
-        x = aligned_empty((len(rows), X.shape[1]))
-        for part in row_blocks(len(rows)):
-            x[part] = X[np.maximum(rows[part], 0)]
-        x = x.reshape(-1, block, X.shape[1])
-        there = (rows >= 0).astype(np.float32).reshape(-1, block)
-        weight = there * relative[np.maximum(rows, 0)].astype(np.float32).reshape(-1, block)
-        return cls(*map(jax.device_put, (x, there, weight, np.repeat(np.arange(n_groups), held))))
+        held = [-(-size // block) for size in np.bincount(code, minlength=n_groups)]
+        n_blocks, at_once = sum(held), PART // block
+        self.parts = [slice(0, n_blocks)]
+        if n_blocks > 2 * at_once:
+            self.parts = [slice(first, first + at_once) for first in range(0, n_blocks, at_once)]
+        self.order = np.full((self.parts[-1].stop, block), -1, np.int32)
+        self.group = np.zeros(len(self.order), int)
+        self.group[:n_blocks] = np.repeat(np.arange(n_groups), held)
+        for group, first in enumerate(np.cumsum(held) - held):
+            rows = np.flatnonzero(code == group)
+            self.order.reshape(-1)[first * block :][: len(rows)] = rows
+        self.held = self._sorted(self.parts[0]) if len(self.parts) == 1 else None
+
+    def __len__(self):
+        return len(self.X)
+
+    def __iter__(self):
+        return iter([self.held]) if self.held else map(self._sorted, self.parts)
+
+    def _sorted(self, part) -> SortedRows:
+        rows = self.order[part]
+        x = aligned_empty((*rows.shape, self.X.shape[1]))
+        x[...] = self.X[np.maximum(rows, 0)]
+        there = (rows >= 0).astype(np.float32)
+        weight = there * self.relative[np.maximum(rows, 0)].astype(np.float32)
+        return SortedRows(*map(jax.device_put, (x, there, weight, self.group[part])))
 
 
 class Moments(NamedTuple):
@@ -68,11 +87,17 @@ class Moments(NamedTuple):
     sum: Float[Array, "starts clusters dim"]
     loss: Float[Array, " starts"]
 
+    @classmethod
+    def zeros(cls, centers, alpha):
+        n_starts, n_clusters = centers.shape[:2]
+        shapes = alpha.shape, (*alpha.shape, n_clusters), centers.shape, centers.shape, (n_starts,)
+        return cls(*(np.zeros(shape, np.float32) for shape in shapes))
+
 
 @partial(jax.jit, static_argnames="loss")
-def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature) -> Moments:
-    """`Moments` at centres (starts, clusters, dim), alpha (starts, groups, clusters) and one inverse temperature."""
-    n_starts, n_clusters = centers.shape[:2]
+def moments(loss, rows: SortedRows, before: Moments, centers, alpha, inverse_temperature) -> Moments:
+    """`before` and the `Moments` of these rows at centres (starts, clusters, dim), alpha (starts, groups, clusters) and one
+    inverse temperature."""
 
     def one_block(total, block):
         x, there, weight, group = block
@@ -88,8 +113,7 @@ def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature) -> Mome
         counts, slope = total.counts.at[:, group].add(counts), total.slope.at[:, group].add(slope)
         return Moments(counts, slope, total.mass + mass, total.sum + sums, total.loss + paid), None
 
-    shapes = alpha.shape, (*alpha.shape, n_clusters), centers.shape, centers.shape, (n_starts,)
-    return jax.lax.scan(one_block, Moments(*map(jnp.zeros, shapes)), rows)[0]
+    return jax.lax.scan(one_block, before, rows)[0]
 
 
 class Multipliers(NamedTuple):
@@ -156,7 +180,7 @@ class Annealer(NamedTuple):
     rows' weights have a mean of 1 here, so that temperatures do not depend on their scale. Of several processes that have some
     rows each, all that is not `rows` is of all of them (`over`)."""
 
-    rows: SortedRows
+    rows: Rows
     multipliers: Multipliers
     loss: Centroids
     middle: np.ndarray
@@ -172,11 +196,11 @@ class Annealer(NamedTuple):
     def of(cls, X, code, weight, constraint, loss, rng, over: OverRows = HERE, rate=RATE):
         multipliers = Multipliers.of(constraint)
         n_obs, total = over.total((len(X), weight.sum()))
-        weight = weight / (total / n_obs)
-        rows = SortedRows.of(X, code, multipliers.A.shape[1], weight)
-        middle = loss.inside(loss.centers(X, np.zeros(len(X), int), 1, weight, over)[0])
+        weight = weight if total == n_obs else weight / (total / n_obs)
+        rows = Rows(X, code, multipliers.A.shape[1], weight)
+        middle = loss.inside(loss.centers(X, np.zeros(len(X), np.int32), 1, weight, over)[0])
         parts = row_blocks(len(X))
-        paid = (weight * loss.distances(X, middle[None])[:, 0]).sum()
+        paid = loss.distances(X, middle[None], weight)[:, 0].sum()
         own = sum(float(weight[part] @ loss.own(X[part])) for part in parts)
         spread = sum(weight[part] @ np.abs(X[part] - middle) for part in parts)
         paid, own, spread = over.total((paid, own, spread))
@@ -205,12 +229,14 @@ class Annealer(NamedTuple):
         return Cooled(centers, duals, found.counts.swapaxes(1, 2), found.loss + self.own)
 
 
-def balanced_moments(loss, rows, multipliers: Multipliers, centers, mu, temperature, over: OverRows = HERE):
+def balanced_moments(loss, rows: Rows, multipliers: Multipliers, centers, mu, temperature, over: OverRows = HERE):
     """(mu, moments) after Newton's method; a step beyond the minimum along its line is cut back by the secant."""
-    before, fair = None, UNFAIR * over.total(float(rows.there.sum())) / centers.shape[1]
+    before, fair = None, UNFAIR * over.total(float(len(rows))) / centers.shape[1]
     for _ in range(SOLVES):
         arguments = jnp.asarray(centers, jnp.float32), jnp.asarray(multipliers.alpha(mu), jnp.float32)
-        found = moments(loss, rows, *arguments, jnp.float32(1 / temperature))
+        found = Moments.zeros(*arguments)
+        for part in rows:
+            found = jax.block_until_ready(moments(loss, part, found, *arguments, jnp.float32(1 / temperature)))
         found = over.total(Moments(*(np.asarray(part, np.float64) for part in found)))
         if multipliers.unfair(found.counts).max() <= fair:
             break

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._arrays import cluster_sums, row_blocks
+from bayesfair._arrays import MANY, cluster_sums, row_blocks
 from bayesfair._rows import HERE, OverRows
 from bayesfair._stages import NOTHING_KEPT, Stages
 from bayesfair.fairness import WithinOnePerson
-from bayesfair.gibbs.centroids import Centroids
+from bayesfair.gibbs.centroids import Centroids, Paid
+from bayesfair.gibbs.transport_to_clusters import cheapest_to_move
 
 __all__ = ["Clusters", "bundles", "descend"]
 
@@ -27,6 +28,8 @@ CHEAPEST = 64
 WIDEST = 4096
 BUNDLES = 24  # people, at most, who move together
 REPEATS = 4  # bundles of one kind and pair of clusters that are tried in one pass
+SPARE = 3  # times as many people as a pass looks at are kept from all, for the passes after it
+TOGETHER = 2**10  # transfers whose gains are worked out together
 
 
 class Transfers(NamedTuple):
@@ -54,6 +57,7 @@ class Clusters:
         # Two of different weights change the clusters' masses too, for which there is no bound.
         alike = len(set(over.everybody(weight.min())) | set(over.everybody(weight.max()))) == 1
         self.reach = loss.reach(X, over) * weight[0] if alike else np.inf
+        self.near = None
         self.refresh()
 
     @property
@@ -61,10 +65,13 @@ class Clusters:
         return len(self.counts)
 
     def refresh(self):
-        """Centres, and what rows pay for them."""
+        """Centres, for which rows pay until the next time."""
         self.centers = self.loss.centers(self.X, self.labels, self.n_clusters, self.weight, self.over)
-        self.cost = None  # before there is another: it is the largest array
-        self.cost = self.loss.distances(self.X, self.centers, self.weight)
+
+    @property
+    def paid(self):
+        """What rows pay, for these centres."""
+        return Paid(self.loss, self.X, self.centers, self.weight)
 
     def value(self):
         """The loss, of the centres that `refresh` has found."""
@@ -74,25 +81,107 @@ class Clusters:
         """(labels, counts, masses, sums), which transfers change in place."""
         return self.labels.copy(), self.counts.copy(), self.masses.copy(), self.sums.copy()
 
-    def members(self):
-        """({(cluster, group): rows}, {(cluster, group): what each would pay more in every cluster (rows, clusters)})."""
-        rows = {
-            (k, group): np.flatnonzero((self.labels == k) & (self.code == group))
-            for k in range(self.n_clusters)
-            for group in range(self.n_groups)
-        }
-        return rows, {at: self.cost[own] - self.cost[own, at[0]][:, None] for at, own in rows.items()}
+    def members(self, most):
+        """({(cluster, group): rows}, {(cluster, group): what each would pay more in every cluster (rows, clusters)}), of those
+        rows who may be in a transfer of this pass, whose pairs are made of the `most` cheapest people."""
+        wanted = self.room_alone()
+        found = self._near(wanted)
+        if most > CHEAPEST and np.isfinite(self.reach):
+            wanted = np.maximum(wanted, self.room_in_pairs(self.least(found[1])))
+            found = self._near(wanted)
+        return found
+
+    def _near(self, wanted):
+        """`members`: the cheapest of every cluster and group, and all whose margins are up to those that are `wanted`
+        (clusters, groups, clusters). They are looked for among all rows only where those kept from the last time may be too
+        few."""
+        found = None if self.near is None else self._margins()
+        if found is None or not self._are_enough(found[1], wanted):
+            self._look_at_all(wanted)
+            found = self._margins()
+        return found
+
+    def _margins(self):
+        margin, whole = np.empty((len(self.near), self.n_clusters)), len(self.near) == len(self.X)
+        for part in row_blocks(len(margin)):
+            rows = part if whole else self.near[part]
+            margin[part] = self.paid[rows]
+            margin[part] -= margin[part][np.arange(len(margin[part])), self.labels[rows]][:, None]
+        return self._parted(self.near, margin)
+
+    def _parted(self, rows, margin):
+        """({(cluster, group): rows}, {(cluster, group): their margins}) of some rows."""
+        cells = self.labels[rows] * self.n_groups + self.code[rows]
+        own = {divmod(cell, self.n_groups): np.flatnonzero(cells == cell) for cell in range(self.counts.size)}
+        return {at: rows[part] for at, part in own.items()}, {at: margin[part] for at, part in own.items()}
+
+    def _look_at_all(self, wanted):
+        """Rows `near` a change, and `bounds` (clusters, groups, clusters) that the margins of all others were above."""
+        self.seen = self.centers
+        if len(self.X) <= MANY:
+            self.near, self.bounds = np.arange(len(self.X)), np.full_like(wanted, np.inf)
+            return
+
+        def wanted_of(block, margin):
+            rows = np.arange(block.start, block.start + len(margin))
+            if np.isfinite(self.reach):
+                return (margin <= wanted[self.labels[rows], self.code[rows]]).any(1)
+            alone = singles(self, *self._parted(rows, margin))
+            return np.isin(rows, [] if alone is None else alone.out)
+
+        cells = self.labels * self.n_groups + self.code
+        about = self.paid, self.labels, SPARE * enough(), cells, self.counts.size, wanted_of
+        self.near, bounds = cheapest_to_move(*about)
+        self.bounds = np.maximum(bounds.reshape(wanted.shape), wanted)
+
+    def _are_enough(self, margins, wanted):
+        """Are the margins of all others still above what matters?"""
+        if len(self.X) <= MANY or not np.isfinite(self.reach):
+            return len(self.X) <= MANY
+        drift = self.loss.drift(self.centers - self.seen, self.reach / self.weight[0]) * self.weight[0]
+        for at, margin in margins.items():
+            bounds, needed, few = self.bounds[at] - drift - drift[at[0]], wanted[at], enough()
+            if np.isfinite(bounds).any():
+                needed = np.maximum(needed, np.partition(margin, few - 1, 0)[few - 1] if len(margin) >= few else np.inf)
+            if (needed > bounds)[np.arange(self.n_clusters) != at[0]].any():
+                return False
+        return True
+
+    def room_alone(self):
+        """The most that the margin of one who goes alone may be, if that is to gain anything (clusters, groups, clusters); -inf
+        where nobody may."""
+        size = self.counts.sum(1)
+        room = self.reach * (1 / np.maximum(size - 1, 1)[:, None] + 1 / (size + 1))
+        room[size == 1] = np.inf
+        allowed = pairs_allowed(self, np.eye(self.n_groups, dtype=int))
+        return np.where(allowed.swapaxes(1, 2), room[:, None], -np.inf)
 
     def room_of_two(self, k, to):
         """The most that the margins of two who change places may sum to, if that is to gain anything."""
         size = self.counts.sum(1)
         return self.reach * (1 / size[k] + 1 / size[to])
 
+    def least(self, margins):
+        """The least margins of all processes (clusters, groups, clusters)."""
+        least = np.full((self.n_clusters, self.n_groups, self.n_clusters), np.inf)
+        for at, margin in margins.items():
+            least[at] = margin.min(0, initial=np.inf)
+            least[at[0], at[1], at[0]] = np.inf
+        return np.min(self.over.everybody(least), 0)
+
+    def room_in_pairs(self, least):
+        """The most that the margin of one who changes places may be, beside the least of those who come (clusters, groups,
+        clusters); -inf where no pair may gain."""
+        k, to = np.indices((self.n_clusters,) * 2)
+        room = self.room_of_two(k, to)[:, None] - least.T
+        return np.where(least <= room, room, -np.inf)
+
     def of(self, rows):
         """(these clusters with some rows alone, which of them are this process's): those that each process names."""
         few = copy(self)
-        parts = self.X[rows], self.code[rows], self.weight[rows], self.labels[rows], self.cost[rows]
-        own, (few.X, few.code, few.weight, few.labels, few.cost) = self.over.joined(parts)
+        parts = self.X[rows], self.code[rows], self.weight[rows], self.labels[rows]
+        own, (few.X, few.code, few.weight, few.labels) = self.over.joined(parts)
+        few.over, few.near = HERE, None
         return few, own
 
     def allowed(self, k, to, moved):
@@ -107,9 +196,10 @@ class Clusters:
         here = out >= 0
         two = back >= 0
         if not self.loss.exact_moves:
-            people = np.maximum(out, 0)
-            paid = np.where(here, self.cost[people, to[:, None]] - self.cost[people, k[:, None]], 0.0).sum(1)
-            return -(paid + np.where(two, self.cost[back, k] - self.cost[back, to], 0.0))
+            cost, each = self.paid[out.ravel()].reshape(*out.shape, self.n_clusters), np.arange(len(k))
+            more = np.where(here, cost[each, :, to] - cost[each, :, k], 0.0).sum(1)
+            cost = self.paid[back]
+            return -(more + np.where(two, cost[each, k] - cost[each, to], 0.0))
         go, come = np.where(here, self.weight[out], 0.0), np.where(two, self.weight[back], 0.0)
         moved = (go[..., None] * self.X[out]).sum(1) - come[:, None] * self.X[back]
         many = go.sum(1) - come
@@ -208,22 +298,28 @@ def after_a_pass(clusters: Clusters, now: Descended, kinds) -> Descended:
 
 def improve(clusters: Clusters, found: Transfers, tiny):
     """How many of the transfers were made: the best first, each looked at again before it is made."""
-    made = 0
+    made, width = 0, 1
     order = np.argsort(-found.gain, kind="stable")
-    for at in order[found.gain[order] > tiny]:
-        k, to, out, back = found.k[at], found.to[at], found.out[at], found.back[at : at + 1]
-        people = out[out >= 0]
-        if (clusters.labels[people] != k).any() or (back[0] >= 0 and clusters.labels[back[0]] != to):
-            continue
-        if back[0] < 0:
-            moved = np.bincount(clusters.code[people], minlength=clusters.n_groups)
-            if not clusters.allowed(k, to, moved):
-                continue
-        one = np.array([k]), np.array([to]), out[None], back
-        if clusters.gains(*one)[0] > tiny:
-            clusters.apply(k, to, out, back)
-            made += 1
+    order = order[found.gain[order] > tiny]
+    while len(order):
+        some = Transfers(*(part[order[:width]] for part in found))
+        first = next(iter(still_good(clusters, some, tiny)), None)
+        if first is None:
+            order, width = order[width:], min(2 * width, TOGETHER)
+        else:
+            clusters.apply(some.k[first], some.to[first], some.out[first], some.back[first : first + 1])
+            made, order, width = made + 1, order[first + 1 :], 1
     return made
+
+
+def still_good(clusters: Clusters, some: Transfers, tiny):
+    """Which transfers may be made as things are, and gain more than `tiny`."""
+    k, to, out, back, _ = some
+    here, two = out >= 0, back >= 0
+    at = ((clusters.labels[out] == k[:, None]) | ~here).all(1) & ((clusters.labels[back] == to) | ~two)
+    moved = (here[..., None] & (clusters.code[out][..., None] == np.arange(clusters.n_groups))).sum(1)
+    at = np.flatnonzero(at & (two | clusters.allowed(k, to, moved)))
+    return at[clusters.gains(k[at], to[at], out[at], back[at]) > tiny]
 
 
 def improve_together(clusters: Clusters, kinds, most, tiny):
@@ -240,14 +336,10 @@ def improve_together(clusters: Clusters, kinds, most, tiny):
 
 def nominees(clusters: Clusters, most):
     """The rows, in order, that `candidates` would look at together if it had those of all processes."""
-    members, margins = clusters.members()
+    members, margins = clusters.members(most)
     alone = singles(clusters, members, margins)
     named = [cheapest(clusters, members, margins).ravel(), [] if alone is None else alone.out.ravel()]
-    least = np.full((clusters.n_clusters, clusters.n_groups, clusters.n_clusters), np.inf)
-    for at, margin in margins.items():
-        least[at] = margin.min(0, initial=np.inf)
-        least[at[0], at[1], at[0]] = np.inf
-    least, most = np.min(clusters.over.everybody(least), 0), most if np.isfinite(clusters.reach) else CHEAPEST
+    least, most = clusters.least(margins), most if np.isfinite(clusters.reach) else CHEAPEST
     for (k, group), margin in margins.items():
         for to in np.flatnonzero(np.isfinite(least[:, group, k])):
             limit = clusters.room_of_two(k, to) - least[to, group, k]
@@ -284,24 +376,31 @@ def bundles(constraint, sizes):
 
 def candidates(clusters: Clusters, kinds, most) -> Transfers:
     """The transfers that may be worth it, with their gains; pairs are made of the `most` cheapest people."""
-    members, margins = clusters.members()
+    members, margins = clusters.members(most)
     parts = [singles(clusters, members, margins), swaps(clusters, members, margins, most)]
     parts += together(clusters, cheapest(clusters, members, margins), kinds)
     parts = [part for part in parts if part is not None]
-    width = max((part.out.shape[1] for part in parts), default=1)
-    padded = [part._replace(out=widened(part.out, width)) for part in parts]
-    return Transfers(*(np.concatenate(each) for each in zip(*padded))) if padded else Transfers(*np.zeros((5, 0), int))
+    if not parts:
+        return Transfers(*np.zeros((5, 0), int))
+    k, to, out, back, gain = zip(*parts)
+    return Transfers(*map(np.concatenate, (k, to)), widened(out), *map(np.concatenate, (back, gain)))
 
 
-def widened(people, width):
-    return np.pad(people, ((0, 0), (0, width - people.shape[1])), constant_values=-1)
+def widened(parts):
+    """The people of all parts (changes, most), in few bytes: most changes are of one or two."""
+    people = np.full((sum(map(len, parts)), max(part.shape[1] for part in parts)), -1, np.int32)
+    first = 0
+    for part in parts:
+        people[first : first + len(part), : part.shape[1]] = part
+        first += len(part)
+    return people
 
 
 def worth_it(clusters, k, to, out, back=None):
     """Those transfers that gain anything."""
     back = np.full(len(k), -1) if back is None else back
     gain = np.empty(len(k))
-    for some in row_blocks(len(k)):
+    for some in row_blocks(len(k), TOGETHER):
         gain[some] = clusters.gains(k[some], to[some], out[some], back[some])
     good = gain > 0
     return Transfers(k[good], to[good], out[good], back[good], gain[good])
@@ -309,6 +408,11 @@ def worth_it(clusters, k, to, out, back=None):
 
 def concatenated(found):
     return Transfers(*(np.concatenate(each) for each in zip(*found))) if found else None
+
+
+def enough():
+    """People of a group and pair of clusters who are always looked at."""
+    return max(CHEAPEST, BUNDLES * REPEATS)
 
 
 def pairs_allowed(clusters, kinds):
@@ -319,10 +423,9 @@ def pairs_allowed(clusters, kinds):
 
 def singles(clusters: Clusters, members, margins):
     """Every person who may go alone, where what the centres give way may make up for their margin."""
-    found, size = [], clusters.counts.sum(1)
-    for k, to, group in np.argwhere(pairs_allowed(clusters, np.eye(clusters.n_groups, dtype=int))):
-        room = clusters.reach * (1 / (size[k] - 1) + 1 / (size[to] + 1)) if size[k] > 1 else np.inf
-        rows = members[k, group][margins[k, group][:, to] <= room]
+    found, room = [], clusters.room_alone().swapaxes(1, 2)
+    for k, to, group in np.argwhere(room > -np.inf):
+        rows = members[k, group][margins[k, group][:, to] <= room[k, to, group]]
         found.append(worth_it(clusters, np.full(len(rows), k), np.full(len(rows), to), rows[:, None]))
     return concatenated(found)
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesfair.fairness import BalanceConstraint, nearest_counts
-from bayesfair.gibbs.cooling import Multipliers, SortedRows, balanced_moments
+from bayesfair.gibbs.cooling import Multipliers, Rows, balanced_moments
 from bayesfair.gibbs.transport_to_clusters import assign
 
 __all__ = ["balanced_placement"]
@@ -90,7 +90,7 @@ class _Costs:
 def _soft(cost, code, constraint):
     """Expected counts (K, J) of the cheapest soft labels that are balanced, and the duals of the groups (J, K)."""
     multipliers, n_clusters = Multipliers.of(constraint), cost.shape[1]
-    rows = SortedRows.of(cost, code, multipliers.A.shape[1], np.ones(len(cost)))
+    rows = Rows(cost, code, multipliers.A.shape[1], np.ones(len(cost)))
     temperature = max(cost.mean(), np.finfo(np.float32).tiny)
     mu = np.zeros((1, len(multipliers.A), n_clusters))
     for _ in range(STEPS):

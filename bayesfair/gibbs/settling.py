@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._arrays import MANY
+from bayesfair._arrays import BLOCK, MANY
 from bayesfair._progress import progress
 from bayesfair._rows import HERE, OverRows
 from bayesfair._stages import NOTHING_KEPT, Stages
 from bayesfair.fairness import nearest_counts
-from bayesfair.gibbs.centroids import Centroids, mean, resolve_centroids
+from bayesfair.gibbs.centroids import Centroids, Paid, mean, resolve_centroids
 from bayesfair.gibbs.cooling import Cooled
 from bayesfair.gibbs.descent import descend
 from bayesfair.gibbs.recombination import search
@@ -189,12 +189,14 @@ def alternate(
 ) -> Settled:
     """Transport to clusters of `counts` (clusters, groups) and centres in turn until labels stay."""
     n_clusters, n_groups = counts.shape
-    members = [np.flatnonzero(code == group) for group in range(n_groups)]
-    now = stages.begin(Alternated) or Alternated(np.full(len(X), -1), duals.copy(), np.empty(0), centers, False)
+    blank = np.full(len(X), -1, np.int32)
+    now = stages.begin(Alternated) or Alternated(blank, duals.copy(), np.empty(0), centers, False)
     while len(now.trace) < rounds and not now.stays:
         labels, duals = now.labels.copy(), now.duals.copy()
-        for group, rows in enumerate(members):
-            cost = loss.distances(X[rows], now.centers, weight[rows])
+        for group in range(n_groups):
+            rows = np.flatnonzero(code == group)
+            paid = Paid(loss, X, now.centers, weight, rows)
+            cost = paid[:] if len(rows) <= BLOCK else paid
             labels[rows], duals[group] = assign(cost, counts[:, group], duals[group], over)
         centers = loss.centers(X, labels, n_clusters, weight, over)
         trace = np.append(now.trace, loss.value(X, labels, centers, weight, over))

@@ -33,7 +33,7 @@ def assign(cost, counts, duals, over: OverRows = HERE):
     if np.abs(surplus).sum() > MANY_PATHS:
         duals = ascend(cost, counts, duals, surplus, over)
         labels, surplus = choices(cost, counts, duals, over)
-    rows = cheapest_to_move(cost, labels, int(np.abs(surplus).sum()))
+    rows, _ = cheapest_to_move(cost, labels, int(np.abs(surplus).sum()) + 1)
     own, (costs, clusters) = over.joined((cost[rows], labels[rows]))
     graph = Margins(costs, clusters)
     while surplus.any():
@@ -49,7 +49,7 @@ def assign(cost, counts, duals, over: OverRows = HERE):
 
 def choices(cost, counts, duals, over: OverRows = HERE):
     """(the cheapest cluster of every row at these prices, how many more than its count each cluster has)."""
-    labels = np.empty(len(cost), int)
+    labels = np.empty(len(cost), np.int32)
     for rows in row_blocks(len(cost)):
         labels[rows] = (cost[rows] - duals).argmin(1)
     return labels, over.total(np.bincount(labels, minlength=len(counts))) - counts
@@ -72,10 +72,13 @@ def ascend(cost, counts, duals, surplus, over: OverRows = HERE):
 
 def fitting_price(cost, count, duals, k, over: OverRows = HERE):
     """The price of cluster k at which `count` rows choose it."""
-    others = np.full(len(cost), np.inf)
-    for other in np.delete(np.arange(len(duals)), k):
-        np.minimum(others, cost[:, other] - duals[other], out=others)
-    margin = cost[:, k] - others
+    margin = np.empty(len(cost))
+    for rows in row_blocks(len(cost)):
+        paid = cost[rows]
+        others = np.full(len(paid), np.inf)
+        for other in np.delete(np.arange(len(duals)), k):
+            np.minimum(others, paid[:, other] - duals[other], out=others)
+        margin[rows] = paid[:, k] - others
     last, first = max(count - 1, 0), min(count, over.total(len(cost)) - 1)  # of those who choose it, and of the others
     return ranked(margin, (last, first), over).mean()
 
@@ -103,16 +106,35 @@ def _of_rank(values, rank, over: OverRows):
         values, rank = (values[:below], rank) if rank < n_below else (values[upto:], rank - n_upto)
 
 
-def cheapest_to_move(cost, labels, most):
-    """The rows, in order, among which so many paths find all that they move: of every pair of clusters the cheapest ones."""
-    parts = []
-    for k in range(cost.shape[1]):
-        rows = np.flatnonzero(labels == k)
-        if len(rows) > 4 * (most + 1):
-            margin = cost[rows] - cost[rows, k][:, None]
-            rows = rows[np.unique(np.argpartition(margin, most + 1, axis=0)[: most + 1])]
-        parts.append(rows)
-    return np.sort(np.concatenate(parts))
+def cheapest_to_move(cost, labels, most, cells=None, n_cells=None, also=None):
+    """(rows, in order, bounds (cells, clusters)): the `most` rows of every cell who would pay least more in another cluster, of
+    every other one; nobody else would pay less more than the bound of their cell. Cells of few rows are whole, without bounds.
+
+    cells: of every row, within one cluster; the clusters themselves unless given. also: tells of a block of rows and of what
+    each would pay more (rows, clusters) which of them are kept, too.
+    """
+    n_clusters = cost.shape[1]
+    cells, n_cells = (labels, n_clusters) if cells is None else (cells, n_cells)
+    bounds, room = np.full((n_cells, n_clusters), np.inf), np.full(n_cells, 4 * most)
+    kept, margins, others = np.zeros(0, int), np.zeros((0, n_clusters)), []
+    for block in row_blocks(len(cost)):
+        margin = cost[block]
+        margin = margin - margin[np.arange(len(margin)), labels[block]][:, None]
+        if also is not None:
+            others.append(block.start + np.flatnonzero(also(block, margin)))
+        near = np.flatnonzero((margin < bounds[cells[block]]).any(1))
+        kept, margins = np.append(kept, block.start + near), np.concatenate([margins, margin[near]])
+        stay = np.ones(len(kept), bool)
+        for cell in range(n_cells):
+            own = np.flatnonzero(cells[kept] == cell)
+            if len(own) > room[cell]:
+                first = np.argpartition(margins[own], most, axis=0)[:most]
+                bounds[cell] = np.take_along_axis(margins[own], first, 0).max(0)
+                stay[own] = False
+                stay[own[first]] = True
+                room[cell] = max(room[cell], 2 * stay[own].sum())
+        kept, margins = kept[stay], margins[stay]
+    return np.unique(np.concatenate([kept, *others])), bounds
 
 
 class Margins:

@@ -1,5 +1,7 @@
 """What is done otherwise with a hundred thousand rows and more, on few of them: the answers are of the same kind."""
 
+import tracemalloc
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,16 @@ import pytest
 
 import bayesfair as bf
 from bayesfair._parts import PART
-from bayesfair.gibbs import make_problem, masses, problem, relocations, resolve_loss, settling
+from bayesfair.gibbs import (
+    cooling,
+    make_problem,
+    masses,
+    problem,
+    relocations,
+    resolve_centroids,
+    resolve_loss,
+    settling,
+)
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio
 from bayesfair.gibbs.labellings import Labelling
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
@@ -111,3 +122,37 @@ def test_chains_do_not_try_to_cross_between_modes_of_many_people_whose_works_do_
     assert not masses.cannot_cross([ITSELF, known], People)
     People.n_obs -= 1
     assert not masses.cannot_cross([ITSELF, bounded], People)
+
+
+@pytest.mark.parametrize("n_groups", [2, 3])
+def test_rows_that_are_sorted_part_by_part_cool_as_all_at_once(n_groups, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, code = (
+        rng.normal(size=(3000, 2)) + 4 * np.eye(K, 2)[rng.integers(K, size=3000)],
+        rng.integers(n_groups, size=3000),
+    )
+    constraint = bf.fairness.balance_constraint(bf.fairness.encode_groups(code), "exact", K)
+    weight, starts, parts = rng.uniform(0.5, 1.5, 3000), rng.normal(size=(2, K, 2)), []
+
+    def cooled(part):
+        monkeypatch.setattr(cooling, "PART", part)
+        rng = np.random.default_rng(0)
+        annealer = cooling.Annealer.of(X, code, weight, constraint, resolve_centroids("kmeans"), rng)
+        parts.append(len(list(annealer.rows)))
+        return annealer.cool(starts, 8.0)
+
+    for one, other in zip(cooled(512), cooled(cooling.BLOCK**2)):
+        np.testing.assert_array_equal(one, other)
+    assert parts[0] > 3 > parts[1] == 1
+
+
+def test_sorted_rows_are_no_second_table():
+    n_obs = 5 * cooling.PART
+    X, code = np.ones((n_obs, 20), np.float32), np.arange(n_obs) % 2
+    weight = np.ones(n_obs)
+    tracemalloc.start()
+    there = sum(float(part.there.sum()) for part in cooling.Rows(X, code, 2, weight))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert there == n_obs
+    assert peak < 0.8 * X.nbytes

@@ -1,12 +1,15 @@
 """Exact transport to clusters of given sizes, against scipy's assignment problem."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from gibbs.in_threads import in_threads
 from scipy.optimize import linear_sum_assignment
 
+from bayesfair._arrays import row_blocks
 from bayesfair.gibbs import transport_to_clusters
-from bayesfair.gibbs.transport_to_clusters import assign, ranked
+from bayesfair.gibbs.transport_to_clusters import assign, cheapest_to_move, ranked
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -104,3 +107,33 @@ def test_values_of_a_rank_among_those_of_several_processes(monkeypatch, kind):
     for ranks in [(0, 1), (57, 58), (100, 3), (198, 199)]:
         for found in in_threads(ranked_share, [(own, ranks) for own in np.split(values, cuts)]):
             np.testing.assert_array_equal(found, np.sort(values)[list(ranks)])
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_the_rows_that_are_cheapest_to_move_are_found_block_by_block(monkeypatch, ties):
+    """Those of every cell and other cluster; nobody is left out who is below the bound, and few are kept."""
+    monkeypatch.setattr(transport_to_clusters, "row_blocks", partial(row_blocks, size=90))
+    rng = np.random.default_rng(0)
+    n_obs, n_clusters, most = 2000, 4, 3
+    cost = rng.integers(0, 9, (n_obs, n_clusters)).astype(float) if ties else rng.random((n_obs, n_clusters))
+    labels, group = rng.integers(n_clusters, size=n_obs), rng.integers(2, size=n_obs)
+    labels[group == 1] = np.minimum(labels[group == 1], 2)
+    group[-4:], labels[-4:] = 1, 3  # a cell of few rows
+    margin = cost - cost[np.arange(n_obs), labels][:, None]
+    cells, wanted = 2 * labels + group, np.quantile(margin, 0.01)
+    also = lambda rows, moves: (moves < wanted).any(1)  # noqa: E731
+    rows, bounds = cheapest_to_move(cost, labels, most, cells, 2 * n_clusters, also)
+    assert (np.diff(rows) > 0).all()
+    assert len(rows) < n_obs / 4
+    assert np.isin(np.flatnonzero((margin < wanted).any(1)), rows).all()
+    assert np.isinf(bounds[7]).all()
+    assert np.isin(np.flatnonzero(cells == 7), rows).all()
+    left = np.delete(np.arange(n_obs), rows)
+    assert (margin[left] >= bounds[cells[left]]).all()
+    for cell in range(7):
+        own = np.flatnonzero(cells == cell)
+        kept = np.intersect1d(own, rows)
+        others = np.arange(n_clusters) != cell // 2
+        best = np.sort(margin[own], 0)[:most]
+        np.testing.assert_array_equal(np.sort(margin[kept], 0)[:most, others], best[:, others])
+        assert (bounds[cell, others] >= best[-1, others]).all()
