@@ -137,8 +137,7 @@ class BalancedKMeans(Engine):
         Z = self._in_own_units(data, centroids)
         distinct_rows(Z.__getitem__, self.n_clusters, "n_clusters", share)
         constraint = balance_constraint(share.groups, self.min_balance, self.n_clusters)
-        weight = data.weight if data.total_weight == share.n_obs else data.relative_weight  # not a copy of all ones
-        return BalancedRows(Z, weight, constraint, centroids, over_rows())
+        return BalancedRows(Z, data.relative_weight, constraint, centroids, over_rows())
 
     def _in_own_units(self, data, centroids: Centroids):
         """Rows near their spread where that changes nothing but the units; as they are, in float64, for the other divergences:

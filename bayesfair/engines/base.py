@@ -69,7 +69,8 @@ class Data(NamedTuple):
     @property
     def relative_weight(self):
         """Weights whose mean is 1, of all rows: for losses per row, which know no unit of weight."""
-        return self.weight * (self.share.n_obs / self.total_weight)
+        scale = self.share.n_obs / self.total_weight
+        return self.weight if scale == 1 else self.weight * scale
 
 
 class LeftOut(NamedTuple):

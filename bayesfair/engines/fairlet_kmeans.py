@@ -92,18 +92,18 @@ class FairletKMeans(Engine):
 
     def _fairlet_centers(self, data):
         """Of the rows in their own units (fairlets, dim), in the type of the table, which is read column by column."""
-        fairlet, units = self.decomposition_.fairlet, self._units
+        fairlet, units, weight = self.decomposition_.fairlet, self._units, data.weight
         centers = np.empty((len(self.decomposition_.composition), data.X.shape[1]), data.X.dtype)
         for j in range(data.X.shape[1]):
             here = slice(j, j + 1)
             column = units._replace(middle=units.middle[here]).rows(data.X[:, here])
-            centers[:, here] = fairlet_centers(column, fairlet, data.weight)
+            centers[:, here] = fairlet_centers(column, fairlet, weight)
         return centers
 
     def solve(self, centers, data):
         """scikit-learn's KMeans, the best of whose runs tells where it ended."""
         settings = {name: getattr(self, name) for name in ("n_init", "max_iter", "tol")}
-        size = np.bincount(self.decomposition_.fairlet, data.weight)
+        size = np.bincount(self.decomposition_.fairlet, data.given_weight)
         fit = _clustered(centers, size, self.n_clusters, random_state=data.seed, copy_x=False, **settings)
         status = Outcome.CONVERGED if fit.n_iter_ < self.max_iter else Outcome.RUNNING
         return Outcome(fit, fit.inertia_, np.array([fit.inertia_]), fit.n_iter_, status)
@@ -111,17 +111,16 @@ class FairletKMeans(Engine):
     def report(self, outcome, centers, data):
         fit = outcome.state
         self.labels_ = fit.labels_[self.decomposition_.fairlet]
-        mass = np.bincount(self.labels_, data.weight, self.n_clusters)
-        sums = sum(
-            cluster_sums(self._units.rows(data.X[rows]), self.labels_[rows], self.n_clusters, data.weight[rows])
-            for rows in row_blocks(len(data.X))
-        )
+        blocks = row_blocks(len(data.X))
+
+        def of_block(rows):
+            return self._units.rows(data.X[rows]), self.labels_[rows], data.weight_of(rows)
+
+        mass = np.bincount(self.labels_, data.given_weight, self.n_clusters)
+        sums = sum(cluster_sums(Z, labels, self.n_clusters, weight) for Z, labels, weight in map(of_block, blocks))
         means = np.where(mass[:, None] > 0, sums / np.where(mass > 0, mass, 1)[:, None], fit.cluster_centers_)
         self.cluster_centers_ = self._units.points(means)
-        inertia = sum(
-            data.weight[rows] @ np.square(self._units.rows(data.X[rows]) - means[self.labels_[rows]]).sum(1)
-            for rows in row_blocks(len(data.X))
-        )
+        inertia = sum(weight @ np.square(Z - means[labels]).sum(1) for Z, labels, weight in map(of_block, blocks))
         self.inertia_ = float(self._units.cost(inertia))
 
     def objective_of(self, losses):
@@ -132,7 +131,8 @@ def fairlets_of(data: Data, composition, exact_up_to=50_000) -> Decomposition:
     """The decomposition of a table, optimal up to `exact_up_to` rows; every row alone for "singletons" and without groups."""
     n_groups = len(data.groups.names)
     if n_groups > 1 and not (isinstance(composition, str) and composition == "singletons"):
-        weight = None if (data.weight == 1).all() else data.weight
+        given = data.given_weight
+        weight = None if given is None or (given == 1).all() else given
         settings = {"exact_up_to": exact_up_to, "random_state": data.seed, "sample_weight": weight}
         return decompose(data.X, data.groups, composition, **settings)
     alone = singleton_capacities(data.groups.code, n_groups).lower
