@@ -32,16 +32,12 @@ def map_numbered(of, rows, size=PART):
         write = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, first, 0)  # noqa: E731
         return jax.tree.map(write, wholes, made)
 
-    shapes = jax.eval_shape(lambda: own(0)[1])
-    blank = jax.tree.map(lambda part: _room(rows, (n_rows, *part.shape[1:]), part.dtype), shapes)
-    return jax.lax.fori_loop(0, n_parts, put, blank)
+    def room_of(first):
+        """To be written over; it begins with what one row gives, for zeros of all loops of a program XLA makes at its start."""
+        return jnp.broadcast_to(first, (n_rows, *first.shape[1:]))
 
-
-def _room(rows, shape, dtype):
-    """An array to be written over, which there cannot be before the `rows` are: zeros for all loops of a program XLA makes at
-    its beginning. It is of the process, or of all of them, as they are."""
-    some = jax.tree.leaves(rows)[0]
-    return jnp.broadcast_to(some[(0,) * some.ndim].astype(dtype), shape)
+    one = of(_part(rows, 0, 1)[1], jnp.zeros(1, jnp.int32))
+    return jax.lax.fori_loop(0, n_parts, put, jax.tree.map(room_of, one))
 
 
 def max_over_rows(of, rows, size=PART):
