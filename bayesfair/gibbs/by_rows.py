@@ -227,7 +227,15 @@ class _Kept(NamedTuple):
 
 
 def _kept(state) -> _Kept:
-    """Those of a run's state, in every chain alike."""
+    """Those of a run's state, in every chain alike.
+
+    Raises
+    ------
+    ValueError: that of an older version, which made fairlets anew.
+    """
+    if "fairlet_loss" not in state:
+        rule, remedy = "say what the fairlets cost, for rows in several processes", "Fit anew with this version."
+        raise ValueError(message("run", rule, "a file of an older version", remedy))
     return _Kept(np.asarray(state["members"])[0], float(state["fairlet_loss"]), float(state["fairlet_factor"]))
 
 

@@ -33,7 +33,7 @@ class Settled(NamedTuple):
 
 
 def cooled_labels(X, code, weight, constraint, n_clusters, loss, n_starts, seed):
-    """(labels (n_starts, N), losses (n_starts,)), best first, each balanced: starts of chains.
+    """(labels (n_starts, N), of the smallest type, losses (n_starts,)), best first, each balanced: starts of chains.
 
     X: rows (N, d), float64 or float32, near their spread where the loss has a degree. code: their groups (N,), those of the
     constraint's counts. weight: (N,), above zero and of mean 1, of the loss; counts are of rows. loss: a name or a `Loss`, see
@@ -46,11 +46,12 @@ def cooled_labels(X, code, weight, constraint, n_clusters, loss, n_starts, seed)
     loss, rng = resolve_centroids(loss), np.random.default_rng(seed)
     X, unit = in_own_units(X, loss)
     cooled = search(X, code, weight, constraint, loss, n_clusters, n_starts, 0, rng)
-    settled = [
-        settle(X, code, weight, constraint, loss, cooled.run(at), rounds_of_starts(len(X))) for at in range(n_starts)
-    ]
-    order = np.argsort([one.trace[-1] for one in settled], kind="stable")
-    return np.stack([settled[at].labels for at in order]), unit * np.array([settled[at].trace[-1] for at in order])
+    labels, losses = np.empty((n_starts, len(X)), np.min_scalar_type(n_clusters)), np.empty(n_starts)
+    for at in range(n_starts):
+        settled = settle(X, code, weight, constraint, loss, cooled.run(at), rounds_of_starts(len(X)))
+        labels[at], losses[at] = settled.labels, unit * settled.trace[-1]
+    order = np.argsort(losses, kind="stable")
+    return labels[order], losses[order]
 
 
 def balanced_labels(X, code, weight, constraint, centers):

@@ -174,11 +174,11 @@ class Labels(Target):
         weight = self._relative()
         moved = relocated_centers(table.X, weight, labels, self.n_clusters, most, rng)
         constraint = jax.tree.map(np.asarray, self.constraint)
-        found = np.stack(
-            [balanced_labels(table.X, table.groups.code, weight, constraint, centers) for centers in moved]
-        )
+        found = np.empty((len(moved), len(labels)), np.int32)
+        for own, centers in zip(found, moved):
+            own[:] = balanced_labels(table.X, table.groups.code, weight, constraint, centers)
         temperatures = jnp.broadcast_to(jnp.asarray(best.temperatures), (len(found),))
-        return Labelling(jnp.asarray(found.astype(np.int32)), temperatures)
+        return Labelling(jnp.asarray(found), temperatures)
 
     def _relative(self):
         """Weights of mean 1, in double precision."""
