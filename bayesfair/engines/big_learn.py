@@ -304,6 +304,14 @@ def mean_of_seen(X, weight, everybody):
     return sum(everybody(sums)) / sum(everybody(counts))
 
 
+def filled(X, middle):
+    """A copy of X (N, d) whose entries that are NaN are those of `middle` (d,)."""
+    whole = X.copy()
+    for rows in row_blocks(len(X)):
+        np.copyto(whole[rows], middle, where=np.isnan(X[rows]), casting="same_kind")
+    return whole
+
+
 def check_start(X, middle, names, min_eigenvalue, everybody):
     """Can the start, N(0, I) in the units of X, and the floor of the eigenvalues tell the rows of X apart in float32?
 
@@ -321,9 +329,7 @@ def check_start(X, middle, names, min_eigenvalue, everybody):
     if far.max() >= FARTHEST:
         got = f"{far.max():.3g} in column {place(names, int(far.argmax()))}"
         raise ValueError(message("X", "be near [0, 1], where the random starts are", got, SCALE))
-    whole = X.copy() if n_missing(X).any() else X
-    for rows in row_blocks(len(X) if whole is not X else 0):
-        np.copyto(whole[rows], middle, where=np.isnan(X[rows]), casting="same_kind")
+    whole = filled(X, middle) if n_missing(X).any() else X
     _, spread, _ = center_and_spread(whole, everybody)
     off = np.abs(middle) / np.maximum(spread, 1.0)
     if off.max() > REACH:

@@ -97,8 +97,7 @@ def cheapest_labels(
 
     Arguments as of `cooled_labels`. max_iter: rounds of transport, and passes of the descent, of every finalist.
     progress_bar: one of generations and finalists. over: other processes that have more rows, which `constraint` and the loss
-    are of, a Bregman divergence; labels are of these. stages: to which
-    generations, rounds and passes are told.
+    are of, a Bregman divergence; labels are of these. stages: to which generations, rounds and passes are told.
     """
     loss, rng = resolve_centroids(loss), np.random.default_rng(seed)
     X, unit = in_own_units(X, loss, over)
