@@ -119,7 +119,15 @@ def cheapest_labels(
 
 
 def descent(
-    X, code, weight, constraint, loss: Centroids, start: Cooled, max_iter, over: OverRows, stages: Stages
+    X,
+    code,
+    weight,
+    constraint,
+    loss: Centroids,
+    start: Cooled,
+    max_iter,
+    over: OverRows = HERE,
+    stages: Stages = NOTHING_KEPT,
 ) -> Cheapest:
     """The local optimum that a start leads to."""
     settled = settle(X, code, weight, constraint, loss, start, max_iter, over, stages)

@@ -155,7 +155,6 @@ def test_what_is_kept_of_many_rows_is_all_that_a_pass_looks_at(loss, min_balance
         settled_descent(X, code, weight, constraint, resolve_centroids(loss), start, 40)
     assert np.mean(passes) < 0.7
     if loss != "kl" and weights == "none":  # there is a bound on what centres give way
-        assert np.mean(passes) < 0.7
         assert len(looks) < 0.8 * len(passes)
 
 
