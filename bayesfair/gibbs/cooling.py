@@ -72,7 +72,8 @@ class Rows:
     def _sorted(self, part) -> SortedRows:
         rows = self.order[part]
         x = aligned_empty((*rows.shape, self.X.shape[1]))
-        x[...] = self.X[np.maximum(rows, 0)]
+        for block, own in zip(x, rows):
+            block[:] = self.X[np.maximum(own, 0)]
         there = (rows >= 0).astype(np.float32)
         weight = there * self.relative[np.maximum(rows, 0)].astype(np.float32)
         return SortedRows(*map(jax.device_put, (x, there, weight, self.group[part])))
