@@ -36,8 +36,9 @@ def is_aligned(array):
     return array.ctypes.data % ALIGNED == 0 and array.flags.c_contiguous
 
 
-def row_blocks(n_rows, size=BLOCK):
-    """Slices of `size` rows each: temporary arrays are of their size and not of the table's."""
+def row_blocks(n_rows, size=None):
+    """Slices of `size` rows each, BLOCK unless given: temporary arrays are of their size and not of the table's."""
+    size = size or BLOCK
     return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 
