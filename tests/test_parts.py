@@ -61,4 +61,4 @@ def test_sums_of_many_parts_round_as_one_addition_does():
 def test_few_rows_are_worked_on_twice(n_rows, part):
     seen = []
     map_rows(lambda rows: seen.append(len(rows)) or rows, np.arange(n_rows), size=16)
-    assert set(seen) == {1, part}  # one row tells what there is to be written
+    assert set(seen) == {part} | ({1} if n_rows > 16 else set())  # one row tells what there is to be written
