@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesfair._arrays import row_blocks
 from bayesfair._check import message
 from bayesfair.posterior.access import check_partition, flat_labels, observed_features
 from bayesfair.posterior.contingency import count_together, distinct_observations
@@ -67,7 +68,7 @@ def misclassification_probability(
         centers = medoids(observed_features(tree), partition, metric=metric)
     used = np.unique(partition)
     _check_medoids(centers, used, num_obs)
-    return 1 - _share_with(labels, centers[partition])
+    return 1 - _share_with(labels, centers.astype(np.int32)[partition])
 
 
 def medoids(
@@ -92,10 +93,13 @@ def medoids(
 def _most_together(labels, partition):
     """The member of each cluster with the largest sum of co-clustering probabilities with the others: positions (K,)."""
     n_clusters = int(labels.max()) + 1
-    own, company = partition.astype(np.intp) * n_clusters, np.zeros(len(partition), dtype=np.int64)
+    own, company = partition.astype(np.int32) * n_clusters, np.zeros(len(partition), dtype=np.int64)
+    n_cells, blocks = (int(partition.max()) + 1) * n_clusters, row_blocks(len(partition))
     for draw in labels:
-        cell = own + draw
-        company += np.bincount(cell)[cell]
+        cells = [own[rows] + draw[rows] for rows in blocks]
+        held = sum(np.bincount(cell, minlength=n_cells) for cell in cells)
+        for rows, cell in zip(blocks, cells):
+            company[rows] += held[cell]
     positions = np.full(partition.max() + 1, -1)
     for cluster in np.unique(partition):
         members = np.flatnonzero(partition == cluster)
@@ -122,7 +126,7 @@ def _total_manhattan(X):
 
 def _share_with(labels, other):
     """Share of draws in which each observation has the label of another one, or of its own `other` (obs,)."""
-    together = np.zeros(labels.shape[1], dtype=np.int64)
+    together = np.zeros(labels.shape[1], dtype=np.int32)
     for draw in labels:
         together += draw == draw[other]
     return together / len(labels)
