@@ -39,7 +39,7 @@ def is_aligned(array):
 def row_blocks(n_rows, size=None):
     """Slices of `size` rows each, BLOCK unless given: temporary arrays are of their size and not of the table's."""
     size = size or BLOCK
-    return [slice(start, start + size) for start in range(0, n_rows, size)]
+    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
 
 def namespace(*arrays):

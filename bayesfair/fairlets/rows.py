@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bayesfair._arrays import row_blocks
 from bayesfair._units import Scaling
 
 __all__ = ["Rows", "blocks", "parts_of", "project"]
@@ -33,8 +34,7 @@ class Rows:
 
 def parts_of(count, size=None):
     """Slices of `BLOCK` of so many rows."""
-    size = size or BLOCK
-    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
+    return row_blocks(count, size or BLOCK)
 
 
 def blocks(rows, size=None):
