@@ -6,11 +6,13 @@ __all__ = [
     "MANY",
     "aligned_empty",
     "cluster_sums",
+    "code_masses",
     "distinct_places",
     "inner_sum",
     "is_aligned",
     "namespace",
     "row_blocks",
+    "row_numbers",
     "stack",
     "unstack",
     "within_cluster_ss",
@@ -84,6 +86,19 @@ def cluster_sums(X, labels, n_clusters, weight):
         for at, column in enumerate(X[rows].T):
             sums[at] = np.bincount(own, np.concatenate([sums[at], weight[rows] * column]))
     return np.ascontiguousarray(sums.T)
+
+
+def code_masses(code, n_codes, weight=None):
+    """How many rows there are of every code in [n_codes], or what they weigh, block by block: `np.bincount` makes an int64
+    copy of all codes."""
+    blocks = row_blocks(len(code))
+    held = (np.bincount(code[rows], None if weight is None else weight[rows], n_codes) for rows in blocks)
+    return sum(held, np.zeros(n_codes, int if weight is None else float))
+
+
+def row_numbers(n_rows):
+    """0 to n_rows - 1, in the smallest type that has room for them."""
+    return np.arange(n_rows, dtype=np.min_scalar_type(n_rows))
 
 
 def distinct_places(points, most):

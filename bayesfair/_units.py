@@ -61,7 +61,7 @@ def center_and_spread(X, everybody=here_alone, weight=None):
     """Means (d,) of the columns and standard deviations (d,), exactly 0 for a constant one, and the root of the mean
     variance of all columns; whatever the size of the numbers: none is squared before a power of two was taken out.
     `everybody(value)`: the values of all processes that have rows. `weight` (N,): how many rows each one stands for."""
-    if weight is not None and all(everybody(bool((weight == 1).all()))):
+    if not any(everybody(weight is not None and bool((weight != 1).any()))):
         weight = None  # rounded as without
     lowest = np.min(everybody(X.min(0).astype(np.float64)), 0)
     highest = np.max(everybody(X.max(0).astype(np.float64)), 0)

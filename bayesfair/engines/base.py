@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._arrays import row_blocks
+from bayesfair._arrays import code_masses, row_blocks
 from bayesfair._check import check_integer, check_number, check_weights, message, tell
 from bayesfair._stages import NOTHING_KEPT, Stages
 from bayesfair._units import Scaling, standardise
@@ -54,6 +54,10 @@ class Data(NamedTuple):
             return np.array(np.broadcast_to(1.0, len(self.groups.code))[rows])
         return self.given_weight[rows]
 
+    def weight_of_some(self, rows):
+        """Of some rows of the table that processes share, by their numbers there."""
+        return self.weight_of(rows) if self.share.mesh is None else self.share.take(self.weight, rows)
+
     @property
     def total_weight(self):
         """Of the rows of all processes."""
@@ -63,8 +67,7 @@ class Data(NamedTuple):
     @property
     def group_masses(self):
         """How much the groups weigh (groups,), with the rows of all processes."""
-        held = np.bincount(self.groups.code, self.given_weight, len(self.groups.names))
-        return sum(self.share.everybody(held.astype(float)))
+        return sum(self.share.everybody(code_masses(self.groups.code, len(self.groups.names), self.given_weight)))
 
     @property
     def relative_weight(self):
@@ -221,7 +224,7 @@ class Engine(ClusterMixin, BaseEstimator):
     def standardised(self, data: Data, **settings):
         """The rows in units near their spread, float64 (N, d), so that the size of the numbers decides nothing;
         `self._units` leads back. `settings`: as `bayesfair._units.standardise` takes them."""
-        Z, self._units = standardise(data.X, names=data.columns.names, weight=data.weight, **settings)
+        Z, self._units = standardise(data.X, names=data.columns.names, weight=data.given_weight, **settings)
         return Z
 
     def solve(self, problem, data: Data) -> Outcome:

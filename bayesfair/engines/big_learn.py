@@ -251,7 +251,7 @@ class BigLearnMixture(MixtureEngine):
         prior = 1 / self.n_components if self.weight_prior is None else self.weight_prior
         numbers = (jnp.float32(prior), jnp.float32(self.min_eigenvalue), jnp.array([joint, marginal, rotated]))
         with np.errstate(over="ignore"):
-            self._middle = mean_of_seen(X, data.weight, everybody)
+            self._middle = mean_of_seen(X, data.weight_of, everybody)
         check_start(X, self._middle, data.columns.names, self.min_eigenvalue, everybody)
         weight = data.relative_weight if any(everybody(data.given_weight is not None)) else None
         rows, self._order = in_blocks(X, self._middle, weight, data.share)
@@ -295,12 +295,12 @@ class BigLearnMixture(MixtureEngine):
         return in_order(jax.jit(log_joint)(self._parameters, rows, everything), rows, order).astype(np.float64)
 
 
-def mean_of_seen(X, weight, everybody):
-    """Means (d,) of the entries that the rows of all processes have."""
+def mean_of_seen(X, weight_of, everybody):
+    """Means (d,) of the entries that the rows of all processes have; `weight_of(rows)`: of a slice of them."""
     sums, counts = 0.0, 0.0
     for rows in row_blocks(len(X)):
-        seen = ~np.isnan(X[rows])
-        sums, counts = sums + weight[rows] @ np.where(seen, X[rows], 0), counts + weight[rows] @ seen
+        seen, weight = ~np.isnan(X[rows]), weight_of(rows)
+        sums, counts = sums + weight @ np.where(seen, X[rows], 0), counts + weight @ seen
     return sum(everybody(sums)) / sum(everybody(counts))
 
 

@@ -198,7 +198,7 @@ class FairMixture(MixtureEngine):
     def problem(self, data) -> GroupedRows | BlockedRows:
         """Everybody; `solve` learns from all of them or some."""
         one_scale, share = self.covariance_type == "isotropic", data.share
-        self._encoder = fit_encoder(data.columns, one_scale, share.everybody, data.weight)
+        self._encoder = fit_encoder(data.columns, one_scale, share.everybody, data.given_weight)
         self._family = Family(self.covariance_type, self._encoder.n_levels)
         self._warn_of_work(*data.X.shape)
         if share.mesh is not None or (self.batch_size is None and len(data.X) > BLOCKED_FROM):
@@ -239,7 +239,7 @@ class FairMixture(MixtureEngine):
         """From PART of the rows, or as many as the sub-sample has; then, unless there is one, more and at last all go on."""
         code, most = data.share.groups.code, PART if self.subsample is None else data.share.n_obs
         some = self._with_distinct(stratified(self._learning(data), code, most), data)
-        groups, weight = Groups(code[some], data.groups.names), data.share.take(data.weight, some)
+        groups, weight = Groups(code[some], data.groups.names), data.weight_of_some(some)
         part = Data(data.columns.take(some, data.share), groups, weight, data.seed)
         outcome = agreed(self._learn(self._encoder.table(part.columns), part, np.arange(len(some))))
         if self.subsample is not None:

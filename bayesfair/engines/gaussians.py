@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, Int
 
-from bayesfair._arrays import aligned_empty, inner_sum, row_blocks
+from bayesfair._arrays import aligned_empty, inner_sum, row_blocks, row_numbers
 from bayesfair.engines.blocks import sum_over_blocks, total
 from bayesfair.engines.shares import ALONE
 
@@ -61,12 +61,13 @@ class Moments(NamedTuple):
 class Rows(NamedTuple):
     """Rows in blocks that lack at most so many entries; those of weight 0 fill the last block.
 
-    lacks: the coordinates that each pattern of a block lacks, `dim` where it lacks fewer. What is lacking is finite in x.
+    pattern: of every row, one number where none lacks any. lacks: the coordinates that each pattern of a block lacks, `dim`
+    where it lacks fewer. What is lacking is finite in x.
     """
 
     x: Float[Array, "blocks dim rows"]
     weight: Float[Array, "blocks rows"]
-    pattern: Int[Array, "blocks rows"]
+    pattern: Int[Array, "blocks #rows"]
     lacks: Int[Array, "blocks lacking patterns"]
 
     def each(self, values):
@@ -100,18 +101,20 @@ def in_blocks(X, middle, weight=None, share=ALONE):
 
 
 def _by_what_they_lack(X, share):
-    """(the rows in the order of how many entries they lack, and of which; codes of which these are (N,); how many rows there
-    are of every number of `WIDTHS` that some process has)."""
+    """(the rows in the order of how many entries they lack, and of which; codes of which these are (N,), nobody's where nothing
+    lacks; how many rows there are of every number of `WIDTHS` that some process has)."""
     missing = np.isnan(X[:, n_missing(X) > 0])
-    n_lacking, code = missing.sum(1, dtype=np.int32), np.zeros(len(X), np.int32)
-    for column in missing.T:
-        code = np.unique(2 * code + column, return_inverse=True)[1].astype(np.int32)
+    whole, code = missing.shape[1] == 0, np.zeros(missing.size and len(X), np.int32)
+    n_lacking = np.zeros(1, np.int32) if whole else missing.sum(1, dtype=np.int32)  # one row's, as all are alike
     width = np.array(WIDTHS, np.int32)[np.searchsorted(WIDTHS, n_lacking)]
     width = np.minimum(width, max(share.everybody(n_lacking.max())))
-    order = np.lexsort((code, width)) if missing.shape[1] else np.arange(len(X))
-    widths = np.unique(np.concatenate(share.everybody(np.unique(width))))
-    sizes = {int(each): np.count_nonzero(width == each) for each in widths}
-    return order.astype(np.min_scalar_type(len(X))), code, sizes
+    widths = np.unique(np.concatenate(share.everybody(np.unique(width)))).tolist()
+    if whole:
+        return row_numbers(len(X)), code, {each: 0 if each else len(X) for each in widths}
+    for column in missing.T:
+        code = np.unique(2 * code + column, return_inverse=True)[1].astype(np.int32)
+    sizes = {each: np.count_nonzero(width == each) for each in widths}
+    return np.lexsort((code, width)).astype(np.min_scalar_type(len(X))), code, sizes
 
 
 def _blocks_of(X, middle, weight, code, rows, width, share) -> Rows:
@@ -119,15 +122,15 @@ def _blocks_of(X, middle, weight, code, rows, width, share) -> Rows:
     size = min(BLOCK, _power_of_two(most))
     filled = np.pad(rows, (0, -len(rows) % size), mode="edge" if len(rows) else "constant").reshape(-1, size)
     n_more = -(-most // size) - len(filled)  # blocks of nobody, of which other processes have rows
-    held = np.zeros((len(filled) + n_more, size), np.float32)
-    held.ravel()[: len(rows)] = 1 if weight is None else weight[rows]
+    held = aligned_empty((len(filled) + n_more, size))
+    held.ravel()[: len(rows)], held.ravel()[len(rows) :] = 1 if weight is None else weight[rows], 0
     pattern, lacks = _patterns_of(X, code, filled, width, share)
     x = aligned_empty((len(held), X.shape[1], size))
     for block, part in zip(x, filled):
         block[:] = np.nan_to_num(X[part] - middle, nan=0.0).T
     x[len(filled) :] = 0
-    nobody = np.arange(size, dtype=np.int32) % lacks.shape[2]
-    pattern = np.concatenate([pattern, np.broadcast_to(nobody, (n_more, size))])
+    nobody = np.arange(pattern.shape[1], dtype=np.int32) % lacks.shape[2]
+    pattern = np.concatenate([pattern, np.broadcast_to(nobody, (n_more, len(nobody)))])
     lacks = np.pad(lacks, ((0, n_more), (0, 0), (0, 0)), constant_values=X.shape[1])
     made = Rows(x, held, pattern, lacks)
     return share.placed(made, jax.tree.map(lambda _: PartitionSpec("rows"), made))
@@ -137,7 +140,7 @@ def _patterns_of(X, code, filled, width, share):
     """`Rows.pattern` and `Rows.lacks` of the rows `filled` (blocks, rows), which lack at most `width` entries."""
     size = filled.shape[1]
     if width == 0:
-        return np.zeros(filled.shape, np.int32), np.empty((len(filled), 0, 1), np.int32)
+        return np.zeros((len(filled), 1), np.int32), np.empty((len(filled), 0, 1), np.int32)
     new = np.diff(code[filled], axis=1, prepend=-1) != 0  # a row that does not lack the same as the one before
     n_patterns = max(share.everybody(_power_of_two(new.sum(1).max(initial=1))))
     if n_patterns == size or any(share.everybody(bool(SHARED * new.sum() >= new.size > 0))):

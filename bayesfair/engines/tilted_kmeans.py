@@ -443,10 +443,10 @@ class TiltedKMeans(Engine):
         check_integer("batch_size", self.batch_size)
 
     def problem(self, data) -> TiltedRows:
-        (n_obs, dim), share, weight = data.X.shape, data.share, data.weight
+        (n_obs, dim), share = data.X.shape, data.share
         if share.mesh is None:
             check_distinct(data.X, self.n_clusters)
-        whole = {"weight": weight, "everybody": share.everybody}
+        whole = {"weight": data.given_weight, "everybody": share.everybody}
         self._units = scaling(data.X, names=data.columns.names, precision=np.float32, **whole)
         spread = center_and_spread(data.X, **whole)[1]
         # Of degree 4: the variance of squared distances.

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bayesfair._arrays import row_blocks
+from bayesfair._arrays import row_blocks, row_numbers
 from bayesfair._check import check_number, message, tell
 from bayesfair._units import scaling
 from bayesfair.distributed import agreed, leads
@@ -263,7 +263,7 @@ class VariationalFairClustering(Engine):
         if self.mesh is not None or (self.objective == "kmeans" and len(data.X) > BLOCKED_FROM):
             names, share = data.columns.names, data.share
             self._units = scaling(
-                data.X, names=names, precision=np.float32, everybody=share.everybody, weight=data.weight
+                data.X, names=names, precision=np.float32, everybody=share.everybody, weight=data.given_weight
             )
             return rows_in_blocks(data, self._units, self._target(data))
         Z = self.standardised(data, degree=DEGREES[self.objective], precision=np.float32)
@@ -315,7 +315,7 @@ class VariationalFairClustering(Engine):
         """(centres, weight) of the best run on some of the rows."""
         share, everyone, rows = data.share, data.share.groups, self._first_rows(data)
         groups = Groups(everyone.code[rows], everyone.names)
-        weights = weights_as_of_all(groups.code, share.take(data.weight, rows), data.group_masses)
+        weights = weights_as_of_all(groups.code, data.weight_of_some(rows), data.group_masses)
         some = Data(data.columns.take(rows, share), groups, weights, data.seed)
         Z = self._units.rows(some.X)
         few = make_problem(Z, groups.code, self._target(data), self.objective, weights)
@@ -326,7 +326,7 @@ class VariationalFairClustering(Engine):
         """Which rows come first, by their numbers in the whole table."""
         share, code, rng = data.share, data.share.groups.code, np.random.default_rng(data.seed)
         enough = max(FEWEST, min(ENOUGH, EXPLORE_ROWS // len(share.groups.names)))
-        rows = np.sort(stratified(rng.permutation(len(code)), code, EXPLORE_ROWS, enough))
+        rows = np.sort(stratified(rng.permutation(row_numbers(len(code))), code, EXPLORE_ROWS, enough))
 
         def points(rows, share=ALONE):
             return self._units.rows(share.take(data.X, rows))

@@ -9,7 +9,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._arrays import row_blocks
+from bayesfair._arrays import code_masses, row_blocks
 from bayesfair._check import check_integer, check_same_length, check_weights, message, tell
 
 __all__ = [
@@ -38,7 +38,7 @@ class Groups(NamedTuple):
     @property
     def sizes(self):
         """Number of observations in each group, int (J,)."""
-        return np.bincount(self.code, minlength=len(self.names))
+        return code_masses(self.code, len(self.names))
 
     def take(self, rows):
         """Those of some rows alone, numbers or a mask: without the names of groups that have none of them."""

@@ -185,8 +185,10 @@ def test_blocks_hold_every_row_once_by_what_it_lacks(X):
     assert sorted(order) == list(range(N))
     first = [np.asarray(part.x[:, 0]) for part in rows]  # (blocks, rows), as labels are
     np.testing.assert_allclose(gaussians.in_order(first, rows, order), np.nan_to_num(table[:, 0]), rtol=1e-6)
+    patterns = [np.broadcast_to(part.pattern, part.weight.shape) for part in rows]
     n_lacking = [
-        np.stack([(lack[:, at] < D).sum(0) for lack, at in zip(np.asarray(part.lacks), part.pattern)]) for part in rows
+        np.stack([(lack[:, at] < D).sum(0) for lack, at in zip(np.asarray(part.lacks), pattern)])
+        for part, pattern in zip(rows, patterns)
     ]
     np.testing.assert_array_equal(gaussians.in_order(n_lacking, rows, order), np.isnan(table).sum(1))
 

@@ -120,7 +120,7 @@ def test_tilted_k_means(tilt):
 def test_big_learning_with_missing_values():
     def step(rows, weight):
         table = np.where(np.arange(2 * N).reshape(N, 2) % 7 == 3, np.nan, X)[rows]
-        middle = big_learn.mean_of_seen(table, weight, lambda value: [value])
+        middle = big_learn.mean_of_seen(table, weight.__getitem__, lambda value: [value])
         blocks, _ = in_blocks(table, middle, weight)
         numbers = jnp.float32(0.3), jnp.float32(1e-3), jnp.array([1.0, 0.0, 0.0])
         problem = big_learn.SeenRows(blocks, *numbers)
