@@ -78,13 +78,14 @@ def unstack(tree):
     return [structure.unflatten(parts) for parts in zip(*leaves, strict=True)]
 
 
-def cluster_sums(X, labels, n_clusters, weight):
-    """Weighted sums of the rows of every cluster (K, d), added up row by row whatever the blocks."""
+def cluster_sums(X, labels, n_clusters, weight=None):
+    """Sums, weighted if given, of the rows of every cluster (K, d), added up row by row whatever the blocks."""
     sums, every = np.zeros((X.shape[1], n_clusters)), np.arange(n_clusters)
     for rows in row_blocks(len(X), max(BLOCK, 8 * n_clusters)):
         own = np.concatenate([every, labels[rows]])  # what was summed before comes first
         for at, column in enumerate(X[rows].T):
-            sums[at] = np.bincount(own, np.concatenate([sums[at], weight[rows] * column]))
+            weighted = column if weight is None else weight[rows] * column
+            sums[at] = np.bincount(own, np.concatenate([sums[at], weighted]))
     return np.ascontiguousarray(sums.T)
 
 

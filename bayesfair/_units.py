@@ -8,6 +8,7 @@ from bayesfair._arrays import aligned_empty, row_blocks
 from bayesfair._check import message, place, tell
 
 __all__ = [
+    "RowsInUnits",
     "Scaling",
     "center_and_spread",
     "check_costs",
@@ -50,6 +51,26 @@ class Scaling(NamedTuple):
     def cost(self, cost, degree=2):
         """Sums of distances to the power `degree`, in the units of X; a negative degree goes the other way."""
         return np.ldexp(np.asarray(cost, np.float64), degree * self.exponent)[()]
+
+
+class RowsInUnits:
+    """The rows of X (N, d) in `units`, made where they are asked for: `rows[some]`, and `np.asarray(rows)`, are arrays."""
+
+    def __init__(self, X, units: Scaling, dtype):
+        self.X, self.units, self.dtype = X, units, np.dtype(dtype)
+
+    @property
+    def shape(self):
+        return self.X.shape
+
+    def __len__(self):
+        return len(self.X)
+
+    def __getitem__(self, some):
+        return self.units.rows(self.X[some], self.dtype)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.units.rows(self.X, self.dtype).astype(self.dtype if dtype is None else dtype, copy=False)
 
 
 def here_alone(value):

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import code_masses, row_blocks
 from bayesfair._check import check_integer, check_number, check_weights, message, tell
+from bayesfair._room import give_back_freed
 from bayesfair._stages import NOTHING_KEPT, Stages
 from bayesfair._units import Scaling, standardise
 from bayesfair.distributed import agreed, check_alike, sharing
@@ -145,7 +146,9 @@ class Engine(ClusterMixin, BaseEstimator):
             data, left_out = self._data(X, sensitive_features, sample_weight)
             with kept_at(checkpoint, self, data) as data:
                 problem = self.problem(data)
+                give_back_freed()
                 outcome = self.solve(problem, data)
+                give_back_freed()
                 self.converged_ = converged_or_warn(outcome, self, self.remedy)
                 self.n_iter_ = outcome.n_iter
                 self.report(outcome, problem, data)

@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair import gibbs
+from bayesfair._arrays import cluster_sums, code_masses
 from bayesfair._check import check_integer, check_weights, column_names, message, row_names
+from bayesfair._room import give_back_freed
 from bayesfair.distributed import (
     agreed,
     axis_of,
@@ -276,10 +278,12 @@ class GibbsFairClustering(PosteriorEstimator):
             check_files_differ(self._store)
             groups, _ = share_of(self.mesh, groups)
         problem = self._problem(X, groups, weight)
+        give_back_freed()
         length = self.num_chains, self.num_warmup, self.num_starts
         crossing = mode_jumps, False if shares_rows() else plain(self.tempering)
         problem, run, found = gibbs.start_in_modes(problem, *length, *crossing, self._shows_progress)
         problem = problem._replace(table=problem.table._replace(X=None))  # a copy, in the sampler's units, for starts
+        give_back_freed()
         run, reports = gibbs.warm_up(run, problem.target, self.num_warmup, self._shows_progress)
         self.thinning_ = self.thinning
         if self.thinning == "auto":
@@ -447,12 +451,13 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def _problem(self, X, groups, weight, state=None):
         """`state`: the arrays from which a run goes on."""
-        make = gibbs.make_problem
+        make = partial(gibbs.make_problem, progress_bar=self._shows_progress)
         if shares_rows():
             groups, share = share_of(self.mesh, groups)
-            make = partial(gibbs.make_shared_problem, everyone=share.groups, mesh=self.mesh, state=state)
+            of_all = {"everyone": share.groups, "mesh": self.mesh}
+            make = partial(gibbs.make_shared_problem, progress_bar=self._shows_progress, **of_all)
         elif "fairlet_loss" in (state or ()):  # fairlets of several processes' own rows
-            make = partial(gibbs.make_problem_of_all, state=state)
+            make = gibbs.make_problem_of_all
         problem = make(
             X,
             groups,
@@ -463,6 +468,7 @@ class GibbsFairClustering(PosteriorEstimator):
             names=self._mixed.names,
             weight=weight,
             dim=self._mixed.dim,
+            state=state,
             composition=self.composition,
             reallocation=self.reallocation,
             inner_steps=self.inner_steps,
@@ -564,6 +570,7 @@ class GibbsFairClustering(PosteriorEstimator):
         with writer() if has_own_file or leads() else Unwritten() as into:
             if num_draws:
                 gibbs.draw(run, problem.target, num_draws, self.thinning_, self._shows_progress, into)
+            give_back_freed()
             path = self._store.path
             tree = finish(path) if has_own_file else first_then_others(finish, read_tree, path)
         self._store.seen()
@@ -580,9 +587,8 @@ class GibbsFairClustering(PosteriorEstimator):
         if "reference_centers" in constant:  # of all rows, of which these are some
             self.cluster_centers_ = constant["reference_centers"].values
         else:
-            weight = np.ones(len(X)) if weight is None else weight
-            own = [self.labels_ == k for k in range(self.n_clusters)]
-            self.cluster_centers_ = np.stack([np.average(X[rows], 0, weight[rows]) for rows in own])
+            of_labels = self.labels_, self.n_clusters, weight
+            self.cluster_centers_ = cluster_sums(X, *of_labels) / code_masses(*of_labels)[:, None]
         self.n_iter_, self.thinning_ = progress["sweep"], progress["thinning"]
         return self
 

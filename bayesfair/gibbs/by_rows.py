@@ -14,6 +14,7 @@ import numpy as np
 
 from bayesfair._check import check_integer, message
 from bayesfair._partitions import parts_of
+from bayesfair._progress import one_step
 from bayesfair._units import here_alone
 from bayesfair.distributed import agreed, everybody
 from bayesfair.fairlets import capacities, decompose, fairlet_centers, member_table, singleton_capacities
@@ -150,6 +151,7 @@ def make_shared_problem(
     weight=None,
     dim=None,
     state=None,
+    progress_bar=False,
     **choices,
 ) -> Problem:
     """The target of all rows, of which this process has X (N, d) and `groups`; `everyone`: the groups of all, in the order of
@@ -171,7 +173,8 @@ def make_shared_problem(
     if settings.loss.degree is None and not settings.has_fixed_pair:
         refuse_without_degree(settings.inverse_temperature)
     if target == "optimal":
-        kept = _decomposed(table, settings) if state is None else _kept(state)
+        with one_step(Optimal.preparing, progress_bar and state is None):
+            kept = _decomposed(table, settings) if state is None else _kept(state)
         shard, members, start = _optimal(table, settings, kept, everybody), kept.members, _clustering_starts
     else:
         shard, members, start = _labels(table, settings, everyone), None, _labelling_starts

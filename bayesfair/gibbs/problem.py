@@ -8,11 +8,13 @@ import numpy as np
 from bayesfair._arrays import MANY
 from bayesfair._check import message
 from bayesfair._draws import Draws
-from bayesfair._units import Scaling, check_float32, here_alone, scaling
+from bayesfair._progress import one_step
+from bayesfair._units import RowsInUnits, Scaling, check_float32, here_alone, scaling
 from bayesfair.gibbs.losses import Loss
 from bayesfair.gibbs.target import Settings, Table, Target
 from bayesfair.gibbs.targets import resolve_target
 from bayesfair.gibbs.targets.fairlets import FairletTarget
+from bayesfair.gibbs.targets.optimal import Optimal, OptimalByUnits
 from bayesfair.gibbs.temperature import Dispersion
 
 __all__ = ["Problem", "in_units_of_table", "loss_in_units_of_table", "make_problem", "own_units"]
@@ -40,13 +42,15 @@ def make_problem(
     names=None,
     weight=None,
     dim=None,
+    state=None,
+    progress_bar=False,
     **choices,
 ) -> Problem:
-    """The target of a table (N, d) and its groups.
+    """The target of a table (N, d) and its groups; of many rows whose fairlets stay, what is left of these.
 
     `target`: a name or a `Target` class. `inverse_temperature`: what `resolve_temperature` returns, in the units of the
     table; None is `Dispersion()`. `names`: of the columns, for messages. `weight`, `dim`:
-    see `Table`. `choices`: further fields of `Settings`.
+    see `Table`. `state`: the arrays from which a run goes on. `choices`: further fields of `Settings`.
 
     Raises
     ------
@@ -55,23 +59,28 @@ def make_problem(
     """
     kind = resolve_target(target)
     loss.dissimilarity.check(X)
-    Z, units, own = own_units(X, loss, names, inverse_temperature)
+    by_units = kind is Optimal and len(X) >= MANY
+    Z, units, own = own_units(X, loss, names, inverse_temperature, where_asked=by_units)
     table = Table(Z, units, groups, weight, dim)
     settings = Settings(n_clusters, loss, own, **choices)
+    if by_units:
+        with one_step(kind.preparing, progress_bar and state is None):
+            return Problem(*OptimalByUnits.prepared_from(table, settings, state))
     target = kind.make(table, settings)
     if len(Z) >= MANY and Z is not X and isinstance(target, FairletTarget):
         table = table._replace(X=np.asarray(target.x)[:-1])  # one copy in these units is enough
     return Problem(table, settings, target)
 
 
-def own_units(X, loss: Loss, names, inverse_temperature, everybody=here_alone):
-    """(X, its `Scaling`, the inverse temperature) in the sampler's units, which are those of the rows that `everybody` has."""
-    X, units = _in_own_units(X, loss, names, everybody)
+def own_units(X, loss: Loss, names, inverse_temperature, everybody=here_alone, where_asked=False):
+    """(X, its `Scaling`, the inverse temperature) in the sampler's units, which are those of the rows that `everybody` has.
+    `where_asked`: rows are made there."""
+    X, units = _in_own_units(X, loss, names, everybody, where_asked)
     asked = Dispersion() if inverse_temperature is None else inverse_temperature
     return X, units, _in_own_units_too(asked, units, loss)
 
 
-def _in_own_units(X, loss: Loss, names, everybody):
+def _in_own_units(X, loss: Loss, names, everybody, where_asked):
     """X in units near its spread, a power of two, where that changes nothing but the units; as it is for other losses."""
     degree = _degree(loss)
     if not degree:
@@ -81,8 +90,9 @@ def _in_own_units(X, loss: Loss, names, everybody):
         warnings.simplefilter("ignore", RuntimeWarning)
         dtype = np.float64 if len(X) < MANY else np.float32  # as what samples them has them
         units = scaling(X, names=names, degree=degree, precision=np.float32, everybody=everybody)
-        Z = units.rows(X, dtype)
-        Z.flags.writeable = False  # a target may take them over as they are
+        Z = RowsInUnits(X, units, dtype) if where_asked else units.rows(X, dtype)
+        if not where_asked:
+            Z.flags.writeable = False  # a target may take them over as they are
     if abs(degree * units.exponent) > LARGEST_LOG:
         rule, remedy = "have a spread whose powers a float64 can hold", "Divide every column by that."
         raise ValueError(message("X", rule, f"a standard deviation near {2.0**units.exponent:.3g}", remedy))

@@ -12,7 +12,7 @@ from bayesfair._arrays import inner_sum
 from bayesfair._check import check_integer, message
 from bayesfair._draws import Statistic
 from bayesfair._parts import map_rows
-from bayesfair.fairlets import Capacities, Weighted, anchor_group, capacities, rule_of_small_groups
+from bayesfair.fairlets import Capacities, Weighted, anchor_group, capacities, member_table, rule_of_small_groups
 from bayesfair.fairness import Groups
 from bayesfair.gibbs.losses import Loss, Units
 from bayesfair.gibbs.moves.blocked import BlockedReallocation, GivenCenters
@@ -26,7 +26,7 @@ from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree, r
 from bayesfair.gibbs.targets.starts import best_fairlets, further_states, start_states
 from bayesfair.gibbs.temperature import Dispersion, refuse_without_degree
 
-__all__ = ["FairletTarget", "Losses"]
+__all__ = ["FairletTarget", "Losses", "what_to_balance"]
 
 COLLAPSED_LIMIT = 2_000  # fairlets: above it a sequential sweep costs more than its better mixing is worth
 SWAP_ROUND_FAIRLETS = 40_000  # rounds of swaps in a sweep: about this many fairlets are asked, at most MAX_ROUNDS
@@ -79,13 +79,7 @@ class FairletTarget(Target):
         ------
         ValueError: more clusters than fairlets; a sampled or derived inverse temperature for a loss without a degree.
         """
-        _refuse_min_balance(table, settings)
-        groups, composition = _groups_to_balance(table, settings)
-        held = capacities(groups.sizes, composition, groups.names)
-        remedy = _fewer_clusters(groups, held, composition)
-        check_integer("n_clusters", settings.n_clusters, maximum=len(held.lower), remedy=remedy)
-        if settings.loss.degree is None and not settings.has_fixed_pair:
-            refuse_without_degree(settings.inverse_temperature)
+        groups, _, held = what_to_balance(table, settings)
         matchings = cls._matchings(table.X, groups.code, held, np.random.default_rng(settings.seed))
         weighing = {"weight": table.weight, "n_numbers": table.n_numbers, "prior": settings.prior}
         return cls.of(table.X, held, settings.loss, settings.n_clusters, matchings, **weighing)
@@ -133,13 +127,20 @@ class FairletTarget(Target):
     def prepared(self, table, settings):
         """The table with its optimal (or best found) decomposition."""
         groups, composition = _groups_to_balance(table, settings)
-        return table._replace(fairlets=best_fairlets(self, table._replace(groups=groups), settings, composition))
+        limits = np.asarray(self.lower), composition
+        return table._replace(
+            fairlets=best_fairlets(table._replace(groups=groups), settings, *limits, self.keeps_fairlets)
+        )
+
+    def members_at_start(self, table, settings):
+        """The fairlets of a prepared table, as states have them."""
+        groups, _ = _groups_to_balance(table, settings)
+        return jnp.asarray(member_table(table.fairlets.fairlet, groups.code, np.asarray(self.upper)))
 
     def starts(self, table, settings, num_chains):
         """The decomposition of the table in every chain, a k-means++ restart of the clustering each."""
         table = table if table.fairlets is not None else self.prepared(table, settings)
-        groups, _ = _groups_to_balance(table, settings)
-        return start_states(self, table._replace(groups=groups), settings, num_chains)
+        return start_states(self, table, settings, self.members_at_start(table, settings), num_chains)
 
     def further_starts(self, table, settings, best, most, rng):
         """The best decomposition's fairlets around annealed centres, or around those of the best clustering, one relocated."""
@@ -344,6 +345,23 @@ class FairletTarget(Target):
         if kind == "collapsed" or (kind == "auto" and (self.n_fairlets <= COLLAPSED_LIMIT or not augmented)):
             return CollapsedReallocation()
         return GivenCenters((BlockedReallocation(),)) if augmented else IndependentBlocks()
+
+
+def what_to_balance(table: Table, settings: Settings):
+    """(groups, composition, the capacities that they make).
+
+    Raises
+    ------
+    ValueError: more clusters than fairlets; a sampled or derived inverse temperature for a loss without a degree.
+    """
+    _refuse_min_balance(table, settings)
+    groups, composition = _groups_to_balance(table, settings)
+    held = capacities(groups.sizes, composition, groups.names)
+    remedy = _fewer_clusters(groups, held, composition)
+    check_integer("n_clusters", settings.n_clusters, maximum=len(held.lower), remedy=remedy)
+    if settings.loss.degree is None and not settings.has_fixed_pair:
+        refuse_without_degree(settings.inverse_temperature)
+    return groups, composition, held
 
 
 def _groups_to_balance(table: Table, settings: Settings):

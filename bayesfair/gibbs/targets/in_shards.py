@@ -16,12 +16,11 @@ from bayesfair.gibbs.losses import Loss, Units
 from bayesfair.gibbs.moves.across_shards import SwapsAcrossShards
 from bayesfair.gibbs.moves.blocked import BlockedReallocation, GivenCenters
 from bayesfair.gibbs.shards import total
-from bayesfair.gibbs.states import FairletState, InverseTemperatures, OpenState
+from bayesfair.gibbs.states import FairletState
 from bayesfair.gibbs.sweep import Repeat
 from bayesfair.gibbs.target import STATIC, as_pytree
-from bayesfair.gibbs.targets.fairlets import Losses
 from bayesfair.gibbs.targets.labels import LabelLosses, Labels, bundle_composition
-from bayesfair.gibbs.targets.optimal import Optimal
+from bayesfair.gibbs.targets.optimal import OptimalByUnits
 
 __all__ = ["LabelsShard", "OptimalOfAll", "OptimalShard", "Whole"]
 
@@ -36,12 +35,9 @@ class Whole(NamedTuple):
 
 
 @as_pytree
-class OptimalShard(Optimal):
-    """C given fairlets that stay where they are, so that a unit is all that is left of each; `x` has their centres."""
+class OptimalShard(OptimalByUnits):
+    """C given fairlets that stay where they are, whose units the shards share out; `fairlet_loss` is of all of them."""
 
-    unit_weight: Float[Array, " units"] = None
-    fairlet: Int[Array, " obs"] = None
-    fairlet_loss: Float[Array, ""] = None  # of all shards
     fairlet_factor: float = field(default=1.0, metadata=STATIC)  # in all, whichever groups their anchors are of
     whole: Whole = field(default=None, metadata=STATIC)
 
@@ -88,44 +84,18 @@ class OptimalShard(Optimal):
     def moves(self, settings):
         return (Repeat((GivenCenters((BlockedReallocation(),)), *self.temperature_moves())),)
 
-    def open(self, state: FairletState) -> OpenState:
-        return OpenState((), state.cluster, state.temperatures)
-
-    def close(self, opened: OpenState) -> FairletState:
-        return FairletState((), opened.cluster, opened.temperatures)
-
-    def units(self, fairlets, cluster) -> Units:
-        return Units(self.x, self.unit_weight, cluster)
-
-    def labels(self, state: FairletState):
-        return state.cluster[self.fairlet]
-
-    def losses(self, state: OpenState) -> Losses:
-        units = self.units(state.fairlets, state.cluster)
-        return Losses(self.fairlet_loss, total(self.loss.cluster_losses(units, self.n_clusters).sum()))
-
     def write(self, states: FairletState):
         """With what is known of the fairlets of all shards, from which a run goes on wherever they are by then."""
-        fairlet, clustering = map(np.asarray, states.temperatures)
         known = {"fairlet_loss": np.asarray(self.fairlet_loss), "fairlet_factor": np.float32(self.fairlet_factor)}
-        return {"cluster": np.asarray(states.cluster), "lambda_f": fairlet, "lambda_c": clustering, **known}
-
-    def read(self, arrays):
-        temperatures = InverseTemperatures(arrays["lambda_f"], arrays["lambda_c"])
-        return FairletState((), arrays["cluster"], temperatures)
+        return {**super().write(states), **known}
 
 
 @as_pytree
 class OptimalOfAll(OptimalShard):
     """The same where one process has all units by now, and knows whose they are."""
 
-    members: Int[Array, "fairlets slots"] = None
-
     def moves(self, settings):
         return (Repeat((self.reallocation(settings), *self.temperature_moves())),)
-
-    def write(self, states: FairletState):
-        return {**super().write(states), "members": np.stack([self.members] * len(states.cluster))}
 
 
 @as_pytree

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesfair._arrays import row_blocks
 from bayesfair._check import message, tell
-from bayesfair.fairlets import Decomposition, decompose, member_table
+from bayesfair.fairlets import Decomposition, decompose
 from bayesfair.gibbs.relocations import annealed_centers, few_rows, has_distinct_rows, relocated_centers
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
 from bayesfair.gibbs.target import Settings, Table
@@ -29,10 +29,9 @@ NO_LOSS = 1e-10  # of the loss of one cluster: less is rounding
 LEAST_SHAPE = 0.25  # of the gamma law of lambda: draws of smaller shapes are 0 in float32
 
 
-def start_states(target, table: Table, settings: Settings, num_chains: int) -> FairletState:
-    """The decomposition of the table, a clustering of it for every chain, temperatures that suit the best of them."""
+def start_states(target, table: Table, settings: Settings, members, num_chains: int) -> FairletState:
+    """The fairlets of these `members`, a clustering of them for every chain, temperatures that suit the best of them."""
     rng = np.random.default_rng(settings.seed)
-    members = jnp.asarray(member_table(table.fairlets.fairlet, table.groups.code, np.asarray(target.upper)))
     clusters = start_clusterings(target, members, num_chains, rng)
     losses = [jax.tree.map(float, _losses(target, members, cluster)) for cluster in clusters]
     best = int(np.argmin([target.total_loss(each) for each in losses]))
@@ -54,18 +53,20 @@ def _labels(target, members, cluster):
 
 @jax.jit
 def _units(target, members):
-    return target.units(target.fairlets(members), jnp.zeros(len(members), jnp.int32))
+    nowhere = jnp.zeros(target.n_fairlets, jnp.int32)
+    return target.units_of(target.open(FairletState(members, nowhere, None)))
 
 
-def best_fairlets(target, table: Table, settings: Settings, composition) -> Decomposition:
-    """The decomposition that chains start from: the optimum, or the best found, which is told where all draws keep it."""
-    if target.lower.sum(1).max() == 1:
+def best_fairlets(table: Table, settings: Settings, lower, composition, stay: bool) -> Decomposition:
+    """The decomposition that chains start from: the optimum, or the best found, which is told where fairlets `stay`.
+    lower (fairlets, groups): how many members each has at least."""
+    if lower.sum(1).max() == 1:
         alone = np.arange(len(table.X))
         return Decomposition(alone, np.ones((len(alone), 1), np.int64), 0.0, 0.0, True)
     dissimilarity = settings.loss.dissimilarity
     settled = {"dissimilarity": dissimilarity, "random_state": settings.seed, "sample_weight": table.weight}
     found = decompose(table.X, table.groups, composition, **settled)
-    if found.anchored and not found.optimal and target.keeps_fairlets:
+    if found.anchored and not found.optimal and stay:
         tell(f"The fairlets that all draws keep are not proved optimal: {found}.")
     return found
 
@@ -102,14 +103,15 @@ def _places(target, members):
 
 def further_states(target, best: FairletState, most: int, rng) -> FairletState | None:
     """Clusterings of the fairlets of the `best` state: from annealed centres, and from its own with one relocated."""
-    centers, weights = _places(target, jnp.asarray(best.members))
+    members = jax.tree.map(jnp.asarray, best.members)
+    centers, weights = _places(target, members)
     if target.n_clusters == 1 or not has_distinct_rows(centers, target.n_clusters + 1):
         return None
     annealed = [annealed_centers(centers, weights, target.n_clusters, rng) for _ in range(most // 2)]
     labels = np.asarray(best.cluster)
     moved = relocated_centers(centers, weights, labels, target.n_clusters, most - len(annealed), rng)
     clusters = k_means(centers, weights, [*annealed, *moved], target.n_clusters, target.n_clusters, rng)
-    return stacked_states(target, jnp.asarray(best.members), clusters, best.temperatures)
+    return stacked_states(target, members, clusters, best.temperatures)
 
 
 def fill_empty_clusters(labels, n_clusters: int):
@@ -126,7 +128,7 @@ def stacked_states(target, members, clusters, temperatures: InverseTemperatures)
     n_chains = len(clusters)
     repeat = lambda part: jnp.broadcast_to(jnp.asarray(part), (n_chains, *jnp.shape(part)))  # noqa: E731
     temperatures = InverseTemperatures(*(repeat(jnp.asarray(part, target.x.dtype)) for part in temperatures))
-    return FairletState(repeat(members), jnp.asarray(clusters), temperatures)
+    return FairletState(jax.tree.map(repeat, members), jnp.asarray(clusters), temperatures)
 
 
 def _temperatures(target, table: Table, inverse_temperature, labels, losses) -> InverseTemperatures:
@@ -139,7 +141,7 @@ def _temperatures(target, table: Table, inverse_temperature, labels, losses) -> 
 def start_dispersion(target, table: Table, inverse_temperature, labels, loss) -> float:
     """lambda by Holmes and Walker, or at the mean of its conditional law where clusters have this `loss`."""
     if inverse_temperature == "holmes-walker":
-        return holmes_walker(target.loss, table.X, labels, dim=table.dim, weight=table.weight)
+        return holmes_walker(target.loss, np.asarray(table.X), labels, dim=table.dim, weight=table.weight)
     total = inverse_temperature.rate + loss
     if total <= NO_LOSS * _loss_of_one_cluster(target.loss.dissimilarity, table):
         rule = "not be 'dispersion' where clusters fit the data without any loss"
@@ -157,6 +159,10 @@ def start_dispersion(target, table: Table, inverse_temperature, labels, loss) ->
 
 def _loss_of_one_cluster(dissimilarity, table: Table) -> float:
     """What all rows pay for their mean, by their weights."""
-    X, weight = table.X, np.ones(len(table.X)) if table.weight is None else table.weight
-    mean = np.average(X, 0, table.weight)
-    return float(sum(weight[rows] @ dissimilarity.to_center(X[rows], mean) for rows in row_blocks(len(X))))
+    X, blocks = table.X, row_blocks(len(table.X))
+
+    def weight(rows):
+        return np.ones(rows.stop - rows.start) if table.weight is None else table.weight[rows]
+
+    mean = sum(weight(rows) @ X[rows] for rows in blocks) / sum(weight(rows).sum() for rows in blocks)
+    return float(sum(weight(rows) @ dissimilarity.to_center(X[rows], mean) for rows in blocks))
