@@ -1,12 +1,13 @@
-"""Memory and disk that are free, for what is predicted before it is taken."""
+"""Memory and disk that are free, for what is predicted before it is taken, and memory given back."""
 
+import ctypes
 import os
 import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["free_disk", "free_memory", "in_words", "peak_memory"]
+__all__ = ["free_disk", "free_memory", "give_back_freed", "in_words", "peak_memory"]
 
 _CGROUPS = (  # of a container, in both versions: folder, limit, use, and what of it are files that are kept in memory
     ("/sys/fs/cgroup", "memory.max", "memory.current", "file"),
@@ -23,6 +24,14 @@ def free_memory():
 def free_disk(path):
     """Bytes that are free in the folder of `path`."""
     return shutil.disk_usage(Path(path).absolute().parent).free
+
+
+def give_back_freed():
+    """Memory of arrays that are no more goes back to the system, where the C library keeps it: glibc does, where they had less
+    than 32 MB and others stand behind them."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
 
 
 def in_words(bytes_):

@@ -1,5 +1,9 @@
 """What is free: by the kernel, and by the container where that has a limit."""
 
+import platform
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from bayesfair import _room
@@ -26,6 +30,21 @@ def test_a_container_has_what_its_limit_leaves_and_what_are_only_files(container
     assert _room.free_memory() == 1000
     monkeypatch.setattr(_room, "_available", lambda: None)
     assert _room.free_memory() is None
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other libraries give memory back by themselves")
+def test_memory_of_arrays_that_are_no_more_is_given_back():
+    arrays = [np.ones(8_000) for _ in range(1_000)]  # 64 MB, and the last one stays
+    arrays = arrays[-1:]
+    before = anonymous()
+    _room.give_back_freed()
+    assert before - anonymous() > 4e7
+    assert arrays[0].all()
+
+
+def anonymous():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
 
 
 def test_this_machine_has_some_of_both(tmp_path):

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from bayesfair._arrays import cluster_sums, distinct_places, row_blocks
 from bayesfair._check import check_integer, message
 from bayesfair._progress import one_step
+from bayesfair._room import give_back_freed
 from bayesfair._units import scaling
 from bayesfair.engines.base import Data, Engine
 from bayesfair.engines.optimize import Outcome
@@ -98,6 +99,7 @@ class FairletKMeans(Engine):
             here = slice(j, j + 1)
             column = units._replace(middle=units.middle[here]).rows(data.X[:, here])
             centers[:, here] = fairlet_centers(column, fairlet, weight)
+        give_back_freed()
         return centers
 
     def solve(self, centers, data):

@@ -8,12 +8,25 @@ random, whose mean is made a bound by an empirical Bernstein inequality.
 """
 
 from math import log, sqrt
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._arrays import row_blocks
+from bayesfair._room import give_back_freed
 from bayesfair.fairlets.auction import Arcs, auction
-from bayesfair.fairlets.near_pairs import SIDES, Problem, cheap_pairs, distinct, least, nothing_near, rounding_of
+from bayesfair.fairlets.near_pairs import (
+    SIDES,
+    Problem,
+    cheap_pairs,
+    codes,
+    distinct,
+    least,
+    nothing_near,
+    room_for_pairs,
+    rounding_of,
+)
 from bayesfair.fairlets.rows import parts_of, project
 from bayesfair.fairlets.transport import Plan, sample_potentials
 
@@ -42,8 +55,7 @@ class Rough(NamedTuple):
 def approximate_transport(problem: Problem, rng) -> Plan:
     """A nearly optimal plan; its bound is proved where the pairs are at most `BOUND_PAIRS`, and sampled beyond."""
     rough = _repaired(problem, nearly_optimal(problem, *sample_potentials(problem, rng), rng), rng)
-    members = np.arange(len(rough.anchor))
-    cost = float(problem.costs(rough.anchor, members).sum(dtype=np.float64))
+    cost = _cost(problem, rough.anchor)
     m, n = problem.shape
     proved = m * n <= BOUND_PAIRS
     bound = all_pairs_bound(problem, rough.price) if proved else sampled_bound(problem, rough, rng)
@@ -56,47 +68,55 @@ def nearly_optimal(problem: Problem, u, price, rng) -> Rough:
     u (m,), price (n,): potentials to start with; those of the dummy are 0.
     """
     m, n = problem.shape
-    everyone = np.arange(n, dtype=np.int32)
-    best = plan_by_halves(problem, rng)
-    best_cost = problem.costs(best, everyone).sum(dtype=np.float64)
-    duals, arcs = [(u, price)], None
+    asked = np.sort(rng.choice(m, min(REPAIR_PAIRS // n + 1, m), replace=False))
+    plan, arcs = plan_by_halves(problem, rng), None
+    plan, dual = (_cost(problem, plan), plan), (_estimate(problem, price, asked), u, price)
     for trees, step in zip(TREES, STEPS):
-        near = nothing_near(problem) if arcs is None else _cheapest(problem, arcs, u, price)
-        arcs = graph = None
-        graph = _graph(cheap_pairs(problem, u, price, rng, near, trees), best)
-        del near
-        arcs = _priced(problem, *graph)
+        arcs = _priced(problem, *_graph(*_others_near(problem, arcs, u, price, rng, trees), plan[1]))
         scale = float(arcs.cheapest(np.zeros(n)).mean()) or 1.0
         owner, price = auction(arcs, problem.lower, problem.upper, price - scale, step * scale)
         price = price.astype(np.float32)
         u = arcs.cheapest(price)
-        duals.append((u, price))
+        dual = max(dual, (_estimate(problem, price, asked), u, price), key=itemgetter(0))
         if (np.bincount(owner[owner >= 0], minlength=m) >= problem.lower).all():
             owner = _placed(owner, problem.upper)
-            cost = problem.costs(owner, everyone).sum(dtype=np.float64)
-            best, best_cost = (owner, cost) if cost < best_cost else (best, best_cost)
-    del arcs, graph
-    asked = np.sort(rng.choice(m, min(REPAIR_PAIRS // n + 1, m), replace=False))
-    u, price = max(duals, key=lambda dual: _estimate(problem, dual[1], asked))
-    return Rough(best, price, u)
+            plan = min(plan, (_cost(problem, owner), owner), key=itemgetter(0))
+    del arcs
+    give_back_freed()
+    return Rough(plan[1], dual[2], dual[1])
 
 
-def _graph(near, plan):
+def _cost(problem, plan):
+    """Of a plan, the anchor of every member (n,)."""
+    return float(problem.costs(plan, np.arange(len(plan), dtype=np.int32)).sum(dtype=np.float64))
+
+
+def _others_near(problem, arcs, u, price, rng, trees):
+    """(the members of cheap pairs of every anchor, the anchors of those of every member), those of `arcs` among them."""
+    give_back_freed()
+    near = nothing_near(problem) if arcs is None else _cheapest(problem, arcs, u, price)
+    return tuple(side.other for side in cheap_pairs(problem, u, price, rng, near, trees))
+
+
+def _graph(of_anchors, of_members, plan):
     """(where the arcs of each anchor start, their members): cheap pairs, and a plan that keeps the graph feasible."""
-    m, n, end = len(near.anchors.other), len(plan), 0
-    start, member = np.zeros(m + 1, np.int64), np.empty(sum(side.other.size for side in near) + n, np.int32)
+    m, n, end = len(of_anchors), len(plan), 0
+    give_back_freed()
+    start, member = np.zeros(m + 1, np.int64), np.empty(of_anchors.size + of_members.size + n, np.int32)
     for own in parts_of(m, SIDES):
         planned = np.flatnonzero((plan >= own.start) & (plan < own.stop))
-        codes = [(plan[planned] - own.start) * np.int64(n) + planned, *near.codes(own)]
-        row, others = np.divmod(distinct(np.concatenate(codes)), n)
+        needed = (plan[planned] - own.start) * np.int64(n) + planned
+        row, others = np.divmod(distinct(np.concatenate([needed, *codes(own, of_anchors, of_members)])), n)
         start[own.start + 1 : own.stop + 1] = end + np.cumsum(np.bincount(row, minlength=own.stop - own.start))
         member[end : end + len(row)] = others
         end += len(row)
-    return start, member[:end]  # memory that nothing was written to is none
+    member.resize(end, refcheck=False)
+    return start, member
 
 
 def _priced(problem, start, member):
     """The arcs of a graph, with what they cost."""
+    give_back_freed()
     cost = np.empty(len(member), problem.anchors.dtype)
     for own in parts_of(len(start) - 1, SIDES):
         places = slice(start[own.start], start[own.stop])
@@ -106,20 +126,37 @@ def _priced(problem, start, member):
 
 
 def _cheapest(problem, arcs, u, price):
-    """The cheapest pairs of a graph, by potentials of anchors and members."""
-    near = nothing_near(problem)
-    for own in parts_of(len(u), SIDES):
-        places = slice(arcs.start[own.start], arcs.start[own.stop])
-        many, member = np.diff(arcs.start[own.start : own.stop + 1]), arcs.member[places]
-        reduced = arcs.cost[places] + price[member] - np.repeat(u[own], many)
-        rows = np.arange(own.start, own.stop)
-        near.anchors.learn(rows, np.repeat(rows - own.start, many), member, reduced.astype(np.float32))
+    """The cheapest pairs of a graph, by potentials of anchors and members; its arcs are no more, whose memory pairs need."""
+    near = room_for_pairs(problem)
     for own in parts_of(len(price), SIDES):
-        places = np.flatnonzero((arcs.member >= own.start) & (arcs.member < own.stop))
-        member, anchor = arcs.member[places], np.searchsorted(arcs.start, places, side="right") - 1
-        reduced = arcs.cost[places] + price[member] - u[anchor]
-        near.members.learn(np.arange(own.start, own.stop), member - own.start, anchor, reduced.astype(np.float32))
+        near.members.forget(own)
+        near.members.learn(np.arange(own.start, own.stop), *_of_members(arcs, own, u, price))
+    for own in reversed(parts_of(len(u), SIDES)):
+        near.anchors.forget(own)
+        near.anchors.learn(np.arange(own.start, own.stop), *_of_anchors(arcs, own, u, price))
+        for part in (arcs.member, arcs.cost):
+            part.resize(arcs.start[own.start], refcheck=False)  # nobody has a view of it
+    give_back_freed()
     return near
+
+
+def _of_members(arcs, own, u, price):
+    """(member less the first, anchor, reduced cost) of the arcs to some members."""
+
+    def places_in(block):
+        return block.start + np.flatnonzero((arcs.member[block] >= own.start) & (arcs.member[block] < own.stop))
+
+    places = np.concatenate(list(map(places_in, row_blocks(len(arcs.member)))))
+    member, anchor = arcs.member[places], np.searchsorted(arcs.start, places, side="right") - 1
+    return member - own.start, anchor, (arcs.cost[places] + price[member] - u[anchor]).astype(np.float32)
+
+
+def _of_anchors(arcs, own, u, price):
+    """(anchor less the first, member, reduced cost) of the arcs of some anchors."""
+    places = slice(*arcs.start[[own.start, own.stop]])
+    anchor = np.repeat(np.arange(own.start, own.stop), np.diff(arcs.start[own.start : own.stop + 1]))
+    member = arcs.member[places]
+    return anchor - own.start, member, (arcs.cost[places] + price[member] - u[anchor]).astype(np.float32)
 
 
 def _estimate(problem, price, asked):

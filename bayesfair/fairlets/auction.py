@@ -82,9 +82,10 @@ def _bid(arcs, lower, upper, state, step):
         if len(active) == 0:
             return
         raise_ = step * 2.0 ** (round_ // PATIENCE)
-        bids = [_bids(arcs, lower, state, content, some, raise_) for some in _parts(active)]
+        bids = zip(*(_bids(arcs, lower, state, content, some, raise_) for some in _parts(active)))
+        bids = [np.concatenate(part) for part in bids]
         del active
-        _sell(state, *map(np.concatenate, zip(*bids)))
+        _sell(state, *bids)
     while _lengthen(arcs, lower, state):
         pass
 

@@ -36,7 +36,7 @@ SIDES = 2**14  # anchors or members whose pairs are ranked at a time
 COSTED = 2**14  # pairs whose cost is worked out at a time
 WIDTH = 4096  # rows of one side that are priced with a block of the other
 SLAB = 2048  # anchors that learn their pairs at a time where one leaf holds all
-DIRECTIONS = 4  # of all rows at a time
+AT_ONCE = 2  # directions along which all rows are placed together; their parts then along all others
 
 
 class Problem(NamedTuple):
@@ -122,6 +122,14 @@ def cheap_pairs(problem, u, price, rng, near: "Near", trees=1) -> "Near":
 
 def nothing_near(problem) -> "Near":
     """No pairs of anchors and members, and room for as many as are kept."""
+    near = room_for_pairs(problem)
+    for side in near:
+        side.forget()
+    return near
+
+
+def room_for_pairs(problem) -> "Near":
+    """For as many as are kept; rows are to be forgotten before they learn."""
     m, n = problem.shape
     return Near(Nearest(m, max(PER_ANCHOR, 3 * int(problem.upper.max()))), Nearest(n, PER_MEMBER))
 
@@ -185,12 +193,16 @@ def near_pairs(problem: Problem, u, price, rng, near: "Near", *, trees, leaf) ->
 
 class Nearest:
     """The cheapest pairs of every row of one side, in order: the `other` rows (rows, most), -1 where there are fewer, and their
-    `reduced` costs. `limit` (rows,): what dearer pairs need not be learnt."""
+    `reduced` costs. `limit` (rows,): what dearer pairs need not be learnt. A row is to be forgotten before it learns; until
+    then it takes no memory."""
 
     def __init__(self, n_rows, most):
-        self.other = np.full((n_rows, most), -1, np.int32)
-        self.reduced = np.full((n_rows, most), np.inf, np.float32)
-        self.limit = np.full(n_rows, np.inf, np.float32)
+        self.other = np.empty((n_rows, most), np.int32)
+        self.reduced = np.empty((n_rows, most), np.float32)
+        self.limit = np.empty(n_rows, np.float32)
+
+    def forget(self, rows=slice(None)):
+        self.other[rows], self.reduced[rows], self.limit[rows] = -1, np.inf, np.inf
 
     def learn(self, own, row, other, reduced):
         """Pairs of the rows own[row] with `other` rows, each told once: of these and what is known the cheapest stay."""
@@ -219,12 +231,14 @@ class Near(NamedTuple):
     anchors: Nearest
     members: Nearest
 
-    def codes(self, anchors: slice):
-        """(anchor less the first) times all members plus member, of pairs of these anchors: theirs, and their members'."""
-        n, mine = len(self.members.other), self.anchors.other[anchors]
-        row, place = np.nonzero(mine >= 0)
-        at = np.nonzero((self.members.other >= anchors.start) & (self.members.other < anchors.stop))
-        return row * n + mine[row, place], (self.members.other[at] - anchors.start) * np.int64(n) + at[0]
+
+def codes(anchors: slice, of_anchors, of_members):
+    """(anchor less the first) times all members plus member, of pairs of these anchors: theirs, and their members'; of the
+    `other` rows of both sides."""
+    n, mine = len(of_members), of_anchors[anchors]
+    row, place = np.nonzero(mine >= 0)
+    at = np.nonzero((of_members >= anchors.start) & (of_members < anchors.stop))
+    return row * n + mine[row, place], (of_members[at] - anchors.start) * np.int64(n) + at[0]
 
 
 def joined(parts):
@@ -233,24 +247,42 @@ def joined(parts):
 
 
 def _leaves(anchors, members, leaf, rng):
-    """(anchors, members) of every leaf of a tree that has some of both; int32."""
+    """(anchors, members) of every leaf of a tree that has some of both; int32, in order."""
     m, n = len(anchors), len(members)
     depth = int(np.ceil(np.log2(max((m + n) / leaf, 1))))
-    some = np.concatenate([anchors[rng.integers(m, size=depth)], members[rng.integers(n, size=depth)]])
-    parts = [np.arange(m + n, dtype=np.int32)]
-    for directions in blocks(some[:depth] - some[depth:], DIRECTIONS):
-        places = np.empty((len(directions), m + n), some.dtype)
-        project(places[:, :m], anchors, directions)
-        project(places[:, m:], members, directions)
-        for place in places:
-            parts = [half for part in parts for half in _halves(part, place[part])]
+    ends = np.concatenate([anchors[rng.integers(m, size=depth)], members[rng.integers(n, size=depth)]])
+    directions, parts = ends[:depth] - ends[depth:], [np.arange(m + n, dtype=np.int32)]
+    for along in (directions[:AT_ONCE], directions[AT_ONCE:]):
+        parts = [some for part in parts for some in _cut(part, _places(anchors, members, part, along))]
     sides = [(part[part < m], part[part >= m] - m) for part in parts]
     return [(own, others) for own, others in sides if len(own) and len(others)]
 
 
-def _halves(part, place):
-    order = np.argpartition(place, len(part) // 2)
-    return part[order[: len(part) // 2]], part[order[len(part) // 2 :]]
+def _places(anchors, members, part, directions):
+    """Where the rows of a part, anchors before members, lie along directions (k, d): (k, rows)."""
+    m, own = len(anchors), np.searchsorted(part, len(anchors))
+    places = np.empty((len(directions), len(part)), directions.dtype)
+    project(places[:, :own], anchors, directions, part[:own])
+    project(places[:, own:], members, directions, part[own:] - m)
+    return places
+
+
+def _cut(part, places):
+    """A part halved at the medians of its first `places`, the halves at those of the next ones, and so on."""
+    if len(places) == 0:
+        return [part]
+    low = _lower_half(places[0])
+    halves = [_cut(part.compress(own), places[1:].compress(own, 1)) for own in (low, ~low)]
+    return halves[0] + halves[1]
+
+
+def _lower_half(place):
+    """A mask of half of the places, the lower ones; of equal ones the first."""
+    half = len(place) // 2
+    median = np.partition(place, half)[half]
+    low = place < median
+    low[np.flatnonzero(place == median)[: half - np.count_nonzero(low)]] = True
+    return low
 
 
 def leading(pairs, side, count):

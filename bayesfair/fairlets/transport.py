@@ -18,6 +18,7 @@ from bayesfair.fairlets.near_pairs import (
     Pairs,
     Problem,
     cheap_pairs,
+    codes,
     distinct,
     joined,
     leading,
@@ -163,7 +164,8 @@ def _first_candidates(network, rng):
     problem = problem._replace(anchors=problem.anchors.astype(np.float32), members=problem.members.astype(np.float32))
     u, price = sample_potentials(problem, rng)
     near = cheap_pairs(problem, u, price, rng, nothing_near(problem))
-    anchor, member = np.divmod(distinct(np.concatenate(near.codes(slice(0, len(u))))), len(price))
+    others = (side.other for side in near)
+    anchor, member = np.divmod(distinct(np.concatenate(codes(slice(0, len(u)), *others))), len(price))
     pairs = Pairs(anchor, member, problem.costs(anchor, member) + price[member] - u[anchor])
     source = np.where(network.optional, np.minimum(u, 0)[network.source_anchor], np.inf)
     return network.cheap_arcs(pairs, source, -price, pairs.reduced.mean())

@@ -143,7 +143,8 @@ def nothing_known(problem, rng):
 
 
 def test_a_further_row_of_a_large_table_takes_less_than_two_copies_of_it(monkeypatch):
-    """What is worked on at a time is made small here, so that what grows is what is kept for every row: 184 bytes."""
+    """What is worked on at a time is made small here, so that what grows is what is kept for every row:
+    166 bytes, 46 of which are not written to while others are there."""
     parts = {"ALL_PAIRS": 0, "LEAF": 256, "SIDES": 256, "COSTED": 256, "WIDTH": 256, "cpu_count": lambda: 1}
     for module, changed in (
         (near_pairs, parts),
@@ -157,4 +158,4 @@ def test_a_further_row_of_a_large_table_takes_less_than_two_copies_of_it(monkeyp
             monkeypatch.setattr(module, name, value)
     memory_beyond_the_table(500)  # libraries
     few, many = memory_beyond_the_table(4_000), memory_beyond_the_table(10_000)
-    assert (many - few) / 6_000 < 200
+    assert (many - few) / 6_000 < 175

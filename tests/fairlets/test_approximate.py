@@ -212,6 +212,8 @@ def test_all_pairs_are_found_where_one_leaf_holds_them():
     given = problem()
     u, price = np.zeros(300, np.float32), np.random.default_rng(0).normal(size=500).astype(np.float32)
     room = near_pairs.Near(near_pairs.Nearest(300, 3), near_pairs.Nearest(500, 2))
+    for side in room:
+        side.forget()
     found = near_pairs.near_pairs(given, u, price, np.random.default_rng(0), room, trees=1, leaf=800)
     reduced = KMEANS.pairwise(given.anchors, given.members) + price
     for side, of in ((found.anchors, reduced), (found.members, reduced.T)):
@@ -219,12 +221,24 @@ def test_all_pairs_are_found_where_one_leaf_holds_them():
         row, place = np.nonzero(side.other >= 0)
         np.testing.assert_allclose(side.reduced[row, place], of[row, side.other[row, place]], rtol=1e-5, atol=1e-5)
         assert (np.diff(side.reduced[side.other[:, -1] >= 0]) >= 0).all()
-    codes = np.concatenate(found.codes(slice(100, 200)))
+    codes = np.concatenate(near_pairs.codes(slice(100, 200), found.anchors.other, found.members.other))
     asked = {(100 + code // 500, code % 500) for code in codes.tolist()}
     theirs = {(i, j) for i in range(100, 200) for j in found.anchors.other[i].tolist() if j >= 0}
     assert asked == theirs | {
         (i, j) for j, two in enumerate(found.members.other.tolist()) for i in two if 100 <= i < 200
     }
+
+
+@pytest.mark.parametrize("name", ["1:1", "duplicates", "all equal"])
+def test_leaves_share_all_rows_out_evenly_however_many_are_alike(name):
+    X = tables()[name][0]
+    anchors, members = X[: len(X) // 3], X[len(X) // 3 :]
+    leaves = near_pairs._leaves(anchors, members, 20, np.random.default_rng(0))
+    for own in map(np.concatenate, zip(*leaves)):
+        assert len(np.unique(own)) == len(own)
+    held = [len(own) + len(others) for own, others in leaves]
+    assert max(held) <= 20
+    assert min(held) >= max(held) - 1
 
 
 @pytest.mark.parametrize("value", [-1, 1.5])
