@@ -68,22 +68,23 @@ def nearly_optimal(problem: Problem, u, price, rng) -> Rough:
     u (m,), price (n,): potentials to start with; those of the dummy are 0.
     """
     m, n = problem.shape
-    asked = np.sort(rng.choice(m, min(REPAIR_PAIRS // n + 1, m), replace=False))
-    plan, arcs = plan_by_halves(problem, rng), None
-    plan, dual = (_cost(problem, plan), plan), (_estimate(problem, price, asked), u, price)
+    plan = plan_by_halves(problem, rng)
+    best, duals, arcs = (_cost(problem, plan), plan), [(u, price)], None
     for trees, step in zip(TREES, STEPS):
-        arcs = _priced(problem, *_graph(*_others_near(problem, arcs, u, price, rng, trees), plan[1]))
+        arcs = _priced(problem, *_graph(*_others_near(problem, arcs, u, price, rng, trees), best[1]))
         scale = float(arcs.cheapest(np.zeros(n)).mean()) or 1.0
         owner, price = auction(arcs, problem.lower, problem.upper, price - scale, step * scale)
         price = price.astype(np.float32)
         u = arcs.cheapest(price)
-        dual = max(dual, (_estimate(problem, price, asked), u, price), key=itemgetter(0))
+        duals.append((u, price))
         if (np.bincount(owner[owner >= 0], minlength=m) >= problem.lower).all():
-            owner = _placed(owner, problem.upper)
-            plan = min(plan, (_cost(problem, owner), owner), key=itemgetter(0))
+            plan = _placed(owner, problem.upper)
+            best = min(best, (_cost(problem, plan), plan), key=itemgetter(0))
     del arcs
     give_back_freed()
-    return Rough(plan[1], dual[2], dual[1])
+    asked = np.sort(rng.choice(m, min(REPAIR_PAIRS // n + 1, m), replace=False))
+    u, price = max(duals, key=lambda dual: _estimate(problem, dual[1], asked))
+    return Rough(best[1], price, u)
 
 
 def _cost(problem, plan):
