@@ -18,18 +18,27 @@ def _alone(value):
 
 class OverRows(NamedTuple):
     """total: of sums over the rows of this process, an array or a tree of them, those over the rows of all. of_first: the first
-    one's value. everybody: a list of the values of all, in which `place` is this one's."""
+    one's value. everybody: a list of the values of all `n_processes`, in which `place` is this one's."""
 
     total: Callable[[Any], Any] = _as_it_is
     of_first: Callable[[Any], Any] = _as_it_is
     everybody: Callable[[Any], list] = _alone
     place: int = 0
+    n_processes: int = 1
 
     def joined(self, arrays):
         """(which rows of them are this process's, arrays of the rows of all) of some arrays (rows, ..) of each process."""
         parts = self.everybody(arrays)
         first = sum(len(part[0]) for part in parts[: self.place])
         return slice(first, first + len(arrays[0])), [np.concatenate(each) for each in zip(*parts)]
+
+    def dealt(self, of, tasks):
+        """`of` every task, each of which one process does and tells the others."""
+        own = [of(task) for task in tasks[self.place :: self.n_processes]]
+        found = [None] * len(tasks)
+        for place, told in enumerate(self.everybody(own)):
+            found[place :: self.n_processes] = told
+        return found
 
 
 HERE = OverRows()  # this process has all rows

@@ -5,6 +5,7 @@ import pickle
 import signal
 import threading
 from contextlib import contextmanager
+from functools import cache
 from numbers import Integral
 from typing import Any
 
@@ -42,13 +43,37 @@ def everybody(value) -> list:
     """`value` of every process, what pickle can hold, in the order of their numbers; all of them must ask for it together."""
     if jax.process_count() == 1:
         return [value]
-    from jax.experimental.multihost_utils import process_allgather
-
     parcel = np.frombuffer(pickle.dumps(value), np.uint8)
-    sizes = process_allgather(np.array([len(parcel)], np.int32)).ravel()
-    room = max(SMALLEST, 1 << int(sizes.max() - 1).bit_length())
-    parcels = process_allgather(np.pad(parcel, (0, room - len(parcel))))
-    return [pickle.loads(part[:size].tobytes()) for part, size in zip(parcels, sizes)]
+    label = np.frombuffer(np.int64(len(parcel)).tobytes(), np.uint8)
+    first = SMALLEST - len(label)
+    told = _gathered(np.concatenate([label, parcel[:first]]), SMALLEST)
+    sizes = told[:, : len(label)].copy().view(np.int64).ravel()
+    rest = int(sizes.max()) - first
+    parcels = [told[:, len(label) :]]
+    if rest > 0:  # few are so large
+        parcels.append(_gathered(parcel[first:], max(SMALLEST, 1 << (rest - 1).bit_length())))
+    return [pickle.loads(part[:size].tobytes()) for part, size in zip(np.concatenate(parcels, 1), sizes)]
+
+
+def _gathered(parcel, room):
+    """Bytes of every process (processes, room), filled up."""
+    sharding, program = _gathering()
+    filled = np.pad(parcel, (0, room - len(parcel)))[None]
+    parcels = jax.make_array_from_process_local_data(sharding, filled, (jax.process_count(), room))
+    return np.asarray(program(parcels).addressable_data(0))
+
+
+@cache
+def _gathering():
+    """(where parcels are, the program that tells them to all): of `process_allgather`, made once, for there are thousands."""
+    devices = np.array(jax.devices()).reshape(jax.process_count(), -1)
+    mesh = jax.sharding.Mesh(devices, ("processes", "devices"))
+    where = [jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes)) for axes in (("processes",), ())]
+    return where[0], jax.jit(_itself, out_shardings=where[1])
+
+
+def _itself(parcels):
+    return parcels
 
 
 def digest(*arrays) -> str:
@@ -156,7 +181,9 @@ def shares_rows() -> bool:
 
 def over_rows() -> OverRows:
     """How sums over the rows of this process become those of all; `HERE` where it has all."""
-    return OverRows(_total, agreed, everybody, jax.process_index()) if shares_rows() else HERE
+    if not shares_rows():
+        return HERE
+    return OverRows(_total, agreed, everybody, jax.process_index(), jax.process_count())
 
 
 def _total(part):

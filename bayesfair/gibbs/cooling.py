@@ -31,6 +31,7 @@ JITTER = 1e-3  # of the spread, by which centres that coincide are told apart
 SOLVES = 10  # of Newton's steps at one temperature
 UNFAIR = 1e-4  # of the people of an average cluster: the violation at which duals are good
 FEW = 1e-6
+DEALT = 8  # parts of more than PART rows, of which processes that have the same rows take some each
 
 
 class SortedRows(NamedTuple):
@@ -44,7 +45,7 @@ class SortedRows(NamedTuple):
 
 
 class Rows:
-    """`SortedRows` of a table, on the device where they are a part of PART rows or two; of more rows each part is made when it
+    """`SortedRows` of a table in `parts`, on the device where they are PART rows or two; of more rows each part is made when it
     is asked for, so that there is no second table."""
 
     def __init__(self, X, code, n_groups, relative):
@@ -52,22 +53,27 @@ class Rows:
         block = min(BLOCK, max(16, 2 ** int(np.ceil(np.log2(len(X) / (4 * n_groups))))))
         held = [-(-size // block) for size in np.bincount(code, minlength=n_groups)]
         n_blocks, at_once = sum(held), PART // block
-        self.parts = [slice(0, n_blocks)]
-        if n_blocks > 2 * at_once:
-            self.parts = [slice(first, first + at_once) for first in range(0, n_blocks, at_once)]
+        self.many = n_blocks > 2 * at_once
+        size = at_once if self.many else n_blocks if n_blocks <= at_once else -(-n_blocks // DEALT)
+        self.parts = [slice(first, first + size) for first in range(0, n_blocks, size)]
         self.order = np.full((self.parts[-1].stop, block), -1, np.int32)
         self.group = np.zeros(len(self.order), int)
         self.group[:n_blocks] = np.repeat(np.arange(n_groups), held)
         for group, first in enumerate(np.cumsum(held) - held):
             rows = np.flatnonzero(code == group)
             self.order.reshape(-1)[first * block :][: len(rows)] = rows
-        self.held = self._sorted(self.parts[0]) if len(self.parts) == 1 else None
+        self.held = {}
 
     def __len__(self):
         return len(self.X)
 
-    def __iter__(self):
-        return iter([self.held]) if self.held else map(self._sorted, self.parts)
+    def of(self, part) -> SortedRows:
+        """One of the `parts`."""
+        if self.many:
+            return self._sorted(part)
+        if part.start not in self.held:
+            self.held[part.start] = self._sorted(part)
+        return self.held[part.start]
 
     def _sorted(self, part) -> SortedRows:
         rows = self.order[part]
@@ -92,13 +98,12 @@ class Moments(NamedTuple):
     def zeros(cls, centers, alpha):
         n_starts, n_clusters = centers.shape[:2]
         shapes = alpha.shape, (*alpha.shape, n_clusters), centers.shape, centers.shape, (n_starts,)
-        return cls(*(np.zeros(shape, np.float32) for shape in shapes))
+        return cls(*(jnp.zeros(shape, jnp.float32) for shape in shapes))
 
 
 @partial(jax.jit, static_argnames="loss")
-def moments(loss, rows: SortedRows, before: Moments, centers, alpha, inverse_temperature) -> Moments:
-    """`before` and the `Moments` of these rows at centres (starts, clusters, dim), alpha (starts, groups, clusters) and one
-    inverse temperature."""
+def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature) -> Moments:
+    """Of these rows at centres (starts, clusters, dim), alpha (starts, groups, clusters) and one inverse temperature."""
 
     def one_block(total, block):
         x, there, weight, group = block
@@ -114,7 +119,7 @@ def moments(loss, rows: SortedRows, before: Moments, centers, alpha, inverse_tem
         counts, slope = total.counts.at[:, group].add(counts), total.slope.at[:, group].add(slope)
         return Moments(counts, slope, total.mass + mass, total.sum + sums, total.loss + paid), None
 
-    return jax.lax.scan(one_block, before, rows)[0]
+    return jax.lax.scan(one_block, Moments.zeros(centers, alpha), rows)[0]
 
 
 class Multipliers(NamedTuple):
@@ -192,9 +197,10 @@ class Annealer(NamedTuple):
     rng: np.random.Generator
     over: OverRows
     rate: float
+    alike: OverRows
 
     @classmethod
-    def of(cls, X, code, weight, constraint, loss, rng, over: OverRows = HERE, rate=RATE):
+    def of(cls, X, code, weight, constraint, loss, rng, over: OverRows = HERE, rate=RATE, alike: OverRows = HERE):
         multipliers = Multipliers.of(constraint)
         n_obs, total = over.total((len(X), weight.sum()))
         weight = weight if total == n_obs else weight / (total / n_obs)
@@ -205,7 +211,9 @@ class Annealer(NamedTuple):
         own = sum(float(weight[part] @ loss.own(X[part])) for part in parts)
         spread = sum(weight[part] @ np.abs(X[part] - middle) for part in parts)
         paid, own, spread = over.total((paid, own, spread))
-        return cls(rows, multipliers, loss, middle, spread / n_obs, max(paid / n_obs, FEW), own, n_obs, rng, over, rate)
+        return cls(
+            rows, multipliers, loss, middle, spread / n_obs, max(paid / n_obs, FEW), own, n_obs, rng, over, rate, alike
+        )
 
     def from_one_cluster(self, n_starts, n_clusters) -> Cooled:
         """`n_starts` starts, all centres in the middle, from a temperature at which that is the only optimum."""
@@ -221,7 +229,8 @@ class Annealer(NamedTuple):
         for _ in range(MOST):
             noise = JITTER * self.spread * self.rng.normal(size=centers.shape)
             centers = self.loss.inside(centers + noise)
-            mu, found = balanced_moments(self.loss, self.rows, self.multipliers, centers, mu, temperature, self.over)
+            about = self.loss, self.rows, self.multipliers, centers, mu, temperature
+            mu, found = balanced_moments(*about, self.over, self.alike)
             centers = np.where(found.mass > FEW, found.sum / np.maximum(found.mass, FEW), centers)
             if temperature <= self.coldest((found.loss.min() + self.own) / self.n_obs):
                 break
@@ -230,15 +239,13 @@ class Annealer(NamedTuple):
         return Cooled(centers, duals, found.counts.swapaxes(1, 2), found.loss + self.own)
 
 
-def balanced_moments(loss, rows: Rows, multipliers: Multipliers, centers, mu, temperature, over: OverRows = HERE):
+def balanced_moments(
+    loss, rows: Rows, multipliers: Multipliers, centers, mu, temperature, over: OverRows = HERE, alike: OverRows = HERE
+):
     """(mu, moments) after Newton's method; a step beyond the minimum along its line is cut back by the secant."""
     before, fair = None, UNFAIR * over.total(float(len(rows))) / centers.shape[1]
     for _ in range(SOLVES):
-        arguments = jnp.asarray(centers, jnp.float32), jnp.asarray(multipliers.alpha(mu), jnp.float32)
-        found = Moments.zeros(*arguments)
-        for part in rows:
-            found = jax.block_until_ready(moments(loss, part, found, *arguments, jnp.float32(1 / temperature)))
-        found = over.total(Moments(*(np.asarray(part, np.float64) for part in found)))
+        found = over.total(moments_of(loss, rows, centers, multipliers.alpha(mu), temperature, alike))
         if multipliers.unfair(found.counts).max() <= fair:
             break
         excess, new = multipliers.excess(found.counts), multipliers.newton(mu, found.counts, found.slope)
@@ -253,3 +260,13 @@ def balanced_moments(loss, rows: Rows, multipliers: Multipliers, centers, mu, te
             before = mu, excess
         mu = new
     return mu, found
+
+
+def moments_of(loss, rows: Rows, centers, alpha, temperature, alike: OverRows = HERE) -> Moments:
+    """Of all rows, in float64; their parts are the same and are added up in one order, however many processes deal them."""
+    arguments = *(jnp.asarray(each, jnp.float32) for each in (centers, alpha)), jnp.float32(1 / temperature)
+
+    def of_part(part):
+        return [*map(np.asarray, moments(loss, rows.of(part), *arguments))]
+
+    return Moments(*(np.sum(each, 0, dtype=np.float64) for each in zip(*alike.dealt(of_part, rows.parts))))

@@ -64,7 +64,8 @@ def search(
     some = sample(codes, SAMPLE, rng)
     here = some[(own.start <= some) & (some < own.stop)] - own.start
     _, few = over.joined((X[here], code[here], weight[here]))
-    alive = bred(few, constraint, loss, n_clusters, n_starts, generations if n_starts > 1 else 0, rng, done, stages)
+    n_bred = generations if n_starts > 1 else 0
+    alive = bred(few, constraint, loss, n_clusters, n_starts, n_bred, rng, done, stages, over)
     alive, rng = over.of_first((alive.run(slice(finalists)), rng))
     if len(some) == len(codes):
         return alive
@@ -76,10 +77,12 @@ def search(
     return stages.at_once(Cooled, with_all_rows)
 
 
-def bred(rows, constraint, loss, n_clusters, n_starts, generations, rng, done, stages: Stages) -> Cooled:
-    """What is alive after the generations, best first, of the starts of `rows`, (X, code, weight); every process finds the
-    same."""
-    annealer, was = Annealer.of(*rows, constraint, loss, rng), stages.begin(Bred)
+def bred(
+    rows, constraint, loss, n_clusters, n_starts, generations, rng, done, stages: Stages, alike: OverRows
+) -> Cooled:
+    """What is alive after the generations, best first, of the starts of `rows`, (X, code, weight), which processes have
+    `alike` and deal; every one finds the same."""
+    annealer, was = Annealer.of(*rows, constraint, loss, rng, alike=alike), stages.begin(Bred)
     if was is None:
         alive, made = sorted_by_loss(annealer.from_one_cluster(n_starts, n_clusters)), 0
     else:

@@ -30,7 +30,8 @@ def in_threads(program, shares):
 
     def one(place):
         own = partial(everybody, place)
-        return program(OverRows(partial(total, place), lambda value: own(value)[0], own, place), *shares[place])
+        over = OverRows(partial(total, place), lambda value: own(value)[0], own, place, len(shares))
+        return program(over, *shares[place])
 
     with ThreadPoolExecutor(len(shares)) as pool:
         return list(pool.map(one, range(len(shares))))
