@@ -1,7 +1,7 @@
 """The template of every engine: `fit` and `predict` are written here, once, and so is what several engines need."""
 
 import os
-from itertools import chain
+from operator import itemgetter
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -276,14 +276,14 @@ def kmeans_centers(X, n_clusters, seed, n_init=1, share=ALONE, weight=None):
 
     check_distinct(X, n_clusters)
     rng = np.random.RandomState(seed)
-    seeds = list(enumerate(rng.randint(2**31 - 1) for _ in range(n_init)))
-    fits = [
-        (at, KMeans(n_clusters, n_init=1, random_state=own).fit(X, sample_weight=weight))
-        for at, own in share.own(seeds)
-    ]
-    told = share.everybody([(fit.inertia_, at, fit.cluster_centers_) for at, fit in fits])
-    best_first = sorted(chain.from_iterable(told), key=lambda one: one[:2])
-    return np.stack([centers for *_, centers in best_first])
+    seeds = [rng.randint(2**31 - 1) for _ in range(n_init)]
+
+    def restarted(own):
+        fit = KMeans(n_clusters, n_init=1, random_state=own).fit(X, sample_weight=weight)
+        return fit.inertia_, fit.cluster_centers_
+
+    best_first = sorted(share.dealt(restarted, seeds), key=itemgetter(0))
+    return np.stack([centers for _, centers in best_first])
 
 
 def warn_of_work(estimator, why, seconds, remedy):

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from numbers import Integral
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -25,7 +26,7 @@ from bayesfair._stages import Stages
 from bayesfair.distributed import agreed, leads
 from bayesfair.engines.shares import StepInShares
 
-__all__ = ["Checkpoint", "KeptMinimization", "KeptStages", "kept_at"]
+__all__ = ["Checkpoint", "KeptMinimization", "KeptStages", "WithinAStage", "kept_at"]
 
 FORMAT = 2
 EVERY = 30.0  # seconds from one writing to the next
@@ -95,6 +96,11 @@ class Checkpoint:
         """Writes the file, for the last time: what comes after an interrupted stage is no part of the whole fit."""
         if not self._stopped:
             self._keep(leaves, made)
+        self.leave()
+
+    def leave(self):
+        """As `stop`, of a stage that is kept as a whole alone."""
+        if not self._stopped:
             self._write()
         self._stopped = True
 
@@ -149,6 +155,21 @@ class KeptMinimization:
         if self._together:
             progress = progress._replace(state=self._step.gathered(progress.state, self._checkpoint.share))
         return jax.tree.leaves((progress, trace))
+
+
+class WithinAStage(NamedTuple):
+    """A `Checkpoint` for calls of `minimize` that are parts of a stage: of where they are it keeps nothing."""
+
+    checkpoint: Checkpoint
+
+    def begin(self):
+        return None
+
+    def look(self, leaves, made, *, ended, together):
+        pass
+
+    def stop(self, leaves, made):
+        self.checkpoint.leave()
 
 
 class KeptStages(Stages):

@@ -8,10 +8,11 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesfair._arrays import stack
+from bayesfair._arrays import stack, unstack
 from bayesfair._check import check_integer, check_number, message, tell
 from bayesfair.distributed import agreed
 from bayesfair.engines.base import Data, kmeans_centers, warn_of_work
+from bayesfair.engines.checkpoint import WithinAStage
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Table, unpack_factor
 from bayesfair.engines.fmc import (
     Ascent,
@@ -36,6 +37,7 @@ from bayesfair.engines.fmc_blocks import (
     soft_shares,
 )
 from bayesfair.engines.mixture import MixtureEngine
+from bayesfair.engines.optimize import order_of
 from bayesfair.engines.samples import distinct_rows, stratified, with_distinct
 from bayesfair.engines.tables import fit_encoder, read_columns
 from bayesfair.fairness import Groups, gap, gaps_of_shares
@@ -77,7 +79,7 @@ class FairMixture(MixtureEngine):
     solver: "em" (FMC-EM; the objective never decreases) or "gradient" (FMC-GD).
     batch_size: rows of a mini-batch, with Delta on a fixed sub-sample (Algorithm 3); None is all rows.
     subsample: learn on so many rows (an integer, or a fraction), then assign all.
-    n_init: starts, explored together on about 4,000 rows, one in three K random rows and the others k-means; the best
+    n_init: starts, explored on about 4,000 rows, one in three K random rows and the others k-means; the best
         goes on with all rows. Of more than 131,072 rows, without `batch_size`, parts of them come first, and all are worked on
         in blocks.
     mesh: `bayesfair.distributed.mesh(rows=...)`, processes each of which fits rows of its own (`distributed.deal`): all learn
@@ -209,16 +211,16 @@ class FairMixture(MixtureEngine):
         """Explore from several starts, go on from the best with all rows, more strictly while clusters are not fair."""
         if isinstance(everybody, BlockedRows):
             return self._solve_in_blocks(everybody, data)
-        return self._learn(everybody.table, data, self._learning(data))
+        return self._learn(everybody.table, data, self._learning(data), data.share)
 
     def _learning(self, data):
         """The rows that are learned from, in random order."""
         rows = np.random.default_rng(data.seed).permutation(data.share.n_obs)
         return rows[: self._n_learn(len(rows))]
 
-    def _learn(self, table, data, rows):
+    def _learn(self, table, data, rows, share):
         problem, rules = self._learning_rows(table, data, rows), self._rules()
-        parameters = self._explore(table, data, rows, rules)
+        parameters = self._explore(table, data, rows, rules, share)
         return self._strictly(problem, problem.fair, parameters, rules[-1], data.seed, self.step)
 
     def _strictly(self, problem, fair, parameters, rule, seed, step):
@@ -241,7 +243,7 @@ class FairMixture(MixtureEngine):
         some = self._with_distinct(stratified(self._learning(data), code, most), data)
         groups, weight = Groups(code[some], data.groups.names), data.weight_of_some(some)
         part = Data(data.columns.take(some, data.share), groups, weight, data.seed)
-        outcome = agreed(self._learn(self._encoder.table(part.columns), part, np.arange(len(some))))
+        outcome = agreed(self._learn(self._encoder.table(part.columns), part, np.arange(len(some)), data.share))
         if self.subsample is not None:
             return outcome
         step = ascent_over(everybody, BlockedAscent(self._family, self.solver))
@@ -279,22 +281,34 @@ class FairMixture(MixtureEngine):
         allowed = self.gap_margin * (DEFAULT_GAP if self.max_gap is None else self.max_gap)
         return [Rule(WEIGHT, allowed, floor, temperature) for temperature in ANNEALING]
 
-    def _explore(self, table, data, rows, rules) -> Components:
-        """The best parameters of `n_init` starts on part of the rows."""
+    def _explore(self, table, data, rows, rules, share) -> Components:
+        """The best parameters of `n_init` starts on part of the rows, which processes that have these alike deal."""
         some = self._with_distinct(stratified(rows, data.groups.code, EXPLORE_ROWS), data)
         fair = _fair_rows(table, data, some)
-        part, problem = fair.table, LearningRows(fair.table, fair.weight, fair)
-        ascent = Ascent(self._family, self.solver)
-        points = np.hstack([part.x, part.levels]).astype(np.float64)
-        starts = self._centers(points, fair.weight, data.seed)
+        problem = LearningRows(fair.table, fair.weight, fair)
+        points = np.hstack([fair.table.x, fair.table.levels]).astype(np.float64)
+        starts = self._centers(points, fair.weight, data.seed, share)
         parameters = [self._parameters_at(fair, points, centers) for centers in starts]
         hot = range(self._first_hot(rules[0], data.groups), self.n_init)
-        parameters = [self._family.heated(one) if i in hot else one for i, one in enumerate(parameters)]
+        parameters = stack([self._family.heated(one) if i in hot else one for i, one in enumerate(parameters)])
         for rule in rules:
-            states = self._states(parameters, rule, data.seed)
-            outcome = self.run(problem, states, step=ascent, max_iter=EXPLORE_ITERATIONS, patience=PATIENCE)
-            parameters = [outcome.run(i).state.parameters for i in outcome.order[:KEPT]]
-        return parameters[0]
+            work = partial(self._best_of, problem, unstack(parameters), rule, data.seed, share)
+            parameters = self.stages.at_once(Components, work)
+        return unstack(parameters)[0]
+
+    def _best_of(self, problem, parameters, rule, seed, share) -> Components:
+        """KEPT of the parameters, stacked, the best first, that those of a list lead to: each a run of its own, so that it is
+        the same, bit for bit, in however many processes. Of a difference Adam makes much where gradients are nearly zero."""
+        within = None if self._checkpoint is None else WithinAStage(self._checkpoint)
+        settings = {"max_iter": EXPLORE_ITERATIONS, "patience": PATIENCE, "checkpoint": within}
+
+        def advanced(one):
+            states = self._states([one], rule, seed)
+            outcome = self.run(problem, states, step=Ascent(self._family, self.solver), **settings).best
+            return outcome.loss, outcome.state.parameters
+
+        losses, reached = zip(*share.dealt(advanced, parameters))
+        return stack([reached[i] for i in order_of(np.array(losses))[:KEPT]])
 
     def _first_hot(self, rule, groups):
         """Under max_gap all starts are hot; with a weight the random ones, for small weights are near the unfair optimum."""
@@ -302,10 +316,10 @@ class FairMixture(MixtureEngine):
             return self.n_init
         return 0 if np.isfinite(rule.allowed) else self.n_init - self.n_init // RANDOM_STARTS
 
-    def _centers(self, points, weight, seed):
+    def _centers(self, points, weight, seed, share):
         """One start in three is k random rows: k-means solutions may all split the rows along one unfair direction."""
         n_random = self.n_init // RANDOM_STARTS
-        known = kmeans_centers(points, self.n_components, seed, self.n_init - n_random, weight=weight)
+        known = kmeans_centers(points, self.n_components, seed, self.n_init - n_random, share, weight)
         rows = np.random.default_rng(seed)
         p = None if (weight == weight[0]).all() else weight / weight.sum(dtype=np.float64)
         random = [points[rows.choice(len(points), self.n_components, replace=False, p=p)] for _ in range(n_random)]

@@ -20,7 +20,7 @@ from bayesfair._check import tell
 from bayesfair._progress import progress
 from bayesfair.engines.checkpoint import KeptMinimization
 
-__all__ = ["Outcome", "converged_or_warn", "minimize"]
+__all__ = ["Outcome", "converged_or_warn", "minimize", "order_of"]
 
 CHUNK = 25  # iterations between two looks at the progress bar and at Ctrl-C
 
@@ -48,12 +48,17 @@ class Outcome(NamedTuple):
     @property
     def order(self):
         """The runs by their losses, the least one first, those that are not finite last."""
-        return np.argsort(np.where(np.isfinite(self.loss), self.loss, np.inf), kind="stable")
+        return order_of(self.loss)
 
     @property
     def best(self):
         """The run of least loss."""
         return self.run(int(self.order[0]))
+
+
+def order_of(losses):
+    """Which are the least, the first ones first; those that are not finite last."""
+    return np.argsort(np.where(np.isfinite(losses), losses, np.inf), kind="stable")
 
 
 def _on_host(part):

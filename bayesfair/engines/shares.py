@@ -37,6 +37,11 @@ class Share(NamedTuple):
         return 0 if self.mesh is None else jax.process_index()
 
     @property
+    def n_processes(self):
+        """That share the rows."""
+        return 1 if self.mesh is None else jax.process_count()
+
+    @property
     def first(self):
         """How many rows come before those of this process."""
         return sum(self.sizes[: self.place])
@@ -45,9 +50,12 @@ class Share(NamedTuple):
         """`value` of every process that has rows."""
         return [value] if self.mesh is None else everybody(value)
 
-    def own(self, tasks):
-        """Those of a list of tasks that are this process's."""
-        return tasks if self.mesh is None else tasks[jax.process_index() :: jax.process_count()]
+    def dealt(self, of, tasks) -> list:
+        """`of` every task, each of which one process does and tells the others."""
+        n_processes, found = self.n_processes, [None] * len(tasks)
+        for place, told in enumerate(self.everybody([*map(of, tasks[self.place :: n_processes])])):
+            found[place::n_processes] = told
+        return found
 
     def of_all(self, values):
         """Values of the rows of this process (obs, ..) as those of all rows."""

@@ -61,6 +61,48 @@ def test_engines_by_rows_are_those_of_one_process(tmp_path, n_processes, fits, m
             np.testing.assert_allclose(process[name], values, rtol=1e-5, atol=atol, err_msg=name)
 
 
+SHARED_OUT = """
+from bayesfair.distributed import everybody
+from bayesfair.engines import base
+from bayesfair.engines.fmc import Ascent
+minimize, explored = base.minimize, []
+
+def counted(step, problem, states, **settings):
+    if isinstance(step, Ascent):
+        explored.append(len(states.rate))
+    return minimize(step, problem, states, **settings)
+
+base.minimize = counted
+est = bf.FairMixture(2, max_gap=0.05, n_init=6, max_iter=10, random_state=0, mesh=mesh).fit(X, sensitive_features=s)
+base.minimize = minimize
+rank = jax.process_index()
+sent = [np.arange(size, dtype=np.uint8) * (1 + rank) for size in (*range(3900, 4200, 20), 9000)]
+told = [[np.array_equal(one, np.arange(len(own), dtype=np.uint8) * (1 + at)) for at, one in enumerate(everybody(own))]
+        for own in sent]
+made = {"means": est.means_, "objective": est.objective_trace_, "explored": explored, "told": np.all(told)}
+"""
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_processes_deal_the_starts_that_are_explored(tmp_path, monkeypatch):
+    """Under each of the four rules; and what they tell each other arrives, in one parcel or in two."""
+    import jax
+
+    from bayesfair.engines import fmc_blocks, variational_blocks
+
+    monkeypatch.setattr(fmc_blocks, "BLOCK", 64)
+    monkeypatch.setattr(variational_blocks, "BLOCK", 64)
+    space = {"bf": bf, "np": np, "jax": jax, "mesh": bf.distributed.mesh(rows=1)}
+    exec(DATA + SHARED_OUT, space)
+    assert space["made"]["explored"] == [1] * 24
+    code = "import jax" + DATA + "mesh = bf.distributed.mesh(rows=n_processes)" + SHARED_OUT + "np.savez(out, **made)"
+    for process in found(code, 2, tmp_path):
+        assert process["explored"].tolist() == [1] * 12
+        assert process["told"]
+        for name in ("means", "objective"):
+            np.testing.assert_allclose(process[name], space["made"][name], rtol=1e-5, atol=1e-5, err_msg=name)
+
+
 BALANCED = """
 from bayesfair.gibbs import recombination, transport_to_clusters
 recombination.SAMPLE, transport_to_clusters.TOLD, transport_to_clusters.MANY_PATHS = 200, 40, 20
