@@ -482,7 +482,8 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def _check_room(self, X, num_draws):
         shape, sizes = (self.num_chains, num_draws, len(X)), (self.n_clusters, X.shape[1])
-        sampling = sampler_bytes(self.num_chains, X.shape[1], has_fairlets=self._promise != "labels")
+        moves_fairlets = self._promise != "labels" and not gibbs.resolve_target(self.target).keeps_fairlets
+        sampling = sampler_bytes(self.num_chains, X.shape[1], moves_fairlets=moves_fairlets)
         if self._store is not None:
             return check_disk(self._store.path, shape, *sizes, sampling=sampling)
         remedy = "Pass fit(..., store='run.nc') (--store), which keeps draws on disk, or ask for fewer draws or chains."

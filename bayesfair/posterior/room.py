@@ -10,7 +10,7 @@ from bayesfair._room import free_disk, free_memory, in_words
 __all__ = ["check_disk", "check_memory", "sampler_bytes"]
 
 _ROW = 300  # bytes of every observation that the tree and its summaries take beside the labels
-_TARGET, _STATE, _OPENED = 150, 150, 100  # while a Gibbs sampler runs: once, of every chain, of every one with fairlets
+_TARGET, _STATE, _OPENED = 80, 70, 200  # while a Gibbs sampler runs: once, of every chain, of one whose fairlets change
 _LARGE = 100_000_000  # bytes; less is not worth a word
 
 
@@ -25,11 +25,11 @@ def check_memory(shape, n_clusters, dim, *, sampling=0, label_bytes=None, remedy
     _check("memory", labels + rest, free_memory(), shape, remedy)
 
 
-def sampler_bytes(num_chains, dim, *, has_fairlets):
+def sampler_bytes(num_chains, dim, *, moves_fairlets):
     """Bytes of every observation that a Gibbs sampler takes beside its draws: its own table in float32, and the state of the
-    chains that run at once, with a table of every one's fairlets."""
+    chains that run at once, with a table of every one's fairlets where these change."""
     at_once = min(num_chains, os.cpu_count() or 1)
-    of_chain = _STATE + (_OPENED + 4 * dim) * has_fairlets
+    of_chain = _STATE + (_OPENED + 4 * dim) * moves_fairlets
     return _TARGET + 4 * dim + of_chain * at_once
 
 
