@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["HERE", "OverRows"]
+__all__ = ["HERE", "OverRows", "dealt"]
 
 
 def _as_it_is(value):
@@ -34,11 +34,15 @@ class OverRows(NamedTuple):
 
     def dealt(self, of, tasks):
         """`of` every task, each of which one process does and tells the others."""
-        own = [of(task) for task in tasks[self.place :: self.n_processes]]
-        found = [None] * len(tasks)
-        for place, told in enumerate(self.everybody(own)):
-            found[place :: self.n_processes] = told
-        return found
+        return dealt(of, tasks, self.everybody, self.place, self.n_processes)
+
+
+def dealt(of, tasks, everybody, place, n_processes) -> list:
+    """`of` every task, of which this process, the one of that `place`, does its share."""
+    found = [None] * len(tasks)
+    for at, told in enumerate(everybody([*map(of, tasks[place::n_processes])])):
+        found[at::n_processes] = told
+    return found
 
 
 HERE = OverRows()  # this process has all rows

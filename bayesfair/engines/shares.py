@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from bayesfair._rows import dealt
 from bayesfair.distributed import everybody
 from bayesfair.fairness import Groups
 
@@ -52,10 +53,7 @@ class Share(NamedTuple):
 
     def dealt(self, of, tasks) -> list:
         """`of` every task, each of which one process does and tells the others."""
-        n_processes, found = self.n_processes, [None] * len(tasks)
-        for place, told in enumerate(self.everybody([*map(of, tasks[self.place :: n_processes])])):
-            found[place::n_processes] = told
-        return found
+        return dealt(of, tasks, self.everybody, self.place, self.n_processes)
 
     def of_all(self, values):
         """Values of the rows of this process (obs, ..) as those of all rows."""

@@ -63,12 +63,11 @@ def test_engines_by_rows_are_those_of_one_process(tmp_path, n_processes, fits, m
 
 SHARED_OUT = """
 from bayesfair.distributed import everybody
-from bayesfair.engines import base
-from bayesfair.engines.fmc import Ascent
+from bayesfair.engines import base, fair_mixture
 minimize, explored = base.minimize, []
 
 def counted(step, problem, states, **settings):
-    if isinstance(step, Ascent):
+    if settings["max_iter"] == fair_mixture.EXPLORE_ITERATIONS:
         explored.append(len(states.rate))
     return minimize(step, problem, states, **settings)
 
