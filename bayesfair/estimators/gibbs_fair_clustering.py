@@ -507,7 +507,9 @@ class GibbsFairClustering(PosteriorEstimator):
         )
         draw = self._draw_in_memory if self._store is None else self._draw_to_store
         tree = draw(problem, run, num_draws, table, earlier, settings)
+        give_back_freed()
         self._adopt(tree, self._run_of(tree, settings_of(tree)))
+        give_back_freed()
         warn_of_disagreement(tree, self._remedy(problem, tree))
         return self
 
