@@ -127,10 +127,8 @@ class FairletTarget(Target):
     def prepared(self, table, settings):
         """The table with its optimal (or best found) decomposition."""
         groups, composition = _groups_to_balance(table, settings)
-        limits = np.asarray(self.lower), composition
-        return table._replace(
-            fairlets=best_fairlets(table._replace(groups=groups), settings, *limits, self.keeps_fairlets)
-        )
+        balanced, lower = table._replace(groups=groups), np.asarray(self.lower)
+        return table._replace(fairlets=best_fairlets(balanced, settings, lower, composition, self.keeps_fairlets))
 
     def members_at_start(self, table, settings):
         """The fairlets of a prepared table, as states have them."""

@@ -103,8 +103,8 @@ class OptimalByUnits(Optimal):
         nobody = jnp.zeros((0, 0), jnp.int32)
         weighing = {"weight": table.weight, "n_numbers": table.n_numbers, "prior": settings.prior}
         whole = cls.of(table.X[:1], held, settings.loss, settings.n_clusters, nobody, **weighing)
-        fairlet = parts_of(members, len(table.X)).astype(np.int32)
-        whole = replace(whole, fairlet=jax.device_put(fairlet), members=jax.device_put(members))
+        fairlet = jax.device_put(parts_of(members, len(table.X)))
+        whole = replace(whole, fairlet=fairlet, members=jax.device_put(members))
         center, weight, paid = _units_and_losses(whole, members, table.X)
         units = {"x": jax.device_put(center), "unit_weight": jax.device_put(weight), "fairlet_loss": jnp.float32(paid)}
         return replace(whole, lower=nobody, upper=nobody, weight=None, **units)
