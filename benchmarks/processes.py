@@ -2,9 +2,10 @@
 
     python benchmarks/processes.py [--rows 1000000] [--processes 1 2] [--sweeps 20] [--what sweep mixture balanced variational]
 
-`sweep`: of "optimal" on fairlets of two, K = 10, d = 25, one chain. `mixture`, `balanced`, `variational`: a whole fit of
-FairMixture(10), BalancedKMeans(10), VariationalFairClustering(10), of the same table however many share it. What counts is the
-busiest process; on a machine that others use too, wall time is theirs.
+The table is like that of `scale.py`, and the same however many share it. `sweep`: of "optimal" on fairlets of two, one chain.
+`mixture`, `balanced`, `variational`: a whole fit of FairMixture(10), BalancedKMeans(10, n_init=2) and
+VariationalFairClustering(10), compilation counted in. What counts is the busiest process; on a machine that others use too,
+wall time is theirs.
 """
 
 import argparse
@@ -16,25 +17,26 @@ import sys
 import time
 import warnings
 
-DIM, CLUSTERS = 25, 10
+import numpy as np
+from scale import DIM, K, clusters, drawn
+
 WHAT = ["sweep", "mixture", "balanced", "variational"]
 PIECES = 60  # in which the table is drawn, whatever the number of processes
-ONE_CORE = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
+# A thread for all compiled work. A process that is bound to one core lets what brings its sums to the others wait instead.
+ONE_CORE = {
+    "NPROC": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+    "OMP_NUM_THREADS": "1",
+    "JAX_PLATFORMS": "cpu",
+}
 
 
 def rows_of(rank, n_processes, n_rows):
-    """This process's part of a table in ten clusters, two groups: (X, groups)."""
-    import numpy as np
-
-    centers = 1.5 * np.random.default_rng(0).normal(size=(CLUSTERS, DIM)).astype(np.float32)
-    size, first, last = n_rows // PIECES // 2 * 2, *(PIECES * one // n_processes for one in (rank, rank + 1))
-    X = np.empty(((last - first) * size, DIM), np.float32)
-    for piece in range(first, last):
-        rng = np.random.default_rng([1, piece])
-        rows = X[(piece - first) * size :][:size]
-        rows[:] = centers[rng.integers(CLUSTERS, size=size)]
-        rows += rng.normal(size=rows.shape)
-    return X, np.arange(len(X)) % 2
+    """This process's part of a table like that of `scale.py`: (X, groups)."""
+    known, size = clusters(np.random.default_rng(0)), n_rows // PIECES // 2 * 2
+    own = range(*(PIECES * one // n_processes for one in (rank, rank + 1)))
+    parts = [drawn(np.random.default_rng([1, piece]), size, *known) for piece in own]
+    return tuple(map(np.concatenate, zip(*parts)))
 
 
 def spent(work):
@@ -47,7 +49,6 @@ def spent(work):
 def sweep_seconds(X, mesh, n_sweeps):
     """Of one sweep, in a compiled chunk: `n_sweeps` less one."""
     import jax
-    import numpy as np
 
     from bayesfair.gibbs import Dispersion, Settings, resolve_loss
     from bayesfair.gibbs.by_rows import InShards, _placed
@@ -60,13 +61,13 @@ def sweep_seconds(X, mesh, n_sweeps):
     n_own, n_processes = len(X), jax.process_count()
     units = Units(X.reshape(-1, 2, DIM).mean(1), np.ones(n_own // 2, np.float32), None)
     whole, loss = Whole(n_own * n_processes, n_own // 2 * n_processes, n_own, n_own // 2), resolve_loss("kmeans")
-    about = np.arange(n_own) // 2, 0.0, loss, CLUSTERS, 0, whole
-    shard = OptimalShard.of_units(units, *about, prior=Dispersion())
+    about = np.arange(n_own) // 2, loss, K, whole
+    shard = OptimalShard.of_units(units, *about, fairlet_loss=np.float32(0), prior=Dispersion())
     shards = jax.tree.map(lambda part: _placed(part, mesh), shard)
     target = InShards(shards, jax.tree.map(np.asarray, shard), None, None, n_own, mesh)
-    cluster = np.random.default_rng(jax.process_index()).integers(CLUSTERS, size=(1, n_own // 2)).astype(np.int32)
+    cluster = np.random.default_rng(jax.process_index()).integers(K, size=(1, n_own // 2)).astype(np.int32)
     states = FairletState((), cluster, shard.of_dispersion(np.full(1, 0.5, np.float32)))
-    moves, keys = target.moves(Settings(CLUSTERS, loss)), chain_keys(0, 1)
+    moves, keys = target.moves(Settings(K, loss)), chain_keys(0, 1)
 
     def sweeps(n_draws):
         arrays = keys, 0, n_draws, 1, states
@@ -85,9 +86,9 @@ def engines():
     import bayesfair as bf
 
     return {
-        "mixture": bf.FairMixture(CLUSTERS, max_gap=0.05, n_init=2, max_iter=30),
-        "balanced": bf.BalancedKMeans(CLUSTERS, n_init=2),
-        "variational": bf.VariationalFairClustering(CLUSTERS),
+        "mixture": bf.FairMixture(K),
+        "balanced": bf.BalancedKMeans(K, n_init=2),
+        "variational": bf.VariationalFairClustering(K),
     }
 
 

@@ -33,7 +33,16 @@ TARGETS = "optimal", "labels"
 def table(n_obs, seed=0):
     """(X float32 (N, 25), group (N,))."""
     rng = np.random.default_rng(seed)
-    centers, size = rng.normal(0, 0.5, (K, DIM)), rng.dirichlet(np.full(K, 5.0))
+    return drawn(rng, n_obs, *clusters(rng))
+
+
+def clusters(rng):
+    """(centres, shares) of the clusters."""
+    return rng.normal(0, 0.5, (K, DIM)), rng.dirichlet(np.full(K, 5.0))
+
+
+def drawn(rng, n_obs, centers, size):
+    """A table of those clusters."""
     label = rng.choice(K, n_obs, p=size).astype(np.int8)
     group = rng.random(n_obs) < (SHARE + np.linspace(-0.1, 0.1, K))[label]
     X = np.empty((n_obs, DIM), np.float32)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesfair._parts import map_numbered, map_rows, max_over_rows, sum_over_rows
+from bayesfair._parts import as_few, map_numbered, map_rows, max_over_rows, sum_over_rows
 
 SIZES = [1, 7, 16, 17, 32, 50]  # of parts of 16 rows
 
@@ -62,3 +62,16 @@ def test_few_rows_are_worked_on_twice(n_rows, part):
     seen = []
     map_rows(lambda rows: seen.append(len(rows)) or rows, np.arange(n_rows), size=16)
     assert set(seen) == {part} | ({1} if n_rows > 16 else set())  # one row tells what there is to be written
+
+
+def test_arrays_of_a_type_go_together():
+    tree = {"few": np.arange(3), "none": np.zeros((0, 2), np.float32), "many": np.ones((2, 4), np.float32), "one": 2.5}
+    sent = []
+
+    def twice(part):
+        sent.append((part.dtype.name, part.shape))
+        return 2 * part
+
+    jax.tree.map(np.testing.assert_array_equal, as_few(twice, tree), jax.tree.map(lambda part: 2 * part, tree))
+    assert len(sent) == len({name for name, _ in sent}) == len({jnp.asarray(part).dtype for part in tree.values()})
+    assert as_few(twice, ()) == ()

@@ -1,5 +1,7 @@
 """Rows in blocks, and sums over them: what has a number for every row and cluster lives as long as its block."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 
@@ -39,36 +41,41 @@ def sum_over_own_rows(of, rows, size):
     return _parts.sum_over_rows(of, rows, size, zero=_own_zeros)
 
 
-def sum_over_blocks(of, blocks, *, buffer=None):
+def sum_over_blocks(of, blocks, *, buffer=None, seen=None):
     """The sum of `of(block)`, a tree of float arrays, over the leading axis of the tree `blocks`.
 
     `buffer`: an array with that axis too, whose part is a second argument, and a new one a second result, which takes its
-    place. The sum is over the rows of all processes where they share them.
+    place. `seen`: a mask of the blocks that count (blocks,), how many being no part of the program; it has no gradients then.
+    The sum is over the rows of all processes where they share them.
     """
     call = of if buffer is not None else lambda block, _: (of(block), ())
     n_blocks = len(jax.tree.leaves(blocks)[0])
+    order = None if seen is None else jnp.argsort(~seen)  # a stable sort
 
     def at(tree, i):
         return jax.tree.map(lambda part: jax.lax.dynamic_index_in_dim(part, i, keepdims=False), tree)
 
     def term(i, buffer):
+        i = i if order is None else order[i]
         found, changed = call(at(blocks, i), at(buffer, i))
         put = lambda whole, part: jax.lax.dynamic_update_index_in_dim(whole, part, i, 0)  # noqa: E731
         return found, jax.tree.map(put, buffer, changed)
 
     start = () if buffer is None else buffer
-    summed, new = _parts.sum_over_terms(term, n_blocks, buffer=start, zero=_own_zeros)
+    n_terms = n_blocks if seen is None else seen.sum()
+    summed, new = _parts.sum_over_terms(term, n_terms, buffer=start, zero=_own_zeros)
     return total(summed) if buffer is None else (total(summed), new)
 
 
 def total(tree):
     """Sums over the rows of this process as those over the rows of all, where they share them."""
-    return jax.lax.psum(tree, "rows") if is_shared() else tree
+    return _parts.as_few(partial(jax.lax.psum, axis_name="rows"), tree) if is_shared() else tree
 
 
-def own_part(zero):
-    """An array that is made while programs are compiled, as the part of this process of one that differs in others."""
-    return jax.lax.pcast(zero, "rows", to="varying") if is_shared() else zero
+def own_part(tree):
+    """Arrays that all processes have alike as this one's part of arrays that differ in others. Gradients by them are sums over
+    own rows then, and those over all rows as they leave here: in a loop, do it before."""
+    return _parts.as_few(partial(jax.lax.pcast, axis_name="rows", to="varying"), tree) if is_shared() else tree
 
 
 def _own_zeros(shape, dtype):

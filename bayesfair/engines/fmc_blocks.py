@@ -7,16 +7,17 @@ all rows; whether they are taken is decided on all rows, so that the objective n
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import PartitionSpec
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from bayesfair._arrays import aligned_empty
-from bayesfair.engines.blocks import members, sum_over_blocks, total
+from bayesfair.engines.blocks import members, own_part, sum_over_blocks
 from bayesfair.engines.families import Components, Expected, Family, Table
 from bayesfair.engines.fmc import Ascender, Rule, choose, climb, penalty_of_shares, rate_after
 from bayesfair.engines.samples import FEWEST
@@ -41,8 +42,8 @@ INNER_BLOCKS = 16  # in which inner steps see what shares change
 
 
 class BlockedRows(NamedTuple):
-    """Scaled rows in blocks, the codes of their levels and groups, their weights, how many rows of every group are in every
-    block, and the groups' sums of weights.
+    """Scaled rows in blocks, the codes of their levels and groups, and their weights; how many rows of every group are in every
+    block, and what they weigh; and which of the blocks are looked at, None for all of them.
 
     Row i is in block i modulo their number; what fills them up is of no group and weighs nothing. Where processes share the
     rows each has its part of every block.
@@ -53,16 +54,21 @@ class BlockedRows(NamedTuple):
     code: Int[Array, "blocks rows"]
     weight: Float[Array, "blocks rows"]
     held: Float[Array, "blocks groups"]
-    size: Float[Array, " groups"]
+    mass: Float[Array, "blocks groups"]
+    seen: Bool[Array, " blocks"] | None = None
+
+    @property
+    def size(self):
+        """What the groups weigh in the blocks that are looked at (groups,)."""
+        return self.mass.sum(0, where=True if self.seen is None else self.seen[:, None])
 
     def take(self, blocks):
-        """Some of the blocks, and the sizes that the groups have in them."""
-        x, levels, code, weight, held = (part[blocks] for part in self[:5])
-        return BlockedRows(x, levels, code, weight, held, total(members(code.ravel(), len(self.size)) @ weight.ravel()))
+        """Some of the blocks, all of which are looked at."""
+        return BlockedRows(*(part[blocks] for part in self[:-1]))
 
 
 ROWS, ALL = PartitionSpec(None, "rows"), PartitionSpec()
-SPECS = BlockedRows(ROWS, ROWS, ROWS, ROWS, ALL, ALL)  # where the rows of several processes lie
+SPECS = BlockedRows(ROWS, ROWS, ROWS, ROWS, ALL, ALL, ALL)  # where the rows of several processes lie
 
 
 class Shares(NamedTuple):
@@ -82,7 +88,7 @@ def rows_in_blocks(encoder, data) -> BlockedRows:
     x = aligned_empty((n_blocks, size, dim))
     levels = aligned_empty((n_blocks, size, columns.categorical.shape[1]), np.int32)
     code, weight = aligned_empty((n_blocks, size), np.int32), aligned_empty((n_blocks, size))
-    held = np.empty((n_blocks, len(groups.names)), np.float32)
+    held, mass = np.empty((2, n_blocks, len(groups.names)))
     for block in range(n_blocks):
         own = slice((block - share.first) % n_blocks, None, n_blocks)
         some = columns.take(own)
@@ -91,8 +97,9 @@ def rows_in_blocks(encoder, data) -> BlockedRows:
         x[block, rest], levels[block, rest], code[block, rest], weight[block, rest] = 0, 0, len(groups.names), 0
         code[block, filled], weight[block, filled] = groups.code[own], data.weight_of(own)
         held[block] = np.bincount(groups.code[own], minlength=len(groups.names))
-    sizes = data.group_masses.astype(np.float32)
-    return share.placed(BlockedRows(x, levels, code, weight, sum(share.everybody(held)), sizes), SPECS)
+        mass[block] = np.bincount(groups.code[own], data.weight_of(own), minlength=len(groups.names))
+    held, mass = sum(share.everybody(np.stack([held, mass]))).astype(np.float32)
+    return share.placed(BlockedRows(x, levels, code, weight, held, mass, np.ones(n_blocks, bool)), SPECS)
 
 
 def table_of(family: Family, x, levels) -> Table:
@@ -107,22 +114,23 @@ def each_block(problem: BlockedRows):
 
 def shares_of(family: Family, parameters: Components, problem: BlockedRows, temperature) -> Shares:
     """One pass; for a gradient every block is worked out again."""
+    parameters = own_part(parameters)  # before the blocks: the gradient is added up over processes after them
 
     @jax.checkpoint
     def of_block(parameters, block):
-        return _in_block(family, parameters, block, len(problem.size), temperature)[0]
+        return _in_block(family, parameters, block, problem.held.shape[1], temperature)[0]
 
-    return _as_shares(sum_over_blocks(partial(of_block, parameters), each_block(problem)), problem)
+    return _as_shares(sum_over_blocks(partial(of_block, parameters), each_block(problem), seen=problem.seen), problem)
 
 
 def standing_of(family: Family, parameters: Components, problem: BlockedRows, temperature) -> "Standing":
     """One pass too: the E-step beside the shares."""
 
     def of_block(block):
-        sums, table, responsibilities = _in_block(family, parameters, block, len(problem.size), temperature)
+        sums, table, responsibilities = _in_block(family, parameters, block, problem.held.shape[1], temperature)
         return family.expected(parameters, table, responsibilities), sums
 
-    expected, sums = sum_over_blocks(of_block, each_block(problem))
+    expected, sums = sum_over_blocks(of_block, each_block(problem), seen=problem.seen)
     return Standing(expected, _as_shares(sums, problem))
 
 
@@ -223,14 +231,16 @@ class BlockedAscent:
 
 
 def some_of(problem: BlockedRows, key) -> BlockedRows:
-    """INNER_BLOCKS of the blocks; all where there are no more. First one for each group that has somebody of it, then those
-    with the first FEWEST of a group, which are the other blocks of a small one."""
-    if len(problem.x) <= INNER_BLOCKS:
-        return problem
-    order = jax.random.permutation(key, len(problem.x))
-    held = problem.held[order]
+    """INNER_BLOCKS of those that are looked at; all where there are no more. First one for each group that has somebody of it,
+    then those with the first FEWEST of a group, which are the other blocks of a small one."""
+    n_blocks = len(problem.x)
+    if n_blocks <= INNER_BLOCKS:
+        return problem._replace(seen=None)  # `first_of` has all of so few
+    order = jax.random.permutation(key, n_blocks)
+    seen = problem.seen[order]
+    held = jnp.where(seen[:, None], problem.held[order], 0)
     one, few = (_with_the_first(held, most).any(1) for most in (1, FEWEST))
-    return problem.take(order[jnp.argsort(-(1 * few + one))[:INNER_BLOCKS]])
+    return problem.take(order[jnp.argsort(-jnp.where(seen, 1 * few + one, -1))[:INNER_BLOCKS]])
 
 
 def _with_the_first(held, most):
@@ -250,9 +260,10 @@ def labels_in_order(family: Family, parameters: Components, problem: BlockedRows
 
 def hard_masses(family: Family, parameters: Components, problem: BlockedRows):
     """How much of each group has their largest responsibility in each component, float64 (clusters, groups), in weights."""
-    own, n_groups = here(problem), len(problem.size)
+    own, n_groups = here(problem), problem.held.shape[1]
     shape, held = (len(parameters.mean), n_groups + 1), 0
-    for labels, code, weight in zip(*map(np.asarray, (_labels(family, parameters, own), own.code, own.weight))):
+    blocks = map(np.asarray, (_labels(family, parameters, own), own.code, own.weight))
+    for labels, code, weight in compress(zip(*blocks), np.asarray(own.seen)):
         held = held + np.bincount(labels * shape[1] + code, weight, minlength=shape[0] * shape[1])
     held = sum_of_all(held, mesh_of(problem.x))
     return held.reshape(shape)[:, :n_groups]
@@ -265,16 +276,11 @@ def ascent_over(problem: BlockedRows, ascent: "BlockedAscent"):
 
 
 def first_of(problem: BlockedRows, n_obs):
-    """About so many rows of all processes: the first blocks, each a systematic sample of the table, and the others that have
-    some of the first FEWEST of a group."""
+    """The same blocks, of which about so many rows of all processes are looked at: the first ones, each a systematic sample of
+    the table, and the others that have some of the first FEWEST of a group."""
     held = np.asarray(problem.held)
-    some = _with_the_first(held, FEWEST).any(1) | (np.arange(len(held)) < -(-n_obs // BLOCK))
-    return _take(problem, np.flatnonzero(some), mesh_of(problem.x))
-
-
-@partial(jax.jit, static_argnames="mesh")
-def _take(problem: BlockedRows, blocks, mesh):
-    return in_shares(BlockedRows.take, mesh, (SPECS, ALL), SPECS)(problem, blocks)
+    seen = _with_the_first(held, FEWEST).any(1) | (np.arange(len(held)) < -(-n_obs // BLOCK))
+    return problem._replace(seen=jax.device_put(seen, problem.seen.sharding))
 
 
 def soft_shares(family: Family, parameters: Components, problem: BlockedRows):

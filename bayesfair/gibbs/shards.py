@@ -20,9 +20,12 @@ The shards are an axis named `AXIS`: of `jax.shard_map` over processes, or of `j
 there is none all of this is the identity, and one process draws what it drew.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
-import numpy as np
+
+from bayesfair._parts import as_few
 
 __all__ = ["AXIS", "common", "from_one", "is_shared", "of_all", "own", "share", "total"]
 
@@ -40,20 +43,7 @@ def is_shared() -> bool:
 
 def total(tree):
     """Sums over the rows of this shard as those over all rows."""
-    return _summed(tree) if is_shared() else tree
-
-
-def _summed(tree):
-    """One sum of all arrays of a type: what takes long is that processes wait for each other."""
-    leaves, structure = jax.tree.flatten(tree)
-    leaves = [jnp.asarray(leaf) for leaf in leaves]
-    for kind in {leaf.dtype for leaf in leaves}:
-        own = [at for at, leaf in enumerate(leaves) if leaf.dtype == kind]
-        flat = jax.lax.psum(jnp.concatenate([leaves[at].ravel() for at in own]), AXIS)
-        cuts = np.cumsum([leaves[at].size for at in own])[:-1]
-        for at, part in zip(own, jnp.split(flat, cuts)):
-            leaves[at] = part.reshape(leaves[at].shape)
-    return structure.unflatten(leaves)
+    return as_few(partial(jax.lax.psum, axis_name=AXIS), tree) if is_shared() else tree
 
 
 def share(which, present, dtype):
@@ -82,7 +72,7 @@ def _of(tree, shard):
         part = jnp.asarray(part)
         return jnp.where(here, part, 0).astype(jnp.int32 if part.dtype == bool else part.dtype)
 
-    return jax.tree.map(lambda part, got: got.astype(jnp.asarray(part).dtype), tree, _summed(jax.tree.map(sent, tree)))
+    return jax.tree.map(lambda part, got: got.astype(jnp.asarray(part).dtype), tree, total(jax.tree.map(sent, tree)))
 
 
 def of_all(part):

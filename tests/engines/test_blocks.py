@@ -74,8 +74,11 @@ def mixture_problems(data, monkeypatch, covariance_type, block=128):
         parts[1].astype(np.int32),
         code.reshape(n_blocks, -1),
         np.pad(weight, pad[0]).reshape(n_blocks, -1).astype(np.float32),
-        np.stack([(code.reshape(n_blocks, -1) == g).sum(1) for g in range(len(groups.names))], 1).astype(np.float32),
-        np.bincount(groups.code, weight).astype(np.float32),
+        *(
+            np.stack([(each * (code.reshape(n_blocks, -1) == g)).sum(1) for g in range(len(groups.names))], 1)
+            for each in (np.float32(1), np.pad(weight, pad[0]).reshape(n_blocks, -1))
+        ),
+        np.ones(n_blocks, bool),
     )
     table = fmc_blocks.table_of(family, jnp.asarray(x), levels)
     fair = GroupedRows(table, membership(groups.code, len(groups.names), weight), jnp.asarray(weight))
@@ -100,7 +103,7 @@ def test_the_objective_and_its_gradient_are_those_of_all_rows_at_once(data, monk
     family, parameters, whole, blocked = mixture_problems(data, monkeypatch, covariance_type)
 
     def loss(parameters):
-        shares = shares_of(family, parameters, blocked, RULE.temperature)
+        shares = shares_of(family, parameters, blocked._replace(seen=None), RULE.temperature)
         return fmc_blocks.penalty_of_shares(shares.soft, shares.sharp, shares.total, RULE) - shares.log_density
 
     value, gradient = jax.jit(jax.value_and_grad(loss))(parameters)
@@ -140,6 +143,39 @@ def test_an_iteration_is_that_of_all_rows_at_once(data, monkeypatch, covariance_
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5), ours.standing, afresh)
 
 
+def loops_around_sums(jaxpr, loops=0):
+    """How many loops are around each sum over processes."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name.startswith("psum"):
+            yield loops
+        inner = loops + (equation.primitive.name in ("while", "scan"))
+        for part in jax.tree.leaves(
+            equation.params, is_leaf=lambda part: hasattr(part, "jaxpr") or hasattr(part, "eqns")
+        ):
+            if hasattr(part, "jaxpr") or hasattr(part, "eqns"):
+                yield from loops_around_sums(getattr(part, "jaxpr", part), inner)
+
+
+@pytest.mark.parametrize("solver", ["em", "gradient"])
+def test_processes_tell_each_other_sums_once_a_pass(data, monkeypatch, solver):
+    """Not once a block, as they did where gradients were added up over processes inside of the loop over blocks."""
+    from bayesfair.engines.shares import StepInShares
+
+    def sums():
+        mesh = bf.distributed.mesh(rows=1)
+        step = StepInShares(BlockedAscent(family, solver), mesh, fmc_blocks.SPECS, jax.sharding.PartitionSpec())
+        return list(loops_around_sums(jax.make_jaxpr(step)(blocked, state).jaxpr))
+
+    family, parameters, _, blocked = mixture_problems(data, monkeypatch, "isotropic")
+    state = begun(
+        jax.tree.map(lambda part: jnp.asarray(part)[None], start_state(parameters, RULE, 0.02, 0)), family, blocked
+    )
+    state = jax.tree.map(lambda part: part[0], state)
+    assert sorted(sums()) == [0, 0, 0, 1, 1]  # M-step, end and blocks of the inner steps; theirs, and their gradients
+    monkeypatch.setattr(fmc_blocks, "own_part", lambda parameters: parameters)
+    assert max(sums()) > 1
+
+
 def few_of_one_group(data):
     """Four rows in all, three of them in one block of 64 and one in another."""
     group = np.where(data[1] == "c", "a", data[1])
@@ -151,7 +187,7 @@ def test_parts_of_the_blocks_have_somebody_of_every_group(data, monkeypatch):
     monkeypatch.setattr(fmc_blocks, "FEWEST", 4)
     blocked = mixture_problems(few_of_one_group(data), monkeypatch, "isotropic", block=64)[3]
     np.testing.assert_array_equal(fmc_blocks.first_of(blocked, 64).size[2], blocked.size[2])  # all of a small one
-    assert len(fmc_blocks.first_of(blocked, 64).x) == 3
+    assert fmc_blocks.first_of(blocked, 64).seen.sum() == 3
     for inner, least in ((2, WEIGHT[200]), (3, float(blocked.size[2]))):
         monkeypatch.setattr(fmc_blocks, "INNER_BLOCKS", inner)
         for seed in range(8):

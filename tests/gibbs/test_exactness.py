@@ -3,7 +3,7 @@
 Each family of tests comes with planted bugs that the same check must catch.
 """
 
-from functools import cache
+from functools import cache, partial
 from itertools import product
 
 import jax
@@ -229,6 +229,33 @@ def test_blocked_check_catches_planted_bugs():
 
     bug = blocked_matrix(t, TEMPERATURES.clustering, centers, block, without_normaliser)
     assert invariance_error(pi, bug) > CAUGHT
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_blocks_decide_in_turn_each_by_what_those_before_have_changed(backwards):
+    """What `blocked_matrix` shows of one block holds of all: the ratio of each is that from scratch."""
+    t = tiny("floor/ceil")
+    target, centers, temperature, n_blocks = t.target, some_centers(t, "kmeans"), TEMPERATURES.clustering, 3
+    units = target.units(target.fairlets(t.members[0]), jnp.asarray(t.clusters[0], jnp.int32))
+    block, ratio = jnp.arange(target.n_fairlets) % n_blocks, jax.jit(partial(blocked.log_block_ratio, target))
+    order, n_taken = range(n_blocks)[:: -1 if backwards else 1], 0
+    together = jax.jit(lambda key: blocked.decide_blocks(key, target, units, centers, temperature, n_blocks, backwards))
+    for seed in range(30):
+        key = jax.random.PRNGKey(seed)
+        key_proposal, key_accept = jax.random.split(key)
+        logits = blocked.proposal_logits(target, units, centers, temperature)
+        uniforms = jax.random.uniform(key_proposal, (target.n_fairlets,), units.center.dtype)
+        proposed = blocked.draw_cluster(uniforms, logits).astype(units.cluster.dtype)
+        log_uniforms, now, taken = jnp.log(jax.random.uniform(key_accept, (n_blocks,), units.center.dtype)), units, 0
+        for b in order:
+            new = now._replace(cluster=jnp.where(block == b, proposed, now.cluster))
+            if log_uniforms[b] < ratio(now, new, temperature):
+                now, taken = new, taken + 1
+        cluster, accepted = together(key)
+        np.testing.assert_array_equal(cluster, now.cluster)
+        assert accepted == pytest.approx(taken / n_blocks)
+        n_taken += taken
+    assert 0 < n_taken < 30 * n_blocks  # both happen
 
 
 def independence_matrices(t, temperature, blocks, log_ratio=independent_blocks.log_independence_ratio):

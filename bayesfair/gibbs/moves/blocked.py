@@ -10,13 +10,14 @@ accept a block with probability min(1, prod_k g_k / g'_k). For k-means g_k is pr
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bayesfair._draws import Statistic
-from bayesfair.gibbs.losses import Units, cluster_means
+from bayesfair.gibbs.losses import ClusterMeans, Units, cluster_means
 from bayesfair.gibbs.moves.collapsed import CollapsedReallocation, draw_cluster, share_moved
 from bayesfair.gibbs.shards import common, own
 from bayesfair.gibbs.states import CenteredState, computed_once
@@ -108,7 +109,11 @@ def proposal_logits(target: Target, units: Units, centers, inverse_temperature) 
 def log_block_ratio(target: Target, old: Units, new: Units, inverse_temperature):
     """log prod_k g_k / g'_k, -inf where `new` leaves a cluster empty: what is left of the ratio after a proposal drawn
     from the softmax, or local in m."""
-    before, after = cluster_means(old, target.n_clusters), cluster_means(new, target.n_clusters)
+    means = (cluster_means(units, target.n_clusters) for units in (old, new))
+    return _log_ratio_of_means(target, *means, inverse_temperature)
+
+
+def _log_ratio_of_means(target: Target, before: ClusterMeans, after: ClusterMeans, inverse_temperature):
     log_normalizer = target.loss.augmentation.log_normalizer
     change = log_normalizer(inverse_temperature, before) - log_normalizer(inverse_temperature, after)
     return jnp.where((after.count > 0).all(), change.sum(), -jnp.inf)
@@ -123,15 +128,17 @@ def decide_blocks(key, target: Target, units: Units, centers, inverse_temperatur
     proposed = draw_cluster(uniforms, logits).astype(units.cluster.dtype)
     block = jnp.arange(n_units) % n_blocks
 
-    def step(cluster, inputs):
-        b, uniform = inputs
+    def means_of(cluster):
+        return cluster_means(units._replace(cluster=cluster), target.n_clusters)
+
+    def step(now, inputs):
+        (cluster, before), (b, uniform) = now, inputs
         candidate = jnp.where(block == b, proposed, cluster)
-        log_ratio = log_block_ratio(
-            target, units._replace(cluster=cluster), units._replace(cluster=candidate), inverse_temperature
-        )
-        accepted = common(jnp.log(uniform) < log_ratio)
-        return jnp.where(accepted, candidate, cluster), accepted
+        after = means_of(candidate)
+        accepted = common(jnp.log(uniform) < _log_ratio_of_means(target, before, after, inverse_temperature))
+        return jax.tree.map(partial(jnp.where, accepted), (candidate, after), now), accepted
 
     uniforms = jax.random.uniform(key_accept, (n_blocks,), units.center.dtype)
-    cluster, accepted = jax.lax.scan(step, units.cluster, (jnp.arange(n_blocks), uniforms), reverse=backwards)
+    start = units.cluster, means_of(units.cluster)
+    (cluster, _), accepted = jax.lax.scan(step, start, (jnp.arange(n_blocks), uniforms), reverse=backwards)
     return cluster, accepted.mean()
