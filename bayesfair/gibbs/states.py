@@ -11,6 +11,8 @@ from typing import NamedTuple
 import jax
 from jaxtyping import Array, Bool, Float, Int
 
+from bayesfair.gibbs.losses import ClusterMeans
+
 __all__ = ["CenteredState", "FairletState", "Fairlets", "InverseTemperatures", "OpenState", "computed_once"]
 
 
@@ -54,17 +56,21 @@ class OpenState(NamedTuple):
     def lambda_c(self):
         return self.temperatures.clustering
 
-    def given(self, centers):
-        return CenteredState(*self, centers)
+    def given(self, centers, means=None):
+        return CenteredState(*self, centers, means)
 
 
 class CenteredState(NamedTuple):
-    """The same with cluster centres m drawn given B and C, inside `GivenCenters` alone: moves there are to be given m."""
+    """The same with cluster centres m drawn given B and C, inside `GivenCenters` alone: moves there are to be given m.
+
+    `means`: of the clusters, for a move that reads them and comes first; None where they would have to be worked out.
+    """
 
     fairlets: Fairlets
     cluster: Int[Array, " fairlets"]
     temperatures: InverseTemperatures
     centers: Float[Array, "clusters dim"]
+    means: ClusterMeans | None = None
 
     def alone(self):
         return OpenState(self.fairlets, self.cluster, self.temperatures)

@@ -33,7 +33,7 @@ from bayesfair.gibbs.labellings import CenteredLabelling
 from bayesfair.gibbs.moves import across_shards, balanced_in_turn, blocked
 from bayesfair.gibbs.moves import pairs_of_clusters as paired
 from bayesfair.gibbs.run import chain_keys
-from bayesfair.gibbs.shards import AXIS
+from bayesfair.gibbs.shards import AXIS, total
 
 TOLERANCE = 1e-10
 PARTS = {
@@ -215,6 +215,18 @@ def test_sweeps_over_fairlets_draw_from_the_law_of_all_rows():
     law = Counter(dict(zip(map(tuple, whole.tolist()), pi)))
     assert distance_to(law, labels) < NOISE
     assert report["fairlet_loss"].min() == pytest.approx(fairlet[0], rel=1e-5)
+
+
+@pytest.mark.parametrize("with_floats", [True, False])
+def test_integers_are_summed_exactly_beside_floats(with_floats):
+    """Counts beyond the 2^24 that float32 holds, and differences of counts, which may be negative."""
+    counts = np.random.default_rng(0).integers(-(2**28), 2**28, (7, 5)).astype(np.int32)
+    floats = np.linspace(0, 1, 7, dtype=np.float32) if with_floats else np.zeros(7, np.int32)
+    told = jax.vmap(lambda *tree: total(tree), axis_name=AXIS)(counts, floats)
+    assert told[0].dtype == np.int32
+    np.testing.assert_array_equal(told[0][3], counts.sum(0))
+    np.testing.assert_allclose(told[1][3], floats.sum(), rtol=1e-6)
+    assert (counts.astype(np.float32).sum(0) != counts.sum(0)).any()  # what it is for
 
 
 def test_fillers_are_nobody():

@@ -41,7 +41,8 @@ class GivenCenters:
     def __call__(self, key, target: Target, state):
         means = cluster_means(target.units_of(state), target.n_clusters)
         centers = common(target.loss.augmentation.draw_centers(jax.random.fold_in(key, 0), state.lambda_c, means))
-        inside, stats = in_turn(key, target, state.given(centers), self.moves, first=1)
+        known = {"means": means} if isinstance(self.moves[0], BlockedReallocation) else {}
+        inside, stats = in_turn(key, target, state.given(centers, **known), self.moves, first=1)
         return inside.alone(), stats
 
 
@@ -59,9 +60,9 @@ class BlockedReallocation:
         units = computed_once(target.units(state.fairlets, state.cluster))
         temperature = state.temperatures.clustering
         order = self.n_blocks, self.backwards
-        cluster, accepted = decide_blocks(key, target, units, state.centers, temperature, *order)
+        cluster, accepted = decide_blocks(key, target, units, state.centers, temperature, *order, means=state.means)
         stats = {**share_moved(target, state.cluster, cluster), "block_acceptance": accepted}
-        return state._replace(cluster=cluster), stats
+        return state._replace(cluster=cluster, means=None), stats
 
     def adjoint(self):
         return replace(self, backwards=not self.backwards)
@@ -119,8 +120,11 @@ def _log_ratio_of_means(target: Target, before: ClusterMeans, after: ClusterMean
     return jnp.where((after.count > 0).all(), change.sum(), -jnp.inf)
 
 
-def decide_blocks(key, target: Target, units: Units, centers, inverse_temperature, n_blocks: int = 1, backwards=False):
-    """Propose all clusters at once, accept block by block (one block: all or nothing); (clusters, accepted share)."""
+def decide_blocks(
+    key, target: Target, units: Units, centers, inverse_temperature, n_blocks: int = 1, backwards=False, means=None
+):
+    """Propose all clusters at once, accept block by block (one block: all or nothing); (clusters, accepted share). `means`: of
+    the clusters now, if they are known."""
     key_proposal, key_accept = jax.random.split(key)
     n_units = units.cluster.shape[0]
     uniforms = jax.random.uniform(own(key_proposal), (n_units,), units.center.dtype)
@@ -139,6 +143,6 @@ def decide_blocks(key, target: Target, units: Units, centers, inverse_temperatur
         return jax.tree.map(partial(jnp.where, accepted), (candidate, after), now), accepted
 
     uniforms = jax.random.uniform(key_accept, (n_blocks,), units.center.dtype)
-    start = units.cluster, means_of(units.cluster)
+    start = units.cluster, means_of(units.cluster) if means is None else means
     (cluster, _), accepted = jax.lax.scan(step, start, (jnp.arange(n_blocks), uniforms), reverse=backwards)
     return cluster, accepted.mean()
