@@ -1,6 +1,7 @@
 """`FairMixture`: fair model-based clustering (FMC) behind scikit-learn's interface; the method is in `fmc`."""
 
 from functools import partial
+from operator import itemgetter
 from typing import Literal
 
 import jax
@@ -53,6 +54,7 @@ BLOCKED_FROM = 2**17  # rows from which all are worked on in blocks, after
 PART, MORE = 2**15, 2**18  # so many, and again so many of them, have been
 RANDOM_STARTS = 3  # one start in so many
 KEPT = 6  # of the starts after the first temperature
+EXPLORED = 3  # times at most: a start may come to rest where corners of the penalty meet, far from fair clusters
 ANNEALING = 1.0, 0.4, 0.15, 0.06
 RATE = 0.02  # of Adam, on scaled columns
 SECONDS = 2e-9, 1e-8  # of a core, an iteration on full covariances: times d^3, and times d^2 for every row
@@ -80,8 +82,8 @@ class FairMixture(MixtureEngine):
     batch_size: rows of a mini-batch, with Delta on a fixed sub-sample (Algorithm 3); None is all rows.
     subsample: learn on so many rows (an integer, or a fraction), then assign all.
     n_init: starts, explored on about 4,000 rows, one in three K random rows and the others k-means; the best
-        goes on with all rows. Of more than 131,072 rows, without `batch_size`, parts of them come first, and all are worked on
-        in blocks.
+        goes on with all rows. Where that does not lead to fair clusters, as many others are explored, twice at most. Of more
+        than 131,072 rows, without `batch_size`, parts of them come first, and all are worked on in blocks.
     mesh: `bayesfair.distributed.mesh(rows=...)`, processes each of which fits rows of its own (`distributed.deal`): all learn
         one model from all rows, that of one process but for rounding, and have the labels of their own.
 
@@ -220,21 +222,39 @@ class FairMixture(MixtureEngine):
 
     def _learn(self, table, data, rows, share):
         problem, rules = self._learning_rows(table, data, rows), self._rules()
-        parameters = self._explore(table, data, rows, rules, share)
-        return self._strictly(problem, problem.fair, parameters, rules[-1], data.seed, self.step)
 
-    def _strictly(self, problem, fair, parameters, rule, seed, step):
-        """Until clusters are fair, each time at twice the weight and half the temperature."""
-        for _ in range(1 + STRICTER):
+        def explored(time):
+            some, own = np.roll(rows, -time * EXPLORE_ROWS), data._replace(seed=data.seed + time)
+            return self._explore(table, own, some, rules, share)
+
+        starts = map(explored, range(EXPLORED))
+        return self._strictly(problem, problem.fair, starts, rules[-1], data.seed, self.step)
+
+    def _strictly(self, problem, fair, starts, rule, seed, step):
+        """Where the first of the starts leads that leads to fair clusters; if none does, from where the best has led until
+        clusters are fair, each time at twice the weight and half the temperature."""
+        on_part = not isinstance(problem, BlockedRows)
+
+        def advanced(parameters, rule):
+            """(where this leads; is it fair; is it all that is wanted: small clusters are evened on a part)"""
             states = self._states([parameters], rule, seed)
-            if isinstance(problem, BlockedRows):
-                states = begun(states, self._family, problem)
+            states = states if on_part else begun(states, self._family, problem)
             outcome = self.run(problem, states, step=step).best
-            parameters = outcome.state.parameters
-            fair_enough, even = self._is_fair(parameters, fair, rule)
-            if fair_enough and (even or isinstance(fair, BlockedRows)):  # small clusters had their rounds on a part
-                break
+            is_fair, even = self._is_fair(outcome.state.parameters, fair, rule)
+            return outcome, is_fair, is_fair and (even or not on_part)
+
+        found = []
+        for start in starts:
+            outcome, is_fair, done = advanced(start, rule)
+            if done:
+                return outcome
+            found.append((not is_fair, np.nan_to_num(outcome.loss, nan=np.inf), outcome))
+        *_, outcome = min(found, key=itemgetter(0, 1))
+        for _ in range(STRICTER):
             rule = rule._replace(weight=2 * rule.weight, temperature=rule.temperature / 2)
+            outcome, _, done = advanced(outcome.state.parameters, rule)
+            if done:
+                break
         return outcome
 
     def _solve_in_blocks(self, everybody: BlockedRows, data):
@@ -249,7 +269,7 @@ class FairMixture(MixtureEngine):
         step = ascent_over(everybody, BlockedAscent(self._family, self.solver))
         rule = Rule(*map(float, outcome.state.rule))
         for part in (first_of(everybody, MORE), everybody):
-            outcome = self._strictly(part, part, outcome.state.parameters, rule, data.seed, step)
+            outcome = self._strictly(part, part, [outcome.state.parameters], rule, data.seed, step)
             rule = Rule(*map(float, outcome.state.rule))
         return outcome
 

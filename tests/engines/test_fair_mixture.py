@@ -369,6 +369,33 @@ def test_odd_tables(data):
         fit((X, np.repeat("a", 600)))
 
 
+@pytest.mark.parametrize("unfair", [0, 2, 99])
+def test_other_starts_are_explored_where_clusters_are_not_fair(data, monkeypatch, unfair):
+    """Then, where none of them leads to fair clusters, the penalty gets stricter."""
+    told, seeds, weights = iter(range(100)), [], []
+    explore, is_fair = FairMixture._explore, FairMixture._is_fair
+
+    def explored(self, table, data, rows, rules, share):
+        seeds.append((data.seed, rows[0]))
+        return explore(self, table, data, rows, rules, share)
+
+    def judged(self, parameters, rows, rule):
+        weights.append(float(rule.weight))
+        return is_fair(self, parameters, rows, rule) if next(told) >= unfair else (False, False)
+
+    monkeypatch.setattr(FairMixture, "_explore", explored)
+    monkeypatch.setattr(FairMixture, "_is_fair", judged)
+    monkeypatch.setattr(fair_mixture, "EXPLORE_ROWS", 100)  # so that others are other rows
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit(data, 2, max_gap=0.05)
+    first, times = fair_mixture.WEIGHT, min(unfair + 1, fair_mixture.EXPLORED)
+    assert len(set(seeds)) == len({row for _, row in seeds}) == len(seeds) == times
+    stricter = [first * 2**n for n in range(1, 1 + fair_mixture.STRICTER)] if unfair > 2 else []
+    assert weights[:-1] == [first] * times + stricter  # the last one is that of the report
+    assert any("were not both met" in str(one.message) for one in caught) == (unfair > 2)
+
+
 def test_what_cannot_be_met_is_said(data):
     with pytest.warns(ConvergenceWarning) as told:
         FairMixture(40, max_gap=1e-4, n_init=1, max_iter=5, random_state=0).fit(data[0], sensitive_features=data[1])
