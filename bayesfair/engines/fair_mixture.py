@@ -38,7 +38,7 @@ from bayesfair.engines.fmc_blocks import (
     soft_shares,
 )
 from bayesfair.engines.mixture import MixtureEngine
-from bayesfair.engines.optimize import order_of
+from bayesfair.engines.optimize import Outcome, order_of
 from bayesfair.engines.samples import distinct_rows, stratified, with_distinct
 from bayesfair.engines.tables import fit_encoder, read_columns
 from bayesfair.fairness import Groups, gap, gaps_of_shares
@@ -236,12 +236,13 @@ class FairMixture(MixtureEngine):
         on_part = not isinstance(problem, BlockedRows)
 
         def advanced(parameters, rule):
-            """(where this leads; is it fair; is it all that is wanted: small clusters are evened on a part)"""
+            """(where this leads; is it fair; is it all that is wanted, small clusters being evened on a part, or will be)"""
             states = self._states([parameters], rule, seed)
             states = states if on_part else begun(states, self._family, problem)
             outcome = self.run(problem, states, step=step).best
             is_fair, even = self._is_fair(outcome.state.parameters, fair, rule)
-            return outcome, is_fair, is_fair and (even or not on_part)
+            wanted = is_fair and (even or not on_part)
+            return outcome, is_fair, wanted or outcome.status == Outcome.INTERRUPTED
 
         found = []
         for start in starts:
@@ -269,6 +270,8 @@ class FairMixture(MixtureEngine):
         step = ascent_over(everybody, BlockedAscent(self._family, self.solver))
         rule = Rule(*map(float, outcome.state.rule))
         for part in (first_of(everybody, MORE), everybody):
+            if outcome.status == Outcome.INTERRUPTED:
+                break
             outcome = self._strictly(part, part, [outcome.state.parameters], rule, data.seed, step)
             rule = Rule(*map(float, outcome.state.rule))
         return outcome

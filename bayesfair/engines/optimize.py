@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
     """Where the runs ended, and why. `trace` is padded with NaN; a state is the last one whose loss was finite.
 
     status: CONVERGED; RUNNING, max_iter came first; NOT_FINITE, the loss stopped being finite; REFUSED, the loss stood
-    still at the end because steps were refused or cut short, not because nothing was left to gain.
+    still at the end because steps were refused or cut short, not because nothing was left to gain; INTERRUPTED, by Ctrl-C.
     """
 
     state: Any
@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
     n_iter: Int[np.ndarray, " runs"]
     status: Int[np.ndarray, " runs"]
 
-    RUNNING, CONVERGED, NOT_FINITE, REFUSED = range(4)
+    RUNNING, CONVERGED, NOT_FINITE, REFUSED, INTERRUPTED = range(5)
 
     def run(self, i):
         """One run alone, its trace cut to the iterations it made."""
@@ -105,7 +105,7 @@ def minimize(
     kept = None if checkpoint is None else KeptMinimization(checkpoint, step)
     if kept is not None:
         now, traces[0] = kept.begin((now, traces[0]))
-    done = traces[0].shape[1]
+    done, unfinished = traces[0].shape[1], Outcome.RUNNING
     with progress(max_iter, description, progress_bar) as bar:
         bar.update(done)
         try:
@@ -123,12 +123,13 @@ def minimize(
             if jax.process_count() > 1 or _is_gone(now.state):
                 raise
             done = int(now.n_iter.max())
+            unfinished = Outcome.INTERRUPTED
             tell(f"Interrupted after {done} iterations: the solution so far is kept.", RuntimeWarning)
             if kept is not None:
                 kept.stop(now, _joined(traces, done))
     trace = _joined(traces, done)
     loss, n_iter, refused, status = map(np.asarray, (now.loss, now.n_iter, now.refused, now.status))
-    status = np.where((status == Outcome.RUNNING) & (refused >= patience), Outcome.REFUSED, status)
+    status = np.where(status == Outcome.RUNNING, np.where(refused >= patience, Outcome.REFUSED, unfinished), status)
     return Outcome(now.state, loss, trace, n_iter, status)
 
 
@@ -176,6 +177,7 @@ def _chunk(step, problem, progress, tol, patience, most, length):
 WHY = {
     Outcome.RUNNING: "it had not converged after {} iterations",
     Outcome.NOT_FINITE: "the objective stopped being finite after {} iterations (the last finite solution is kept)",
+    Outcome.INTERRUPTED: "it was interrupted after {} iterations",
     Outcome.REFUSED: "the objective stood still at the end, iteration {}, because steps were refused or cut short",
 }
 

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
 from bayesfair._arrays import stack
-from bayesfair.engines import Data, fair_mixture
+from bayesfair.engines import Data, fair_mixture, optimize
 from bayesfair.engines.checks import DRAWN_ANEW
 from bayesfair.engines.fair_mixture import FairMixture, _fair_rows
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family
@@ -394,6 +394,30 @@ def test_other_starts_are_explored_where_clusters_are_not_fair(data, monkeypatch
     stricter = [first * 2**n for n in range(1, 1 + fair_mixture.STRICTER)] if unfair > 2 else []
     assert weights[:-1] == [first] * times + stricter  # the last one is that of the report
     assert any("were not both met" in str(one.message) for one in caught) == (unfair > 2)
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_ctrl_c_ends_the_fit_whatever_was_still_to_come(data, monkeypatch, blocked):
+    """Clusters that are not fair call for no other starts then, and a part for no more rows."""
+    runs, minimize_chunk = [], optimize._chunk
+
+    def interrupted(step, problem, progress, tol, patience, most, length):
+        if most == 500:
+            runs.append(type(problem).__name__)
+        if most == 500 - optimize.CHUNK:
+            raise KeyboardInterrupt
+        return minimize_chunk(step, problem, progress, tol, patience, most, length)
+
+    monkeypatch.setattr(optimize, "_chunk", interrupted)
+    monkeypatch.setattr(FairMixture, "_is_fair", lambda *_: (False, False))
+    monkeypatch.setattr(fair_mixture, "BLOCKED_FROM", 10 if blocked else 2**17)
+    with (
+        pytest.warns(RuntimeWarning, match="Interrupted after 25 iterations"),
+        pytest.warns(ConvergenceWarning, match="interrupted after 25 iterations|were not both met"),
+    ):
+        est = fit(data, tol=0.0)
+    assert runs == ["LearningRows"]
+    assert (est.n_iter_, est.converged_, len(est.labels_)) == (25, False, 600)
 
 
 def test_what_cannot_be_met_is_said(data):
