@@ -267,13 +267,12 @@ class FairMixture(MixtureEngine):
         outcome = agreed(self._learn(self._encoder.table(part.columns), part, np.arange(len(some)), data.share))
         if self.subsample is not None:
             return outcome
-        step = ascent_over(everybody, BlockedAscent(self._family, self.solver))
-        rule = Rule(*map(float, outcome.state.rule))
+        step, rule = ascent_over(everybody, BlockedAscent(self._family, self.solver)), self._rules()[-1]
         for part in (first_of(everybody, MORE), everybody):
             if outcome.status == Outcome.INTERRUPTED:
                 break
+            # From the first weight again: twice as often doubled, it empties components.
             outcome = self._strictly(part, part, [outcome.state.parameters], rule, data.seed, step)
-            rule = Rule(*map(float, outcome.state.rule))
         return outcome
 
     def _with_distinct(self, rows, data):
