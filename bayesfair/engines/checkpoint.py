@@ -28,7 +28,7 @@ from bayesfair.engines.shares import StepInShares
 
 __all__ = ["Checkpoint", "KeptMinimization", "KeptStages", "WithinAStage", "kept_at"]
 
-FORMAT = 2
+FORMAT = 3
 EVERY = 30.0  # seconds from one writing to the next
 NOT_COMPARED = "mesh", "progress_bar"  # settings in which the fit that goes on may differ
 ANEW = "Delete the file to begin anew, or name another."

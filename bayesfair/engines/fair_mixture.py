@@ -48,10 +48,11 @@ __all__ = ["FairMixture"]
 DEFAULT_GAP = 0.01
 WEIGHT = 30.0  # of the exact penalty to begin with, per observation
 # Starts are explored on a sub-sample. Under max_gap they begin hot, every component as wide as the data, and the
-# responsibilities that have to be fair sharpen step by step: from k-means clusters, tight unfair ones never came loose.
+# responsibilities that have to be fair sharpen step by step: from k-means clusters, tight unfair ones never came loose. Nor
+# did, on more rows, those that were fair by chance on some: the best begins hot again there.
 EXPLORE_ROWS, EXPLORE_ITERATIONS = 4_000, 30
-BLOCKED_FROM = 2**17  # rows from which all are worked on in blocks, after
-PART, MORE = 2**15, 2**18  # so many, and again so many of them, have been
+BLOCKED_FROM = 2**17  # rows from which all are worked on in blocks
+PART, MORE = 2**15, 2**18  # of them that starts are explored on, and that are worked on before all
 RANDOM_STARTS = 3  # one start in so many
 KEPT = 6  # of the starts after the first temperature
 EXPLORED = 3  # times at most: a start may come to rest where corners of the penalty meet, far from fair clusters
@@ -60,6 +61,14 @@ RATE = 0.02  # of Adam, on scaled columns
 SECONDS = 2e-9, 1e-8  # of a core, an iteration on full covariances: times d^3, and times d^2 for every row
 STRICTER = 3  # how often the weight is doubled and the temperature halved while clusters are not fair, or empty
 PATIENCE = 6
+
+
+class _Interrupted(Exception):
+    """Ctrl-C has ended a run, and with it the fit, which has the run's outcome."""
+
+    def __init__(self, outcome):
+        super().__init__(outcome)
+        self.outcome = outcome
 
 
 class FairMixture(MixtureEngine):
@@ -82,8 +91,8 @@ class FairMixture(MixtureEngine):
     batch_size: rows of a mini-batch, with Delta on a fixed sub-sample (Algorithm 3); None is all rows.
     subsample: learn on so many rows (an integer, or a fraction), then assign all.
     n_init: starts, explored on about 4,000 rows, one in three K random rows and the others k-means; the best
-        goes on with all rows. Where that does not lead to fair clusters, as many others are explored, twice at most. Of more
-        than 131,072 rows, without `batch_size`, parts of them come first, and all are worked on in blocks.
+        goes on with all rows. Where that does not lead to fair clusters, as many others are explored, twice at most. More
+        than 131,072 rows, without `batch_size`, are worked on in blocks, some 262,144 of them before all.
     mesh: `bayesfair.distributed.mesh(rows=...)`, processes each of which fits rows of its own (`distributed.deal`): all learn
         one model from all rows, that of one process but for rounding, and have the labels of their own.
 
@@ -211,9 +220,12 @@ class FairMixture(MixtureEngine):
 
     def solve(self, everybody, data):
         """Explore from several starts, go on from the best with all rows, more strictly while clusters are not fair."""
-        if isinstance(everybody, BlockedRows):
-            return self._solve_in_blocks(everybody, data)
-        return self._learn(everybody.table, data, self._learning(data), data.share)
+        try:
+            if isinstance(everybody, BlockedRows):
+                return self._solve_in_blocks(everybody, data)
+            return self._learn(everybody.table, data, self._learning(data), data.share)
+        except _Interrupted as ended:
+            return ended.outcome
 
     def _learning(self, data):
         """The rows that are learned from, in random order."""
@@ -221,58 +233,74 @@ class FairMixture(MixtureEngine):
         return rows[: self._n_learn(len(rows))]
 
     def _learn(self, table, data, rows, share):
-        problem, rules = self._learning_rows(table, data, rows), self._rules()
-
-        def explored(time):
-            some, own = np.roll(rows, -time * EXPLORE_ROWS), data._replace(seed=data.seed + time)
-            return self._explore(table, own, some, rules, share)
-
-        starts = map(explored, range(EXPLORED))
-        return self._strictly(problem, problem.fair, starts, rules[-1], data.seed, self.step)
-
-    def _strictly(self, problem, fair, starts, rule, seed, step):
-        """Where the first of the starts leads that leads to fair clusters; if none does, from where the best has led until
-        clusters are fair, each time at twice the weight and half the temperature."""
-        on_part = not isinstance(problem, BlockedRows)
-
-        def advanced(parameters, rule):
-            """(where this leads; is it fair; is it all that is wanted, small clusters being evened on a part, or will be)"""
-            states = self._states([parameters], rule, seed)
-            states = states if on_part else begun(states, self._family, problem)
-            outcome = self.run(problem, states, step=step).best
-            is_fair, even = self._is_fair(outcome.state.parameters, fair, rule)
-            wanted = is_fair and (even or not on_part)
-            return outcome, is_fair, wanted or outcome.status == Outcome.INTERRUPTED
-
-        found = []
-        for start in starts:
-            outcome, is_fair, done = advanced(start, rule)
-            if done:
-                return outcome
-            found.append((not is_fair, np.nan_to_num(outcome.loss, nan=np.inf), outcome))
-        *_, outcome = min(found, key=itemgetter(0, 1))
-        for _ in range(STRICTER):
-            rule = rule._replace(weight=2 * rule.weight, temperature=rule.temperature / 2)
-            outcome, _, done = advanced(outcome.state.parameters, rule)
-            if done:
-                break
-        return outcome
+        """Of those rows, in random order."""
+        problem, starts = self._learning_rows(table, data, rows), self._explorations(table, data, rows, share)
+        rules = self._rules_after_exploring(len(problem.fair.weight), data.groups)
+        return self._strictly(problem, problem.fair, starts, rules, data.seed, self.step)
 
     def _solve_in_blocks(self, everybody: BlockedRows, data):
-        """From PART of the rows, or as many as the sub-sample has; then, unless there is one, more and at last all go on."""
+        """Explore PART of the rows, go on with more of them, and then with all; or learn on the sub-sample alone."""
         code, most = data.share.groups.code, PART if self.subsample is None else data.share.n_obs
         some = self._with_distinct(stratified(self._learning(data), code, most), data)
         groups, weight = Groups(code[some], data.groups.names), data.weight_of_some(some)
         part = Data(data.columns.take(some, data.share), groups, weight, data.seed)
-        outcome = agreed(self._learn(self._encoder.table(part.columns), part, np.arange(len(some)), data.share))
+        explored = self._encoder.table(part.columns), part, np.arange(len(some)), data.share
         if self.subsample is not None:
-            return outcome
-        step, rule = ascent_over(everybody, BlockedAscent(self._family, self.solver)), self._rules()[-1]
+            return agreed(self._learn(*explored))
+        starts, rules = (
+            map(agreed, self._explorations(*explored)),
+            self._rules_after_exploring(data.share.n_obs, groups),
+        )
+        step = ascent_over(everybody, BlockedAscent(self._family, self.solver))
         for part in (first_of(everybody, MORE), everybody):
-            if outcome.status == Outcome.INTERRUPTED:
-                break
+            outcome = self._strictly(part, part, starts, rules, data.seed, step)
             # From the first weight again: twice as often doubled, it empties components.
-            outcome = self._strictly(part, part, [outcome.state.parameters], rule, data.seed, step)
+            starts, rules = [outcome.state.parameters], rules[-1:]
+        return outcome
+
+    def _explorations(self, table, data, rows, share):
+        """The best of the starts on some of the rows; then on others, with another seed; and so on."""
+        for time in range(EXPLORED):
+            some, own = np.roll(rows, -time * EXPLORE_ROWS), data._replace(seed=data.seed + time)
+            yield self._explore(table, own, some, self._rules(), share)
+
+    def _strictly(self, problem, fair, starts, rules, seed, step):
+        """Where the first of the starts leads that leads to fair clusters, through the rules; if none does, from where the best
+        has led until clusters are fair, each time at twice the weight and half the temperature."""
+        on_part = not isinstance(problem, BlockedRows)
+
+        def advanced(parameters, rules):
+            """(where this leads; is it fair; is it all that is wanted, small clusters being evened on a part, or will be)"""
+            outcome = self._through(problem, parameters, rules, seed, step)
+            is_fair, even = agreed(self._is_fair(outcome.state.parameters, fair, rules[-1]))
+            return outcome, is_fair, is_fair and (even or not on_part)
+
+        found = []
+        for start in starts:
+            outcome, is_fair, done = advanced(start, rules)
+            if done:
+                return outcome
+            found.append((not is_fair, np.nan_to_num(outcome.loss, nan=np.inf), outcome))
+        *_, outcome = min(found, key=itemgetter(0, 1))
+        rule = rules[-1]
+        for _ in range(STRICTER):
+            rule = rule._replace(weight=2 * rule.weight, temperature=rule.temperature / 2)
+            outcome, _, done = advanced(outcome.state.parameters, [rule])
+            if done:
+                break
+        return outcome
+
+    def _through(self, problem, parameters, rules, seed, step):
+        """Where the last of the rules leads after the others, which begin hot."""
+        if len(rules) > 1:
+            parameters = self._family.heated(parameters)
+        for rule in rules:
+            states = self._states([parameters], rule, seed)
+            if isinstance(problem, BlockedRows):
+                states = begun(states, self._family, problem)
+            settings = {} if rule is rules[-1] else {"max_iter": EXPLORE_ITERATIONS}
+            outcome = _completed(self.run(problem, states, step=step, **settings).best)
+            parameters = outcome.state.parameters
         return outcome
 
     def _with_distinct(self, rows, data):
@@ -303,6 +331,10 @@ class FairMixture(MixtureEngine):
         allowed = self.gap_margin * (DEFAULT_GAP if self.max_gap is None else self.max_gap)
         return [Rule(WEIGHT, allowed, floor, temperature) for temperature in ANNEALING]
 
+    def _rules_after_exploring(self, n_obs, groups):
+        """All of them where so many rows are more than were explored, and there are groups to be fair to; else the last one."""
+        return self._rules()[0 if n_obs > EXPLORE_ROWS and len(groups.names) > 1 else -1 :]
+
     def _explore(self, table, data, rows, rules, share) -> Components:
         """The best parameters of `n_init` starts on part of the rows, which processes that have these alike deal."""
         some = self._with_distinct(stratified(rows, data.groups.code, EXPLORE_ROWS), data)
@@ -326,7 +358,7 @@ class FairMixture(MixtureEngine):
 
         def advanced(one):
             states = self._states([one], rule, seed)
-            outcome = self.run(problem, states, step=Ascent(self._family, self.solver), **settings).best
+            outcome = _completed(self.run(problem, states, step=Ascent(self._family, self.solver), **settings).best)
             return outcome.loss, outcome.state.parameters
 
         losses, reached = zip(*share.dealt(advanced, parameters))
@@ -432,6 +464,13 @@ class FairMixture(MixtureEngine):
         spread = {"isotropic": min(d, 1), "diag": k * d, "full": k * d * (d + 1) // 2}[self._family.covariance_type]
         free = k - 1 + k * d + spread + k * sum(n - 1 for n in self._encoder.n_levels)
         return float(-2 * log_density.sum() + free * np.log(len(log_density)))
+
+
+def _completed(outcome: Outcome):
+    """The outcome of a run that has not been interrupted."""
+    if outcome.status == Outcome.INTERRUPTED:
+        raise _Interrupted(outcome)
+    return outcome
 
 
 @partial(jax.jit, static_argnames="family")

@@ -5,7 +5,8 @@ Maximises (1/N) l(Theta) - P(Theta). With `fairness_weight` P is lambda Delta, e
 is an exact penalty on eq. (7)'s constraint: the sum over clusters of what their gaps exceed it by, half of it measured
 on psi and half on psi *sharpened* (softmax of the log joint densities over a temperature), because hard assignments
 must be fair too. A sum rather than the maximum gives every cluster a gradient; the maximum alone, or an augmented
-Lagrangian on it, merged components and left clusters empty on Adult. A floor on each cluster's share keeps them alive.
+Lagrangian on it, merged components and left clusters empty on Adult. Its corners are rounded: steps came to rest where
+several met. A floor on each cluster's share keeps them alive.
 """
 
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ __all__ = [
     "choose",
     "climb",
     "cluster_gaps",
+    "excess",
     "mean_of",
     "membership",
     "penalty",
@@ -40,9 +42,11 @@ __all__ = [
 
 INNER_STEPS = 10  # R of Algorithm 2
 DECAY = 0.9, 0.99  # of Adam's two averages
+NOISE = 1e-5  # gradients no larger than this are mostly rounding in float32: Adam makes no full steps of them
 FLOOR_WEIGHT = 1e3
 FASTER, SLOWER = 1.02, 0.7  # what the learning rate is multiplied by after inner steps that are taken, or refused
 BATCH_SLOWER = 0.97
+CORNER = 0.3  # of what is allowed: the width over which the corner of an excess is a parabola
 ROUND = 1e-8  # under the root of |x|: a corner of 1e-4, far below any gap that matters
 
 
@@ -114,11 +118,18 @@ def penalty(log_joint, rows: GroupedRows, rule: Rule) -> Float[Array, ""]:
 def penalty_of_shares(soft, sharp, share, rule: Rule) -> Float[Array, ""]:
     """P from the shares of the groups (clusters, groups) that psi and psi sharpened have in the clusters, and from what of
     all rows psi sharpened has there (clusters,)."""
-    gaps = gaps_of_shares(soft, ROUND)
-    allowed = bounds_by_size(rule.allowed, jax.lax.stop_gradient(share))
-    excess = jnp.maximum(gaps - allowed, 0) + jnp.maximum(gaps_of_shares(sharp, ROUND) - allowed, 0)
-    unfair = jnp.where(jnp.isfinite(rule.allowed), excess.sum() / 2, gaps.max())
+    gaps, limited = gaps_of_shares(soft, ROUND), jnp.isfinite(rule.allowed)
+    allowed = bounds_by_size(jnp.where(limited, rule.allowed, 1.0), jax.lax.stop_gradient(share))
+    beyond = excess(gaps, allowed) + excess(gaps_of_shares(sharp, ROUND), allowed)
+    unfair = jnp.where(limited, beyond.sum() / 2, gaps.max())
     return rule.weight * unfair + FLOOR_WEIGHT * jnp.square(jnp.maximum(rule.floor - share, 0)).sum()
+
+
+def excess(gaps, allowed):
+    """max(gap - allowed, 0), but a parabola where they differ by less than half of CORNER * allowed."""
+    width = CORNER * jnp.maximum(allowed, ROUND)
+    inside = jnp.clip(gaps - allowed + width / 2, 0, width)
+    return jnp.square(inside) / (2 * width) + jnp.maximum(gaps - allowed - width / 2, 0)
 
 
 def mean_of(values, weight):
@@ -188,7 +199,7 @@ def climb(merit, state: Ascender) -> Ascender:
         second = jax.tree.map(lambda v, g: DECAY[1] * v + (1 - DECAY[1]) * g * g, state.second, gradient)
         unbiased = state.rate / (1 - DECAY[0] ** age), 1 / (1 - DECAY[1] ** age)
         parameters = jax.tree.map(
-            lambda p, m, v: p - unbiased[0] * m / (jnp.sqrt(unbiased[1] * v) + 1e-8),
+            lambda p, m, v: p - unbiased[0] * m / (jnp.sqrt(unbiased[1] * v) + NOISE),
             state.parameters,
             first,
             second,

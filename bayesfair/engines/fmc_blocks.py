@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, Int
 
-from bayesfair._arrays import aligned_empty
+from bayesfair._arrays import aligned_empty, code_masses
 from bayesfair.engines.blocks import members, own_part, sum_over_blocks
 from bayesfair.engines.families import Components, Expected, Family, Table
 from bayesfair.engines.fmc import Ascender, Rule, choose, climb, penalty_of_shares, rate_after
@@ -95,9 +95,9 @@ def rows_in_blocks(encoder, data) -> BlockedRows:
         filled, rest = slice(0, len(some.continuous)), slice(len(some.continuous), None)
         x[block, filled], levels[block, filled] = encoder.scaled(some.continuous), encoder.codes(some.categorical)
         x[block, rest], levels[block, rest], code[block, rest], weight[block, rest] = 0, 0, len(groups.names), 0
-        code[block, filled], weight[block, filled] = groups.code[own], data.weight_of(own)
-        held[block] = np.bincount(groups.code[own], minlength=len(groups.names))
-        mass[block] = np.bincount(groups.code[own], data.weight_of(own), minlength=len(groups.names))
+        own_code, own_weight = groups.code[own], data.weight_of(own)
+        code[block, filled], weight[block, filled] = own_code, own_weight
+        held[block], mass[block] = (code_masses(own_code, len(groups.names), each) for each in (None, own_weight))
     held, mass = sum(share.everybody(np.stack([held, mass]))).astype(np.float32)
     return share.placed(BlockedRows(x, levels, code, weight, held, mass, np.ones(n_blocks, bool)), SPECS)
 

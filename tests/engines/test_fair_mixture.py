@@ -19,7 +19,7 @@ from bayesfair.engines import Data, fair_mixture, optimize
 from bayesfair.engines.checks import DRAWN_ANEW
 from bayesfair.engines.fair_mixture import FairMixture, _fair_rows
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family
-from bayesfair.engines.fmc import Ascent, LearningRows, Rule, cluster_gaps, penalty, start_state
+from bayesfair.engines.fmc import CORNER, Ascent, LearningRows, Rule, cluster_gaps, excess, penalty, start_state
 from bayesfair.engines.optimize import minimize
 from bayesfair.engines.tables import Columns, fit_encoder
 from bayesfair.fairness import encode_groups
@@ -141,6 +141,57 @@ def test_gaps_and_penalty_are_the_metrics_of_the_house(data):
         np.testing.assert_allclose(printed, 7 * bf.fairness.gap(np.asarray(psi).T, group), atol=2e-3)
         allowed = penalty(log_joint, rows, Rule(jnp.float32(7.0), jnp.float32(1.0), 0.0, 1.0))
         assert allowed >= 0.0
+
+
+def test_the_corner_of_an_excess_is_rounded_and_nothing_else():
+    """Exact half a CORNER away from it, an eighth of one above it there; steeper and steeper on the way, also where nothing is
+    allowed, as of an empty cluster."""
+    allowed, width = 0.01, CORNER * 0.01
+    gaps = jnp.linspace(0, 0.03, 3001)
+    over, slope = jax.vmap(jax.value_and_grad(excess), (0, None))(gaps, allowed)
+    exact = jnp.maximum(gaps - allowed, 0)
+    np.testing.assert_allclose(jnp.where(jnp.abs(gaps - allowed) > width / 2, over - exact, 0), 0, atol=1e-9)
+    np.testing.assert_allclose([(over - exact).min(), (over - exact).max()], [0, width / 8], atol=1e-8)
+    assert (jnp.diff(slope) > -1e-6).all()
+    assert (jnp.diff(slope) < 1.01 * 1e-5 / width).all()
+    np.testing.assert_allclose(slope[jnp.array([0, -1])], [0, 1])
+    np.testing.assert_allclose(jax.value_and_grad(excess)(jnp.float32(0.02), 0.0), [0.02, 1], rtol=1e-5)
+
+
+def overlapping(n_obs, seed):
+    """Ten clusters, close to each other, that hold from 38% to 58% of the first group."""
+    known, rng = np.random.default_rng(0), np.random.default_rng([2, seed])
+    centers, size = known.normal(0, 0.5, (10, 25)), known.dirichlet(np.full(10, 5.0))
+    label = rng.choice(10, n_obs, p=size)
+    group = np.where(rng.random(n_obs) < np.linspace(0.38, 0.58, 10)[label], "m", "f")
+    return centers[label] + rng.normal(0, 0.8, (n_obs, 25)), group
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_more_rows_than_were_explored_begin_hot_again(monkeypatch, blocked):
+    """What is fair of few rows is so by chance: from there, cold, more rows do not lead to fair clusters."""
+    monkeypatch.setattr(fair_mixture, "EXPLORE_ROWS", 1_000)
+    monkeypatch.setattr(fair_mixture, "BLOCKED_FROM", 2_000 if blocked else 2**17)
+    data, through, calls = overlapping(16_000, 1), FairMixture._through, {}
+
+    def counted(self, problem, parameters, rules, *others):
+        calls[cold].append(len(rules))
+        return through(self, problem, parameters, rules[-1:] if cold else rules, *others)
+
+    monkeypatch.setattr(FairMixture, "_through", counted)
+    for cold in (False, True):
+        calls[cold] = []
+        fitted = fit(data, 10, max_gap=0.01, max_iter=150, n_init=6)
+        assert max(fitted.gap_, fitted.hard_gap_) <= 0.01
+    assert calls[False] == [len(fair_mixture.ANNEALING)] + [1] * blocked
+    assert len(calls[True]) > len(calls[False])
+
+
+def test_rows_that_were_all_explored_do_not_begin_anew(data, monkeypatch):
+    rules, through = [], FairMixture._through
+    monkeypatch.setattr(FairMixture, "_through", lambda *given: (rules.append(len(given[3])), through(*given))[1])
+    fit(data, max_gap=0.05)
+    assert rules == [1]
 
 
 def test_gradients_against_finite_differences(data):
@@ -396,28 +447,30 @@ def test_other_starts_are_explored_where_clusters_are_not_fair(data, monkeypatch
     assert any("were not both met" in str(one.message) for one in caught) == (unfair > 2)
 
 
-@pytest.mark.parametrize("blocked", [False, True])
-def test_ctrl_c_ends_the_fit_whatever_was_still_to_come(data, monkeypatch, blocked):
-    """Clusters that are not fair call for no other starts then, and a part for no more rows."""
+@pytest.mark.parametrize(("blocked", "explored"), [(False, False), (True, False), (False, True)])
+def test_ctrl_c_ends_the_fit_whatever_was_still_to_come(data, monkeypatch, blocked, explored):
+    """Clusters that are not fair call for no other starts then, a part for no more rows, a start for no others."""
     runs, minimize_chunk = [], optimize._chunk
+    wanted = fair_mixture.EXPLORE_ITERATIONS if explored else 500
 
     def interrupted(step, problem, progress, tol, patience, most, length):
-        if most == 500:
+        if most == wanted:
             runs.append(type(problem).__name__)
-        if most == 500 - optimize.CHUNK:
+        if most == wanted - optimize.CHUNK:
             raise KeyboardInterrupt
         return minimize_chunk(step, problem, progress, tol, patience, most, length)
 
+    monkeypatch.setattr(optimize, "CHUNK", 5)
     monkeypatch.setattr(optimize, "_chunk", interrupted)
     monkeypatch.setattr(FairMixture, "_is_fair", lambda *_: (False, False))
     monkeypatch.setattr(fair_mixture, "BLOCKED_FROM", 10 if blocked else 2**17)
     with (
-        pytest.warns(RuntimeWarning, match="Interrupted after 25 iterations"),
-        pytest.warns(ConvergenceWarning, match="interrupted after 25 iterations|were not both met"),
+        pytest.warns(RuntimeWarning, match="Interrupted after 5 iterations"),
+        pytest.warns(ConvergenceWarning, match="interrupted after 5 iterations|were not both met"),
     ):
         est = fit(data, tol=0.0)
-    assert runs == ["LearningRows"]
-    assert (est.n_iter_, est.converged_, len(est.labels_)) == (25, False, 600)
+    assert runs == ["BlockedRows" if blocked else "LearningRows"]
+    assert (est.n_iter_, est.converged_, len(est.labels_)) == (5, False, 600)
 
 
 def test_what_cannot_be_met_is_said(data):
