@@ -1,0 +1,24 @@
+"""Benchmarks that pages take figures from run, on tables so small that their figures mean nothing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.mark.parametrize(
+    ("command", "lines"),
+    [
+        (["scale.py", "--rows", "2000", "--cells", "VariationalFairClustering", "sweep optimal"], 3),
+        (["processes.py", "--rows", "6000", "--processes", "1", "2", "--sweeps", "2", "--what", "sweep"], 2),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_they_run_and_tell_every_cell(command, lines):
+    told = subprocess.run(
+        [sys.executable, BENCHMARKS / command[0], *command[1:]], capture_output=True, text=True, timeout=240, check=True
+    )
+    assert len(told.stdout.splitlines()) == lines, told.stdout
