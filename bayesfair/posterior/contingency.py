@@ -164,9 +164,9 @@ def company(labels, n_clusters, max_draws="auto"):
     observations, all of 4,000 on a thousand, some 550 on 33,000 with ten clusters); None takes all.
     """
     labels = as_labels(labels)
-    columns, weight, _ = distinct_observations(labels)
-    chosen, by_matrix = _plan(max_draws, len(labels), n_clusters, len(columns))
-    compact = _Compact(labels[chosen], columns, weight, n_clusters)
+    compact = _Compact.of(labels, n_clusters)
+    chosen, by_matrix = _plan(max_draws, len(labels), n_clusters, len(compact.columns))
+    compact = compact._replace(labels=labels[chosen])
     mean_shared = _mean_shared_by_matrix if by_matrix else _mean_shared_by_tables
     return Company(chosen, labels.shape[1], (compact.sizes() ** 2).sum(axis=1), mean_shared(compact))
 
@@ -178,9 +178,10 @@ def information(labels, n_clusters, max_draws="auto"):
     clusters, all of 4,000 on a thousand in four, some 540 on 33,000 in ten.
     """
     labels = as_labels(labels)
-    columns, weight, _ = distinct_observations(labels)
-    chosen = evenly_spaced(len(labels), _most_draws(max_draws, _most_by_tables("entropies", n_clusters, len(columns))))
-    compact = _Compact(labels[chosen], columns, weight, n_clusters)
+    compact = _Compact.of(labels, n_clusters)
+    most = _most_by_tables("entropies", n_clusters, len(compact.columns))
+    chosen = evenly_spaced(len(labels), _most_draws(max_draws, most))
+    compact = compact._replace(labels=labels[chosen])
     plogp = _minus_plogp(labels.shape[1])
     entropy = plogp[compact.sizes().astype(np.intp)].sum(axis=1)
     joint = _mean_over_pairs(compact, lambda counts: plogp.take(counts.astype(np.intp), mode="clip"))
@@ -190,12 +191,9 @@ def information(labels, n_clusters, max_draws="auto"):
 def variation_of_information(labels, n_clusters):
     """The variation of information between any two draws of `labels` (draws, obs) in bits: float (draws, draws)."""
     labels = as_labels(labels)
-    columns, weight, _ = distinct_observations(labels)
-    plogp = _minus_plogp(labels.shape[1])
+    compact, plogp = _Compact.of(labels, n_clusters), _minus_plogp(labels.shape[1])
     joint = np.zeros((len(labels), len(labels)))
-    for rows, others, of_pairs in _of_pairs(
-        _Compact(labels, columns, weight, n_clusters), lambda counts: plogp[counts.astype(np.intp)]
-    ):
+    for rows, others, of_pairs in _of_pairs(compact, lambda counts: plogp[counts.astype(np.intp)]):
         joint[others, rows] = of_pairs.T
         joint[rows, others] = of_pairs
     entropy = np.diag(joint)
@@ -209,6 +207,13 @@ class _Compact(NamedTuple):
     columns: np.ndarray
     weight: np.ndarray
     n_clusters: int
+
+    @classmethod
+    def of(cls, labels, n_clusters):
+        """Of all draws, in the smallest types: of many observations most are distinct."""
+        columns, weight, _ = distinct_observations(labels)
+        smallest = (numbers.astype(np.min_scalar_type(numbers.max())) for numbers in (columns, weight))
+        return cls(labels, *smallest, n_clusters)
 
     def sizes(self):
         """Sizes of the clusters (draws, n_clusters), whole numbers in float64."""

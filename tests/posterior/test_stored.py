@@ -1,5 +1,6 @@
 """Runs on disk, without a sampler: the tree in memory, whatever the run is of, and memory that labels have no part in."""
 
+import gc
 import tracemalloc
 
 import numpy as np
@@ -92,7 +93,7 @@ def test_memory_does_not_grow_with_the_draws(dtype, tmp_path, monkeypatch):
     _, few, many = [
         peak_of_a_run(tmp_path / f"{rows}.nc", rows, dtype) for rows in (100, 10_000, 40_000)
     ]  # first: imports
-    assert (many - few) / 30_000 < 120
+    assert (many - few) / 30_000 < 120, (few, many)
 
 
 def peak_of_a_run(path, rows, dtype, num_draws=400):
@@ -111,6 +112,7 @@ def peak_of_a_run(path, rows, dtype, num_draws=400):
     draws = draws_of(labels, lp=rng.normal(size=(1, num_draws)))
     begin_run(path, np.zeros((rows, 16), dtype), text, num_draws, draws, 1, {"key": np.zeros(2)}).close()
     del labels, draws, text
+    gc.collect()  # trees are cycles: how many of them are held at once depends on when the collector last ran
     tracemalloc.start()
     try:
         tree = finish_run(path)
