@@ -60,7 +60,7 @@ def tempered():
     settings = {
         "fairness_weight": 0.05,
         "num_warmup": 500,
-        "num_draws": 1_500,
+        "num_draws": 3_000,
         "random_state": 0,
         "progress_bar": False,
     }
@@ -71,9 +71,9 @@ def test_from_any_start_tempered_chains_agree_on_both_modes(tempered):
     stats_of = tempered.posterior_["sample_stats"]
     mass = (stats_of["gap"].values < 0.15).mean(1)  # of the fair mode, chain by chain
     assert ((mass > 0.1) & (mass < 0.9)).all()
-    assert np.ptp(mass) < 0.25
+    assert np.ptp(mass) < 0.25  # eight seeds gave 0.09 to 0.24, and half as many draws 0.09 to 0.27
     assert r_hat(stats_of["lp"].values) < 1.02
-    assert r_hat(stats_of["gap"].values) < 1.08  # eight seeds gave 1.012 to 1.042
+    assert r_hat(stats_of["gap"].values) < 1.04  # eight seeds gave 1.003 to 1.019
 
 
 def test_the_naive_start_would_have_hidden_the_fair_mode(tempered):
