@@ -247,10 +247,8 @@ class FairMixture(MixtureEngine):
         explored = self._encoder.table(part.columns), part, np.arange(len(some)), data.share
         if self.subsample is not None:
             return agreed(self._learn(*explored))
-        starts, rules = (
-            map(agreed, self._explorations(*explored)),
-            self._rules_after_exploring(data.share.n_obs, groups),
-        )
+        starts = map(agreed, self._explorations(*explored))
+        rules = self._rules_after_exploring(data.share.n_obs, groups)
         step = ascent_over(everybody, BlockedAscent(self._family, self.solver))
         for part in (first_of(everybody, MORE), everybody):
             outcome = self._strictly(part, part, starts, rules, data.seed, step)

@@ -194,9 +194,7 @@ def test_another_engine_or_version_is_refused(tmp_path, writes, monkeypatch):
     with pytest.raises(ValueError, match="in whose fit engine was TiltedKMeans, where it is BigLearnMixture"):
         engine_of("big learn").fit(X, checkpoint=file, **GIVEN)
     monkeypatch.setattr(module, "FORMAT", module.FORMAT + 1)
-    with pytest.raises(
-        ValueError, match=rf"format was {module.FORMAT - 1} of bayesfair .*, where it is {module.FORMAT} of"
-    ):
+    with pytest.raises(ValueError, match=r"in whose fit format was 3 of bayesfair .*, where it is 4 of"):
         engine_of("tilted").fit(X, checkpoint=file, **GIVEN)
 
 
