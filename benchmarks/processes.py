@@ -4,8 +4,8 @@
 
 The table is like that of `scale.py`, and the same however many share it. `sweep`: of "optimal" on fairlets of two, one chain.
 `mixture`, `balanced`, `variational`: a whole fit of FairMixture(10), BalancedKMeans(10, n_init=2) and
-VariationalFairClustering(10): `first`, compilation counted in, which each process does for itself, and once more. What counts is
-the busiest process; on a machine that others use too, wall time is theirs.
+VariationalFairClustering(10): `first`, compilation counted in, which each process does for itself, and once more. What counts
+is the busiest process; on a machine that others use too, wall time is theirs.
 """
 
 import argparse
@@ -146,11 +146,8 @@ def main():
         found = busiest(arguments, n_processes)
         first = first or found
         for what, (cpu, wall) in found.items():
-            ratio = first[what][0] / cpu
-            print(
-                f"{what:17} {n_processes} processes: {cpu:8.3f} s of a processor each, {wall:8.3f} s; {ratio:.2f} times as fast",
-                flush=True,
-            )
+            seconds = f"{cpu:8.3f} s of a processor each, {wall:8.3f} s"
+            print(f"{what:17} {n_processes} processes: {seconds}; {first[what][0] / cpu:.2f} times as fast", flush=True)
     return None
 
 

@@ -87,23 +87,27 @@ def ranked(values, ranks, over: OverRows = HERE):
     """Those of these ranks, from 0, among the values of all processes."""
     if over is HERE:
         return np.partition(values, ranks)[list(ranks)]
-    values = np.sort(values)
-    return np.array([_of_rank(values, rank, over) for rank in ranks])
+    return _of_ranks(np.sort(values), np.array(ranks), over)
 
 
-def _of_rank(values, rank, over: OverRows):
-    """As `ranked`, of one rank and sorted values: what cannot be it, on one side of a middle value, is left out, in turn."""
+def _of_ranks(values, ranks, over: OverRows):
+    """As `ranked`, of sorted values: those beyond a middle value, on the side where no rank is, are left out, in turn."""
     while True:
         told = over.everybody((len(values), values[len(values) // 2] if len(values) else np.inf))
         sizes, middles = map(np.array, zip(*sorted(told, key=itemgetter(1))))
         if sizes.sum() <= TOLD:
-            return np.sort(np.concatenate(over.everybody(values)))[rank]
+            return np.sort(np.concatenate(over.everybody(values)))[ranks]
         pivot = middles[np.searchsorted(sizes.cumsum(), sizes.sum() / 2)]
         below, upto = np.searchsorted(values, pivot, "left"), np.searchsorted(values, pivot, "right")
         n_below, n_upto = over.total(np.array([below, upto]))
-        if n_below <= rank < n_upto:
-            return pivot
-        values, rank = (values[:below], rank) if rank < n_below else (values[upto:], rank - n_upto)
+        if (ranks < n_below).all():
+            values = values[:below]
+        elif (ranks >= n_upto).all():
+            values, ranks = values[upto:], ranks - n_upto
+        elif len(ranks) == 1:
+            return np.array([pivot])
+        else:
+            return np.concatenate([_of_ranks(values, rank, over) for rank in ranks[:, None]])
 
 
 def cheapest_to_move(cost, labels, most, cells=None, n_cells=None, also=None):
