@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bayesfair._arrays import BLOCK as PART
 from bayesfair._arrays import aligned_empty, row_blocks
 from bayesfair._rows import HERE, OverRows
 from bayesfair.fairness import WithinOnePerson
@@ -23,6 +22,7 @@ from bayesfair.gibbs.centroids import Centroids
 
 __all__ = ["Annealer", "Cooled", "Multipliers", "Rows", "SortedRows", "balanced_moments"]
 
+PART = 2**16  # rows that are sorted together
 BLOCK = 1024  # rows whose soft labels, of all starts, are in memory together
 RATE = 1.1  # by which lambda grows
 COLDEST = 50.0  # lambda times the loss per row at which labels are as good as hard

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._arrays import BLOCK, MANY
+from bayesfair._arrays import MANY
 from bayesfair._progress import progress
 from bayesfair._rows import HERE, OverRows
 from bayesfair._stages import NOTHING_KEPT, Stages
@@ -20,6 +20,7 @@ __all__ = ["Cheapest", "Settled", "balanced_labels", "cheapest_labels", "cooled_
 ROUNDS, ROUNDS_OF_MANY = 50, 3  # of starts, which sweeps settle further
 FINALISTS = 3  # starts that are brought to a local optimum; all of them and others where rows are few
 FEW_ROWS = 50
+AT_ONCE = 2**16  # rows of a group whose costs are in memory together
 RANDOM = 4  # times as many starts at random as cooled ones, where rows are few
 GENERATIONS = 5  # in which the cooled starts are recombined
 
@@ -204,7 +205,7 @@ def alternate(
         for group in range(n_groups):
             rows = np.flatnonzero(code == group)
             paid = Paid(loss, X, now.centers, weight, rows)
-            cost = paid[:] if len(rows) <= BLOCK else paid
+            cost = paid[:] if len(rows) <= AT_ONCE else paid
             labels[rows], duals[group] = assign(cost, counts[:, group], duals[group], over)
         centers = loss.centers(X, labels, n_clusters, weight, over)
         trace = np.append(now.trace, loss.value(X, labels, centers, weight, over))

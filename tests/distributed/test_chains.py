@@ -1,5 +1,10 @@
 """Chains over processes: bit for bit the run of one process."""
 
+import os
+import sys
+import threading
+
+import jax
 import numpy as np
 import pytest
 from distributed.loopback import ends, found, said, start
@@ -91,3 +96,28 @@ def test_meshes_that_do_not_fit_are_refused():
         bf.distributed.mesh(chains=2, rows=1)
     with pytest.raises(ValueError, match="got 0 x 3"):
         bf.distributed.mesh(rows=3)
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="only Linux has batch processes")
+@pytest.mark.parametrize("policy, then", [("SCHED_OTHER", "SCHED_BATCH"), ("SCHED_IDLE", "SCHED_IDLE")])
+def test_threads_that_wake_do_not_interrupt_one_that_computes(monkeypatch, policy, then):
+    """Those that JAX starts from then on; who has asked for something else has it."""
+    found = []
+
+    def look(*_, **__):
+        thread = threading.Thread(target=lambda: found.append(os.sched_getscheduler(0)))
+        thread.start()
+        thread.join()
+
+    def initialize():
+        os.sched_setscheduler(0, getattr(os, policy), os.sched_param(0))
+        bf.distributed.initialize()
+
+    monkeypatch.setattr(jax.distributed, "initialize", look)
+    monkeypatch.setattr(jax.config, "update", lambda *_: None)
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    member = threading.Thread(target=initialize)  # a policy is a thread's own, and of those that it starts
+    member.start()
+    member.join()
+    assert found == [getattr(os, then)]
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
