@@ -99,7 +99,7 @@ def test_meshes_that_do_not_fit_are_refused():
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="only Linux has batch processes")
-@pytest.mark.parametrize("policy, then", [("SCHED_OTHER", "SCHED_BATCH"), ("SCHED_IDLE", "SCHED_IDLE")])
+@pytest.mark.parametrize(("policy", "then"), [("SCHED_OTHER", "SCHED_BATCH"), ("SCHED_IDLE", "SCHED_IDLE")])
 def test_threads_that_wake_do_not_interrupt_one_that_computes(monkeypatch, policy, then):
     """Those that JAX starts from then on; who has asked for something else has it."""
     found = []
