@@ -62,8 +62,8 @@ def _do_not_interrupt():
     gloo's thread would, whenever a message comes, and while the other one holds the connection it asks the operating system for
     events again and again: some milliseconds for every sum of all processes, where cores are as many as processes.
     """
-    if hasattr(os, "SCHED_BATCH") and os.sched_getscheduler(0) == os.SCHED_OTHER:
-        with suppress(OSError):  # where that is not allowed, processes are slower
+    with suppress(OSError):  # where the system does not have it or allow it, processes are slower
+        if hasattr(os, "SCHED_BATCH") and os.sched_getscheduler(0) == os.SCHED_OTHER:
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
