@@ -58,7 +58,7 @@ KEPT = 6  # of the starts after the first temperature
 EXPLORED = 3  # times at most: a start may lead to an optimum of the penalised likelihood that is not fair enough
 ANNEALING = 1.0, 0.4, 0.15, 0.06
 RATE = 0.02  # of Adam, on scaled columns
-SECONDS = 2e-9, 1e-8  # of a core, an iteration on full covariances: times d^3, and times d^2 for every row
+SECONDS = 2e-9, 1.5e-9  # of a core, an iteration on full covariances: times d^3, and times d^2 for every row
 STRICTER = 3  # how often the weight is doubled and the temperature halved while clusters are not fair, or empty
 PATIENCE = 6
 
@@ -195,11 +195,15 @@ class FairMixture(MixtureEngine):
     def _warn_of_work(self, n_obs, n_columns):
         if self.covariance_type != "full":
             return
-        explore = EXPLORE_ITERATIONS * (self.n_init + (len(self._rules()) - 1) * min(KEPT, self.n_init))
-        step = SECONDS[0] * n_columns**3 + SECONDS[1] * n_columns**2 * min(n_obs, EXPLORE_ROWS)
-        seconds = self.n_components * step * (explore + self.max_iter)
-        remedy = 'reduce the columns (such as by PCA), or take covariance_type="diag"'
-        warn_of_work(self, f"{n_columns} columns with full covariances", seconds, remedy)
+        n_learn, hot = self._n_learn(n_obs), EXPLORE_ITERATIONS * (len(self._rules()) - 1)
+        explore = EXPLORE_ITERATIONS * self.n_init + hot * min(KEPT, self.n_init)
+        learn = self.max_iter + (hot if n_learn > EXPLORE_ROWS else 0)
+        # In blocks most steps see a part of the rows.
+        rows = explore * min(n_learn, EXPLORE_ROWS) + learn * min(n_learn, self.batch_size or BLOCKED_FROM)
+        each = SECONDS[0] * n_columns**3 * (explore + learn) + SECONDS[1] * n_columns**2 * rows
+        what = f"{n_obs:,} rows of {n_columns} columns with full covariances"
+        remedy = 'reduce the columns (such as by PCA), take covariance_type="diag", or learn on a subsample'
+        warn_of_work(self, what, self.n_components * each, remedy)
 
     def _n_learn(self, n_obs):
         if self.subsample is None:

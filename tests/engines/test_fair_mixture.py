@@ -411,6 +411,24 @@ def test_bad_settings_say_what_to_do(data, settings, match):
         fit(data, **settings)
 
 
+@pytest.mark.parametrize("shape", [(4_000, 100), (200_000, 15)])
+def test_long_work_is_told_before_it_begins(shape):
+    """Many columns, or many rows; warnings are errors here."""
+    X, group = np.random.default_rng(0).normal(size=shape).astype(np.float32), np.arange(shape[0]) % 2
+    told = (
+        rf"{shape[0]:,} rows of {shape[1]} columns with full covariances may take about \d+ .* or learn on a subsample"
+    )
+    with pytest.raises(RuntimeWarning, match=told):
+        FairMixture(10, covariance_type="full").fit(X, sensitive_features=group)
+
+
+@pytest.mark.parametrize("settings", [{"n_init": 3}, {"subsample": 4_000, "n_init": 3}, {"covariance_type": "diag"}])
+def test_short_work_is_not_told(settings):
+    FairMixture(10, **{"covariance_type": "full", **settings})._warn_of_work(
+        200_000 if "subsample" in settings else 4_000, 15
+    )
+
+
 def test_odd_tables(data):
     X, group = data
     fit((np.column_stack([X, np.ones(600)]), group), max_gap=0.1)
