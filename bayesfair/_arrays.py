@@ -20,9 +20,8 @@ __all__ = [
 
 WRITTEN_OUT = 32  # longest axis that `inner_sum` writes out; beyond it compilation takes longer and the gain shrinks
 
-BLOCK = (
-    2**14
-)  # rows of a table that are worked on together in NumPy: with four times as many a processor's caches overflow
+# Rows of a table that are worked on together in NumPy: with four times as many a processor's caches overflow.
+BLOCK = 2**14
 MANY = 100_000  # rows from which on the sampler starts from a part of them, and saves what it can
 ALIGNED = 64  # bytes at whose multiples an array begins that JAX takes over as it is
 
