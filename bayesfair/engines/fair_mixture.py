@@ -192,12 +192,12 @@ class FairMixture(MixtureEngine):
                 rule, remedy = "be None where mesh is given", "All rows are worked on in blocks."
                 raise ValueError(message("batch_size", rule, self.batch_size, remedy))
 
-    def _warn_of_work(self, n_obs, n_columns):
+    def _warn_of_work(self, n_obs, n_columns, groups):
         if self.covariance_type != "full":
             return
-        n_learn, hot = self._n_learn(n_obs), EXPLORE_ITERATIONS * (len(self._rules()) - 1)
-        explore = EXPLORE_ITERATIONS * self.n_init + hot * min(KEPT, self.n_init)
-        learn = self.max_iter + (hot if n_learn > EXPLORE_ROWS else 0)
+        n_learn = self._n_learn(n_obs)
+        explore = EXPLORE_ITERATIONS * (self.n_init + (len(self._rules()) - 1) * min(KEPT, self.n_init))
+        learn = self.max_iter + EXPLORE_ITERATIONS * (len(self._rules_after_exploring(n_learn, groups)) - 1)
         # In blocks most steps see a part of the rows.
         rows = explore * min(n_learn, EXPLORE_ROWS) + learn * min(n_learn, self.batch_size or BLOCKED_FROM)
         each = SECONDS[0] * n_columns**3 * (explore + learn) + SECONDS[1] * n_columns**2 * rows
@@ -217,7 +217,7 @@ class FairMixture(MixtureEngine):
         one_scale, share = self.covariance_type == "isotropic", data.share
         self._encoder = fit_encoder(data.columns, one_scale, share.everybody, data.given_weight)
         self._family = Family(self.covariance_type, self._encoder.n_levels)
-        self._warn_of_work(*data.X.shape)
+        self._warn_of_work(*data.X.shape, data.groups)
         if share.mesh is not None or (self.batch_size is None and len(data.X) > BLOCKED_FROM):
             return rows_in_blocks(self._encoder, data)
         return _fair_rows(self._encoder.table(data.columns), data, slice(None))

@@ -424,7 +424,7 @@ def test_long_work_is_told_before_it_begins(shape):
 
 @pytest.mark.parametrize(("n_obs", "settings"), [(4_000, {}), (200_000, {"subsample": 4_000})])
 def test_short_work_is_not_told(n_obs, settings):
-    FairMixture(10, covariance_type="full", **settings)._warn_of_work(n_obs, 15)
+    FairMixture(10, covariance_type="full", **settings)._warn_of_work(n_obs, 15, encode_groups(["a", "b"]))
 
 
 def test_odd_tables(data):
