@@ -47,9 +47,10 @@ __all__ = ["FairMixture"]
 
 DEFAULT_GAP = 0.01
 WEIGHT = 30.0  # of the exact penalty to begin with, per observation
-# Starts are explored on a sub-sample. Under max_gap they begin hot, every component as wide as the data, and the
-# responsibilities that have to be fair sharpen step by step: from k-means clusters, tight unfair ones never came loose. Nor
-# did, on more rows, those that were fair by chance on some: the best begins hot again there.
+# Starts are explored on a sub-sample. Under max_gap they begin hot, every component as wide as the data and its levels'
+# probabilities near those of all rows, and the responsibilities that have to be fair sharpen step by step: from k-means
+# clusters, tight unfair ones never came loose. Nor did, on more rows, those that were fair by chance on some: the best
+# begins hot again there.
 EXPLORE_ROWS, EXPLORE_ITERATIONS = 4_000, 30
 BLOCKED_FROM = 2**17  # rows from which all are worked on in blocks
 PART, MORE = 2**15, 2**18  # of them that starts are explored on, and that are worked on before all
@@ -80,7 +81,8 @@ class FairMixture(MixtureEngine):
         1e-4 of the table's own (of its columns'): components less than a hundredth of its spread wide are told as so wide.
     max_gap: epsilon of eq. (7), for soft *and* hard assignments: the largest difference between groups in the share of
         them that a cluster holds. 0.01 where neither it nor `fairness_weight` is given.
-    fairness_weight: instead, lambda of (1/N) l - lambda Delta, per observation; 0 is the ordinary mixture.
+    fairness_weight: instead, lambda of (1/N) l - lambda Delta, per observation; 0 is the ordinary mixture. The solution of
+        max_gap = 0.01 is one of the starts, which takes about three times as long.
     gap_margin: the share of max_gap that the penalty aims at. The penalty weighs responsibilities, as they are and sharpened,
         but max_gap is for labels too, which jump by whole rows: the rest is room for that. While labels exceed max_gap the
         penalty's weight is doubled, at most three times; a small margin seldom needs it, at some price in likelihood.
@@ -196,8 +198,10 @@ class FairMixture(MixtureEngine):
         if self.covariance_type != "full":
             return
         n_learn = self._n_learn(n_obs)
-        explore = EXPLORE_ITERATIONS * (self.n_init + (len(self._rules()) - 1) * min(KEPT, self.n_init))
-        learn = self.max_iter + EXPLORE_ITERATIONS * (len(self._rules_after_exploring(n_learn, groups)) - 1)
+        searches = self._searches(groups)
+        after = [self._after_exploring(rules, n_learn, groups) for rules in searches]
+        explore = EXPLORE_ITERATIONS * sum(self.n_init + (len(r) - 1) * min(KEPT, self.n_init) for r in searches)
+        learn = self.max_iter * (2 * len(after) - 1) + EXPLORE_ITERATIONS * sum(len(r) - 1 for r in after)
         # In blocks most steps see a part of the rows.
         rows = explore * min(n_learn, EXPLORE_ROWS) + learn * min(n_learn, self.batch_size or BLOCKED_FROM)
         each = SECONDS[0] * n_columns**3 * (explore + learn) + SECONDS[1] * n_columns**2 * rows
@@ -238,9 +242,24 @@ class FairMixture(MixtureEngine):
 
     def _learn(self, table, data, rows, share):
         """Of those rows, in random order."""
-        problem, starts = self._learning_rows(table, data, rows), self._explorations(table, data, rows, share)
-        rules = self._rules_after_exploring(len(problem.fair.weight), data.groups)
-        return self._strictly(problem, problem.fair, starts, rules, data.seed, self.step)
+        problem = self._learning_rows(table, data, rows)
+        explored = partial(self._explorations, table, data, rows, share)
+        return self._search(problem, explored, len(problem.fair.weight), data, self.step)
+
+    def _search(self, problem, explored, n_obs, data, step):
+        """Run every search of `_searches` from the starts `explored(rules)`, go on under the first one's rules, and return the
+        best."""
+
+        def found(rules):
+            after = self._after_exploring(rules, n_obs, data.groups)
+            return self._strictly(problem, explored(rules), after, data.seed, step)
+
+        rules, *others = self._searches(data.groups)
+        outcomes = [found(rules)]
+        for other in others:
+            start = found(other).state.parameters
+            outcomes.append(self._through(problem, start, rules, data.seed, step))
+        return outcomes[order_of(np.array([outcome.loss for outcome in outcomes]))[0]]
 
     def _solve_in_blocks(self, everybody: BlockedRows, data):
         """Explore PART of the rows, go on with more of them, and then with all; or learn on the sub-sample alone."""
@@ -251,25 +270,26 @@ class FairMixture(MixtureEngine):
         explored = self._encoder.table(part.columns), part, np.arange(len(some)), data.share
         if self.subsample is not None:
             return agreed(self._learn(*explored))
-        starts = map(agreed, self._explorations(*explored))
-        rules = self._rules_after_exploring(data.share.n_obs, groups)
-        step = ascent_over(everybody, BlockedAscent(self._family, self.solver))
-        for part in (first_of(everybody, MORE), everybody):
-            outcome = self._strictly(part, part, starts, rules, data.seed, step)
-            # From the first weight again: twice as often doubled, it empties components.
-            starts, rules = [outcome.state.parameters], rules[-1:]
-        return outcome
 
-    def _explorations(self, table, data, rows, share):
+        def starts(rules):
+            return map(agreed, self._explorations(*explored, rules))
+
+        step = ascent_over(everybody, BlockedAscent(self._family, self.solver))
+        outcome = self._search(first_of(everybody, MORE), starts, data.share.n_obs, data, step)
+        # From the first weight again: twice as often doubled, it empties components.
+        return self._strictly(everybody, [outcome.state.parameters], self._rules()[-1:], data.seed, step)
+
+    def _explorations(self, table, data, rows, share, rules):
         """The best of the starts on some of the rows; then on others, with another seed; and so on."""
         for time in range(EXPLORED):
             some, own = np.roll(rows, -time * EXPLORE_ROWS), data._replace(seed=data.seed + time)
-            yield self._explore(table, own, some, self._rules(), share)
+            yield self._explore(table, own, some, rules, share)
 
-    def _strictly(self, problem, fair, starts, rules, seed, step):
+    def _strictly(self, problem, starts, rules, seed, step):
         """Where the first of the starts leads that leads to fair clusters, through the rules; if none does, from where the best
         has led until clusters are fair, each time at twice the weight and half the temperature."""
         on_part = not isinstance(problem, BlockedRows)
+        fair = problem.fair if on_part else problem
 
         def advanced(parameters, rules):
             """(where this leads; is it fair; is it all that is wanted, small clusters being evened on a part, or will be)"""
@@ -327,15 +347,24 @@ class FairMixture(MixtureEngine):
 
     def _rules(self) -> list[Rule]:
         """The rules a start is taken through: one, lambda Delta; or the exact penalty at falling temperatures."""
-        floor = self.min_share / self.n_components
         if self.fairness_weight is not None:
-            return [Rule(self.fairness_weight, np.inf, floor if self.fairness_weight else 0.0, ANNEALING[-1])]
-        allowed = self.gap_margin * (DEFAULT_GAP if self.max_gap is None else self.max_gap)
+            floor = self.min_share / self.n_components if self.fairness_weight else 0.0
+            return [Rule(self.fairness_weight, np.inf, floor, ANNEALING[-1])]
+        return self._rules_within(DEFAULT_GAP if self.max_gap is None else self.max_gap)
+
+    def _rules_within(self, max_gap) -> list[Rule]:
+        allowed, floor = self.gap_margin * max_gap, self.min_share / self.n_components
         return [Rule(WEIGHT, allowed, floor, temperature) for temperature in ANNEALING]
 
-    def _rules_after_exploring(self, n_obs, groups):
+    def _searches(self, groups) -> list[list[Rule]]:
+        """The rules of the settings. Under a weight those of max_gap follow: the weight's own starts often end in an optimum
+        that is worse than max_gap's solution."""
+        weighted = self.fairness_weight and len(groups.names) > 1
+        return [self._rules(), *([self._rules_within(DEFAULT_GAP)] if weighted else [])]
+
+    def _after_exploring(self, rules, n_obs, groups):
         """All of them where so many rows are more than were explored, and there are groups to be fair to; else the last one."""
-        return self._rules()[0 if n_obs > EXPLORE_ROWS and len(groups.names) > 1 else -1 :]
+        return rules[0 if n_obs > EXPLORE_ROWS and len(groups.names) > 1 else -1 :]
 
     def _explore(self, table, data, rows, rules, share) -> Components:
         """The best parameters of `n_init` starts on part of the rows, which processes that have these alike deal."""
@@ -418,7 +447,7 @@ class FairMixture(MixtureEngine):
 
     def report(self, outcome, everybody, data):
         self._parameters = parameters = outcome.state.parameters
-        self.fairness_weight_ = float(outcome.state.rule.weight)
+        self.fairness_weight_ = float(self.fairness_weight or outcome.state.rule.weight)
         self._describe(parameters)
         if isinstance(everybody, BlockedRows):
             self.labels_ = labels_in_order(self._family, parameters, everybody, data.share, len(data.X))

@@ -29,6 +29,7 @@ COVARIANCE_TYPES = ("isotropic", "diag", "full")
 MIN_VARIANCE = 1e-4  # of a component, in units of the columns' own variance
 MIN_COUNT = 1e-3  # rows of a component below which its mean and spread stay where they are
 UNROLL = 8  # coordinates of a full covariance compiled in a row
+FLATTENED = 0.5  # how far level probabilities are drawn towards those of all rows where components are hot
 SMOOTHING = 1e-2  # rows added to every level of a categorical feature, so that no level is impossible
 
 
@@ -106,8 +107,12 @@ class Family:
         return jnp.concatenate(parts, 1) if parts else logits
 
     def heated(self, parameters: Components) -> Components:
-        """Every Gaussian as wide as the (scaled) data, around its mean."""
-        return parameters._replace(spread=np.zeros(parameters.spread.shape, np.float32))
+        """Every Gaussian as wide as the (scaled) data, around its mean; level probabilities nearer to those of all rows."""
+        logits = parameters.logits
+        if self.n_levels:
+            own = jnp.exp(self.log_levels(logits))
+            logits = np.asarray(jnp.log((1 - FLATTENED) * own + FLATTENED * (jax.nn.softmax(parameters.weight) @ own)))
+        return parameters._replace(spread=np.zeros(parameters.spread.shape, np.float32), logits=logits)
 
     def m_step(self, old: Components, table: Table, responsibilities: Float[Array, "clusters obs"]) -> Components:
         """The maximiser of Q, eq. (9); a component with (almost) nobody keeps its place and loses its weight."""
