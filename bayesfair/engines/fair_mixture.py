@@ -1,6 +1,7 @@
 """`FairMixture`: fair model-based clustering (FMC) behind scikit-learn's interface; the method is in `fmc`."""
 
 from functools import partial
+from numbers import Integral
 from operator import itemgetter
 from typing import Literal
 
@@ -56,7 +57,9 @@ BLOCKED_FROM = 2**17  # rows from which all are worked on in blocks
 PART, MORE = 2**15, 2**18  # of them that starts are explored on, and that are worked on before all
 RANDOM_STARTS = 3  # one start in so many
 KEPT = 6  # of the starts after the first temperature
-EXPLORED = 3  # times at most: a start may lead to an optimum of the penalised likelihood that is not fair enough
+# Times that starts are explored at most, as one may lead to an optimum that is not fair enough; how far apart components begin.
+# In many columns even components as wide as the data share no rows: then they begin nearer to each other.
+SPREAD_OUT = 1.0, 0.2, 0.1
 ANNEALING = 1.0, 0.4, 0.15, 0.06
 RATE = 0.02  # of Adam, on scaled columns
 SECONDS = 2e-9, 1.5e-9  # of a core, an iteration on full covariances: times d^3, and times d^2 for every row
@@ -91,9 +94,10 @@ class FairMixture(MixtureEngine):
         numbers.
     solver: "em" (FMC-EM; the objective never decreases) or "gradient" (FMC-GD).
     batch_size: rows of a mini-batch, with Delta on a fixed sub-sample (Algorithm 3); None is all rows.
-    subsample: learn on so many rows (an integer, or a fraction), then assign all.
+    subsample: learn on so many rows (an integer, or a fraction of at most 1), then assign all.
     n_init: starts, explored on about 4,000 rows, one in three K random rows and the others k-means; the best
-        goes on with all rows. Where that does not lead to fair clusters, as many others are explored, twice at most. More
+        goes on with all rows. Where that does not lead to fair clusters, as many others are explored, twice at most, whose
+        components begin nearer to each other. More
         than 131,072 rows, without `batch_size`, are worked on in blocks, some 262,144 of them before all.
     mesh: `bayesfair.distributed.mesh(rows=...)`, processes each of which fits rows of its own (`distributed.deal`): all learn
         one model from all rows, that of one process but for rounding, and have the labels of their own.
@@ -183,11 +187,14 @@ class FairMixture(MixtureEngine):
             raise ValueError(message("fairness_weight", rule, self.fairness_weight, remedy))
         if self.max_gap is not None:
             check_number("max_gap", self.max_gap)
-        check_number("fairness_weight", self.fairness_weight or 0, minimum=0)
+        if self.fairness_weight is not None:
+            check_number("fairness_weight", self.fairness_weight, minimum=0)
         check_number("min_share", self.min_share, minimum=0)
         if not 0 < check_number("gap_margin", self.gap_margin) <= 1:
             rule, remedy = "be above 0 and at most 1", "1 aims at max_gap itself."
             raise ValueError(message("gap_margin", rule, self.gap_margin, remedy))
+        if self.subsample is not None:
+            self._n_learn(2**62)
         if self.batch_size is not None:
             check_integer("batch_size", self.batch_size)
             if self.mesh is not None:
@@ -212,9 +219,13 @@ class FairMixture(MixtureEngine):
     def _n_learn(self, n_obs):
         if self.subsample is None:
             return n_obs
-        if isinstance(self.subsample, float):
-            return max(self.n_components, int(check_number("subsample", self.subsample) * n_obs))
-        return min(n_obs, check_integer("subsample", self.subsample, minimum=self.n_components))
+        remedy = "Pass a number of rows, or a fraction of them."
+        if isinstance(self.subsample, Integral):
+            return min(n_obs, check_integer("subsample", self.subsample, minimum=self.n_components, remedy=remedy))
+        fraction = check_number("subsample", self.subsample, remedy=remedy)
+        if fraction > 1:
+            raise ValueError(message("subsample", "be an integer, or a fraction of at most 1", self.subsample, remedy))
+        return max(self.n_components, int(fraction * n_obs))
 
     def problem(self, data) -> GroupedRows | BlockedRows:
         """Everybody; `solve` learns from all of them or some."""
@@ -281,9 +292,9 @@ class FairMixture(MixtureEngine):
 
     def _explorations(self, table, data, rows, share, rules):
         """The best of the starts on some of the rows; then on others, with another seed; and so on."""
-        for time in range(EXPLORED):
+        for time, spread_out in enumerate(SPREAD_OUT):
             some, own = np.roll(rows, -time * EXPLORE_ROWS), data._replace(seed=data.seed + time)
-            yield self._explore(table, own, some, rules, share)
+            yield self._explore(table, own, some, rules, share, spread_out)
 
     def _strictly(self, problem, starts, rules, seed, step):
         """Where the first of the starts leads that leads to fair clusters, through the rules; if none does, from where the best
@@ -291,15 +302,15 @@ class FairMixture(MixtureEngine):
         on_part = not isinstance(problem, BlockedRows)
         fair = problem.fair if on_part else problem
 
-        def advanced(parameters, rules):
+        def advanced(parameters, rules, spread_out=1.0):
             """(where this leads; is it fair; is it all that is wanted, small clusters being evened on a part, or will be)"""
-            outcome = self._through(problem, parameters, rules, seed, step)
+            outcome = self._through(problem, parameters, rules, seed, step, spread_out)
             is_fair, even = agreed(self._is_fair(outcome.state.parameters, fair, rules[-1]))
             return outcome, is_fair, is_fair and (even or not on_part)
 
         found = []
-        for start in starts:
-            outcome, is_fair, done = advanced(start, rules)
+        for start, spread_out in zip(starts, SPREAD_OUT):
+            outcome, is_fair, done = advanced(start, rules, spread_out)
             if done:
                 return outcome
             found.append((not is_fair, np.nan_to_num(outcome.loss, nan=np.inf), outcome))
@@ -312,10 +323,10 @@ class FairMixture(MixtureEngine):
                 break
         return outcome
 
-    def _through(self, problem, parameters, rules, seed, step):
+    def _through(self, problem, parameters, rules, seed, step, spread_out=1.0):
         """Where the last of the rules leads after the others, which begin hot."""
         if len(rules) > 1:
-            parameters = self._family.heated(parameters)
+            parameters = self._family.heated(parameters, spread_out)
         for rule in rules:
             states = self._states([parameters], rule, seed)
             if isinstance(problem, BlockedRows):
@@ -366,7 +377,7 @@ class FairMixture(MixtureEngine):
         """All of them where so many rows are more than were explored, and there are groups to be fair to; else the last one."""
         return rules[0 if n_obs > EXPLORE_ROWS and len(groups.names) > 1 else -1 :]
 
-    def _explore(self, table, data, rows, rules, share) -> Components:
+    def _explore(self, table, data, rows, rules, share, spread_out) -> Components:
         """The best parameters of `n_init` starts on part of the rows, which processes that have these alike deal."""
         some = self._with_distinct(stratified(rows, data.groups.code, EXPLORE_ROWS), data)
         fair = _fair_rows(table, data, some)
@@ -375,7 +386,8 @@ class FairMixture(MixtureEngine):
         starts = self._centers(points, fair.weight, data.seed, share)
         parameters = [self._parameters_at(fair, points, centers) for centers in starts]
         hot = range(self._first_hot(rules[0], data.groups), self.n_init)
-        parameters = stack([self._family.heated(one) if i in hot else one for i, one in enumerate(parameters)])
+        heated = partial(self._family.heated, spread_out=spread_out)
+        parameters = stack([heated(one) if i in hot else one for i, one in enumerate(parameters)])
         for rule in rules:
             work = partial(self._best_of, problem, unstack(parameters), rule, data.seed, share)
             parameters = self.stages.at_once(Components, work)
@@ -462,9 +474,20 @@ class FairMixture(MixtureEngine):
         if self._is_fair(parameters, everybody, self._rules()[-1])[0]:
             self._warn_of_empty("raise min_share or n_init, or ask for fewer components.")
         else:
-            what = f"max_gap and min_share were not both met, gap_ is {self.gap_:.4f}, hard_gap_ {self.hard_gap_:.4f}"
-            remedy = "raise max_gap or n_init, or ask for fewer components"
-            tell(f"{type(self).__name__}: {what}. Remedy: {remedy}.", ConvergenceWarning)
+            self._warn_of_unfair(parameters, everybody)
+
+    def _warn_of_unfair(self, parameters, rows):
+        """Says by how much clusters miss max_gap, or the least share, and what to do."""
+        allowed = DEFAULT_GAP if self.max_gap is None else self.max_gap
+        reached, default = max(self.gap_, self.hard_gap_), " by default" if self.max_gap is None else ""
+        if reached > allowed:
+            what = f"gap_ is {self.gap_:.4f} and hard_gap_ {self.hard_gap_:.4f}, where max_gap is {allowed:g}{default}"
+            remedy = f"raise n_init, ask for fewer components, or allow what was reached: max_gap={1.05 * reached:.2g}"
+        else:
+            least = self._fairness_of(parameters, rows)[0].min()
+            what = f"the smallest cluster holds {least:.2%} of the rows, less than half of min_share / n_components"
+            remedy = "raise n_init, ask for fewer components, or allow small clusters: min_share=0"
+        tell(f"{type(self).__name__}: {what}. Remedy: {remedy}.", ConvergenceWarning)
 
     def objective_of(self, losses):
         return -losses - np.log(self._encoder.scale).sum()

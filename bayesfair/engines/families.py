@@ -106,13 +106,15 @@ class Family:
             start += n
         return jnp.concatenate(parts, 1) if parts else logits
 
-    def heated(self, parameters: Components) -> Components:
-        """Every Gaussian as wide as the (scaled) data, around its mean; level probabilities nearer to those of all rows."""
+    def heated(self, parameters: Components, spread_out=1.0) -> Components:
+        """Every Gaussian as wide as the (scaled) data; its level probabilities drawn towards those of all rows. With a smaller
+        `spread_out` components differ by that much less."""
         logits = parameters.logits
         if self.n_levels:
-            own = jnp.exp(self.log_levels(logits))
-            logits = np.asarray(jnp.log((1 - FLATTENED) * own + FLATTENED * (jax.nn.softmax(parameters.weight) @ own)))
-        return parameters._replace(spread=np.zeros(parameters.spread.shape, np.float32), logits=logits)
+            own, apart = jnp.exp(self.log_levels(logits)), (1 - FLATTENED) * spread_out
+            logits = np.asarray(jnp.log(apart * own + (1 - apart) * (jax.nn.softmax(parameters.weight) @ own)))
+        mean, spread = spread_out * np.asarray(parameters.mean), np.zeros(parameters.spread.shape, np.float32)
+        return parameters._replace(mean=mean, spread=spread, logits=logits)
 
     def m_step(self, old: Components, table: Table, responsibilities: Float[Array, "clusters obs"]) -> Components:
         """The maximiser of Q, eq. (9); a component with (almost) nobody keeps its place and loses its weight."""

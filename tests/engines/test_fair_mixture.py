@@ -493,9 +493,9 @@ def test_other_starts_are_explored_where_clusters_are_not_fair(data, monkeypatch
     told, seeds, weights = iter(range(100)), [], []
     explore, is_fair = FairMixture._explore, FairMixture._is_fair
 
-    def explored(self, table, data, rows, rules, share):
+    def explored(self, table, data, rows, *others):
         seeds.append((data.seed, rows[0]))
-        return explore(self, table, data, rows, rules, share)
+        return explore(self, table, data, rows, *others)
 
     def judged(self, parameters, rows, rule):
         weights.append(float(rule.weight))
@@ -507,11 +507,11 @@ def test_other_starts_are_explored_where_clusters_are_not_fair(data, monkeypatch
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fit(data, 2, max_gap=0.05)
-    first, times = fair_mixture.WEIGHT, min(unfair + 1, fair_mixture.EXPLORED)
+    first, times = fair_mixture.WEIGHT, min(unfair + 1, len(fair_mixture.SPREAD_OUT))
     assert len(set(seeds)) == len({row for _, row in seeds}) == len(seeds) == times
     stricter = [first * 2**n for n in range(1, 1 + fair_mixture.STRICTER)] if unfair > 2 else []
     assert weights[:-1] == [first] * times + stricter  # the last one is that of the report
-    assert any("were not both met" in str(one.message) for one in caught) == (unfair > 2)
+    assert any("allow " in str(one.message) for one in caught) == (unfair > 2)
 
 
 @pytest.mark.parametrize(("blocked", "explored"), [(False, False), (True, False), (False, True)])
@@ -533,7 +533,7 @@ def test_ctrl_c_ends_the_fit_whatever_was_still_to_come(data, monkeypatch, block
     monkeypatch.setattr(fair_mixture, "BLOCKED_FROM", 10 if blocked else 2**17)
     with (
         pytest.warns(RuntimeWarning, match="Interrupted after 5 iterations"),
-        pytest.warns(ConvergenceWarning, match="interrupted after 5 iterations|were not both met"),
+        pytest.warns(ConvergenceWarning, match="interrupted after 5 iterations|Remedy: raise n_init"),
     ):
         est = fit(data, tol=0.0)
     assert runs == ["BlockedRows" if blocked else "LearningRows"]
@@ -543,7 +543,32 @@ def test_ctrl_c_ends_the_fit_whatever_was_still_to_come(data, monkeypatch, block
 def test_what_cannot_be_met_is_said(data):
     with pytest.warns(ConvergenceWarning) as told:
         FairMixture(40, max_gap=1e-4, n_init=1, max_iter=5, random_state=0).fit(data[0], sensitive_features=data[1])
-    assert any("were not both met" in str(warning.message) for warning in told)
+    assert any("where max_gap is 0.0001. Remedy: raise n_init" in str(warning.message) for warning in told)
+
+
+@pytest.mark.parametrize(
+    ("worst", "said"),
+    [
+        (0.05, r"gap_ is 0.0500 and hard_gap_ 0.0500, where max_gap is 0.01 by default.* reached: max_gap=0.053"),
+        (0.0, r"the smallest cluster holds 33.33% of the rows.* or allow small clusters: min_share=0"),
+    ],
+)
+def test_a_warning_names_what_was_missed_alone(data, monkeypatch, worst, said):
+    """Of max_gap and min_share, neither of which was given."""
+    est = fit((np.repeat([[0.0], [9.0], [20.0]], 200, 0) + data[0][:, :1] / 9, np.resize(["a", "b"], 600)), n_init=1)
+    est.gap_ = est.hard_gap_ = worst
+    table = encoded(np.repeat([[0.0], [9.0], [20.0]], 200, 0) + data[0][:, :1] / 9, one_scale=True)[1]
+    with pytest.warns(ConvergenceWarning, match=said):
+        est._warn_of_unfair(est._parameters, grouped(table, np.resize(["a", "b"], 600)))
+
+
+def test_separated_clusters_come_loose(data):
+    """Of 25 columns components as wide as the data share no rows: the gap stood at 0.036."""
+    rng = np.random.default_rng(0)
+    centers, label = rng.normal(0, 1, (10, 25)), rng.choice(10, 3_000, p=rng.dirichlet(np.full(10, 5.0)))
+    group = np.where(rng.random(3_000) < np.linspace(0.3, 0.66, 10)[label], "m", "f")
+    est = fit((centers[label] + rng.normal(0, 0.8, (3_000, 25)), group), 10, max_gap=0.01, n_init=6)
+    assert max(est.gap_, est.hard_gap_) <= 0.01
 
 
 @pytest.mark.skipif("BAYESFAIR_DATA" not in os.environ, reason="BAYESFAIR_DATA names no folder with UCI's files")
