@@ -1,5 +1,6 @@
 """What both samplers' estimators share: their fit is a tree, which is written to a file and read back."""
 
+import warnings
 from functools import cached_property, wraps
 from os import PathLike
 from time import perf_counter
@@ -10,6 +11,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+import bayesfair
 from bayesfair._check import message
 from bayesfair._room import peak_memory
 from bayesfair.distributed import digest
@@ -34,7 +36,10 @@ if TYPE_CHECKING:
 
 
 def whole_or_not(method):
-    """Decorator of what gives an estimator a posterior: one that fails or is interrupted leaves the estimator as it was."""
+    """Decorator of what gives an estimator a posterior: one that fails before it has one leaves the estimator as it was.
+
+    Once there is a new posterior it stays, whatever happens then: an error, Ctrl-C, or a warning that is an error.
+    """
 
     @wraps(method)
     def whole(self, *arguments, **named):
@@ -42,8 +47,9 @@ def whole_or_not(method):
         try:
             return method(self, *arguments, **named)
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            if vars(self).get("posterior_") is before.get("posterior_"):
+                vars(self).clear()
+                vars(self).update(before)
             raise
 
     return whole
@@ -132,16 +138,36 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         return estimator._adopt(tree, estimator._run_of(tree, settings))
 
     def _adopt(self, tree, run):
-        """Take the tree as this estimator's posterior, and `run`, with which (and the tree) `resume` goes on."""
-        self.posterior_, self._run, self._checksum = tree, run, _checksum_of_table(tree)
+        """Take the tree as this estimator's posterior, and `run`, with which (and the tree) `resume` goes on.
+
+        The posterior comes first: what is computed from it may fail (`_derive`).
+        """
+        self.posterior_, self._run = tree, run
         self.__dict__.pop("_in_short", None)  # of an earlier posterior
+        self._checksum = _checksum_of_table(tree)
         self._row_names = tree["posterior"]["obs"].values
-        self.labels_ = tree["constant_data"]["reference_labels"].values.astype(int)
-        self.misclassification_probability_ = misclassification_probability(tree)
         self.n_features_in_ = tree["observed_data"]["X"].shape[1]
         if self._names["feature_names"] is not None:
             self.feature_names_in_ = np.array(self._names["feature_names"], dtype=object)
+        self._derive(
+            labels_=lambda: tree["constant_data"]["reference_labels"].values.astype(int),
+            misclassification_probability_=lambda: misclassification_probability(tree),
+        )
         return self
+
+    def _derive(self, **attributes):
+        """Set attributes, in their order, to what these functions compute. After sampling no error loses the draws: what
+        cannot be computed is absent, and a warning says so."""
+        for name, compute in attributes.items():
+            self.__dict__.pop(name, None)  # of an earlier posterior
+            try:
+                setattr(self, name, compute())
+            except Warning:  # which the user has made an error
+                raise
+            except Exception as error:
+                text = f"{type(self).__name__}: `{name}` could not be computed: {type(error).__name__}: {error}. No draw is "
+                text += "lost: they are in `posterior_`. Remedy: save them, and compute from them what you need."
+                warnings.warn(text, RuntimeWarning, stacklevel=2, skip_file_prefixes=tuple(bayesfair.__path__))
 
 
 def _checksum_of_table(tree):

@@ -195,7 +195,7 @@ class BayesianFairMixture(PosteriorEstimator):
         self._finish(run.draw(num_draws, *self._going))
         untempered = self.inference == "nuts" and self.tempering is False
         remedy = "tempering=True (--tempering) visits all modes in one chain." if untempered else ""
-        warn_of_disagreement(self.posterior_, remedy)
+        self._derive(_told=lambda: warn_of_disagreement(self.posterior_, remedy))
         return self
 
     def _finish(self, run):
@@ -227,18 +227,19 @@ class BayesianFairMixture(PosteriorEstimator):
 
     def _adopt(self, tree, run):
         """The run takes the tree's draws, whose clusters are renumbered."""
-        super()._adopt(tree, _with_draws_of(tree, run))
-        posterior, groups = tree["posterior"], run.groups
-        self.weights_ = posterior["weights"].mean(("chain", "draw")).values
-        if "means" in posterior:
-            self.means_ = posterior["means"].mean(("chain", "draw")).values
-        soft = self._run.psi(run.x, run.codes)
-        several = len(groups.names) > 1
-        self.gap_ = gap(soft, groups) if several else 0.0
-        self.hard_gap_ = gap(self.labels_, groups) if several else 0.0
+        super()._adopt(tree, run)
+        posterior, several = tree["posterior"], len(run.groups.names) > 1
         self.n_iter_ = self.num_warmup + posterior.sizes["draw"]
         if run.losses is not None:
             self.losses_ = run.losses
+        self._derive(weights_=lambda: posterior["weights"].mean(("chain", "draw"), dtype=float).values)
+        if "means" in posterior:
+            self._derive(means_=lambda: posterior["means"].mean(("chain", "draw"), dtype=float).values)
+        self._run = _with_draws_of(tree, run)
+        self._derive(
+            gap_=lambda: gap(self._run.psi(run.x, run.codes), run.groups) if several else 0.0,
+            hard_gap_=lambda: gap(self.labels_, run.groups) if several else 0.0,
+        )
         return self
 
     def prior_predictive(self, num_draws: int = 50) -> "DataTree":

@@ -510,7 +510,7 @@ class GibbsFairClustering(PosteriorEstimator):
         give_back_freed()
         self._adopt(tree, self._run_of(tree, settings_of(tree)))
         give_back_freed()
-        warn_of_disagreement(tree, self._remedy(problem, tree))
+        self._derive(_told=lambda: warn_of_disagreement(tree, self._remedy(problem, tree)))
         return self
 
     def _remedy(self, problem, tree):
@@ -584,16 +584,20 @@ class GibbsFairClustering(PosteriorEstimator):
         (X, _, weight), posterior = self._known_data(tree), tree["posterior"]
         self._mixed, self._dissimilarity = _mixed_of(self._names, X.shape[1]), self._loss.dissimilarity
         self.n_features_in_ = self._mixed.n_numbers + len(self._mixed.where)
+        self.n_iter_, self.thinning_ = progress["sweep"], progress["thinning"]
         lambdas = [name for name, values in posterior.data_vars.items() if values.attrs.get("kind") == "parameter"]
-        self.inverse_temperature_ = tuple(float(posterior[name].mean()) for name in lambdas)
+        self._derive(
+            inverse_temperature_=lambda: tuple(float(posterior[name].mean(dtype=float)) for name in lambdas),
+            cluster_centers_=lambda: self._centers_of_labels(tree, X, weight),
+        )
+        return self
+
+    def _centers_of_labels(self, tree, X, weight):
         constant = tree["constant_data"]
         if "reference_centers" in constant:  # of all rows, of which these are some
-            self.cluster_centers_ = constant["reference_centers"].values
-        else:
-            of_labels = self.labels_, self.n_clusters, weight
-            self.cluster_centers_ = cluster_sums(X, *of_labels) / code_masses(*of_labels)[:, None]
-        self.n_iter_, self.thinning_ = progress["sweep"], progress["thinning"]
-        return self
+            return constant["reference_centers"].values
+        of_labels = self.labels_, self.n_clusters, weight
+        return cluster_sums(X, *of_labels) / code_masses(*of_labels)[:, None]
 
     def _run_of(self, tree, settings):
         """How far the run came; its states are in the tree, and only `resume` pays for the target that reads them."""

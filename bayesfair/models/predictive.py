@@ -31,14 +31,17 @@ def allocate(mixture: Mixture, observed: Observed, member, keys, sites):
 
 @partial(jax.jit, static_argnums=0)
 def mean_psi(mixture: Mixture, units, rows, sites) -> Float[Array, "obs clusters"]:
-    """psi of rows (N, columns), averaged over the draws."""
+    """psi of rows (N, columns), averaged over the draws; a plain float32 sum drifts in proportion to their number."""
     table = scaled_table(rows, units, mixture.family)
 
-    def add(total, sites):
-        return total + jax.nn.softmax(mixture.row(units, sites).log_joint_of(table), 0), None
+    def add(carry, sites):
+        total, lost = carry  # compensated summation (Kahan 1965)
+        term = jax.nn.softmax(mixture.row(units, sites).log_joint_of(table), 0) - lost
+        sum_ = total + term
+        return (sum_, (sum_ - total) - term), None
 
     zero = jnp.zeros((mixture.n_components, len(rows)))
-    return jax.lax.scan(add, zero, sites)[0].T / len(sites["weights"])
+    return jax.lax.scan(add, (zero, zero), sites)[0][0].T / len(sites["weights"])
 
 
 @partial(jax.jit, static_argnames=("mixture", "num_obs"))

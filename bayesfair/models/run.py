@@ -167,9 +167,10 @@ class MixtureRun(NamedTuple):
         return {name: jnp.asarray(_flat(value), jnp.float32) for name, value in known.items()}
 
     def psi(self, x, codes):
-        """(N, K), averaged over the draws, of rows that need not be the run's."""
+        """(N, K), averaged over the draws, of rows that need not be the run's; each sums to 1 in float64."""
         rows = rows_of(x - self.encoder.middle, codes)
-        return np.asarray(mean_psi(self.mixture, self.observed.units, rows, self.sites), np.float64)
+        psi = np.asarray(mean_psi(self.mixture, self.observed.units, rows, self.sites), np.float64)
+        return psi / psi.sum(1, keepdims=True)
 
     def simulate(self, sites):
         """A table (draws, N, d + c) like the run's from each draw of the sites, in the units of the table."""
