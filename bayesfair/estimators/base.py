@@ -1,6 +1,5 @@
 """What both samplers' estimators share: their fit is a tree, which is written to a file and read back."""
 
-import warnings
 from functools import cached_property, wraps
 from os import PathLike
 from time import perf_counter
@@ -11,8 +10,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-import bayesfair
-from bayesfair._check import message
+from bayesfair._check import message, tell
 from bayesfair._room import peak_memory
 from bayesfair.distributed import digest
 from bayesfair.estimators.notebook import notes_as_html
@@ -167,7 +165,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
             except Exception as error:
                 text = f"{type(self).__name__}: `{name}` could not be computed: {type(error).__name__}: {error}. No draw is "
                 text += "lost: they are in `posterior_`. Remedy: save them, and compute from them what you need."
-                warnings.warn(text, RuntimeWarning, stacklevel=2, skip_file_prefixes=tuple(bayesfair.__path__))
+                tell(text, RuntimeWarning)
 
 
 def _checksum_of_table(tree):

@@ -31,6 +31,7 @@ from bayesfair.posterior.guarantee import (
 )
 from bayesfair.posterior.labels import Labels
 from bayesfair.posterior.memberships import memberships, runners_up
+from bayesfair.posterior.merging import concatenate
 from bayesfair.posterior.modes import MODE_FIGURES, modes, modes_of, occupancy
 from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
 from bayesfair.posterior.occupied import given_occupied, occupied_clusters, occupied_sentence
@@ -43,7 +44,7 @@ from bayesfair.posterior.partitions import (
     reference_partition,
     vi_partition,
 )
-from bayesfair.posterior.relabelling import relabel
+from bayesfair.posterior.relabelling import numbered_alike, relabel
 from bayesfair.posterior.room import check_disk, check_memory, sampler_bytes
 from bayesfair.posterior.salso import salso_partition
 from bayesfair.posterior.saved import FORMAT, cost_of, plain, settings_of, small_groups
@@ -75,6 +76,7 @@ __all__ = [
     "check_store",
     "co_clustering",
     "co_clustering_columns",
+    "concatenate",
     "cost_of",
     "count_clusters",
     "credible_ball",
@@ -103,6 +105,7 @@ __all__ = [
     "modes",
     "modes_of",
     "modes_sentence",
+    "numbered_alike",
     "observed_features",
     "occupancy",
     "occupied_clusters",

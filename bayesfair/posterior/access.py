@@ -13,19 +13,24 @@ if TYPE_CHECKING:
     from xarray import DataArray, DataTree
 
 __all__ = [
+    "AXES",
     "ON_DISK",
+    "RUN_SIZES",
     "check_partition",
     "count_clusters",
     "flat_labels",
     "group_names",
     "groups_of",
     "observed_features",
+    "other_sizes",
     "scalars_of",
     "variable",
 ]
 
 
 ON_DISK = "on_disk"  # attribute of labels that are renumbered as they are read
+AXES = "chain", "draw", "obs"  # of labels
+RUN_SIZES = "run_sizes"  # attribute of the root: how many chains, draws of each and rows the run had
 
 
 def variable(tree: "DataTree", group: str, name: str) -> "DataArray | None":
@@ -47,12 +52,41 @@ def scalars_of(tree):
 
 
 def flat_labels(tree: "DataTree") -> Labels:
-    """Labels of all draws, chain after chain: (chains * draws, obs), in the tree's own memory or on its disk."""
+    """Labels of all draws, chain after chain: (chains * draws, obs), in the tree's own memory or on its disk.
+
+    Raises
+    ------
+    ValueError: no labels, other dimensions, none of one of them, or numbers that are not whole.
+    """
     labels = variable(tree, "posterior", "labels")
-    if labels is None or labels.dims != ("chain", "draw", "obs"):
-        rule = "hold `labels` (chain, draw, obs) in its group 'posterior'"
-        raise ValueError(message("tree", rule, _outline(tree), "Pass est.posterior_ or the result of read_tree."))
+    if labels is None or labels.dims != AXES:
+        got = _outline(tree) if labels is None else f"`labels` {labels.dims}"
+        rule, remedy = (
+            "hold `labels` (chain, draw, obs) in its group 'posterior'",
+            "Pass est.posterior_, or select with",
+        )
+        remedy += " lists, such as tree.isel(chain=[0], missing_dims='ignore'), which keep every dimension."
+        raise ValueError(message("tree", rule, got, remedy))
+    if 0 in labels.shape:
+        rule, got = "hold at least one chain, draw and row", f"`labels` of shape {labels.shape}"
+        raise ValueError(message("tree", rule, got, "Select fewer of them away."))
+    if labels.dtype.kind not in "iu":
+        rule, got = "hold `labels` that are whole numbers", labels.dtype
+        remedy = (
+            "xarray fills up chains of unequal length with NaN: put runs together with bayesfair.posterior.concatenate."
+        )
+        raise ValueError(message("tree", rule, got, remedy))
     return Labels(labels if ON_DISK in labels.attrs else labels.values)
+
+
+def other_sizes(tree: "DataTree") -> dict[str, tuple[int, int]]:
+    """{dimension: (what the tree has, what its run had)} where chains, draws or rows are not those of the run; {} also for a
+    tree that does not say what its run had."""
+    labels = variable(tree, "posterior", "labels")
+    if labels is None or RUN_SIZES not in tree.attrs:
+        return {}
+    sizes = zip(AXES, (labels.sizes.get(dim, 1) for dim in AXES), np.asarray(tree.attrs[RUN_SIZES]).tolist())
+    return {dim: (has, had) for dim, has, had in sizes if has != had}
 
 
 def count_clusters(tree: "DataTree") -> int:

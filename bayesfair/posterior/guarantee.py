@@ -6,7 +6,7 @@ import numpy as np
 
 from bayesfair._partitions import parts_of, tables_with
 from bayesfair.fairness import BalanceConstraint, Groups, balance_constraint, masses_of_attributes, persons_off
-from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, variable
+from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, other_sizes, variable
 from bayesfair.posterior.contingency import balance_of
 from bayesfair.posterior.saved import promise_of, settings_of
 
@@ -32,8 +32,8 @@ def guarantee(tree: "DataTree") -> str | None:
     if groups is None or len(groups.names) < 2:
         return None
     parameters, promise = settings_of(tree).get("parameters", {}), promise_of(tree)
-    if has_share(tree):
-        return _of_all_rows(promise, parameters)
+    if is_part(tree):
+        return "These rows are a part of the run's: the method guarantees nothing of a part."
     if promise == "labels":
         return _of_labels(tree, groups, parameters.get("min_balance", "exact"))
     bound = guaranteed_balance(tree)
@@ -54,21 +54,12 @@ def doubt_of_fairlets(tree: "DataTree") -> str:
     return f"The fairlets, which all draws keep, are not proved optimal: {describe_gap(**about)}."
 
 
-def has_share(tree) -> bool:
-    """Does the tree have one process's share of the rows that were clustered?"""
-    return variable(tree, "constant_data", "reference_centers") is not None
+def is_part(tree) -> bool:
+    """Are the tree's rows others than those of the run that it is from, such as after `tree.isel(obs=...)`?
 
-
-def _of_all_rows(promise, parameters) -> str:
-    """The promise of a run of which this tree has a share of the rows."""
-    whole = "a whole of which these rows are one process's share"
-    if promise != "labels" and _are_singletons(parameters):
-        return _NO_PROMISE
-    if promise != "labels":
-        return f"By construction every cluster is a union of whole fairlets, in {whole}."
-    if parameters.get("min_balance", "exact") == "exact":
-        return f"By construction every group has its share of every cluster to within one person, in {whole}."
-    return f"By construction none can fall below {parameters['min_balance']:g}, in {whole}."
+    Files of earlier versions that hold one process's share of the rows have `reference_centers`.
+    """
+    return "obs" in other_sizes(tree) or variable(tree, "constant_data", "reference_centers") is not None
 
 
 def _are_singletons(parameters) -> bool:
@@ -87,6 +78,8 @@ def _of_labels(tree, groups: Groups, min_balance) -> str:
     if min_balance != "exact":
         return f"By construction none can fall below {min_balance:g}: every cluster is at least so balanced{own}."
     off, count, name, size = _farthest(masses_of(tree, groups), groups)
+    if off >= 1:  # not the run's rows, in a tree that does not say how many it had
+        return _NO_PROMISE
     off = np.floor(off * 100) / 100  # rounded down: what is below one person is not told as one
     return (
         f"By construction every group{own} has its share of every cluster in every draw to within one person, the most that "
@@ -115,7 +108,7 @@ def guaranteed_balance(tree: "DataTree") -> float | None:
     A cluster is a union of whole fairlets, and a ratio of sums is never below the smallest of the ratios.
     """
     held = fairlet_capacities(tree)
-    if held is None or has_share(tree):
+    if held is None or is_part(tree):
         return None
     smallest = held.lower[:, :, None] / np.maximum(held.upper[:, None, :], 1)
     return float(smallest[:, ~np.eye(smallest.shape[1], dtype=bool)].min())
@@ -127,7 +120,7 @@ def balance_kept(tree: "DataTree") -> BalanceConstraint | None:
     groups = groups_of(tree)
     if groups is None or len(groups.names) < 2:
         return None
-    if promise_of(tree) == "labels" and not has_share(tree):
+    if promise_of(tree) == "labels" and not is_part(tree):
         return balance_constraint(groups, settings_of(tree)["parameters"].get("min_balance", "exact"))
     least = guaranteed_balance(tree)
     if least is None:

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, variable
+from bayesfair.posterior.access import count_clusters, flat_labels, groups_of
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.contingency import count_labels
 from bayesfair.posterior.partitions import reference_partition
-from bayesfair.posterior.relabelling import relabel
+from bayesfair.posterior.relabelling import numbered_alike
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -27,8 +27,7 @@ def memberships(tree: "DataTree") -> "DataFrame":
     """
     import pandas as pd
 
-    if variable(tree, "constant_data", "reference_labels") is None:
-        tree = relabel(tree)
+    tree = numbered_alike(tree)
     labels, cluster = flat_labels(tree), reference_partition(tree)
     n_clusters = max(count_clusters(tree), int(cluster.max()) + 1)
     own, other, others = runners_up(labels, cluster, n_clusters)

@@ -19,6 +19,7 @@ __all__ = [
     "apply_permutations",
     "move_clusters",
     "number_modes",
+    "numbered_alike",
     "order_by_size",
     "relabel",
     "renumber",
@@ -56,6 +57,18 @@ def relabel(tree: "DataTree", reference: ArrayLike | None = None) -> "DataTree":
     if "modes" in tree.children:
         relabelled["modes"] = type(tree)(number_modes(tree["modes"].to_dataset(), reference, n_clusters))
     return relabelled
+
+
+def numbered_alike(tree: "DataTree") -> "DataTree":
+    """The tree itself where all draws have the cluster numbers of its reference partition, and else `relabel(tree)`: every
+    run numbers its clusters by itself, so that chains of several runs that were put together do not agree."""
+    labels, known = flat_labels(tree), variable(tree, "constant_data", "reference_labels")
+    if known is not None:
+        n_clusters = max(count_clusters(tree), int(known.max()) + 1)
+        permutations = align(labels, known.values, n_clusters)
+        if (permutations == np.arange(n_clusters)).all():
+            return tree
+    return relabel(tree)
 
 
 def _point(tree):

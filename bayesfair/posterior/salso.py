@@ -6,17 +6,17 @@ what a move changes is read from the tables of the clusters that it touches, and
 """
 
 from itertools import chain, permutations, product
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from bayesfair._check import check_integer, message
 from bayesfair._partitions import tables_with
 from bayesfair._progress import progress
-from bayesfair.fairness import BalanceConstraint, Groups
+from bayesfair.fairness import BalanceConstraint, Groups, cluster_balance
 from bayesfair.posterior.access import count_clusters, flat_labels, groups_of
 from bayesfair.posterior.contingency import company, evenly_spaced, information
-from bayesfair.posterior.guarantee import balance_kept
+from bayesfair.posterior.guarantee import balance_kept, masses_of
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.relabelling import align
 
@@ -52,8 +52,8 @@ def salso_partition(
     Parameters
     ----------
     loss: "vi" or "binder", as `vi_partition` and `binder_partition` (a = b) have them.
-    fair: keep what the method promises of every draw: balance to within one person or `min_balance` (target="labels"), the
-        Balance that fairlets guarantee, or, where nothing is promised, the least Balance of the draws. False: any partition.
+    fair: keep what the method promises of every draw (balance to within one person or `min_balance`, or the Balance that
+        fairlets guarantee), and the least Balance and the least cluster size that the draws have. False: any partition.
     max_clusters: None keeps the number of clusters, all of them used; a number searches partitions of 1 to that many.
     num_starts: how many draws the search starts from, by the account of 200 draws; the best goes on by that of all.
     max_draws: how many draws stand for the posterior, as in `vi_partition`. A pass of the search takes time in proportion to
@@ -74,7 +74,7 @@ def salso_partition(
     draws = np.ascontiguousarray(np.asarray(labels[compared.draw]))
     groups = groups_of(tree) or Groups(np.zeros(draws.shape[1], np.int32), ("everyone",))
     few = draws[evenly_spaced(len(draws), FEW)]
-    space = max(n_clusters, known), loss, groups, balance_kept(tree) if fair else None, max_clusters
+    space = max(n_clusters, known), loss, groups, _as_draws(tree, groups) if fair else None, max_clusters
     starts = dict.fromkeys([int(expected.argmin()), *evenly_spaced(len(draws), num_starts - 1).tolist()])
     searches = [search for search in (_Search(few, draws[at], *space) for at in starts) if search.fair()]
     if not searches:
@@ -91,6 +91,31 @@ def salso_partition(
     return best if best.max() >= known else align(best[None], reference_partition(tree), known)[0][best]
 
 
+class _AsDraws(NamedTuple):
+    """Clusters that keep what is promised, and are no less balanced and no smaller than any cluster of the draws."""
+
+    promised: BalanceConstraint | None
+    groups: Groups
+    least_balance: float
+    least_size: int
+
+    def satisfied(self, counts):
+        """Which of some clusters, none empty, with these counts (clusters, groups)."""
+        kept = counts.sum(-1) >= self.least_size
+        kept &= cluster_balance(counts, self.groups) >= self.least_balance
+        return kept if self.promised is None else kept & self.promised.satisfied(counts)
+
+
+def _as_draws(tree, groups):
+    """None where there is one group: then nothing has to be balanced."""
+    if len(groups.names) < 2:
+        return None
+    masses = masses_of(tree, groups)
+    sizes = masses.sum(-1)
+    least_balance = float(np.nanmin(cluster_balance(masses, groups)))
+    return _AsDraws(balance_kept(tree), groups, least_balance, int(sizes[sizes > 0].min()))
+
+
 class _Search:
     """A partition on its way down: its tables with all draws, and what moves would change.
 
@@ -98,7 +123,7 @@ class _Search:
     has in its cluster l. `inner` (K,): mean_t sum_l f of them.
     """
 
-    def __init__(self, draws, labels, n_clusters, loss, groups, constraint: BalanceConstraint | None, most):
+    def __init__(self, draws, labels, n_clusters, loss, groups, constraint: _AsDraws | None, most):
         self.draws, self.labels, self.n_clusters = draws, labels.astype(np.intp), n_clusters
         self.code, self.n_groups = groups.code, len(groups.names)
         self.constraint, self.most = constraint, most

@@ -11,7 +11,7 @@ from bayesfair._arrays import row_blocks
 from bayesfair._check import check_features, check_integer, check_same_length, message
 from bayesfair._draws import Draws, Statistic
 from bayesfair.fairness import encode_groups
-from bayesfair.posterior.access import scalars_of
+from bayesfair.posterior.access import AXES, RUN_SIZES, scalars_of
 from bayesfair.posterior.contingency import balance_of, company, count_labels
 from bayesfair.posterior.labels import Labels, as_labels, is_on_disk
 from bayesfair.posterior.relabelling import align, move_clusters, number_modes, order_by_size, renumber
@@ -82,7 +82,7 @@ def build_tree(
     constant = _constant(reference, groups, weight)
     tree = _assembled(parameters, scalars, statistics, observed, constant, coords)
     tree["posterior"] = tree["posterior"].to_dataset().assign(labels=labels)
-    tree.attrs.update(_root_attributes(settings, n_clusters))
+    tree.attrs.update(_root_attributes(settings, n_clusters, labels.sizes))
     tree["constant_data"]["reference_labels"].attrs["point"] = point
     if modes is not None:
         tree["modes"] = number_modes(modes, reference, n_clusters)
@@ -226,8 +226,9 @@ def names_for_file(names):
     return values if values.dtype.kind in "iuf" and values.ndim == 1 else np.array([str(name) for name in names])
 
 
-def _root_attributes(settings, n_clusters):
+def _root_attributes(settings, n_clusters, sizes):
     return {
+        RUN_SIZES: [sizes[dim] for dim in AXES],
         "settings": json.dumps(plain(settings)),
         "n_clusters": n_clusters,
         "bayesfair_version": __version__,

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._check import message
 from bayesfair._levels import indicators_of, levels_of
 from bayesfair._percent import percent
 from bayesfair.fairness import Groups, cluster_balance
@@ -17,8 +16,8 @@ from bayesfair.posterior import (
     groups_of,
     misclassification_probability,
     modes,
+    numbered_alike,
     reference_partition,
-    relabel,
     runners_up,
     settings_of,
     tables_with,
@@ -89,11 +88,7 @@ class Contents(NamedTuple):
 
 def read_contents(tree) -> Contents:
     """The contents of a tree with `labels`; ValueError where it has none."""
-    if 0 in flat_labels(tree).shape:
-        remedy = "Sample at least one draw of at least one observation."
-        raise ValueError(message("tree", "hold draws", "none", remedy))
-    if variable(tree, "constant_data", "reference_labels") is None:
-        tree = relabel(tree)
+    tree = numbered_alike(tree)
     observed, settings = variable(tree, "observed_data", "X"), settings_of(tree)
     X, features = None if observed is None else observed.values, _names(observed, "feature")
     return Contents(

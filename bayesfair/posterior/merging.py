@@ -1,0 +1,120 @@
+"""Chains of several runs in one tree, with clusters numbered alike."""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayesfair._check import message
+from bayesfair.posterior.access import AXES, RUN_SIZES, flat_labels, groups_of, variable
+from bayesfair.posterior.relabelling import relabel
+from bayesfair.posterior.saved import plain, settings_of
+
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+__all__ = ["concatenate"]
+
+OF_DRAWS = "posterior", "sample_stats", "log_likelihood"  # groups with chains
+OF_A_RUN = {"num_chains", "num_warmup", "num_draws", "random_state", "progress_bar", "mesh", "chain_method", "starts"}
+
+
+def concatenate(trees: Sequence["DataTree"]) -> "DataTree":
+    """Put the chains of several runs on the same data into one tree.
+
+    Every run numbers its clusters by itself. Here all draws are relabelled to Dahl's partition of all of them, so that
+    every summary can read them together.
+
+    Parameters
+    ----------
+    trees : sequence of xarray.DataTree
+        Posteriors of the same table, groups and settings, with equally many draws in each chain. Seeds, and the numbers of
+        chains and of warm-up sweeps, may differ.
+
+    Returns
+    -------
+    xarray.DataTree
+        Chains are numbered 0, 1, ... in the order of `trees`. The modes that each run found and the state from which it
+        resumes are left out.
+
+    Raises
+    ------
+    ValueError
+        If `trees` is empty, or if tables, groups, settings or numbers of draws differ. The message names what differs.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.make_well_specified()
+    >>> settings = {"num_warmup": 50, "num_draws": 100, "num_chains": 2, "progress_bar": False}
+    >>> runs = [
+    ...     bf.GibbsFairClustering(2, random_state=seed, **settings).fit(data.features, sensitive_features=data.sensitive)
+    ...     for seed in (0, 1)
+    ... ]
+    >>> bf.posterior.concatenate([run.posterior_ for run in runs])["posterior"].sizes["chain"]
+    4
+    """
+    import xarray as xr
+
+    trees = list(trees)
+    if not trees:
+        raise ValueError(message("trees", "hold at least one tree", "none", "Pass [est.posterior_, ...]."))
+    for at, tree in enumerate(trees):
+        flat_labels(tree)
+        _check_same_run(trees[0], tree, at)
+    first = trees[0]
+    merged = type(first)(name=first.name)
+    merged.attrs.update(first.attrs)
+    for name, node in first.children.items():
+        if name in OF_DRAWS:
+            tables = [tree[name].to_dataset() for tree in trees]
+            joined = xr.concat(
+                tables, "chain", data_vars="minimal", coords="minimal", compat="override", join="override"
+            )
+            merged[name] = type(first)(joined.assign_coords(chain=np.arange(joined.sizes["chain"])))
+        elif name in ("observed_data", "constant_data"):
+            merged[name] = type(first)(node.to_dataset().drop_vars("reference_labels", errors="ignore"))
+    costs = [tree["sample_stats"].attrs for tree in trees if "sample_stats" in tree.children]
+    if costs and all("sampling_time" in cost for cost in costs):
+        merged["sample_stats"].attrs["sampling_time"] = sum(cost["sampling_time"] for cost in costs)
+    merged.attrs[RUN_SIZES] = [merged["posterior"].sizes[dim] for dim in AXES]
+    return relabel(merged)
+
+
+def _check_same_run(first, tree, at):
+    """ValueError where a tree is not of the table, groups, settings and number of draws of the first."""
+    what = f"trees[{at}]"
+    draws, known = tree["posterior"].sizes["draw"], first["posterior"].sizes["draw"]
+    if draws != known:
+        remedy = f"Cut the longer one: tree.isel(draw=slice({min(draws, known)}), missing_dims='ignore')."
+        raise ValueError(message(what, f"have as many draws in each chain as trees[0], {known}", draws, remedy))
+    tables = [variable(one, "observed_data", "X") for one in (first, tree)]
+    groups = [groups_of(one) for one in (first, tree)]
+    same = _same_settings(first, tree) | {
+        "table": _equal(*tables) and _equal(first["posterior"]["obs"], tree["posterior"]["obs"]),
+        "groups": (groups[0] is None) == (groups[1] is None)
+        and (groups[0] is None or (groups[0].names == groups[1].names and _equal(groups[0].code, groups[1].code))),
+        "weights": _equal(*(variable(one, "constant_data", "weight") for one in (first, tree))),
+        "number of clusters": first.attrs.get("n_clusters") == tree.attrs.get("n_clusters"),
+        "variables": all(
+            set(first[name].data_vars) == set(tree[name].data_vars) if name in tree.children else False
+            for name in OF_DRAWS
+            if name in first.children
+        ),
+    }
+    for name, is_same in same.items():
+        if not is_same:
+            rule, remedy = f"have the {name} of trees[0]", "Only chains of one posterior can be put together."
+            raise ValueError(message(what, rule, "another", remedy))
+
+
+def _equal(a, b):
+    return (a is None) == (b is None) and (a is None or np.array_equal(np.asarray(a), np.asarray(b)))
+
+
+def _same_settings(first, tree):
+    """{setting in words: is it the same?} of the estimators that made two trees."""
+    a, b = (settings_of(one).get("parameters", {}) for one in (first, tree))
+    names = (set(a) | set(b)) - OF_A_RUN
+    return {f"setting `{name}`": json.dumps(plain(a.get(name))) == json.dumps(plain(b.get(name))) for name in names}
