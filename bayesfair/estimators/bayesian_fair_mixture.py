@@ -212,8 +212,8 @@ class BayesianFairMixture(PosteriorEstimator):
             log_likelihood=run.draws.get("log_likelihood"),
             point="mode",
         )
-        if "column" in tree["posterior"].sizes:
-            tree["posterior"] = tree["posterior"].to_dataset().assign_coords(column=names["continuous"])
+        if "continuous" in tree["posterior"].sizes:
+            tree["posterior"] = tree["posterior"].to_dataset().assign_coords(continuous=names["continuous"])
         tree["sample_stats"].attrs.update(self._cost())
         if run.states is not None:
             tree[STATE] = state_dataset(run.state())

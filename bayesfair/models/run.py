@@ -33,9 +33,9 @@ STATISTICS = {  # of a draw
 }
 DIMENSIONS = {
     "weights": ("cluster",),
-    "means": ("cluster", "column"),
-    "scales": ("cluster", "column"),
-    "correlation_cholesky": ("cluster", "column", "column_bis"),
+    "means": ("cluster", "continuous"),
+    "scales": ("cluster", "continuous"),
+    "correlation_cholesky": ("cluster", "continuous", "continuous_bis"),
 }
 
 

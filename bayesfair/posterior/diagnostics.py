@@ -31,8 +31,8 @@ def diagnostic_vars(tree: "DataTree", *, constant: bool = False) -> "Dataset":
     `balance`; `cluster_size_1`, ... from the largest down;
     `distance_to_reference`, the variation of information in bits from the partition that gives clusters their numbers;
     `together_i_j`, whether observations i and j share a cluster, for the most undecided of a fixed sample of pairs.
-    None depends on the numbers of the clusters. Variables that never change are dropped, as they
-    break ArviZ's plots, unless `constant`.
+    None depends on the numbers of the clusters. Variables that never change, which break ArviZ's plots, and those of 0 and 1 alone,
+    such as `together_i_j`, whose ties `az.plot_rank` takes for disagreement, are dropped unless `constant`.
     """
     import xarray as xr
 
@@ -46,8 +46,12 @@ def diagnostic_vars(tree: "DataTree", *, constant: bool = False) -> "Dataset":
         if kind in COMPARED
     }
     columns |= {name: (("chain", "draw"), array.reshape(shape).astype(float)) for name, array in derived.items()}
-    kept = {name: column for name, column in columns.items() if constant or np.ptp(column[1]) > 0}
+    kept = {name: column for name, column in columns.items() if constant or _is_ranked(column[1])}
     return xr.Dataset(kept, coords={"chain": labels["chain"], "draw": labels["draw"]})
+
+
+def _is_ranked(values):
+    return np.ptp(values) > 0 and not np.isin(values, (0, 1)).all()
 
 
 def _without_rounding(values):

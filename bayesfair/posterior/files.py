@@ -101,8 +101,9 @@ def _with_plain_attributes(tree):
         table = node.to_dataset(inherit=False).copy()
         owners = {node.path: table} | {f"{node.path}/{name}": one for name, one in table.variables.items()}
         for place, owner in owners.items():
-            for name in [name for name, value in owner.attrs.items() if not _is_plain(value)]:
-                text = _in_text(owner.attrs.pop(name))
+            for name in [name for name, value in owner.attrs.items() if not (_is_name(name) and _is_plain(value))]:
+                value = owner.attrs.pop(name)
+                text = _in_text(value) if _is_name(name) else None
                 (left_out if text is None else as_text).append(f"{name!r} of {place}")
                 owner.attrs |= {} if text is None else {name: text}
         nodes[node.path] = table
@@ -113,10 +114,27 @@ def _with_plain_attributes(tree):
     return type(tree).from_dict(nodes, name=tree.name), in_words
 
 
+def _is_name(name):
+    return isinstance(name, str) and name != "" and "/" not in name and _is_text(name)
+
+
+def _is_text(value):
+    """Is it text that UTF-8 and C can hold?"""
+    if not isinstance(value, str) or "\0" in value:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
+
+
 def _is_plain(value):
     """Can netCDF hold an attribute: numbers or text, one or many of a kind?"""
+    if isinstance(value, str):
+        return _is_text(value)
     if isinstance(value, (list, tuple)) and any(isinstance(part, str) for part in value):
-        return all(isinstance(part, str) for part in value)
+        return all(_is_text(part) for part in value)
     try:
         return np.asarray(value).dtype.kind in "iufcSU"
     except ValueError:  # rows of unequal length

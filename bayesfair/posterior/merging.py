@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesfair._check import message
-from bayesfair.posterior.access import AXES, RUN_SIZES, flat_labels, groups_of, variable
+from bayesfair.posterior.access import AXES, RUN_SIZES, count_clusters, flat_labels, groups_of, variable
 from bayesfair.posterior.relabelling import relabel
 from bayesfair.posterior.saved import plain, settings_of
+from bayesfair.posterior.tree import most_frequent
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -79,7 +80,18 @@ def concatenate(trees: Sequence["DataTree"]) -> "DataTree":
     if costs and all("sampling_time" in cost for cost in costs):
         merged["sample_stats"].attrs["sampling_time"] = sum(cost["sampling_time"] for cost in costs)
     merged.attrs[RUN_SIZES] = [merged["posterior"].sizes[dim] for dim in AXES]
-    return relabel(merged)
+    merged = relabel(merged)
+    if _is_mode(first):
+        reference = most_frequent(flat_labels(merged), count_clusters(merged))
+        merged["constant_data"]["reference_labels"].values[:] = reference
+        merged["constant_data"]["reference_labels"].attrs["point"] = "mode"
+    return merged
+
+
+def _is_mode(tree):
+    """Is every row's most frequent label the tree's reference partition?"""
+    reference = variable(tree, "constant_data", "reference_labels")
+    return reference is not None and reference.attrs.get("point") == "mode"
 
 
 def _check_same_run(first, tree, at):

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from bayesfair._partitions import tables_with
-from bayesfair.posterior.access import ON_DISK, check_partition, count_clusters, flat_labels, variable
+from bayesfair.posterior.access import ON_DISK, check_partition, count_clusters, flat_labels, other_sizes, variable
 from bayesfair.posterior.labels import Labels, is_on_disk
 from bayesfair.posterior.partitions import reference_partition
 
@@ -63,12 +63,13 @@ def numbered_alike(tree: "DataTree") -> "DataTree":
     """The tree itself where all draws have the cluster numbers of its reference partition, and else `relabel(tree)`: every
     run numbers its clusters by itself, so that chains of several runs that were put together do not agree."""
     labels, known = flat_labels(tree), variable(tree, "constant_data", "reference_labels")
-    if known is not None:
-        n_clusters = max(count_clusters(tree), int(known.max()) + 1)
-        permutations = align(labels, known.values, n_clusters)
-        if (permutations == np.arange(n_clusters)).all():
-            return tree
-    return relabel(tree)
+    if known is None or "chain" in other_sizes(tree):
+        return relabel(tree)
+    if known.attrs.get("point") == "mode":  # made of draws that are numbered by Dahl's
+        return tree
+    n_clusters = max(count_clusters(tree), int(known.max()) + 1)
+    is_alike = (align(labels, known.values, n_clusters) == np.arange(n_clusters)).all()
+    return tree if is_alike else relabel(tree)
 
 
 def _point(tree):

@@ -17,7 +17,7 @@ from bayesfair.posterior.labels import Labels, as_labels, is_on_disk
 from bayesfair.posterior.relabelling import align, move_clusters, number_modes, order_by_size, renumber
 from bayesfair.posterior.saved import plain
 
-__all__ = ["build_tree", "draws_of", "names_for_file"]
+__all__ = ["build_tree", "draws_of", "most_frequent", "names_for_file"]
 
 _FEATURES = 4  # whose centres are taken at a time
 _GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure": "sample_stats"}
@@ -144,7 +144,7 @@ def _numbered(labels, n_clusters, point):
     reference = order_by_size(best, n_clusters).astype(kind)  # by size, so that runs can be compared
     permutations = align(flat, reference, n_clusters).astype(kind)
     labels = renumber(labels, permutations)
-    reference = reference if point == "dahl" else _most_frequent(_flat(labels), n_clusters)
+    reference = reference if point == "dahl" else most_frequent(_flat(labels), n_clusters)
     return labels, reference, permutations
 
 
@@ -153,7 +153,7 @@ def _flat(labels):
     return Labels(labels if labels.attrs else labels.values)
 
 
-def _most_frequent(flat, n_clusters):
+def most_frequent(flat, n_clusters):
     """Every observation's most frequent label in the draws (draws, obs): labels (obs,).
 
     A cluster that every draw uses and that is nobody's most frequent label gets one observation all the same, so chosen

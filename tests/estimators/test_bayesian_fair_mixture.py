@@ -61,7 +61,7 @@ def test_the_tree_has_what_every_summary_and_picture_reads(fitted):
     tree = fitted.posterior_
     chains, draws = (1, 80) if fitted.inference == "svi" else (2, 40)
     assert dict(tree["posterior"]["labels"].sizes) == {"chain": chains, "draw": draws, "obs": 90}
-    assert tree["posterior"]["means"].dims == ("chain", "draw", "cluster", "column")
+    assert tree["posterior"]["means"].dims == ("chain", "draw", "cluster", "continuous")
     assert {"lp", "gap", "balance"} <= set(tree["sample_stats"].data_vars)
     assert tree["log_likelihood"]["x"].shape == (chains, draws, 90)
     assert "gap" in bf.posterior.summary(tree).index

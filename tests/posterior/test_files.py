@@ -64,10 +64,25 @@ def test_files_bring_back_every_group_value_type_and_attribute(saved):
         ([[1], [2, 3]], "[[1], [2, 3]]"),
         (pd.Timestamp("2020-01-02"), '"2020-01-02T00:00:00"'),
         (np.datetime64("2020-01-02"), '"2020-01-02"'),
+        ("a\0b", '"a\\u0000b"'),
+        ("\ud800", '"\\ud800"'),
         (object(), None),
         ({1, 2}, None),
     ],
-    ids=["None", "True", "numpy's False", "dict", "mixed", "ragged", "Timestamp", "datetime64", "object", "set"],
+    ids=[
+        "None",
+        "True",
+        "numpy's False",
+        "dict",
+        "mixed",
+        "ragged",
+        "Timestamp",
+        "datetime64",
+        "NUL",
+        "surrogate",
+        "object",
+        "set",
+    ],
 )
 @pytest.mark.parametrize("place", ["/", "/sample_stats", "/sample_stats/lp", "/posterior/obs"])
 def test_attributes_that_netcdf_lacks_lose_no_draws(saved, tmp_path, value, stored, place):
@@ -82,6 +97,15 @@ def test_attributes_that_netcdf_lacks_lose_no_draws(saved, tmp_path, value, stor
     assert (list(attrs["kept"]), attrs["number"]) == (["a", "b"], 2.5)
     xr.testing.assert_equal(again, tree)
     assert owner.attrs["mine"] is value  # the user's own tree stays
+
+
+@pytest.mark.parametrize("name", [1, "", "a\0b", "\ud800"], ids=["number", "empty", "NUL", "surrogate"])
+def test_attributes_whose_name_netcdf_lacks_lose_no_draws(saved, tmp_path, name):
+    tree = saved[0].copy(deep=True)
+    tree.attrs[name] = 1
+    with pytest.warns(UserWarning, match="left out"):
+        write_tree(tree, tmp_path / "odd.nc")
+    xr.testing.assert_equal(read_tree(tmp_path / "odd.nc"), tree)
 
 
 def test_other_programs_read_the_file_and_what_they_write_is_taken_in(saved, tmp_path):

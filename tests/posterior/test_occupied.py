@@ -30,7 +30,7 @@ def tree():
     occupied = np.array([[len(np.unique(draw)) for draw in chain] for chain in labels])
     draws = draws_of(labels, lp=rng.normal(size=(CHAINS, DRAWS)), occupied=occupied)
     weights = rng.dirichlet(np.ones(K), (CHAINS, DRAWS))
-    parameters = {"means": (("cluster", "column"), means), "weights": (("cluster",), weights)}
+    parameters = {"means": (("cluster", "continuous"), means), "weights": (("cluster",), weights)}
     settings = {"settings": {}, "n_clusters": K, "parameters": parameters, "point": "mode"}
     return bf.posterior.build_tree(draws, X, np.arange(N) % 2, **settings)
 
@@ -84,7 +84,7 @@ def test_draws_given_a_number_say_so(tree):
 def test_draws_with_the_modal_number_are_told_apart(tree):
     given = bf.posterior.given_occupied(tree)
     posterior = given["posterior"]
-    assert dict(posterior["means"].sizes) == {"chain": 1, "draw": 60, "cluster": 3, "column": 2}
+    assert dict(posterior["means"].sizes) == {"chain": 1, "draw": 60, "cluster": 3, "continuous": 2}
     assert given.attrs["share_of_draws"] == 0.75
     assert given.attrs["share_kept"] == 1
     np.testing.assert_array_equal(posterior["labels"].values[0], np.tile(TRUTH, (60, 1)))  # numbered by size

@@ -11,6 +11,7 @@ from bayesfair.posterior import (
     guarantee,
     memberships,
     misclassification_probability,
+    numbered_alike,
     read_tree,
     relabel,
     salso_partition,
@@ -74,11 +75,9 @@ def test_a_part_of_a_run_is_not_loaded_as_a_run(run, tmp_path, target, cut, said
     summary(read_tree(tmp_path / "part.nc"))
 
 
-def test_a_part_of_a_mixtures_run_is_not_loaded_as_a_run(tmp_path):
-    settings = {"inference": "gibbs", "num_chains": 2, "num_warmup": 10, "num_draws": 10, "progress_bar": False}
-    tree = bf.BayesianFairMixture(2, random_state=0, **settings).fit(TABLE, sensitive_features=SEX).posterior_
-    write_tree(tree.isel(draw=slice(0, 5), missing_dims="ignore"), tmp_path / "part.nc")
-    with pytest.raises(ValueError, match="5 draws in each chain where the run had 10"):
+def test_a_part_of_a_mixtures_run_is_not_loaded_as_a_run(mixture, tmp_path):
+    write_tree(mixture.posterior_.isel(draw=slice(0, 5), missing_dims="ignore"), tmp_path / "part.nc")
+    with pytest.raises(ValueError, match="5 draws in each chain where the run had 40"):
         bf.BayesianFairMixture.load(tmp_path / "part.nc")
 
 
@@ -136,11 +135,20 @@ def test_runs_are_concatenated(trees):
     assert len(salso_partition(both)) == 40
 
 
-def test_a_single_run_is_itself(run):
-    only = concatenate([run.posterior_])
-    np.testing.assert_array_equal(
-        memberships(only)["misclassification_probability"], run.misclassification_probability_
-    )
+@pytest.fixture(scope="module")
+def mixture():
+    settings = {"inference": "gibbs", "num_chains": 2, "num_warmup": 10, "num_draws": 40, "progress_bar": False}
+    return bf.BayesianFairMixture(3, random_state=0, **settings).fit(TABLE, sensitive_features=SEX)
+
+
+@pytest.mark.parametrize("which", ["run", "mixture"])
+def test_a_single_run_is_itself(which, request):
+    tree = request.getfixturevalue(which).posterior_
+    assert numbered_alike(tree) is tree
+    only = concatenate([tree])
+    pd.testing.assert_frame_equal(memberships(only), memberships(tree))
+    xr.testing.assert_identical(only["posterior"], tree["posterior"])
+    assert only["constant_data"]["reference_labels"].attrs == tree["constant_data"]["reference_labels"].attrs
 
 
 def other_rows(tree):

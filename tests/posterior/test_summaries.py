@@ -23,7 +23,7 @@ from bayesfair.posterior import (
     summary,
     vi_partition,
 )
-from bayesfair.posterior.tree import _most_frequent
+from bayesfair.posterior.tree import most_frequent
 
 N_OBS, N_CLUSTERS = 9, 3
 
@@ -166,14 +166,14 @@ def test_labels_are_not_wrapped_where_a_reference_has_more_clusters_than_a_byte(
     assert moved["posterior"]["labels"].values.max() >= 150
 
 
-def test_the_most_frequent_labels_use_every_cluster_that_all_draws_use():
+def test_themost_frequent_labels_use_every_cluster_that_all_draws_use():
     """By brute force over all labels: as many draws agree as can under that condition."""
     rng = np.random.default_rng(4)
     for _ in range(30):
         flat = rng.choice(4, p=[0.5, 0.3, 0.15, 0.05], size=(12, 6))
         flat[:, rng.permutation(6)[:3]] = rng.permuted(np.tile([0, 1, 2], (12, 1)), axis=1)
         needed = {k for k in range(4) if (flat == k).any(axis=1).all()}
-        found = _most_frequent(flat, 4)
+        found = most_frequent(flat, 4)
         assert needed <= set(found)
         agreeing = [(flat == z).sum() for z in product(range(4), repeat=6) if needed <= set(z)]
         assert (flat == found).sum() == max(agreeing)
@@ -184,10 +184,10 @@ def test_a_cluster_that_moves_about_is_not_lost():
     flat = np.tile(np.repeat([0, 1], 5), (10, 1))
     flat[np.arange(10), np.arange(10)] = 2
     flat[9] = [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]
-    assert set(_most_frequent(flat, 3)) == {0, 1}  # one draw leaves it empty
+    assert set(most_frequent(flat, 3)) == {0, 1}  # one draw leaves it empty
     flat[9, 4] = 2
-    assert set(_most_frequent(flat, 3)) == {0, 1, 2}
-    assert _most_frequent(flat, 3)[4] == 2  # the row that is there twice
+    assert set(most_frequent(flat, 3)) == {0, 1, 2}
+    assert most_frequent(flat, 3)[4] == 2  # the row that is there twice
 
 
 def test_trees_do_not_depend_on_numbering(tree, labels):
