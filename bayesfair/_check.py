@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections import Counter
+from datetime import date, time, timedelta
 from numbers import Integral, Real
 from pathlib import Path
 
@@ -21,6 +22,7 @@ __all__ = [
     "check_same_length",
     "check_weights",
     "column_names",
+    "is_date",
     "message",
     "place",
     "tell",
@@ -88,6 +90,7 @@ def check_weights(sample_weight, n_obs, X=None, *, argument="sample_weight"):
     if sample_weight is None:
         return np.ones(n_obs)
     check_same_index(argument, sample_weight, "X", X)
+    check_in_memory(argument, sample_weight)
     remedy = "A weight says how many rows a row stands for; 0 leaves it out."
     try:
         weight = np.array(sample_weight, dtype=np.float64)
@@ -141,7 +144,14 @@ def place(names, column):
 
 
 def check_in_memory(argument, table):
-    """TypeError for a polars LazyFrame, which is a plan and not yet a table, and for a sparse matrix."""
+    """TypeError for a polars LazyFrame, which is a plan and not yet a table, and for a sparse matrix; ValueError for a masked
+    array that hides entries: NumPy would hand out what is under the mask."""
+    if np.ma.is_masked(table):
+        remedy = (
+            f"Pass {argument}.filled(np.nan) where NaN is allowed; otherwise impute those entries or drop their rows."
+        )
+        got = f"a masked array that hides {np.ma.count_masked(table)}"
+        raise ValueError(message(argument, "show all its entries", got, remedy))
     if type(table).__name__ == "LazyFrame":
         raise TypeError(message(argument, "be a table in memory", "a LazyFrame", f"Pass {argument}.collect()."))
     if hasattr(table, "toarray"):
@@ -230,7 +240,7 @@ def _holds_numbers(dtype):
 
 
 def _check_numbers(values, argument, where):
-    if values.dtype.kind in "mM":
+    if values.dtype.kind in "mM" or (values.dtype.kind == "O" and any(map(is_date, values))):
         remedy = "Turn dates into numbers, such as days since the first one, or drop the column."
         raise TypeError(message(argument, "hold numbers only", f"dates or durations in column {where}", remedy))
     try:
@@ -241,6 +251,11 @@ def _check_numbers(values, argument, where):
         bad = f"{entries[row]!r} at row {row}, column {where} ({error})"
         remedy = "Encode or drop the columns that are not numeric."
         raise TypeError(message(argument, "hold numbers only", bad, remedy)) from None
+
+
+def is_date(value):
+    """A date, time, duration or pandas' Period as an object."""
+    return isinstance(value, (date, time, timedelta, np.datetime64, np.timedelta64)) or type(value).__name__ == "Period"
 
 
 def _why_no_number(value):

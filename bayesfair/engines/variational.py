@@ -274,7 +274,7 @@ class VariationalFairClustering(Engine):
         return Descent(self.objective)
 
     def _target(self, data):
-        return check_target(self.target_proportions, data.groups, data.group_masses)
+        return check_target(self.target_proportions, data.groups, data.group_masses, argument="target_proportions")
 
     def starts(self, problem, data):
         """Centres (n_init, K, d) of the best k-means++ restarts."""

@@ -1,6 +1,5 @@
 """Fairlet decompositions: the optimum where it is a transport problem, the best found where it is not."""
 
-import warnings
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from bayesfair._check import (
     check_weights,
     column_names,
     message,
+    tell,
 )
 from bayesfair._units import Scaling, scaling
 from bayesfair.fairlets.approximate import approximate_transport
@@ -173,7 +173,7 @@ def _features(X):
 def _warn_of_small_groups(groups, composition):
     ruled = rule_of_small_groups(groups.sizes, groups.names) if isinstance(composition, str) else ""
     if ruled:
-        warnings.warn(ruled, UserWarning, stacklevel=3)
+        tell(ruled)
 
 
 def _positive(weight):
