@@ -1,5 +1,6 @@
 """Groups: one integer code per observation from one or several sensitive columns of any kind."""
 
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from numbers import Real
@@ -140,9 +141,27 @@ def encode_values(column, argument):
         raise TypeError(message(argument, rule, f"an entry that is not ({error})", remedy)) from error
     if any(map(_is_missing, levels)):
         _refuse_missing(_values(column), argument)
+    _warn_of_look_alikes(levels, argument)
     levels.sort(key=_sort_key)
     rank = {level: position for position, level in enumerate(levels)}
     return np.array([rank[value] for value in distinct], np.int32)[code], levels
+
+
+def _warn_of_look_alikes(levels, argument):
+    """Of text that differs in blanks, case, invisible characters or Unicode forms alone."""
+    seen = {}
+    for level in levels:
+        if isinstance(level, str) and seen.setdefault(_as_seen(level), level) != level:
+            pair = f"{seen[_as_seen(level)]!a} and {level!a}"
+            tell(
+                f"`{argument}` has groups that look alike: {pair}. If they are one group, write its values in one way first."
+            )
+            return
+
+
+def _as_seen(text):
+    shown = "".join(sign for sign in unicodedata.normalize("NFKC", text) if unicodedata.category(sign) != "Cf")
+    return " ".join(shown.split()).casefold()
 
 
 def _factorize(column):

@@ -270,3 +270,16 @@ def test_rows_of_two_pandas_objects_are_not_matched_by_position_where_their_inde
 def test_equal_indexes_and_objects_without_one_are_matched():
     assert bf.fairness.balance(LABELS, SHUFFLED.loc[LABELS.index]) == bf.fairness.balance(LABELS, ["M", "F", "M", "F"])
     assert bf.fairness.balance(LABELS.tolist(), SHUFFLED) == bf.fairness.balance(LABELS, SHUFFLED.to_numpy())
+
+
+@pytest.mark.parametrize("other", ["male ", "Male", "ma\u200ble", "\uff4dale"])
+def test_groups_that_look_alike_are_told(other):
+    with pytest.warns(UserWarning, match="`sensitive_features` has groups that look alike") as told:
+        groups = encode_groups(["male", other, "female"])
+    assert len(groups.names) == 3
+    assert told[0].filename == __file__
+
+
+def test_unicode_forms_of_one_name_are_told():
+    with pytest.warns(UserWarning, match="look alike"):
+        encode_groups(["Bront\u00eb", "Bronte\u0308"])
