@@ -193,14 +193,16 @@ def categorical_positions(X, categorical_features):
 
 def _is_numeric(column):
     """By dtype, pandas and polars alike, and by content where the dtype says "object" or text: text that reads as numbers is
-    numbers, as for estimators without categories. Booleans and pandas' or polars' own categories count as levels."""
+    numbers if more than half of its rows differ, and codes of categories otherwise. Booleans count as levels."""
     dtype = column.dtype
     if getattr(dtype, "kind", "O") in "iuf" or (hasattr(dtype, "is_numeric") and dtype.is_numeric()):
         return True
     if str(dtype).lower() not in {"object", "str", "string"}:
         return False
     values = [value for value in column if not _is_missing(value)]
-    return len(values) > 0 and all(map(_reads_as_number, values))
+    if not values or not all(map(_reads_as_number, values)):
+        return False
+    return not any(isinstance(value, str) for value in values) or len(set(values)) > len(values) / 2
 
 
 def _is_missing(value):
