@@ -139,6 +139,8 @@ def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False, 
     """X checked as by `read_table` and split; `categorical_features`: names, positions, a mask, () for none of the columns
     or None for those whose dtype says so, in the fit."""
     check_same_index("sensitive_features", sensitive_features, "X", X)
+    if not reset and column_names(X) is not None:  # other columns, or another order, are told before what is in them
+        validate_data(estimator, X, reset=False, skip_check_array=True)
     of_fit = None if reset or len(np.shape(X)) != 2 else getattr(estimator, "_categorical", None)
     where = categorical_positions(X, categorical_features) if of_fit is None else of_fit
     if reset:
