@@ -22,9 +22,11 @@ __all__ = [
     "check_same_length",
     "check_weights",
     "column_names",
+    "generator_of",
     "is_date",
     "message",
     "place",
+    "random_state_of",
     "tell",
 ]
 
@@ -64,6 +66,29 @@ def check_number(argument, value, *, positive=True, minimum=None, remedy="Pass a
     if not math.isfinite(value) or too_low:
         raise ValueError(message(argument, rule, value, remedy))
     return float(value)
+
+
+def random_state_of(random_state):
+    """The `numpy.random.RandomState` that a seed stands for. ValueError for what is none."""
+    from sklearn.utils import check_random_state  # late: summaries do without scikit-learn
+
+    return _seeded(check_random_state, "random_state", random_state)
+
+
+def generator_of(seed, argument="random_state"):
+    """The `numpy.random.Generator` that a seed stands for. ValueError for what is none."""
+    return _seeded(np.random.default_rng, argument, seed)
+
+
+def _seeded(make, argument, seed):
+    try:
+        return make(seed)
+    except (TypeError, ValueError) as error:
+        rule = "be None, an integer from 0 to 2**32 - 1 or a numpy.random.RandomState"
+        remedy = (
+            "This value cannot be used to seed a numpy.random.RandomState instance: pass an int for repeatable results."
+        )
+        raise ValueError(message(argument, rule, repr(seed), remedy)) from error
 
 
 def check_same_length(argument, length, other, other_length):

@@ -107,3 +107,56 @@ def test_no_module_of_the_sampler_counts_stack_levels():
     """`tell` finds the caller's line, however many calls lie between."""
     for name in ("gibbs/run.py", "gibbs/search.py", "fairlets/decompose.py", "models/sampling.py"):
         assert "warnings.warn(" not in (Path(bayesfair.__file__).parent / name).read_text(), name
+
+
+BAD_SEEDS = ["a", -1, 1.5, [1.5], {}]
+
+
+def seeded(random_state):
+    """What takes a seed, by name."""
+    X, groups = pd.DataFrame({"a": np.arange(8.0)}), ["f", "m"] * 4
+    fit = {"sensitive_features": groups}
+    names = (
+        "BalancedKMeans",
+        "BigLearnMixture",
+        "FairMixture",
+        "FairletKMeans",
+        "TiltedKMeans",
+        "VariationalFairClustering",
+    )
+    engines = [getattr(bayesfair, name) for name in names]
+    engine = bayesfair.FairletKMeans(2, random_state=random_state)
+    settings = {"num_warmup": 1, "num_draws": 1, "num_chains": 1, "progress_bar": False, "random_state": random_state}
+    samplers = bayesfair.GibbsFairClustering, bayesfair.BayesianFairMixture
+    return {
+        **{kind.__name__: lambda kind=kind: kind(2, random_state=random_state).fit(X, **fit) for kind in engines},
+        **{kind.__name__: lambda kind=kind: kind(2, **settings).fit(X, **fit) for kind in samplers},
+        "fairness_path": lambda: bayesfair.engines.fairness_path(engine, X, groups, "n_clusters", [2]),
+        "compare_clusters": lambda: bayesfair.compare_clusters(engine, X, groups, [2]),
+        "decompose": lambda: decompose(X, groups, random_state=random_state),
+        "elbow": lambda: bayesfair.plots.elbow(X, groups, [2], random_state=random_state),
+        "deal": lambda: bayesfair.distributed.deal(X, groups, random_state=random_state),
+        "check_loss": lambda: bayesfair.gibbs.check_loss(
+            bayesfair.gibbs.KMeansLoss(), np.arange(40.0).reshape(20, 2), random_state=random_state
+        ),
+    }
+
+
+@pytest.mark.parametrize("seed", BAD_SEEDS, ids=repr)
+def test_what_is_no_seed_is_refused_in_the_same_words_everywhere(seed):
+    for call in seeded(seed).values():
+        with pytest.raises(
+            ValueError, match=r"`random_state` must be None, an integer .* cannot be used to seed a numpy"
+        ):
+            call()
+    with pytest.raises(ValueError, match="`seed` must be None, an integer"):
+        bayesfair.datasets.make_well_specified(seed)
+
+
+@pytest.mark.parametrize(
+    "seed", [3, np.int64(3), np.uint8(3), np.random.RandomState(3), None], ids=lambda seed: type(seed).__name__
+)
+def test_seeds_are_taken(seed):
+    calls = seeded(seed)
+    for name in ("FairletKMeans", "compare_clusters", "decompose", "deal"):
+        calls[name]()

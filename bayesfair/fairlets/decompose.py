@@ -16,6 +16,7 @@ from bayesfair._check import (
     check_same_length,
     check_weights,
     column_names,
+    generator_of,
     message,
     tell,
 )
@@ -135,7 +136,7 @@ def decompose(
     held, code = capacities(groups.sizes, composition, groups.names), groups.code
     _warn_of_small_groups(groups, composition)
     weight = None if sample_weight is None else _positive(check_weights(sample_weight, len(X), X))
-    degree, rng = DEGREES.get(type(dissimilarity)), np.random.default_rng(random_state)
+    degree, rng = DEGREES.get(type(dissimilarity)), generator_of(random_state)
     # Scaling does not change the answer, and the network simplex has absolute tolerances.
     units = (
         Scaling(np.zeros(X.shape[1]), 0)
