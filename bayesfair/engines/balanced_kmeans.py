@@ -13,7 +13,7 @@ import numpy as np
 from bayesfair._arrays import MANY
 from bayesfair._check import message
 from bayesfair._rows import OverRows
-from bayesfair._units import Scaling, check_float32
+from bayesfair._units import Scaling, check_float32, warn_of_scales
 from bayesfair.distributed import over_rows
 from bayesfair.engines.base import Engine, nearest_center
 from bayesfair.engines.optimize import Outcome
@@ -145,7 +145,9 @@ class BalancedKMeans(Engine):
         if centroids.degree:
             dtype = np.float64 if data.share.n_obs < MANY else np.float32
             whole = {"everybody": data.share.everybody, "degree": centroids.degree}
-            return self.standardised(data, precision=np.float32, dtype=dtype, **whole)
+            Z = self.standardised(data, precision=np.float32, dtype=dtype, **whole)
+            warn_of_scales(data.X, data.columns.names)
+            return Z
         resolve_dissimilarity(self.loss).check(data.X)
         check_float32(data.X, names=data.columns.names)
         self._units = Scaling(np.zeros(data.X.shape[1]), 0)

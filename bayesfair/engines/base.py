@@ -168,7 +168,7 @@ class Engine(ClusterMixin, BaseEstimator):
             counted = weight > 0
             left_out = LeftOut(columns.take(~counted), counted)
             columns, weight = columns.take(counted), weight[counted]
-        groups = read_groups(self, sensitive_features, n_obs, needed=self.uses_groups, rows=counted)
+        groups = read_groups(self, sensitive_features, n_obs, needed=self.uses_groups, rows=counted, X=X)
         check_alike(self, X=(columns.continuous.dtype.name, self.n_features_in_, columns.names))
         groups, share = share_of(getattr(self, "mesh", None), groups)
         if self.parts is not None:

@@ -157,14 +157,15 @@ def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False, 
     return Columns(_numbers(table[:, rest], names), categorical, names)
 
 
-def read_groups(estimator, sensitive_features, n_obs, *, needed=True, rows=None) -> Groups:
+def read_groups(estimator, sensitive_features, n_obs, *, needed=True, rows=None, X=None) -> Groups:
     """`groups_for_fit` by the estimator's min_group_size and merged_group_name, where it has them. Not `needed`: that
-    they are left out is no news. `rows`: a mask of those that count (N,); the groups are theirs."""
+    they are left out is no news. `rows`: a mask of those that count (N,); the groups are theirs. `X`: the table as it was
+    given, whose columns that tell the groups are told where the estimator is `needed` to treat these alike."""
     if sensitive_features is None and not needed:
         return Groups(np.zeros(n_obs if rows is None else rows.sum(), np.int32), ("everyone",))
     settings = estimator.get_params(deep=False)
     merging = {name: settings[name] for name in ("min_group_size", "merged_group_name", "crossed") if name in settings}
-    return groups_for_fit(sensitive_features, n_obs, rows=rows, **merging)
+    return groups_for_fit(sensitive_features, n_obs, rows=rows, X=X if needed else None, **merging)
 
 
 def categorical_positions(X, categorical_features):

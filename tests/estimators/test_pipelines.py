@@ -70,3 +70,17 @@ def test_other_columns_than_those_of_the_fit_are_told_before_what_is_in_them(tab
         read_columns(est, frame({name: columns[name] for name in order if name != "b"}), None, reset=False)
     with pytest.raises(ValueError, match="unseen at fit time:\n- street"):
         read_columns(est, frame({"street": columns["a"], **columns}), None, reset=False)
+
+
+SHORT = {"num_chains": 1, "num_warmup": 1, "num_draws": 1, "num_starts": 0, "progress_bar": False, "random_state": 0}
+
+
+@pytest.mark.filterwarnings("ignore:Too few draws to tell")
+def test_the_sampler_tells_columns_of_other_units_and_those_that_follow_from_the_groups():
+    X = FRAME.assign(income=1000 * FRAME.a, sex=GROUP)
+    est = bf.GibbsFairClustering(2, target="optimal", **SHORT)
+    with (
+        pytest.warns(UserWarning, match="in column 'income': distances hardly see"),
+        pytest.warns(UserWarning, match="Column 'sex' of `X` follows from `sensitive_features`"),
+    ):
+        est.fit(X, sensitive_features=GROUP)
