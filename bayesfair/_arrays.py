@@ -3,6 +3,7 @@
 import numpy as np
 
 __all__ = [
+    "BLOCK",
     "MANY",
     "aligned_empty",
     "cluster_sums",

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections import Counter
+from datetime import date, time, timedelta
 from numbers import Integral, Real
 from pathlib import Path
 
@@ -21,8 +22,11 @@ __all__ = [
     "check_same_length",
     "check_weights",
     "column_names",
+    "generator_of",
+    "is_date",
     "message",
     "place",
+    "random_state_of",
     "tell",
 ]
 
@@ -64,6 +68,29 @@ def check_number(argument, value, *, positive=True, minimum=None, remedy="Pass a
     return float(value)
 
 
+def random_state_of(random_state):
+    """The `numpy.random.RandomState` that a seed stands for. ValueError for what is none."""
+    from sklearn.utils import check_random_state  # late: summaries do without scikit-learn
+
+    return _seeded(check_random_state, "random_state", random_state)
+
+
+def generator_of(seed, argument="random_state"):
+    """The `numpy.random.Generator` that a seed stands for. ValueError for what is none."""
+    return _seeded(np.random.default_rng, argument, seed)
+
+
+def _seeded(make, argument, seed):
+    try:
+        return make(seed)
+    except (TypeError, ValueError) as error:
+        rule = "be None, an integer from 0 to 2**32 - 1 or a numpy.random.RandomState"
+        remedy = (
+            "This value cannot be used to seed a numpy.random.RandomState instance: pass an int for repeatable results."
+        )
+        raise ValueError(message(argument, rule, repr(seed), remedy)) from error
+
+
 def check_same_length(argument, length, other, other_length):
     """ValueError where two arguments do not describe the same observations."""
     if length != other_length:
@@ -88,6 +115,7 @@ def check_weights(sample_weight, n_obs, X=None, *, argument="sample_weight"):
     if sample_weight is None:
         return np.ones(n_obs)
     check_same_index(argument, sample_weight, "X", X)
+    check_in_memory(argument, sample_weight)
     remedy = "A weight says how many rows a row stands for; 0 leaves it out."
     try:
         weight = np.array(sample_weight, dtype=np.float64)
@@ -141,7 +169,14 @@ def place(names, column):
 
 
 def check_in_memory(argument, table):
-    """TypeError for a polars LazyFrame, which is a plan and not yet a table, and for a sparse matrix."""
+    """TypeError for a polars LazyFrame, which is a plan and not yet a table, and for a sparse matrix; ValueError for a masked
+    array that hides entries: NumPy would hand out what is under the mask."""
+    if np.ma.is_masked(table):
+        remedy = (
+            f"Pass {argument}.filled(np.nan) where NaN is allowed; otherwise impute those entries or drop their rows."
+        )
+        got = f"a masked array that hides {np.ma.count_masked(table)}"
+        raise ValueError(message(argument, "show all its entries", got, remedy))
     if type(table).__name__ == "LazyFrame":
         raise TypeError(message(argument, "be a table in memory", "a LazyFrame", f"Pass {argument}.collect()."))
     if hasattr(table, "toarray"):
@@ -230,7 +265,7 @@ def _holds_numbers(dtype):
 
 
 def _check_numbers(values, argument, where):
-    if values.dtype.kind in "mM":
+    if values.dtype.kind in "mM" or (values.dtype.kind == "O" and any(map(is_date, values))):
         remedy = "Turn dates into numbers, such as days since the first one, or drop the column."
         raise TypeError(message(argument, "hold numbers only", f"dates or durations in column {where}", remedy))
     try:
@@ -241,6 +276,11 @@ def _check_numbers(values, argument, where):
         bad = f"{entries[row]!r} at row {row}, column {where} ({error})"
         remedy = "Encode or drop the columns that are not numeric."
         raise TypeError(message(argument, "hold numbers only", bad, remedy)) from None
+
+
+def is_date(value):
+    """A date, time, duration or pandas' Period as an object."""
+    return isinstance(value, (date, time, timedelta, np.datetime64, np.timedelta64)) or type(value).__name__ == "Period"
 
 
 def _why_no_number(value):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._arrays import aligned_empty, row_blocks
+from bayesfair._arrays import BLOCK, aligned_empty, row_blocks
 from bayesfair._check import message, place, tell
 
 __all__ = [
@@ -16,11 +16,13 @@ __all__ = [
     "check_resolution",
     "scaling",
     "standardise",
+    "warn_of_scales",
 ]
 
 ROUNDING = 4 * np.finfo(np.float64).eps
 NEGLIGIBLE = 1e-3  # spread of a column beside the largest one
 FEW_ROWS = 1_000
+UNEQUAL = 100  # standard deviations this many times apart: the smaller column counts for 1e-4 of squared distances
 LARGEST_LOG, SMALLEST_LOG = 1023, -1022  # of normal float64 numbers, to base 2
 FAST_LOG = 60  # of units, to base 2, in which differences of float32 numbers have room in float32
 HEADROOM = 8  # between a cost of the size expected and the ends of the float64 numbers
@@ -158,6 +160,19 @@ def check_costs(spread, *, names=None, degree=2, terms=1, argument="X"):
             f"`{argument}` spreads by no more than {largest}: costs in its units are too small for a float64 and read 0"
         )
         tell(f"{what}. Labels do not suffer. Remedy: divide every column by that.", RuntimeWarning)
+
+
+def warn_of_scales(X, names=None):
+    """Of columns of X (N, d) of which distances hardly see some, by up to a block of rows. Constant columns do not count."""
+    middle, spread, _ = center_and_spread(X[:: -(-len(X) // BLOCK)])
+    varies = np.flatnonzero(spread > ROUNDING * np.abs(middle))
+    if len(varies) == 0:
+        return
+    least, most = varies[spread[varies].argmin()], varies[spread[varies].argmax()]
+    if spread[most] > UNEQUAL * spread[least]:
+        pair = " and ".join(f"{spread[at]:.3g} in column {place(names, at)}" for at in (least, most))
+        remedy = "standardise columns of different units, with sklearn.preprocessing.StandardScaler (--standardize)"
+        tell(f"`X` has standard deviations from {pair}: distances hardly see the first. Remedy: {remedy}.")
 
 
 def check_float32(X, *, names=None, argument="X"):

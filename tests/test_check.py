@@ -1,6 +1,7 @@
 """Tables of every make: read as numbers, or refused with the column's name."""
 
 import datetime
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,10 @@ import polars as pl
 import pytest
 import scipy.sparse
 
-from bayesfair._check import check_features
+import bayesfair
+from bayesfair import fairness
+from bayesfair._check import check_features, check_weights
+from bayesfair.fairlets import decompose
 
 GOOD = {
     "integers": [[1, 2], [3, 4]],
@@ -27,12 +31,19 @@ BAD = {
     "text in polars": (pl.DataFrame({"town": ["York"]}), TypeError, "'York' at row 0, column 'town'"),
     "a dictionary": (np.array([[1, {}]], object), TypeError, "column 1"),
     "dates": (pd.DataFrame({"day": pd.to_datetime(["2020-01-01"])}), TypeError, "dates or durations in column 'day'"),
+    "dates as objects": (pd.DataFrame({"day": [DAY]}, dtype=object), TypeError, "dates or durations in column 'day'"),
+    "periods": (
+        pd.DataFrame({"day": pd.period_range("2020", periods=1)}),
+        TypeError,
+        "dates or durations in column 'day'",
+    ),
     "dates in polars": (pl.DataFrame({"day": [DAY]}), TypeError, "dates or durations in column 'day'"),
     "durations": (pl.DataFrame({"t": [datetime.timedelta(1)]}), TypeError, "dates or durations in column 't'"),
     "dates in an array": (np.array([["2020-01-01"]], "M8[D]"), TypeError, "dates or durations in column 0"),
     "one name twice": (pd.DataFrame([[1, 2]], columns=["a", "a"]), ValueError, "share the name 'a'"),
     "lazy": (pl.DataFrame({"a": [1]}).lazy(), TypeError, r"got a LazyFrame. Pass X.collect\(\)"),
     "sparse": (scipy.sparse.csr_matrix([[1.0]]), TypeError, r"X.toarray\(\)"),
+    "masked": (np.ma.array([[1.0, 2.0]], mask=[[0, 1]]), ValueError, r"hides 1. Pass X.filled\(np.nan\)"),
     "missing": (pd.DataFrame({"a": pd.array([1, None], dtype="Int64")}), ValueError, "nan at row 1, column 'a'"),
     "missing in polars": (pl.DataFrame({"a": [None, 1]}), ValueError, "nan at row 0, column 'a'"),
     "infinite": ([[1.0, np.inf]], ValueError, "inf at row 0, column 1"),
@@ -64,3 +75,88 @@ def test_what_holds_no_numbers_is_refused_by_name(name):
     table, error, match = BAD[name]
     with pytest.raises(error, match=match):
         check_features(table)
+
+
+MASKED = np.ma.array([0.5, 0.5], mask=[False, True])
+TAKERS = {
+    "sample_weight": lambda: check_weights(MASKED, 2),
+    "labels": lambda: fairness.balance(MASKED, ["f", "m"]),
+    "target": lambda: fairness.kl_error([0, 1], ["f", "m"], target=MASKED),
+    "sensitive": lambda: fairness.balance([0, 1], MASKED),
+}
+
+
+@pytest.mark.parametrize("argument", TAKERS)
+def test_what_is_under_a_mask_is_not_used(argument):
+    with pytest.raises(ValueError, match=f"`{argument}` must"):
+        TAKERS[argument]()
+
+
+def test_a_mask_that_hides_nothing_is_no_fault():
+    assert check_features(np.ma.array([[1.0, 2.0]], mask=False)).tolist() == [[1, 2]]
+
+
+def test_a_warning_points_at_the_line_of_the_caller():
+    X, group = np.random.default_rng(0).normal(size=(442, 2)), ["f"] * 439 + ["m"] * 3
+    with pytest.warns(UserWarning, match="every fairlet needs") as told:
+        decompose(X, group)
+    assert {warning.filename for warning in told} == {__file__}
+
+
+def test_no_module_of_the_sampler_counts_stack_levels():
+    """`tell` finds the caller's line, however many calls lie between."""
+    for name in ("gibbs/run.py", "gibbs/search.py", "fairlets/decompose.py", "models/sampling.py"):
+        assert "warnings.warn(" not in (Path(bayesfair.__file__).parent / name).read_text(), name
+
+
+BAD_SEEDS = ["a", -1, 1.5, [1.5], {}]
+
+
+def seeded(random_state):
+    """What takes a seed, by name."""
+    X, groups = pd.DataFrame({"a": np.arange(8.0)}), ["f", "m"] * 4
+    fit = {"sensitive_features": groups}
+    names = (
+        "BalancedKMeans",
+        "BigLearnMixture",
+        "FairMixture",
+        "FairletKMeans",
+        "TiltedKMeans",
+        "VariationalFairClustering",
+    )
+    engines = [getattr(bayesfair, name) for name in names]
+    engine = bayesfair.FairletKMeans(2, random_state=random_state)
+    settings = {"num_warmup": 1, "num_draws": 1, "num_chains": 1, "progress_bar": False, "random_state": random_state}
+    samplers = bayesfair.GibbsFairClustering, bayesfair.BayesianFairMixture
+    return {
+        **{kind.__name__: lambda kind=kind: kind(2, random_state=random_state).fit(X, **fit) for kind in engines},
+        **{kind.__name__: lambda kind=kind: kind(2, **settings).fit(X, **fit) for kind in samplers},
+        "fairness_path": lambda: bayesfair.engines.fairness_path(engine, X, groups, "n_clusters", [2]),
+        "compare_clusters": lambda: bayesfair.compare_clusters(engine, X, groups, [2]),
+        "decompose": lambda: decompose(X, groups, random_state=random_state),
+        "elbow": lambda: bayesfair.plots.elbow(X, groups, [2], random_state=random_state),
+        "deal": lambda: bayesfair.distributed.deal(X, groups, random_state=random_state),
+        "check_loss": lambda: bayesfair.gibbs.check_loss(
+            bayesfair.gibbs.KMeansLoss(), np.arange(40.0).reshape(20, 2), random_state=random_state
+        ),
+    }
+
+
+@pytest.mark.parametrize("seed", BAD_SEEDS, ids=repr)
+def test_what_is_no_seed_is_refused_in_the_same_words_everywhere(seed):
+    for call in seeded(seed).values():
+        with pytest.raises(
+            ValueError, match=r"`random_state` must be None, an integer .* cannot be used to seed a numpy"
+        ):
+            call()
+    with pytest.raises(ValueError, match="`seed` must be None, an integer"):
+        bayesfair.datasets.make_well_specified(seed)
+
+
+@pytest.mark.parametrize(
+    "seed", [3, np.int64(3), np.uint8(3), np.random.RandomState(3), None], ids=lambda seed: type(seed).__name__
+)
+def test_seeds_are_taken(seed):
+    calls = seeded(seed)
+    for name in ("FairletKMeans", "compare_clusters", "decompose", "deal"):
+        calls[name]()

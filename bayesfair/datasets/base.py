@@ -7,7 +7,7 @@ from math import gcd
 import numpy as np
 import pandas as pd
 
-from bayesfair._check import check_integer, message
+from bayesfair._check import check_integer, generator_of, message
 
 __all__ = ["Dataset", "group_names", "subsample"]
 
@@ -74,7 +74,7 @@ def subsample(
     parts = _reduced_parts(ratio, _in_order(dataset.sensitive))
     available = {name: int((names == name).sum()) for name in parts}
     units = _units(parts, available, size)
-    rng = np.random.default_rng(seed)
+    rng = generator_of(seed, "seed")
     chosen = [rng.choice(np.flatnonzero(names == name), units * part, replace=False) for name, part in parts.items()]
     rows = np.sort(np.concatenate(chosen))
     drawn = ", ".join(f"{name} {units * part}" for name, part in parts.items())

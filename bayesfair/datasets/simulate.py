@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from bayesfair._check import check_integer
+from bayesfair._check import check_integer, generator_of
 from bayesfair.datasets.base import Dataset
 
 __all__ = ["make_gmm_grid", "make_misspecified", "make_vfc_synthetic", "make_well_specified"]
@@ -18,7 +18,7 @@ def make_well_specified(seed: int = 0) -> Dataset:
     Cluster 1: 20 of a = 1 about (4, 4) and 30 of a = 2 about (2, 2); cluster 2: 30 of a = 1 about (10, 10) and 20 of
     a = 2 about (8, 8). Target: the cluster. The clusters themselves have balance 2/3.
     """
-    rng = np.random.default_rng(seed)
+    rng = generator_of(seed, "seed")
     return _gibbs_simulation(
         "well-specified", "normal, covariance 4 I (section 4.1)", 2.0 * rng.standard_normal((100, 2))
     )
@@ -30,7 +30,7 @@ def make_misspecified(seed: int = 0) -> Dataset:
     Gibbs paper, section 4.2. The variance does not exist: expect outliers. Both coordinates of a point share one
     chi-square divisor, which makes the noise bivariate t and not two independent ones.
     """
-    rng = np.random.default_rng(seed)
+    rng = generator_of(seed, "seed")
     normal, chi_square = rng.standard_normal((100, 2)), rng.chisquare(2, size=(100, 1))
     noise = np.sqrt(3.0) * normal / np.sqrt(chi_square / 2)
     return _gibbs_simulation("misspecified", "t with 2 degrees of freedom, scale 3 I (section 4.2)", noise)
@@ -47,7 +47,7 @@ def make_vfc_synthetic(unequal: bool = False, seed: int = 0) -> Dataset:
     sizes, apart, deviation = ((150, 50), 2.5, 0.13) if unequal else ((100, 100), 4.0, 0.1)
     group, cluster = np.repeat([0, 0, 1, 1], np.repeat(sizes, 2)), np.repeat([0, 1, 0, 1], np.repeat(sizes, 2))
     centre = np.column_stack([1 + 1.1 * cluster, 1 + apart * group])
-    points = centre + deviation * np.random.default_rng(seed).standard_normal((400, 2))
+    points = centre + deviation * generator_of(seed, "seed").standard_normal((400, 2))
     name = "vfc-synthetic-unequal" if unequal else "vfc-synthetic"
     kind = "Synthetic-unequal" if unequal else "Synthetic"
     text = f"Like VFC's {kind}: deviation {deviation}, blobs at x = 1, 2.1 and y = 1, {1 + apart}. Seed {seed}."
@@ -62,7 +62,7 @@ def make_gmm_grid(seed: int = 0, n_samples: int = 2500) -> Dataset:
     add to an even number, 0.3 in the others, else in "b", so that the true clusters are unfair. Target: the component.
     """
     n_samples = check_integer("n_samples", n_samples)
-    rng = np.random.default_rng(seed)
+    rng = generator_of(seed, "seed")
     component = rng.integers(25, size=n_samples)
     row, column = np.divmod(component, 5)
     means = 2.0 * np.column_stack([column, row]) - 4.0

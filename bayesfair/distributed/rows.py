@@ -2,9 +2,9 @@
 
 import jax
 import numpy as np
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing
 
-from bayesfair._check import check_same_length, message
+from bayesfair._check import check_same_length, message, random_state_of
 from bayesfair.distributed.sharing import everybody
 from bayesfair.fairness import encode_groups
 
@@ -37,7 +37,7 @@ def deal(X, sensitive_features=None, *, random_state=0):
     if n_processes > 1 and (random_state is None or random_state is np.random):
         rule, remedy = "be the same in all processes", "Pass an int to each of them."
         raise ValueError(message("random_state", rule, repr(random_state), remedy))
-    rng = check_random_state(random_state)
+    rng = random_state_of(random_state)
     place = np.empty(n_obs)  # in a pack in which every group is spread evenly
     for group in np.unique(code):
         members = np.flatnonzero(code == group)

@@ -12,7 +12,7 @@ import numpy as np
 
 from bayesfair._arrays import MANY
 from bayesfair._check import message
-from bayesfair._units import Scaling, check_float32
+from bayesfair._units import Scaling, check_float32, warn_of_scales
 from bayesfair.distributed import WHY_NO_ROWS
 from bayesfair.engines.base import Engine, nearest_center
 from bayesfair.engines.optimize import Outcome
@@ -127,6 +127,7 @@ class BalancedKMeans(Engine):
         what rows pay is a small difference of their potentials."""
         if centroids.degree:
             dtype = np.float64 if len(data.X) < MANY else np.float32
+            warn_of_scales(data.X, data.columns.names)
             return self.standardised(data, precision=np.float32, dtype=dtype, degree=centroids.degree)
         resolve_dissimilarity(self.loss).check(data.X)
         check_float32(data.X, names=data.columns.names)

@@ -7,11 +7,10 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import code_masses, row_blocks
-from bayesfair._check import check_integer, check_number, check_weights, message, tell
+from bayesfair._check import check_integer, check_number, check_weights, message, random_state_of, tell
 from bayesfair._room import give_back_freed
 from bayesfair._stages import NOTHING_KEPT, Stages
 from bayesfair._units import Scaling, standardise
@@ -169,13 +168,13 @@ class Engine(ClusterMixin, BaseEstimator):
             counted = weight > 0
             left_out = LeftOut(columns.take(~counted), counted)
             columns, weight = columns.take(counted), weight[counted]
-        groups = read_groups(self, sensitive_features, n_obs, needed=self.uses_groups, rows=counted)
+        groups = read_groups(self, sensitive_features, n_obs, needed=self.uses_groups, rows=counted, X=X)
         check_alike(self, X=(columns.continuous.dtype.name, self.n_features_in_, columns.names))
         groups, share = share_of(getattr(self, "mesh", None), groups)
         if self.parts is not None:
             remedy = f"There are {share.n_obs} rows (n_samples = {share.n_obs}): ask for fewer."
             check_integer(self.parts, self.n_parts, maximum=share.n_obs, remedy=remedy)
-        seed = agreed(int(check_random_state(self.random_state).randint(2**31 - 1)))
+        seed = agreed(int(random_state_of(self.random_state).randint(2**31 - 1)))
         return Data(columns, groups, weight, seed, share), left_out
 
     def _weights(self, sample_weight, X, n_obs):

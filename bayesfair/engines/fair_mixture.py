@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._arrays import stack, unstack
 from bayesfair._check import check_integer, check_number, message, tell
+from bayesfair._units import warn_of_scales
 from bayesfair.distributed import agreed
 from bayesfair.engines.base import Data, kmeans_centers, warn_of_work
 from bayesfair.engines.checkpoint import WithinAStage
@@ -231,6 +232,8 @@ class FairMixture(MixtureEngine):
         """Everybody; `solve` learns from all of them or some."""
         one_scale, share = self.covariance_type == "isotropic", data.share
         self._encoder = fit_encoder(data.columns, one_scale, share.everybody, data.given_weight)
+        if one_scale and data.X.shape[1]:
+            warn_of_scales(data.X, data.columns.names)
         self._family = Family(self.covariance_type, self._encoder.n_levels)
         self._warn_of_work(*data.X.shape, data.groups)
         if share.mesh is not None or (self.batch_size is None and len(data.X) > BLOCKED_FROM):

@@ -10,7 +10,7 @@ from bayesfair._arrays import cluster_sums, distinct_places, row_blocks
 from bayesfair._check import check_integer, message
 from bayesfair._progress import one_step
 from bayesfair._room import give_back_freed
-from bayesfair._units import scaling
+from bayesfair._units import scaling, warn_of_scales
 from bayesfair.engines.base import Data, Engine
 from bayesfair.engines.optimize import Outcome
 from bayesfair.fairlets import Decomposition, decompose, fairlet_centers, singleton_capacities
@@ -86,6 +86,7 @@ class FairletKMeans(Engine):
     def problem(self, data):
         # `scaling` refuses columns by their names.
         self._units = scaling(data.X, names=data.columns.names, weight=data.weight)
+        warn_of_scales(data.X, data.columns.names)
         with one_step("fairlets", self.progress_bar):
             decomposed = partial(fairlets_of, data, self.composition, self.exact_up_to)
             self.decomposition_ = self.stages.at_once(Decomposition, decomposed)

@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_random_state
 
 from bayesfair._arrays import within_cluster_ss
-from bayesfair._check import check_columns
+from bayesfair._check import check_columns, random_state_of
 from bayesfair.fairness import balance, encode_groups, gap, kl_error
 
 __all__ = ["fairness_path"]
@@ -36,7 +35,7 @@ def fairness_path(
     groups = encode_groups(sensitive_features)
     check_columns(X)
     rows = np.asarray(X, dtype=np.float64)
-    results, seed = [], int(check_random_state(estimator.random_state).randint(2**31 - 1))
+    results, seed = [], int(random_state_of(estimator.random_state).randint(2**31 - 1))
     estimator = clone(estimator).set_params(random_state=seed)
     for value in values:
         labels = clone(estimator).set_params(**{parameter: value}).fit(X, sensitive_features=sensitive_features).labels_

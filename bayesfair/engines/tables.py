@@ -1,5 +1,6 @@
 """Tables of continuous and categorical columns, encoded for mixtures: chosen by name, position, mask or dtype."""
 
+from decimal import Decimal
 from numbers import Real
 from typing import NamedTuple
 
@@ -8,7 +9,7 @@ from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import validate_data
 
 from bayesfair._arrays import row_blocks
-from bayesfair._check import check_columns, check_finite, check_same_index, column_names, message, place
+from bayesfair._check import check_columns, check_finite, check_same_index, column_names, is_date, message, place
 from bayesfair._units import center_and_spread, check_costs, check_resolution, here_alone
 from bayesfair.engines.families import Table
 from bayesfair.fairness import Groups, groups_for_fit
@@ -23,6 +24,10 @@ __all__ = [
     "read_groups",
     "read_table",
 ]
+
+
+NAMES_OF_ROWS = 0.9  # levels for each row, from which on a column is taken to name its rows
+FEW_ROWS = 20  # up to which a column may well have a level for each row
 
 
 class Columns(NamedTuple):
@@ -134,6 +139,8 @@ def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False, 
     """X checked as by `read_table` and split; `categorical_features`: names, positions, a mask, () for none of the columns
     or None for those whose dtype says so, in the fit."""
     check_same_index("sensitive_features", sensitive_features, "X", X)
+    if not reset and column_names(X) is not None:  # other columns, or another order, are told before what is in them
+        validate_data(estimator, X, reset=False, skip_check_array=True)
     of_fit = None if reset or len(np.shape(X)) != 2 else getattr(estimator, "_categorical", None)
     where = categorical_positions(X, categorical_features) if of_fit is None else of_fit
     if reset:
@@ -146,17 +153,19 @@ def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False, 
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     table = np.asarray(X, dtype=object)
     names = [str(j) for j in rest] if known is None else [known[j] for j in rest]
-    return Columns(_numbers(table[:, rest], names), _levels(table[:, where], [place(known, j) for j in where]), names)
+    categorical = _levels(table[:, where], [place(column_names(X), j) for j in where], reset)
+    return Columns(_numbers(table[:, rest], names), categorical, names)
 
 
-def read_groups(estimator, sensitive_features, n_obs, *, needed=True, rows=None) -> Groups:
+def read_groups(estimator, sensitive_features, n_obs, *, needed=True, rows=None, X=None) -> Groups:
     """`groups_for_fit` by the estimator's min_group_size and merged_group_name, where it has them. Not `needed`: that
-    they are left out is no news. `rows`: a mask of those that count (N,); the groups are theirs."""
+    they are left out is no news. `rows`: a mask of those that count (N,); the groups are theirs. `X`: the table as it was
+    given, whose columns that tell the groups are told where the estimator is `needed` to treat these alike."""
     if sensitive_features is None and not needed:
         return Groups(np.zeros(n_obs if rows is None else rows.sum(), np.int32), ("everyone",))
     settings = estimator.get_params(deep=False)
     merging = {name: settings[name] for name in ("min_group_size", "merged_group_name", "crossed") if name in settings}
-    return groups_for_fit(sensitive_features, n_obs, rows=rows, **merging)
+    return groups_for_fit(sensitive_features, n_obs, rows=rows, X=X if needed else None, **merging)
 
 
 def categorical_positions(X, categorical_features):
@@ -166,9 +175,9 @@ def categorical_positions(X, categorical_features):
     names = column_names(X) or []
     if categorical_features is None:
         where = np.array([j for j, name in enumerate(names) if not _is_numeric(X[name])], int)
-        dates = [names[j] for j in where if _is_date(X[names[j]].dtype)]
+        dates = [names[j] for j in where if _holds_dates(X[names[j]])]
         if dates:
-            remedy = "Turn dates into numbers, drop the column, or name it in categorical_features."
+            remedy = "Turn dates into numbers, such as days since the first one, or drop the column."
             raise TypeError(
                 message("X", "hold numbers and categories", f"dates or durations in column {dates[0]!r}", remedy)
             )
@@ -186,17 +195,41 @@ def categorical_positions(X, categorical_features):
 
 
 def _is_numeric(column):
-    """By dtype, pandas and polars alike, and by content where the dtype says "object"; booleans count as levels."""
+    """By dtype, pandas and polars alike, and by content where the dtype says "object" or text: text that reads as numbers is
+    numbers if more than half of its rows differ, and codes of categories otherwise. Booleans count as levels."""
     dtype = column.dtype
-    if hasattr(dtype, "is_numeric"):
-        return dtype.is_numeric()
-    if getattr(dtype, "kind", "O") == "O" and str(dtype) == "object":
-        return all(isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) for value in column)
-    return getattr(dtype, "kind", "O") in "iuf"
+    if getattr(dtype, "kind", "O") in "iuf" or (hasattr(dtype, "is_numeric") and dtype.is_numeric()):
+        return True
+    if str(dtype).lower() not in {"object", "str", "string"}:
+        return False
+    values = [value for value in column if not _is_missing(value)]
+    if not values or not all(map(_reads_as_number, values)):
+        return False
+    return not any(isinstance(value, str) for value in values) or len(set(values)) > len(values) / 2
 
 
-def _is_date(dtype):
-    return dtype.is_temporal() if hasattr(dtype, "is_temporal") else getattr(dtype, "kind", "O") in "mM"
+def _is_missing(value):
+    return value is None or type(value).__name__ == "NAType" or (isinstance(value, Real) and value != value)
+
+
+def _reads_as_number(value):
+    if isinstance(value, str):
+        try:
+            float(value)
+        except ValueError:
+            return False
+        return True
+    return isinstance(value, (Real, Decimal)) and not isinstance(value, (bool, np.bool_))
+
+
+def _holds_dates(column):
+    """By dtype, pandas and polars alike, and by content where the dtype says "object"."""
+    dtype = column.dtype
+    if hasattr(dtype, "is_temporal"):
+        return dtype.is_temporal()
+    if getattr(dtype, "kind", "O") in "mM" or str(dtype).startswith("period"):
+        return True
+    return str(dtype) == "object" and any(map(is_date, column))
 
 
 def _numbers(values, names):
@@ -207,13 +240,20 @@ def _numbers(values, names):
     return numbers
 
 
-def _levels(values, places):
+def _levels(values, places, of_fit):
     import pandas as pd
 
-    if pd.isna(values).any():
+    missing = np.argwhere(pd.isna(values))
+    if len(missing):
+        row, column = missing[0]
         rule, remedy = "have a level in every categorical cell", "Give missing levels a name, e.g. .fillna('unknown')."
-        raise ValueError(message("X", rule, "a missing value", remedy))
+        raise ValueError(message("X", rule, f"a missing value at row {row}, column {places[column]}", remedy))
     for where, column in zip(places, values.T):
+        n_levels = len(set(column)) if of_fit else 0
+        if len(column) > FEW_ROWS and n_levels > NAMES_OF_ROWS * len(column):
+            got = f"{n_levels} levels in {len(column)} rows in column {where}"
+            remedy = "Drop the column if it names the rows, turn it into numbers, or give rare levels a common name."
+            raise ValueError(message("X", "repeat the levels of a categorical column", got, remedy))
         if len({isinstance(value, str) for value in column}) > 1:
             rule, remedy = "hold either text or numbers in a categorical column", "Write all its levels in one way."
             raise TypeError(message("X", rule, f"both in column {where}", remedy))

@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bayesfair._arrays import aligned_empty, inner_sum, row_blocks, stack
 from bayesfair._check import check_integer, check_number, message, tell
 from bayesfair._parts import map_rows
-from bayesfair._units import center_and_spread, check_costs, scaling
+from bayesfair._units import center_and_spread, check_costs, scaling, warn_of_scales
 from bayesfair.distributed import agreed
 from bayesfair.engines.base import Engine, check_distinct
 from bayesfair.engines.blocks import (
@@ -451,6 +451,7 @@ class TiltedKMeans(Engine):
         spread = center_and_spread(data.X, **whole)[1]
         # Of degree 4: the variance of squared distances.
         check_costs(spread, names=data.columns.names, degree=4, terms=share.n_obs * dim)
+        warn_of_scales(data.X, data.columns.names)
         self._axes = span(self._units.rows(data.X))[1] if n_obs < dim and share.mesh is None else None
         x, square = aligned_empty((n_obs, dim if self._axes is None else len(self._axes))), aligned_empty(n_obs)
         for block in row_blocks(n_obs):

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from bayesfair._arrays import row_blocks, row_numbers
 from bayesfair._check import check_number, message, tell
-from bayesfair._units import scaling
+from bayesfair._units import scaling, warn_of_scales
 from bayesfair.distributed import agreed, leads
 from bayesfair.engines.base import Data, Engine, kmeans_centers, relocate_empty
 from bayesfair.engines.families import squared_distances
@@ -265,8 +265,10 @@ class VariationalFairClustering(Engine):
             self._units = scaling(
                 data.X, names=names, precision=np.float32, everybody=share.everybody, weight=data.given_weight
             )
+            warn_of_scales(data.X, data.columns.names)
             return rows_in_blocks(data, self._units, self._target(data))
         Z = self.standardised(data, degree=DEGREES[self.objective], precision=np.float32)
+        warn_of_scales(data.X, data.columns.names)
         return make_problem(Z, data.groups.code, self._target(data), self.objective, data.relative_weight)
 
     @property
@@ -274,7 +276,7 @@ class VariationalFairClustering(Engine):
         return Descent(self.objective)
 
     def _target(self, data):
-        return check_target(self.target_proportions, data.groups, data.group_masses)
+        return check_target(self.target_proportions, data.groups, data.group_masses, argument="target_proportions")
 
     def starts(self, problem, data):
         """Centres (n_init, K, d) of the best k-means++ restarts."""

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._check import message, tell
+from bayesfair._check import message, random_state_of, tell
 from bayesfair._room import peak_memory
 from bayesfair.distributed import digest
 from bayesfair.estimators.notebook import notes_as_html
@@ -99,7 +98,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         return {"sampling_time": perf_counter() - self._started, "peak_memory": peak_memory()}
 
     def _draw_seed(self):
-        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._seed = int(random_state_of(self.random_state).randint(2**31 - 1))
 
     def _settings(self, **of_the_run):
         """What the tree keeps of the estimator, as `read_run` gives it back."""

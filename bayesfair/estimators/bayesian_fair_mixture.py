@@ -134,7 +134,7 @@ class BayesianFairMixture(PosteriorEstimator):
         self._start_clock()
         self._check_settings()
         columns = read_columns(self, X, self.categorical_features, reset=True, sensitive_features=sensitive_features)
-        groups = groups_for_fit(sensitive_features, len(columns.continuous))
+        groups = groups_for_fit(sensitive_features, len(columns.continuous), X=X)
         encoder = fit_encoder(columns, one_scale=False)
         _check_spreads(encoder.scale, columns.names)
         x, codes = columns.continuous, encoder.codes(columns.categorical)

@@ -9,11 +9,11 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from bayesfair._arrays import within_cluster_ss
-from bayesfair._check import check_integer, message
+from bayesfair._check import check_integer, message, random_state_of
 from bayesfair._progress import progress
 from bayesfair.fairness import Groups, balance, gap, groups_for_fit
 from bayesfair.posterior import misclassification_probability, modes, summary
@@ -76,7 +76,7 @@ def compare_clusters(
     """
     parameter, numbers = _parameter(estimator), _numbers(n_clusters)
     check_integer("num_bootstraps", num_bootstraps, minimum=0)
-    seed = int(check_random_state(estimator.random_state).randint(2**31 - 1))
+    seed = int(random_state_of(estimator.random_state).randint(2**31 - 1))
     estimator = clone(estimator).set_params(**_quietly(estimator), random_state=seed)
     groups = None if sensitive_features is None else _groups(estimator, X, sensitive_features)
     rows = {}

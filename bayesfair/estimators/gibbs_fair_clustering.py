@@ -15,6 +15,7 @@ from bayesfair import gibbs
 from bayesfair._arrays import cluster_sums, code_masses
 from bayesfair._check import check_integer, check_weights, column_names, message, row_names
 from bayesfair._room import give_back_freed
+from bayesfair._units import warn_of_scales
 from bayesfair.distributed import (
     WHY_NO_ROWS,
     agreed,
@@ -235,9 +236,9 @@ class GibbsFairClustering(PosteriorEstimator):
         weight = _positive_weights(sample_weight, X, len(columns.continuous))
         where = categorical_positions(X, self.categorical_features)
         self._mixed = mixed_table(columns, where, names, self._loss, self.category_weight, weight)
+        groups = read_groups(self, sensitive_features, len(columns.continuous), X=X)
         X = self._mixed.numbers(columns)
         self._check_room(X, self.num_draws)
-        groups = read_groups(self, sensitive_features, len(X))
         columns = None if names is None else [str(name) for name in names]
         self._names = {"feature_names": columns, "mixed": self._mixed._asdict()}
         self._draw_seed()
@@ -253,6 +254,8 @@ class GibbsFairClustering(PosteriorEstimator):
         self._check_alike(X, groups, weight)
         self._seed = agreed(self._seed)
         problem = self._problem(X, groups, weight)
+        if self._loss.translation_invariant and self._mixed.n_numbers:
+            warn_of_scales(X[:, : self._mixed.n_numbers], self._mixed.names)
         give_back_freed()
         length = self.num_chains, self.num_warmup, self.num_starts
         crossing = mode_jumps, plain(self.tempering)

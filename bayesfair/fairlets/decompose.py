@@ -1,6 +1,5 @@
 """Fairlet decompositions: the optimum where it is a transport problem, the best found where it is not."""
 
-import warnings
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -17,7 +16,9 @@ from bayesfair._check import (
     check_same_length,
     check_weights,
     column_names,
+    generator_of,
     message,
+    tell,
 )
 from bayesfair._units import Scaling, scaling
 from bayesfair.fairlets.approximate import approximate_transport
@@ -135,7 +136,7 @@ def decompose(
     held, code = capacities(groups.sizes, composition, groups.names), groups.code
     _warn_of_small_groups(groups, composition)
     weight = None if sample_weight is None else _positive(check_weights(sample_weight, len(X), X))
-    degree, rng = DEGREES.get(type(dissimilarity)), np.random.default_rng(random_state)
+    degree, rng = DEGREES.get(type(dissimilarity)), generator_of(random_state)
     # Scaling does not change the answer, and the network simplex has absolute tolerances.
     units = (
         Scaling(np.zeros(X.shape[1]), 0)
@@ -173,7 +174,7 @@ def _features(X):
 def _warn_of_small_groups(groups, composition):
     ruled = rule_of_small_groups(groups.sizes, groups.names) if isinstance(composition, str) else ""
     if ruled:
-        warnings.warn(ruled, UserWarning, stacklevel=3)
+        tell(ruled)
 
 
 def _positive(weight):

@@ -1,5 +1,6 @@
 """Groups: one integer code per observation from one or several sensitive columns of any kind."""
 
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from numbers import Real
@@ -9,7 +10,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._arrays import code_masses, row_blocks
+from bayesfair._arrays import BLOCK, code_masses, row_blocks
 from bayesfair._check import check_integer, check_same_length, check_weights, message, tell
 
 __all__ = [
@@ -140,9 +141,27 @@ def encode_values(column, argument):
         raise TypeError(message(argument, rule, f"an entry that is not ({error})", remedy)) from error
     if any(map(_is_missing, levels)):
         _refuse_missing(_values(column), argument)
+    _warn_of_look_alikes(levels, argument)
     levels.sort(key=_sort_key)
     rank = {level: position for position, level in enumerate(levels)}
     return np.array([rank[value] for value in distinct], np.int32)[code], levels
+
+
+def _warn_of_look_alikes(levels, argument):
+    """Of text that differs in blanks, case, invisible characters or Unicode forms alone."""
+    seen = {}
+    for level in levels:
+        if isinstance(level, str) and seen.setdefault(_as_seen(level), level) != level:
+            pair = f"{seen[_as_seen(level)]!a} and {level!a}"
+            tell(
+                f"`{argument}` has groups that look alike: {pair}. If they are one group, write its values in one way first."
+            )
+            return
+
+
+def _as_seen(text):
+    shown = "".join(sign for sign in unicodedata.normalize("NFKC", text) if unicodedata.category(sign) != "Cf")
+    return " ".join(shown.split()).casefold()
 
 
 def _factorize(column):
@@ -240,13 +259,13 @@ def _is_nested(rows):
 
 
 def groups_for_fit(
-    sensitive_features, n_obs, *, min_group_size=None, merged_group_name="other", crossed=True, rows=None
+    sensitive_features, n_obs, *, min_group_size=None, merged_group_name="other", crossed=True, rows=None, X=None
 ):
     """The groups of an estimator's `fit`; None warns and puts everyone in one group, a single group is refused.
 
     `min_group_size`, `merged_group_name`: as in `merge_small_groups`; None merges nothing. `crossed`: false where every
     column is an attribute of its own (`Groups.attributes`); small groups are then merged within each. `rows`: a mask of those
-    that count (N,); the groups are theirs.
+    that count (N,); the groups are theirs. `X`: the checked table, for a warning of columns that follow from the groups.
     """
     if sensitive_features is None:
         tell(
@@ -257,6 +276,8 @@ def groups_for_fit(
     attributes = [encode_groups(sensitive_features)] if crossed else _encode_columns(sensitive_features)
     for groups in attributes:
         check_same_length("sensitive_features", len(groups.code), "X", n_obs)
+        if X is not None:
+            _warn_of_followers(X, groups)
     attributes = attributes if rows is None else [groups.take(rows) for groups in attributes]
     for groups in attributes:
         if len(groups.names) == 1:
@@ -265,6 +286,40 @@ def groups_for_fit(
     if min_group_size is not None:
         attributes = [merge_small_groups(each, min_group_size, name=merged_group_name) for each in attributes]
     return attributes[0] if len(attributes) == 1 else cross_attributes(attributes)
+
+
+def _warn_of_followers(X, groups):
+    """Of columns of a checked table that have one value in every group: the sensitive column itself, or another name of it.
+    Where most groups are of a single row every column has, and nothing is told."""
+    n_obs, n_groups = len(groups.code), len(groups.names)
+    if 2 * n_groups > n_obs:
+        return
+    first = np.zeros(n_groups, int)
+    first[groups.code[::-1]] = np.arange(n_obs)[::-1]
+    followers = [name for name, values in _named_columns(X) if _follows(values, first, groups.code)]
+    if followers:
+        which = ", ".join(map(repr, followers))
+        what = f"Column {which} of `X` follows from `sensitive_features`: every group has one value there"
+        tell(f"{what}. Remedy: drop it from the features, which otherwise draw the groups apart.")
+
+
+def _named_columns(X):
+    """(name, or position where there are none, values (N,)) of a table's columns."""
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        return [(name, series.to_numpy()) for name, series in zip(frame.columns, frame.iter_columns())]
+    return list(enumerate(np.asarray(X).T))
+
+
+def _follows(values, first, code):
+    """Has a column one value in each group, and not the same in all? A few rows tell of most columns that it has not."""
+    of_group = values[first]
+    few = slice(BLOCK // 16)
+    return bool(
+        (of_group[code[few]] == values[few]).all()
+        and (of_group != of_group[0]).any()
+        and (of_group[code] == values).all()
+    )
 
 
 def known_groups(sensitive_features, n_obs, known: Groups, merged_group_name="other") -> Groups:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import rel_entr
 
 from bayesfair._arrays import namespace
-from bayesfair._check import check_same_index, check_same_length, check_weights, message
+from bayesfair._check import check_in_memory, check_same_index, check_same_length, check_weights, message
 from bayesfair.fairness.groups import Groups, encode_groups, encode_values, target_proportions
 
 __all__ = [
@@ -191,6 +191,7 @@ def cluster_kl(masses: np.ndarray, target: np.ndarray) -> np.ndarray:
 
 def encode_assignment(labels_or_soft):
     """Cluster codes (N,) and the K labels in sorted order; or soft assignments (N, K) as float64 and 0 to K - 1."""
+    check_in_memory("labels", labels_or_soft)
     array = np.asarray(labels_or_soft)
     if array.ndim == 2:
         return _check_soft(array), list(range(array.shape[1]))
@@ -214,27 +215,28 @@ def _encode_integers(labels):
     return (held.cumsum() - 1)[place], [lowest + at for at in np.flatnonzero(held).tolist()]
 
 
-def check_target(target, groups, masses=None):
+def check_target(target, groups, masses=None, *, argument="target"):
     """`target` as J proportions that sum to one, (J,), in the order of `groups.names`; None is that of their `masses` (J,),
     or of their sizes."""
     if target is None:
         return target_proportions(groups) if masses is None else masses / masses.sum()
     if isinstance(target, Mapping):
-        target = _by_name(target, groups.names)
+        target = _by_name(target, groups.names, argument)
+    check_in_memory(argument, target)
     proportions = np.asarray(target, dtype=np.float64)
     rule = f"hold one proportion for each of the groups {groups.names}, at least 0 and summing to 1"
     remedy = "Pass {name: proportion}, or None for the proportions of the data."
     if proportions.shape != (len(groups.names),):
-        raise ValueError(message("target", rule, f"shape {proportions.shape}", remedy))
+        raise ValueError(message(argument, rule, f"shape {proportions.shape}", remedy))
     if not (proportions >= 0).all() or abs(proportions.sum() - 1) > _ROW_SUM_TOLERANCE:
-        raise ValueError(message("target", rule, proportions.tolist(), remedy))
+        raise ValueError(message(argument, rule, proportions.tolist(), remedy))
     return proportions
 
 
-def _by_name(target, names):
+def _by_name(target, names, argument):
     if set(target) != set(names):
         rule, remedy = f"name exactly the groups {names}", "See encode_groups(sensitive).names."
-        raise ValueError(message("target", rule, tuple(target), remedy))
+        raise ValueError(message(argument, rule, tuple(target), remedy))
     return [target[name] for name in names]
 
 

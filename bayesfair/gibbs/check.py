@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesfair._check import check_features, check_integer, message
+from bayesfair._check import check_features, check_integer, generator_of, message
 from bayesfair.gibbs.losses import Loss, Units, cluster_means
 
 __all__ = ["check_loss"]
@@ -59,7 +59,7 @@ def check_loss(loss, X, *, n_clusters=3, random_state=0):
         raise ValueError(message("X", f"have at least {FEWEST_ROWS} rows", len(X), "Pass more of your data."))
     check_integer("n_clusters", n_clusters, minimum=2, maximum=FEWEST_ROWS // 2)
     loss.dissimilarity.check(X)
-    rng = np.random.default_rng(random_state)
+    rng = generator_of(random_state)
     rows = X[rng.choice(len(X), min(len(X), MOST_ROWS), replace=False)]
     units = Units(rows, rng.uniform(0.5, 2.0, len(rows)), rng.permutation(np.arange(len(rows)) % n_clusters))
     trial = Trial(loss, units, n_clusters, jax.jit(loss.cluster_losses, static_argnums=1))

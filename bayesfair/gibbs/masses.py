@@ -79,7 +79,8 @@ def weigh(modes: list[Mode], target, moves, seed, num_chains, n_sweeps, longest=
     budget = BUDGET if target.n_obs < MANY else BUDGET_OF_MANY
     left = num_chains * n_sweeps * budget if longest is None else np.inf
     best, told, ratio, gone = 0, [], [UNKNOWN] * len(modes), set()
-    with progress(None, "masses", progress_bar) as bar:
+    most = n_sweeps * budget // 2 if longest is None else None  # steps of both ways, of which a chain makes as many
+    with progress(most, "masses, at most", progress_bar) as bar:
         for _ in range(REFERENCES):
             ratio = _over(ratio, best)
             ratio, length, spent = _against(best, modes, pools, ratio, gone, left, longest or LONGEST, bar)
@@ -88,6 +89,7 @@ def weigh(modes: list[Mode], target, moves, seed, num_chains, n_sweeps, longest=
             if heaviest == best:
                 break
             best = heaviest
+        bar.total = bar.n
     return Masses(best, gone, _over(ratio, best), [pool.run.states for pool in pools], max(told))
 
 

@@ -98,7 +98,7 @@ def find_modes(problem: Problem, num_chains: int, n_starts: int, num_warmup: int
     rng = np.random.default_rng(settings.seed)
     with one_step("starts", progress_bar):  # fairlets and clusters
         starts = target.starts(table, settings, n_starts - n_further)
-    with progress(None, "modes", progress_bar) as bar:
+    with progress(_length(n_starts, num_chains, sweeps), "modes", progress_bar) as bar:
         search = Search(target, target.moves(settings), settings.seed, num_chains, bar)
         settled = search.settle(starts, sweeps)
         del starts  # all their labels
@@ -133,6 +133,7 @@ class Search:
     def settle(self, states, sweeps) -> list[Settled]:
         """Every one of the states after so many sweeps."""
         n_states, ends = len(jax.tree.leaves(states)[0]), []
+        self.bar.total = max(self.bar.total, self.bar.n + _length(n_states, self.num_chains, sweeps))
         for at in range(0, n_states, self.num_chains):
             rows = np.arange(at, at + self.num_chains) % n_states  # the last batch is filled up with the first states
             keys = chain_keys(self.seed, self.num_chains, self.next_chain)
@@ -142,9 +143,21 @@ class Search:
         return ends
 
 
-def _settled(run: Run, target, sweeps, bar) -> list[Settled]:
+def _length(n_states, num_chains, sweeps):
+    """Sweeps in which `Search.settle` brings forward so many states."""
+    first, step = _steps(sweeps)
+    return -(-n_states // num_chains) * (first + step * (SNAPSHOTS - 1))
+
+
+def _steps(sweeps):
+    """Sweeps before the first snapshot, and between snapshots."""
     step = max(1, sweeps // 2 // SNAPSHOTS)
-    run, first, report = forward(run, target, max(1, sweeps - step * (SNAPSHOTS - 1)), bar)
+    return max(1, sweeps - step * (SNAPSHOTS - 1)), step
+
+
+def _settled(run: Run, target, sweeps, bar) -> list[Settled]:
+    before, step = _steps(sweeps)
+    run, first, report = forward(run, target, before, bar)
     laws, reports = [center_law(run, target)], [report]
     for _ in range(SNAPSHOTS - 1):
         run, labels, report = forward(run, target, step, bar)

@@ -1,7 +1,6 @@
 """A run: warm-up, chunks of draws with a progress bar, a clean stop on Ctrl-C, and a state to resume from."""
 
 import time
-import warnings
 from collections import defaultdict
 from dataclasses import replace
 from functools import partial
@@ -12,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from bayesfair._check import message
+from bayesfair._check import message, tell
 from bayesfair._draws import Draws
 from bayesfair._progress import one_step, progress
 from bayesfair.distributed import agreed
@@ -101,7 +100,7 @@ def _whole(reports) -> dict[str, np.ndarray]:
 def _complain(moves, recent):
     said = [move.complaint(recent, WINDOW) for move in every_move(moves) if hasattr(move, "complaint")]
     for text in filter(None, said):
-        warnings.warn(text, RuntimeWarning, stacklevel=4)
+        tell(text, RuntimeWarning)
 
 
 def tuning(moves) -> dict[str, int]:
@@ -173,11 +172,10 @@ def draw(
     except KeyboardInterrupt:
         if not kept.done:
             raise
-        warnings.warn(
+        tell(
             f"Interrupted: kept the {kept.done} of {num_draws} draws made so far; "
             f"resume(num_draws={num_draws - kept.done}), or resume() alone, makes the others.",
             RuntimeWarning,
-            stacklevel=3,
         )
     return None if into is not None else (kept.run, kept.draws)
 

@@ -1,6 +1,5 @@
 """Where chains start: in the modes that hold mass, with jumps between them where there are several."""
 
-import warnings
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -8,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesfair._check import message
+from bayesfair._check import message, tell
 from bayesfair._progress import one_step
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN
 from bayesfair.gibbs.masses import Masses, cannot_cross, is_alive, middle, weigh
@@ -81,7 +80,7 @@ def start_in_modes(
         if tempered is not None:
             return *tempered, None
         if tempering is True:
-            warnings.warn(NO_TRIPS, RuntimeWarning, stacklevel=4)
+            tell(NO_TRIPS, RuntimeWarning)
     return problem, run, found
 
 

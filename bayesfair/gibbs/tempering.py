@@ -33,7 +33,7 @@ def temper(problem: Problem, states, num_warmup: int, progress_bar=False) -> tup
     states, moves, seed = target.replicate(states), target.moves(problem.settings), problem.settings.seed
     num_chains = len(states.round_trips)
     run = Run(chain_keys(seed, num_chains, FIRST_KEY), 0, states, moves)
-    with progress(None, "replicas", progress_bar) as bar:
+    with progress(sum(num_warmup // share for share in WINDOWS), "replicas", progress_bar) as bar:
         for share in WINDOWS[:-1]:
             run, accepted, _ = _window(run, target, num_warmup // share, bar)
             target = with_replicas(problem.target, spaced(target.betas, 1 - accepted))

@@ -1,7 +1,6 @@
 """Chains that go on in chunks, in threads or vectorised, which Ctrl-C cannot lose."""
 
 import os
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -9,7 +8,7 @@ import jax
 import numpy as np
 
 from bayesfair._arrays import stack, unstack
-from bayesfair._check import message
+from bayesfair._check import message, tell
 from bayesfair._progress import progress
 from bayesfair.models.sampler import CHUNK, iterate
 
@@ -44,7 +43,7 @@ def advance(sampler, observed, states, num_steps, method, description=None, prog
         except KeyboardInterrupt:
             if not (keep and kept):
                 raise
-            warnings.warn(f"Interrupted after {len(kept) * CHUNK} iterations: they are kept.", RuntimeWarning, 2)
+            tell(f"Interrupted after {len(kept) * CHUNK} iterations: they are kept.", RuntimeWarning)
     return stack(states), jax.tree.map(lambda *leaves: np.concatenate(leaves, 1), *kept) if kept else None
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from bayesfair._check import check_integer, message
+from bayesfair._check import check_integer, generator_of, message
 from bayesfair.plots.style import axes_or_new
 from bayesfair.posterior import co_clustering as probabilities
 from bayesfair.posterior import misclassification_probability, reference_partition
@@ -54,7 +54,7 @@ def ordered_matrix(tree, *, sample=None, seed=0, max_obs=2_000) -> OrderedMatrix
     rows = np.arange(len(cluster))
     if sample is not None:
         sample = check_integer("sample", sample, maximum=len(cluster), remedy="Sample at most all observations.")
-        rows = np.sort(np.random.default_rng(seed).choice(len(cluster), sample, replace=False))
+        rows = np.sort(generator_of(seed, "seed").choice(len(cluster), sample, replace=False))
     if len(rows) > max_obs:
         remedy = f"Pass sample={max_obs} to draw that many at random, or raise max_obs."
         raise ValueError(message("tree", f"hold at most {max_obs} observations for a heat map", len(rows), remedy))

@@ -1,5 +1,7 @@
 """Every engine on every kind of table: what all promise."""
 
+import warnings
+
 import numpy as np
 import pandas
 import polars
@@ -223,3 +225,29 @@ def test_time_stamps_are_ordinary_numbers(engine):
         pytest.skip("refused in its own tests")
     plain = clone(engine).fit(frame(), sensitive_features=GROUP)
     np.testing.assert_array_equal(clone(engine).fit(frame() + 1e8, sensitive_features=GROUP).labels_, plain.labels_)
+
+
+@pytest.mark.parametrize("engine", [*ENGINES[:2], *ENGINES[3:]], ids=lambda engine: type(engine).__name__)
+def test_columns_of_other_units_are_told_where_distances_are_of_raw_columns(engine):
+    """Constant columns have none. BigLearn has a warning of its own."""
+    apart = frame().assign(fixed=1.0, income=3000 * frame().income)
+    with pytest.warns(
+        UserWarning, match=r"in column 'income': distances hardly see .*StandardScaler \(--standardize\)"
+    ):
+        clone(engine).fit(apart, sensitive_features=GROUP)
+
+
+def test_mixtures_that_scale_every_column_by_itself_take_any_units():
+    apart = frame().assign(income=3000 * frame().income)
+    clone(ENGINES[0]).set_params(covariance_type="diag").fit(apart, sensitive_features=GROUP)
+
+
+@every_engine
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_sensitive_column_among_the_features_is_told_where_groups_are_used(engine):
+    X = frame().assign(sex=np.unique(GROUP, return_inverse=True)[1])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        clone(engine).fit(X, sensitive_features=GROUP)
+    told = [one for one in told if "Column 'sex' of `X` follows from `sensitive_features`" in str(one.message)]
+    assert [one.filename for one in told] == [__file__] * engine.uses_groups

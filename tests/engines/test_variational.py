@@ -363,3 +363,9 @@ def test_adult_beats_the_reference():
 @parametrize_with_checks([VariationalFairClustering(3, max_iter=300)], expected_failed_checks=lambda _: DRAWN_ANEW)
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
+
+
+def test_a_bad_target_is_called_by_the_name_of_its_parameter():
+    engine = bf.VariationalFairClustering(2, target_proportions=[0.9, 0.9], random_state=0)
+    with pytest.raises(ValueError, match="`target_proportions` must"):
+        engine.fit(np.arange(8.0).reshape(4, 2), sensitive_features=["f", "m", "f", "m"])

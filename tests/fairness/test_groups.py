@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import bayesfair as bf
-from bayesfair.fairness import Groups, encode_groups, merge_small_groups, target_proportions
+from bayesfair.fairness import Groups, encode_groups, groups_for_fit, merge_small_groups, target_proportions
 
 SEX, RACE = ["M", "F", "M", "F", "M"], ["b", "a", "a", "a", "b"]
 ONE_COLUMN = {
@@ -270,3 +270,45 @@ def test_rows_of_two_pandas_objects_are_not_matched_by_position_where_their_inde
 def test_equal_indexes_and_objects_without_one_are_matched():
     assert bf.fairness.balance(LABELS, SHUFFLED.loc[LABELS.index]) == bf.fairness.balance(LABELS, ["M", "F", "M", "F"])
     assert bf.fairness.balance(LABELS.tolist(), SHUFFLED) == bf.fairness.balance(LABELS, SHUFFLED.to_numpy())
+
+
+@pytest.mark.parametrize("other", ["male ", "Male", "ma\u200ble", "\uff4dale"])
+def test_groups_that_look_alike_are_told(other):
+    with pytest.warns(UserWarning, match="`sensitive_features` has groups that look alike") as told:
+        groups = encode_groups(["male", other, "female"])
+    assert len(groups.names) == 3
+    assert told[0].filename == __file__
+
+
+def test_unicode_forms_of_one_name_are_told():
+    with pytest.warns(UserWarning, match="look alike"):
+        encode_groups(["Bront\u00eb", "Bronte\u0308"])
+
+
+SEX, REGION = np.resize(["f", "m"], 24), np.resize(["n", "n", "s", "s", "e", "e"], 24)
+FOLLOWERS = {
+    "itself": SEX,
+    "other names": np.where(SEX == "f", 3.0, 1.0),
+    "booleans": SEX == "f",
+    "a combination": np.char.add(SEX, REGION),
+    "a union": REGION == "e",
+}
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("kind", FOLLOWERS)
+def test_features_that_follow_from_the_groups_are_told(kind, frame):
+    X = frame({"a": np.arange(24.0), "same": np.ones(24), "b": FOLLOWERS[kind]})
+    with pytest.warns(UserWarning, match="Column 'b' of `X` follows from `sensitive_features`.*Remedy: drop it"):
+        groups_for_fit(np.column_stack([SEX, REGION]), 24, X=X)
+
+
+def test_features_that_follow_from_one_of_two_attributes_are_told_by_position():
+    X = np.column_stack([np.arange(24.0), SEX == "f", np.arange(24) // 4])
+    with pytest.warns(UserWarning, match="Column 1 of `X` follows"):
+        groups_for_fit(np.column_stack([SEX, REGION]), 24, crossed=False, X=X)
+
+
+@pytest.mark.parametrize("groups", [SEX, np.arange(24)], ids=["two groups", "a group for each row"])
+def test_other_features_are_not(groups):
+    groups_for_fit(groups, 24, X=pd.DataFrame({"a": np.arange(24.0), "same": 1, "b": REGION}))

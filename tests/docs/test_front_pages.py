@@ -1,0 +1,74 @@
+"""What README, the site's first page and the install page print runs as printed, at its full size, in an empty folder."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = ["README.md", "docs/index.md", "docs/install.md"]
+BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+LIMIT = 3600  # seconds: guards against a hang alone
+
+
+def printed(page, language):
+    """The blocks that the page prints in a language, in their order: one program, for later ones use what earlier ones made."""
+    return "\n".join(code for kind, code in BLOCK.findall(page) if kind == language)
+
+
+def commands(page):
+    """The shell's lines that call the package; `make` and `pip` have tests of their own."""
+    return [line for line in printed(page, "sh").splitlines() if line.startswith("bayesfair ")]
+
+
+def run(command, folder, **options):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    settings = {**os.environ, "MPLBACKEND": "Agg", "PATH": path}
+    return subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True, timeout=LIMIT, **options)
+
+
+def people(folder):
+    """The reader's own table, with every column that a page names."""
+    rng = np.random.default_rng(0)
+    n = 200
+    table = {"name": [f"person {i}" for i in range(n)], "sex": rng.choice(["f", "m"], n)}
+    table |= {"region": rng.choice(["north", "south"], n), "age": rng.integers(18, 80, n)}
+    table["income"] = (rng.normal(2000, 300, n) + 1000 * rng.integers(0, 3, n)).round()
+    pd.DataFrame(table).to_csv(folder / "people.csv", index=False)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_python_runs_as_printed(page, tmp_path):
+    code = printed((ROOT / page).read_text(), "python")
+    assert code
+    done = run([sys.executable, "-c", code], tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/install.md"])
+def test_commands_run_as_printed(page, tmp_path):
+    people(tmp_path)
+    lines = commands((ROOT / page).read_text())
+    assert lines
+    for line in lines:
+        done = run(line, tmp_path, shell=True)
+        assert done.returncode == 0, f"{line}\n{done.stdout[-1000:]}\n{done.stderr[-3000:]}"
+
+
+def test_no_block_is_left_out():
+    """A block in another language, or a page without commands, would not be run by the tests above."""
+    for page in PAGES:
+        kinds = re.findall(r"^```([^\s{]+)", (ROOT / page).read_text(), re.MULTILINE)
+        assert set(kinds) <= {"python", "sh"}
+
+
+def test_a_page_that_fails_is_noticed(tmp_path):
+    page = "```python\nx = 1\n```\n\n```sh\nmake demo\nbayesfair none.csv\n```\n\n```python\ny\n```\n"
+    assert "name 'y' is not defined" in run([sys.executable, "-c", printed(page, "python")], tmp_path).stderr
+    assert commands(page) == ["bayesfair none.csv"]
+    assert run(commands(page)[0], tmp_path, shell=True).returncode != 0
