@@ -105,7 +105,8 @@ def decompose(
 
     Where some group has exactly one member in every fairlet, these are anchors, the cost is the sum of D from the
     others to their anchor, and the optimum is found with its proof; in tables of more than `exact_up_to` rows a
-    cheap one, without proof, by blocks solved exactly. Otherwise D is measured to the fairlet's own centre and the result is a local
+    cheap one, without proof, by blocks solved exactly. Otherwise
+    D is measured to the fairlet's own centre and the result is a local
     optimum, of exact transport up to as many rows. `.optimal`, `.gap` and `.risk` say which, how far from the optimum at
     most, and how sure that is. Warns where "auto" lets a group of a few rows make fairlets of hundreds, and says what helps.
 

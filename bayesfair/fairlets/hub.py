@@ -2,7 +2,8 @@
 
 The problem is NP-hard (two members of every group in a fairlet already hold three-dimensional matching). Transport of
 every group to the hubs alternates with moving the hubs to their members' mean, then same-group swaps between near
-fairlets are accepted at a falling temperature. In large tables blocks solved exactly stand for exact transport, and the bound is from
+fairlets are accepted at a falling temperature. In large tables blocks solved exactly stand for exact transport,
+and the bound is from
 rows drawn at random.
 """
 

@@ -152,5 +152,5 @@ def test_a_further_row_of_a_large_table_takes_less_than_two_copies_of_it(monkeyp
         for name, value in changed.items():
             monkeypatch.setattr(module, name, value)
     memory_beyond_the_table(500)  # libraries
-    few, many = memory_beyond_the_table(4_000), memory_beyond_the_table(10_000)
-    assert (many - few) / 6_000 < 175
+    few, many = memory_beyond_the_table(1_000), memory_beyond_the_table(3_000)
+    assert (many - few) / 2_000 < 175
