@@ -52,8 +52,10 @@ def _fairlets_of_blocks(problem, plan, rng):
     project(of_anchors, anchors, directions)
     project(of_members, members, directions)
     held = 1 + np.bincount(plan, minlength=m)
-    sums = [own + np.bincount(plan, others, minlength=m) for own, others in zip(of_anchors, of_members)]
-    return cut(np.arange(m, dtype=np.int32), np.array(sums) / held)
+    for own, others in zip(of_anchors, of_members):
+        own += np.bincount(plan, others, minlength=m)
+        own /= held
+    return cut(np.arange(m, dtype=np.int32), of_anchors)
 
 
 def _solved_again(problem, plan, blocks):

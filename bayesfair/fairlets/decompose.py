@@ -46,8 +46,8 @@ PROVED = 1e-8  # relative gap up to which rounding, not doubt, parts the cost fr
 class Decomposition(NamedTuple):
     """A fairlet decomposition. `fairlet` (N,) in [m]; `composition` (m, J): members of each group in each fairlet.
 
-    `cost` is L_f, no decomposition costs less than `lower_bound`, and `gap` is their distance relative to the cost, infinite where
-    nothing is proved. In the
+    `cost` is L_f, no decomposition costs less than `lower_bound`, and `gap` is their distance relative to the cost,
+    infinite where nothing is proved. In the
     anchored form fairlet i holds the i-th observation of the anchors' group. `risk`: the probability, over random seeds,
     that the bound is too high; 0 where it is proved.
     """
