@@ -27,8 +27,8 @@ class FairletKMeans(Engine):
         k-means without fairness.
     min_group_size, merged_group_name: groups of fewer rows become one group of that name first, see
         `bayesfair.fairness.merge_small_groups`; None merges nothing.
-    exact_up_to: rows up to which the decomposition is optimal and proved to be; beyond, `decomposition_.gap` bounds what share
-        of its cost the best one would save, see `bayesfair.fairlets.decompose`.
+    exact_up_to: rows up to which the decomposition is optimal and proved to be; beyond, it is a cheap one
+        without proof, see `bayesfair.fairlets.decompose`.
     n_init, max_iter, tol: of scikit-learn's `KMeans` on the fairlets' centres, weighted by their sizes.
     progress_bar: show that fairlets are looked for, which is what takes long.
 

@@ -21,7 +21,7 @@ from bayesfair._check import (
     tell,
 )
 from bayesfair._units import Scaling, scaling
-from bayesfair.fairlets.approximate import approximate_transport
+from bayesfair.fairlets.by_blocks import transport_by_blocks
 from bayesfair.fairlets.capacities import anchor_group, capacities, rule_of_small_groups
 from bayesfair.fairlets.dissimilarity import (
     Dissimilarity,
@@ -47,7 +47,8 @@ PROVED = 1e-8  # relative gap up to which rounding, not doubt, parts the cost fr
 class Decomposition(NamedTuple):
     """A fairlet decomposition. `fairlet` (N,) in [m]; `composition` (m, J): members of each group in each fairlet.
 
-    `cost` is L_f, no decomposition costs less than `lower_bound`, and `gap` is their distance relative to the cost. In the
+    `cost` is L_f, no decomposition costs less than `lower_bound`, and `gap` is their distance relative to the cost,
+    infinite where nothing is proved. In the
     anchored form fairlet i holds the i-th observation of the anchors' group. `risk`: the probability, over random seeds,
     that the bound is too high; 0 where it is proved.
     """
@@ -72,7 +73,7 @@ class Decomposition(NamedTuple):
     @property
     def method(self):
         if self.anchored:
-            return "optimal transport" if self.optimal else "auction on near pairs"
+            return "optimal transport" if self.optimal else "blocks solved exactly, and made again"
         return "alternating transport and annealed swaps"
 
     def __repr__(self):
@@ -105,7 +106,8 @@ def decompose(
 
     Where some group has exactly one member in every fairlet, these are anchors, the cost is the sum of D from the
     others to their anchor, and the optimum is found with its proof; in tables of more than `exact_up_to` rows a
-    decomposition near it, by an auction. Otherwise D is measured to the fairlet's own centre and the result is a local
+    cheap one, without proof, by blocks solved exactly. Otherwise
+    D is measured to the fairlet's own centre and the result is a local
     optimum, of exact transport up to as many rows. `.optimal`, `.gap` and `.risk` say which, how far from the optimum at
     most, and how sure that is. Warns where "auto" lets a group of a few rows make fairlets of hundreds, and says what helps.
 
@@ -194,7 +196,7 @@ def _anchored(rows_at, code, held, anchor, dissimilarity, rng):
     for group in set(range(held.lower.shape[1])) - {anchor}:
         others = np.flatnonzero(code == group).astype(np.int32)
         problem = Problem(anchors, rows_at(others), held.lower[:, group], held.upper[:, group], dissimilarity)
-        plan = transport(*problem, random_state=0) if rng is None else approximate_transport(problem, rng)
+        plan = transport(*problem, random_state=0) if rng is None else transport_by_blocks(problem, rng)
         fairlet[others] = plan.anchor
         cost, bound, risk = cost + plan.cost, bound + plan.lower_bound, risk + plan.risk
     return Plan(fairlet, cost, bound, risk)

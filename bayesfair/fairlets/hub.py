@@ -2,18 +2,21 @@
 
 The problem is NP-hard (two members of every group in a fairlet already hold three-dimensional matching). Transport of
 every group to the hubs alternates with moving the hubs to their members' mean, then same-group swaps between near
-fairlets are accepted at a falling temperature. In large tables an auction stands for exact transport, and the bound is from
+fairlets are accepted at a falling temperature. In large tables blocks solved exactly stand for exact transport,
+and the bound is from
 rows drawn at random.
 """
+
+from math import log, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._arrays import cluster_sums
-from bayesfair.fairlets.approximate import FAILURE, mean_at_most, nearly_optimal
+from bayesfair.fairlets.by_blocks import transport_by_blocks
 from bayesfair.fairlets.dissimilarity import Dissimilarity, Minkowski, SquaredEuclidean, Weighted
 from bayesfair.fairlets.near_pairs import Problem
-from bayesfair.fairlets.transport import sample_potentials, transport
+from bayesfair.fairlets.transport import transport
 
 __all__ = ["decompose_hubs", "fairlet_centers", "lower_bound", "member_table"]
 
@@ -22,6 +25,7 @@ ALTERNATIONS = 15
 SETTLED = 5e-3  # of the cost: an alternation that gains less is the last, of those that are not exact
 ASKED_PAIRS = 2_000_000_000  # of two groups: up to so many the lower bound asks all for near ones, beyond it draws rows
 SWAP_ROUNDS = 600
+FAILURE = 1e-9  # probability that a sampled bound is too high
 
 
 class _ToCenter(Dissimilarity):
@@ -39,7 +43,7 @@ class _ToCenter(Dissimilarity):
 
 def decompose_hubs(X, code, capacities, dissimilarity, rng, *, exactly):
     """The best of several alternations, improved by annealed swaps: fairlet (N,) in [m]. `exactly`: hubs are filled by exact
-    transport; otherwise by an auction."""
+    transport; otherwise by blocks."""
     m = len(capacities.lower)
     best = None
     for _ in range(RESTARTS if len(X) <= FEW else 1):
@@ -76,7 +80,7 @@ def _filled(problem, rng):
     """The hub of every member."""
     if rng is None:
         return transport(*problem, random_state=0).anchor
-    return nearly_optimal(problem, *sample_potentials(problem, rng), rng).anchor
+    return transport_by_blocks(problem, rng).anchor
 
 
 def fairlet_centers(X: ArrayLike, fairlet: ArrayLike, sample_weight: ArrayLike | None = None) -> np.ndarray:
@@ -210,3 +214,10 @@ def _paid_to_nearest(own, others, count, rng):
     pilot, sample = np.split(sample, [len(sample) // 4])
     most = max(np.unique(pilot), key=lambda most: mean_at_least(pilot, most))
     return len(own) * max(mean_at_least(sample, most), 0.0), FAILURE
+
+
+def mean_at_most(sample, most):
+    """What the mean of a law on [0, most] exceeds with a probability of `FAILURE` at most, from independent draws (Theorem 4
+    of Maurer and Pontil 2009, "Empirical Bernstein bounds and sample variance penalization")."""
+    count, doubt = len(sample), log(2 / FAILURE)
+    return sample.mean() + sqrt(2 * sample.var(ddof=1) * doubt / count) + 7 * most * doubt / (3 * (count - 1))

@@ -19,6 +19,7 @@ __all__ = [
     "Pairs",
     "Problem",
     "cheap_pairs",
+    "cut",
     "distinct",
     "joined",
     "leading",
@@ -253,7 +254,7 @@ def _leaves(anchors, members, leaf, rng):
     ends = np.concatenate([anchors[rng.integers(m, size=depth)], members[rng.integers(n, size=depth)]])
     directions, parts = ends[:depth] - ends[depth:], [np.arange(m + n, dtype=np.int32)]
     for along in (directions[:AT_ONCE], directions[AT_ONCE:]):
-        parts = [some for part in parts for some in _cut(part, _places(anchors, members, part, along))]
+        parts = [some for part in parts for some in cut(part, _places(anchors, members, part, along))]
     sides = [(part[part < m], part[part >= m] - m) for part in parts]
     return [(own, others) for own, others in sides if len(own) and len(others)]
 
@@ -267,12 +268,12 @@ def _places(anchors, members, part, directions):
     return places
 
 
-def _cut(part, places):
+def cut(part, places):
     """A part halved at the medians of its first `places`, the halves at those of the next ones, and so on."""
     if len(places) == 0:
         return [part]
     low = _lower_half(places[0])
-    halves = [_cut(part.compress(own), places[1:].compress(own, 1)) for own in (low, ~low)]
+    halves = [cut(part.compress(own), places[1:].compress(own, 1)) for own in (low, ~low)]
     return halves[0] + halves[1]
 
 

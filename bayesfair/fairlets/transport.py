@@ -9,7 +9,6 @@ Floor and ceiling sizes are part of the problem: an anchor is a source of `lower
 `upper - lower` units that may go to a dummy for nothing.
 """
 
-import os
 from typing import NamedTuple
 
 import numpy as np
@@ -244,9 +243,8 @@ def _network_simplex(network, sources, targets, potentials):
 
 
 def _sparse_solver():
-    """POT's sparse network simplex; its probes of other array libraries, which take seconds, are switched off."""
-    for library in ("PYTORCH", "JAX", "CUPY", "TENSORFLOW"):
-        os.environ.setdefault(f"POT_BACKEND_DISABLE_{library}", "1")
+    """POT's sparse network simplex. POT reads once which array libraries there are: what is switched off for its import here
+    is off in the user's code too."""
     # `ot.emd` drops `potentials_init` on sparse problems in 0.9.7: the warm start is open only here.
     from ot.lp.emd_wrap import emd_c_sparse
 
