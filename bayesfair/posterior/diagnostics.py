@@ -31,8 +31,8 @@ def diagnostic_vars(tree: "DataTree", *, constant: bool = False) -> "Dataset":
     `balance`; `cluster_size_1`, ... from the largest down;
     `distance_to_reference`, the variation of information in bits from the partition that gives clusters their numbers;
     `together_i_j`, whether observations i and j share a cluster, for the most undecided of a fixed sample of pairs.
-    None depends on the numbers of the clusters. Variables that never change, which break ArviZ's plots, and those of 0 and 1 alone,
-    such as `together_i_j`, whose ties `az.plot_rank` takes for disagreement, are dropped unless `constant`.
+    None depends on the numbers of the clusters. Variables that never change, which break ArviZ's plots, and those of 0
+    and 1 alone, such as `together_i_j`, whose ties `az.plot_rank` takes for disagreement, are dropped unless `constant`.
     """
     import xarray as xr
 
