@@ -26,7 +26,7 @@ from bayesfair.distributed import (
     shares_rows,
     sharing,
 )
-from bayesfair.engines import categorical_positions, read_columns, read_groups, share_of
+from bayesfair.engines import categorical_positions, check_distinct, read_columns, read_groups, share_of
 from bayesfair.estimators.base import OF_YOUR_OWN, PosteriorEstimator, whole_or_not
 from bayesfair.estimators.mixed_tables import MixedTable, mixed_table
 from bayesfair.estimators.new_rows import distances, place_fairlets, place_people, soft_memberships
@@ -278,6 +278,8 @@ class GibbsFairClustering(PosteriorEstimator):
             check_files_differ(self._store)
             groups, _ = share_of(self.mesh, groups)
         problem = self._problem(X, groups, weight)
+        if not shares_rows():
+            check_distinct(X, self.n_clusters)
         give_back_freed()
         length = self.num_chains, self.num_warmup, self.num_starts
         crossing = mode_jumps, False if shares_rows() else plain(self.tempering)

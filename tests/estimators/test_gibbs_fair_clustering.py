@@ -318,7 +318,11 @@ def _bad_tables():
         "single group": (X, ["a"] * 20, "at least two groups"),
         "lengths": (X, s[:-1], "one entry per row"),
         "all points equal": (np.ones((20, 2)), s, "without any loss"),
-        "fewer distinct rows than clusters": (np.repeat(X[:2], 10, 0), s, "without any loss"),
+        "fewer distinct rows than clusters": (
+            np.repeat(X[:2], 10, 0),
+            s,
+            "at most the number of distinct rows, 2, got 3",
+        ),
         "one row": (X[:1], s[:1], "at least two groups"),
     }
 
@@ -609,3 +613,16 @@ def test_a_second_fit_with_a_search_for_modes_compiles_nothing(way):
     with compilations() as compiled:
         fit(1)
     assert not compiled
+
+
+@pytest.mark.parametrize("target", ["joint", "cut", "optimal", "labels"])
+def test_as_many_clusters_as_rows_that_differ_and_not_more(target):
+    """Engines refused more; the sampler ran on, or hung where distances are tied."""
+    X, s = np.eye(5)[(np.arange(40) // 2) % 5], np.resize(["f", "m"], 40)
+    fixed = 2.0 if target == "labels" else (1.0, 2.0)
+    short = {**SHORT, "num_chains": 2, "num_warmup": 20, "num_draws": 20, "inverse_temperature": fixed}
+    est = GibbsFairClustering(5, target=target, **short).fit(X, sensitive_features=s)
+    assert bf.fairness.balance(est.labels_, s) > 0
+    rule = "`n_clusters` must be at most the number of distinct rows, 5, got 6"
+    with pytest.raises(ValueError, match=rule):
+        GibbsFairClustering(6, target=target, **short).fit(X, sensitive_features=s)
