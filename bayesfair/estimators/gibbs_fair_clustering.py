@@ -91,8 +91,9 @@ class GibbsFairClustering(PosteriorEstimator):
         `bayesfair.fairness.merge_small_groups`; None merges nothing.
     inverse_temperature: "dispersion", lambda = 1 / (2 sigma^2) sampled from its conjugate law, from which lambda_f and
         lambda_c follow (a `bayesfair.gibbs.Dispersion` sets its gamma prior; under the cut lambda_f stays where it
-        starts); "holmes-walker", fixed by Holmes and Walker (2017); a pair (lambda_f, lambda_c), fixed.
-    reallocation: "collapsed", "blocked", or "auto": collapsed up to 2,000 fairlets.
+        starts); "holmes-walker", fixed by Holmes and Walker (2017); a pair (lambda_f, lambda_c), fixed; under
+        target="labels" one number, lambda. `inverse_temperature_` of a fit may be given.
+    reallocation: "collapsed", "blocked", or "auto": collapsed up to 2,000 fairlets; of targets over fairlets.
     min_balance, crossed: of target="labels". "exact": |n_gk - (N_g / N) n_k| < 1 for every group and cluster. A number in
         (0, the data's own Balance]: every cluster has at least that Balance. crossed=False balances every sensitive column on
         its own, not their combinations.
@@ -152,7 +153,8 @@ class GibbsFairClustering(PosteriorEstimator):
         min_group_size: int | None = None,
         merged_group_name: str = "other",
         inverse_temperature: Literal["dispersion", "holmes-walker"]
-        | tuple[float, float]
+        | float
+        | tuple[float, ...]
         | gibbs.Dispersion = "dispersion",
         reallocation: Literal["auto", "collapsed", "blocked"] = "auto",
         inner_steps: int = 10,

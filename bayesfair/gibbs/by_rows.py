@@ -418,7 +418,7 @@ def _temperatures(target: InShards, table: Table, settings: Settings, states, on
     own = target.own
     if settings.has_fixed_pair:
         pair = [part * ones for part in settings.inverse_temperature]
-        return type(states.temperatures)(*pair) if isinstance(states.temperatures, tuple) else pair[1]
+        return type(states.temperatures)(*pair) if isinstance(states.temperatures, tuple) else pair[-1]
     best = float(np.min(target.run(_losses_of, states)))
     return own.of_dispersion(start_dispersion(own, table, settings.inverse_temperature, None, best) * ones)
 

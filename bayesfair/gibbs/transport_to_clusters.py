@@ -4,9 +4,9 @@ From the assignment that prices (duals) suggest, surplus rows leave along shorte
 the clusters, whose arc k -> l costs what the cheapest row of k pays for going to l (successive shortest paths; Ahuja,
 Magnanti and Orlin 1993, ch. 9): the assignment is optimal for its own counts before and after every path, so that the last
 one is optimal for the counts asked for. At these prices no arc is cheaper than 0 but by rounding, which is cut off: where
-distances are tied, cycles would cost less than nothing otherwise, and a path would run in a circle. A path moves one row: where thousands are to move, prices are brought near the
-optimum before, cluster by cluster. Paths look at the rows that are cheapest to move alone: where rows are in several processes,
-these few are told to all, and all find the same paths.
+distances are tied, cycles would cost less than nothing otherwise, and a path would run in a circle. A path moves one row:
+where thousands are to move, prices are brought near the optimum before, cluster by cluster. Paths look at the rows that are
+cheapest to move alone: where rows are in several processes, these few are told to all, and all find the same paths.
 """
 
 from itertools import pairwise
@@ -173,7 +173,7 @@ class Margins:
         self.least[cluster, cluster] = np.inf
 
     def push(self, start, end, before):
-        """One row moves along every arc of the path from `start` to `end`; `before` (K,): the cluster from which each is reached."""
+        """One row moves along every arc of the path from `start` to `end`; `before` (K,): from where clusters are reached."""
         path = [end]
         while path[-1] != start:
             path.append(before[path[-1]])

@@ -39,7 +39,7 @@ def test_ties_that_rounding_breaks_do_not_lead_in_circles(unit):
         centers = rng.integers(1, 4, (n_clusters, 2)) / 3
         cost = unit * np.square(rng.integers(1, 4, (40, 1, 2)) - centers).sum(2)
         counts = rng.multinomial(40, rng.dirichlet(np.ones(n_clusters)))
-        labels, duals = assign(cost, counts, unit * rng.normal(size=n_clusters))
+        labels, _ = assign(cost, counts, unit * rng.normal(size=n_clusters))
         best = np.repeat(cost, counts, axis=1)[linear_sum_assignment(np.repeat(cost, counts, axis=1))].sum()
         assert (np.bincount(labels, minlength=n_clusters) == counts).all()
         assert cost[np.arange(40), labels].sum() == pytest.approx(best, rel=1e-12)
