@@ -25,7 +25,7 @@ from bayesfair.distributed import (
     leads,
     sharing,
 )
-from bayesfair.engines import categorical_positions, read_columns, read_groups
+from bayesfair.engines import categorical_positions, check_distinct, read_columns, read_groups
 from bayesfair.estimators.base import OF_YOUR_OWN, PosteriorEstimator, whole_or_not
 from bayesfair.estimators.mixed_tables import MixedTable, mixed_table
 from bayesfair.estimators.new_rows import distances, place_fairlets, place_people, soft_memberships
@@ -90,8 +90,9 @@ class GibbsFairClustering(PosteriorEstimator):
         `bayesfair.fairness.merge_small_groups`; None merges nothing.
     inverse_temperature: "dispersion", lambda = 1 / (2 sigma^2) sampled from its conjugate law, from which lambda_f and
         lambda_c follow (a `bayesfair.gibbs.Dispersion` sets its gamma prior; under the cut lambda_f stays where it
-        starts); "holmes-walker", fixed by Holmes and Walker (2017); a pair (lambda_f, lambda_c), fixed.
-    reallocation: "collapsed", "blocked", or "auto": collapsed up to 2,000 fairlets.
+        starts); "holmes-walker", fixed by Holmes and Walker (2017); a pair (lambda_f, lambda_c), fixed; under
+        target="labels" one number, lambda. `inverse_temperature_` of a fit may be given.
+    reallocation: "collapsed", "blocked", or "auto": collapsed up to 2,000 fairlets; of targets over fairlets.
     min_balance, crossed: of target="labels". "exact": |n_gk - (N_g / N) n_k| < 1 for every group and cluster. A number in
         (0, the data's own Balance]: every cluster has at least that Balance. crossed=False balances every sensitive column on
         its own, not their combinations.
@@ -148,7 +149,8 @@ class GibbsFairClustering(PosteriorEstimator):
         min_group_size: int | None = None,
         merged_group_name: str = "other",
         inverse_temperature: Literal["dispersion", "holmes-walker"]
-        | tuple[float, float]
+        | float
+        | tuple[float, ...]
         | gibbs.Dispersion = "dispersion",
         reallocation: Literal["auto", "collapsed", "blocked"] = "auto",
         inner_steps: int = 10,
@@ -254,6 +256,7 @@ class GibbsFairClustering(PosteriorEstimator):
         self._check_alike(X, groups, weight)
         self._seed = agreed(self._seed)
         problem = self._problem(X, groups, weight)
+        check_distinct(X, self.n_clusters)
         if self._loss.translation_invariant and self._mixed.n_numbers:
             warn_of_scales(X[:, : self._mixed.n_numbers], self._mixed.names)
         give_back_freed()

@@ -1,4 +1,4 @@
-"""Labels from cooled starts: counts in whole people, then centres and exact transport in turn until neither changes."""
+"""Labels from cooled starts: counts in whole people, then centres and exact transport in turn until neither gains."""
 
 from typing import NamedTuple
 
@@ -174,7 +174,7 @@ def settle(
 
 
 class Alternated(NamedTuple):
-    """`Settled` as far as it is, the centres of its labels, and whether these stay."""
+    """`Settled` as far as it is, the centres of its labels, and whether the last round gained nothing."""
 
     labels: np.ndarray
     duals: np.ndarray
@@ -196,7 +196,7 @@ def alternate(
     over: OverRows = HERE,
     stages: Stages = NOTHING_KEPT,
 ) -> Settled:
-    """Transport to clusters of `counts` (clusters, groups) and centres in turn until labels stay."""
+    """Transport to clusters of `counts` (clusters, groups) and centres in turn until nothing is gained."""
     n_clusters, n_groups = counts.shape
     blank = np.full(len(X), -1, np.int32)
     now = stages.begin(Alternated) or Alternated(blank, duals.copy(), np.empty(0), centers, False)
@@ -208,8 +208,9 @@ def alternate(
             cost = paid[:] if len(rows) <= AT_ONCE else paid
             labels[rows], duals[group] = assign(cost, counts[:, group], duals[group], over)
         centers = loss.centers(X, labels, n_clusters, weight, over)
-        trace = np.append(now.trace, loss.value(X, labels, centers, weight, over))
-        stays = all(over.everybody(bool((labels == now.labels).all())))
+        value, last = loss.value(X, labels, centers, weight, over), now.trace.min(initial=np.inf)
+        trace = np.append(now.trace, min(value, last))
+        stays = value >= last  # labels that are tied may change for ever
         now = Alternated(labels, duals, trace, centers, stays)
         stages.reached(now, len(trace), ended=stays or len(trace) == rounds)
     return Settled(now.labels, now.duals, now.trace)

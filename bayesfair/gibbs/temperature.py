@@ -9,7 +9,7 @@ from bayesfair._check import check_number, message
 from bayesfair.gibbs.centroids import medians
 from bayesfair.gibbs.losses import BregmanLoss
 
-__all__ = ["Dispersion", "holmes_walker", "refuse_without_degree", "resolve_temperature"]
+__all__ = ["Dispersion", "check_how_many", "holmes_walker", "refuse_without_degree", "resolve_temperature"]
 
 
 class Dispersion(NamedTuple):
@@ -41,7 +41,9 @@ def holmes_walker(loss, X, labels, *, dim=None, weight=None) -> float:
     typical = medians(distance[:, None], weight)[0]
     if not typical > 0:
         rule = "not be 'holmes-walker' where more than half of the observations sit on their cluster's mean"
-        raise ValueError(message("inverse_temperature", rule, "a median loss of 0", "Use 'dispersion' or a pair."))
+        raise ValueError(
+            message("inverse_temperature", rule, "a median loss of 0", "Use 'dispersion', or give numbers.")
+        )
     scale = gammaincinv(dim / loss.degree, 0.5) / typical
     if not is_bregman:
         return float(scale)
@@ -52,22 +54,40 @@ def holmes_walker(loss, X, labels, *, dim=None, weight=None) -> float:
 
 
 def resolve_temperature(value):
-    """A `Dispersion`, "holmes-walker" or a pair of positive floats."""
+    """A `Dispersion`, "holmes-walker", or positive floats: (lambda,) or (lambda_f, lambda_c)."""
     if isinstance(value, Dispersion):
         remedy = "Dispersion(0, 0) is the default prior."
         names = (f"inverse_temperature.{name}" for name in Dispersion._fields)
         return Dispersion(*(check_number(*part, minimum=0, remedy=remedy) for part in zip(names, value)))
     if isinstance(value, str) and value in ("dispersion", "holmes-walker"):
         return Dispersion() if value == "dispersion" else value
-    remedy = "A pair (lambda_f, lambda_c) fixes both."
-    if isinstance(value, str) or not np.iterable(value) or len(tuple(value)) != 2:
-        rule = "be 'dispersion', 'holmes-walker' or a pair of numbers above zero"
+    remedy = "A pair (lambda_f, lambda_c) fixes both, one number that of target='labels'."
+    given = (value,) if np.isscalar(value) or np.ndim(value) == 0 else tuple(value)
+    if isinstance(value, str) or value is None or len(given) not in (1, 2):
+        rule = "be 'dispersion', 'holmes-walker', a pair of numbers above zero, or one for target='labels'"
         raise ValueError(message("inverse_temperature", rule, repr(value), remedy))
-    return tuple(check_number("inverse_temperature", part, remedy=remedy) for part in value)
+    return tuple(check_number("inverse_temperature", part, remedy=remedy) for part in given)
 
 
-def refuse_without_degree(inverse_temperature):
-    """ValueError: nothing but a pair suits a loss without a degree."""
-    rule = "be a pair (lambda_f, lambda_c) for a loss without a degree"
+def check_how_many(inverse_temperature, fixed):
+    """ValueError where fixed inverse temperatures are not as many as those that are `fixed`, by their names."""
+    given = isinstance(inverse_temperature, tuple) and not isinstance(inverse_temperature, Dispersion)
+    if given and len(inverse_temperature) != len(fixed):
+        rule, remedy = (
+            "be one number for target='labels'",
+            "Give lambda alone: there are no fairlets.",
+        )
+        if len(fixed) == 2:
+            rule, remedy = (
+                "be a pair for targets over fairlets",
+                "Pass (lambda_f, lambda_c).",
+            )
+        got = "one number" if len(fixed) == 2 else "a pair"  # not the numbers, which are in the sampler's units here
+        raise ValueError(message("inverse_temperature", rule, got, remedy))
+
+
+def refuse_without_degree(inverse_temperature, fixed="a pair (lambda_f, lambda_c)"):
+    """ValueError: nothing but what is `fixed` suits a loss without a degree."""
+    rule = f"be {fixed} for a loss without a degree"
     remedy = "Give the loss its degree (2 for squared distances, 1 for norms) to let the data choose."
     raise ValueError(message("inverse_temperature", rule, repr(inverse_temperature), remedy))

@@ -3,9 +3,10 @@
 From the assignment that prices (duals) suggest, surplus rows leave along shortest paths in the graph of
 the clusters, whose arc k -> l costs what the cheapest row of k pays for going to l (successive shortest paths; Ahuja,
 Magnanti and Orlin 1993, ch. 9): the assignment is optimal for its own counts before and after every path, so that the last
-one is optimal for the counts asked for. A path moves one row: where thousands are to move, prices are brought near the
-optimum before, cluster by cluster. Paths look at the rows that are cheapest to move alone: where rows are in several processes,
-these few are told to all, and all find the same paths.
+one is optimal for the counts asked for. At these prices no arc is cheaper than 0 but by rounding, which is cut off: where
+distances are tied, cycles would cost less than nothing otherwise, and a path would run in a circle. A path moves one row:
+where thousands are to move, prices are brought near the optimum before, cluster by cluster. Paths look at the rows that are
+cheapest to move alone: where rows are in several processes, these few are told to all, and all find the same paths.
 """
 
 from itertools import pairwise
@@ -36,15 +37,22 @@ def assign(cost, counts, duals, over: OverRows = HERE):
     rows, _ = cheapest_to_move(cost, labels, int(np.abs(surplus).sum()) + 1)
     own, (costs, clusters) = over.joined((cost[rows], labels[rows]))
     graph = Margins(costs, clusters)
-    while surplus.any():
-        length, successor = shortest_paths(graph.least)
-        reach = np.where((surplus > 0)[:, None] & (surplus < 0), length, np.inf)
-        start, end = np.unravel_index(reach.argmin(), reach.shape)
+    for _ in range(surplus[surplus > 0].sum()):
+        length, before = shortest_paths(at_prices(graph.least, duals))
+        nearest = length[surplus > 0].min(0)
+        end = np.where(surplus < 0, nearest, np.inf).argmin()
+        start = np.where(surplus > 0, length[:, end], np.inf).argmin()
         surplus[start] -= 1
         surplus[end] += 1
-        graph.push(start, end, successor)
+        graph.push(start, end, before[start])
+        duals = duals + np.minimum(nearest, nearest[end])  # at which the path costs nothing
     labels[rows] = clusters[own]
-    return labels, middle_duals(shortest_paths(graph.least)[0])
+    return labels, middle_duals(shortest_paths(at_prices(graph.least, duals))[0] + duals - duals[:, None])
+
+
+def at_prices(least, duals):
+    """Arcs (K, K) less what prices make up for. Where these are optimal they are at least 0; rounding is cut off."""
+    return np.maximum(least + duals[:, None] - duals, 0.0)
 
 
 def choices(cost, counts, duals, over: OverRows = HERE):
@@ -164,11 +172,12 @@ class Margins:
         self.first[cluster], self.least[cluster] = rows[cheapest], margin[cheapest, np.arange(len(cheapest))]
         self.least[cluster, cluster] = np.inf
 
-    def push(self, start, end, successor):
-        """One row moves along every arc of the path from `start` to `end`."""
-        path = [start]
-        while path[-1] != end:
-            path.append(successor[path[-1], end])
+    def push(self, start, end, before):
+        """One row moves along every arc of the path from `start` to `end`; `before` (K,): from where clusters are reached."""
+        path = [end]
+        while path[-1] != start:
+            path.append(before[path[-1]])
+        path.reverse()
         for row, here, there in [(self.first[arc], *arc) for arc in pairwise(path)]:
             self.labels[row] = there
             self.rows[here] = self.rows[here][self.rows[here] != row]
@@ -177,18 +186,21 @@ class Margins:
             self._look(k)
 
 
-def shortest_paths(least):
-    """(lengths (K, K), the next cluster on the way): Floyd and Warshall, for arcs without negative cycles."""
-    n_clusters = len(least)
-    length = least.copy()
-    np.fill_diagonal(length, 0.0)
-    successor = np.tile(np.arange(n_clusters), (n_clusters, 1))
-    for via in range(n_clusters):
-        through = length[:, via, None] + length[via]
-        shorter = through < length - 1e-13 * np.abs(length, where=np.isfinite(length), out=np.zeros_like(length))
+def shortest_paths(arcs):
+    """(lengths (K, K), the cluster before the last one on the way): Dijkstra from every cluster, for arcs of at least 0. One
+    is reached only from those that were reached earlier, so that every way has an end, whatever is tied."""
+    n_clusters = len(arcs)
+    each = np.arange(n_clusters)
+    length = np.where(np.eye(n_clusters, dtype=bool), 0.0, np.inf)
+    before, left = np.zeros(length.shape, int) + each[:, None], np.ones(length.shape, bool)
+    for _ in range(n_clusters):
+        via = np.where(left, length, np.inf).argmin(1)
+        left[each, via] = False
+        through = length[each, via][:, None] + arcs[via]
+        shorter = left & (through < length)
         length = np.where(shorter, through, length)
-        successor = np.where(shorter, successor[:, via, None], successor)
-    return length, successor
+        before = np.where(shorter, via[:, None], before)
+    return length, before
 
 
 def middle_duals(length):

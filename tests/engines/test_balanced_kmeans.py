@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
 from bayesfair import BalancedKMeans
+from bayesfair.fairness.groups import groups_for_fit
 from bayesfair.gibbs import resolve_centroids
 
 
@@ -187,6 +188,56 @@ def test_duplicates_and_constant_columns():
     np.testing.assert_allclose(est.inertia_, 0, atol=1e-12)
     with pytest.raises(ValueError, match="distinct rows"):
         BalancedKMeans(4).fit(X, sensitive_features=np.arange(60) % 2)
+
+
+def hostile_tables():
+    """(rows, groups, clusters, settings) with ties everywhere; tables of up to ten rows are enumerated."""
+    rng = np.random.default_rng(3)
+    grid, sex = rng.integers(1, 4, (40, 2)).astype(float), rng.choice(["f", "m"], 40)
+    half, few = np.resize(["f", "m"], 40), np.resize([0, 1], 9)
+    tiny = np.array([[1, 1], [1, 2], [2, 1], [2, 2], [1, 1], [2, 2], [3, 1], [3, 3], [1, 3]], float)
+    five = np.eye(5)[(np.arange(40) // 2) % 5]
+    two_columns = pd.DataFrame({"a": half, "b": np.repeat([0, 1], 20)})
+    heavy = {"sample_weight": np.resize([1.0, 2.0, 3.0], 40)}
+    return {
+        "Likert items": (grid, sex, 3, {}),
+        "many clusters": (grid, sex, 6, {}),
+        "one-hot": (five, half, 4, {}),
+        "as many clusters as rows that differ": (five, half, 5, {}),
+        "two rows, repeated": (np.repeat([[0.0, 0], [1, 1]], 20, 0), half, 2, {}),
+        "small numbers": (grid * 1e-8, sex, 3, {}),
+        "large numbers": (grid * 1e8, sex, 3, {}),
+        "many groups": (grid, np.arange(40) % 10, 3, {}),
+        "a Balance": (grid, half, 3, {"min_balance": 0.5}),
+        "attributes": (grid, two_columns, 3, {"crossed": False}),
+        "weights": (grid, half, 3, heavy),
+        "medians": (grid, half, 3, {"loss": "manhattan"}),
+        "divergences": (grid, half, 3, {"loss": "kl"}),
+        "tiny": (tiny, few, 3, {}),
+        "tiny, a Balance": (tiny, few, 2, {"min_balance": 0.5}),
+        "tiny, repeated": (np.repeat(tiny[:3], 3, 0), few, 3, {}),
+        "tiny, small numbers": (tiny * 1e-8, few, 3, {}),
+        "tiny, large numbers": (tiny * 1e8, few, 3, {}),
+        "tiny, divergences": (tiny, few, 3, {"loss": "kl"}),
+    }
+
+
+@pytest.mark.parametrize("name", hostile_tables())
+@pytest.mark.filterwarnings("ignore:Groups with fewer members")
+def test_ties_end_in_balanced_labels(name):
+    """A path between clusters once ran in a circle for ever, or labels that were tied changed 300 times."""
+    X, group, n_clusters, settings = hostile_tables()[name]
+    fitting = {key: settings.pop(key) for key in ("sample_weight",) if key in settings}
+    est = BalancedKMeans(n_clusters, n_init=2, random_state=0, **settings).fit(X, sensitive_features=group, **fitting)
+    assert est.converged_
+    assert est.n_iter_ < 30
+    groups = groups_for_fit(group, len(X), crossed=settings.get("crossed", True))
+    constraint = bf.fairness.balance_constraint(groups, settings.get("min_balance", "exact"), n_clusters)
+    assert constraint.satisfied(est.counts_).all()
+    if len(X) < 10:
+        chosen = settings.get("min_balance", "exact"), settings.get("loss", "kmeans")
+        best = cheapest_by_enumeration(X, groups, n_clusters, *chosen)
+        assert est.inertia_ <= best * (1 + 1e-9) + 1e-12
 
 
 def test_a_group_smaller_than_the_number_of_clusters_is_told():

@@ -284,8 +284,9 @@ BAD_SETTINGS = [
     ({"n_clusters": 2.5}, "`n_clusters` must be an integer"),
     ({"inverse_temperature": (0.0, 1.0)}, "`inverse_temperature` must be a finite number above zero"),
     ({"inverse_temperature": (1.0, -2.0)}, "`inverse_temperature` must be a finite number above zero"),
-    ({"inverse_temperature": "warm"}, "'dispersion', 'holmes-walker' or a pair"),
-    ({"inverse_temperature": 1.0}, "'dispersion', 'holmes-walker' or a pair"),
+    ({"inverse_temperature": "warm"}, "'dispersion', 'holmes-walker', a pair"),
+    ({"inverse_temperature": 1.0}, "a pair for targets over fairlets, got one number"),
+    ({"inverse_temperature": (1.0, 2.0), "target": "labels"}, "one number for target='labels', got a pair"),
     ({"loss": "cosine"}, "`loss` must be one of"),
     ({"target": "posterior"}, "`target` must be one of"),
     ({"composition": (3, 1)}, "`composition` must be near the ratio"),
@@ -317,8 +318,12 @@ def _bad_tables():
         "missing group": (X, [None, *s[1:]], "missing"),
         "single group": (X, ["a"] * 20, "at least two groups"),
         "lengths": (X, s[:-1], "one entry per row"),
-        "all points equal": (np.ones((20, 2)), s, "without any loss"),
-        "fewer distinct rows than clusters": (np.repeat(X[:2], 10, 0), s, "without any loss"),
+        "all points equal": (np.ones((20, 2)), s, "at most the number of distinct rows, 1, got 3"),
+        "fewer distinct rows than clusters": (
+            np.repeat(X[:2], 10, 0),
+            s,
+            "at most the number of distinct rows, 2, got 3",
+        ),
         "one row": (X[:1], s[:1], "at least two groups"),
     }
 
@@ -609,3 +614,59 @@ def test_a_second_fit_with_a_search_for_modes_compiles_nothing(way):
     with compilations() as compiled:
         fit(1)
     assert not compiled
+
+
+@pytest.mark.parametrize("target", ["joint", "cut", "optimal", "labels"])
+def test_as_many_clusters_as_rows_that_differ_and_not_more(target):
+    """Engines refused more; the sampler ran on, or hung where distances are tied."""
+    X, s = np.eye(5)[(np.arange(40) // 2) % 5], np.resize(["f", "m"], 40)
+    fixed = 2.0 if target == "labels" else (1.0, 2.0)
+    short = {**SHORT, "num_chains": 2, "num_warmup": 20, "num_draws": 20, "inverse_temperature": fixed}
+    est = GibbsFairClustering(5, target=target, **short).fit(X, sensitive_features=s)
+    assert bf.fairness.balance(est.labels_, s) > 0
+    rule = "`n_clusters` must be at most the number of distinct rows, 5, got 6"
+    with pytest.raises(ValueError, match=rule):
+        GibbsFairClustering(6, target=target, **short).fit(X, sensitive_features=s)
+
+
+@pytest.mark.parametrize("target", ["joint", "cut", "optimal", "labels"])
+def test_inverse_temperatures_of_a_fit_can_be_handed_back(data, target):
+    fitted = GibbsFairClustering(2, target=target, **SHORT).fit(data.features, sensitive_features=data.sensitive)
+    known = fitted.inverse_temperature_
+    for given in [known, *known[: target == "labels"]]:
+        est = GibbsFairClustering(2, target=target, inverse_temperature=given, **SHORT)
+        est.fit(data.features, sensitive_features=data.sensitive)
+        np.testing.assert_allclose(est.inverse_temperature_, known, rtol=1e-6)
+
+
+OTHER = {  # than the default, of arguments that concern some targets or losses alone
+    "power": 3.0,
+    "composition": "singletons",
+    "reallocation": "blocked",
+    "inner_steps": 3,
+    "min_balance": 0.4,
+    "crossed": False,
+    "category_weight": 2.0,
+    "merged_group_name": "rest",
+    "inverse_temperature": (0.3, 0.2),
+    "thinning": 2,
+    "num_starts": 3,
+    "mode_jumps": 4,
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("target", ["joint", "cut", "optimal", "labels"])
+@pytest.mark.parametrize("name", OTHER)
+def test_no_argument_is_accepted_and_ignored(name, target):
+    """Each changes the draws, or is refused by name."""
+    rng = np.random.default_rng(0)
+    X, s = rng.normal(size=(24, 2)), np.stack([np.arange(24) % 2, np.arange(24) // 2 % 2], 1)
+    short = {**SHORT, "num_warmup": 30, "num_draws": 20, "num_starts": 2, "target": target}
+    try:
+        other = GibbsFairClustering(2, **{**short, name: OTHER[name]}).fit(X, sensitive_features=s)
+    except ValueError as error:
+        assert name in str(error)  # noqa: PT017
+        return
+    usual = GibbsFairClustering(2, **short).fit(X, sensitive_features=s)
+    assert not other.posterior_["posterior"]["labels"].equals(usual.posterior_["posterior"]["labels"])

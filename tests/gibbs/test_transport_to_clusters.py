@@ -30,6 +30,21 @@ def test_transport_is_as_cheap_as_the_assignment_problem(seed, n_clusters):
     assert (own <= reduced.min(1) + 1e-9).all()  # the duals prove it
 
 
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 0.1, 1e8])
+def test_ties_that_rounding_breaks_do_not_lead_in_circles(unit):
+    """Sums of tied costs differ in their last digits, and a way round then seems to cost less than nothing."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        n_clusters = int(rng.integers(3, 8))
+        centers = rng.integers(1, 4, (n_clusters, 2)) / 3
+        cost = unit * np.square(rng.integers(1, 4, (40, 1, 2)) - centers).sum(2)
+        counts = rng.multinomial(40, rng.dirichlet(np.ones(n_clusters)))
+        labels, _ = assign(cost, counts, unit * rng.normal(size=n_clusters))
+        best = np.repeat(cost, counts, axis=1)[linear_sum_assignment(np.repeat(cost, counts, axis=1))].sum()
+        assert (np.bincount(labels, minlength=n_clusters) == counts).all()
+        assert cost[np.arange(40), labels].sum() == pytest.approx(best, rel=1e-12)
+
+
 def test_duals_of_an_optimal_assignment_give_it_back():
     rng = np.random.default_rng(0)
     cost, counts = rng.random((60, 4)), np.array([10, 20, 25, 5])

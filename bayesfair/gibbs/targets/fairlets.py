@@ -24,7 +24,7 @@ from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.states import Fairlets, FairletState, InverseTemperatures, OpenState, computed_once
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree, rows_of
 from bayesfair.gibbs.targets.starts import best_fairlets, further_states, start_states
-from bayesfair.gibbs.temperature import Dispersion, refuse_without_degree
+from bayesfair.gibbs.temperature import Dispersion, check_how_many, refuse_without_degree
 
 __all__ = ["FairletTarget", "Losses", "what_to_balance"]
 
@@ -359,6 +359,7 @@ def what_to_balance(table: Table, settings: Settings):
     check_integer("n_clusters", settings.n_clusters, maximum=len(held.lower), remedy=remedy)
     if settings.loss.degree is None and not settings.has_fixed_pair:
         refuse_without_degree(settings.inverse_temperature)
+    check_how_many(settings.inverse_temperature, ("lambda_f", "lambda_c"))
     return groups, composition, held
 
 

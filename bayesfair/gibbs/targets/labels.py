@@ -31,7 +31,7 @@ from bayesfair.gibbs.relocations import has_distinct_rows, relocated_centers
 from bayesfair.gibbs.settling import balanced_labels, cooled_labels
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree, rows_of
 from bayesfair.gibbs.targets.starts import start_dispersion
-from bayesfair.gibbs.temperature import Dispersion, refuse_without_degree
+from bayesfair.gibbs.temperature import Dispersion, check_how_many, refuse_without_degree
 
 __all__ = ["Labels"]
 
@@ -97,7 +97,8 @@ class Labels(Target):
         )
         _refuse_fairlets(settings)
         if settings.loss.degree is None and not settings.has_fixed_pair:
-            refuse_without_degree(settings.inverse_temperature)
+            refuse_without_degree(settings.inverse_temperature, "one number, lambda,")
+        check_how_many(settings.inverse_temperature, ("lambda_c",))
         constraint = balance_constraint(table.groups, settings.min_balance, settings.n_clusters)
         rng = np.random.default_rng(settings.seed)
         weighing = {"weight": table.weight, "n_numbers": table.n_numbers, "prior": settings.prior}
@@ -157,7 +158,7 @@ class Labels(Target):
         labels = labels[:num_chains].astype(np.int32)
         losses = [float(_loss(self, jnp.asarray(label))) for label in labels]
         best = int(np.argmin(losses))
-        fixed = settings.inverse_temperature[1] if settings.has_fixed_pair else None
+        fixed = settings.inverse_temperature[-1] if settings.has_fixed_pair else None
         dispersion = fixed or start_dispersion(self, table, settings.inverse_temperature, labels[best], losses[best])
         return Labelling(jnp.asarray(labels), jnp.full(num_chains, dispersion, self.x.dtype))
 
@@ -314,6 +315,10 @@ def _pools(X, by_group, first, composition, rng):
 
 
 def _refuse_fairlets(settings: Settings):
+    for name in ("reallocation", "inner_steps"):
+        if getattr(settings, name) != Settings._field_defaults[name]:
+            rule, remedy = "be left out for target='labels'", "Its moves are chosen by the loss: leave it out."
+            raise ValueError(message(name, rule, repr(getattr(settings, name)), remedy))
     if not (isinstance(settings.composition, str) and settings.composition == "auto"):
         remedy = "Leave it out: this target has no fairlets; min_balance says how balanced clusters are."
         raise ValueError(message("composition", "be 'auto' for target='labels'", repr(settings.composition), remedy))

@@ -145,14 +145,14 @@ def start_dispersion(target, table: Table, inverse_temperature, labels, loss) ->
     total = inverse_temperature.rate + loss
     if total <= NO_LOSS * _loss_of_one_cluster(target.loss.dissimilarity, table):
         rule = "not be 'dispersion' where clusters fit the data without any loss"
-        remedy = "Ask for fewer clusters than there are distinct rows, or pass a pair (lambda_f, lambda_c)."
+        remedy = "Ask for fewer clusters than there are distinct rows, or fix inverse_temperature."
         bad = f"a loss of {total:.3g} at the start (n_samples = {len(table.X)})"
         raise ValueError(message("inverse_temperature", rule, bad, remedy))
     shape = inverse_temperature.shape + target.degrees
     if shape < LEAST_SHAPE:
         rule = "not be 'dispersion' where rows weigh next to nothing"
         bad = f"weights of {table.weight.sum():.3g} in all"
-        remedy = "Divide sample_weight by its mean, or pass a pair (lambda_f, lambda_c)."
+        remedy = "Divide sample_weight by its mean, or fix inverse_temperature."
         raise ValueError(message("inverse_temperature", rule, bad, remedy))
     return shape / total
 
