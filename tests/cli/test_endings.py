@@ -1,6 +1,7 @@
 """How commands end when something goes wrong: nothing drawn is lost, one line is told, and the status says what kind it was."""
 
 import errno
+import os
 import shlex
 import signal
 import subprocess
@@ -303,6 +304,28 @@ def test_warnings_are_one_line_each(table, tmp_path, monkeypatch, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "bayesfair fit: warning: `--num-draws` is too low: R-hat is 2.7."
     assert all(line.startswith("bayesfair fit: warning: ") for line in lines)
+
+
+@pytest.mark.parametrize("command", ["plot {run} --out {out}", "report {run} --out {out}.html"])
+def test_the_backend_of_a_notebook_is_not_used(run_file, tmp_path, command):
+    typed = command.format(run=run_file, out=tmp_path / "out").split()
+    environment = {**os.environ, "MPLBACKEND": "module://of_a_notebook"}
+    done = subprocess.run([*PROGRAM, *typed], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("platform", ["cuda", "nonsense"])
+def test_a_missing_device_is_no_bug(table, tmp_path, platform):
+    typed = ["fit", str(table), "--sensitive", "s", "--out", str(tmp_path / "run.nc"), *SHORT]
+    environment = {**os.environ, "JAX_PLATFORMS": platform}
+    done = subprocess.run([*PROGRAM, *typed], env=environment, capture_output=True, text=True, check=False)
+    if platform == "cuda" and done.returncode == 0:
+        pytest.skip("there is such a device")
+    line = done.stderr.splitlines()[-1]
+    assert done.returncode == 2
+    assert line.startswith(f"bayesfair fit: JAX cannot use JAX_PLATFORMS={platform}")
+    assert "Unset JAX_PLATFORMS" in line
+    assert "Traceback" not in done.stderr
 
 
 def test_sources_of_libraries_are_not_commented_on(capsys):
