@@ -15,7 +15,7 @@ CHECK := tests/test_*.py tests/docs tests/fairness tests/gibbs/test_exactness.py
 .PHONY: demo check test lint docs notebooks clean
 
 demo: $(VENV)/.installed
-	$(BIN)/bayesfair demo --out demo-output
+	$(BIN)/bayesfair demo --out demo-output --overwrite
 
 # Before every commit. Programs that an earlier run compiled are read from .pytest_cache/compiled; the first run takes longer.
 check: lint

@@ -1,6 +1,7 @@
 """Errors that say the argument, the rule, the value and the remedy; checks that every room shares."""
 
 import math
+import re
 import warnings
 from collections import Counter
 from datetime import date, time, timedelta
@@ -30,13 +31,23 @@ __all__ = [
     "tell",
 ]
 
+MOST_OF_VALUE, MOST_OF_SENTENCE = 80, 240  # letters that a message shows
 LARGEST_WEIGHT = 1e15  # of all rows together: squares are finite in float32
 PACKAGE = str(Path(__file__).parent)
 
 
 def message(argument, rule, value, remedy):
-    """The one shape of an error: "`argument` must rule, got value. Remedy." """
-    return f"`{argument}` must {rule}, got {value}. {remedy}"
+    """The one shape of an error: "`argument` must rule, got value. Remedy." A long value is shortened: it may be a whole
+    table, and personal data."""
+    return f"`{argument}` must {rule}, got {_shortened(value)}. {remedy}"
+
+
+def _shortened(value):
+    """A value of 80 letters at most, a sentence or a name of 240 at most: its beginning and its end."""
+    text = str(value)
+    most = MOST_OF_SENTENCE if isinstance(value, str) and not re.match(r"[\w.]*[\[({<]|.*\n", text) else MOST_OF_VALUE
+    end = most // 4
+    return text if len(text) <= most else " ".join(f"{text[: most - end - 5]} ... {text[-end:]}".split())
 
 
 def tell(text, category=UserWarning):

@@ -11,8 +11,9 @@ import scipy.sparse
 
 import bayesfair
 from bayesfair import fairness
-from bayesfair._check import check_features, check_weights
+from bayesfair._check import check_features, check_weights, message
 from bayesfair.fairlets import decompose
+from bayesfair.fairness import encode_groups
 
 GOOD = {
     "integers": [[1, 2], [3, 4]],
@@ -160,3 +161,30 @@ def test_seeds_are_taken(seed):
     calls = seeded(seed)
     for name in ("FairletKMeans", "compare_clusters", "decompose", "deal"):
         calls[name]()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"sex": ["female", "male"] * 3000},
+        repr({"sex": ["female", "male"] * 3000}),
+        ["female"] * 3000,
+        np.arange(6000.0).reshape(1000, 6),
+        repr(np.arange(6000.0)),
+        b"female" * 3000,
+        "female" * 3000,
+        f"the text {'female' * 3000!r} in 'sex'",
+        10**4000,
+    ],
+)
+def test_a_message_shortens_what_it_shows(value):
+    text = message("sensitive_features", "hold one value per row", value, "Pass a column.")
+    most = 240 if isinstance(value, str) and value[0] in "ft" else 80
+    assert len(text) <= most + len(message("sensitive_features", "hold one value per row", "", "Pass a column."))
+    assert " ... " in text
+
+
+def test_a_dictionary_of_sensitive_values_is_not_printed():
+    with pytest.raises((TypeError, ValueError)) as refused:
+        encode_groups({"sex": ["female", "male"] * 3000})
+    assert len(str(refused.value)) < 400

@@ -56,6 +56,7 @@ def make_parser():
 
 def _add_demo(parser):
     _add(parser, "--out", _path, default=Path("demo-output"), metavar="DIR")
+    _add_overwrite(parser)
     defaults = {"num_chains": 4, "num_warmup": 1000, "num_draws": 500}  # enough, and seconds count here
     parser.set_defaults(run=commands.demo)
     _add_seed(_add_sampling(parser, **defaults))
@@ -65,6 +66,7 @@ def _add_fit(parser):
     _add(parser, "table", _path, metavar="TABLE.csv")
     where = "where the posterior goes, RUN.nc, or the clusters of other methods, a .csv, .parquet or .feather"
     _add(parser, "--out", _path, required=True, metavar="FILE", help=where)
+    _add_overwrite(parser)
     _add_reading(parser)
     _add_clustering(parser.add_argument_group("clustering"))
     _add_engines(parser.add_argument_group("of some methods"))
@@ -73,7 +75,7 @@ def _add_fit(parser):
     _add(group, "--thinning", _thinning, metavar="N", help=sweeps)
     copies = "copies of the chains at higher temperatures cross modes that nothing else does, at several times the cost"
     group.add_argument("--tempering", action="store_const", const=True, help=copies)
-    as_made = "keep draws in --out as they are made, not in memory; nothing may be there yet"
+    as_made = "keep draws in --out as they are made, not in memory"
     group.add_argument("--store", action="store_true", help=as_made)
     _add_processes(parser)
     _add_quiet(parser)
@@ -195,6 +197,10 @@ def _add_processes(parser):
     _add(parser, "--processes", _processes, default=1, metavar="N", help=f"{share} (default: 1)")
 
 
+def _add_overwrite(parser):
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there; without it that is refused")
+
+
 def _add_quiet(parser):
     parser.add_argument("--quiet", action="store_true", help="print nothing but warnings and errors")
 
@@ -213,6 +219,7 @@ def _add_memberships(parser):
     _add(parser, "run_file", _path, metavar="RUN.nc")
     ending = "CSV, Parquet or Feather, by its ending (default: CSV, printed)"
     _add(parser, "--out", _path, metavar="PEOPLE.csv", help=ending)
+    _add_overwrite(parser)
     group = parser.add_argument_group("beside the columns of the table of the fit")
     _add(group, "--table", _path, metavar="TABLE.csv", help="the table; its rows are found by their names or places")
     _add_index(group)
@@ -224,6 +231,7 @@ def _add_convert(parser):
     _add(parser, "run_file", _path, metavar="RUN.nc")
     kinds = "a table, .csv, .parquet or .feather; or a run, .nc"
     _add(parser, "out", _path, metavar="OUT", help=kinds)
+    _add_overwrite(parser)
     what = "of a table: scalars, a column each; or labels, a column for each row of the fit"
     kind = partial(_choice, choices=("scalars", "labels"))
     _add(parser, "--what", kind, default="scalars", metavar="NAME", help=f"{what} (default: scalars)")
@@ -234,12 +242,14 @@ def _add_convert(parser):
 def _add_plot(parser):
     _add(parser, "run_file", _path, metavar="RUN.nc")
     _add(parser, "--out", _path, required=True, metavar="DIR")
+    _add_overwrite(parser)
     parser.set_defaults(run=commands.plot)
 
 
 def _add_report(parser):
     _add(parser, "run_file", _path, metavar="RUN.nc")
     _add(parser, "--out", _path, required=True, metavar="REPORT.html")
+    _add_overwrite(parser)
     parser.add_argument("--title", help="default: what was clustered into how many clusters")
     parser.set_defaults(run=commands.report)
 
@@ -268,7 +278,10 @@ def _filled(option, text):
 
 
 def _path(option, text):
-    return Path(_filled(option, text))
+    try:
+        return Path(_filled(option, text)).expanduser()  # the shell leaves the ~ of --out=~/run.nc as it is
+    except RuntimeError:  # nobody of that name
+        return Path(text)
 
 
 def _whole(option, text, minimum=1, maximum=None):

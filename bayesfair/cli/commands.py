@@ -3,6 +3,7 @@
 import os
 import warnings
 from contextlib import nullcontext, redirect_stdout
+from functools import partial
 from io import StringIO
 from shlex import quote
 from textwrap import fill
@@ -16,6 +17,7 @@ from bayesfair.cli.outcome import DONE, INTERRUPTED, interruptions, writing
 from bayesfair.cli.output import (
     LINE,
     PICTURES,
+    check_output,
     draw_pictures,
     leaves_posterior,
     place_for,
@@ -39,6 +41,7 @@ def demo(arguments):
     from sklearn.cluster import KMeans
 
     places = [place_for(arguments.out / name) for name in ("run.nc", *PICTURES)]
+    check_output(places, (), arguments.overwrite)
     data = bf.datasets.load_diabetes()
     print(data, flush=True)
     X = standardized(data.features)
@@ -85,6 +88,8 @@ def _fit(arguments, mesh):
     X = standardized(columns.features) if arguments.standardize else columns.features
     more = {"store": arguments.out} if arguments.store else {}
     more |= {} if columns.weights is None else {"sample_weight": columns.weights}
+    if arguments.store and arguments.overwrite:
+        _make_room(arguments.out, mesh)
     with interruptions() as interrupted:
         estimator.fit(X, sensitive_features=columns.sensitive, **more)
     if leaves_posterior(estimator):
@@ -93,6 +98,12 @@ def _fit(arguments, mesh):
     print_fit(estimator, groups, columns.weights)
     _write(clusters_of(estimator, X, groups), arguments)
     return INTERRUPTED if interrupted else DONE
+
+
+def _make_room(out, mesh):
+    """Delete the run that a new one replaces as it is made, before any of the processes looks at the place."""
+    with bf.distributed.sharing(mesh, "chains"):
+        bf.distributed.first_then_others(partial(out.unlink, missing_ok=True), lambda: None)
 
 
 def _groups_of_fit(estimator, sensitive):
@@ -119,10 +130,9 @@ def _estimator_of_method(arguments, mesh):
 
 def _check_out(arguments, estimator):
     """A place for the results, of the kind that the method leaves."""
-    table, out = arguments.table, place_for(arguments.out)
-    if out.exists() and table.exists() and out.samefile(table):
-        rule, remedy = "be another file than the table", "Choose another name, such as run.nc."
-        raise ValueError(message("--out", rule, repr(os.fspath(out)), remedy))
+    out = place_for(arguments.out)
+    if bf.distributed.is_first():  # of several processes the first one writes
+        check_output([out], [arguments.table], arguments.overwrite)
     if not leaves_posterior(estimator):
         check_ending(out)
     elif is_table(out):
@@ -223,7 +233,7 @@ def memberships(arguments):
     """Write the memberships of a run, a row for each of its table, to a file or to standard output."""
     if arguments.out is not None:
         check_ending(arguments.out)
-        place_for(arguments.out)
+        check_output([place_for(arguments.out)], [arguments.run_file, arguments.table], arguments.overwrite)
     tree = bf.posterior.read_tree(arguments.run_file)
     with one_step("memberships", shows_progress()):
         rows = bf.posterior.memberships(tree)
@@ -242,6 +252,7 @@ def _names_as_in(tree, table, index):
 def convert(arguments):
     """Write the draws of a run as a table, or the run as a file of its own."""
     out = place_for(arguments.out)
+    check_output([out], [arguments.run_file], arguments.overwrite)
     tree = bf.posterior.read_tree(arguments.run_file)
     if is_table(out):
         check_ending(out)
@@ -267,15 +278,15 @@ def _write(table, arguments):
 
 def plot(arguments):
     """Draw the pictures of a run into a folder, which is made."""
+    places = [place_for(arguments.out / name) for name in PICTURES]
+    check_output(places, [arguments.run_file], arguments.overwrite)
     tree = bf.posterior.read_tree(arguments.run_file)
-    for name in PICTURES:
-        place_for(arguments.out / name)
     draw_pictures(tree, arguments.out)
 
 
 def report(arguments):
     """Write the HTML page about a run, into a folder that is there."""
-    bf.posterior.check_destination(arguments.out)
+    check_output([bf.posterior.check_destination(arguments.out)], [arguments.run_file], arguments.overwrite)
     tree = bf.posterior.read_tree(arguments.run_file)
     with writing():
         bf.report(tree, arguments.out, title=arguments.title, progress_bar=shows_progress())

@@ -1,6 +1,8 @@
 """The door: arguments in, exit status out."""
 
+import os
 import sys
+from contextlib import contextmanager
 
 from bayesfair.cli.outcome import guarded
 
@@ -12,7 +14,22 @@ def main(argv=None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # names of groups that the terminal's encoding lacks
-    return guarded("bayesfair", lambda: _run(argv))
+    with _pictures_to_files():
+        return guarded("bayesfair", lambda: _run(argv))
+
+
+@contextmanager
+def _pictures_to_files():
+    """matplotlib draws to files alone: a notebook sets MPLBACKEND for what it starts, to a package that may not be here."""
+    before = os.environ.get("MPLBACKEND")
+    os.environ["MPLBACKEND"] = "Agg"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["MPLBACKEND"]
+        else:
+            os.environ["MPLBACKEND"] = before
 
 
 def _run(argv):

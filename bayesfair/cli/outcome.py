@@ -133,6 +133,8 @@ def _told(program, error):
         return _end(program, f"out of memory. Ask for fewer draws or chains, or take fewer rows. ({error})", FAILED)
     if isinstance(error, OSError) and error.errno is not None:
         return _end(program, _refusal_of_the_system(error), FAILED)
+    if _is_about_devices(error):
+        return _end(program, _no_device(error), MISUSED)
     if isinstance(error, (ValueError, TypeError, OSError)) and _is_meant_for_users(error):
         return _end(program, error, MISUSED)
     traceback.print_exception(error)
@@ -159,6 +161,22 @@ def _refusal_of_the_system(error):
         _silence_standard_output()
         return f"the output could not be written: {error.strerror}"
     return f"{os.fspath(error.filename)!r}: {error.strerror}"
+
+
+def _is_about_devices(error):
+    """Whether JAX could not start on the devices it was told to use: an AssertionError without a word in some versions."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    return isinstance(error, (RuntimeError, AssertionError)) and any(
+        Path(frame.filename).name == "xla_bridge.py" for frame in last
+    )
+
+
+def _no_device(error):
+    asked, why = os.environ.get("JAX_PLATFORMS", ""), f" ({error})" if str(error) else ""
+    remedy = "Check the driver, and install JAX for the device, such as pip install 'jax[cuda12]'."
+    if not asked:
+        return f"JAX finds no device that it can use{why}. Set JAX_PLATFORMS=cpu to use the processor. {remedy}"
+    return f"JAX cannot use JAX_PLATFORMS={asked}{why}. Unset JAX_PLATFORMS to use what is here. {remedy}"
 
 
 def _is_meant_for_users(error):

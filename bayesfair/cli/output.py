@@ -22,6 +22,7 @@ from bayesfair.cli.outcome import DONE, FAILED, INTERRUPTED, writing
 __all__ = [
     "LINE",
     "PICTURES",
+    "check_output",
     "draw_pictures",
     "leaves_posterior",
     "place_for",
@@ -56,6 +57,21 @@ def place_for(path):
         got, remedy = f"{str(path.parent)!r} ({error.strerror})", "Choose another folder."
         raise ValueError(message("--out", "be in a folder that exists or can be made", got, remedy)) from error
     return bf.posterior.check_destination(path)
+
+
+def check_output(places, reads, overwrite):
+    """ValueError where a command would replace a file that it reads, or one that is there already unless `overwrite`."""
+    for place in places:
+        if not place.exists():
+            continue
+        got = repr(os.fspath(place))
+        for file in reads:
+            if file is not None and file.exists() and place.samefile(file):
+                rule, remedy = f"be another file than {os.fspath(file)!r}, which is read", "Choose another name."
+                raise ValueError(message("--out", rule, got, remedy))
+        if not overwrite:
+            remedy = "Choose another name, or add --overwrite to replace the file."
+            raise ValueError(message("--out", "name a file that is not there yet", got, remedy))
 
 
 def shows_progress():

@@ -236,6 +236,8 @@ def test_draws_that_are_stored_as_they_are_made_are_those_that_are_saved(table, 
     assert trees[0]["posterior"].equals(trees[1]["posterior"])
     assert fit(table, stored, "--store") == 2
     assert "`--out` must name a file that is not there yet" in capsys.readouterr().err
+    assert fit(table, stored, "--store", "--overwrite", "--seed", "1") == 0
+    assert not bf.posterior.read_tree(stored)["posterior"].equals(trees[0]["posterior"])
 
 
 @pytest.mark.parametrize("option", [[], ["--store"]], ids=["saved", "stored"])

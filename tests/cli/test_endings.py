@@ -1,12 +1,14 @@
 """How commands end when something goes wrong: nothing drawn is lost, one line is told, and the status says what kind it was."""
 
 import errno
+import os
 import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -60,12 +62,16 @@ def no_sampling(monkeypatch):
         ("", "got the folder"),
         ("file/run.nc", "(File exists)"),
         ("file/deeper/run.nc", "(Not a directory)"),
-        ("people.csv", "must be another file than the table"),
+        ("people.csv", "which is read"),
+        ("hard.csv", "which is read"),
+        ("there.nc", "must name a file that is not there yet"),
     ],
 )
 def test_fit_refuses_a_wrong_place_before_sampling(no_sampling, table, tmp_path, capsys, out, text):
     (tmp_path / "file").touch()
+    (tmp_path / "there.nc").touch()
     (tmp_path / "people.csv").symlink_to(table)
+    (tmp_path / "hard.csv").hardlink_to(table)
     assert fit(table, tmp_path / out) == 2
     error = capsys.readouterr().err
     assert text in error
@@ -97,6 +103,51 @@ def test_plot_and_report_refuse_a_wrong_place(run_file, tmp_path, capsys, comman
     error = capsys.readouterr().err
     assert text in error
     assert error.count("\n") == 1
+
+
+COMMANDS = {
+    "memberships": "memberships {run} --table {table} --out {out}.csv",
+    "convert": "convert {run} {out}.csv",
+    "copy": "convert {run} {out}.nc",
+    "plot": "plot {run} --out {out}",
+    "report": "report {run} --out {out}.html",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_an_output_that_is_there_is_refused_before_anything_is_read(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.setattr(bf.posterior, "read_tree", None)
+    for name in ("out.csv", "out.nc", "out.html", "out/trace.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("kept")
+    typed = command.format(run=tmp_path / "run.nc", table=tmp_path / "table.csv", out=tmp_path / "out").split()
+    assert main(typed) == 2
+    assert "add --overwrite" in capsys.readouterr().err
+    assert {path.read_text() for path in tmp_path.rglob("out*.*")} == {"kept"}
+
+
+@pytest.mark.parametrize("command", ["memberships {run} --table {table} --out {table}", "convert {run} {run}"])
+@pytest.mark.parametrize("link", [None, "symlink_to", "hardlink_to"])
+def test_no_command_overwrites_what_it_reads(run_file, table, tmp_path, capsys, command, link):
+    files = {"run": run_file, "table": table}
+    before = {name: file.read_bytes() for name, file in files.items()}
+    *reads, out = command.format(**files).split()
+    if link is not None:
+        other = tmp_path / f"other{Path(out).suffix}"
+        getattr(other, link)(out)
+        out = other
+    assert main([*reads, str(out), "--overwrite"]) == 2
+    assert "which is read" in capsys.readouterr().err
+    assert {name: file.read_bytes() for name, file in files.items()} == before
+
+
+def test_overwrite_replaces_a_run_and_a_wrong_command_keeps_a_stored_one(table, tmp_path, capsys):
+    run = tmp_path / "run.nc"
+    run.write_text("an earlier run")
+    assert fit(table, run, "--overwrite", "--store", "--sensitive", "gender") == 2
+    assert run.read_text() == "an earlier run"
+    assert fit(table, run, "--overwrite") == 0
+    assert bf.GibbsFairClustering.load(run).n_iter_ == 13
 
 
 def full_disk(monkeypatch, places):
@@ -253,6 +304,28 @@ def test_warnings_are_one_line_each(table, tmp_path, monkeypatch, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "bayesfair fit: warning: `--num-draws` is too low: R-hat is 2.7."
     assert all(line.startswith("bayesfair fit: warning: ") for line in lines)
+
+
+@pytest.mark.parametrize("command", ["plot {run} --out {out}", "report {run} --out {out}.html"])
+def test_the_backend_of_a_notebook_is_not_used(run_file, tmp_path, command):
+    typed = command.format(run=run_file, out=tmp_path / "out").split()
+    environment = {**os.environ, "MPLBACKEND": "module://of_a_notebook"}
+    done = subprocess.run([*PROGRAM, *typed], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("platform", ["cuda", "nonsense"])
+def test_a_missing_device_is_no_bug(table, tmp_path, platform):
+    typed = ["fit", str(table), "--sensitive", "s", "--out", str(tmp_path / "run.nc"), *SHORT]
+    environment = {**os.environ, "JAX_PLATFORMS": platform}
+    done = subprocess.run([*PROGRAM, *typed], env=environment, capture_output=True, text=True, check=False)
+    if platform == "cuda" and done.returncode == 0:
+        pytest.skip("there is such a device")
+    line = done.stderr.splitlines()[-1]
+    assert done.returncode == 2
+    assert line.startswith(f"bayesfair fit: JAX cannot use JAX_PLATFORMS={platform}")
+    assert "Unset JAX_PLATFORMS" in line
+    assert "Traceback" not in done.stderr
 
 
 def test_sources_of_libraries_are_not_commented_on(capsys):

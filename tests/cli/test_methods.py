@@ -174,7 +174,7 @@ def test_rows_with_holes_are_kept_dropped_or_refused_as_told(tmp_path, capsys):
     rows[0], rows[5], rows[6] = ";1,0;a;u", "1,5;2,0;;v", "1,0;?;b;u"
     path.write_text("x;y;s;town\n" + "\n".join(rows) + "\n")
     command = ["fit", str(path), "--separator", ";", "--decimal", ",", "--na", "?", "--sensitive", "s"]
-    command += ["--n-clusters", "2", "--method", "balanced-kmeans", "--out", str(out)]
+    command += ["--n-clusters", "2", "--method", "balanced-kmeans", "--out", str(out), "--overwrite"]
     assert main(command) == 2
     assert (
         "`--features` must have a value in all 40 rows, got 1 missing in 'x', 1 missing in 'y'"
