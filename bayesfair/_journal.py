@@ -22,7 +22,7 @@ from bayesfair._check import message
 from bayesfair._draws import Draws, Statistic
 from bayesfair._files import check_destination, replacing, unwritable
 
-__all__ = ["BEGINNING", "Journal", "Stored", "go_back", "go_on", "read_journal", "start_journal", "states", "write_at"]
+__all__ = ["BEGINNING", "Journal", "Stored", "go_on", "read_journal", "start_journal", "write_at"]
 
 BEGINNING = b"bayesfair run that is not finished, format 1\n"
 _BLOCK_BYTES = 32_000_000
@@ -139,12 +139,6 @@ class Journal:
         write_at(file, _bytes(slot), layout.slots[(self._number + 1) % 2])
         self._number, self.draws = self._number + 1, self.draws + total
 
-    def forget_after(self, draws):
-        """Forget states after more than so many draws."""
-        for slot, offset in zip(_slots(self._file, self._layout), self._layout.slots):
-            if slot is not None and slot["draws"] > draws:
-                write_at(self._file, bytes(self._layout.slot.itemsize), offset)
-
     def check_place(self):
         """FileNotFoundError where the file is not at its path any more: moved or deleted, or another is in its place."""
         try:
@@ -161,31 +155,8 @@ class Journal:
         self._file.close()
 
 
-def states(path) -> list[int]:
-    """After how many draws the journal at `path` has a state: one number or two."""
-    with open(path, "rb", buffering=0) as file:
-        layout = _read_layout(file, path)
-        return [int(slot["draws"]) for slot in _slots(file, layout) if slot is not None]
-
-
-def go_back(path, draws):
-    """Make the state after so many `draws`, one of `states(path)`, the last one of the journal at `path`.
-
-    Raises
-    ------
-    As `go_on`.
-    """
-    journal = go_on(path)
-    try:
-        journal.forget_after(draws)
-    finally:
-        journal.close()
-
-
-def read_journal(path, draws=None) -> Stored:
+def read_journal(path) -> Stored:
     """What the journal at `path` holds by now, whether or not a process is writing to it; its draws stay on disk.
-
-    `draws`: one of `states(path)`, after which it is read as it was; None is the last one.
 
     One pass checks every array and every draw.
 
@@ -195,7 +166,7 @@ def read_journal(path, draws=None) -> Stored:
     """
     with open(path, "rb", buffering=0) as file:
         layout = _read_layout(file, path)
-        slot = _last_slot(file, layout, path, draws)
+        slot = _last_slot(file, layout, path)
         end = layout.first_record + int(slot["draws"]) * layout.record.itemsize
         if file.seek(0, os.SEEK_END) < end:
             raise _damaged(path, "it is cut off")
@@ -279,10 +250,10 @@ def _read_layout(file, path) -> _Layout:
     return _layout(json.loads(text), file.tell())
 
 
-def _last_slot(file, layout, path, draws=None):
-    """The last whole state, or the last after so many draws; a writer may be at one of the two."""
+def _last_slot(file, layout, path):
+    """The last whole state; a writer may be at one of the two."""
     for _ in range(_TRIES):
-        whole = [slot for slot in _slots(file, layout) if slot is not None and draws in (None, slot["draws"])]
+        whole = [slot for slot in _slots(file, layout) if slot is not None]
         if whole:
             return max(whole, key=lambda slot: int(slot["number"]))
     raise _damaged(path, "neither of its states is whole")

@@ -1,11 +1,10 @@
 """A table whose rows are in several processes of one core each, against one process: processor seconds and wall time.
 
-    python benchmarks/processes.py [--rows 1000000] [--processes 1 2] [--sweeps 20] [--what sweep mixture balanced variational]
+    python benchmarks/processes.py [--rows 1000000] [--processes 1 2] [--what mixture variational]
 
-The table is like that of `scale.py`, and the same however many share it. `sweep`: of "optimal" on fairlets of two, one chain.
-`mixture`, `balanced`, `variational`: a whole fit of FairMixture(10), BalancedKMeans(10, n_init=2) and
-VariationalFairClustering(10): `first`, compilation counted in, which each process does for itself, and once more. What counts
-is the busiest process; on a machine that others use too, wall time is theirs.
+The table is like that of `scale.py`, and the same however many share it. `mixture`, `variational`: a whole fit of
+FairMixture(10) and VariationalFairClustering(10): `first`, compilation counted in, which each process does for itself, and
+once more. What counts is the busiest process; on a machine that others use too, wall time is theirs.
 """
 
 import argparse
@@ -18,9 +17,9 @@ import time
 import warnings
 
 import numpy as np
-from scale import DIM, K, clusters, drawn
+from scale import K, clusters, drawn
 
-WHAT = ["sweep", "mixture", "balanced", "variational"]
+WHAT = ["mixture", "variational"]
 PIECES = 60  # in which the table is drawn, whatever the number of processes
 # A thread for all compiled work, on the core that the process is bound to.
 ONE_CORE = {
@@ -46,38 +45,6 @@ def spent(work):
     return time.process_time() - cpu, time.perf_counter() - wall
 
 
-def sweep_seconds(X, mesh, n_sweeps):
-    """Of one sweep, in a compiled chunk: `n_sweeps` less one."""
-    import jax
-
-    from bayesfair.gibbs import Dispersion, Settings, resolve_loss
-    from bayesfair.gibbs.by_rows import InShards, _placed
-    from bayesfair.gibbs.losses import Units
-    from bayesfair.gibbs.run import chain_keys
-    from bayesfair.gibbs.states import FairletState
-    from bayesfair.gibbs.sweep import run_chunk
-    from bayesfair.gibbs.targets.in_shards import OptimalShard, Whole
-
-    n_own, n_processes = len(X), jax.process_count()
-    units = Units(X.reshape(-1, 2, DIM).mean(1), np.ones(n_own // 2, np.float32), None)
-    whole, loss = Whole(n_own * n_processes, n_own // 2 * n_processes, n_own, n_own // 2), resolve_loss("kmeans")
-    about = np.arange(n_own) // 2, loss, K, whole
-    shard = OptimalShard.of_units(units, *about, fairlet_loss=np.float32(0), prior=Dispersion())
-    shards = jax.tree.map(lambda part: _placed(part, mesh), shard)
-    target = InShards(shards, jax.tree.map(np.asarray, shard), None, None, n_own, mesh)
-    cluster = np.random.default_rng(jax.process_index()).integers(K, size=(1, n_own // 2)).astype(np.int32)
-    states = FairletState((), cluster, shard.of_dispersion(np.full(1, 0.5, np.float32)))
-    moves, keys = target.moves(Settings(K, loss)), chain_keys(0, 1)
-
-    def sweeps(n_draws):
-        arrays = keys, 0, n_draws, 1, states
-        jax.block_until_ready(target.run(run_chunk, *arrays, moves=moves, length=n_sweeps))
-
-    sweeps(1)
-    one, many = spent(lambda: sweeps(1)), spent(lambda: sweeps(n_sweeps))
-    return [(b - a) / (n_sweeps - 1) for a, b in zip(one, many)]
-
-
 def fit_seconds(estimator, X, groups, mesh):
     return spent(lambda: estimator.set_params(random_state=0, mesh=mesh).fit(X, sensitive_features=groups))
 
@@ -87,7 +54,6 @@ def engines():
 
     return {
         "mixture": bf.FairMixture(K),
-        "balanced": bf.BalancedKMeans(K, n_init=2),
         "variational": bf.VariationalFairClustering(K),
     }
 
@@ -104,8 +70,6 @@ def member(arguments):
     mesh = bf.distributed.mesh(rows=n_processes)
     X, groups = rows_of(rank, n_processes, arguments.rows)
     told = {}
-    if "sweep" in arguments.what:
-        told["sweep"] = sweep_seconds(X, mesh, arguments.sweeps)
     for name, estimator in engines().items():
         if name in arguments.what:
             for which in (f"first {name}", name):
@@ -118,7 +82,7 @@ def busiest(arguments, n_processes):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-    command = [sys.executable, __file__, "--rows", str(arguments.rows), "--sweeps", str(arguments.sweeps)]
+    command = [sys.executable, __file__, "--rows", str(arguments.rows)]
     command += ["--processes", str(n_processes), "--address", address, "--what", *arguments.what]
     started = [
         subprocess.Popen(
@@ -134,7 +98,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--sweeps", type=int, default=20)
     parser.add_argument("--what", nargs="+", default=WHAT, choices=WHAT)
     parser.add_argument("--rank", type=int)
     parser.add_argument("--address")

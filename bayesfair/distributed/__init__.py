@@ -1,10 +1,17 @@
 """Several processes, one per machine or GPU, on JAX's own runtime: started, and told of each other's values and ends."""
 
-from bayesfair.distributed.processes import ProcessLost, check_mesh, initialize, leave, lost_processes_told, mesh
+from bayesfair.distributed.processes import (
+    WHY_NO_ROWS,
+    ProcessLost,
+    check_mesh,
+    initialize,
+    leave,
+    lost_processes_told,
+    mesh,
+)
 from bayesfair.distributed.rows import deal, gather
 from bayesfair.distributed.sharing import (
     agreed,
-    axis_of,
     check_alike,
     digest,
     everybody,
@@ -12,15 +19,13 @@ from bayesfair.distributed.sharing import (
     is_first,
     leads,
     over_chains,
-    over_rows,
-    shares_rows,
     sharing,
 )
 
 __all__ = [
+    "WHY_NO_ROWS",
     "ProcessLost",
     "agreed",
-    "axis_of",
     "check_alike",
     "check_mesh",
     "deal",
@@ -35,7 +40,5 @@ __all__ = [
     "lost_processes_told",
     "mesh",
     "over_chains",
-    "over_rows",
-    "shares_rows",
     "sharing",
 ]

@@ -10,11 +10,16 @@ import numpy as np
 
 from bayesfair._check import check_integer, message
 
-__all__ = ["ProcessLost", "check_mesh", "initialize", "leave", "lost_processes_told", "mesh"]
+__all__ = ["WHY_NO_ROWS", "ProcessLost", "check_mesh", "initialize", "leave", "lost_processes_told", "mesh"]
 
 HEARTBEAT_SECONDS = 30  # without a sign of life, after which JAX takes a process for lost
 # How gloo, NCCL and JAX's coordination service say that somebody is gone.
 LOST = re.compile(r"gloo|nccl|coordination|connection (closed|reset|refused)|heartbeat|deadline", re.IGNORECASE)
+
+WHY_NO_ROWS = (
+    "A row needs about 300 bytes, so that one process with 24 GiB holds some 80 million of them; for tables beyond one "
+    "machine's memory FairMixture, VariationalFairClustering, TiltedKMeans and BigLearnMixture take mesh(rows=...)."
+)
 
 
 class ProcessLost(RuntimeError):
@@ -78,7 +83,7 @@ def leave(status: int):
 def mesh(*, chains=None, rows=None) -> jax.sharding.Mesh:
     """The processes as a mesh of `chains` x `rows`, a device each; of one that is not given, as many as there are left.
 
-    `GibbsFairClustering` gives processes its chains or rows, the engines give them rows. What is in a mesh is fixed for the
+    `GibbsFairClustering` gives processes its chains, the engines give them rows. What is in a mesh is fixed for the
     run: its processes are numbered as JAX numbers them.
 
     Raises
@@ -91,7 +96,7 @@ def mesh(*, chains=None, rows=None) -> jax.sharding.Mesh:
     """
     n_processes = jax.process_count()
     if chains is None and rows is None:
-        remedy = "Pass rows= for an engine, chains= or rows= for GibbsFairClustering."
+        remedy = "Pass rows= for an engine, chains= for GibbsFairClustering."
         raise ValueError(message("rows", "be given where chains is not", "neither", remedy))
     if chains is None:
         chains = n_processes // check_integer("rows", rows)

@@ -14,12 +14,10 @@ import numpy as np
 
 import bayesfair
 from bayesfair._check import message
-from bayesfair._rows import HERE, OverRows
 from bayesfair.distributed.processes import check_mesh, lost_processes_told
 
 __all__ = [
     "agreed",
-    "axis_of",
     "check_alike",
     "digest",
     "everybody",
@@ -27,8 +25,6 @@ __all__ = [
     "is_first",
     "leads",
     "over_chains",
-    "over_rows",
-    "shares_rows",
     "sharing",
 ]
 
@@ -141,11 +137,6 @@ def sharing(mesh, axis, *, stops=False):
             signal.signal(signal.SIGINT, before)
 
 
-def axis_of(mesh) -> str:
-    """What a mesh gives its processes: "rows", or "chains" where it gives no rows to several."""
-    return "rows" if dict(getattr(mesh, "shape", {})).get("rows", 1) > 1 else "chains"
-
-
 def is_first() -> bool:
     """Is this the process that prints?"""
     return jax.process_index() == 0
@@ -172,22 +163,6 @@ def agreed(value):
         _shared[-1][1].clear()
         raise KeyboardInterrupt
     return tellings[0][0]
-
-
-def shares_rows() -> bool:
-    """Does each process have rows of its own just now?"""
-    return bool(_shared) and _shared[-1][0] == "rows"
-
-
-def over_rows() -> OverRows:
-    """How sums over the rows of this process become those of all; `HERE` where it has all."""
-    if not shares_rows():
-        return HERE
-    return OverRows(_total, agreed, everybody, jax.process_index(), jax.process_count())
-
-
-def _total(part):
-    return jax.tree.map(lambda *parts: np.sum(parts, 0), *everybody(part))
 
 
 def over_chains(program, chains) -> Any:

@@ -12,7 +12,6 @@ from bayesfair.engines.fmc import cluster_gaps, membership
 from bayesfair.engines.mixture import MixtureEngine
 from bayesfair.engines.optimize import Outcome, minimize
 from bayesfair.engines.path import fairness_path
-from bayesfair.engines.shares import share_of
 from bayesfair.engines.tables import (
     Columns,
     Encoder,
@@ -58,5 +57,4 @@ __all__ = [
     "read_groups",
     "read_table",
     "sample_rows",
-    "share_of",
 ]

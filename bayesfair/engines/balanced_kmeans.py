@@ -12,9 +12,8 @@ import numpy as np
 
 from bayesfair._arrays import MANY
 from bayesfair._check import message
-from bayesfair._rows import OverRows
 from bayesfair._units import Scaling, check_float32
-from bayesfair.distributed import over_rows
+from bayesfair.distributed import WHY_NO_ROWS
 from bayesfair.engines.base import Engine, nearest_center
 from bayesfair.engines.optimize import Outcome
 from bayesfair.engines.samples import distinct_rows
@@ -26,14 +25,12 @@ __all__ = ["BalancedKMeans"]
 
 
 class BalancedRows(NamedTuple):
-    """Rows in units near their spread, their weights, of mean 1, the labellings that will do, the loss, and what processes with
-    more rows have."""
+    """Rows in units near their spread, their weights, of mean 1, the labellings that will do, and the loss."""
 
     X: np.ndarray
     weight: np.ndarray
     constraint: BalanceConstraint
     centroids: Centroids
-    over: OverRows
 
 
 class BalancedKMeans(Engine):
@@ -52,9 +49,7 @@ class BalancedKMeans(Engine):
         `bayesfair.fairness.merge_small_groups`; None merges nothing.
     n_init: starts, which cool together and are then recombined. max_iter: of transports and passes of the descent.
     progress_bar: show one.
-    mesh: of Bregman losses, all but "manhattan": `bayesfair.distributed.mesh(rows=...)`, processes each of which fits rows of
-        its own; `labels_` are those of the process's rows, `counts_` and all else of all. Every person and every two who are
-        tried are of all rows. Neither crossed=False nor min_group_size.
+    mesh: None. One process fits all rows: 24 GiB hold some 80 million of them.
 
     Whole people have a place here, and a row of weight 2 has one place, not two: `sample_weight` weighs the loss alone, and
     balance, `counts_` and `min_balance` count rows.
@@ -116,61 +111,48 @@ class BalancedKMeans(Engine):
             remedy = "See the docstring for what each measures."
             raise ValueError(message("loss", f"be one of {tuple(CENTROIDS)}", repr(self.loss), remedy))
         if self.mesh is not None:
-            self._check_by_rows()
-
-    def _check_by_rows(self):
-        refused = {
-            "loss": (
-                self.loss == "manhattan",
-                "Medians are of rows in one process: leave mesh out, or take another loss.",
-            ),
-            "crossed": (not self.crossed, "Cross the attributes."),
-            "min_group_size": (self.min_group_size is not None, "Merge small groups before: everybody's count."),
-        }
-        for name, (is_asked_for, remedy) in refused.items():
-            if is_asked_for:
-                raise ValueError(message(name, "be another where mesh is given", repr(getattr(self, name)), remedy))
+            got, remedy = "a mesh of processes", f"Leave it out. {WHY_NO_ROWS}"
+            raise ValueError(message("mesh", "be None: one process fits all rows", got, remedy))
 
     def problem(self, data) -> BalancedRows:
-        centroids, share = CENTROIDS[self.loss], data.share
+        centroids = CENTROIDS[self.loss]
         self._loss = self.loss  # by which new rows are placed, whatever set_params changes
         Z = self._in_own_units(data, centroids)
-        distinct_rows(Z.__getitem__, self.n_clusters, "n_clusters", share)
-        constraint = balance_constraint(share.groups, self.min_balance, self.n_clusters)
-        return BalancedRows(Z, data.relative_weight, constraint, centroids, over_rows())
+        distinct_rows(Z.__getitem__, self.n_clusters, "n_clusters")
+        constraint = balance_constraint(data.groups, self.min_balance, self.n_clusters)
+        return BalancedRows(Z, data.relative_weight, constraint, centroids)
 
     def _in_own_units(self, data, centroids: Centroids):
         """Rows near their spread where that changes nothing but the units; as they are, in float64, for the other divergences:
         what rows pay is a small difference of their potentials."""
         if centroids.degree:
-            dtype = np.float64 if data.share.n_obs < MANY else np.float32
-            whole = {"everybody": data.share.everybody, "degree": centroids.degree}
-            return self.standardised(data, precision=np.float32, dtype=dtype, **whole)
+            dtype = np.float64 if len(data.X) < MANY else np.float32
+            return self.standardised(data, precision=np.float32, dtype=dtype, degree=centroids.degree)
         resolve_dissimilarity(self.loss).check(data.X)
         check_float32(data.X, names=data.columns.names)
         self._units = Scaling(np.zeros(data.X.shape[1]), 0)
         return np.asarray(data.X, np.float64)
 
     def solve(self, problem: BalancedRows, data) -> Outcome:
-        Z, weight, constraint, centroids, over = problem
-        settings = {"max_iter": self.max_iter, "progress_bar": self.progress_bar, "over": over, "stages": self.stages}
+        Z, weight, constraint, centroids = problem
+        settings = {"max_iter": self.max_iter, "progress_bar": self.progress_bar, "stages": self.stages}
         found = cheapest_labels(
             Z, data.groups.code, weight, constraint, self.n_clusters, centroids, self.n_init, data.seed, **settings
         )
         status = Outcome.CONVERGED if found.optimal else Outcome.RUNNING
-        trace = found.trace * (data.total_weight / data.share.n_obs)
+        trace = found.trace * (data.total_weight / len(data.X))
         return Outcome(found.labels.astype(int), trace[-1], trace, len(trace), status)
 
     def report(self, outcome, problem: BalancedRows, data):
         self.labels_ = outcome.state
-        X, weight, _, centroids, over = problem
-        centers = centroids.centers(X, self.labels_, self.n_clusters, weight, over)
+        X, weight, _, centroids = problem
+        centers = centroids.centers(X, self.labels_, self.n_clusters, weight)
         self.cluster_centers_ = self._units.points(centers)
         self.inertia_ = float(self.objective_of(outcome.loss))
         self.group_names_ = data.groups.names
         shape = self.n_clusters, len(self.group_names_)
         cells = np.ravel_multi_index((self.labels_, data.groups.code), shape)
-        self.counts_ = over.total(np.bincount(cells, minlength=np.prod(shape))).reshape(shape)
+        self.counts_ = np.bincount(cells, minlength=np.prod(shape)).reshape(shape)
 
     def objective_of(self, losses):
         return self._units.cost(losses, CENTROIDS[self._loss].degree)

@@ -1,6 +1,7 @@
 """`FairMixture`: fair model-based clustering (FMC) behind scikit-learn's interface; the method is in `fmc`."""
 
 from functools import partial
+from numbers import Integral
 from operator import itemgetter
 from typing import Literal
 
@@ -47,15 +48,18 @@ __all__ = ["FairMixture"]
 
 DEFAULT_GAP = 0.01
 WEIGHT = 30.0  # of the exact penalty to begin with, per observation
-# Starts are explored on a sub-sample. Under max_gap they begin hot, every component as wide as the data, and the
-# responsibilities that have to be fair sharpen step by step: from k-means clusters, tight unfair ones never came loose. Nor
-# did, on more rows, those that were fair by chance on some: the best begins hot again there.
+# Starts are explored on a sub-sample. Under max_gap they begin hot, every component as wide as the data and its levels'
+# probabilities near those of all rows, and the responsibilities that have to be fair sharpen step by step: from k-means
+# clusters, tight unfair ones never came loose. Nor did, on more rows, those that were fair by chance on some: the best
+# begins hot again there.
 EXPLORE_ROWS, EXPLORE_ITERATIONS = 4_000, 30
 BLOCKED_FROM = 2**17  # rows from which all are worked on in blocks
 PART, MORE = 2**15, 2**18  # of them that starts are explored on, and that are worked on before all
 RANDOM_STARTS = 3  # one start in so many
 KEPT = 6  # of the starts after the first temperature
-EXPLORED = 3  # times at most: a start may lead to an optimum of the penalised likelihood that is not fair enough
+# Times that starts are explored at most, as one may lead to an optimum that is not fair enough; how far apart components begin.
+# In many columns even components as wide as the data share no rows: then they begin nearer to each other.
+SPREAD_OUT = 1.0, 0.2, 0.1
 ANNEALING = 1.0, 0.4, 0.15, 0.06
 RATE = 0.02  # of Adam, on scaled columns
 SECONDS = 2e-9, 1.5e-9  # of a core, an iteration on full covariances: times d^3, and times d^2 for every row
@@ -80,7 +84,8 @@ class FairMixture(MixtureEngine):
         1e-4 of the table's own (of its columns'): components less than a hundredth of its spread wide are told as so wide.
     max_gap: epsilon of eq. (7), for soft *and* hard assignments: the largest difference between groups in the share of
         them that a cluster holds. 0.01 where neither it nor `fairness_weight` is given.
-    fairness_weight: instead, lambda of (1/N) l - lambda Delta, per observation; 0 is the ordinary mixture.
+    fairness_weight: instead, lambda of (1/N) l - lambda Delta, per observation; 0 is the ordinary mixture. The solution of
+        max_gap = 0.01 is one of the starts, which takes about three times as long.
     gap_margin: the share of max_gap that the penalty aims at. The penalty weighs responsibilities, as they are and sharpened,
         but max_gap is for labels too, which jump by whole rows: the rest is room for that. While labels exceed max_gap the
         penalty's weight is doubled, at most three times; a small margin seldom needs it, at some price in likelihood.
@@ -89,9 +94,10 @@ class FairMixture(MixtureEngine):
         numbers.
     solver: "em" (FMC-EM; the objective never decreases) or "gradient" (FMC-GD).
     batch_size: rows of a mini-batch, with Delta on a fixed sub-sample (Algorithm 3); None is all rows.
-    subsample: learn on so many rows (an integer, or a fraction), then assign all.
+    subsample: learn on so many rows (an integer, or a fraction of at most 1), then assign all.
     n_init: starts, explored on about 4,000 rows, one in three K random rows and the others k-means; the best
-        goes on with all rows. Where that does not lead to fair clusters, as many others are explored, twice at most. More
+        goes on with all rows. Where that does not lead to fair clusters, as many others are explored, twice at most, whose
+        components begin nearer to each other. More
         than 131,072 rows, without `batch_size`, are worked on in blocks, some 262,144 of them before all.
     mesh: `bayesfair.distributed.mesh(rows=...)`, processes each of which fits rows of its own (`distributed.deal`): all learn
         one model from all rows, that of one process but for rounding, and have the labels of their own.
@@ -181,11 +187,14 @@ class FairMixture(MixtureEngine):
             raise ValueError(message("fairness_weight", rule, self.fairness_weight, remedy))
         if self.max_gap is not None:
             check_number("max_gap", self.max_gap)
-        check_number("fairness_weight", self.fairness_weight or 0, minimum=0)
+        if self.fairness_weight is not None:
+            check_number("fairness_weight", self.fairness_weight, minimum=0)
         check_number("min_share", self.min_share, minimum=0)
         if not 0 < check_number("gap_margin", self.gap_margin) <= 1:
             rule, remedy = "be above 0 and at most 1", "1 aims at max_gap itself."
             raise ValueError(message("gap_margin", rule, self.gap_margin, remedy))
+        if self.subsample is not None:
+            self._n_learn(2**62)
         if self.batch_size is not None:
             check_integer("batch_size", self.batch_size)
             if self.mesh is not None:
@@ -196,8 +205,10 @@ class FairMixture(MixtureEngine):
         if self.covariance_type != "full":
             return
         n_learn = self._n_learn(n_obs)
-        explore = EXPLORE_ITERATIONS * (self.n_init + (len(self._rules()) - 1) * min(KEPT, self.n_init))
-        learn = self.max_iter + EXPLORE_ITERATIONS * (len(self._rules_after_exploring(n_learn, groups)) - 1)
+        searches = self._searches(groups)
+        after = [self._after_exploring(rules, n_learn, groups) for rules in searches]
+        explore = EXPLORE_ITERATIONS * sum(self.n_init + (len(r) - 1) * min(KEPT, self.n_init) for r in searches)
+        learn = self.max_iter * (2 * len(after) - 1) + EXPLORE_ITERATIONS * sum(len(r) - 1 for r in after)
         # In blocks most steps see a part of the rows.
         rows = explore * min(n_learn, EXPLORE_ROWS) + learn * min(n_learn, self.batch_size or BLOCKED_FROM)
         each = SECONDS[0] * n_columns**3 * (explore + learn) + SECONDS[1] * n_columns**2 * rows
@@ -208,9 +219,13 @@ class FairMixture(MixtureEngine):
     def _n_learn(self, n_obs):
         if self.subsample is None:
             return n_obs
-        if isinstance(self.subsample, float):
-            return max(self.n_components, int(check_number("subsample", self.subsample) * n_obs))
-        return min(n_obs, check_integer("subsample", self.subsample, minimum=self.n_components))
+        remedy = "Pass a number of rows, or a fraction of them."
+        if isinstance(self.subsample, Integral):
+            return min(n_obs, check_integer("subsample", self.subsample, minimum=self.n_components, remedy=remedy))
+        fraction = check_number("subsample", self.subsample, remedy=remedy)
+        if fraction > 1:
+            raise ValueError(message("subsample", "be an integer, or a fraction of at most 1", self.subsample, remedy))
+        return max(self.n_components, int(fraction * n_obs))
 
     def problem(self, data) -> GroupedRows | BlockedRows:
         """Everybody; `solve` learns from all of them or some."""
@@ -238,9 +253,24 @@ class FairMixture(MixtureEngine):
 
     def _learn(self, table, data, rows, share):
         """Of those rows, in random order."""
-        problem, starts = self._learning_rows(table, data, rows), self._explorations(table, data, rows, share)
-        rules = self._rules_after_exploring(len(problem.fair.weight), data.groups)
-        return self._strictly(problem, problem.fair, starts, rules, data.seed, self.step)
+        problem = self._learning_rows(table, data, rows)
+        explored = partial(self._explorations, table, data, rows, share)
+        return self._search(problem, explored, len(problem.fair.weight), data, self.step)
+
+    def _search(self, problem, explored, n_obs, data, step):
+        """Run every search of `_searches` from the starts `explored(rules)`, go on under the first one's rules, and return the
+        best."""
+
+        def found(rules):
+            after = self._after_exploring(rules, n_obs, data.groups)
+            return self._strictly(problem, explored(rules), after, data.seed, step)
+
+        rules, *others = self._searches(data.groups)
+        outcomes = [found(rules)]
+        for other in others:
+            start = found(other).state.parameters
+            outcomes.append(self._through(problem, start, rules, data.seed, step))
+        return outcomes[order_of(np.array([outcome.loss for outcome in outcomes]))[0]]
 
     def _solve_in_blocks(self, everybody: BlockedRows, data):
         """Explore PART of the rows, go on with more of them, and then with all; or learn on the sub-sample alone."""
@@ -251,35 +281,36 @@ class FairMixture(MixtureEngine):
         explored = self._encoder.table(part.columns), part, np.arange(len(some)), data.share
         if self.subsample is not None:
             return agreed(self._learn(*explored))
-        starts = map(agreed, self._explorations(*explored))
-        rules = self._rules_after_exploring(data.share.n_obs, groups)
+
+        def starts(rules):
+            return map(agreed, self._explorations(*explored, rules))
+
         step = ascent_over(everybody, BlockedAscent(self._family, self.solver))
-        for part in (first_of(everybody, MORE), everybody):
-            outcome = self._strictly(part, part, starts, rules, data.seed, step)
-            # From the first weight again: twice as often doubled, it empties components.
-            starts, rules = [outcome.state.parameters], rules[-1:]
-        return outcome
+        outcome = self._search(first_of(everybody, MORE), starts, data.share.n_obs, data, step)
+        # From the first weight again: twice as often doubled, it empties components.
+        return self._strictly(everybody, [outcome.state.parameters], self._rules()[-1:], data.seed, step)
 
-    def _explorations(self, table, data, rows, share):
+    def _explorations(self, table, data, rows, share, rules):
         """The best of the starts on some of the rows; then on others, with another seed; and so on."""
-        for time in range(EXPLORED):
+        for time, spread_out in enumerate(SPREAD_OUT):
             some, own = np.roll(rows, -time * EXPLORE_ROWS), data._replace(seed=data.seed + time)
-            yield self._explore(table, own, some, self._rules(), share)
+            yield self._explore(table, own, some, rules, share, spread_out)
 
-    def _strictly(self, problem, fair, starts, rules, seed, step):
+    def _strictly(self, problem, starts, rules, seed, step):
         """Where the first of the starts leads that leads to fair clusters, through the rules; if none does, from where the best
         has led until clusters are fair, each time at twice the weight and half the temperature."""
         on_part = not isinstance(problem, BlockedRows)
+        fair = problem.fair if on_part else problem
 
-        def advanced(parameters, rules):
+        def advanced(parameters, rules, spread_out=1.0):
             """(where this leads; is it fair; is it all that is wanted, small clusters being evened on a part, or will be)"""
-            outcome = self._through(problem, parameters, rules, seed, step)
+            outcome = self._through(problem, parameters, rules, seed, step, spread_out)
             is_fair, even = agreed(self._is_fair(outcome.state.parameters, fair, rules[-1]))
             return outcome, is_fair, is_fair and (even or not on_part)
 
         found = []
-        for start in starts:
-            outcome, is_fair, done = advanced(start, rules)
+        for start, spread_out in zip(starts, SPREAD_OUT):
+            outcome, is_fair, done = advanced(start, rules, spread_out)
             if done:
                 return outcome
             found.append((not is_fair, np.nan_to_num(outcome.loss, nan=np.inf), outcome))
@@ -292,10 +323,10 @@ class FairMixture(MixtureEngine):
                 break
         return outcome
 
-    def _through(self, problem, parameters, rules, seed, step):
+    def _through(self, problem, parameters, rules, seed, step, spread_out=1.0):
         """Where the last of the rules leads after the others, which begin hot."""
         if len(rules) > 1:
-            parameters = self._family.heated(parameters)
+            parameters = self._family.heated(parameters, spread_out)
         for rule in rules:
             states = self._states([parameters], rule, seed)
             if isinstance(problem, BlockedRows):
@@ -327,17 +358,26 @@ class FairMixture(MixtureEngine):
 
     def _rules(self) -> list[Rule]:
         """The rules a start is taken through: one, lambda Delta; or the exact penalty at falling temperatures."""
-        floor = self.min_share / self.n_components
         if self.fairness_weight is not None:
-            return [Rule(self.fairness_weight, np.inf, floor if self.fairness_weight else 0.0, ANNEALING[-1])]
-        allowed = self.gap_margin * (DEFAULT_GAP if self.max_gap is None else self.max_gap)
+            floor = self.min_share / self.n_components if self.fairness_weight else 0.0
+            return [Rule(self.fairness_weight, np.inf, floor, ANNEALING[-1])]
+        return self._rules_within(DEFAULT_GAP if self.max_gap is None else self.max_gap)
+
+    def _rules_within(self, max_gap) -> list[Rule]:
+        allowed, floor = self.gap_margin * max_gap, self.min_share / self.n_components
         return [Rule(WEIGHT, allowed, floor, temperature) for temperature in ANNEALING]
 
-    def _rules_after_exploring(self, n_obs, groups):
-        """All of them where so many rows are more than were explored, and there are groups to be fair to; else the last one."""
-        return self._rules()[0 if n_obs > EXPLORE_ROWS and len(groups.names) > 1 else -1 :]
+    def _searches(self, groups) -> list[list[Rule]]:
+        """The rules of the settings. Under a weight those of max_gap follow: the weight's own starts often end in an optimum
+        that is worse than max_gap's solution."""
+        weighted = self.fairness_weight and len(groups.names) > 1
+        return [self._rules(), *([self._rules_within(DEFAULT_GAP)] if weighted else [])]
 
-    def _explore(self, table, data, rows, rules, share) -> Components:
+    def _after_exploring(self, rules, n_obs, groups):
+        """All of them where so many rows are more than were explored, and there are groups to be fair to; else the last one."""
+        return rules[0 if n_obs > EXPLORE_ROWS and len(groups.names) > 1 else -1 :]
+
+    def _explore(self, table, data, rows, rules, share, spread_out) -> Components:
         """The best parameters of `n_init` starts on part of the rows, which processes that have these alike deal."""
         some = self._with_distinct(stratified(rows, data.groups.code, EXPLORE_ROWS), data)
         fair = _fair_rows(table, data, some)
@@ -346,7 +386,8 @@ class FairMixture(MixtureEngine):
         starts = self._centers(points, fair.weight, data.seed, share)
         parameters = [self._parameters_at(fair, points, centers) for centers in starts]
         hot = range(self._first_hot(rules[0], data.groups), self.n_init)
-        parameters = stack([self._family.heated(one) if i in hot else one for i, one in enumerate(parameters)])
+        heated = partial(self._family.heated, spread_out=spread_out)
+        parameters = stack([heated(one) if i in hot else one for i, one in enumerate(parameters)])
         for rule in rules:
             work = partial(self._best_of, problem, unstack(parameters), rule, data.seed, share)
             parameters = self.stages.at_once(Components, work)
@@ -418,7 +459,7 @@ class FairMixture(MixtureEngine):
 
     def report(self, outcome, everybody, data):
         self._parameters = parameters = outcome.state.parameters
-        self.fairness_weight_ = float(outcome.state.rule.weight)
+        self.fairness_weight_ = float(self.fairness_weight or outcome.state.rule.weight)
         self._describe(parameters)
         if isinstance(everybody, BlockedRows):
             self.labels_ = labels_in_order(self._family, parameters, everybody, data.share, len(data.X))
@@ -433,9 +474,20 @@ class FairMixture(MixtureEngine):
         if self._is_fair(parameters, everybody, self._rules()[-1])[0]:
             self._warn_of_empty("raise min_share or n_init, or ask for fewer components.")
         else:
-            what = f"max_gap and min_share were not both met, gap_ is {self.gap_:.4f}, hard_gap_ {self.hard_gap_:.4f}"
-            remedy = "raise max_gap or n_init, or ask for fewer components"
-            tell(f"{type(self).__name__}: {what}. Remedy: {remedy}.", ConvergenceWarning)
+            self._warn_of_unfair(parameters, everybody)
+
+    def _warn_of_unfair(self, parameters, rows):
+        """Says by how much clusters miss max_gap, or the least share, and what to do."""
+        allowed = DEFAULT_GAP if self.max_gap is None else self.max_gap
+        reached, default = max(self.gap_, self.hard_gap_), " by default" if self.max_gap is None else ""
+        if reached > allowed:
+            what = f"gap_ is {self.gap_:.4f} and hard_gap_ {self.hard_gap_:.4f}, where max_gap is {allowed:g}{default}"
+            remedy = f"raise n_init, ask for fewer components, or allow what was reached: max_gap={1.05 * reached:.2g}"
+        else:
+            least = self._fairness_of(parameters, rows)[0].min()
+            what = f"the smallest cluster holds {least:.2%} of the rows, less than half of min_share / n_components"
+            remedy = "raise n_init, ask for fewer components, or allow small clusters: min_share=0"
+        tell(f"{type(self).__name__}: {what}. Remedy: {remedy}.", ConvergenceWarning)
 
     def objective_of(self, losses):
         return -losses - np.log(self._encoder.scale).sum()

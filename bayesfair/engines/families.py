@@ -29,6 +29,7 @@ COVARIANCE_TYPES = ("isotropic", "diag", "full")
 MIN_VARIANCE = 1e-4  # of a component, in units of the columns' own variance
 MIN_COUNT = 1e-3  # rows of a component below which its mean and spread stay where they are
 UNROLL = 8  # coordinates of a full covariance compiled in a row
+FLATTENED = 0.5  # how far level probabilities are drawn towards those of all rows where components are hot
 SMOOTHING = 1e-2  # rows added to every level of a categorical feature, so that no level is impossible
 
 
@@ -105,9 +106,15 @@ class Family:
             start += n
         return jnp.concatenate(parts, 1) if parts else logits
 
-    def heated(self, parameters: Components) -> Components:
-        """Every Gaussian as wide as the (scaled) data, around its mean."""
-        return parameters._replace(spread=np.zeros(parameters.spread.shape, np.float32))
+    def heated(self, parameters: Components, spread_out=1.0) -> Components:
+        """Every Gaussian as wide as the (scaled) data; its level probabilities drawn towards those of all rows. With a smaller
+        `spread_out` components differ by that much less."""
+        logits = parameters.logits
+        if self.n_levels:
+            own, apart = jnp.exp(self.log_levels(logits)), (1 - FLATTENED) * spread_out
+            logits = np.asarray(jnp.log(apart * own + (1 - apart) * (jax.nn.softmax(parameters.weight) @ own)))
+        mean, spread = spread_out * np.asarray(parameters.mean), np.zeros(parameters.spread.shape, np.float32)
+        return parameters._replace(mean=mean, spread=spread, logits=logits)
 
     def m_step(self, old: Components, table: Table, responsibilities: Float[Array, "clusters obs"]) -> Components:
         """The maximiser of Q, eq. (9); a component with (almost) nobody keeps its place and loses its weight."""

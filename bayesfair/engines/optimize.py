@@ -110,7 +110,7 @@ def minimize(
         bar.update(done)
         try:
             while done < max_iter and bool(now.active.any()):
-                now, trace = _chunk(step, problem, now, tol, patience, max_iter - done, CHUNK)
+                now, trace = _chunk(step, problem, now, float(tol), patience, max_iter - done, CHUNK)
                 traces.append(trace)
                 made = int(now.n_iter.max()) - done
                 done += made

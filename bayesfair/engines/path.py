@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
 from bayesfair._arrays import within_cluster_ss
+from bayesfair._check import check_columns
 from bayesfair.fairness import balance, encode_groups, gap, kl_error
 
 __all__ = ["fairness_path"]
@@ -22,7 +23,7 @@ def fairness_path(
     All start from the same random numbers, drawn once where `random_state` is None, so that the values alone differ.
 
     Columns: method, parameter, value, n_clusters (used), cost (sum of squared distances of the rows of X to the means of
-    their clusters, X numeric), balance, gap, kl_error. What was compiled for the first value serves the others.
+    their clusters: X must hold numbers only), balance, gap, kl_error. What was compiled for the first value serves the others.
     `bayesfair.plots.pareto` draws it; concatenate several to compare engines.
 
     >>> import bayesfair as bf
@@ -33,6 +34,7 @@ def fairness_path(
     True
     """
     groups = encode_groups(sensitive_features)
+    check_columns(X)
     rows = np.asarray(X, dtype=np.float64)
     results, seed = [], int(check_random_state(estimator.random_state).randint(2**31 - 1))
     estimator = clone(estimator).set_params(random_state=seed)

@@ -387,7 +387,7 @@ class VariationalFairClustering(Engine):
     def _descend(self, problem, starts, weights, others=None) -> Outcome:
         """One run per pair of start and weight, in batches that fit the memory; `others`: see `start_state`."""
         others = [START] * len(starts) if others is None else others
-        size = max(1, BATCH_ELEMENTS // (len(problem.x) * self.n_clusters))
+        size = max(1, BATCH_ELEMENTS // (len(problem.x) * len(starts[0])))
         parts = []
         for first in range(0, len(starts), size):
             batch = [np.asarray(part[first : first + size], np.float32) for part in (starts, weights, others)]

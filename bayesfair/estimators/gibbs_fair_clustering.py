@@ -16,21 +16,19 @@ from bayesfair._arrays import cluster_sums, code_masses
 from bayesfair._check import check_integer, check_weights, column_names, message, row_names
 from bayesfair._room import give_back_freed
 from bayesfair.distributed import (
+    WHY_NO_ROWS,
     agreed,
-    axis_of,
     check_alike,
     digest,
     first_then_others,
     leads,
-    over_rows,
-    shares_rows,
     sharing,
 )
-from bayesfair.engines import categorical_positions, read_columns, read_groups, share_of
+from bayesfair.engines import categorical_positions, read_columns, read_groups
 from bayesfair.estimators.base import OF_YOUR_OWN, PosteriorEstimator, whole_or_not
 from bayesfair.estimators.mixed_tables import MixedTable, mixed_table
 from bayesfair.estimators.new_rows import distances, place_fairlets, place_people, soft_memberships
-from bayesfair.estimators.store import Store, Unwritten, check_files_differ, go_back_together
+from bayesfair.estimators.store import Store, Unwritten
 from bayesfair.fairness import known_groups
 from bayesfair.posterior import (
     MODE_FIGURES,
@@ -115,10 +113,7 @@ class GibbsFairClustering(PosteriorEstimator):
         does not.
     random_state: an int makes runs repeatable on one machine and version. progress_bar: show one.
     mesh: `bayesfair.distributed.mesh(chains=...)`, processes that share the chains. Each of them fits the same table, and has
-        the posterior of all chains, bit for bit that of one process. `mesh(rows=...)`, for "optimal" and "labels" with losses
-        that have conjugate centres: each fits its own rows, and has the draws of these from the posterior of all rows, scalars
-        and `cluster_centers_` of all. Fairlets are those of each process's rows; there are no jumps between modes, whose masses
-        are not known then.
+        the posterior of all chains, bit for bit that of one process.
 
     Attributes
     ----------
@@ -217,7 +212,7 @@ class GibbsFairClustering(PosteriorEstimator):
         `store`: a new file, such as "run.nc", to which draws go as they are made and from which `posterior_` reads them, so
         that their number is not limited by memory. `bayesfair.posterior.read_tree` reads it at any time. After a crash it has
         every chunk of draws that was finished, and `load(store).resume()` makes the others. Of processes that share chains the
-        first one writes it, and the others read it at the end; where each has rows of its own, each has a file of its own.
+        first one writes it, and the others read it at the end.
 
         Raises
         ------
@@ -232,8 +227,7 @@ class GibbsFairClustering(PosteriorEstimator):
             check_integer(name, getattr(self, name), minimum=0)
         mode_jumps = _check_mode_jumps(self.mode_jumps)
         _check_tempering(self.tempering)
-        if axis_of(self.mesh) == "rows":
-            mode_jumps = self._check_by_rows(mode_jumps)
+        _refuse_rows(self.mesh)
         self._store = None if store is None else Store(check_store(store))
         self._row_names = row_names(X)
         names = column_names(X)
@@ -247,40 +241,21 @@ class GibbsFairClustering(PosteriorEstimator):
         columns = None if names is None else [str(name) for name in names]
         self._names = {"feature_names": columns, "mixed": self._mixed._asdict()}
         self._draw_seed()
-        with sharing(self.mesh, axis_of(self.mesh), stops=True):
+        with sharing(self.mesh, "chains", stops=True):
             return self._fit(X, groups, weight, mode_jumps)
 
-    def _check_by_rows(self, mode_jumps):
-        """`mode_jumps`: none. ValueError where something is asked for that processes with rows of their own do not have."""
-        refused = {
-            "mode_jumps": (mode_jumps not in ("auto", False), "Leave it out: there are no jumps, nor masses, then."),
-            "tempering": (plain(self.tempering) is True, "Leave it out: replicas are of the rows of one process."),
-            "crossed": (self._promise == "labels" and not self.crossed, "Cross the attributes."),
-            "min_group_size": (self.min_group_size is not None, "Merge small groups before the fit."),
-        }
-        for name, (is_asked_for, remedy) in refused.items():
-            if is_asked_for:
-                rule = "be left out where mesh gives processes rows"
-                raise ValueError(message(name, rule, repr(getattr(self, name)), remedy))
-        return False
-
     def _check_alike(self, X, groups, weight, **more):
-        """Of processes that share chains the data must be the same, of those that share rows the columns."""
-        if shares_rows():
-            return check_alike(self, X=(X.shape[1], self._names["feature_names"]), **more)
+        """Of processes that share chains the data must be the same."""
         table = partial(digest, X) if weight is None else partial(digest, X, weight)
         return check_alike(self, X=table, sensitive_features=partial(digest, groups.code, groups.names), **more)
 
     def _fit(self, X, groups, weight, mode_jumps):
         self._check_alike(X, groups, weight)
         self._seed = agreed(self._seed)
-        if shares_rows():
-            check_files_differ(self._store)
-            groups, _ = share_of(self.mesh, groups)
         problem = self._problem(X, groups, weight)
         give_back_freed()
         length = self.num_chains, self.num_warmup, self.num_starts
-        crossing = mode_jumps, False if shares_rows() else plain(self.tempering)
+        crossing = mode_jumps, plain(self.tempering)
         problem, run, found = gibbs.start_in_modes(problem, *length, *crossing, self._shows_progress)
         problem = problem._replace(table=problem.table._replace(X=None))  # a copy, in the sampler's units, for starts
         give_back_freed()
@@ -303,12 +278,8 @@ class GibbsFairClustering(PosteriorEstimator):
         """
         check_is_fitted(self, "posterior_")
         self._check_same_settings()
-        with sharing(self.mesh, axis_of(self.mesh), stops=True):
-            self._check_same_processes()
-            sizes = self.posterior_["posterior"].sizes
-            if shares_rows() and go_back_together(self._store, sizes["draw"], self.posterior_.attrs.get("numbered")):
-                tree = read_tree(self._store.path)
-                self._adopt(tree, self._run_of(tree, settings_of(tree)))
+        _refuse_rows(self.mesh)
+        with sharing(self.mesh, "chains", stops=True):
             return self._resume(num_draws, X, sensitive_features)
 
     def _resume(self, num_draws, X, sensitive_features):
@@ -320,21 +291,9 @@ class GibbsFairClustering(PosteriorEstimator):
         given = None if sensitive_features is None else read_groups(self, sensitive_features, len(known))
         _check_same_data(known, groups, None if X is None else self._read_new(X), given)
         modes = self.posterior_["modes"].to_dataset() if "modes" in self.posterior_.children else None
-        more = {"num_draws": num_draws}
-        if shares_rows():
-            more["run"] = self._run["sweep"], digest(self.posterior_[STATE]["key"].values)
-        self._check_alike(known, groups, weight, **more)
+        self._check_alike(known, groups, weight, num_draws=num_draws)
         run = self._saved_run(self._problem(known, groups, weight, arrays_of(self.posterior_[STATE])))
         return self._sample(*run, num_draws, (known, groups, weight, modes), self.posterior_)
-
-    def _check_same_processes(self):
-        """ValueError where the posterior is of the rows of other processes than there are."""
-        had, has = self._run["shares"], jax.process_count() if shares_rows() else 1
-        if had not in (None, has):
-            rule = f"give rows to as many processes as the run had, {had}" if had > 1 else "give processes no rows"
-            dealt = "bayesfair.posterior.redeal makes files for another number of processes."
-            remedy = dealt if had > 1 else "Share the chains instead."
-            raise ValueError(message("mesh", rule, f"rows in {has}", remedy))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write posterior, data, settings and the chains' state to a netCDF file, which may be the run's own `store`; whole or
@@ -436,9 +395,11 @@ class GibbsFairClustering(PosteriorEstimator):
 
         Raises
         ------
-        FileNotFoundError: no such file. ValueError: a damaged file, or one that holds something else.
+        FileNotFoundError: no such file. ValueError: a damaged file, one that holds something else, or one of an earlier version
+        whose rows were in several processes.
         """
         tree, settings = read_run(path, cls, needed=[STATE])
+        _refuse_shares(path, tree, settings)
         given = {"loss": loss, "target": target}
         given = {name: value for name, value in given.items() if value is not None}
         for name, kind in OF_YOUR_OWN.items():
@@ -451,14 +412,7 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def _problem(self, X, groups, weight, state=None):
         """`state`: the arrays from which a run goes on."""
-        make = partial(gibbs.make_problem, progress_bar=self._shows_progress)
-        if shares_rows():
-            groups, share = share_of(self.mesh, groups)
-            of_all = {"everyone": share.groups, "mesh": self.mesh}
-            make = partial(gibbs.make_shared_problem, progress_bar=self._shows_progress, **of_all)
-        elif "fairlet_loss" in (state or ()):  # fairlets of several processes' own rows
-            make = gibbs.make_problem_of_all
-        problem = make(
+        problem = gibbs.make_problem(
             X,
             groups,
             n_clusters=self.n_clusters,
@@ -469,14 +423,13 @@ class GibbsFairClustering(PosteriorEstimator):
             weight=weight,
             dim=self._mixed.dim,
             state=state,
+            progress_bar=self._shows_progress,
             composition=self.composition,
             reallocation=self.reallocation,
             inner_steps=self.inner_steps,
             min_balance=self.min_balance,
             seed=self._seed,
         )
-        if shares_rows():
-            return problem
         leaves, structure = jax.tree.flatten(problem.target)  # in which processors of two kinds may differ
         return problem._replace(target=structure.unflatten(agreed(leaves)))
 
@@ -500,8 +453,6 @@ class GibbsFairClustering(PosteriorEstimator):
             thinning=self.thinning_,
             tuning=gibbs.tuning(run.moves),
             wanted=done + num_draws,
-            shares=jax.process_count() if shares_rows() else 1,
-            process=_own_process() if earlier is None else self._run["process"],
             promise=self._promise,
             fairlets=_about_fairlets(problem) if earlier is None else self._run["fairlets"],
         )
@@ -517,7 +468,7 @@ class GibbsFairClustering(PosteriorEstimator):
         """What else may help where chains stay in modes that nothing crosses: replicas that nobody tried yet."""
         unknown = "modes" in tree.children and tree["modes"].attrs["masses"] == "not known"
         tried = plain(self.tempering) is True or problem.target.n_obs <= gibbs.FEW_ROWS
-        if not unknown or tried or shares_rows() or not problem.target.has_density:
+        if not unknown or tried or not problem.target.has_density:
             return ""
         return "tempering=True (--tempering) may cross modes, with some hundreds of rows."
 
@@ -537,7 +488,6 @@ class GibbsFairClustering(PosteriorEstimator):
             n_clusters=self.n_clusters,
             modes=modes,
             weight=weight,
-            rows=over_rows(),
         )
         tree[STATE] = state_dataset(_state_of(problem.target, run), _axes_of(problem.target))
         tree["sample_stats"].attrs.update(self._cost())
@@ -557,25 +507,21 @@ class GibbsFairClustering(PosteriorEstimator):
             modes=modes,
             weight=weight,
             state_dims=_axes_of(problem.target),
-            is_share=shares_rows(),
-            numbered=0 if earlier is None else earlier["posterior"].sizes["draw"],
         )
 
         def finish(path):
             into.check_place()
-            return finish_run(path, about=self._cost(), rows=over_rows())
+            return finish_run(path, about=self._cost())
 
         def before():
             return draws_of(earlier), run.sweep, _state_of(problem.target, run)
 
         writer = partial(self._store.writer, X, about, settings["wanted"], tell, None if earlier is None else before)
-        has_own_file = shares_rows()
-        with writer() if has_own_file or leads() else Unwritten() as into:
+        with writer() if leads() else Unwritten() as into:
             if num_draws:
                 gibbs.draw(run, problem.target, num_draws, self.thinning_, self._shows_progress, into)
             give_back_freed()
-            path = self._store.path
-            tree = finish(path) if has_own_file else first_then_others(finish, read_tree, path)
+            tree = first_then_others(finish, read_tree, self._store.path)
         self._store.seen()
         return tree
 
@@ -586,12 +532,8 @@ class GibbsFairClustering(PosteriorEstimator):
         self.n_features_in_ = self._mixed.n_numbers + len(self._mixed.where)
         lambdas = [name for name, values in posterior.data_vars.items() if values.attrs.get("kind") == "parameter"]
         self.inverse_temperature_ = tuple(float(posterior[name].mean()) for name in lambdas)
-        constant = tree["constant_data"]
-        if "reference_centers" in constant:  # of all rows, of which these are some
-            self.cluster_centers_ = constant["reference_centers"].values
-        else:
-            of_labels = self.labels_, self.n_clusters, weight
-            self.cluster_centers_ = cluster_sums(X, *of_labels) / code_masses(*of_labels)[:, None]
+        of_labels = self.labels_, self.n_clusters, weight
+        self.cluster_centers_ = cluster_sums(X, *of_labels) / code_masses(*of_labels)[:, None]
         self.n_iter_, self.thinning_ = progress["sweep"], progress["thinning"]
         return self
 
@@ -600,9 +542,8 @@ class GibbsFairClustering(PosteriorEstimator):
         thinning = settings.get("thinning", settings["parameters"]["thinning"])  # older files have a number there
         wanted = settings.get("wanted", tree["posterior"].sizes["draw"])  # and do not say
         known = {name: settings[name] for name in ("sweep", "tuning")}
-        more = {name: settings.get(name) for name in ("fairlets", "shares", "process")}  # None: older files do not say
-        promise = settings.get("promise", self._promise)
-        return {**known, **more, "thinning": thinning, "wanted": wanted, "promise": promise}
+        more = {"fairlets": settings.get("fairlets"), "promise": settings.get("promise", self._promise)}  # likewise
+        return {**known, **more, "thinning": thinning, "wanted": wanted}
 
     def _saved_run(self, problem):
         """The problem, with the modes between which chains jump, and the run that the tree holds, ready to go on."""
@@ -634,16 +575,24 @@ class GibbsFairClustering(PosteriorEstimator):
             raise AttributeError(f"There are no `map_labels_`. {error}") from error
 
 
-def _own_process():
-    """The number of the process whose rows these are, by which shares are put in order."""
-    return jax.process_index() if shares_rows() else 0
+def _refuse_rows(mesh):
+    """ValueError where a mesh gives rows to several processes."""
+    if dict(getattr(mesh, "shape", {})).get("rows", 1) > 1:
+        remedy = f"Pass bf.distributed.mesh(chains=...), or no mesh. {WHY_NO_ROWS}"
+        raise ValueError(message("mesh", "give processes chains, not rows", f"the axes {dict(mesh.shape)}", remedy))
+
+
+def _refuse_shares(path, tree, settings):
+    """ValueError for a run that an earlier version made with rows in several processes."""
+    if (settings.get("shares") or 1) > 1 or "fairlet_loss" in tree[STATE]:
+        rule = "be a run whose process had all rows"
+        got = f"{str(path)!r}, which an earlier version made with mesh(rows=...)"
+        remedy = "bayesfair.posterior.read_tree reads its draws; to go on, fit all rows anew in one process."
+        raise ValueError(message("path", rule, got, remedy))
 
 
 def _about_fairlets(problem):
-    """How near the fairlets that all draws keep are to the best ones; None where draws change them. Of those that each process
-    makes of its own rows it is not known."""
-    if shares_rows():
-        return None if problem.target.members is None else {"gap": np.inf, "risk": 0.0}
+    """How near the fairlets that all draws keep are to the best ones; None where draws change them."""
     found = problem.table.fairlets
     if found is None or not problem.target.keeps_fairlets:
         return None

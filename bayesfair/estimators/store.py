@@ -1,16 +1,14 @@
-"""The file that a run's draws go to as they are made; of processes with rows of their own, each has one."""
+"""The file that a run's draws go to as they are made."""
 
 import os
-import platform
 from functools import partial
 from pathlib import Path
 
 from bayesfair._check import message
-from bayesfair._journal import go_back, go_on, states
-from bayesfair.distributed import everybody
+from bayesfair._journal import go_on
 from bayesfair.posterior import begin_run, is_unfinished
 
-__all__ = ["Store", "Unwritten", "check_files_differ", "go_back_together"]
+__all__ = ["Store", "Unwritten"]
 
 
 class Store:
@@ -89,43 +87,6 @@ class Unwritten:
 
     def __exit__(self, *_):
         """Nothing was opened."""
-
-
-def check_files_differ(store: Store | None):
-    """ValueError where processes that have rows of their own were not all given, or all spared, a file of their own."""
-    places = everybody(None if store is None else (platform.node(), os.fspath(store.path)))
-    n_without = places.count(None)
-    if n_without == len(places) or (n_without == 0 and len(set(places)) == len(places)):
-        return
-    got = " and ".join(dict.fromkeys("no file" if place is None else repr(place[1]) for place in places))
-    remedy = "Put its number into the name: store=f'run-{jax.process_index()}.nc'."
-    raise ValueError(message("store", "name a file of each process's own where mesh gives processes rows", got, remedy))
-
-
-def go_back_together(store: Store | None, draws: int, numbered: int | None) -> bool:
-    """Make the last draws that all processes have the last ones of this one's file; was there something to forget?
-
-    A process that is killed may be a chunk behind the others, which are never further ahead. `draws`: how many this process
-    has; `numbered`: of how many clusters have the numbers that a finished run gave them, None where this one is finished.
-
-    Raises
-    ------
-    ValueError: draws that do not go together.
-    """
-    unfinished = store is not None and is_unfinished(store.path)
-    has = states(store.path) if unfinished else [draws]
-    told = everybody(has)
-    last = max(set.intersection(*map(set, told)), default=None)
-    are_numbered = everybody(not unfinished or numbered == last)
-    if last is None or len(set(are_numbered)) > 1:
-        of_all = zip(told, are_numbered)
-        got = " and ".join(f"{max(each)} draws{' of a finished run' * known}" for each, known in of_all)
-        raise ValueError(message("posterior_", "be of one run in all processes", got, "Load the files of one run."))
-    if max(has) == last:
-        return False
-    go_back(store.path, last)
-    store.seen()
-    return True
 
 
 def _stamp(path):

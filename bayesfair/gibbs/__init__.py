@@ -1,7 +1,6 @@
 """The Gibbs posterior over fairlet decompositions and clusterings: losses, targets, moves, and the run that draws."""
 
 from bayesfair._draws import Draws, Statistic, concatenate
-from bayesfair.gibbs.by_rows import make_problem_of_all, make_shared_problem
 from bayesfair.gibbs.centroids import CENTROIDS, Centroids, resolve_centroids
 from bayesfair.gibbs.check import check_loss
 from bayesfair.gibbs.losses import (
@@ -70,8 +69,6 @@ __all__ = [
     "ladder",
     "loss_in_units_of_table",
     "make_problem",
-    "make_problem_of_all",
-    "make_shared_problem",
     "resolve_centroids",
     "resolve_loss",
     "resolve_target",

@@ -21,7 +21,6 @@ from jaxtyping import Array, Float, Int
 
 from bayesfair._parts import sum_over_rows
 from bayesfair.fairlets import Minkowski, resolve_dissimilarity
-from bayesfair.gibbs.shards import total
 
 __all__ = [
     "BinaryLoss",
@@ -146,7 +145,7 @@ def cluster_means(units: Units, n_clusters: int) -> ClusterMeans:
         count = summed((units.weight > 0).astype(jnp.int32))
         return ClusterMeans(count, summed(units.weight), summed(units.weight[:, None] * units.center))
 
-    return total(_summed(means, units))
+    return _summed(means, units)
 
 
 def _summed(of, units: Units):

@@ -173,7 +173,7 @@ def center_law(run: Run, target) -> CenterLaw | None:
     if not can_jump(target):
         return None
     keys = jax.vmap(jax.random.fold_in, (0, None))(run.keys, run.sweep)
-    law = in_threads(lambda chains: target.run(_center_law, *chains), (keys, run.states))
+    law = in_threads(lambda chains: _center_law(target, *chains), (keys, run.states))
     return CenterLaw(*map(np.asarray, law))
 
 

@@ -9,7 +9,7 @@ from bayesfair._arrays import MANY
 from bayesfair._check import message
 from bayesfair._draws import Draws
 from bayesfair._progress import one_step
-from bayesfair._units import RowsInUnits, Scaling, check_float32, here_alone, scaling
+from bayesfair._units import RowsInUnits, Scaling, check_float32, scaling
 from bayesfair.gibbs.losses import Loss
 from bayesfair.gibbs.target import Settings, Table, Target
 from bayesfair.gibbs.targets import resolve_target
@@ -17,7 +17,7 @@ from bayesfair.gibbs.targets.fairlets import FairletTarget
 from bayesfair.gibbs.targets.optimal import Optimal, OptimalByUnits
 from bayesfair.gibbs.temperature import Dispersion
 
-__all__ = ["Problem", "in_units_of_table", "loss_in_units_of_table", "make_problem", "own_units"]
+__all__ = ["Problem", "in_units_of_table", "loss_in_units_of_table", "make_problem"]
 
 LARGEST_TEMPERATURE = 1e30  # in units near the spread: sums of energies are within float32
 LARGEST_LOG = 450  # of a loss, to base 2: sums over rows and inverse temperatures have squares that a float64 holds
@@ -60,7 +60,7 @@ def make_problem(
     kind = resolve_target(target)
     loss.dissimilarity.check(X)
     by_units = kind is Optimal and len(X) >= MANY
-    Z, units, own = own_units(X, loss, names, inverse_temperature, where_asked=by_units)
+    Z, units, own = _own_units(X, loss, names, inverse_temperature, by_units)
     table = Table(Z, units, groups, weight, dim)
     settings = Settings(n_clusters, loss, own, **choices)
     if by_units:
@@ -72,15 +72,14 @@ def make_problem(
     return Problem(table, settings, target)
 
 
-def own_units(X, loss: Loss, names, inverse_temperature, everybody=here_alone, where_asked=False):
-    """(X, its `Scaling`, the inverse temperature) in the sampler's units, which are those of the rows that `everybody` has.
-    `where_asked`: rows are made there."""
-    X, units = _in_own_units(X, loss, names, everybody, where_asked)
+def _own_units(X, loss: Loss, names, inverse_temperature, where_asked):
+    """(X, its `Scaling`, the inverse temperature) in the sampler's units. `where_asked`: rows are made there."""
+    X, units = _in_own_units(X, loss, names, where_asked)
     asked = Dispersion() if inverse_temperature is None else inverse_temperature
     return X, units, _in_own_units_too(asked, units, loss)
 
 
-def _in_own_units(X, loss: Loss, names, everybody, where_asked):
+def _in_own_units(X, loss: Loss, names, where_asked):
     """X in units near its spread, a power of two, where that changes nothing but the units; as it is for other losses."""
     degree = _degree(loss)
     if not degree:
@@ -89,7 +88,7 @@ def _in_own_units(X, loss: Loss, names, everybody, where_asked):
     with warnings.catch_warnings():  # of costs that read 0: refused here, where their inverses are told too
         warnings.simplefilter("ignore", RuntimeWarning)
         dtype = np.float64 if len(X) < MANY else np.float32  # as what samples them has them
-        units = scaling(X, names=names, degree=degree, precision=np.float32, everybody=everybody)
+        units = scaling(X, names=names, degree=degree, precision=np.float32)
         Z = RowsInUnits(X, units, dtype) if where_asked else units.rows(X, dtype)
         if not where_asked:
             Z.flags.writeable = False  # a target may take them over as they are

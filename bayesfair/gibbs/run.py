@@ -15,7 +15,7 @@ from jaxtyping import Array, Int
 from bayesfair._check import message
 from bayesfair._draws import Draws
 from bayesfair._progress import one_step, progress
-from bayesfair.distributed import agreed, over_rows
+from bayesfair.distributed import agreed
 from bayesfair.gibbs.problem import Problem
 from bayesfair.gibbs.sweep import every_move, run_chunk, statistics_of
 from bayesfair.gibbs.target import Target
@@ -66,7 +66,7 @@ def warm_up(run: Run, target: Target, num_warmup: int, progress_bar=False) -> tu
         for n_sweeps in _pace(num_warmup, _chunk_length(run, target), bar, WINDOW):
             run, labels, report = advance(run, target, n_sweeps, 1)
             done += n_sweeps
-            reports.append({**report, **cluster_sizes(labels, target.n_clusters, over_rows())})
+            reports.append({**report, **cluster_sizes(labels, target.n_clusters)})
             if done % WINDOW == 0:
                 moves = _adapted(run.moves, target, _recent(reports[changed:]), tried)
                 changed = changed if moves == run.moves else len(reports)
@@ -201,10 +201,10 @@ def advance(run: Run, target: Target, n_draws: int, thinning: int):
     def chunk(chains, n_draws=n_draws):
         keys, states = chains
         arrays = keys, run.sweep, n_draws, thinning, states
-        states, labels, report = target.run(run_chunk, *arrays, moves=run.moves, length=length)
+        states, labels, report = run_chunk(target, *arrays, moves=run.moves, length=length)
         # Copies: a view would keep the whole chunk, which is mostly empty where sweeps are slow.
         report = jax.tree.map(lambda part: np.asarray(part)[:, :n_draws].copy(), report)
-        return states, (target.own_rows(np.asarray(labels)[:, :n_draws]).copy(), report)
+        return states, (np.asarray(labels)[:, :n_draws].copy(), report)
 
     def compile_first(one):
         compile_once(partial(chunk, one, n_draws=0), (run.moves, length), (target, one))

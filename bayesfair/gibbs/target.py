@@ -102,7 +102,6 @@ class Target:
     modes: a field of targets whose chains may jump between modes, see `moves/mode_jumps.py`; None where they do not.
     prior: a field of targets whose inverse temperature may be sampled: its `Dispersion`; None where it is fixed.
     has_density: is `log_density` known? Replicas compare states by it.
-    present: which rows, or units, are somebody, where a shard has fillers; None: all.
     looks_per_row: how many looks at a row and a centre take as long as what a sweep does with a row; K unless it is told.
     """
 
@@ -113,7 +112,6 @@ class Target:
     promise = None
     keeps_fairlets = False
     preparing = ""
-    present = None
     clusters_are_independent = False
 
     @property
@@ -161,14 +159,6 @@ class Target:
     def report(self, state) -> dict[str, Float[Array, ""]]:
         """The scalars that are kept of every draw, from an opened state, under the names of `statistics`."""
         raise NotImplementedError
-
-    def run(self, program, *arrays, **static):
-        """`program(self, *arrays, **static)`; where the rows are in several processes, of all of them."""
-        return program(self, *arrays, **static)
-
-    def own_rows(self, labels):
-        """Of labels (..., obs) those of rows that are somebody."""
-        return labels
 
     def open(self, state):
         """What the moves of a sweep work on: the state, with what is worth computing once a sweep."""

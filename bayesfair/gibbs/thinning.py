@@ -4,7 +4,6 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesfair._draws import COMPARED
-from bayesfair._rows import HERE, OverRows
 from bayesfair.gibbs.moves.replicas import TRIPS
 from bayesfair.gibbs.sweep import statistics_of
 
@@ -57,8 +56,7 @@ def autocorrelation_time(values: Float[np.ndarray, "chains sweeps"]) -> float:
     return max(1.0, float(2 * np.minimum.accumulate(pairs[: positive.argmax()]).sum() - 1))
 
 
-def cluster_sizes(labels, n_clusters: int, rows: OverRows = HERE) -> dict[str, Float[np.ndarray, "chains draws"]]:
-    """Sizes of the clusters of labels (chains, draws, obs), from the largest down: what no renumbering changes. `rows`: of
-    other processes too."""
-    sizes = -np.sort(-rows.total(np.stack([(labels == k).sum(2) for k in range(n_clusters)])), axis=0)
+def cluster_sizes(labels, n_clusters: int) -> dict[str, Float[np.ndarray, "chains draws"]]:
+    """Sizes of the clusters of labels (chains, draws, obs), from the largest down: what no renumbering changes."""
+    sizes = -np.sort(-np.stack([(labels == k).sum(2) for k in range(n_clusters)]), axis=0)
     return {f"{SIZE}{rank}": values for rank, values in enumerate(sizes, 1)}

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesfair.distributed import over_chains, shares_rows
+from bayesfair.distributed import over_chains
 
 __all__ = ["compile_once", "in_threads", "of_every_chain"]
 
@@ -20,15 +20,14 @@ def in_threads(program, chains, compile_first=None):
 
     On a CPU each chain is a call of its own, so that its bits depend on nothing but itself: not on how many chains there are,
     nor on how many processes share them. Where there is an accelerator a process makes one call. `compile_first(one)` is called
-    before with the first chain where there are several, or all threads compile. Processes that share rows make one call too:
-    they meet within it, in one order.
+    before with the first chain where there are several, or all threads compile.
     """
     return over_chains(partial(_in_threads, program, compile_first), chains)
 
 
 def _in_threads(program, compile_first, chains):
     n_chains = len(jax.tree.leaves(chains)[0])
-    if n_chains == 1 or shares_rows() or jax.default_backend() != "cpu":
+    if n_chains == 1 or jax.default_backend() != "cpu":
         return program(chains)
     ones = [jax.tree.map(lambda part: part[at : at + 1], chains) for at in range(n_chains)]  # noqa: B023
     if compile_first is not None:

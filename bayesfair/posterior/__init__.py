@@ -43,7 +43,6 @@ from bayesfair.posterior.partitions import (
     reference_partition,
     vi_partition,
 )
-from bayesfair.posterior.redealing import redeal
 from bayesfair.posterior.relabelling import relabel
 from bayesfair.posterior.room import check_disk, check_memory, sampler_bytes
 from bayesfair.posterior.salso import salso_partition
@@ -114,7 +113,6 @@ __all__ = [
     "read_run",
     "read_tree",
     "reading",
-    "redeal",
     "reference_partition",
     "relabel",
     "runners_up",

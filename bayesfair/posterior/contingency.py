@@ -11,7 +11,6 @@ import numpy as np
 
 from bayesfair._check import check_integer, message
 from bayesfair._partitions import tables_with
-from bayesfair._rows import HERE, OverRows
 from bayesfair.fairness import Groups, cluster_balance
 from bayesfair.posterior.labels import Labels, as_labels
 
@@ -112,10 +111,9 @@ def count_labels(labels, n_clusters):
     return counts
 
 
-def balance_of(labels, groups: Groups, n_clusters, rows: OverRows = HERE):
-    """`bayesfair.fairness.balance` of each of the clusterings (draws, obs), from one pass over their tables: (draws,). `rows`:
-    of other processes too."""
-    masses = rows.total(tables_with(labels, groups.code, len(groups.names), n_clusters)).transpose(0, 2, 1)
+def balance_of(labels, groups: Groups, n_clusters):
+    """`bayesfair.fairness.balance` of each of the clusterings (draws, obs), from one pass over their tables: (draws,)."""
+    masses = tables_with(labels, groups.code, len(groups.names), n_clusters).transpose(0, 2, 1)
     return np.nanmin(cluster_balance(masses, groups), axis=-1)
 
 

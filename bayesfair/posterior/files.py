@@ -18,7 +18,6 @@ import numpy as np
 from bayesfair._check import message
 from bayesfair._files import check_destination, replacing, warn_of_leftovers, write_whole
 from bayesfair._journal import write_at
-from bayesfair._rows import HERE, OverRows
 from bayesfair.posterior.access import ON_DISK, variable
 from bayesfair.posterior.labels import Labels, is_on_disk
 from bayesfair.posterior.modes import check_modes
@@ -48,11 +47,6 @@ def write_tree(tree: "DataTree", path: str | PathLike[str]) -> None:
     ------
     ValueError, OSError: a `path` that cannot be written, see `check_destination`; a full disk. Nothing is lost.
     """
-    _write(tree, path)
-
-
-def _write(tree, path, rows: OverRows = HERE):
-    """As `write_tree`; where other processes have more `rows`, files are replaced once those of all are complete."""
     path = check_destination(path)
     large = {place: tree[place[0]][place[1]] for place in _LARGE if _stays_on_disk(variable(tree, *place))}
     body = _netcdf(_without(tree, large))
@@ -62,18 +56,16 @@ def _write(tree, path, rows: OverRows = HERE):
     with replacing(path) as temporary, body.getbuffer() as view:
         _place(view, large, temporary)
         _fill(large, temporary)
-        rows.of_first(None)
     warn_of_leftovers(path)
 
 
-def finish_run(path, about=(), rows: OverRows = HERE):
+def finish_run(path, about=()):
     """The tree of a run whose draws are made, its clusters numbered, written in place of the run; draws stay on disk. `about`:
-    attributes of its sample_stats. `rows`: as of `build_tree`."""
-    tree = tree_of_run(path, rows)
+    attributes of its sample_stats."""
+    tree = tree_of_run(path)
     tree["sample_stats"].attrs.update(about)
     del tree.attrs["unfinished"]
-    tree.attrs.pop("numbered", None)
-    _write(tree, path, rows)
+    write_tree(tree, path)
     return read_tree(path)
 
 

@@ -7,7 +7,6 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from bayesfair._partitions import tables_with
-from bayesfair._rows import HERE, OverRows
 from bayesfair.posterior.access import ON_DISK, check_partition, count_clusters, flat_labels, variable
 from bayesfair.posterior.labels import Labels, is_on_disk
 from bayesfair.posterior.partitions import reference_partition
@@ -65,18 +64,16 @@ def _point(tree):
     return "dahl" if reference is None else reference.attrs.get("point", "dahl")
 
 
-def align(labels, reference, n_clusters, rows: OverRows = HERE):
+def align(labels, reference, n_clusters):
     """Permutations (draws, n_clusters): the number that each label of each draw has in terms of `reference` (obs,).
 
-    A function of the partitions alone: ties between assignments go by the order in which clusters first appear. `rows`: of
-    other processes too.
+    A function of the partitions alone: ties between assignments go by the order in which clusters first appear.
     """
-    tables = rows.total(tables_with(labels, reference, n_clusters, n_clusters))
+    tables = tables_with(labels, reference, n_clusters, n_clusters)
     kind = np.promote_types(labels.dtype, np.min_scalar_type(-n_clusters))
     permutations = np.empty((len(labels), n_clusters), dtype=kind)
-    first = rows.of_first(np.stack([_first_appearance(draw, n_clusters) for draw in labels]))
-    for permutation, appearance, table in zip(permutations, first, tables):
-        order = np.argsort(appearance, kind="stable")
+    for permutation, draw, table in zip(permutations, labels, tables):
+        order = np.argsort(_first_appearance(draw, n_clusters), kind="stable")
         permutation[order] = linear_sum_assignment(table.T[order], maximize=True)[1]
     return permutations
 
@@ -104,18 +101,18 @@ def renumber(labels, permutations):
     return xr.Variable(dims, renumbered(stored, permutations), {ON_DISK: "renumbered as they are read"})
 
 
-def number_modes(modes, reference, n_clusters, rows: OverRows = HERE):
+def number_modes(modes, reference, n_clusters):
     """A Dataset of modes, best first, whose `labels` (mode, obs) have the numbers that match best: the best mode those of
     `reference` (obs,), the others those of the best."""
     labels = modes["labels"].values.astype(np.min_scalar_type(-n_clusters))
-    best = apply_permutations(align(labels[:1], reference, n_clusters, rows), labels[:1])[0]
-    return modes.assign(labels=(("mode", "obs"), apply_permutations(align(labels, best, n_clusters, rows), labels)))
+    best = apply_permutations(align(labels[:1], reference, n_clusters), labels[:1])[0]
+    return modes.assign(labels=(("mode", "obs"), apply_permutations(align(labels, best, n_clusters), labels)))
 
 
-def order_by_size(partition, n_clusters, rows: OverRows = HERE):
+def order_by_size(partition, n_clusters):
     """The same partition with clusters numbered from the largest to the smallest, ties by first appearance."""
-    sizes = rows.total(np.bincount(partition, minlength=n_clusters))
-    order = np.lexsort((rows.of_first(_first_appearance(partition, n_clusters)), -sizes))
+    sizes = np.bincount(partition, minlength=n_clusters)
+    order = np.lexsort((_first_appearance(partition, n_clusters), -sizes))
     return np.argsort(order)[partition]
 
 

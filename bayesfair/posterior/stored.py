@@ -8,7 +8,6 @@ from bayesfair._check import message
 from bayesfair._draws import Draws
 from bayesfair._files import check_destination
 from bayesfair._journal import BEGINNING, Journal, Stored, read_journal, start_journal
-from bayesfair._rows import HERE, OverRows
 from bayesfair.fairness import Groups
 from bayesfair.posterior.saved import plain
 from bayesfair.posterior.state import STATE, state_dataset
@@ -53,14 +52,11 @@ def about_run(
     modes,
     state_dims,
     weight=None,
-    is_share=False,
-    numbered=0,
 ):
     """(JSON, {name: array}): what a stored run keeps of its table beside X.
 
     Of its groups, its rows' `weight`, its settings, with places for "sweep" and "wanted", the `modes` that were found (an
-    xarray.Dataset or None), how the axes of its state's arrays are named, whether other processes have more of its rows, and of
-    how many of its draws the clusters have the numbers that a finished run gave them.
+    xarray.Dataset or None), and how the axes of its state's arrays are named.
     """
     about = {
         "settings": plain(settings),
@@ -69,8 +65,6 @@ def about_run(
         "groups": groups.names,
         "attributes": [part.names for part in groups.attributes],
         "state_dims": state_dims,
-        "is_share": is_share,
-        "numbered": numbered,
     }
     codes = {f"attribute_{which}": part.code for which, part in enumerate(groups.attributes)}
     arrays = {"group": groups.code, **codes}
@@ -99,17 +93,13 @@ def begin_run(path, X, about, wanted, draws: Draws, sweep, state, *, is_new=Fals
         raise _taken(path) from error
 
 
-def tree_of_run(path, rows: OverRows = HERE):
+def tree_of_run(path):
     """The tree of a run that is not finished, of the draws made so far; they and the table stay on disk.
 
-    The attribute `unfinished` says how far it came. `rows`: as of `build_tree`; a share of them that is read alone is numbered
-    and told by its own.
+    The attribute `unfinished` says how far it came.
     """
     stored = read_journal(path)
     about, X = stored.about, stored.arrays["X"]
-    is_share = about.get("is_share", False)
-    if is_share and rows is HERE:
-        rows = OverRows()
     tree = build_tree(
         stored.draws,
         X,
@@ -120,15 +110,9 @@ def tree_of_run(path, rows: OverRows = HERE):
         n_clusters=about["n_clusters"],
         modes=modes_of_run(stored),
         weight=stored.arrays.get("weight"),
-        rows=rows,
     )
     tree.attrs["settings"] = json.dumps({**about["settings"], "sweep": stored.sweep, "wanted": stored.wanted})
     tree.attrs["unfinished"] = f"{stored.draws.labels.shape[1]} of {stored.wanted} draws a chain"
-    if is_share:
-        tree.attrs["numbered"] = about["numbered"]
-        tree.attrs["unfinished"] += (
-            ", whose clusters' numbers, centres and balance are those of one process's rows till then"
-        )
     tree[STATE] = state_dataset(stored.state, about["state_dims"])
     return tree
 

@@ -10,7 +10,6 @@ from bayesfair import __version__
 from bayesfair._arrays import row_blocks
 from bayesfair._check import check_features, check_integer, check_same_length, message
 from bayesfair._draws import Draws, Statistic
-from bayesfair._rows import HERE, OverRows
 from bayesfair.fairness import encode_groups
 from bayesfair.posterior.access import scalars_of
 from bayesfair.posterior.contingency import balance_of, company, count_labels
@@ -39,7 +38,6 @@ def build_tree(
     point="dahl",
     modes=None,
     weight=None,
-    rows: OverRows = HERE,
 ):
     """An xarray.DataTree of `draws`, relabelled to Dahl's partition of them.
 
@@ -59,10 +57,6 @@ def build_tree(
     `weight` (obs,): of the observations, in the means of clusters, and a variable of constant_data; None where all are 1.
     `log_likelihood` (chain, draw, obs) gets its group, for `az.loo`. `groups` is anything that `encode_groups` takes, or
     None. Draws whose labels are mapped from a file stay there; their clusters are renumbered as they are read.
-
-    `rows`: of which other processes may have more, all of which call this together. Then centres, `balance` and the numbers of
-    the clusters are those of all rows, Dahl's draw that of the first process's rows, and `reference_centers` (cluster, feature)
-    of constant_data the means of all rows of the reference partition.
     """
     X = check_features(X, dtypes=(np.float64, np.float32))
     n_clusters = check_integer("n_clusters", n_clusters)
@@ -71,12 +65,12 @@ def build_tree(
     groups = None if groups is None else encode_groups(groups, argument="groups")
     if groups is not None:
         check_same_length("groups", len(groups.code), "X", len(X))
-    labels, reference, permutations = _numbered(labels, n_clusters, point, rows)
-    own = _own_parameters(labels, X, n_clusters, weight, rows)
+    labels, reference, permutations = _numbered(labels, n_clusters, point)
+    own = _own_parameters(labels, X, n_clusters, weight)
     parameters = {**own, **_moved(parameters or {}, permutations)}
     scalars, statistics = draws.scalars, draws.statistics
     if groups is not None:
-        balance = balance_of(_flat(labels), groups, n_clusters, rows).reshape(labels.shape[:2])
+        balance = balance_of(_flat(labels), groups, n_clusters).reshape(labels.shape[:2])
         scalars = {**scalars, "balance": balance}
         statistics = {**statistics, "balance": _BALANCE}
     observed = {"X": (("obs", "feature"), X)}
@@ -86,15 +80,12 @@ def build_tree(
     coords = {dim: np.arange(n) if given is None else names_for_file(given) for dim, (given, n) in names.items()}
     coords["cluster"] = np.arange(n_clusters)
     constant = _constant(reference, groups, weight)
-    if rows is not HERE:
-        centers = _centers(Labels(reference[None, None]), X, n_clusters, weight, rows)[0]
-        constant["reference_centers"] = (("cluster", "feature"), centers)
     tree = _assembled(parameters, scalars, statistics, observed, constant, coords)
     tree["posterior"] = tree["posterior"].to_dataset().assign(labels=labels)
     tree.attrs.update(_root_attributes(settings, n_clusters))
     tree["constant_data"]["reference_labels"].attrs["point"] = point
     if modes is not None:
-        tree["modes"] = number_modes(modes, reference, n_clusters, rows)
+        tree["modes"] = number_modes(modes, reference, n_clusters)
     if groups is not None:
         attributes = [{"names": part.names, "code": part.code.tolist()} for part in groups.attributes]
         about = {"group_names": groups.names, **({"attributes": attributes} if attributes else {})}
@@ -145,13 +136,13 @@ def _check_labels(labels, n_clusters):
     return labels if is_on_disk(labels) else labels.astype(np.min_scalar_type(-n_clusters), copy=False)
 
 
-def _numbered(labels, n_clusters, point, rows):
+def _numbered(labels, n_clusters, point):
     """(labels (chain, draw, obs) with clusters numbered as in the reference partition, that partition, permutations)."""
     flat, kind = Labels(labels), np.min_scalar_type(-n_clusters)
     candidates = company(flat, n_clusters)
-    best = flat[rows.of_first(candidates.draw[np.argmin(candidates.least_squares)])]
-    reference = order_by_size(best, n_clusters, rows).astype(kind)  # by size, so that runs can be compared
-    permutations = align(flat, reference, n_clusters, rows).astype(kind)
+    best = flat[candidates.draw[np.argmin(candidates.least_squares)]]
+    reference = order_by_size(best, n_clusters).astype(kind)  # by size, so that runs can be compared
+    permutations = align(flat, reference, n_clusters).astype(kind)
     labels = renumber(labels, permutations)
     reference = reference if point == "dahl" else _most_frequent(_flat(labels), n_clusters)
     return labels, reference, permutations
@@ -177,9 +168,9 @@ def _most_frequent(flat, n_clusters):
     return labels.astype(flat.dtype)
 
 
-def _own_parameters(labels, X, n_clusters, weight, rows):
+def _own_parameters(labels, X, n_clusters, weight):
     """What every tree has in its posterior: a place for its labels, and the means of their clusters."""
-    centers = _centers(_flat(labels), X, n_clusters, weight, rows).reshape(*labels.shape[:2], n_clusters, -1)
+    centers = _centers(_flat(labels), X, n_clusters, weight).reshape(*labels.shape[:2], n_clusters, -1)
     place = np.broadcast_to(np.zeros((), labels.dtype), labels.shape)  # of no size
     return {"labels": (("obs",), place), "centers": (("cluster", "feature"), centers)}
 
@@ -198,9 +189,9 @@ def _constant(reference, groups, weight):
     return constant if groups is None else {**constant, "group": (("obs",), groups.code)}
 
 
-def _centers(flat, X, n_clusters, weight=None, rows=HERE):
+def _centers(flat, X, n_clusters, weight):
     """Weighted means (draws, n_clusters, dim) of the observations of each cluster, centred first against cancellation."""
-    mean, dim = rows.of_first(X.mean(axis=0, dtype=np.float64)), X.shape[1]
+    mean, dim = X.mean(axis=0, dtype=np.float64), X.shape[1]
     found = []
     for draws in flat.blocks():
         parts = (
@@ -208,7 +199,7 @@ def _centers(flat, X, n_clusters, weight=None, rows=HERE):
             for part in row_blocks(len(X))
         )
         found.append(tuple(map(sum, zip(*parts))))
-    sums, sizes = (rows.total(np.concatenate(part)) for part in zip(*found))
+    sums, sizes = map(np.concatenate, zip(*found))
     sums, sizes = sums.reshape(-1, n_clusters, dim), sizes.reshape(-1, n_clusters, 1)
     return mean + np.divide(sums, sizes, where=sizes > 0, out=np.full(sums.shape, np.nan))
 

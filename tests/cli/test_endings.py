@@ -41,7 +41,7 @@ def fit(table, out, *more):
 def shell(command):
     """Standard output and error of a pipeline of a real shell, the statuses of its parts in the last line."""
     script = f'{command}\necho "${{PIPESTATUS[@]}}"'
-    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=600)
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def test_a_real_ctrl_c_is_one_line(tmp_path):
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert "diabetes" in running.stdout.readline()
     running.send_signal(signal.SIGINT)
-    _, error = running.communicate(timeout=60)
+    _, error = running.communicate(timeout=600)
     assert error == "bayesfair demo: interrupted\n"
     assert running.returncode in (
         130,

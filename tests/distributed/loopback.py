@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-LIMIT = 240  # seconds, on a busy machine
+LIMIT = 600  # seconds: the last guard against processes that wait for each other for ever
 BEGINNING = """
 import os, sys, warnings
 rank, n_processes, address, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
@@ -39,9 +39,18 @@ def start(code, n_processes, folder, processes=None):
     return started
 
 
-def ends(started, limit=LIMIT):
+def wait_until(is_there, started):
+    """Until `is_there()`; fails where one of the processes that were `started` has ended, or at the limit."""
+    last = time.monotonic() + LIMIT
+    while not is_there():
+        assert all(process.poll() is None for process in started), "a process has ended"
+        assert time.monotonic() < last, "what was waited for did not come"
+        time.sleep(0.1)
+
+
+def ends(started):
     """Exit statuses; whatever is still there at the limit is killed, which is a failure."""
-    last = time.monotonic() + limit
+    last = time.monotonic() + LIMIT
     try:
         return [process.wait(max(0.1, last - time.monotonic())) for process in started]
     finally:

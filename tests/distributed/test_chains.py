@@ -1,5 +1,6 @@
 """Chains over processes: bit for bit the run of one process."""
 
+import json
 import os
 import sys
 import threading
@@ -96,6 +97,35 @@ def test_meshes_that_do_not_fit_are_refused():
         bf.distributed.mesh(chains=2, rows=1)
     with pytest.raises(ValueError, match="got 0 x 3"):
         bf.distributed.mesh(rows=3)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "remedy"),
+    [(bf.GibbsFairClustering(2), r"mesh\(chains=\.\.\.\), or no mesh"), (bf.BalancedKMeans(2), "Leave it out")],
+)
+def test_rows_of_methods_that_need_no_more_than_one_machine_are_not_shared(estimator, remedy):
+    data = bf.datasets.make_vfc_synthetic()
+    rows = jax.sharding.AbstractMesh((1, 2), ("chains", "rows"))
+    with pytest.raises(ValueError, match=rf"`mesh` must .*{remedy}.* 300 bytes.* 80 million.*FairMixture.*mesh\(rows="):
+        estimator.set_params(mesh=rows).fit(data.features, sensitive_features=data.sensitive)
+
+
+@pytest.mark.parametrize("kind", ["share", "fairlets of several processes"])
+def test_runs_of_earlier_versions_whose_rows_were_shared_are_refused(tmp_path, kind):
+    est = in_this_process("est = bf.GibbsFairClustering(2, target='optimal', **settings).fit(X, sensitive_features=s)")[
+        "est"
+    ]
+    tree = est.posterior_
+    if kind == "share":
+        tree.attrs["settings"] = json.dumps({**json.loads(tree.attrs["settings"]), "shares": 2, "process": 0})
+    else:
+        tree[bf.posterior.STATE]["fairlet_loss"] = 1.0
+    bf.posterior.write_tree(tree, tmp_path / "run.nc")
+    assert bf.posterior.read_tree(tmp_path / "run.nc")["posterior"].sizes["draw"] == 30
+    with pytest.raises(
+        ValueError, match=r"`path` must be a run whose process had all rows.*earlier version made with mesh"
+    ):
+        bf.GibbsFairClustering.load(tmp_path / "run.nc")
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="only Linux has batch processes")

@@ -20,7 +20,6 @@ engines = {
     "mixture": bf.FairMixture(2, fairness_weight=1.0, n_init=1, max_iter=8, random_state=0, mesh=mesh),
     "big learn": bf.BigLearnMixture(2, max_iter=10, random_state=0, mesh=mesh),
     "tilted": bf.TiltedKMeans(3, tilt=50.0, n_init=3, random_state=0, mesh=mesh),
-    "balanced": bf.BalancedKMeans(3, n_init=2, random_state=0, mesh=mesh),
     "variational": bf.VariationalFairClustering(2, max_iter=40, random_state=0, mesh=mesh),
 }
 given = {"sensitive_features": s, "sample_weight": 1.0 + rows % 3}

@@ -4,16 +4,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from distributed.loopback import LIMIT, wait_until
 
 import bayesfair as bf
 from bayesfair.cli import main
 
-LIMIT = 240  # seconds, on a busy machine
 SETTINGS = ["--num-chains", "3", "--num-warmup", "40", "--target", "optimal"]
 FEW = 6
 
@@ -65,12 +64,10 @@ def test_a_process_that_is_killed_ends_the_others_and_the_run_goes_on(table, tmp
     stored, whole = tmp_path / "stored.nc", tmp_path / "whole.nc"
     program = [sys.executable, "-m", "bayesfair.cli", *command(table, stored, 1_000_000, 2, "--store")]
     parent = subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    last = time.monotonic() + LIMIT
     try:
-        while draws_in(stored) < FEW and time.monotonic() < last:
-            time.sleep(0.2)
+        wait_until(lambda: draws_in(stored) >= FEW, [parent])
         os.kill(processes_of(parent)[victim], signal.SIGKILL)
-        _, said = parent.communicate(timeout=60)
+        _, said = parent.communicate(timeout=LIMIT)
     finally:
         parent.kill()
     lines = [line for line in said.splitlines() if "warning" not in line]

@@ -1,11 +1,10 @@
 """Engines whose rows are in several processes: what one process finds, but for rounding."""
 
 import signal
-import time
 
 import numpy as np
 import pytest
-from distributed.loopback import LIMIT, ends, found, said, start
+from distributed.loopback import ends, found, said, start, wait_until
 
 import bayesfair as bf
 
@@ -102,47 +101,6 @@ def test_processes_deal_the_starts_that_are_explored(tmp_path, monkeypatch):
             np.testing.assert_allclose(process[name], space["made"][name], rtol=1e-5, atol=1e-5, err_msg=name)
 
 
-BALANCED = """
-from bayesfair.gibbs import recombination, transport_to_clusters
-recombination.SAMPLE, transport_to_clusters.TOLD, transport_to_clusters.MANY_PATHS = 200, 40, 20
-rng, made = np.random.default_rng(0), {}
-which = rng.integers(4, size=800)
-table = np.abs(4 * rng.normal(size=(4, 3))[which] + rng.normal(size=(800, 3))) + 0.1
-code = np.where(rng.random(800) < 0.2 + 0.2 * which, "a", np.where(rng.random(800) < 0.9, "b", "c"))
-for name, loss, n_obs, n_clusters, settings, weights in [
-    ("exact", "kmeans", 800, 4, {}, 0), ("weighted", "kmeans", 800, 4, {"min_balance": 0.05}, 1),
-    ("kl", "kl", 800, 3, {"n_init": 1}, 0), ("few", "itakura-saito", 40, 2, {}, 0),
-]:
-    X, s, rows = bf.distributed.deal(table[:n_obs], code[:n_obs])
-    est = bf.BalancedKMeans(n_clusters, loss=loss, random_state=0, mesh=mesh).set_params(**{"n_init": 2} | settings)
-    est.fit(X, sensitive_features=s, sample_weight=1.0 + weights * (rows % 3))
-    parts = ("cluster_centers_", "inertia_", "counts_", "objective_trace_", "n_iter_", "converged_", "group_names_")
-    made |= {f"{name} {part}": getattr(est, part) for part in parts}
-    made[f"{name} labels"] = bf.distributed.gather(est.labels_, rows)
-"""
-
-
-@pytest.mark.parametrize("n_processes", [2, 3])
-def test_balanced_kmeans_by_rows_is_that_of_one_process(tmp_path, n_processes, monkeypatch):
-    from bayesfair.gibbs import recombination, transport_to_clusters
-
-    for module, name in [
-        (recombination, "SAMPLE"),
-        (transport_to_clusters, "TOLD"),
-        (transport_to_clusters, "MANY_PATHS"),
-    ]:
-        monkeypatch.setattr(module, name, getattr(module, name))  # as it was, after `exec`
-    space = {"bf": bf, "np": np, "mesh": bf.distributed.mesh(rows=1)}
-    exec(BALANCED, space)
-    code = "mesh = bf.distributed.mesh(rows=n_processes)" + BALANCED + "np.savez(out, **made)"
-    for process in found(code, n_processes, tmp_path):
-        for name, values in space["made"].items():
-            if "names" in name or "labels" in name or "counts" in name:
-                np.testing.assert_array_equal(process[name], values, err_msg=name)
-            else:
-                np.testing.assert_allclose(process[name], values, rtol=1e-9, err_msg=name)
-
-
 FOR_EVER = """
 est = bf.FairMixture(2, n_init=1, max_iter=5, random_state=0, mesh=bf.distributed.mesh(rows=n_processes))
 while True:
@@ -154,11 +112,10 @@ while True:
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_process_that_is_killed_ends_the_other(tmp_path, victim):
     """In one line, but where it was process 0, in which JAX's own service ran: JAX may be faster then, in words of its own."""
-    started, last = start(DATA + FOR_EVER, 2, tmp_path), time.monotonic() + LIMIT
-    while not all((tmp_path / f"{rank}.npz").exists() for rank in (0, 1)) and time.monotonic() < last:
-        time.sleep(0.2)
+    started = start(DATA + FOR_EVER, 2, tmp_path)
+    wait_until(lambda: all((tmp_path / f"{rank}.npz").exists() for rank in (0, 1)), started)
     started[victim].kill()
-    status = ends(started, 60)[1 - victim]
+    status = ends(started)[1 - victim]
     if victim == 0:
         line = "another task died" if status == -signal.SIGABRT else "ProcessLost: another of the 2 processes has ended"
         assert status in (1, -signal.SIGABRT)
@@ -202,9 +159,6 @@ def test_one_process_deals_itself_all_rows_in_any_order():
     [
         (bf.VariationalFairClustering(2, objective="ncut"), "mesh"),
         (bf.FairMixture(2, batch_size=10), "batch_size"),
-        (bf.BalancedKMeans(2, loss="manhattan"), "loss"),
-        (bf.BalancedKMeans(2, crossed=False), "crossed"),
-        (bf.BalancedKMeans(2, min_group_size=5), "min_group_size"),
     ],
 )
 def test_what_cannot_be_shared_is_refused(engine, name):

@@ -37,6 +37,61 @@ def test_promises_of_the_house(engine):
     bf.engines.check_engine(engine, scikit_learn=False)
 
 
+NUMBERS = {
+    "FairMixture": "n_components max_gap fairness_weight gap_margin min_share batch_size subsample n_init max_iter tol",
+    "VariationalFairClustering": "n_clusters fairness_weight max_fairness_error n_init max_iter tol",
+    "BigLearnMixture": "n_components min_eigenvalue n_local_steps weight_prior n_init max_iter tol",
+    "TiltedKMeans": "n_clusters tilt learning_rate batch_size n_init max_iter tol",
+    "BalancedKMeans": "n_clusters min_balance min_group_size n_init max_iter",
+    "FairletKMeans": "n_clusters min_group_size exact_up_to n_init max_iter tol",
+}
+SIXTY = np.random.default_rng(0).normal(size=(60, 2)), np.resize(["a", "b"], 60)
+NO_NUMBERS = (
+    True,
+    np.True_,
+    "",
+    "0.5",
+    float("nan"),
+    np.inf,
+    np.float32("nan"),
+    1j,
+    [1],
+    np.array([0.5]),
+    np.array(True),
+    -1,
+)
+
+
+@every_engine
+def test_numeric_settings_are_refused_by_name(engine):
+    for name in NUMBERS[type(engine).__name__].split():
+        for value in NO_NUMBERS:
+            with pytest.raises((TypeError, ValueError), match=f"`{name}` must"):
+                type(engine)(**{name: value}).fit(SIXTY[0], sensitive_features=SIXTY[1])
+
+
+@pytest.mark.parametrize("value", [1.5, np.float32(1.5), 0.0, 0])
+def test_a_fraction_of_the_rows_is_at_most_one(value):
+    with pytest.raises(ValueError, match="`subsample` must be"):
+        bf.FairMixture(2, subsample=value).fit(SIXTY[0], sensitive_features=SIXTY[1])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("number", [np.float16, np.float32, np.float64])
+def test_scalars_of_numpy_are_numbers(number):
+    few = {"n_init": np.int8(2), "max_iter": np.int16(30), "tol": number(1e-3), "random_state": 0}
+    mixture = {"max_gap": number(0.5), "gap_margin": number(0.5), "min_share": number(0.25), "subsample": number(0.5)}
+    bf.FairMixture(np.int8(2), **mixture, **few).fit(SIXTY[0], sensitive_features=SIXTY[1])
+    engine = bf.VariationalFairClustering(np.int8(2), fairness_weight=number(0.5), **few)
+    assert len(engine.fit(SIXTY[0], sensitive_features=SIXTY[1]).labels_) == 60
+
+
+def test_a_path_over_categories_is_refused_with_the_column_named():
+    table = pandas.DataFrame({"x": SIXTY[0][:, 0], "work": np.resize(["u", "v"], 60)})
+    with pytest.raises(TypeError, match="`X` must hold numbers only, got 'u' at row 0, column 'work'"):
+        bf.engines.fairness_path(ENGINES[0], table, SIXTY[1], "max_gap", [0.1])
+
+
 @every_engine
 def test_new_rows_are_placed_by_what_was_fitted(engine):
     """Whatever set_params has changed since."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesfair._rows import OverRows
 
-LIMIT = 10  # seconds, after which one waits in vain for the others
+LIMIT = 600  # seconds: the last guard against threads that wait for each other for ever
 
 
 def in_threads(program, shares):

@@ -19,7 +19,6 @@ import jax.numpy as jnp
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.labellings import CountedLabelling, Labelling
 from bayesfair.gibbs.moves.collapsed import conditional, draw_cluster
-from bayesfair.gibbs.shards import from_one, own
 from bayesfair.gibbs.sweep import in_turn
 from bayesfair.gibbs.target import Target
 
@@ -45,9 +44,8 @@ class Counted:
     def __call__(self, key, target: Target, state: Labelling):
         stats = target.loss.start(target.units(state.label), target.n_clusters)
         counted = CountedLabelling(*state, stats, target.counts(state.label))
-        inside, reports = in_turn(own(key), target, counted, self.moves)
-        label, reports = from_one(key, state.label, inside.label, reports)
-        return Labelling(label, inside.temperatures), reports
+        inside, reports = in_turn(key, target, counted, self.moves)
+        return Labelling(inside.label, inside.temperatures), reports
 
 
 def take_out(target: Target, state: CountedLabelling, i):
@@ -83,8 +81,8 @@ class Singles:
 
     def __call__(self, key, target: Target, state: CountedLabelling):
         uniforms = jax.random.uniform(key, (self.times + 1,), target.x.dtype)
-        first = (uniforms[-1] * target.n_people).astype(jnp.int32)
-        people = (first + jnp.arange(self.times)) % target.n_people
+        first = (uniforms[-1] * target.n_obs).astype(jnp.int32)
+        people = (first + jnp.arange(self.times)) % target.n_obs
 
         def step(state, inputs):
             i, uniform = inputs
@@ -217,7 +215,7 @@ def log_excursion_ratio(key, target: Target, state: CountedLabelling):
     def send(carry):
         state, gained, t, _, _ = carry
         person, cluster, coin, other = jax.random.uniform(jax.random.fold_in(key, t), (4,), target.x.dtype)
-        i = (person * target.n_people).astype(jnp.int32)
+        i = (person * target.n_obs).astype(jnp.int32)
         cluster = (cluster * target.n_clusters).astype(state.label.dtype)
         rest = take_out(target, state, i)
         cost = target.loss.insertion(rest.stats, *target.unit(i), target.n_clusters)

@@ -19,7 +19,6 @@ from jaxtyping import Array, Float
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.losses import ClusterMeans, Units, cluster_means
 from bayesfair.gibbs.moves.collapsed import CollapsedReallocation, draw_cluster, share_moved
-from bayesfair.gibbs.shards import common, own
 from bayesfair.gibbs.states import CenteredState, computed_once
 from bayesfair.gibbs.sweep import in_turn
 from bayesfair.gibbs.target import Target
@@ -40,7 +39,7 @@ class GivenCenters:
 
     def __call__(self, key, target: Target, state):
         means = cluster_means(target.units_of(state), target.n_clusters)
-        centers = common(target.loss.augmentation.draw_centers(jax.random.fold_in(key, 0), state.lambda_c, means))
+        centers = target.loss.augmentation.draw_centers(jax.random.fold_in(key, 0), state.lambda_c, means)
         known = {"means": means} if isinstance(self.moves[0], BlockedReallocation) else {}
         inside, stats = in_turn(key, target, state.given(centers, **known), self.moves, first=1)
         return inside.alone(), stats
@@ -127,7 +126,7 @@ def decide_blocks(
     the clusters now, if they are known."""
     key_proposal, key_accept = jax.random.split(key)
     n_units = units.cluster.shape[0]
-    uniforms = jax.random.uniform(own(key_proposal), (n_units,), units.center.dtype)
+    uniforms = jax.random.uniform(key_proposal, (n_units,), units.center.dtype)
     logits = proposal_logits(target, units, centers, inverse_temperature)
     proposed = draw_cluster(uniforms, logits).astype(units.cluster.dtype)
     block = jnp.arange(n_units) % n_blocks
@@ -139,7 +138,7 @@ def decide_blocks(
         (cluster, before), (b, uniform) = now, inputs
         candidate = jnp.where(block == b, proposed, cluster)
         after = means_of(candidate)
-        accepted = common(jnp.log(uniform) < _log_ratio_of_means(target, before, after, inverse_temperature))
+        accepted = jnp.log(uniform) < _log_ratio_of_means(target, before, after, inverse_temperature)
         return jax.tree.map(partial(jnp.where, accepted), (candidate, after), now), accepted
 
     uniforms = jax.random.uniform(key_accept, (n_blocks,), units.center.dtype)

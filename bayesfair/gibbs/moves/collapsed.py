@@ -12,7 +12,6 @@ from jaxtyping import Array, Float
 
 from bayesfair._draws import Statistic
 from bayesfair.gibbs.losses import Units
-from bayesfair.gibbs.shards import share
 from bayesfair.gibbs.states import OpenState, computed_once
 from bayesfair.gibbs.target import Target
 
@@ -33,7 +32,7 @@ class CollapsedReallocation:
 
 def share_moved(target: Target, before, after):
     """The share of units that changed cluster, as it is reported."""
-    return {"reallocation_rate": share(before != after, target.present, target.x.dtype)}
+    return {"reallocation_rate": (before != after).mean(dtype=target.x.dtype)}
 
 
 def conditional(target: Target, stats, i, center, weight, inverse_temperature) -> Float[Array, " clusters"]:

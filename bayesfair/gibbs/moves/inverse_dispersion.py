@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import jax
 
-from bayesfair.gibbs.shards import common
 from bayesfair.gibbs.states import OpenState
 from bayesfair.gibbs.target import Target
 
@@ -19,4 +18,4 @@ class DrawInverseDispersion:
         prior = target.prior
         rate = prior.rate + target.total_loss(target.losses(state))
         drawn = jax.random.gamma(key, prior.shape + target.degrees, dtype=target.x.dtype) / rate
-        return state._replace(temperatures=target.with_dispersion(state.temperatures, common(drawn))), {}
+        return state._replace(temperatures=target.with_dispersion(state.temperatures, drawn)), {}

@@ -22,7 +22,6 @@ from bayesfair._draws import Statistic
 from bayesfair._parts import map_numbered, map_rows, sum_over_rows
 from bayesfair.gibbs.labellings import CenteredLabelling, PairedLabelling
 from bayesfair.gibbs.losses import ClusterMeans, cluster_means
-from bayesfair.gibbs.shards import common, from_one, own, total
 from bayesfair.gibbs.states import computed_once
 from bayesfair.gibbs.sweep import adjoint, in_turn
 from bayesfair.gibbs.target import Target
@@ -86,26 +85,23 @@ def in_order(target: Target, state: CenteredLabelling, clusters, uniforms) -> Pa
     pair_of = jnp.zeros(n_clusters, jnp.int32).at[pairs].set(jnp.arange(len(pairs), dtype=jnp.int32)[:, None])
     in_b = jnp.zeros(n_clusters, bool).at[pairs[:n_pairs, 1]].set(True)
     n_segments = len(pairs) * n_groups
-    n_kinds = n_segments + (target.present is not None)  # who is not present stands behind all others
     rows = {"x": target.x, "label": state.label, "group": target.group}
-    rows |= {name: part for name in ("weight", "present") if (part := getattr(target, name)) is not None}
+    rows |= {} if target.weight is None else {"weight": target.weight}
 
     def of(rows, number):
         pair = pair_of[rows["label"]]
         margin = state.temperatures * margins(target, rows["x"], pair, pairs, state.centers)
         margin = (rows["weight"] * margin if "weight" in rows else margin).astype(target.x.dtype)
-        segment = pair * n_groups + rows["group"]
-        segment = jnp.where(rows["present"], segment, n_segments) if "present" in rows else segment
-        return sort_key(segment, margin, n_kinds), number, margin
+        return sort_key(pair * n_groups + rows["group"], margin, n_segments), number, margin
 
     key, order, margin = computed_once(map_numbered(of, rows))
     # One key of 32 bits for segment and margin: four times as fast as two.
     key, order = jax.lax.sort((key, order), num_keys=1, is_stable=True)
-    narrow = np.min_scalar_type(-n_kinds - 1)  # of what is kept for everybody
+    narrow = np.min_scalar_type(-n_segments - 1)  # of what is kept for everybody
 
     def in_place(rows):
         key, number = rows
-        return segment_of(key, n_kinds).astype(narrow), in_b[state.label[number]], margin[number]
+        return segment_of(key, n_segments).astype(narrow), in_b[state.label[number]], margin[number]
 
     segment, side, margin = map_rows(in_place, (key, order))
     first = jnp.searchsorted(segment, jnp.arange(n_segments + 1, dtype=narrow)).astype(jnp.int32)
@@ -176,14 +172,13 @@ class MarginSwaps:
         apart = 1 << jnp.asarray(self.powers)
         start = state.side, jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)
         (side, possible, accepted), _ = jax.lax.scan(one, start, (jax.random.split(key, len(apart)), apart))
-        accepted, possible = total((accepted, possible))
         rate = accepted.astype(target.x.dtype) / jnp.maximum(possible, 1)
         return state._replace(side=side), {"swap_rate": rate}
 
 
 def swapped(key, target: Target, state: PairedLabelling, apart):
     """A round of swaps of places that are `apart`: (who swaps, who might have)."""
-    key, n_pairs = own(key), len(state.pairs)
+    n_pairs = len(state.pairs)
     uniforms = uniform_at(key, target.n_obs + jnp.arange(n_pairs + 1), target.x.dtype)
     shift = (uniforms[-1] * (2 * apart)).astype(jnp.int32)
 
@@ -196,7 +191,7 @@ def swapped(key, target: Target, state: PairedLabelling, apart):
     swap, able = map_numbered(of, state.side)
     if reads_who_moves(target):
         kept = jnp.log(uniforms[:-1]) < log_round_ratio(target, state, state.side ^ swap)
-        swap &= common(kept)[state.segment // target.n_groups]
+        swap &= kept[state.segment // target.n_groups]
     return swap, able
 
 
@@ -261,7 +256,7 @@ class Bundles:
         return replace(self, backwards=not self.backwards)
 
     def __call__(self, key, target: Target, state: PairedLabelling):
-        key, n_blocks = own(key), len(state.pairs) * BLOCKS
+        n_blocks = len(state.pairs) * BLOCKS
 
         def propose(_, bundle):
             change, shared, in_b = bundle_law(target, state, bundle)
@@ -274,16 +269,16 @@ class Bundles:
         net = summed_by(block, sign, n_blocks).reshape(-1, BLOCKS)
         moved = self._sums(target, state, sign, block, n_blocks)
         uniforms = uniform_at(key, target.n_bundles + jnp.arange(n_blocks), target.x.dtype).reshape(net.shape)
-        accepted = self._blocks(uniforms, target, state, *total((net, moved)))
-        flips = jnp.append(flips & common(accepted).ravel()[block], False)
+        accepted = self._blocks(uniforms, target, state, net, moved)
+        flips = jnp.append(flips & accepted.ravel()[block], False)
 
         def flipped(rows, place):
             side, segment = rows
             return side ^ flips[bundle_at(target, state, segment, place)]
 
         side = map_numbered(flipped, (state.side, state.segment))
-        n_flipped, able, counts = total((flips.sum(), shared.sum(), counts_of(state._replace(side=side))))
-        rate = n_flipped.astype(target.x.dtype) / jnp.maximum(able, 1)
+        counts = counts_of(state._replace(side=side))
+        rate = flips.sum().astype(target.x.dtype) / jnp.maximum(shared.sum(), 1)
         return state._replace(side=side, counts=counts), {"bundle_rate": rate}
 
     @staticmethod
@@ -460,7 +455,7 @@ class PairedSingles:
         n_pairs = len(state.pairs)
         low, size = (part.reshape(n_pairs, -1) for part in border(target, state))
         before = jnp.cumsum(size, 1) - size
-        drawn, uniforms = jax.random.uniform(own(key), (2, self.times, n_pairs), target.x.dtype)
+        drawn, uniforms = jax.random.uniform(key, (2, self.times, n_pairs), target.x.dtype)
         drawn *= size.sum(1)
         rank = jnp.minimum(drawn.astype(jnp.int32), size.sum(1) - 1)
         group = (rank[..., None] >= before).sum(-1) - 1
@@ -476,9 +471,7 @@ class PairedSingles:
 
         start = state.side, (state.counts, means_of(target, state))
         (side, (counts, _)), flipped = jax.lax.scan(step, start, (places, uniforms))
-        told = counts, flipped.mean(dtype=target.x.dtype)
-        side, (counts, rate) = from_one(key, state.side, side, told)
-        return state._replace(side=side, counts=counts), {"single_rate": rate}
+        return state._replace(side=side, counts=counts), {"single_rate": flipped.mean(dtype=target.x.dtype)}
 
 
 def border(target: Target, state: PairedLabelling):

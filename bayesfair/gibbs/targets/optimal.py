@@ -15,7 +15,6 @@ from bayesfair._units import RowsInUnits
 from bayesfair.fairlets import member_table
 from bayesfair.gibbs.losses import Units
 from bayesfair.gibbs.moves.swaps import Swaps
-from bayesfair.gibbs.shards import total
 from bayesfair.gibbs.states import FairletState, InverseTemperatures, OpenState
 from bayesfair.gibbs.sweep import Repeat
 from bayesfair.gibbs.target import Settings, Table, as_pytree
@@ -73,7 +72,7 @@ class OptimalByUnits(Optimal):
 
     unit_weight: Float[Array, " fairlets"] = None
     fairlet: Int[Array, " obs"] = None  # of every row
-    members: Int[Array, "fairlets slots"] | None = None  # None where processes have some of the fairlets each
+    members: Int[Array, "fairlets slots"] = None
     fairlet_loss: Float[Array, ""] = None
 
     preparing = ""
@@ -137,15 +136,12 @@ class OptimalByUnits(Optimal):
 
     def losses(self, state: OpenState) -> Losses:
         units = self.units(state.fairlets, state.cluster)
-        return Losses(self.fairlet_loss, total(self.loss.cluster_losses(units, self.n_clusters).sum()))
+        return Losses(self.fairlet_loss, self.loss.cluster_losses(units, self.n_clusters).sum())
 
     def write(self, states: FairletState):
         fairlet, clustering = map(np.asarray, states.temperatures)
-        arrays = {"cluster": np.asarray(states.cluster), "lambda_f": fairlet, "lambda_c": clustering}
-        if self.members is None:
-            return arrays
-        members = np.asarray(self.members)
-        return {**arrays, "members": np.broadcast_to(members, (*fairlet.shape, *members.shape))}
+        members = np.broadcast_to(np.asarray(self.members), (*fairlet.shape, *self.members.shape))
+        return {"cluster": np.asarray(states.cluster), "lambda_f": fairlet, "lambda_c": clustering, "members": members}
 
     def read(self, arrays):
         temperatures = InverseTemperatures(arrays["lambda_f"], arrays["lambda_c"])
