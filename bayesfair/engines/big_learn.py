@@ -45,6 +45,9 @@ FARTHEST = 1e15  # of an entry from 0, where the starts are: squared distances a
 WIDE = 100.0  # standard deviations of a column, beside which starts N(0, I) are one point
 REACH = 2.0**12  # of their means from 0, in spreads or in 1: the root of float32's precision
 SCALE = "Scale the columns to [0, 1], such as by sklearn.preprocessing.MinMaxScaler."
+SETTLED_PRIOR = (
+    1e-6  # eta per row of the final steps: nearly 0, and log pi_k of a component that nobody needs stays finite
+)
 WANDER_TOLERANCE, WANDER_PATIENCE = 2e-4, 20
 
 
@@ -163,7 +166,8 @@ class BigLearnMixture(MixtureEngine):
         covariances I, is in those units.
     matching_probabilities: of the joint, marginal and rotated marginal matching; where entries are missing the rotated
         share goes to the marginal one.
-    weight_prior: eta of eq. (11) per row; None is 1 / K.
+    weight_prior: eta of eq. (11) per row. None is 1 / K in the rounds of Algorithm 1, where it keeps components alive, and
+        1e-6 in the joint steps after them, so that the weights are not pulled towards 1 / K. A number holds in both.
     tol: rounds end where the running mean of the objective changes by less than 0.02% twenty times in a row; joint EM steps
         then go on until it changes by less than `tol` of its size.
     n_init: random starts, run together.
@@ -266,6 +270,8 @@ class BigLearnMixture(MixtureEngine):
         over, mesh = partial(over_processes, mesh=data.share.mesh), data.share.mesh
         step = over(Wandering(self.n_local_steps))
         rounds = self.run(problem, self.starts(problem, data), step=step, **wander)
+        if self.weight_prior is None:
+            problem = problem._replace(prior=jnp.float32(SETTLED_PRIOR))
         start = starts_of(mesh, problem, rounds.state.parameters)
         final = self.run(problem, start, step=over(settle), max_iter=10 * self.max_iter)
         best = int(final.order[0])

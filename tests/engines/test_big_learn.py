@@ -319,3 +319,12 @@ def test_columns_that_follow_from_others_in_large_units_keep_covariances_above_z
     assert np.isfinite(est.objective_trace_).all()
     assert np.linalg.eigvalsh(est.covariances_).min() > 0
     assert np.unique(np.arange(300)[est.labels_ == est.labels_[0]] % 2).size == 1
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3])
+def test_default_weights_are_those_of_the_data(share):
+    rng = np.random.default_rng(0)
+    small = rng.random(1000) < share
+    X = np.where(small[:, None], 0.8, 0.2) + 0.03 * rng.normal(size=(1000, 2))
+    est = BigLearnMixture(2, min_eigenvalue=1e-4, n_init=4, max_iter=100, random_state=0).fit(X)
+    np.testing.assert_allclose(np.sort(est.weights_), np.sort([small.mean(), 1 - small.mean()]), atol=1e-3)
