@@ -123,16 +123,19 @@ def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature) -> Mome
 
 
 class Multipliers(NamedTuple):
-    """The balance of expected counts n, A n = 0 or A n <= 0 in every cluster, and its duals: alpha = -A' mu."""
+    """The balance of expected counts n, A n = 0 or A n <= 0 in every cluster, and its duals: alpha = -A' mu. share: that of
+    every group where A is I - share 1', None where it is another."""
 
     A: Float[np.ndarray, "rows groups"]
     equal: bool
+    share: Float[np.ndarray, " groups"] | None = None
 
     @classmethod
     def of(cls, constraint):
         equal = isinstance(constraint, WithinOnePerson)
         A = constraint.rows()[0]
-        return cls(A[: len(A) // 2] if equal else A, equal)
+        share = constraint.sizes / constraint.n_obs if equal and constraint.incidence is None else None
+        return cls(A[: len(A) // 2] if equal else A, equal, share)
 
     def alpha(self, mu):
         return -np.einsum("jg,tjk->tgk", self.A, mu)
@@ -148,21 +151,45 @@ class Multipliers(NamedTuple):
 
     def newton(self, mu, counts, slope):
         """mu after a step of Newton's method on the convex dual; of inequalities, those that are or become active."""
-        n_starts, n_rows, n_clusters = mu.shape
         excess = self.excess(counts)
+        ridge = FEW * counts.sum((1, 2)) * max(np.square(self.A).mean(), FEW) if self.A.size else np.zeros(len(mu))
+        if self.share is None or not self.A.size:
+            step = self._dense_step(mu, excess, slope, ridge)
+        else:
+            step = self._step_by_groups(excess, slope, ridge)
+        longest = np.maximum(2.0, 0.1 * np.abs(self.alpha(mu)).max((1, 2)))
+        step *= np.minimum(1, longest / np.maximum(np.abs(self.alpha(step)).max((1, 2)), FEW))[:, None, None]
+        return self.projected(mu + step)
+
+    def _step_by_groups(self, excess, slope, ridge):
+        """`_dense_step` where A is I - share 1': the curvature is that of each group by itself, D, and one of rank 2 K that
+        couples them, W M W' with W = (slope, share) and M = (0, -I; -I, sum of slope). Woodbury: time grows with the groups."""
+        n_starts, n_groups, n_clusters = excess.shape
+        one, sharing = np.eye(n_clusters), np.einsum("g,kl->gkl", self.share, np.eye(n_clusters))
+        W = np.concatenate([slope, np.broadcast_to(sharing, slope.shape)], 3)
+        solved = np.linalg.solve(slope + ridge[:, None, None, None] * one, np.concatenate([W, excess[..., None]], 3))
+        inner = W.reshape(n_starts, -1, 2 * n_clusters).swapaxes(1, 2) @ solved.reshape(
+            n_starts, n_groups * n_clusters, -1
+        )
+        coupling = inner[..., :-1]  # + the inverse of M
+        coupling[:, :n_clusters, :n_clusters] -= slope.sum(1)
+        coupling[:, :n_clusters, n_clusters:] -= one
+        coupling[:, n_clusters:, :n_clusters] -= one
+        shared = np.linalg.solve(coupling, inner[..., -1:])
+        return (solved[..., -1:] - solved[..., :-1] @ shared[:, None])[..., 0]
+
+    def _dense_step(self, mu, excess, slope, ridge):
+        n_starts, n_rows, n_clusters = mu.shape
         curvature = np.einsum("jg,tgkl,ig->tjkil", self.A, slope, self.A, optimize=True).reshape(
             n_starts, n_rows * n_clusters, -1
         )
         held = np.ones(mu.shape, bool) if self.equal else (mu > 0) | (excess > 0)
         held = held.reshape(n_starts, -1)
         curvature = curvature * (held[:, :, None] & held[:, None])
-        ridge = FEW * counts.sum((1, 2)) * max(np.square(self.A).mean(), FEW) if self.A.size else np.zeros(n_starts)
         curvature += np.eye(curvature.shape[1]) * np.where(held, ridge[:, None], 1.0)[:, None]
-        step = np.linalg.solve(curvature, np.where(held, excess.reshape(n_starts, -1), 0.0)[..., None])
-        step = step.reshape(mu.shape)
-        longest = np.maximum(2.0, 0.1 * np.abs(self.alpha(mu)).max((1, 2)))
-        step *= np.minimum(1, longest / np.maximum(np.abs(self.alpha(step)).max((1, 2)), FEW))[:, None, None]
-        return self.projected(mu + step)
+        return np.linalg.solve(curvature, np.where(held, excess.reshape(n_starts, -1), 0.0)[..., None]).reshape(
+            mu.shape
+        )
 
     def projected(self, mu):
         return mu if self.equal else np.maximum(mu, 0.0)
