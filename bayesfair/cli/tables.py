@@ -265,5 +265,5 @@ def _names(path, header, first=""):
         raise _comment(path, first)
     if len(names) == 1:
         got = f"one named {names[0]!r}"
-        raise ValueError(message(path.name, "have several columns", got, NO_SEPARATOR + separator_hint(names)))
+        raise ValueError(message(path.name, "have several columns", got, separator_hint(names).strip() or NO_SEPARATOR))
     return names
