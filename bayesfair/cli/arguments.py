@@ -4,13 +4,14 @@ import argparse
 import codecs
 import csv
 import re
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 
 import bayesfair
 from bayesfair._check import check_integer, check_number, message
 from bayesfair.cli import commands
-from bayesfair.cli.columns import MISSING
+from bayesfair.cli.columns import MISSING, THOUSANDS
 from bayesfair.cli.methods import METHODS
 from bayesfair.cli.outcome import EXIT_STATUSES
 from bayesfair.cli.processes import AUTO
@@ -32,9 +33,20 @@ class _Parser(argparse.ArgumentParser):
         settings |= {"formatter_class": argparse.RawDescriptionHelpFormatter, "epilog": EXIT_STATUSES}
         super().__init__(**settings)
 
+    def parse_args(self, args=None, namespace=None):
+        """As argparse, but what is not known is told by the command, with the option that it looks like."""
+        arguments, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            command = self._subparsers._group_actions[0].choices[arguments.command]
+            known = command._option_string_actions
+            alike = [near for word in unknown for near in get_close_matches(word.split("=")[0], known, 1, 0.75)]
+            hint = f". Did you mean {' '.join(alike)}?" if alike else ""
+            command.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        return arguments
+
     def error(self, message):
         text = re.sub(r"^argument [^`]+: (?=`)", "", message)  # our own messages name their argument already
-        self.exit(2, f"{self.prog}: {text.rstrip('.')}. See {self.prog} --help.\n")
+        self.exit(2, f"{self.prog}: {text if text.endswith('?') else text.rstrip('.') + '.'} See {self.prog} --help.\n")
 
 
 def make_parser():
@@ -94,6 +106,8 @@ def _add_reading(parser):
     _add_columns(parser.add_argument_group("columns (quote a name that holds a comma: '\"income, gross\",age')"))
     group = parser.add_argument_group("reading the table")
     _add_format(group)
+    marks = "between groups of three digits: --thousands , reads 25,836 as 25836"
+    _add(group, "--thousands", _thousands, metavar="CHAR", help=marks)
     missing = "cells that mean missing; empty cells always do, and in features NA, NaN, null and the like"
     _add(group, "--na", _names, default=[], metavar="TEXT[,TEXT]", help=missing)
     rows = "rows without a value: error, drop, or keep, for big-learn alone (default: error; keep for big-learn)"
@@ -125,7 +139,7 @@ def _add_format(group):
     """How CSV is written, in a file to be read or to be written."""
     _add(group, "--separator", _separator, default=",", metavar="CHAR", help="between columns: ';', '|', '\\t'")
     _add(group, "--decimal", _decimal, default=".", metavar="CHAR", help="of numbers, such as ',' (default: '.')")
-    _add(group, "--encoding", _encoding, default="utf-8", help="of the file, such as latin-1 (default: utf-8)")
+    _add(group, "--encoding", _encoding, default="utf-8", help="of the file, such as cp1252 (default: utf-8)")
 
 
 def _add_clustering(group):
@@ -351,11 +365,18 @@ def _decimal(option, text):
     return text
 
 
+def _thousands(option, text):
+    if text not in THOUSANDS:
+        rule = f"be one of {', '.join(map(repr, THOUSANDS))}"
+        raise ValueError(message(option, rule, repr(text), "Write --thousands , for 25,836."))
+    return text
+
+
 def _encoding(option, text):
     try:
         return codecs.lookup(text).name
     except LookupError as error:
-        raise ValueError(message(option, "be known to Python", repr(text), "Try latin-1, cp1252 or utf-16.")) from error
+        raise ValueError(message(option, "be known to Python", repr(text), "Try cp1252 or utf-16.")) from error
 
 
 def _composition(option, text):

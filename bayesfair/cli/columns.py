@@ -10,7 +10,7 @@ import bayesfair as bf
 from bayesfair._check import message
 from bayesfair.cli.tables import UNNAMED, listed, separator_hint, typed
 
-__all__ = ["MISSING", "Columns", "choose_columns", "column_of_names", "row_names", "standardized"]
+__all__ = ["MISSING", "THOUSANDS", "Columns", "choose_columns", "column_of_names", "row_names", "standardized"]
 
 # How programs write that a number is missing: those that pandas knows. In sensitive columns they are categories.
 MISSING_NUMBERS = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"} | {
@@ -22,7 +22,8 @@ COUNTED_ROWS = "row numbers; name it in --features to take it"
 MAX_LINE = 200  # letters of the names that a remedy spells out
 TRUTH = {"True": "1", "TRUE": "1", "true": "1", "False": "0", "FALSE": "0", "false": "0"}
 INTEGER = r"[+-]?(?:0|[1-9][0-9]{0,14})(?:\.0+)?"  # as floats hold exactly; not 007, which is a code
-DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
+THOUSANDS = (",", ".", " ", "'", "_")
+READINGS = [(decimal, thousands) for decimal in ".," for thousands in (None, *THOUSANDS) if decimal != thousands]
 
 
 class Columns(NamedTuple):
@@ -61,6 +62,7 @@ def choose_columns(
     index=None,
     na=(),
     decimal=".",
+    thousands=None,
     missing="error",
     missing_group=None,
 ) -> Columns:
@@ -68,7 +70,8 @@ def choose_columns(
     constant. The `categorical` ones are features as they stand.
 
     `weights`: the column of how much rows count. `na`: texts that mean missing in every column of text, beside empty cells and,
-    for numbers, MISSING_NUMBERS. `decimal`: the point of numbers in columns of text. `missing`: rows without a value are an
+    for numbers, MISSING_NUMBERS. `decimal`: the point of numbers in columns of text; `thousands`: what stands between groups of
+    three digits. `missing`: rows without a value are an
     "error"; "drop" leaves them out, "keep" leaves numbers missing. `missing_group`: the group of rows whose value is missing in
     a sensitive column. `index`: the column of row names.
 
@@ -76,21 +79,29 @@ def choose_columns(
     ------
     ValueError: names that the table lacks, text or missing values among the features, missing groups, one group only.
     """
+    if thousands == decimal:
+        remedy = "For 1.234,5 pass --decimal , --thousands ."
+        raise ValueError(message("--thousands", "be another character than --decimal", repr(thousands), remedy))
     _check_all_names(table, sensitive, features, categorical, weights, index)
+    style = MISSING_NUMBERS | set(na), decimal, thousands
     others = [name for name in table if name not in sensitive and name != weights]
     wanted = [name for name in features or others if name not in categorical]
-    numbers = {name: _numbers(table[name], MISSING_NUMBERS | set(na), decimal) for name in wanted}
-    reasons = dict.fromkeys(others, "not in --features") if features else _reasons(table, numbers)
+    numbers = {name: _numbers(table[name], *style) for name in wanted}
+    reasons = dict.fromkeys(others, "not in --features") if features else _reasons(table, numbers, style)
     names, reason = column_of_names(table, index, {*sensitive, *categorical, weights, *(features or [])})
+    _check_unique(table, names)
     reasons |= {} if names is None else {names: reason}
     chosen = wanted if features else [name for name in wanted if reasons[name] is None]
     left_out = {name: reasons[name] for name in others if name not in (*chosen, *categorical)}
     _check_any([*chosen, *categorical], left_out)
-    X, (kinds, no_kind) = _numeric_features(table, chosen, numbers), _cleaned(table[list(categorical)], {"", *na})
+    X, (kinds, no_kind) = (
+        _numeric_features(table, chosen, numbers, style),
+        _cleaned(table[list(categorical)], {"", *na}),
+    )
     groups, no_group = _cleaned(table[sensitive], {"", *na})
     if missing_group is not None:
         groups, no_group = groups.astype(object).mask(no_group, missing_group), no_group & False
-    weight = _weights(table, weights, MISSING_NUMBERS | set(na), decimal)
+    weight = _weights(table, weights, style)
     absent = {"--features": X.isna(), "--categorical": no_kind, "--weights": weight.isna(), "--sensitive": no_group}
     kept, dropped = _complete(absent) if missing == "drop" else (np.full(len(table), True), {})
     _check_present({option: part[kept] for option, part in absent.items()}, keep_numbers=missing == "keep")
@@ -161,8 +172,6 @@ def _check_all_names(table, sensitive, features, categorical, weights, index):
     for option, others in own.items():
         for other in others:
             _check_own(option, taken[option], other, taken[other])
-    if len(table) == 0:
-        raise ValueError(message("TABLE.csv", "have rows below the names of its columns", "none", "Check the file."))
 
 
 def _check_names(table, option, names):
@@ -185,7 +194,7 @@ def _check_any(chosen, left_out):
         raise ValueError(message("--features", "leave numeric columns", got, remedy))
 
 
-def _numbers(cells, missing, decimal="."):
+def _numbers(cells, missing, decimal=".", thousands=None):
     """(numbers, NaN where there is none; where the cell holds text that is neither number nor missing)."""
     import pandas as pd
 
@@ -194,40 +203,71 @@ def _numbers(cells, missing, decimal="."):
         return numbers, pd.Series(False, index=cells.index)
     text = cells.str.strip()
     present = ~text.isin(missing)
+    if thousands is not None:
+        mark = r"[ \u00a0\u202f]" if thousands == " " else re.escape(thousands)
+        grouped = text.str.fullmatch(rf"[+-]?[0-9]{{1,3}}(?:{mark}[0-9]{{3}})+(?:{re.escape(decimal)}[0-9]*)?")
+        text = text.mask(grouped, text.str.replace(mark, "", regex=True))
     if decimal != ".":
         text = text.str.translate(str.maketrans({decimal: ".", ".": decimal}))  # 1.5 is no number then
     numbers = pd.to_numeric(text.where(present).replace(TRUTH), errors="coerce").astype(float)
     return numbers, present & numbers.isna()
 
 
-def _reasons(table, numbers):
+def _reasons(table, numbers, style):
     """{name: why it is no feature unless it is named so}, None where nothing speaks against it."""
-    return {name: _reason(table[name], *columns) for name, columns in numbers.items()}
+    return {name: _reason(table[name], *columns, style) for name, columns in numbers.items()}
 
 
-def _reason(cells, numbers, is_text):
+def _reason(cells, numbers, is_text, style):
     if is_text.any():
-        return _text_reason(cells[is_text], numbers)
+        return _text_reason(cells, cells[is_text], numbers, style)
     if numbers.isna().all():
         return "empty"
     return "constant" if numbers.notna().all() and numbers.nunique() == 1 else None
 
 
-def _text_reason(texts, numbers):
+def _text_reason(cells, texts, numbers, style):
     """Text; where one stands among numbers it may mean that they are missing."""
     example = texts.iloc[0].strip()
-    if texts.str.strip().str.fullmatch(DECIMAL_COMMA).all():
-        return f"text such as {example!r}; if that is a number, --decimal ,"
+    hint = _number_hint(cells, texts, style)
+    if hint:
+        return f"text such as {example!r}{hint}"
     if texts.nunique() > 1 or len(texts) >= numbers.notna().sum():
         return f"text such as {example!r}"
     return f"{len(texts)} times {example!r} among numbers; if that means missing, --na {quote(example)}"
+
+
+def _number_hint(cells, texts, style):
+    """What to type for each way to read a column of text as numbers, with what its first text becomes; "" without any."""
+    missing, decimal, _ = style
+    readings = {}
+    for point, thousands in sorted(READINGS, key=lambda reading: reading[0] != decimal):
+        numbers, is_text = _numbers(cells, missing, point, thousands)
+        if not is_text.any():
+            options = (
+                f"--decimal {point}" * (point != decimal),
+                f"--thousands {quote(thousands or '')}" * bool(thousands),
+            )
+            readings.setdefault(tuple(numbers[texts.index]), " ".join(filter(None, options)))
+    return "".join(f"; if that is the number {values[0]:.15g}, {typed}" for values, typed in readings.items())
+
+
+def _check_unique(table, names):
+    """ValueError where rows share a name: `memberships --table` could not tell them apart."""
+    if names is None or table[names].is_unique:
+        return
+    got = f"{table[names][table[names].duplicated()].iloc[0]!r} twice in {names!r}"
+    remedy = (
+        "Name a column whose entries differ. Without one, rows are numbered; delete a first column that has no name."
+    )
+    raise ValueError(message("--index", "name each row once", got, remedy))
 
 
 def _counts_rows(numbers):
     return any(np.array_equal(numbers, np.arange(len(numbers)) + start) for start in (0, 1))
 
 
-def _numeric_features(table, names, numbers):
+def _numeric_features(table, names, numbers, style):
     """The features as a table of numbers, NaN where there is none."""
     import pandas as pd
 
@@ -235,20 +275,22 @@ def _numeric_features(table, names, numbers):
         texts = table[name][numbers[name][1]]
         if len(texts):
             got = f"the text {texts.iloc[0]!r} in {name!r}, row {texts.index[0] + 1} ({len(texts)} such cells in it)"
+            got += _number_hint(table[name], texts, style)
             remedy = "Leave it out, name it in --categorical, write numbers, or name texts that mean missing in --na."
             raise ValueError(message("--features", "name columns of numbers", got, remedy))
     return pd.DataFrame({name: numbers[name][0] for name in names}, index=table.index)
 
 
-def _weights(table, name, missing, decimal):
+def _weights(table, name, style):
     """A table of the column of weights, as numbers; of no column where there is none."""
     import pandas as pd
 
     if name is None:
         return pd.DataFrame(index=table.index)
-    numbers, is_text = _numbers(table[name], missing, decimal)
+    numbers, is_text = _numbers(table[name], *style)
     if is_text.any():
-        got = f"the text {table[name][is_text].iloc[0]!r} in {name!r}"
+        texts = table[name][is_text]
+        got = f"the text {texts.iloc[0]!r} in {name!r}{_number_hint(table[name], texts, style)}"
         raise ValueError(message("--weights", "name a column of numbers", got, "Write numbers there."))
     return pd.DataFrame({name: numbers.astype(float)})
 
@@ -264,21 +306,28 @@ def _complete(absent):
 
 def _check_present(absent, keep_numbers):
     """ValueError where there are cells without a value, in tables {option: where there is none}."""
-    for option, part in absent.items():
-        missing = part.sum()
-        if missing.any() and not (keep_numbers and option == "--features"):
-            got = ", ".join(f"{count} missing in {name!r}" for name, count in missing[missing > 0].items())
-            rule = f"have a value in all {len(part)} rows"
-            raise ValueError(message(option, rule, got, _remedy(option, missing)))
+    counts = {option: part.sum() for option, part in absent.items()}
+    holes = {
+        option: missing
+        for option, missing in counts.items()
+        if missing.any() and not (keep_numbers and option == "--features")
+    }
+    if holes:
+        several = ((name, count) for missing in holes.values() for name, count in missing[missing > 0].items())
+        got = listed(f"{count} missing in {name!r}" for name, count in several)
+        rule = f"have a value in all {len(absent['--sensitive'])} rows"
+        remedies = dict.fromkeys(_remedy(option, missing) for option, missing in holes.items())
+        remedy = f"{', '.join(remedies)}, fill those cells, or drop those rows: --missing drop."
+        raise ValueError(message("` and `".join(holes), rule, got, remedy[0].upper() + remedy[1:]))
 
 
 def _remedy(option, missing):
-    others = "fill those cells, or drop those rows: --missing drop."
     if option == "--sensitive":
-        return f"Make them a group of their own, --missing-group unknown, {others}"
+        which = ", ".join(repr(name) for name in missing.index[missing > 0])
+        return f"make those of {which} a group of their own, --missing-group unknown"
     whole = ",".join(typed(name) for name in missing.index[missing == 0])
-    without = f" (--features {quote(whole)})" if 0 < len(whole) < MAX_LINE else ""
-    return f"Leave those columns out{without}, {others}"
+    without = f" (--features {quote(whole)})" if option == "--features" and 0 < len(whole) < MAX_LINE else ""
+    return f"leave those columns out of {option}{without}"
 
 
 def _check_finite(features):

@@ -189,6 +189,7 @@ def _read_columns(arguments, estimator):
         index=arguments.index,
         na=arguments.na,
         decimal=arguments.decimal,
+        thousands=arguments.thousands,
         missing=missing,
         missing_group=arguments.missing_group,
     )

@@ -38,6 +38,8 @@ exit status:
 """
 
 
+QUOTED = re.compile(r"""((?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|"(?:[^"\\]|\\.)*")""")
+ARGUMENT = re.compile(r"(?<=`)\w+(?=`)|(?<![\w/\\.-])[a-z]+(?:_[a-z]+)+(?![\w/\\-]|\.\w)")
 MEMBER = "BAYESFAIR_PROCESS"  # in the environment of one of several processes, which another one started and speaks for
 
 
@@ -136,7 +138,7 @@ def _told(program, error):
     if _is_about_devices(error):
         return _end(program, _no_device(error), MISUSED)
     if isinstance(error, (ValueError, TypeError, OSError)) and _is_meant_for_users(error):
-        return _end(program, error, MISUSED)
+        return _end(program, error if _is_of_shell(error) else _in_shell(error), MISUSED)
     traceback.print_exception(error)
     text = f"this is a bug of bayesfair {bayesfair.__version__}. Please report it, with the lines above."
     return _end(program, text, FAILED)
@@ -148,12 +150,17 @@ def _end(program, text, status):
 
 
 def _tell(text):
-    """One line on standard error, if that is open: the package's arguments have their names in the shell."""
-    line = re.sub(r"`(\w+)`", lambda argument: f"`{OPTIONS.get(argument[1], argument[1])}`", str(text))
-    line = re.sub(r"\b[a-z]+(_[a-z]+)+\b", lambda argument: OPTIONS.get(argument[0], argument[0]), line)
+    """One line on standard error, if that is open."""
     if sys.stderr is not None:
         with suppress(OSError):  # nobody is left to be told
-            print(" ".join(line.split()), file=sys.stderr)
+            print(" ".join(str(text).split()), file=sys.stderr)
+
+
+def _in_shell(text):
+    """The text with the package's arguments under their names in the shell; quoted text and paths are the user's own."""
+    parts = QUOTED.split(str(text))
+    parts[::2] = [ARGUMENT.sub(lambda found: OPTIONS.get(found[0], found[0]), part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def _refusal_of_the_system(error):
@@ -185,10 +192,16 @@ def _is_meant_for_users(error):
     return Path(last.filename).is_relative_to(Path(bayesfair.__file__).parent) and last.line.startswith("raise")
 
 
+def _is_of_shell(error):
+    """Whether a command raised it, in the words of the shell."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return Path(last.filename).is_relative_to(Path(__file__).parent)
+
+
 @contextmanager
 def _warnings_in_one_line(program):
     def show(text, category, filename, lineno, file=None, line=None):
-        _tell(f"{program}: warning: {text}")
+        _tell(f"{program}: warning: {_in_shell(text)}")
 
     with warnings.catch_warnings():
         for category in (UserWarning, RuntimeWarning):  # told even where Python is asked to make errors of warnings

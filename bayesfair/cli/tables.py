@@ -47,9 +47,19 @@ def read_table(path, separator=",", encoding="utf-8"):
     if path.suffix.lower() in bf.datasets.COLUMNAR:
         return _read_columnar(path)
     _check_is_text(path, encoding)
+    first = _first_line(path, encoding)
+    of_excel = re.fullmatch("sep=(.)", first)
+    separator, skipped = (of_excel[1], 1) if of_excel else (separator, 0)
     try:
         lines = pd.read_csv(
-            path, sep=separator, encoding=encoding, header=None, dtype=str, na_filter=False, skipinitialspace=True
+            path,
+            sep=separator,
+            encoding=encoding,
+            header=None,
+            skiprows=skipped,
+            dtype=str,
+            na_filter=False,
+            skipinitialspace=True,
         )
     except UnicodeError as error:
         raise _wrong_encoding(path, encoding) from error
@@ -58,11 +68,17 @@ def read_table(path, separator=",", encoding="utf-8"):
             message("TABLE.csv", "hold a table", f"the empty file {str(path)!r}", "Check the name.")
         ) from error
     except pd.errors.ParserError as error:
-        raise _wrong_lines(str(error)) from error
+        raise _wrong_lines(path, str(error), first) from error
     except (OSError, EOFError, LookupError, ValueError, BadZipFile, lzma.LZMAError, zlib.error) as error:
         raise _unreadable(path, error) from error
-    names = _names([str(name).strip() for name in lines.iloc[0]])
-    return lines[1:].set_axis(names, axis=1).reset_index(drop=True)
+    names = _names(path, [str(name).strip() for name in lines.iloc[0]], first)
+    return _with_rows(path, lines[1:].set_axis(names, axis=1).reset_index(drop=True))
+
+
+def _with_rows(path, table):
+    if len(table) == 0:
+        raise ValueError(message(path.name, "have rows below the names of its columns", "none", "Check the file."))
+    return table
 
 
 def is_table(path):
@@ -138,8 +154,9 @@ def typed(name):
 
 def separator_hint(names):
     """What to type where the names themselves hold what separates columns; empty where they do not."""
-    found = [separator for separator in (";", "\\t", "|", ",") if any(separator in name for name in names)]
-    return f" If columns are separated by {found[0]!r}, pass --separator '{found[0]}'." if found else ""
+    found = [separator for separator in (";", "\t", "|", ",") if any(separator in name for name in names)]
+    shown = found[0].replace("\t", "\\t") if found else ""
+    return f" If columns are separated by '{shown}', pass --separator '{shown}'." if found else ""
 
 
 def _read_columnar(path):
@@ -149,8 +166,8 @@ def _read_columnar(path):
         raise ValueError(str(error)) from error
     except ValueError as error:
         raise _unreadable(path, error.__cause__ or error) from error
-    table = table.set_axis(_names([str(name).strip() for name in table.columns]), axis=1)
-    return table.apply(_numbers_or_text).reset_index(drop=True)
+    table = table.set_axis(_names(path, [str(name).strip() for name in table.columns]), axis=1)
+    return _with_rows(path, table.apply(_numbers_or_text).reset_index(drop=True))
 
 
 def _numbers_or_text(column):
@@ -185,6 +202,14 @@ def _check_is_text(path, encoding):
         raise ValueError(message("TABLE.csv", "be text", f"{str(path)!r}, which is not", remedy))
 
 
+def _first_line(path, encoding):
+    """The first line of a file that is read as it is, "" of others; one that cannot be decoded is told later."""
+    if not path.is_file() or path.suffix.lower() in COMPRESSED:
+        return ""
+    with path.open(encoding=encoding, errors="replace") as file:
+        return file.readline(BEGINNING).strip().lstrip("\ufeff")
+
+
 def _unreadable(path, error):
     reason = getattr(error, "strerror", None) or error
     return ValueError(
@@ -193,13 +218,13 @@ def _unreadable(path, error):
 
 
 def _wrong_encoding(path, encoding):
-    got, guess = "other bytes", "latin-1"
+    got, guess = "other bytes", "cp1252"
     if path.is_file() and path.suffix.lower() not in COMPRESSED:
         whole = path.read_bytes()
         guess = "utf-16" if whole.startswith(BYTE_ORDER_MARKS) else guess
         got = _first_wrong_byte(whole, encoding) or got
     remedy = f"Name the file's own encoding, such as --encoding {guess}, or save it as UTF-8."
-    return ValueError(message("TABLE.csv", f"be text in {encoding}", got, remedy))
+    return ValueError(message(path.name, f"be text in {encoding}", got, remedy))
 
 
 def _first_wrong_byte(whole, encoding):
@@ -210,26 +235,35 @@ def _first_wrong_byte(whole, encoding):
         return f"the byte 0x{whole[error.start]:02x} in line {line}"
 
 
-def _wrong_lines(text):
+def _comment(path, first):
+    rule, remedy = "begin with the names of its columns", "Delete the comment lines above the names."
+    return ValueError(message(path.name, rule, f"the comment {first!r}", remedy))
+
+
+def _wrong_lines(path, text, first):
     """An error in the words of this package for one of pandas' tokenizer."""
     counts = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text)
     if counts is None:
         remedy = "Close every quotation mark, and check --separator."
-        return ValueError(message("TABLE.csv", "be lines of fields", f"something else ({text.strip()})", remedy))
+        return ValueError(message(path.name, "be lines of fields", f"something else ({text.strip()})", remedy))
+    if first.startswith("#"):
+        return _comment(path, first)
     header, line, fields = map(int, counts.groups())
     rule, got = f"have no line longer than its first, of {header} fields", f"{fields} fields in line {line}"
     remedy = "Quote fields that hold the separator, and give every column a name in the first line."
-    return ValueError(message("TABLE.csv", rule, got, NO_SEPARATOR if header == 1 else remedy))
+    return ValueError(message(path.name, rule, got, NO_SEPARATOR if header == 1 else remedy))
 
 
-def _names(header):
+def _names(path, header, first=""):
     """Names of the columns, each once."""
     names = [name or f"{UNNAMED}{position}" for position, name in enumerate(header)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         remedy = "Rename one of them in the first line of the file."
-        raise ValueError(message("TABLE.csv", "name each column once", f"{listed(map(repr, twice))} twice", remedy))
+        raise ValueError(message(path.name, "name each column once", f"{listed(map(repr, twice))} twice", remedy))
+    if len(names) == 1 and first.startswith("#"):
+        raise _comment(path, first)
     if len(names) == 1:
         got = f"one named {names[0]!r}"
-        raise ValueError(message("TABLE.csv", "have several columns", got, NO_SEPARATOR + separator_hint(names)))
+        raise ValueError(message(path.name, "have several columns", got, separator_hint(names).strip() or NO_SEPARATOR))
     return names

@@ -173,7 +173,9 @@ def test_choices_are_those_of_the_package():
         (["--separator", ";;"], "`--separator` must be one character, got ';;'"),
         (["--encoding", "latin9000"], "`--encoding` must be known to Python"),
         (["--out", ""], "`--out` must not be empty"),
-        (["--nonsense"], "unrecognized arguments: --nonsense. See bayesfair --help"),
+        (["--nonsense"], "unrecognized arguments: --nonsense. See bayesfair fit --help"),
+        (["--num-drws=9"], "unrecognized arguments: --num-drws=9. Did you mean --num-draws? See bayesfair fit"),
+        (["--thousands", "x"], "`--thousands` must be one of ','"),
     ],
 )
 def test_errors_are_one_line(table, tmp_path, capsys, changes, text):
@@ -293,11 +295,12 @@ def test_memberships_are_printed_where_no_file_is_named(run_file, capsys):
     assert len(lines) == 101
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_draws_of_rows_that_share_a_name_are_no_table(tmp_path, ending, capsys):
-    (tmp_path / "t.csv").write_text("who,x,group\na,1,f\na,2,m\nb,3,f\nc,4,m\n")
-    assert fit(tmp_path / "t.csv", tmp_path / "run.nc", "--index", "who") == 0
-    capsys.readouterr()
+    X, s = pd.DataFrame({"x": [1.0, 2, 3, 4]}, index=list("aabc")), list("fmfm")
+    settings = {"num_chains": 2, "num_warmup": 5, "num_draws": 8, "progress_bar": False, "random_state": 0}
+    bf.GibbsFairClustering(2, **settings).fit(X, sensitive_features=s).save(tmp_path / "run.nc")
     command = ["convert", str(tmp_path / "run.nc"), str(tmp_path / f"draws.{ending}"), "--what", "labels"]
     assert main(command) == 2
     assert "by its own name, got 'a' twice" in one_line(capsys)

@@ -14,6 +14,7 @@ import pytest
 
 import bayesfair as bf
 from bayesfair.cli import main
+from bayesfair.cli.arguments import make_parser
 from bayesfair.cli.outcome import guarded
 from bayesfair.cli.tables import listed
 
@@ -331,6 +332,27 @@ def test_a_missing_device_is_no_bug(table, tmp_path, platform):
 def test_sources_of_libraries_are_not_commented_on(capsys):
     guarded("bayesfair fit", lambda: compile(r"'\d'", "library.py", "eval"))
     assert capsys.readouterr().err == ""
+
+
+def test_only_the_packages_own_words_become_options(capsys):
+    text = "`max_gap` and num_draws, but not 'max_gap', \"min_balance\", max_gap/run.nc or /a/max_gap.nc"
+    assert guarded("bayesfair fit", lambda: warnings.warn(text, stacklevel=1)) == 0
+    told = "`--max-gap` and --num-draws, but not 'max_gap', \"min_balance\", max_gap/run.nc or /a/max_gap.nc"
+    assert capsys.readouterr().err == f"bayesfair fit: warning: {told}\n"
+
+
+def test_a_column_keeps_its_name_in_messages(table, tmp_path, capsys):
+    path = tmp_path / "max_gap.csv"
+    path.write_text(table.read_text().replace("x,y", "max_gap,y"))
+    assert fit(path, tmp_path / "run.nc", "--features", "min_balance") == 2
+    assert "got 'min_balance'. The columns of the table are: max_gap, y, s" in capsys.readouterr().err
+
+
+def test_a_tilde_is_the_home_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    typed = ["fit", "~/t.csv", "--sensitive", "s", "--n-clusters", "2", "--out=~/run.nc"]
+    arguments = make_parser().parse_args(typed)
+    assert (arguments.table, arguments.out) == (tmp_path / "t.csv", tmp_path / "run.nc")
 
 
 def unable(error):

@@ -177,7 +177,7 @@ def test_rows_with_holes_are_kept_dropped_or_refused_as_told(tmp_path, capsys):
     command += ["--n-clusters", "2", "--method", "balanced-kmeans", "--out", str(out), "--overwrite"]
     assert main(command) == 2
     assert (
-        "`--features` must have a value in all 40 rows, got 1 missing in 'x', 1 missing in 'y'"
+        "`--features` and `--sensitive` must have a value in all 40 rows, got 1 missing in 'x', 1 missing in 'y', 1 "
         in capsys.readouterr().err
     )
     assert main([*command, "--missing", "drop"]) == 0

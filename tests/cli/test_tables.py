@@ -40,10 +40,10 @@ def test_features_are_the_numeric_columns_and_the_others_are_told(tmp_path):
 
 
 def test_named_features_are_taken_as_they_are(tmp_path):
-    columns = choose_columns(table_of(tmp_path, PEOPLE), ["sex", "code"], ["id", "year", "code"], index="town")
+    columns = choose_columns(table_of(tmp_path, PEOPLE), ["sex", "code"], ["id", "year", "code"], index="income, gross")
     assert list(columns.features) == ["id", "year", "code"]
     assert groups_of(columns) == {"F, 0": 6, "M, 1": 6}
-    assert columns.left_out["town"] == "row names"
+    assert columns.left_out["income, gross"] == "row names"
     assert columns.left_out["age"] == "not in --features"
 
 
@@ -69,7 +69,7 @@ def test_categories_stand_as_they_are_written(tmp_path):
     )
     assert groups_of(choose_columns(table, ["s"], ["x"])) == {"F": 1, "NA": 1, "None": 1, "nan": 1}
     with pytest.raises(
-        ValueError, match=r"got 2 missing in 's'\. Make them a group of their own, --missing-group unknown"
+        ValueError, match=r"got 2 missing in 's'\. Make those of 's' a group of their own, --missing-group unknown"
     ):
         choose_columns(table, ["s"], ["x"], na=["NA", "nan"])
     merged = choose_columns(table, ["s"], ["x"], na=["NA", "nan"], missing_group="unknown")
@@ -115,6 +115,9 @@ def test_one_text_among_numbers_is_told_with_what_to_type(tmp_path):
         ("\n\n", "hold a table, got the empty file"),
         ("x,s\n", "have rows below the names of its columns, got none"),
         ("x,x,s\n1,2,a\n", "name each column once, got 'x' twice"),
+        ("x\ts\n1\ta\n", r"`table.csv` must have several columns, got one named .*--separator '\\t'"),
+        ("# by, me\nx,y,s\n1,2,a\n", "got the comment '# by, me'. Delete the comment lines"),
+        ("# exported\nx,s\n1,a\n", "got the comment '# exported'. Delete the comment lines"),
         ("x;s\n1;a\n", "got one named 'x;s'.*--separator ';'"),
         ("x;s\n1,5;a\n", "no line longer than its first, of 1 fields, got 2 fields in line 2.*--separator ';'"),
         ("x;s;a, b\n1;2;3\n", "must name columns of the table, got 's'.*pass --separator ';'"),
@@ -122,7 +125,7 @@ def test_one_text_among_numbers_is_told_with_what_to_type(tmp_path):
         ('x,s\n1,"a\n2,b\n', "lines of fields.*Close every quotation mark"),
         (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "must be text"),
         (b"PK\x03\x04\x14\x00\x06\x00", "must be text"),
-        ("x,s\n1,\u00fc\n".encode("latin-1"), "text in utf-8, got the byte 0xfc in line 2.*--encoding latin-1"),
+        ("x,s\n1,\u00fc\n".encode("latin-1"), "text in utf-8, got the byte 0xfc in line 2.*--encoding cp1252"),
         ("x,s\n1,a\n".encode("utf-16"), "text in utf-8, got the byte 0xff in line 1.*--encoding utf-16"),
         ("x,s\n5,a\n2,a\n", "`--sensitive` must make at least two groups, got only 'a'"),
         ("x,s\na,a\nb,b\n", "`--features` must leave numeric columns, got none; left out: x"),
@@ -131,6 +134,67 @@ def test_one_text_among_numbers_is_told_with_what_to_type(tmp_path):
 def test_other_files_are_refused_in_our_words(tmp_path, text, match):
     with pytest.raises((ValueError, OSError), match=match):
         choose_columns(table_of(tmp_path, text), ["s"])
+
+
+@pytest.mark.parametrize(
+    ("cells", "style", "hint"),
+    [
+        (
+            ["25,836", "950"],
+            {},
+            "; if that is the number 25836, --thousands ,; if that is the number 25.836, --decimal ,",
+        ),
+        (["1,234,567", "950.5"], {}, "; if that is the number 1234567, --thousands ,"),
+        (["25,836", "950.5"], {}, "; if that is the number 25836, --thousands ,"),
+        (["1.234,5", "9,5"], {}, "; if that is the number 1234.5, --decimal , --thousands ."),
+        (["1,5", "20,25"], {}, "; if that is the number 1.5, --decimal ,"),
+        (
+            ["25.836", "950"],
+            {"decimal": ","},
+            "; if that is the number 25836, --thousands .; if that is the number 25.836, --decimal .",
+        ),
+        (["1 234", "950"], {}, "; if that is the number 1234, --thousands ' '"),
+        (["1,2,3", "x"], {}, ""),
+    ],
+)
+def test_a_hint_says_every_reading_of_a_number(tmp_path, cells, style, hint):
+    lines = "".join(f'"{cell}",{row**2 % 5},{"ab"[row]}\n' for row, cell in enumerate(cells))
+    table = table_of(tmp_path, "income,x,s\n" + lines)
+    told = choose_columns(table, ["s"], ["x"] if "x" in cells else None, **style).left_out["income"]
+    assert told == (f"text such as {cells[0]!r}{hint}" if hint else "not in --features")
+
+
+@pytest.mark.parametrize(
+    ("cells", "style"),
+    [
+        (["25,836", "950", "-1,234.5"], {"thousands": ","}),
+        (["25.836", "950", "-1.234,5"], {"thousands": ".", "decimal": ","}),
+        (["25 836", "950", "-1\u00a0234.5"], {"thousands": " "}),
+    ],
+)
+def test_thousands_are_read(tmp_path, cells, style):
+    lines = "".join(f'"{cell}",{"ab"[row % 2]}\n' for row, cell in enumerate(cells))
+    table = table_of(tmp_path, "income,s\n" + lines)
+    assert choose_columns(table, ["s"], **style).features["income"].tolist() == [25836, 950, -1234.5]
+    with pytest.raises(ValueError, match="must be another character than --decimal"):
+        choose_columns(table, ["s"], thousands=".", decimal=".")
+
+
+def test_the_line_of_excel_says_the_separator(tmp_path):
+    assert table_of(tmp_path, "sep=;\nx;s\n1;a\n").to_dict("list") == {"x": ["1"], "s": ["a"]}
+
+
+def test_all_missing_values_are_told_at_once(tmp_path):
+    table = table_of(tmp_path, "x,k,w,s\n1,,1,a\n2,u,,b\n,v,2,\n5,u,1,b\n")
+    told = "`--features` and `--categorical` and `--weights` and `--sensitive` must have .* 1 missing in 'x', "
+    with pytest.raises(ValueError, match=told + "1 missing in 'k', 1 missing in 'w', 1 missing in 's'"):
+        choose_columns(table, ["s"], ["x"], categorical=["k"], weights="w")
+
+
+def test_rows_that_share_a_name_are_refused(tmp_path):
+    table = table_of(tmp_path, "who,x,s\nann,1,a\nann,2,b\n")
+    with pytest.raises(ValueError, match="`--index` must name each row once, got 'ann' twice in 'who'"):
+        choose_columns(table, ["s"], index="who")
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-8-sig", "cp1252"])
