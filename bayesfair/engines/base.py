@@ -96,7 +96,7 @@ class Engine(ClusterMixin, BaseEstimator):
     `sample_weight` of 2 is a row that stands there twice, in the objective and in the groups' shares alike; "loss" where
     whole rows are counted for balance, and weights enter the objective alone; None where there are none. resumable: true where
     what takes long is done by `run` or in `stages`, given the seed, so that a fit can go on from a `checkpoint`. remedy: what
-    helps a run that did not converge.
+    helps a run that did not converge. derived: which of n_init and max_iter may be None, as the engine finds them.
     """
 
     __metadata_request__fit = {"sensitive_features": True, "sample_weight": True}  # noqa: RUF012
@@ -105,6 +105,7 @@ class Engine(ClusterMixin, BaseEstimator):
     patience = 1
     monotone = True
     weights = "rows"
+    derived = ()
     resumable = False
     remedy = "raise max_iter or tol."
     _checkpoint: Checkpoint | None = None  # of the fit that is going on
@@ -258,6 +259,8 @@ def check_shared_settings(estimator):
     """Raises where arguments that engines have in common are bad."""
     settings = estimator.get_params(deep=False)
     for name in {"n_init", "max_iter"} & settings.keys():
+        if settings[name] is None and name in estimator.derived:
+            continue
         check_integer(name, settings[name])
     if "tol" in settings:
         check_number("tol", settings["tol"], minimum=0)

@@ -93,14 +93,15 @@ class Matching(NamedTuple):
 
 def draw_matching(key, dim, probabilities) -> Matching:
     """Joint, marginal or rotated marginal with these probabilities; A by Haar's law, |T| / d by Beta(5, 1)."""
+    dtype = probabilities.dtype
     key_kind, key_size, key_subset, key_rotation = jax.random.split(key, 4)
     kind = jax.random.categorical(key_kind, jnp.log(probabilities))
-    share = jax.random.uniform(key_size) ** (1 / SUBSET_SIZE)
+    share = jax.random.uniform(key_size, dtype=dtype) ** (1 / SUBSET_SIZE)
     size = jnp.maximum(jnp.floor(share * dim), 1)
     subset = jax.random.permutation(key_subset, dim) < size
-    q, r = jnp.linalg.qr(jax.random.normal(key_rotation, (dim, dim)))
+    q, r = jnp.linalg.qr(jax.random.normal(key_rotation, (dim, dim), dtype))
     haar = q * jnp.sign(jnp.diagonal(r))
-    return Matching(jnp.where(kind == 2, haar, jnp.eye(dim)), subset | (kind == 0))
+    return Matching(jnp.where(kind == 2, haar, jnp.eye(dim, dtype=dtype)), subset | (kind == 0))
 
 
 @dataclass(frozen=True)
@@ -253,7 +254,11 @@ class BigLearnMixture(MixtureEngine):
         if any(everybody(bool(missing.any()))):
             marginal, rotated = marginal + rotated, 0.0
         prior = 1 / self.n_components if self.weight_prior is None else self.weight_prior
-        numbers = (jnp.float32(prior), jnp.float32(self.min_eigenvalue), jnp.array([joint, marginal, rotated]))
+        numbers = (
+            jnp.float32(prior),
+            jnp.float32(self.min_eigenvalue),
+            jnp.array([joint, marginal, rotated], jnp.float32),
+        )
         with np.errstate(over="ignore"):
             self._middle = mean_of_seen(X, data.weight_of, everybody)
         check_start(X, self._middle, data.columns.names, self.min_eigenvalue, everybody)
@@ -375,7 +380,7 @@ def start_states(seed, n_init, n_components, middle) -> Wanderer:
     """The paper's random starts, mu ~ N(0, I) and Sigma = I, in the units of X, for rows less `middle`."""
     dim = len(middle)
     keys = np.asarray(jax.random.split(jax.random.PRNGKey(seed), 2 * n_init))
-    mean = np.stack([jax.random.normal(key, (n_components, dim)) for key in keys[:n_init]])
+    mean = np.stack([jax.random.normal(key, (n_components, dim), jnp.float32) for key in keys[:n_init]])
     mean -= middle.astype(np.float32)
     weight = np.full((n_init, n_components), 1 / n_components, np.float32)
     covariance = np.tile(np.eye(dim, dtype=np.float32), (n_init, n_components, 1, 1))

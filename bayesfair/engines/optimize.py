@@ -127,8 +127,8 @@ def minimize(
             tell(f"Interrupted after {done} iterations: the solution so far is kept.", RuntimeWarning)
             if kept is not None:
                 kept.stop(now, _joined(traces, done))
-    trace = _joined(traces, done)
     loss, n_iter, refused, status = map(np.asarray, (now.loss, now.n_iter, now.refused, now.status))
+    trace = np.where(np.arange(done) < n_iter[:, None], _joined(traces, done), np.nan)
     status = np.where(status == Outcome.RUNNING, np.where(refused >= patience, Outcome.REFUSED, unfinished), status)
     return Outcome(now.state, loss, trace, n_iter, status)
 
@@ -161,7 +161,7 @@ def _chunk(step, problem, progress, tol, patience, most, length):
             step, "stays_finite", False
         ):  # else there is nothing to choose: no copy is needed
             state = jax.tree.map(keep, state, progress.state)
-        trace = trace.at[:, i].set(jnp.where(moved, loss, jnp.nan))
+        trace = trace.at[:, i].set(jnp.where(moved, loss, 0))
         n_iter = progress.n_iter + moved
         return i + 1, _Progress(state, keep(loss, progress.loss), n_iter, quiet, refused, status), trace
 
@@ -169,7 +169,8 @@ def _chunk(step, problem, progress, tol, patience, most, length):
         i, progress, _ = carry
         return (i < jnp.minimum(length, most)) & progress.active.any()
 
-    blank = jnp.full((progress.loss.shape[0], length), jnp.nan, progress.loss.dtype)
+    # Zeros, not NaN, where a run stands still: JAX_DEBUG_NANS looks at what a program returns.
+    blank = jnp.zeros((progress.loss.shape[0], length), progress.loss.dtype)
     _, progress, trace = jax.lax.while_loop(go_on, one, (0, progress, blank))
     return progress, trace
 

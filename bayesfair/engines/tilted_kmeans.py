@@ -308,7 +308,9 @@ def bounded_labels(problem: TiltedRows, state: Partition):
 def revive(problem: TiltedRows, state: Partition) -> Partition:
     """Centres of empty clusters go to the rows farthest from their own: the objective does not read them."""
     n_clusters = state.centers.shape[0]
-    count = sum_in_clusters(lambda labels: jnp.ones(len(labels)), state.labels, state.labels, n_clusters)
+    count = sum_in_clusters(
+        lambda labels: jnp.ones(len(labels), problem.x.dtype), state.labels, state.labels, n_clusters
+    )
     far = farthest_rows(problem, tilted_rows(problem, state.centers, state.labels).own, n_clusters)
     empty = count == 0
     rank = jnp.minimum(jnp.cumsum(empty) - 1, len(far) - 1)
@@ -322,7 +324,7 @@ def farthest_rows(problem: TiltedRows, own, most):
     apart, at = jax.lax.top_k(jnp.where(problem.weight == 0, -1.0, own), min(most, len(own)))
     # Every process puts its own in their place among all: a sum is the same everywhere, by type too.
     place = jax.lax.axis_index("rows"), slice(None)
-    blank = own_part(jnp.zeros((jax.lax.axis_size("rows"), len(at), problem.x.shape[1] + 1)))
+    blank = own_part(jnp.zeros((jax.lax.axis_size("rows"), len(at), problem.x.shape[1] + 1), problem.x.dtype))
     told = total(blank.at[place].set(jnp.column_stack([problem.x[at], apart]))).reshape(-1, problem.x.shape[1] + 1)
     return told[jax.lax.top_k(told[:, -1], min(most, len(told)))[1], :-1]
 

@@ -47,7 +47,8 @@ __all__ = ["VariationalFairClustering"]
 NEIGHBOURS = 20
 FILL = 4  # the list of a graph's entries is as long as a multiple of so many times its rows
 FEW_ENTRIES = 100_000
-RESTARTS = 10  # of k-means++, of which the best `n_init` are starts
+RESTARTS = 10  # of k-means, of which the best `n_init` are starts; further ones are random rows
+FEW_ROWS, STARTS_OF_FEW, STARTS = 4096, 20, 2  # up to so many rows all of many restarts are starts: they take no time
 LARGEST_WEIGHT = 1e12  # of the fairness term, in costs per row: float32 sees no cost beside it long before
 PAIRS, FINE_PATH = 3, 4  # weights of the path, in pairs, and between its last unfair and first fair weight
 BATCH_ELEMENTS = 2**25  # of all soft assignments that advance together
@@ -184,9 +185,10 @@ class VariationalFairClustering(Engine):
         divided by N. None takes the cost per row of k-means without fairness (1 for "ncut"), a weight without scale.
     max_fairness_error: instead, the smallest weight of a path whose hard clusters have sum_k KL at most this.
     target_proportions: U, {group: proportion} or proportions in the order of the groups; None: those of the data.
-    n_init: starts, the best of ten or more k-means++ restarts, run together; of more than 131,072 rows "kmeans" runs them on
-        32,768, and the best goes on with all, in blocks. max_iter, tol: a run ends where E changes by less than `tol` of its
-        size and no assignment is worth changing.
+    n_init: starts, the best of ten restarts of k-means, and random rows from the eleventh on, run together, at every
+        weight of a path; None: 20 of up to 4,096 rows, else 2. The run of least E is the answer. Of more than 131,072 rows
+        "kmeans" runs them on 32,768, and the best goes on with all, in blocks.
+    max_iter, tol: a run ends where E changes by less than `tol` of its size and no assignment is worth changing.
     mesh: of objective="kmeans": `bayesfair.distributed.mesh(rows=...)`, processes each of which fits rows of its own
         (`distributed.deal`): the clusters are those of all rows, labels and soft assignments those of its own.
 
@@ -207,6 +209,7 @@ class VariationalFairClustering(Engine):
     """
 
     resumable = True
+    derived = ("n_init",)
     patience = 8  # refused steps among them change E little
     remedy = "raise max_iter or tol; large fairness weights take longest."
 
@@ -223,7 +226,7 @@ class VariationalFairClustering(Engine):
         fairness_weight: float | None = None,
         max_fairness_error: float | None = None,
         target_proportions=None,
-        n_init: int = 2,
+        n_init: int | None = None,
         max_iter: int = 300,
         tol: float = 1e-5,
         random_state: int | np.random.RandomState | None = None,
@@ -279,12 +282,20 @@ class VariationalFairClustering(Engine):
         return check_target(self.target_proportions, data.groups, data.group_masses, argument="target_proportions")
 
     def starts(self, problem, data):
-        """Centres (n_init, K, d) of the best k-means++ restarts."""
+        """Centres (n_init, K, d) of the best k-means++ restarts, and random rows: k-means makes starts alike."""
         return self._restarts(self._units.rows(data.X), data, data.weight)
 
     def _restarts(self, Z, data, weight):
-        n_restarts = max(RESTARTS, self.n_init)
-        return kmeans_centers(Z, self.n_clusters, data.seed, n_restarts, data.share, weight)[: self.n_init]
+        n_init = self.n_init
+        if n_init is None:
+            n_init = STARTS_OF_FEW if len(Z) <= FEW_ROWS else STARTS
+        best = kmeans_centers(Z, self.n_clusters, data.seed, RESTARTS, data.share, weight)[:n_init]
+        if n_init <= RESTARTS:
+            return best
+        rng, points = np.random.default_rng(data.seed), np.unique(Z, axis=0)
+        return np.stack(
+            [*best, *(rng.choice(points, self.n_clusters, replace=False) for _ in range(n_init - RESTARTS))]
+        )
 
     def solve(self, problem, data) -> Outcome:
         """The best run at the weight asked for, or at the smallest weight of a path that is fair enough."""
@@ -339,7 +350,7 @@ class VariationalFairClustering(Engine):
     def _solve_from(self, problem, starts, error) -> Outcome:
         scale = 1.0 if self.objective == "ncut" else cost_per_row(problem, starts[0], self.objective)
         if self.max_fairness_error is not None:
-            return self._fair_enough(problem, starts[:1], error, scale)
+            return self._fair_enough(problem, starts, error, scale)
         weight = scale if self.fairness_weight is None else self._scaled_weight(scale)
         others = [START] * len(starts)
         if weight == 0 and self.objective == "kmeans":  # k-means' own answer too: softened, a start may end worse
@@ -360,11 +371,11 @@ class VariationalFairClustering(Engine):
         """A cost of the rows that are worked on, in the units of X; with direction -1 the other way."""
         return self._units.cost(cost, direction * DEGREES[self.objective])
 
-    def _fair_enough(self, problem, start, error, scale) -> Outcome:
+    def _fair_enough(self, problem, starts, error, scale) -> Outcome:
         """Weights grow, two at a time as heavy ones take long, until one suffices; then those below it are searched."""
         unfair, least = 0.0, np.inf
         for weights in np.split(scale * np.geomspace(0.05, 20, 2 * PAIRS), PAIRS):
-            runs, errors = self._path(problem, start, weights, error)
+            runs, errors = self._path(problem, starts, weights, error)
             least, first = min(least, errors.min()), int(np.argmax(errors <= self.max_fairness_error))
             if errors.min() <= self.max_fairness_error:
                 below = np.linspace(weights[0] if first else unfair, weights[first], FINE_PATH + 1)[1:]
@@ -372,19 +383,19 @@ class VariationalFairClustering(Engine):
             unfair = weights[-1]
         else:
             raise self._out_of_reach(least)
-        finer, errors = self._path(problem, start, below, error)
+        finer, errors = self._path(problem, starts, below, error)
         fair = errors <= self.max_fairness_error
-        return finer.run(int(np.argmax(fair))) if fair.any() else runs.run(first)
+        return finer[int(np.argmax(fair))] if fair.any() else runs[first]
 
     def _out_of_reach(self, least):
         bad = f"{self.max_fairness_error}, where the smallest error found is {least:.3g}"
         remedy = "Allow more, or ask for fewer clusters."
         return ValueError(message("max_fairness_error", "be reached on the path of weights", bad, remedy))
 
-    def _path(self, problem, start, weights, error):
-        """One run per weight, and the fairness error of each."""
-        runs = self._descend(problem, start.repeat(len(weights), 0), weights)
-        return runs, np.array([error(hard_labels(np.asarray(one).T)) for one in runs.state.log_s])
+    def _path(self, problem, starts, weights, error):
+        """The run of least E at each weight, and its fairness error."""
+        runs = [self._descend(problem, starts, [weight] * len(starts)).best for weight in weights]
+        return runs, np.array([error(hard_labels(np.asarray(one.state.log_s).T)) for one in runs])
 
     def _descend(self, problem, starts, weights, others=None) -> Outcome:
         """One run per pair of start and weight, in batches that fit the memory; `others`: see `start_state`."""
@@ -410,7 +421,8 @@ class VariationalFairClustering(Engine):
         self.fairness_weight_ = float(self._cost(run.state.weight))
         masses, target = hard_masses(self.labels_, data, self.n_clusters), self._target(data)
         self.fairness_error_ = float(cluster_kl(masses, target).sum())
-        warn_of_absent_groups(masses, data.groups.names, target)
+        if warn_of_absent_groups(masses, data.groups.names, target) and self.fairness_weight_ > 0:
+            self.converged_ = False  # E of the hard clusters is infinite: nothing has been minimised
 
     def _place(self, left_out):
         super()._place(left_out)
@@ -453,13 +465,15 @@ def hard_masses(labels, data, n_clusters):
 
 
 def warn_of_absent_groups(masses, names, target):
-    """Says which clusters have nobody of a group that the target wants there: their Kullback-Leibler error is infinite."""
+    """Says which clusters have nobody of a group that the target wants there, and whether there are any: their
+    Kullback-Leibler error is infinite."""
     absent = [f"cluster {k} has nobody of {names[g]!r}" for k, g in np.argwhere((masses == 0) & (target > 0))]
     if absent:
         more = f" ({len(absent)} such cases)" if len(absent) > 1 else ""
-        remedy = "raise fairness_weight, or ask for fewer clusters"
+        remedy = "raise fairness_weight or n_init, or ask for fewer clusters"
         what = f"fairness_error_ is infinite and the balance 0, because {absent[0]}{more}"
         tell(f"VariationalFairClustering: {what}. Remedy: {remedy}.")
+    return bool(absent)
 
 
 def make_problem(X, group, target, objective, weight=None) -> TargetedRows:

@@ -164,7 +164,7 @@ class MixtureRun(NamedTuple):
         known = {
             name: value for name, value in self.draws.items() if name not in (*STATISTICS, "labels", "log_likelihood")
         }
-        return {name: jnp.asarray(_flat(value), jnp.float32) for name, value in known.items()}
+        return {name: jnp.asarray(_flat(value), float) for name, value in known.items()}
 
     def psi(self, x, codes):
         """(N, K), averaged over the draws, of rows that need not be the run's; each sums to 1 in float64."""

@@ -75,7 +75,7 @@ def sites_of_partition(labels, x, codes, family: Family, units: ColumnUnits, n_c
     for j, n in enumerate(family.n_levels):
         counts = one.T @ np.eye(n)[codes[:, j]] + 1
         sites[f"levels_{j}"] = counts / counts.sum(1, keepdims=True)
-    return {name: jnp.asarray(value, jnp.float32) for name, value in sites.items()}
+    return {name: jnp.asarray(value, float) for name, value in sites.items()}
 
 
 def _spread(covariance_type, within, weights):

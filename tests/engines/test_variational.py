@@ -309,12 +309,13 @@ def test_the_fairness_error_is_that_of_the_clusters_returned(data, monkeypatch):
     groups = bf.fairness.encode_groups(group)
     log_s = np.full((1, 3, len(X)), -20.0)
     log_s[0, np.arange(len(X)) % 2, np.arange(len(X))] = 0.0
-    outcome = type("Runs", (), {"state": type("State", (), {"log_s": log_s})})
+    run = type("Run", (), {"state": type("State", (), {"log_s": log_s[0]})})
+    outcome = type("Runs", (), {"best": run})
     monkeypatch.setattr(VariationalFairClustering, "_descend", lambda *_: outcome)
     target = groups.sizes / len(X)
     error = partial(bf.fairness.kl_error, sensitive=groups, target=target)
     runs, errors = VariationalFairClustering(3)._path(None, np.zeros((1, 3, 3)), [1.0], error)
-    assert runs is outcome
+    assert runs == [run]
     assert np.isinf(errors).all()
     assert np.isfinite(bf.fairness.kl_error(log_s[0].argmax(0), groups, target))  # what was judged before
 
@@ -326,6 +327,60 @@ def test_a_cluster_without_a_group_is_said():
     with pytest.warns(UserWarning, match=r"infinite and the balance 0, because cluster \d has nobody of 'm'"):
         est = VariationalFairClustering(2, fairness_weight=0.0, random_state=0).fit(X, sensitive_features=group)
     assert est.fairness_error_ == np.inf
+    assert est.converged_  # without a weight the error is no part of E
+    with pytest.warns(UserWarning, match=r"Remedy: raise fairness_weight or n_init"):
+        est = VariationalFairClustering(2, fairness_weight=1e-6, random_state=0).fit(X, sensitive_features=group)
+    assert est.fairness_error_ == np.inf
+    assert not est.converged_
+
+
+def true_energy(objective, X, truth, group, weight):
+    """E of the true split."""
+    error = bf.fairness.kl_error(truth, group)
+    if objective == "ncut":
+        graph = variational.neighbour_graph(X, np.ones(len(X)))
+        W = np.zeros((len(X), len(X)))
+        W[np.asarray(graph.row), np.asarray(graph.column)] = graph.value
+        s = np.eye(2)[truth.astype(int)]
+        return 2 - sum(s[:, k] @ W @ s[:, k] / (W.sum(1) @ s[:, k]) for k in (0, 1)) + weight * error
+    cost = 0.0
+    for rows in (X[truth], X[~truth]):
+        est = VariationalFairClustering(1, objective=objective, fairness_weight=0.0, random_state=0, tol=1e-8)
+        cost += est.fit(rows, sensitive_features=np.resize(["f", "m"], len(rows))).cost_
+    return cost + weight * len(X) * error
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a cut of 0: no change is small beside it
+@pytest.mark.parametrize("objective", KINDS)
+@pytest.mark.parametrize("normalised", [False, True])
+@pytest.mark.parametrize("unequal", [False, True])
+def test_the_papers_toys_are_solved_at_its_weight(unequal, normalised, objective):
+    """No worse than the true split from any seed, at lambda = 10 (per row where they are not normalised)."""
+    data = bf.datasets.make_vfc_synthetic(unequal=unequal)
+    X, truth, weight = data.features.to_numpy(float), (data.target == "left").to_numpy(), 10.0
+    if normalised:
+        X = (X - X.mean(0)) / X.std(0)
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        weight /= 1 if objective == "ncut" else len(X)
+    wanted, scale = true_energy(objective, X, truth, data.sensitive, weight), 1 if objective == "ncut" else len(X)
+    for seed in range(3):
+        est = VariationalFairClustering(2, objective=objective, fairness_weight=weight, random_state=seed)
+        est.fit(X, sensitive_features=data.sensitive)
+        assert est.cost_ + weight * scale * est.fairness_error_ <= 1.01 * wanted + 1e-3
+
+
+def test_the_path_of_weights_takes_all_starts(data, monkeypatch):
+    """n_init was accepted and ignored under max_fairness_error."""
+    seen, descend = [], VariationalFairClustering._descend
+
+    def counted(self, problem, starts, *others):
+        seen.append(len(starts))
+        return descend(self, problem, starts, *others)
+
+    monkeypatch.setattr(VariationalFairClustering, "_descend", counted)
+    few, many = (fit(data, max_fairness_error=0.05, n_init=n) for n in (1, 6))
+    assert set(seen) == {1, 6}
+    assert many.fairness_weight_ <= few.fairness_weight_ or many.cost_ <= few.cost_
 
 
 @pytest.mark.parametrize("objective", KINDS)
