@@ -25,7 +25,7 @@ SMALL_PART = 64  # anchors of a part whose rows are paired in their order
 
 
 def transport_by_blocks(problem: Problem, rng) -> Plan:
-    """A cheap plan; its bound is 0, which says nothing unless the cost is 0 too."""
+    """A cheap plan; its bound is 0, which proves nothing unless the cost is 0 too."""
     plan = plan_by_halves(problem, rng)
     cost = _cost(problem, plan)
     for _ in range(MAX_PASSES):
@@ -98,8 +98,9 @@ def _exactly(anchors, members, lower, upper, dissimilarity):
 
 
 def _prices(costs):
-    """About what each anchor is worth (k,), all of which are taken, by some rounds of Sinkhorn's algorithm. What all members pay more for an anchor
-    changes no cheapest plan, and the exact solver, which starts from no prices, ends several times sooner."""
+    """About what each place (k,) is worth, all of which are taken, by some rounds of Sinkhorn's algorithm. What all members
+    pay more for a place changes no cheapest plan, and the exact solver, which starts from no prices, ends several times
+    sooner."""
     reduced = (costs - costs.min(1, keepdims=True)).astype(np.float32)
     least = reduced.min(0)
     reduced -= least
