@@ -9,7 +9,7 @@ is from the optimum is not proved.
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from bayesfair.fairlets.near_pairs import Problem, cut, on_all_cores
+from bayesfair.fairlets.near_pairs import Problem, cut, on_all_cores, priced
 from bayesfair.fairlets.rows import project
 from bayesfair.fairlets.transport import Plan, transport
 
@@ -19,11 +19,13 @@ BLOCK = 1000  # members of a block, and at most so many anchors
 FEWEST = 16  # anchors of a block, however many members they hold: of two or three, passes soon gain nothing
 ENOUGH = 1e-3  # of the cost: a pass that gains less is the last
 MAX_PASSES = 50
+SOFTNESS, ROUNDS = 0.03, 10  # of the mean cost, to guess prices
+FLOOR = np.float32(1e-30)  # of shares, so that none vanishes
 SMALL_PART = 64  # anchors of a part whose rows are paired in their order
 
 
 def transport_by_blocks(problem: Problem, rng) -> Plan:
-    """A cheap plan; its bound is 0, which says nothing unless the cost is 0 too."""
+    """A cheap plan; its bound is 0, which proves nothing unless the cost is 0 too."""
     plan = plan_by_halves(problem, rng)
     cost = _cost(problem, plan)
     for _ in range(MAX_PASSES):
@@ -61,14 +63,16 @@ def _fairlets_of_blocks(problem, plan, rng):
 def _solved_again(problem, plan, blocks):
     """A plan in which the members of every block's anchors are dealt out among these anew, at the least cost."""
     order = np.argsort(plan, kind="stable").astype(np.int32)
-    end = np.cumsum(np.bincount(plan, minlength=problem.shape[0]))
-    start, better = np.append(0, end[:-1]), plan.copy()
+    held, better = np.bincount(plan, minlength=problem.shape[0]).astype(np.int32), plan.copy()
+    start = np.cumsum(held, dtype=np.int32) - held
 
     def solve(own):
-        others = np.concatenate([order[start[anchor] : end[anchor]] for anchor in own])
+        count = held[own]
+        before = np.cumsum(count) - count
+        others = order[np.repeat(start[own] - before, count) + np.arange(count.sum())]
         if len(own) == 1 or len(others) == 0:
             return
-        x, y = problem.anchors[own].astype(float), problem.members[others].astype(float)
+        x, y = problem.anchors[own], problem.members[others]
         found = own[_exactly(x, y, problem.lower[own], problem.upper[own], problem.dissimilarity)]
         paid = [problem.costs(which, others).sum(dtype=np.float64) for which in (found, plan[others])]
         if paid[0] < paid[1]:  # rounding aside, it never costs more
@@ -80,9 +84,34 @@ def _solved_again(problem, plan, blocks):
 
 def _exactly(anchors, members, lower, upper, dissimilarity):
     """The anchor of every member in the cheapest plan."""
-    if upper.max() > 1 or len(anchors) != len(members):
-        return transport(anchors, members, lower, upper, dissimilarity, random_state=0).anchor
-    return linear_sum_assignment(dissimilarity.pairwise(members, anchors))[1]
+    if upper.sum() > 2 * max(BLOCK, len(anchors)):
+        rows = anchors.astype(float), members.astype(float)
+        return transport(*rows, lower, upper, dissimilarity, random_state=0).anchor
+    own, required = np.arange(len(anchors)), int(lower.sum())
+    place = np.concatenate([np.repeat(own, lower), np.repeat(own, upper - lower)])
+    costs = priced(dissimilarity, members, anchors, np.zeros(len(anchors), anchors.dtype))[:, place]
+    if len(place) == len(members):
+        costs -= _prices(costs)
+    else:  # a place that must be taken is worth more than what any two places differ by
+        costs[:, :required] -= 2 * np.ptp(costs) + 1
+    return place[linear_sum_assignment(costs)[1]]
+
+
+def _prices(costs):
+    """About what each place (k,) is worth, all of which are taken, by some rounds of Sinkhorn's algorithm. What all members
+    pay more for a place changes no cheapest plan, and the exact solver, which starts from no prices, ends several times
+    sooner."""
+    reduced = (costs - costs.min(1, keepdims=True)).astype(np.float32)
+    least = reduced.min(0)
+    reduced -= least
+    softness = np.float32(SOFTNESS) * reduced.mean()
+    if not 0 < softness < np.inf:
+        return least
+    likely, worth = np.exp(reduced / -softness) + FLOOR, np.ones(len(costs), np.float32)
+    for _ in range(ROUNDS):
+        worth = 1 / (1 / (likely @ worth) @ likely)
+        worth = np.maximum(worth / worth.max(), FLOOR)
+    return least + softness * np.log(worth)
 
 
 def plan_by_halves(problem, rng):

@@ -1,8 +1,8 @@
-"""Cheap pairs of anchors and members of a large table, found in the leaves of random trees, without asking all pairs.
+"""Cheap pairs of anchors and members of a large table, found in the leaves of a random tree, without asking all pairs.
 
-Each tree cuts the rows at the medians of random directions, drawn like differences of rows, and all pairs within a leaf are
-priced at once. A pair that is close stays together through most cuts, so that a dozen trees find most of what all pairs
-would give. Leaves are priced on several threads; what is found does not depend on how many.
+The tree cuts the rows at the medians of random directions, drawn like differences of rows, and all pairs within a leaf are
+priced at once. A pair that is close stays together through most cuts. Leaves are priced on several threads; what is
+found does not depend on how many.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -114,34 +114,20 @@ def on_all_cores(function, tasks):
         return list(pool.map(function, tasks))
 
 
-def cheap_pairs(problem, u, price, rng, near: "Near", trees=1) -> "Near":
+def cheap_pairs(problem, u, price, rng) -> "Near":
     """`near_pairs`, of all pairs where they are few enough."""
     m, n = problem.shape
-    trees, leaf = (1, m + n) if m * n <= ALL_PAIRS else (trees, LEAF)
-    return near_pairs(problem, u, price, rng, near, trees=trees, leaf=leaf)
+    return near_pairs(problem, u, price, rng, leaf=m + n if m * n <= ALL_PAIRS else LEAF)
 
 
-def nothing_near(problem) -> "Near":
-    """No pairs of anchors and members, and room for as many as are kept."""
-    near = room_for_pairs(problem)
-    for side in near:
-        side.forget()
-    return near
-
-
-def room_for_pairs(problem) -> "Near":
-    """For as many as are kept; rows are to be forgotten before they learn."""
-    m, n = problem.shape
-    return Near(Nearest(m, max(PER_ANCHOR, 3 * int(problem.upper.max()))), Nearest(n, PER_MEMBER))
-
-
-def near_pairs(problem: Problem, u, price, rng, near: "Near", *, trees, leaf) -> "Near":
-    """About the cheapest pairs of every anchor and of every member, as many as there is room for in `near`, whose pairs, if it
-    has any, are told by the same potentials.
+def near_pairs(problem: Problem, u, price, rng, *, leaf) -> "Near":
+    """About the cheapest pairs of every anchor and of every member, PER_ANCHOR and PER_MEMBER, or more where anchors hold many.
 
     Reduced costs are told by potentials u (m,) of anchors and prices (n,) of members. `leaf`: rows of a leaf; all pairs are
     asked where the table has no more.
     """
+    m, n = problem.shape
+    near = Near(Nearest(m, max(PER_ANCHOR, 3 * int(problem.upper.max()))), Nearest(n, PER_MEMBER))
     anchors, members = problem.anchors, problem.members
     u = u.astype(anchors.dtype)
     per_anchor, per_member = (side.other.shape[1] for side in near)
@@ -179,39 +165,31 @@ def near_pairs(problem: Problem, u, price, rng, near: "Near", *, trees, leaf) ->
         near.anchors.learn(own, row, others[column], value)
         return column, own[row], value
 
-    for tree in range(trees):
-        leaves = _leaves(anchors, members, leaf, rng)
-        if tree == 0:
-            on_all_cores(set_limits, leaves)
-        if len(leaves) == 1:
-            own, others = leaves[0]
-            for found in on_all_cores(lambda rows: ask(rows, others), blocks(own, SLAB)):  # noqa: B023
-                near.members.learn(others, *found)
-        else:  # which have no rows in common
-            on_all_cores(lambda part: near.members.learn(part[1], *ask(*part)), leaves)
+    leaves = _leaves(anchors, members, leaf, rng)
+    on_all_cores(set_limits, leaves)
+    if len(leaves) == 1:
+        own, others = leaves[0]
+        for found in on_all_cores(lambda rows: ask(rows, others), blocks(own, SLAB)):
+            near.members.learn(others, *found)
+    else:  # which have no rows in common
+        on_all_cores(lambda part: near.members.learn(part[1], *ask(*part)), leaves)
     return near
 
 
 class Nearest:
     """The cheapest pairs of every row of one side, in order: the `other` rows (rows, most), -1 where there are fewer, and their
-    `reduced` costs. `limit` (rows,): what dearer pairs need not be learnt. A row is to be forgotten before it learns; until
-    then it takes no memory."""
+    `reduced` costs. `limit` (rows,): what dearer pairs need not be learnt."""
 
     def __init__(self, n_rows, most):
-        self.other = np.empty((n_rows, most), np.int32)
-        self.reduced = np.empty((n_rows, most), np.float32)
-        self.limit = np.empty(n_rows, np.float32)
-
-    def forget(self, rows=slice(None)):
-        self.other[rows], self.reduced[rows], self.limit[rows] = -1, np.inf, np.inf
+        self.other = np.full((n_rows, most), -1, np.int32)
+        self.reduced = np.full((n_rows, most), np.inf, np.float32)
+        self.limit = np.full(n_rows, np.inf, np.float32)
 
     def learn(self, own, row, other, reduced):
-        """Pairs of the rows own[row] with `other` rows, each told once: of these and what is known the cheapest stay."""
+        """Pairs of the rows own[row] with `other` rows, each told once ever: of these and what is known the cheapest stay."""
         known, most = self.other[own], self.other.shape[1]
         rows = np.repeat(np.arange(len(own)), most)
-        codes, asked = np.sort(rows << 32 | known.ravel()), row << 32 | other.astype(np.int64)
-        met = codes[np.minimum(np.searchsorted(codes, asked), len(codes) - 1)] == asked
-        new = ~met & (reduced < self.reduced[own, -1][row])
+        new = reduced < self.reduced[own, -1][row]
         row = np.concatenate([rows, row[new]])
         other = np.concatenate([known.ravel(), other[new]])
         reduced = np.concatenate([self.reduced[own].ravel(), reduced[new]])

@@ -22,14 +22,13 @@ from bayesfair.fairlets.near_pairs import (
     joined,
     leading,
     least,
-    nothing_near,
     on_all_cores,
     priced,
     rounding_of,
 )
 from bayesfair.fairlets.rows import blocks
 
-__all__ = ["Plan", "sample_potentials", "transport"]
+__all__ = ["Plan", "transport"]
 
 WHOLE_PROBLEM = 2_000_000  # pairs: up to here every arc is a candidate
 SAMPLE = 4_000  # anchors, at most a third, whose optimum tells prices to start with
@@ -161,8 +160,8 @@ def _first_candidates(network, rng):
     """Arcs of a graph that is cheap at the prices of a sample, to most anchors and members."""
     problem = network.problem
     problem = problem._replace(anchors=problem.anchors.astype(np.float32), members=problem.members.astype(np.float32))
-    u, price = sample_potentials(problem, rng)
-    near = cheap_pairs(problem, u, price, rng, nothing_near(problem))
+    u, price = _sample_potentials(problem, rng)
+    near = cheap_pairs(problem, u, price, rng)
     others = (side.other for side in near)
     anchor, member = np.divmod(distinct(np.concatenate(codes(slice(0, len(u)), *others))), len(price))
     pairs = Pairs(anchor, member, problem.costs(anchor, member) + price[member] - u[anchor])
@@ -170,7 +169,7 @@ def _first_candidates(network, rng):
     return network.cheap_arcs(pairs, source, -price, pairs.reduced.mean())
 
 
-def sample_potentials(problem: Problem, rng):
+def _sample_potentials(problem: Problem, rng):
     """(u (m,), prices (n,)) that the optimum of a small sample gives to all anchors and members; the dummy's is 0."""
     m, n = problem.shape
     own = np.sort(rng.choice(m, min(SAMPLE, max(m // 3, 1)), replace=False))

@@ -73,6 +73,20 @@ def test_a_pass_never_raises_the_cost(small):
         plan = better
 
 
+@pytest.mark.parametrize(("lower", "upper"), [(1, 1), (1, 2), (0, 3), (2, 2)])
+def test_a_block_is_solved_exactly_by_dense_assignment(lower, upper, monkeypatch):
+    """POT's network simplex takes a hundred times as long on a block of floor and ceiling sizes."""
+    rng, dissimilarity = np.random.default_rng(3), resolve_dissimilarity("kmeans")
+    limits = np.full(30, lower), np.full(30, upper)
+    anchors, members = rng.normal(size=(30, 3)), 1 + rng.normal(size=(30 * (lower + upper) // 2, 3))
+    best = by_blocks.transport(anchors, members, *limits, dissimilarity)
+    monkeypatch.delattr(by_blocks, "transport")
+    found = by_blocks._exactly(anchors, members, *limits, dissimilarity)
+    assert dissimilarity.between(anchors[found], members).sum() == pytest.approx(best.cost)
+    held = np.bincount(found, minlength=30)
+    assert lower <= held.min() <= held.max() <= upper
+
+
 def test_hubs_are_filled_by_blocks(small):
     X, code = np.random.default_rng(0).normal(size=(200, 3)), np.repeat([0, 1], [80, 120])
     best, found = (decompose(X, code, random_state=0, exact_up_to=rows) for rows in (200, 0))
