@@ -520,7 +520,9 @@ class TiltedKMeans(Engine):
         """Newton's method comes to a large tilt through smaller ones, where the objective is smoother."""
         steps = np.ceil(np.log(max(float(problem.tilt) * self._mean_square, 1.0)) / np.log(TILT_RATIO))
         for divisor in TILT_RATIO ** np.arange(steps, -1, -1):
-            outcome = self.run(problem._replace(tilt=problem.tilt / divisor), states, step=step, patience=3)
+            outcome = self.run(
+                problem._replace(tilt=jnp.float32(problem.tilt / divisor)), states, step=step, patience=3
+            )
             states = outcome.state
         return outcome
 

@@ -355,7 +355,8 @@ class VariationalFairClustering(Engine):
         others = [START] * len(starts)
         if weight == 0 and self.objective == "kmeans":  # k-means' own answer too: softened, a start may end worse
             starts, others = np.concatenate([starts, starts]), others + [FLOOR] * len(starts)
-        return self._descend(problem, starts, [weight] * len(starts), others).best
+        runs = self._descend(problem, starts, [weight] * len(starts), others)
+        return best_of(runs, error) if weight > 0 else runs.best
 
     def _scaled_weight(self, scale):
         """`fairness_weight` in units of the rows that are worked on, whose cost per row is `scale`."""
@@ -394,7 +395,7 @@ class VariationalFairClustering(Engine):
 
     def _path(self, problem, starts, weights, error):
         """The run of least E at each weight, and its fairness error."""
-        runs = [self._descend(problem, starts, [weight] * len(starts)).best for weight in weights]
+        runs = [best_of(self._descend(problem, starts, [weight] * len(starts)), error) for weight in weights]
         return runs, np.array([error(hard_labels(np.asarray(one.state.log_s).T)) for one in runs])
 
     def _descend(self, problem, starts, weights, others=None) -> Outcome:
@@ -442,6 +443,12 @@ class VariationalFairClustering(Engine):
 
     def objective_of(self, losses):
         return self._cost(losses)
+
+
+def best_of(runs, error):
+    """The run of least E among those whose hard clusters have a finite error, if any."""
+    ordered = (runs.run(int(at)) for at in runs.order)
+    return next((one for one in ordered if np.isfinite(error(hard_labels(np.asarray(one.state.log_s).T)))), runs.best)
 
 
 def hard_labels(s, share=ALONE):

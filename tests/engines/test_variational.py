@@ -310,7 +310,7 @@ def test_the_fairness_error_is_that_of_the_clusters_returned(data, monkeypatch):
     log_s = np.full((1, 3, len(X)), -20.0)
     log_s[0, np.arange(len(X)) % 2, np.arange(len(X))] = 0.0
     run = type("Run", (), {"state": type("State", (), {"log_s": log_s[0]})})
-    outcome = type("Runs", (), {"best": run})
+    outcome = type("Runs", (), {"best": run, "order": [0], "run": staticmethod(lambda _: run)})
     monkeypatch.setattr(VariationalFairClustering, "_descend", lambda *_: outcome)
     target = groups.sizes / len(X)
     error = partial(bf.fairness.kl_error, sensitive=groups, target=target)
