@@ -3,7 +3,6 @@
 import os
 import warnings
 from contextlib import nullcontext, redirect_stdout
-from functools import partial
 from io import StringIO
 from shlex import quote
 from textwrap import fill
@@ -26,6 +25,7 @@ from bayesfair.cli.output import (
     print_next_steps,
     print_summary,
     print_verdict,
+    replaced,
     save,
     shows_progress,
 )
@@ -88,9 +88,8 @@ def _fit(arguments, mesh):
     X = standardized(columns.features) if arguments.standardize else columns.features
     more = {"store": arguments.out} if arguments.store else {}
     more |= {} if columns.weights is None else {"sample_weight": columns.weights}
-    if arguments.store and arguments.overwrite:
-        _make_room(arguments.out, mesh)
-    with interruptions() as interrupted:
+    replacing = replaced(arguments.out, mesh) if arguments.store and arguments.overwrite else nullcontext()
+    with replacing, interruptions() as interrupted:
         estimator.fit(X, sensitive_features=columns.sensitive, **more)
     if leaves_posterior(estimator):
         return _saved_and_judged(estimator, arguments.out, _of_table(arguments))
@@ -98,12 +97,6 @@ def _fit(arguments, mesh):
     print_fit(estimator, groups, columns.weights)
     _write(clusters_of(estimator, X, groups), arguments)
     return INTERRUPTED if interrupted else DONE
-
-
-def _make_room(out, mesh):
-    """Delete the run that a new one replaces as it is made, before any of the processes looks at the place."""
-    with bf.distributed.sharing(mesh, "chains"):
-        bf.distributed.first_then_others(partial(out.unlink, missing_ok=True), lambda: None)
 
 
 def _groups_of_fit(estimator, sensitive):
@@ -252,8 +245,8 @@ def _names_as_in(tree, table, index):
 
 def convert(arguments):
     """Write the draws of a run as a table, or the run as a file of its own."""
-    out = place_for(arguments.out)
-    check_output([out], [arguments.run_file], arguments.overwrite)
+    out = place_for(arguments.out, "OUT")
+    check_output([out], [arguments.run_file], arguments.overwrite, "OUT")
     tree = bf.posterior.read_tree(arguments.run_file)
     if is_table(out):
         check_ending(out)

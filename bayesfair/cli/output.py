@@ -4,7 +4,7 @@ import os
 import sys
 import tempfile
 import warnings
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from itertools import count
 from pathlib import Path
@@ -31,6 +31,7 @@ __all__ = [
     "print_next_steps",
     "print_summary",
     "print_verdict",
+    "replaced",
     "save",
     "shows_progress",
 ]
@@ -49,17 +50,17 @@ PICTURES = {
 }
 
 
-def place_for(path):
+def place_for(path, argument="--out"):
     """`path`, found fit for a file to be written there, its folder made if need be; ValueError or OSError if not."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         got, remedy = f"{str(path.parent)!r} ({error.strerror})", "Choose another folder."
-        raise ValueError(message("--out", "be in a folder that exists or can be made", got, remedy)) from error
+        raise ValueError(message(argument, "be in a folder that exists or can be made", got, remedy)) from error
     return bf.posterior.check_destination(path)
 
 
-def check_output(places, reads, overwrite):
+def check_output(places, reads, overwrite, argument="--out"):
     """ValueError where a command would replace a file that it reads, or one that is there already unless `overwrite`."""
     for place in places:
         if not place.exists():
@@ -68,10 +69,26 @@ def check_output(places, reads, overwrite):
         for file in reads:
             if file is not None and file.exists() and place.samefile(file):
                 rule, remedy = f"be another file than {os.fspath(file)!r}, which is read", "Choose another name."
-                raise ValueError(message("--out", rule, got, remedy))
+                raise ValueError(message(argument, rule, got, remedy))
         if not overwrite:
             remedy = "Choose another name, or add --overwrite to replace the file."
-            raise ValueError(message("--out", "name a file that is not there yet", got, remedy))
+            raise ValueError(message(argument, "name a file that is not there yet", got, remedy))
+
+
+@contextmanager
+def replaced(path, mesh):
+    """Within the block an earlier run stands aside, under a free name. It comes back if no new run has begun by the end, as
+    when its settings are refused; otherwise it is deleted."""
+    aside = _free(path)
+    with bf.distributed.sharing(mesh, "chains"):  # before any of the processes looks at the place
+        moved = bf.distributed.first_then_others(lambda: path.exists() and path.rename(aside), lambda: None)
+    try:
+        yield
+    finally:
+        if moved and path.exists():
+            aside.unlink()
+        elif moved:
+            aside.rename(path)
 
 
 def shows_progress():

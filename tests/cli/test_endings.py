@@ -123,7 +123,9 @@ def test_an_output_that_is_there_is_refused_before_anything_is_read(tmp_path, mo
         (tmp_path / name).write_text("kept")
     typed = command.format(run=tmp_path / "run.nc", table=tmp_path / "table.csv", out=tmp_path / "out").split()
     assert main(typed) == 2
-    assert "add --overwrite" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "add --overwrite" in error
+    assert error.startswith(f"bayesfair {typed[0]}: `{'OUT' if typed[0] == 'convert' else '--out'}` must name")
     assert {path.read_text() for path in tmp_path.rglob("out*.*")} == {"kept"}
 
 
@@ -145,8 +147,10 @@ def test_no_command_overwrites_what_it_reads(run_file, table, tmp_path, capsys, 
 def test_overwrite_replaces_a_run_and_a_wrong_command_keeps_a_stored_one(table, tmp_path, capsys):
     run = tmp_path / "run.nc"
     run.write_text("an earlier run")
-    assert fit(table, run, "--overwrite", "--store", "--sensitive", "gender") == 2
-    assert run.read_text() == "an earlier run"
+    for refused in (["--sensitive", "gender"], ["--n-clusters", "51"]):  # by the shell, and by the sampler
+        assert fit(table, run, "--overwrite", "--store", *refused) == 2
+        assert [path.name for path in tmp_path.iterdir()] == ["run.nc"]
+        assert run.read_text() == "an earlier run"
     assert fit(table, run, "--overwrite") == 0
     assert bf.GibbsFairClustering.load(run).n_iter_ == 13
 
