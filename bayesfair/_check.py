@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 MOST_OF_VALUE, MOST_OF_SENTENCE = 80, 240  # letters that a message shows
+CONTAINER = re.compile(r"[\w.]*(\[.*\]|\(.*\)|\{.*\}|<.*>)$|[^\n]*\n", re.DOTALL)  # the text of one
 LARGEST_WEIGHT = 1e15  # of all rows together: squares are finite in float32
 PACKAGE = str(Path(__file__).parent)
 
@@ -45,7 +46,7 @@ def message(argument, rule, value, remedy):
 def _shortened(value):
     """A value of 80 letters at most, a sentence or a name of 240 at most: its beginning and its end."""
     text = str(value)
-    most = MOST_OF_SENTENCE if isinstance(value, str) and not re.match(r"[\w.]*[\[({<]|.*\n", text) else MOST_OF_VALUE
+    most = MOST_OF_SENTENCE if isinstance(value, str) and not CONTAINER.match(text) else MOST_OF_VALUE
     end = most // 4
     return text if len(text) <= most else " ".join(f"{text[: most - end - 5]} ... {text[-end:]}".split())
 

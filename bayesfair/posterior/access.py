@@ -30,7 +30,7 @@ __all__ = [
 
 ON_DISK = "on_disk"  # attribute of labels that are renumbered as they are read
 AXES = "chain", "draw", "obs"  # of labels
-RUN_SIZES = "run_sizes"  # attribute of the root: how many chains, draws of each and rows the run had
+RUN_SIZES = "run_sizes"  # attribute of the root, JSON: how many chains, draws of each and rows the run had
 
 
 def variable(tree: "DataTree", group: str, name: str) -> "DataArray | None":
@@ -85,7 +85,7 @@ def other_sizes(tree: "DataTree") -> dict[str, tuple[int, int]]:
     labels = variable(tree, "posterior", "labels")
     if labels is None or RUN_SIZES not in tree.attrs:
         return {}
-    sizes = zip(AXES, (labels.sizes.get(dim, 1) for dim in AXES), np.asarray(tree.attrs[RUN_SIZES]).tolist())
+    sizes = zip(AXES, (labels.sizes.get(dim, 1) for dim in AXES), json.loads(tree.attrs[RUN_SIZES]))
     return {dim: (has, had) for dim, has, had in sizes if has != had}
 
 

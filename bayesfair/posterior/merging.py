@@ -79,7 +79,7 @@ def concatenate(trees: Sequence["DataTree"]) -> "DataTree":
     costs = [tree["sample_stats"].attrs for tree in trees if "sample_stats" in tree.children]
     if costs and all("sampling_time" in cost for cost in costs):
         merged["sample_stats"].attrs["sampling_time"] = sum(cost["sampling_time"] for cost in costs)
-    merged.attrs[RUN_SIZES] = [merged["posterior"].sizes[dim] for dim in AXES]
+    merged.attrs[RUN_SIZES] = json.dumps([merged["posterior"].sizes[dim] for dim in AXES])
     merged = relabel(merged)
     if _is_mode(first):
         reference = most_frequent(flat_labels(merged), count_clusters(merged))

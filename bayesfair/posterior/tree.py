@@ -228,7 +228,7 @@ def names_for_file(names):
 
 def _root_attributes(settings, n_clusters, sizes):
     return {
-        RUN_SIZES: [sizes[dim] for dim in AXES],
+        RUN_SIZES: json.dumps([sizes[dim] for dim in AXES]),
         "settings": json.dumps(plain(settings)),
         "n_clusters": n_clusters,
         "bayesfair_version": __version__,
