@@ -41,7 +41,8 @@ def read_table(path: str | PathLike[str], columns: str | Sequence[str] | None = 
         rule = "be a file that can be read" + (
             "" if names is None else f" and has the columns {', '.join(map(repr, names))}"
         )
-        raise ValueError(message("path", rule, f"{str(path)!r} ({error})", "Check the file and its ending.")) from error
+        got = f"{str(path)!r} ({str(error).partition('\n')[0]})"
+        raise ValueError(message("path", rule, got, "Check the file and its ending.")) from error
     return table if names is None else table[names]
 
 

@@ -127,8 +127,9 @@ class BalancedKMeans(Engine):
         what rows pay is a small difference of their potentials."""
         if centroids.degree:
             dtype = np.float64 if len(data.X) < MANY else np.float32
+            Z = self.standardised(data, precision=np.float32, dtype=dtype, degree=centroids.degree)
             warn_of_scales(data.X, data.columns.names)
-            return self.standardised(data, precision=np.float32, dtype=dtype, degree=centroids.degree)
+            return Z
         resolve_dissimilarity(self.loss).check(data.X)
         check_float32(data.X, names=data.columns.names)
         self._units = Scaling(np.zeros(data.X.shape[1]), 0)

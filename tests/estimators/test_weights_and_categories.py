@@ -83,7 +83,7 @@ def test_the_loss_of_a_cluster_is_that_of_its_pairs():
 
 def loss_of(labels, Z, loss, dim):
     """The clustering loss that the posterior over labellings of encoded rows has, in the units of the table."""
-    settings = {"n_clusters": 2, "target": "labels", "inverse_temperature": (1.0, 0.1), "dim": dim}
+    settings = {"n_clusters": 2, "target": "labels", "inverse_temperature": (0.1,), "dim": dim}
     problem = bf.gibbs.make_problem(Z, encode_groups(SEX[: len(Z)]), loss=resolve_loss(loss), **settings)
     paid = problem.target.losses(Labelling(labels.astype(np.int32), np.float32(1.0))).clustering
     return problem.table.units.cost(float(paid)) if loss == "kmeans" else float(paid)

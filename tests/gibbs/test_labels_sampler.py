@@ -58,9 +58,10 @@ def test_sampled_dispersion_agrees_with_enumeration():
 def test_with_one_group_it_is_gibbs_k_means_on_singletons():
     X = np.random.default_rng(0).normal(size=(6, 2))
     groups, loss = of_sizes(6), resolve_loss("kmeans")
-    same = {"n_clusters": 2, "loss": loss, "inverse_temperature": (1.0, 0.4)}
+    same = {"n_clusters": 2, "loss": loss}
     shares = []
-    for target, choices in (("labels", {}), ("optimal", {"composition": "singletons"})):
+    fairlets = {"composition": "singletons", "inverse_temperature": (1.0, 0.4)}
+    for target, choices in (("labels", {"inverse_temperature": (0.4,)}), ("optimal", fairlets)):
         problem = make_problem(X, groups, target=target, **same, **choices)
         draws = many_draws(start_run(problem, CHAINS), problem.target)
         apart = draws.labels[..., :, None] != draws.labels[..., None, :]

@@ -376,7 +376,7 @@ def test_bad_input_gets_a_clear_error(make_tree, tmp_path, tree, name, error, te
 
 
 def test_a_tree_without_draws_is_refused(make_tree, tmp_path):
-    with pytest.raises(ValueError, match="must hold draws"):
+    with pytest.raises(ValueError, match="must hold at least one chain, draw and row"):
         bf.report(make_tree().isel(draw=slice(0)), tmp_path / "report.html")
 
 
