@@ -291,7 +291,7 @@ def balanced_moments(
 
 def moments_of(loss, rows: Rows, centers, alpha, temperature, alike: OverRows = HERE) -> Moments:
     """Of all rows, in float64; their parts are the same and are added up in one order, however many processes deal them."""
-    arguments = *(jnp.asarray(each, jnp.float32) for each in (centers, alpha)), jnp.float32(1 / temperature)
+    arguments = *(np.asarray(each, np.float32) for each in (centers, alpha)), np.float32(1 / temperature)
 
     def of_part(part):
         return [*map(np.asarray, moments(loss, rows.of(part), *arguments))]

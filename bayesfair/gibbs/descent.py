@@ -467,18 +467,19 @@ def cheapest(clusters: Clusters, members, margins):
 
 
 def together(clusters: Clusters, order, kinds):
-    """Bundles of the people with the least margins, a list with one entry per kind and repeat."""
-    found = []
-    allowed = pairs_allowed(clusters, kinds) if len(kinds) else np.zeros((1, 1, 0), bool)
-    for at, kind in enumerate(kinds):
-        k, to = np.nonzero(allowed[:, :, at])
-        group = np.repeat(np.arange(len(kind)), kind)
-        place = np.concatenate([np.arange(many) for many in kind])
+    """Bundles of the people with the least margins, a list with one entry per number of people and repeat."""
+    found, size = [], kinds.sum(1)
+    for many in np.unique(size):
+        own = kinds[size == many]
+        group = np.repeat(np.tile(np.arange(own.shape[1]), len(own)), own.ravel()).reshape(-1, many)
+        held = np.take_along_axis(own, group, 1)  # of each one's group
+        place = np.arange(many) - np.take_along_axis(np.cumsum(own, 1) - own, group, 1)
+        k, to, at = np.nonzero(pairs_allowed(clusters, own))
         for repeat in range(REPEATS):
-            where = place + repeat * kind[group]
-            if where.max() >= order.shape[3] or len(k) == 0:
-                break
-            people = order[k[:, None], to[:, None], group, where]
+            where = (place + repeat * held)[at]
+            inside = where.max(1, initial=0) < order.shape[3]
+            each = k[inside], to[inside], at[inside]
+            people = order[each[0][:, None], each[1][:, None], group[each[2]], where[inside]]
             there = (people >= 0).all(1)
-            found.append(worth_it(clusters, k[there], to[there], people[there]))
+            found.append(worth_it(clusters, each[0][there], each[1][there], people[there]))
     return found
