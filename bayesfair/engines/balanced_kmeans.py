@@ -73,7 +73,6 @@ class BalancedKMeans(Engine):
     """
 
     weights = "loss"
-    resumable = True
     remedy = "raise max_iter."
 
     cluster_centers_: np.ndarray
@@ -137,7 +136,7 @@ class BalancedKMeans(Engine):
 
     def solve(self, problem: BalancedRows, data) -> Outcome:
         Z, weight, constraint, centroids = problem
-        settings = {"max_iter": self.max_iter, "progress_bar": self.progress_bar, "stages": self.stages}
+        settings = {"max_iter": self.max_iter, "progress_bar": self.progress_bar}
         found = cheapest_labels(
             Z, data.groups.code, weight, constraint, self.n_clusters, centroids, self.n_init, data.seed, **settings
         )

@@ -1,6 +1,5 @@
 """The template of every engine: `fit` and `predict` are written here, once, and so is what several engines need."""
 
-import os
 from operator import itemgetter
 from typing import NamedTuple, Self
 
@@ -12,10 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from bayesfair._arrays import code_masses, row_blocks
 from bayesfair._check import check_integer, check_number, check_weights, message, random_state_of, tell
 from bayesfair._room import give_back_freed
-from bayesfair._stages import NOTHING_KEPT, Stages
 from bayesfair._units import Scaling, standardise
 from bayesfair.distributed import agreed, check_alike, sharing
-from bayesfair.engines.checkpoint import Checkpoint, KeptStages, kept_at
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
 from bayesfair.engines.samples import distinct_rows
 from bayesfair.engines.shares import ALONE, Share, share_of
@@ -94,8 +91,7 @@ class Engine(ClusterMixin, BaseEstimator):
     where every row is treated alike whatever its group. patience: quiet iterations in a row at which a run ends.
     monotone: false where `objective_trace_` may get worse on its way, as with random mini-batches. weights: "rows" where a
     `sample_weight` of 2 is a row that stands there twice, in the objective and in the groups' shares alike; "loss" where
-    whole rows are counted for balance, and weights enter the objective alone; None where there are none. resumable: true where
-    what takes long is done by `run` or in `stages`, given the seed, so that a fit can go on from a `checkpoint`. remedy: what
+    whole rows are counted for balance, and weights enter the objective alone; None where there are none. remedy: what
     helps a run that did not converge. derived: which of n_init and max_iter may be None, as the engine finds them.
     """
 
@@ -106,9 +102,7 @@ class Engine(ClusterMixin, BaseEstimator):
     monotone = True
     weights = "rows"
     derived = ()
-    resumable = False
     remedy = "raise max_iter or tol."
-    _checkpoint: Checkpoint | None = None  # of the fit that is going on
     labels_: np.ndarray
     n_iter_: int
     converged_: bool
@@ -121,7 +115,6 @@ class Engine(ClusterMixin, BaseEstimator):
         *,
         sensitive_features: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        checkpoint: str | os.PathLike | None = None,
     ) -> Self:
         """Cluster a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q).
 
@@ -131,29 +124,23 @@ class Engine(ClusterMixin, BaseEstimator):
         weight 0 is left out, but for its place in `labels_`, which is that of `predict`. Shares, balance and gaps are then of
         weights. Engines that promise whole people a place (`weights` is "loss") weigh the objective alone.
 
-        `checkpoint`: a file in which process 0 writes how far it is every 30 seconds, and where Ctrl-C keeps what is there.
-        The same call goes on from it, with a RuntimeWarning that says so, and ends where it would have ended, bit for bit;
-        with a mesh in any number of processes, then but for rounding. A fit that comes to its end removes the file.
-
         Raises
         ------
-        TypeError, ValueError: bad tables or settings, or the checkpoint of another fit; the message names the argument, the
-        rule and the remedy.
+        TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
         """
         check_shared_settings(self)
         self.check_settings()
         with sharing(getattr(self, "mesh", None), "rows"):
             data, left_out = self._data(X, sensitive_features, sample_weight)
-            with kept_at(checkpoint, self, data) as data:
-                problem = self.problem(data)
-                give_back_freed()
-                outcome = self.solve(problem, data)
-                give_back_freed()
-                self.converged_ = converged_or_warn(outcome, self, self.remedy)
-                self.n_iter_ = outcome.n_iter
-                self.report(outcome, problem, data)
-                self.objective_trace_ = self.objective_of(np.asarray(outcome.trace, np.float64))
-                self._place(left_out)
+            problem = self.problem(data)
+            give_back_freed()
+            outcome = self.solve(problem, data)
+            give_back_freed()
+            self.converged_ = converged_or_warn(outcome, self, self.remedy)
+            self.n_iter_ = outcome.n_iter
+            self.report(outcome, problem, data)
+            self.objective_trace_ = self.objective_of(np.asarray(outcome.trace, np.float64))
+            self._place(left_out)
         return self
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -234,17 +221,11 @@ class Engine(ClusterMixin, BaseEstimator):
         """The one run that is reported: the best of one stage from all starts, unless an engine has more of them."""
         return self.run(problem, self.starts(problem, data)).best
 
-    @property
-    def stages(self) -> Stages:
-        """To which loops that are no `run` say where they are, for a fit that goes on from a checkpoint."""
-        return NOTHING_KEPT if self._checkpoint is None else KeptStages(self._checkpoint)
-
     def run(self, problem, states, *, step=None, **settings) -> Outcome:
         """One stage: `minimize` with the engine's step, max_iter, tol, patience and progress_bar, or with `settings`."""
         names = ("max_iter", "tol", "patience", "progress_bar")
         known = {name: getattr(self, name) for name in names if hasattr(self, name)}
-        settings = {**known, "checkpoint": self._checkpoint, **settings}
-        return minimize(self.step if step is None else step, problem, states, **settings)
+        return minimize(self.step if step is None else step, problem, states, **{**known, **settings})
 
     def objective_of(self, losses):
         """Losses as `objective_trace_` tells them: in the units of X, with the sign of the paper."""

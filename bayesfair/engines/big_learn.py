@@ -193,7 +193,6 @@ class BigLearnMixture(MixtureEngine):
     """
 
     uses_groups = False
-    resumable = True
 
     def __init__(
         self,

@@ -15,7 +15,6 @@ from bayesfair._check import check_integer, check_number, message, tell
 from bayesfair._units import warn_of_scales
 from bayesfair.distributed import agreed
 from bayesfair.engines.base import Data, kmeans_centers, warn_of_work
-from bayesfair.engines.checkpoint import WithinAStage
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Table, unpack_factor
 from bayesfair.engines.fmc import (
     Ascent,
@@ -120,8 +119,6 @@ class FairMixture(MixtureEngine):
     >>> est.predict_proba(data.features).shape
     (400, 2)
     """
-
-    resumable = True
 
     gap_: float
     hard_gap_: float
@@ -392,15 +389,13 @@ class FairMixture(MixtureEngine):
         heated = partial(self._family.heated, spread_out=spread_out)
         parameters = stack([heated(one) if i in hot else one for i, one in enumerate(parameters)])
         for rule in rules:
-            work = partial(self._best_of, problem, unstack(parameters), rule, data.seed, share)
-            parameters = self.stages.at_once(Components, work)
+            parameters = self._best_of(problem, unstack(parameters), rule, data.seed, share)
         return unstack(parameters)[0]
 
     def _best_of(self, problem, parameters, rule, seed, share) -> Components:
         """KEPT of the parameters, stacked, the best first, that those of a list lead to: each a run of its own, so that it is
         the same, bit for bit, in however many processes. Of a difference Adam makes much where gradients are nearly zero."""
-        within = None if self._checkpoint is None else WithinAStage(self._checkpoint)
-        settings = {"max_iter": EXPLORE_ITERATIONS, "patience": PATIENCE, "checkpoint": within}
+        settings = {"max_iter": EXPLORE_ITERATIONS, "patience": PATIENCE}
 
         def advanced(one):
             states = self._states([one], rule, seed)

@@ -1,7 +1,6 @@
 """Fairlets first, k-means second: the baseline of Chierichetti et al. (2017) with optimal fairlets."""
 
 from collections.abc import Mapping
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,7 +51,6 @@ class FairletKMeans(Engine):
     """
 
     weights = "loss"
-    resumable = True  # from its fairlets, which are what takes long
 
     cluster_centers_: np.ndarray
     decomposition_: Decomposition
@@ -88,8 +86,7 @@ class FairletKMeans(Engine):
         self._units = scaling(data.X, names=data.columns.names, weight=data.weight)
         warn_of_scales(data.X, data.columns.names)
         with one_step("fairlets", self.progress_bar):
-            decomposed = partial(fairlets_of, data, self.composition, self.exact_up_to)
-            self.decomposition_ = self.stages.at_once(Decomposition, decomposed)
+            self.decomposition_ = fairlets_of(data, self.composition, self.exact_up_to)
         return self._fairlet_centers(data)
 
     def _fairlet_centers(self, data):

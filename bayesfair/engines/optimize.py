@@ -18,7 +18,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._check import tell
 from bayesfair._progress import progress
-from bayesfair.engines.checkpoint import KeptMinimization
 
 __all__ = ["Outcome", "converged_or_warn", "minimize", "order_of"]
 
@@ -80,9 +79,7 @@ class _Progress(NamedTuple):
         return self.status == Outcome.RUNNING
 
 
-def minimize(
-    step, problem, state, *, max_iter, tol, patience=1, progress_bar=False, description=None, checkpoint=None
-) -> Outcome:
+def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=False, description=None) -> Outcome:
     """Iterate `step` on a batch of states until each run's loss has settled.
 
     A run converges after `patience` iterations in a row that change its loss by at most `tol` times its size and had no
@@ -94,7 +91,6 @@ def minimize(
         state returned, `more` whether there was more to gain than the step took. `step.stays_finite`, if true: it refuses
         what is not finite by itself, so that of a single large state only one is held.
     state: taken over. JAX arrays in it are gone afterwards, as their memory is what the iterations write to.
-    checkpoint: a `Checkpoint`, which may know how far these iterations were, and is told how far they are.
     """
     n_runs = jax.tree.leaves(state)[0].shape[0]
     fresh = np.zeros(n_runs, np.int32)
@@ -102,12 +98,8 @@ def minimize(
     now = _Progress(state, jnp.full(n_runs, jnp.inf, float), fresh, fresh, fresh, fresh)
     problem = jax.tree.map(lambda part: part if isinstance(part, jax.Array) else jax.device_put(part), problem)
     traces = [np.empty((n_runs, 0))]
-    kept = None if checkpoint is None else KeptMinimization(checkpoint, step)
-    if kept is not None:
-        now, traces[0] = kept.begin((now, traces[0]))
-    done, unfinished = traces[0].shape[1], Outcome.RUNNING
+    done, unfinished = 0, Outcome.RUNNING
     with progress(max_iter, description, progress_bar) as bar:
-        bar.update(done)
         try:
             while done < max_iter and bool(now.active.any()):
                 now, trace = _chunk(step, problem, now, float(tol), patience, max_iter - done, CHUNK)
@@ -115,9 +107,6 @@ def minimize(
                 made = int(now.n_iter.max()) - done
                 done += made
                 bar.update(made)
-                if kept is not None:
-                    ended = done == max_iter or not now.active.any()
-                    kept.look(now, _joined(traces, done), ended=ended)
         except KeyboardInterrupt:
             # The others cannot know of it; or it came as a chunk took the state over, a matter of microseconds.
             if jax.process_count() > 1 or _is_gone(now.state):
@@ -125,16 +114,10 @@ def minimize(
             done = int(now.n_iter.max())
             unfinished = Outcome.INTERRUPTED
             tell(f"Interrupted after {done} iterations: the solution so far is kept.", RuntimeWarning)
-            if kept is not None:
-                kept.stop(now, _joined(traces, done))
     loss, n_iter, refused, status = map(np.asarray, (now.loss, now.n_iter, now.refused, now.status))
-    trace = np.where(np.arange(done) < n_iter[:, None], _joined(traces, done), np.nan)
+    trace = np.where(np.arange(done) < n_iter[:, None], np.concatenate(traces, 1)[:, :done], np.nan)
     status = np.where(status == Outcome.RUNNING, np.where(refused >= patience, Outcome.REFUSED, unfinished), status)
     return Outcome(now.state, loss, trace, n_iter, status)
-
-
-def _joined(traces, done):
-    return np.concatenate(traces, 1)[:, :done]
 
 
 def _is_gone(tree):

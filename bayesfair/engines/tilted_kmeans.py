@@ -393,7 +393,6 @@ class TiltedKMeans(Engine):
     """
 
     uses_groups = False
-    resumable = True
 
     cluster_centers_: np.ndarray
     tilted_sse_: float

@@ -208,7 +208,6 @@ class VariationalFairClustering(Engine):
     (400,)
     """
 
-    resumable = True
     derived = ("n_init",)
     patience = 8  # refused steps among them change E little
     remedy = "raise max_iter or tol; large fairness weights take longest."
