@@ -178,7 +178,7 @@ def solved(tilt, mass, first, second):
     """Newton's steps from the weighted moments of every cluster."""
     mass = jnp.maximum(mass, 1e-30)
     spread = second - first[:, :, None] * first[:, None, :]
-    hessian = mass[:, None, None] * jnp.eye(first.shape[1]) + 2 * tilt * spread
+    hessian = mass[:, None, None] * jnp.eye(first.shape[1], dtype=first.dtype) + 2 * tilt * spread
     return jnp.linalg.solve(hessian, first[:, :, None])[:, :, 0]
 
 
