@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._arrays import aligned_empty, inner_sum, row_blocks, stack
-from bayesfair._check import check_integer, check_number, message, tell
+from bayesfair._check import check_integer, check_number, message, refuse_unread, tell
 from bayesfair._parts import map_rows
 from bayesfair._units import center_and_spread, check_costs, scaling, warn_of_scales
 from bayesfair.distributed import agreed
@@ -443,6 +443,8 @@ class TiltedKMeans(Engine):
         check_number("tilt", self.tilt, minimum=0)
         check_number("learning_rate", self.learning_rate)
         check_integer("batch_size", self.batch_size)
+        if self.solver == "newton":
+            refuse_unread(self, "learning_rate", "batch_size", where="unless solver='sgd'")
 
     def problem(self, data) -> TiltedRows:
         (n_obs, dim), share = data.X.shape, data.share
