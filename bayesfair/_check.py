@@ -5,6 +5,7 @@ import re
 import warnings
 from collections import Counter
 from datetime import date, time, timedelta
+from inspect import signature
 from numbers import Integral, Real
 from pathlib import Path
 
@@ -28,7 +29,9 @@ __all__ = [
     "message",
     "place",
     "random_state_of",
+    "refuse_unread",
     "tell",
+    "warn_of_no_numbers",
 ]
 
 MOST_OF_VALUE, MOST_OF_SENTENCE = 80, 240  # letters that a message shows
@@ -78,6 +81,22 @@ def check_number(argument, value, *, positive=True, minimum=None, remedy="Pass a
     if not math.isfinite(value) or too_low:
         raise ValueError(message(argument, rule, value, remedy))
     return float(value)
+
+
+def refuse_unread(estimator, *names, where, remedy="Leave it out."):
+    """ValueError for parameters that nothing reads `where` other settings are as they are, if they are not their defaults."""
+    known = signature(type(estimator)).parameters
+    for name in names:
+        value, default = getattr(estimator, name), known[name].default if name in known else None
+        if not (value is default or (np.ndim(value) == 0 and value == default)):
+            raise ValueError(message(name, f"be left out {where}", repr(value), f"It has no effect there. {remedy}"))
+
+
+def warn_of_no_numbers(estimator, n_columns):
+    """Says that `covariance_type` is of columns of numbers, where there are none and it was given."""
+    if n_columns == 0 and estimator.covariance_type != "isotropic":
+        what = "`covariance_type` has no effect without columns of numbers"
+        tell(f"{type(estimator).__name__}: {what}. Remedy: leave it out.")
 
 
 def random_state_of(random_state):

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import code_masses, row_blocks
-from bayesfair._check import check_integer, check_number, check_weights, message, random_state_of, tell
+from bayesfair._check import check_integer, check_number, check_weights, message, random_state_of, refuse_unread, tell
 from bayesfair._room import give_back_freed
 from bayesfair._units import Scaling, standardise
 from bayesfair.distributed import agreed, check_alike, sharing
@@ -245,6 +245,8 @@ def check_shared_settings(estimator):
         check_integer(name, settings[name])
     if "tol" in settings:
         check_number("tol", settings["tol"], minimum=0)
+    if "min_group_size" in settings and settings["min_group_size"] is None:
+        refuse_unread(estimator, "merged_group_name", where="without min_group_size")
 
 
 def check_distinct(X, n_clusters):

@@ -11,7 +11,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._arrays import stack, unstack
-from bayesfair._check import check_integer, check_number, message, tell
+from bayesfair._check import check_integer, check_number, message, refuse_unread, tell, warn_of_no_numbers
 from bayesfair._units import warn_of_scales
 from bayesfair.distributed import agreed
 from bayesfair.engines.base import Data, kmeans_centers, warn_of_work
@@ -84,8 +84,8 @@ class FairMixture(MixtureEngine):
         1e-4 of the table's own (of its columns'): components less than a hundredth of its spread wide are told as so wide.
     max_gap: epsilon of eq. (7), for soft *and* hard assignments: the largest difference between groups in the share of
         them that a cluster holds. 0.01 where neither it nor `fairness_weight` is given.
-    fairness_weight: instead, lambda of (1/N) l - lambda Delta, per observation; 0 is the ordinary mixture. The solution of
-        max_gap = 0.01 is one of the starts, which takes about three times as long.
+    fairness_weight: instead, lambda of (1/N) l - lambda Delta, per observation; 0 is the ordinary mixture, without
+        gap_margin and min_share. The solution of max_gap = 0.01 is one of the starts, which takes about three times as long.
     gap_margin: the share of max_gap that the penalty aims at. The penalty weighs responsibilities, as they are and sharpened,
         but max_gap is for labels too, which jump by whole rows: the rest is room for that. While labels exceed max_gap the
         penalty's weight is doubled, at most three times; a small margin seldom needs it, at some price in likelihood.
@@ -191,6 +191,8 @@ class FairMixture(MixtureEngine):
         if not 0 < check_number("gap_margin", self.gap_margin) <= 1:
             rule, remedy = "be above 0 and at most 1", "1 aims at max_gap itself."
             raise ValueError(message("gap_margin", rule, self.gap_margin, remedy))
+        if self.fairness_weight == 0:
+            refuse_unread(self, "gap_margin", "min_share", where="where fairness_weight is 0")
         if self.subsample is not None:
             self._n_learn(2**62)
         if self.batch_size is not None:
@@ -228,6 +230,7 @@ class FairMixture(MixtureEngine):
     def problem(self, data) -> GroupedRows | BlockedRows:
         """Everybody; `solve` learns from all of them or some."""
         one_scale, share = self.covariance_type == "isotropic", data.share
+        warn_of_no_numbers(self, data.X.shape[1])
         self._encoder = fit_encoder(data.columns, one_scale, share.everybody, data.given_weight)
         if one_scale and data.X.shape[1]:
             warn_of_scales(data.X, data.columns.names)

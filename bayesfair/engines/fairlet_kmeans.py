@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._arrays import cluster_sums, distinct_places, row_blocks
-from bayesfair._check import check_integer, message
+from bayesfair._check import check_integer, message, refuse_unread
 from bayesfair._progress import one_step
 from bayesfair._room import give_back_freed
 from bayesfair._units import scaling, warn_of_scales
@@ -80,6 +80,10 @@ class FairletKMeans(Engine):
         self.tol = tol
         self.random_state = random_state
         self.progress_bar = progress_bar
+
+    def check_settings(self):
+        if isinstance(self.composition, str) and self.composition == "singletons":
+            refuse_unread(self, "exact_up_to", "min_group_size", where="where composition is 'singletons'")
 
     def problem(self, data):
         # `scaling` refuses columns by their names.

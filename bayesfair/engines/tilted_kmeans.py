@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._arrays import aligned_empty, inner_sum, row_blocks, stack
-from bayesfair._check import check_integer, check_number, message, tell
+from bayesfair._check import check_integer, check_number, message, refuse_unread, tell
 from bayesfair._parts import map_rows
 from bayesfair._units import center_and_spread, check_costs, scaling, warn_of_scales
 from bayesfair.distributed import agreed
@@ -178,7 +178,7 @@ def solved(tilt, mass, first, second):
     """Newton's steps from the weighted moments of every cluster."""
     mass = jnp.maximum(mass, 1e-30)
     spread = second - first[:, :, None] * first[:, None, :]
-    hessian = mass[:, None, None] * jnp.eye(first.shape[1]) + 2 * tilt * spread
+    hessian = mass[:, None, None] * jnp.eye(first.shape[1], dtype=first.dtype) + 2 * tilt * spread
     return jnp.linalg.solve(hessian, first[:, :, None])[:, :, 0]
 
 
@@ -442,6 +442,8 @@ class TiltedKMeans(Engine):
         check_number("tilt", self.tilt, minimum=0)
         check_number("learning_rate", self.learning_rate)
         check_integer("batch_size", self.batch_size)
+        if self.solver == "newton":
+            refuse_unread(self, "learning_rate", "batch_size", where="unless solver='sgd'")
 
     def problem(self, data) -> TiltedRows:
         (n_obs, dim), share = data.X.shape, data.share

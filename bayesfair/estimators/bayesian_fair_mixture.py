@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import bayesfair
 from bayesfair import models
-from bayesfair._check import check_integer, check_number, message, place, row_names
+from bayesfair._check import check_integer, check_number, message, place, refuse_unread, row_names, warn_of_no_numbers
 from bayesfair._units import center_and_spread
 from bayesfair.engines import Encoder, categorical_positions, check_distinct, encoder_of, fit_encoder, read_columns
 from bayesfair.estimators.base import PosteriorEstimator, whole_or_not
@@ -53,11 +53,13 @@ class BayesianFairMixture(PosteriorEstimator):
     covariance_type: "isotropic" (one variance for all), "diag", "full".
     categorical_features: names, positions or a mask of columns; None takes the data frame's columns without numbers.
     inference: "nuts"; "gibbs", the hard-label model `bayesfair.models.labelled_mixture`, another target where lambda > 0;
-        "svi", a normal guide fitted from the best start: fast, one mode, too narrow; stored as one chain.
+        "svi", a normal guide fitted from the best start: fast, one mode, too narrow; stored as one chain. It has no warm-up and
+        no chain_method.
     tempering: True samples by replica exchange (`bayesfair.models.ReplicaExchange`) on the default `ladder`, which visits
         all modes in one chain at several times the cost; or inverse temperatures of your own; False does not.
     prior: a `bayesfair.models.Prior`; with a weight below 1 components may stay empty, and the number of occupied clusters
-        has a posterior, `bayesfair.posterior.occupied_clusters`. smoothing: tau of Delta_tau.
+        has a posterior, `bayesfair.posterior.occupied_clusters`.
+    smoothing: tau of Delta_tau, which "gibbs" and fairness_weight=0 do not have.
     num_chains, num_warmup, num_draws: how much to draw. starts: where chains start, in turn, see
         `bayesfair.models.start_partitions`; fair and unfair solutions on purpose, so that a second mode shows as R-hat.
     chain_method: "parallel" (threads on the cores), "vectorized" (one vmap,
@@ -135,6 +137,7 @@ class BayesianFairMixture(PosteriorEstimator):
         self._check_settings()
         columns = read_columns(self, X, self.categorical_features, reset=True, sensitive_features=sensitive_features)
         groups = groups_for_fit(sensitive_features, len(columns.continuous), X=X)
+        warn_of_no_numbers(self, columns.continuous.shape[1])
         encoder = fit_encoder(columns, one_scale=False)
         _check_spreads(encoder.scale, columns.names)
         x, codes = columns.continuous, encoder.codes(columns.categorical)
@@ -166,6 +169,12 @@ class BayesianFairMixture(PosteriorEstimator):
             rule = f"be some of {models.STARTS}"
             raise ValueError(message("starts", rule, repr(self.starts), "Leave it out for all of them."))
         models.check_prior(self.prior, self.inference)
+        if self.inference == "svi":
+            refuse_unread(self, "num_warmup", "chain_method", where="where inference is 'svi'")
+        if self.inference == "gibbs":
+            refuse_unread(self, "smoothing", where="where inference is 'gibbs'")
+        if self.fairness_weight == 0:
+            refuse_unread(self, "smoothing", where="where fairness_weight is 0")
         if self.inference != "nuts" and self.tempering is not False:
             rule, remedy = "be False unless inference is 'nuts'", "Leave one of them out."
             raise ValueError(message("tempering", rule, repr(self.tempering), remedy))

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair import gibbs
 from bayesfair._arrays import cluster_sums, code_masses
-from bayesfair._check import check_integer, check_weights, column_names, message, row_names
+from bayesfair._check import check_integer, check_weights, column_names, message, refuse_unread, row_names
 from bayesfair._room import give_back_freed
 from bayesfair._units import warn_of_scales
 from bayesfair.distributed import (
@@ -231,6 +231,7 @@ class GibbsFairClustering(PosteriorEstimator):
         mode_jumps = _check_mode_jumps(self.mode_jumps)
         _check_tempering(self.tempering)
         _refuse_rows(self.mesh)
+        self._refuse_unread()
         self._store = None if store is None else Store(check_store(store))
         self._row_names = row_names(X)
         names = column_names(X)
@@ -246,6 +247,24 @@ class GibbsFairClustering(PosteriorEstimator):
         self._draw_seed()
         with sharing(self.mesh, "chains", stops=True):
             return self._fit(X, groups, weight, mode_jumps)
+
+    def _refuse_unread(self):
+        """ValueError where an argument would have no effect; targets and tables of numbers refuse others themselves."""
+        if not (isinstance(self.loss, str) and self.loss == "minkowski"):
+            refuse_unread(self, "power", where="unless loss='minkowski'")
+        if isinstance(self.target, str) and self.target in ("joint", "optimal"):
+            refuse_unread(self, "inner_steps", where="unless target='cut'")
+        if isinstance(self.target, str) and self.target in ("joint", "cut", "optimal"):
+            refuse_unread(self, "crossed", where="unless target='labels'")
+        if self.min_group_size is None:
+            refuse_unread(self, "merged_group_name", where="without min_group_size")
+        if plain(self.mode_jumps) is not False:  # with which there are none anyway
+            if self.num_starts == 0:
+                refuse_unread(self, "mode_jumps", where="where num_starts is 0, as nothing looks for modes")
+            if plain(self.tempering) is True:
+                refuse_unread(self, "mode_jumps", where="under tempering=True")
+            if self._loss.augmentation is None:
+                refuse_unread(self, "mode_jumps", where="for losses without conjugate centres")
 
     def _check_alike(self, X, groups, weight, **more):
         """Of processes that share chains the data must be the same."""

@@ -64,9 +64,12 @@ def mixed_table(columns: Columns, where, all_names, loss: Loss, category_weight,
 
     Raises
     ------
-    ValueError: a loss that takes no zeros, a `category_weight` that means nothing for the loss.
+    ValueError: a loss that takes no zeros, a `category_weight` that means nothing for the loss or without categories.
     """
     if len(where) == 0:
+        if not (isinstance(category_weight, str) and category_weight == "auto"):
+            rule, remedy = "be left out without columns that are categories", "Name them in categorical_features."
+            raise ValueError(message("category_weight", rule, repr(category_weight), remedy))
         return MixedTable(names=columns.names, n_numbers=columns.continuous.shape[1])
     own = [str(at) for at in where] if all_names is None else [str(all_names[at]) for at in where]
     levels = tuple(part.tolist() for part in fit_encoder(columns).levels.categories_)

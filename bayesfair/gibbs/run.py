@@ -208,7 +208,16 @@ def advance(run: Run, target: Target, n_draws: int, thinning: int):
         compile_once(partial(chunk, one, n_draws=0), (run.moves, length), (target, one))
 
     states, (labels, report) = in_threads(chunk, chains, compile_first)
+    _mark_idle(report, run.moves, run.sweep + thinning * np.arange(1, n_draws + 1))
     return run._replace(sweep=run.sweep + n_draws * thinning, states=states), labels, report
+
+
+def _mark_idle(report, moves, number):
+    """NaN where a move with a `period` was not made in the last sweep, of this number, of a draw."""
+    for move in every_move(moves):
+        if getattr(move, "period", 1) > 1:
+            for name in move.statistics:
+                report[name] = np.where(number % move.period == 0, report[name], np.nan)
 
 
 def forward(run: Run, target: Target, n_sweeps: int, bar):

@@ -240,6 +240,18 @@ def test_runs_with_jumps_agree_from_any_start_and_runs_without_are_caught(name, 
         assert abs(together(draws.labels).mean() - truth) > 0.1
 
 
+@pytest.mark.parametrize("thinning", [1, 3])
+def test_draws_without_a_jump_have_nan_there_which_no_program_gives_back(thinning, x64):
+    """JAX_DEBUG_NANS stops at programs that do."""
+    f = far("joint")
+    states, settings = f.at([0], f.modes.dispersion[:1]), Settings(2, f.target.loss, (1.0, 1.0), reallocation="blocked")
+    target, moves = with_jumps(f.target, f.target.moves(settings), f.modes, 9)
+    with jax.debug_nans(True):
+        _, draws = draw(Run(chain_keys(0, 1), 1, states, moves), target, 7, thinning)
+    last = 1 + thinning * np.arange(1, 8)  # sweep of every draw
+    np.testing.assert_array_equal(np.isfinite(draws.scalars["jump_acceptance"][0]), last % moves[-1].period == 0)
+
+
 # Lengths that nobody reads, as there is no path: each has a program of its own, with the bug or without.
 @pytest.mark.parametrize(("bug", "length"), [(None, 3), ("no Jacobian", 5), ("lambda is not carried along", 7)])
 def test_runs_with_jumps_draw_lambda_too_and_agree_with_the_enumeration(bug, length, monkeypatch, x64):

@@ -89,7 +89,7 @@ def swap_pairs(chances: Chances, target: Target, state: OpenState, pairing: Pair
         return (stats, fairlets), (accepted, exists & (log_ratio > -jnp.inf))
 
     (_, fairlets), (accepted, possible) = jax.lax.scan(step, (stats, state.fairlets), (first, chances.pair[:n_pairs]))
-    return fairlets, accepted.sum() / jnp.maximum(possible.sum(), 1)
+    return fairlets, accepted.sum(dtype=target.x.dtype) / jnp.maximum(possible.sum(), 1)
 
 
 def without(target: Target, stats, two: OpenState, both):
