@@ -50,7 +50,7 @@ from bayesfair.posterior.salso import salso_partition
 from bayesfair.posterior.saved import FORMAT, cost_of, plain, settings_of, small_groups
 from bayesfair.posterior.state import STATE, arrays_of, state_dataset
 from bayesfair.posterior.stored import about_run, begin_run, check_store, is_unfinished, tree_of_run
-from bayesfair.posterior.tree import build_tree, draws_of
+from bayesfair.posterior.tree import add_derived, build_tree, draws_of
 from bayesfair.posterior.verdict import Verdict, judge, of_all_chains, reading, warn_of_disagreement, worst_first
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "Note",
     "Verdict",
     "about_run",
+    "add_derived",
     "arrays_of",
     "at_least",
     "balance_kept",
