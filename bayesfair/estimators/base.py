@@ -17,6 +17,7 @@ from bayesfair.posterior import (
     FORMAT,
     add_derived,
     brief,
+    check_whole,
     is_stored,
     misclassification_probability,
     plain,
@@ -120,6 +121,10 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         if self._checksum != _checksum_of_table(self.posterior_):
             remedy = "The posterior is of the table as it was: change a copy of it, and fit anew."
             raise ValueError(message("X", "be as it was in the fit", "a table that was changed after it", remedy))
+
+    def _check_whole(self):
+        """ValueError where `posterior_` has lost draws or rows, or their order, from which `resume` goes on."""
+        check_whole(self.posterior_, "`posterior_`", "Assign the run's own tree to it, or fit anew.")
 
     def _check_same_settings(self):
         """ValueError where a setting is not the one that the posterior was drawn with. What no file holds, such as a loss of

@@ -297,6 +297,7 @@ class BayesianFairMixture(PosteriorEstimator):
         """Go on from the last draw, `num_draws` more per chain, with the data and the settings of the fit, of which only
         `num_draws`, `progress_bar` and `chain_method` may change."""
         check_is_fitted(self, "posterior_")
+        self._check_whole()
         self._check_same_settings()
         if self.inference == "svi":
             remedy = "A guide is not resumed: fit again."

@@ -282,6 +282,7 @@ class GibbsFairClustering(PosteriorEstimator):
         are the settings, of which only `num_draws`, `progress_bar` and `mesh` may change.
         """
         check_is_fitted(self, "posterior_")
+        self._check_whole()
         self._check_same_settings()
         _refuse_rows(self.mesh)
         with sharing(self.mesh, "chains", stops=True):

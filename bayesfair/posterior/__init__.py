@@ -3,6 +3,7 @@
 from bayesfair._files import check_destination, write_whole
 from bayesfair._partitions import partition_distance, tables_with
 from bayesfair.posterior.access import (
+    check_whole,
     count_clusters,
     flat_labels,
     group_names,
@@ -75,6 +76,7 @@ __all__ = [
     "check_disk",
     "check_memory",
     "check_store",
+    "check_whole",
     "co_clustering",
     "co_clustering_columns",
     "concatenate",

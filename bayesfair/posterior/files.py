@@ -18,7 +18,7 @@ import numpy as np
 from bayesfair._check import message, tell
 from bayesfair._files import check_destination, replacing, warn_of_leftovers, write_whole
 from bayesfair._journal import write_at
-from bayesfair.posterior.access import ON_DISK, other_sizes, variable
+from bayesfair.posterior.access import ON_DISK, check_whole, variable
 from bayesfair.posterior.labels import Labels, is_on_disk
 from bayesfair.posterior.modes import check_modes
 from bayesfair.posterior.saved import FORMAT, restored
@@ -352,15 +352,6 @@ def read_run(path, estimator_class, needed=()):
             f"{os.fspath(path)!r} holds a posterior but not a run of {estimator_class.__name__}. "
             "Read it with bayesfair.posterior.read_tree, or fit and save again."
         )
-    _check_is_whole(tree, path)
+    remedy = "Load the file that `save` wrote. Summaries of this one: bayesfair.posterior.read_tree(path)."
+    check_whole(tree, repr(os.fspath(path)), remedy)
     return tree, settings
-
-
-def _check_is_whole(tree, path):
-    """ValueError where chains, draws or rows are not those that the run had, whose state cannot go on from them."""
-    words = {"chain": "chains", "draw": "draws in each chain", "obs": "rows"}
-    if cut := [f"{has} {words[dim]} where the run had {had}" for dim, (has, had) in other_sizes(tree).items()]:
-        raise ValueError(
-            f"{os.fspath(path)!r} holds {' and '.join(cut)}: it is not the whole run, and cannot be loaded as one. "
-            "Load the file that `save` wrote. Summaries of this one: bayesfair.posterior.read_tree(path)."
-        )

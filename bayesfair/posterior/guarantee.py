@@ -6,7 +6,7 @@ import numpy as np
 
 from bayesfair._partitions import parts_of, tables_with
 from bayesfair.fairness import BalanceConstraint, Groups, balance_constraint, masses_of_attributes, persons_off
-from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, other_sizes, variable
+from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, other_order, other_sizes, variable
 from bayesfair.posterior.contingency import balance_of
 from bayesfair.posterior.saved import promise_of, settings_of
 
@@ -32,6 +32,8 @@ def guarantee(tree: "DataTree") -> str | None:
     if groups is None or len(groups.names) < 2:
         return None
     parameters, promise = settings_of(tree).get("parameters", {}), promise_of(tree)
+    if "obs" in other_order(tree):
+        return "These rows are in another order than the run's, or some are repeated: nothing is told of what it guarantees."
     if is_part(tree):
         return "These rows are a part of the run's: the method guarantees nothing of a part."
     if promise == "labels":
@@ -55,11 +57,15 @@ def doubt_of_fairlets(tree: "DataTree") -> str:
 
 
 def is_part(tree) -> bool:
-    """Are the tree's rows others than those of the run that it is from, such as after `tree.isel(obs=...)`?
+    """Are the tree's rows others than those of the run that it is from, or in another order, as after `isel(obs=...)`?
 
     Files of earlier versions that hold one process's share of the rows have `reference_centers`.
     """
-    return "obs" in other_sizes(tree) or variable(tree, "constant_data", "reference_centers") is not None
+    return _has_other_rows(tree) or variable(tree, "constant_data", "reference_centers") is not None
+
+
+def _has_other_rows(tree):
+    return "obs" in other_sizes(tree) or "obs" in other_order(tree)
 
 
 def _are_singletons(parameters) -> bool:
@@ -139,7 +145,7 @@ def fairlet_capacities(tree):
     groups = groups_of(tree)
     members = variable(tree, "sampler_state", "members")
     parameters = settings_of(tree).get("parameters", {})
-    if groups is None or members is None or _are_singletons(parameters):
+    if groups is None or members is None or _are_singletons(parameters) or _has_other_rows(tree):
         return None
     if variable(tree, "sampler_state", "fairlet_loss") is not None:
         fairlet, n_groups = parts_of(members.values[0], len(groups.code)), len(groups.names)

@@ -11,7 +11,7 @@ from bayesfair._arrays import row_blocks
 from bayesfair._check import attempt, check_features, check_integer, check_same_length, message
 from bayesfair._draws import Draws, Statistic
 from bayesfair.fairness import encode_groups
-from bayesfair.posterior.access import AXES, RUN_SIZES, flat_labels, groups_of, scalars_of, variable
+from bayesfair.posterior.access import AXES, about_whole, flat_labels, groups_of, scalars_of, variable
 from bayesfair.posterior.contingency import balance_of, company, count_labels
 from bayesfair.posterior.labels import Labels, as_labels, is_on_disk
 from bayesfair.posterior.relabelling import align, move_clusters, number_modes, order_by_size, renumber
@@ -78,7 +78,7 @@ def build_tree(
     constant |= {} if groups is None else {"group": (("obs",), groups.code)}
     tree = _assembled(parameters, draws.scalars, draws.statistics, observed, constant, coords)
     tree["posterior"] = tree["posterior"].to_dataset().assign(labels=(AXES, labels))
-    tree.attrs.update(_root_attributes(settings, n_clusters, tree["posterior"].sizes))
+    tree.attrs.update(_root_attributes(settings, n_clusters) | about_whole(tree))
     if modes is not None:
         tree["modes"] = modes
     if groups is not None:
@@ -253,9 +253,8 @@ def names_for_file(names):
     return values if values.dtype.kind in "iuf" and values.ndim == 1 else np.array([str(name) for name in names])
 
 
-def _root_attributes(settings, n_clusters, sizes):
+def _root_attributes(settings, n_clusters):
     return {
-        RUN_SIZES: json.dumps([sizes[dim] for dim in AXES]),
         "settings": json.dumps(plain(settings)),
         "n_clusters": n_clusters,
         "bayesfair_version": __version__,

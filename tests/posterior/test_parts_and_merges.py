@@ -1,5 +1,7 @@
 """Trees that are not a whole run: some of its rows, draws or chains, or the chains of several runs."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -62,6 +64,11 @@ CUTS = {
     "draws": ({"draw": slice(0, 20)}, "20 draws in each chain where the run had 40"),
     "chains": ({"chain": [0]}, "1 chains where the run had 2"),
     "rows": ({"obs": slice(0, 21)}, "21 rows where the run had 40"),
+    "rows turned": ({"obs": slice(None, None, -1)}, "rows in another order"),
+    "two rows swapped": ({"obs": [1, 0, *range(2, 40)]}, "rows in another order"),
+    "one row": ({"obs": [0] * 40}, "rows in another order, or under other names, than the run's"),
+    "draws turned": ({"draw": slice(None, None, -1)}, "draws in each chain in another order"),
+    "chains turned": ({"chain": [1, 0]}, "chains in another order"),
 }
 
 
@@ -73,6 +80,40 @@ def test_a_part_of_a_run_is_not_loaded_as_a_run(run, tmp_path, target, cut, said
     with pytest.raises(ValueError, match=said):
         bf.GibbsFairClustering.load(tmp_path / "part.nc")
     summary(read_tree(tmp_path / "part.nc"))
+
+
+@pytest.mark.parametrize("cut", [cut for cut, _ in CUTS.values()], ids=CUTS)
+def test_a_part_of_a_run_in_memory_is_not_gone_on_with(run, mixture, cut):
+    for fitted in (run, mixture):
+        est = copy.copy(fitted)
+        est.posterior_ = est.posterior_.isel(cut, missing_dims="ignore")
+        with pytest.raises(ValueError, match=r"`posterior_` holds .* (where the run had|in another order)"):
+            est.resume(2)
+
+
+def test_a_file_that_does_not_say_its_order_is_loaded_as_before(run, tmp_path):
+    tree = run.posterior_.copy()
+    del tree.attrs["run_order"]
+    write_tree(tree, tmp_path / "older.nc")
+    loaded = bf.GibbsFairClustering.load(tmp_path / "older.nc")
+    xr.testing.assert_identical(loaded.posterior_["posterior"], run.posterior_["posterior"])
+
+
+def test_numbers_that_name_rows_are_the_same_in_files(tmp_path):
+    numbered = TABLE.set_axis(np.arange(40, dtype=np.int16)[::-1])
+    est = bf.GibbsFairClustering(3, target="labels", **SHORT).fit(numbered, sensitive_features=SEX)
+    est.save(tmp_path / "run.nc")
+    assert bf.GibbsFairClustering.load(tmp_path / "run.nc").resume(1).posterior_["posterior"].sizes["draw"] == 41
+
+
+@pytest.mark.parametrize("rows", [[0] * 40, [*range(39, -1, -1)]])
+def test_no_guarantee_is_told_of_rows_in_another_order(run, rows):
+    """Of a number asked for it was told though one row stood for all."""
+    balanced = fit(0, min_balance=0.8).posterior_
+    for tree in (run.posterior_, balanced):
+        other = tree.isel(obs=rows, missing_dims="ignore")
+        assert "By construction" not in guarantee(other)
+        assert "in another order than the run's, or some are repeated" in summary(other).attrs["guarantee"]
 
 
 def test_a_part_of_a_mixtures_run_is_not_loaded_as_a_run(mixture, tmp_path):
