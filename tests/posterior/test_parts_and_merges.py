@@ -8,11 +8,15 @@ import pytest
 import xarray as xr
 
 import bayesfair as bf
+from bayesfair.cli import main
 from bayesfair.posterior import (
     concatenate,
     guarantee,
     memberships,
     misclassification_probability,
+    modes,
+    modes_of,
+    modes_sentence,
     numbered_alike,
     read_tree,
     relabel,
@@ -180,6 +184,66 @@ def test_runs_are_concatenated(trees):
 def mixture():
     settings = {"inference": "gibbs", "num_chains": 2, "num_warmup": 10, "num_draws": 40, "progress_bar": False}
     return bf.BayesianFairMixture(3, random_state=0, **settings).fit(TABLE, sensitive_features=SEX)
+
+
+def turned(tree):
+    """The same clusterings under other numbers."""
+    posterior = tree["posterior"].to_dataset()
+    moved = {name: one.roll(cluster=1, roll_coords=False) for name, one in posterior.items() if "cluster" in one.dims}
+    other = tree.copy()
+    other["posterior"] = xr.DataTree(posterior.assign({**moved, "labels": (posterior["labels"] + 1) % 3}))
+    return other
+
+
+def one_of_each(a, b):
+    """As many chains as one run has, under the names of that run: one of each."""
+    merged = a.copy(deep=True)
+    for group in ("posterior", "sample_stats"):
+        chains = [a[group].to_dataset().isel(chain=[0]), b[group].to_dataset().isel(chain=[1])]
+        merged[group] = xr.DataTree(xr.concat(chains, dim="chain"))
+    return merged
+
+
+@pytest.mark.parametrize("which", ["run", "mixture"])
+@pytest.mark.parametrize("merge", [one_of_each, by_hand])
+def test_merged_runs_are_numbered_alike_whatever_makes_the_reference_and_however_many_chains(
+    which, merge, request, tmp_path
+):
+    """Of mixtures nothing was looked at where there were as many chains as in one run."""
+    tree = request.getfixturevalue(which).posterior_
+    merged, alike = merge(tree, turned(tree)), merge(tree, tree)
+    own = memberships(relabel(alike))
+    pd.testing.assert_frame_equal(memberships(merged), own)
+    assert (
+        np.abs(
+            (merged["posterior"]["labels"] == own["cluster"].values).mean(("chain", "draw")) - own["probability"]
+        ).max()
+        > 0.2
+    )
+    numbers = [numbered_alike(one)["posterior"]["labels"] for one in (merged, relabel(alike))]
+    np.testing.assert_array_equal(*numbers)
+    write_tree(merged, tmp_path / "merged.nc")
+    assert main(["convert", str(tmp_path / "merged.nc"), str(tmp_path / "labels.csv"), "--what", "labels"]) == 0
+    written = pd.read_csv(tmp_path / "labels.csv").iloc[:, 2:].to_numpy()
+    np.testing.assert_array_equal(written, numbers[1].values.reshape(-1, 40))
+
+
+def test_of_merged_runs_no_modes_are_told_of_the_first_alone(trees):
+    """Neither by the sentence nor by the table, nor by the verdict, which the summary feeds."""
+    first, second = trees
+    found = modes_of(first)
+    found.attrs["num_starts"] = 7
+    searched = first.copy()
+    searched["modes"] = xr.DataTree(found)
+    assert "from 7 starts" in modes_sentence(searched)
+    assert "from 7 starts" in modes_sentence(searched.isel(chain=[1], missing_dims="ignore"))
+    repeated = one_of_each(searched, second)
+    for group in ("posterior", "sample_stats"):
+        repeated[group] = xr.DataTree(repeated[group].to_dataset().assign_coords(chain=[0, 0]))
+    for merged in (by_hand(searched, second), repeated):
+        assert "in the draws" in modes_sentence(merged)
+        assert "in the draws" in summary(merged).attrs["modes"]
+        assert modes(merged).attrs["num_starts"] == 0
 
 
 @pytest.mark.parametrize("which", ["run", "mixture"])
