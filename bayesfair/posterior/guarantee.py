@@ -5,9 +5,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesfair._partitions import parts_of, tables_with
-from bayesfair.fairness import BalanceConstraint, Groups, balance_constraint, masses_of_attributes, persons_off
+from bayesfair.fairness import (
+    BalanceConstraint,
+    Groups,
+    balance_constraint,
+    cluster_balance,
+    masses_of_attributes,
+    persons_off,
+)
 from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, other_order, other_sizes, variable
-from bayesfair.posterior.contingency import balance_of
 from bayesfair.posterior.saved import promise_of, settings_of
 
 if TYPE_CHECKING:
@@ -20,6 +26,7 @@ __all__ = [
     "fairlet_capacities",
     "guarantee",
     "guaranteed_balance",
+    "least_balance",
     "masses_of",
 ]
 
@@ -108,6 +115,11 @@ def masses_of(tree, groups: Groups):
     return tables_with(flat_labels(tree), groups.code, len(groups.names), count_clusters(tree)).transpose(0, 2, 1)
 
 
+def least_balance(masses, groups: Groups) -> float:
+    """Of all clusters in all draws, from `masses_of`; empty clusters do not count."""
+    return float(np.nanmin(cluster_balance(masses, groups)))
+
+
 def guaranteed_balance(tree: "DataTree") -> float | None:
     """The balance below which no draw over fairlets can fall by construction, or None where the method has no such bound.
 
@@ -130,7 +142,7 @@ def balance_kept(tree: "DataTree") -> BalanceConstraint | None:
         return balance_constraint(groups, settings_of(tree)["parameters"].get("min_balance", "exact"))
     least = guaranteed_balance(tree)
     if least is None:
-        least = float(balance_of(flat_labels(tree), groups, count_clusters(tree)).min())
+        least = least_balance(masses_of(tree, groups), groups)
     return balance_constraint(groups, least) if least > 0 else None
 
 
