@@ -14,6 +14,7 @@ import numpy as np
 from bayesfair._arrays import row_blocks
 
 __all__ = [
+    "attempt",
     "check_columns",
     "check_features",
     "check_finite",
@@ -57,6 +58,21 @@ def _shortened(value):
 def tell(text, category=UserWarning):
     """A warning at the first line of code that is not the package's own."""
     warnings.warn(text, category, skip_file_prefixes=(PACKAGE,))
+
+
+def attempt(what, compute):
+    """`compute()`; where that fails, None and a warning that `what` is missing: after sampling no error loses the draws."""
+    try:
+        return compute()
+    except Warning:  # which the user has made an error
+        raise
+    except Exception as error:
+        tell(
+            f"{what} could not be computed: {type(error).__name__}: {error}. It is missing, but no draw is lost. Remedy: save "
+            "the posterior, and compute from it what you need.",
+            RuntimeWarning,
+        )
+        return None
 
 
 def check_integer(argument, value, *, minimum=1, maximum=None, remedy="Pass a whole number in that range."):

@@ -61,7 +61,7 @@ def draws_of(tree, what):
     chain, draw = np.meshgrid(posterior["chain"].values, posterior["draw"].values, indexing="ij")
     places = pd.DataFrame({"chain": chain.ravel(), "draw": draw.ravel()})
     if what == "labels":
-        labels = np.concatenate(list(bf.posterior.flat_labels(tree).blocks()))
+        labels = np.concatenate(list(bf.posterior.flat_labels(bf.posterior.numbered_alike(tree)).blocks()))
         names = pd.Index(posterior["obs"].values.astype(str))
         if not names.is_unique:
             got, remedy = f"{names[names.duplicated()][0]!r} twice", "Write a .nc, or fit without --index."

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from bayesfair._rows import dealt
 from bayesfair.distributed import everybody
 from bayesfair.fairness import Groups
 
@@ -53,7 +52,10 @@ class Share(NamedTuple):
 
     def dealt(self, of, tasks) -> list:
         """`of` every task, each of which one process does and tells the others."""
-        return dealt(of, tasks, self.everybody, self.place, self.n_processes)
+        found = [None] * len(tasks)
+        for at, told in enumerate(self.everybody([*map(of, tasks[self.place :: self.n_processes])])):
+            found[at :: self.n_processes] = told
+        return found
 
     def of_all(self, values):
         """Values of the rows of this process (obs, ..) as those of all rows."""

@@ -9,17 +9,20 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._check import message, random_state_of, tell
+from bayesfair._check import attempt, message, random_state_of
 from bayesfair._room import peak_memory
 from bayesfair.distributed import digest
 from bayesfair.estimators.notebook import notes_as_html
 from bayesfair.posterior import (
     FORMAT,
+    add_derived,
     brief,
+    check_whole,
     is_stored,
     misclassification_probability,
     plain,
     settings_of,
+    warn_of_disagreement,
     write_tree,
 )
 
@@ -56,15 +59,17 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
     """An estimator whose fit is an `xarray.DataTree`: what ends in an underscore is read from it.
 
     `fit` sets `_seed` (`_draw_seed`), `_names` (a dictionary with "feature_names", or None there) and `_row_names`, builds a
-    tree with `_settings` and hands it, with its run, to `_adopt`, which subclasses extend. `_of_file` makes the same
-    estimator from what `read_run` gives, its run by the subclass's `_run_of(tree, settings)`. `fit` and `resume` are
-    `whole_or_not`: an earlier posterior keeps what belongs to it.
+    tree of draws and rows with `_settings` and hands it, with its run, to `_adopt`. Subclasses extend `_take`, all that `save`
+    and `resume` need, and `_derived`, which may fail. `_of_file` makes the same estimator from what `read_run` gives, its run
+    by the subclass's `_run_of(tree, settings)`. `fit` and `resume` are `whole_or_not`: an earlier posterior keeps what belongs
+    to it.
     """
 
     posterior_: "DataTree"
     labels_: np.ndarray
     misclassification_probability_: np.ndarray
     n_iter_: int
+    _point = "dahl"  # what the tree's reference partition is, see `build_tree`
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -117,6 +122,10 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
             remedy = "The posterior is of the table as it was: change a copy of it, and fit anew."
             raise ValueError(message("X", "be as it was in the fit", "a table that was changed after it", remedy))
 
+    def _check_whole(self):
+        """ValueError where `posterior_` has lost draws or rows, or their order, from which `resume` goes on."""
+        check_whole(self.posterior_, "`posterior_`", "Assign the run's own tree to it, or fit anew.")
+
     def _check_same_settings(self):
         """ValueError where a setting is not the one that the posterior was drawn with. What no file holds, such as a loss of
         the user's own, is not compared with another such."""
@@ -137,8 +146,14 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
     def _adopt(self, tree, run):
         """Take the tree as this estimator's posterior, and `run`, with which (and the tree) `resume` goes on.
 
-        The posterior comes first: what is computed from it may fail (`_derive`).
+        The posterior comes first: what is computed from its draws, in the tree and out of it, may fail.
         """
+        self._take(tree, run)
+        add_derived(tree, self._point)
+        self._derive(**self._derived())
+        return self
+
+    def _take(self, tree, run):
         self.posterior_, self._run = tree, run
         self.__dict__.pop("_in_short", None)  # of an earlier posterior
         self._checksum = _checksum_of_table(tree)
@@ -146,25 +161,27 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         self.n_features_in_ = tree["observed_data"]["X"].shape[1]
         if self._names["feature_names"] is not None:
             self.feature_names_in_ = np.array(self._names["feature_names"], dtype=object)
-        self._derive(
-            labels_=lambda: tree["constant_data"]["reference_labels"].values.astype(int),
-            misclassification_probability_=lambda: misclassification_probability(tree),
-        )
-        return self
+
+    def _derived(self):
+        """{attribute: what computes it}, in the order in which they need each other."""
+        tree = self.posterior_
+        return {
+            "labels_": lambda: tree["constant_data"]["reference_labels"].values.astype(int),
+            "misclassification_probability_": lambda: misclassification_probability(tree),
+        }
 
     def _derive(self, **attributes):
-        """Set attributes, in their order, to what these functions compute. After sampling no error loses the draws: what
-        cannot be computed is absent, and a warning says so."""
-        for name, compute in attributes.items():
+        """Set attributes to what these functions compute; what cannot be computed is absent."""
+        for name in attributes:
             self.__dict__.pop(name, None)  # of an earlier posterior
-            try:
-                setattr(self, name, compute())
-            except Warning:  # which the user has made an error
-                raise
-            except Exception as error:
-                text = f"{type(self).__name__}: `{name}` could not be computed: {type(error).__name__}: {error}. No draw is "
-                text += "lost: they are in `posterior_`. Remedy: save them, and compute from them what you need."
-                tell(text, RuntimeWarning)
+        for name, compute in attributes.items():
+            value = attempt(f"`{name}`", compute)
+            if value is not None:
+                setattr(self, name, value)
+
+    def _warn_of_disagreement(self, remedy):
+        """Warn where chains disagree; `remedy()`: what the method has to offer then."""
+        attempt("The comparison of the chains", lambda: warn_of_disagreement(self.posterior_, remedy()))
 
 
 def _checksum_of_table(tree):

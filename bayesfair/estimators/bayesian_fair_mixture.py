@@ -25,7 +25,6 @@ from bayesfair.posterior import (
     draws_of,
     read_run,
     state_dataset,
-    warn_of_disagreement,
 )
 
 if TYPE_CHECKING:
@@ -86,6 +85,8 @@ class BayesianFairMixture(PosteriorEstimator):
     >>> est.fit(data.features, sensitive_features=data.sensitive).predict_proba(data.features).shape
     (100, 2)
     """
+
+    _point = "mode"
 
     def __init__(
         self,
@@ -204,7 +205,7 @@ class BayesianFairMixture(PosteriorEstimator):
         self._finish(run.draw(num_draws, *self._going))
         untempered = self.inference == "nuts" and self.tempering is False
         remedy = "tempering=True (--tempering) visits all modes in one chain." if untempered else ""
-        self._derive(_told=lambda: warn_of_disagreement(self.posterior_, remedy))
+        self._warn_of_disagreement(lambda: remedy)
         return self
 
     def _finish(self, run):
@@ -219,7 +220,7 @@ class BayesianFairMixture(PosteriorEstimator):
             n_clusters=self.n_components,
             parameters=run.parameters,
             log_likelihood=run.draws.get("log_likelihood"),
-            point="mode",
+            point=None,
         )
         if "continuous" in tree["posterior"].sizes:
             tree["posterior"] = tree["posterior"].to_dataset().assign_coords(continuous=names["continuous"])
@@ -227,29 +228,42 @@ class BayesianFairMixture(PosteriorEstimator):
         if run.states is not None:
             tree[STATE] = state_dataset(run.state())
         self._adopt(tree, run)
-        empty = np.setdiff1d(np.arange(self.n_components), self.labels_).tolist()
+        self._warn_of_empty()
+        return self
+
+    def _warn_of_empty(self):
+        """Warn of components that no row is most often in."""
+        labels = getattr(self, "labels_", np.arange(self.n_components))  # which may be missing
+        empty = np.setdiff1d(np.arange(self.n_components), labels).tolist()
         if empty and not self._run.mixture.prior.is_sparse:
             what = f"no row is most often in components {empty}, which are empty in some draws"
             text, ours = f"{type(self).__name__}: {what}. Remedy: ask for fewer components.", tuple(bayesfair.__path__)
             warnings.warn(text, ConvergenceWarning, stacklevel=2, skip_file_prefixes=ours)
-        return self
 
     def _adopt(self, tree, run):
         """The run takes the tree's draws, whose clusters are renumbered."""
         super()._adopt(tree, run)
-        posterior, several = tree["posterior"], len(run.groups.names) > 1
-        self.n_iter_ = self.num_warmup + posterior.sizes["draw"]
-        if run.losses is not None:
-            self.losses_ = run.losses
-        self._derive(weights_=lambda: posterior["weights"].mean(("chain", "draw"), dtype=float).values)
-        if "means" in posterior:
-            self._derive(means_=lambda: posterior["means"].mean(("chain", "draw"), dtype=float).values)
+        several = len(run.groups.names) > 1
         self._run = _with_draws_of(tree, run)
         self._derive(
             gap_=lambda: gap(self._run.psi(run.x, run.codes), run.groups) if several else 0.0,
             hard_gap_=lambda: gap(self.labels_, run.groups) if several else 0.0,
         )
         return self
+
+    def _take(self, tree, run):
+        super()._take(tree, run)
+        self.n_iter_ = self.num_warmup + tree["posterior"].sizes["draw"]
+        if run.losses is not None:
+            self.losses_ = run.losses
+
+    def _derived(self):
+        posterior = self.posterior_["posterior"]
+        means = {f"{name}_": posterior[name] for name in ("weights", "means") if name in posterior}
+        return super()._derived() | {
+            name: lambda values=values: values.mean(("chain", "draw"), dtype=float).values
+            for name, values in means.items()
+        }
 
     def prior_predictive(self, num_draws: int = 50) -> "DataTree":
         """A tree with `prior_predictive` X (chain, draw, obs, feature): tables simulated from the prior, whose scale is
@@ -292,6 +306,7 @@ class BayesianFairMixture(PosteriorEstimator):
         """Go on from the last draw, `num_draws` more per chain, with the data and the settings of the fit, of which only
         `num_draws`, `progress_bar` and `chain_method` may change."""
         check_is_fitted(self, "posterior_")
+        self._check_whole()
         self._check_same_settings()
         if self.inference == "svi":
             remedy = "A guide is not resumed: fit again."

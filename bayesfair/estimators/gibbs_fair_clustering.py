@@ -53,7 +53,6 @@ from bayesfair.posterior import (
     sampler_bytes,
     settings_of,
     state_dataset,
-    warn_of_disagreement,
 )
 
 __all__ = ["GibbsFairClustering"]
@@ -302,6 +301,7 @@ class GibbsFairClustering(PosteriorEstimator):
         are the settings, of which only `num_draws`, `progress_bar` and `mesh` may change.
         """
         check_is_fitted(self, "posterior_")
+        self._check_whole()
         self._check_same_settings()
         _refuse_rows(self.mesh)
         with sharing(self.mesh, "chains", stops=True):
@@ -486,7 +486,7 @@ class GibbsFairClustering(PosteriorEstimator):
         give_back_freed()
         self._adopt(tree, self._run_of(tree, settings_of(tree)))
         give_back_freed()
-        self._derive(_told=lambda: warn_of_disagreement(tree, self._remedy(problem, tree)))
+        self._warn_of_disagreement(lambda: self._remedy(problem, tree))
         return self
 
     def _remedy(self, problem, tree):
@@ -511,6 +511,7 @@ class GibbsFairClustering(PosteriorEstimator):
             feature_names=self._mixed.names,
             obs_names=self._row_names,
             n_clusters=self.n_clusters,
+            point=None,
             modes=modes,
             weight=weight,
         )
@@ -550,18 +551,20 @@ class GibbsFairClustering(PosteriorEstimator):
         self._store.seen()
         return tree
 
-    def _adopt(self, tree, progress):
-        super()._adopt(tree, progress)
-        (X, _, weight), posterior = self._known_data(tree), tree["posterior"]
+    def _take(self, tree, progress):
+        super()._take(tree, progress)
+        X = tree["observed_data"]["X"]
         self._mixed, self._dissimilarity = _mixed_of(self._names, X.shape[1]), self._loss.dissimilarity
         self.n_features_in_ = self._mixed.n_numbers + len(self._mixed.where)
         self.n_iter_, self.thinning_ = progress["sweep"], progress["thinning"]
+
+    def _derived(self):
+        (X, _, weight), posterior = self._known_data(self.posterior_), self.posterior_["posterior"]
         lambdas = [name for name, values in posterior.data_vars.items() if values.attrs.get("kind") == "parameter"]
-        self._derive(
-            inverse_temperature_=lambda: tuple(float(posterior[name].mean(dtype=float)) for name in lambdas),
-            cluster_centers_=lambda: self._centers_of_labels(X, weight),
-        )
-        return self
+        return super()._derived() | {
+            "inverse_temperature_": lambda: tuple(float(posterior[name].mean(dtype=float)) for name in lambdas),
+            "cluster_centers_": lambda: self._centers_of_labels(X, weight),
+        }
 
     def _centers_of_labels(self, X, weight):
         of_labels = self.labels_, self.n_clusters, weight

@@ -13,7 +13,6 @@ import numpy as np
 
 from bayesfair._arrays import cluster_sums, namespace, row_blocks
 from bayesfair._check import message
-from bayesfair._rows import HERE, OverRows
 
 __all__ = ["CENTROIDS", "Centroids", "Paid", "mean", "medians", "resolve_centroids"]
 
@@ -41,9 +40,9 @@ class Centroids:
         """grad phi (..., d)."""
         raise NotImplementedError
 
-    def units(self, X, over: OverRows = HERE):
+    def units(self, X):
         """What to divide X by (all columns, or each) to have it near 1, and the unit of losses then: labels stay, and so do
-        centres, but for what `inside` does to them. `over`, here and below: other processes that have more rows."""
+        centres, but for what `inside` does to them."""
         return 1.0, 1.0
 
     def inside(self, centers):
@@ -81,14 +80,11 @@ class Centroids:
             np.maximum(far, 0.0, out=out[rows])
         return out if weight is None else np.multiply(out, weight[:, None], out=out)
 
-    def centers(self, X, labels, n_clusters, weight, over: OverRows = HERE):
+    def centers(self, X, labels, n_clusters, weight):
         """The best centre of every cluster (K, d), all of which are used; `weight` (N,): of the rows, here and below."""
-        sums, masses = over.total(
-            (cluster_sums(X, labels, n_clusters, weight), np.bincount(labels, weight, n_clusters))
-        )
-        return sums / masses[:, None]
+        return cluster_sums(X, labels, n_clusters, weight) / np.bincount(labels, weight, n_clusters)[:, None]
 
-    def reach(self, X, over: OverRows = HERE):
+    def reach(self, X):
         """The most that the centre of a cluster of one row would gain by giving way to a row that comes instead; in larger
         clusters it is divided by their sizes. Infinite where no bound is known."""
         return np.inf
@@ -98,7 +94,7 @@ class Centroids:
         with a `reach`."""
         raise NotImplementedError
 
-    def value(self, X, labels, centers, weight, over: OverRows = HERE):
+    def value(self, X, labels, centers, weight):
         """The loss of labels (N,) whose best centres those are."""
         middle = self.inside(centers)
         potential, gradient, paid = self.potential(middle), self.gradient(middle), np.empty(len(X))
@@ -106,7 +102,7 @@ class Centroids:
             own = labels[rows]
             far = self.own(X[rows]) - potential[own]
             paid[rows] = np.maximum(far - (gradient[own] * (X[rows] - middle[own])).sum(1), 0.0)
-        return float(over.total(weight @ paid))
+        return float(weight @ paid)
 
 
 @dataclass(frozen=True)
@@ -122,19 +118,19 @@ class Means(Centroids):
     def gradient(self, x):
         return 2 * x
 
-    def reach(self, X, over: OverRows = HERE):
+    def reach(self, X):
         """The squared diameter: a swap of x and y changes the loss by their margins less ||x - y||^2 (1 / n_k + 1 / n_l)."""
-        middle = mean(X, over)
+        middle = mean(X)
         farthest = max(np.square(X[rows] - middle).sum(1).max() for rows in row_blocks(len(X)))
-        return 4 * max(over.everybody(farthest))
+        return 4 * farthest
 
     def drift(self, moved, reach):
         """| ||x - m'||^2 - ||x - m||^2 | <= ||m' - m|| (||x - m'|| + ||x - m||), neither of which is above the diameter."""
         return 2 * np.sqrt(reach * np.square(moved).sum(1))
 
-    def value(self, X, labels, centers, weight, over: OverRows = HERE):
+    def value(self, X, labels, centers, weight):
         paid = (weight[rows] @ np.square(X[rows] - centers[labels[rows]]) for rows in row_blocks(len(X)))
-        return float(over.total(sum(paid).sum()))
+        return float(sum(paid).sum())
 
 
 @dataclass(frozen=True)
@@ -144,10 +140,9 @@ class PoissonMeans(Centroids):
     name = "kl"
     lowest = EDGE
 
-    def units(self, X, over: OverRows = HERE):
+    def units(self, X):
         """The mean."""
-        total, size = over.total((X.sum(), X.size))
-        mean = total / size or 1.0
+        mean = X.sum() / X.size or 1.0
         return mean, mean
 
     def potential(self, x):
@@ -165,10 +160,9 @@ class ScaleMeans(Centroids):
     name = "itakura-saito"
     lowest = EDGE
 
-    def units(self, X, over: OverRows = HERE):
+    def units(self, X):
         """The least entry of every column: centres, which are above it, are never moved."""
-        least, largest = zip(*over.everybody((X.min(0), X.max(0))))
-        return np.maximum(np.min(least, 0), np.max(largest, 0) / WIDEST), 1.0
+        return np.maximum(X.min(0), X.max(0) / WIDEST), 1.0
 
     def potential(self, x):
         return -namespace(x).log(x).sum(-1)
@@ -196,7 +190,7 @@ class BinaryMeans(Centroids):
 
 @dataclass(frozen=True)
 class Medians(Centroids):
-    """k-medians: sums of absolute differences to the median of every coordinate. All rows are in one process."""
+    """k-medians: sums of absolute differences to the median of every coordinate."""
 
     name = "manhattan"
     degree = 1
@@ -214,7 +208,7 @@ class Medians(Centroids):
     def own(self, X):
         return np.zeros(len(X))
 
-    def reach(self, X, over: OverRows = HERE):
+    def reach(self, X):
         return 0.0
 
     def drift(self, moved, reach):
@@ -226,10 +220,10 @@ class Medians(Centroids):
         out = cdist(X, centers, "cityblock")
         return out if weight is None else np.multiply(out, weight[:, None], out=out)
 
-    def centers(self, X, labels, n_clusters, weight, over: OverRows = HERE):
+    def centers(self, X, labels, n_clusters, weight):
         return np.stack([medians(X[labels == k], weight[labels == k]) for k in range(n_clusters)])
 
-    def value(self, X, labels, centers, weight, over: OverRows = HERE):
+    def value(self, X, labels, centers, weight):
         return float(weight @ np.abs(X - centers[labels]).sum(1))
 
 
@@ -249,10 +243,9 @@ class Paid:
         return self.loss.distances(self.X[rows], self.centers, self.weight[rows])
 
 
-def mean(X, over: OverRows = HERE):
-    """Of the rows of all processes (d,)."""
-    total, n_obs = over.total((X.sum(0), len(X)))
-    return total / n_obs
+def mean(X):
+    """Of the rows (d,)."""
+    return X.sum(0) / len(X)
 
 
 def medians(X, weight):

@@ -16,7 +16,6 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from bayesfair._arrays import aligned_empty, row_blocks
-from bayesfair._rows import HERE, OverRows
 from bayesfair.fairness import WithinOnePerson
 from bayesfair.gibbs.centroids import Centroids
 
@@ -31,7 +30,7 @@ JITTER = 1e-3  # of the spread, by which centres that coincide are told apart
 SOLVES = 10  # of Newton's steps at one temperature
 UNFAIR = 1e-4  # of the people of an average cluster: the violation at which duals are good
 FEW = 1e-6
-DEALT = 8  # parts of more than PART rows, of which processes that have the same rows take some each
+PARTS = 8  # of more than PART rows
 
 
 class SortedRows(NamedTuple):
@@ -54,7 +53,7 @@ class Rows:
         held = [-(-size // block) for size in np.bincount(code, minlength=n_groups)]
         n_blocks, at_once = sum(held), PART // block
         self.many = n_blocks > 2 * at_once
-        size = at_once if self.many else n_blocks if n_blocks <= at_once else -(-n_blocks // DEALT)
+        size = at_once if self.many else n_blocks if n_blocks <= at_once else -(-n_blocks // PARTS)
         self.parts = [slice(first, first + size) for first in range(0, n_blocks, size)]
         self.order = np.full((self.parts[-1].stop, block), -1, np.int32)
         self.group = np.zeros(len(self.order), int)
@@ -222,25 +221,20 @@ class Annealer(NamedTuple):
     own: float
     n_obs: int
     rng: np.random.Generator
-    over: OverRows
     rate: float
-    alike: OverRows
 
     @classmethod
-    def of(cls, X, code, weight, constraint, loss, rng, over: OverRows = HERE, rate=RATE, alike: OverRows = HERE):
+    def of(cls, X, code, weight, constraint, loss, rng, rate=RATE):
         multipliers = Multipliers.of(constraint)
-        n_obs, total = over.total((len(X), weight.sum()))
+        n_obs, total = len(X), weight.sum()
         weight = weight if total == n_obs else weight / (total / n_obs)
         rows = Rows(X, code, multipliers.A.shape[1], weight)
-        middle = loss.inside(loss.centers(X, np.zeros(len(X), np.int32), 1, weight, over)[0])
+        middle = loss.inside(loss.centers(X, np.zeros(len(X), np.int32), 1, weight)[0])
         parts = row_blocks(len(X))
         paid = loss.distances(X, middle[None], weight)[:, 0].sum()
         own = sum(float(weight[part] @ loss.own(X[part])) for part in parts)
         spread = sum(weight[part] @ np.abs(X[part] - middle) for part in parts)
-        paid, own, spread = over.total((paid, own, spread))
-        return cls(
-            rows, multipliers, loss, middle, spread / n_obs, max(paid / n_obs, FEW), own, n_obs, rng, over, rate, alike
-        )
+        return cls(rows, multipliers, loss, middle, spread / n_obs, max(paid / n_obs, FEW), own, n_obs, rng, rate)
 
     def from_one_cluster(self, n_starts, n_clusters) -> Cooled:
         """`n_starts` starts, all centres in the middle, from a temperature at which that is the only optimum."""
@@ -256,8 +250,7 @@ class Annealer(NamedTuple):
         for _ in range(MOST):
             noise = JITTER * self.spread * self.rng.normal(size=centers.shape)
             centers = self.loss.inside(centers + noise)
-            about = self.loss, self.rows, self.multipliers, centers, mu, temperature
-            mu, found = balanced_moments(*about, self.over, self.alike)
+            mu, found = balanced_moments(self.loss, self.rows, self.multipliers, centers, mu, temperature)
             centers = np.where(found.mass > FEW, found.sum / np.maximum(found.mass, FEW), centers)
             if temperature <= self.coldest((found.loss.min() + self.own) / self.n_obs):
                 break
@@ -266,13 +259,11 @@ class Annealer(NamedTuple):
         return Cooled(centers, duals, found.counts.swapaxes(1, 2), found.loss + self.own)
 
 
-def balanced_moments(
-    loss, rows: Rows, multipliers: Multipliers, centers, mu, temperature, over: OverRows = HERE, alike: OverRows = HERE
-):
+def balanced_moments(loss, rows: Rows, multipliers: Multipliers, centers, mu, temperature):
     """(mu, moments) after Newton's method; a step beyond the minimum along its line is cut back by the secant."""
-    before, fair = None, UNFAIR * over.total(float(len(rows))) / centers.shape[1]
+    before, fair = None, UNFAIR * float(len(rows)) / centers.shape[1]
     for _ in range(SOLVES):
-        found = over.total(moments_of(loss, rows, centers, multipliers.alpha(mu), temperature, alike))
+        found = moments_of(loss, rows, centers, multipliers.alpha(mu), temperature)
         if multipliers.unfair(found.counts).max() <= fair:
             break
         excess, new = multipliers.excess(found.counts), multipliers.newton(mu, found.counts, found.slope)
@@ -289,11 +280,11 @@ def balanced_moments(
     return mu, found
 
 
-def moments_of(loss, rows: Rows, centers, alpha, temperature, alike: OverRows = HERE) -> Moments:
-    """Of all rows, in float64; their parts are the same and are added up in one order, however many processes deal them."""
+def moments_of(loss, rows: Rows, centers, alpha, temperature) -> Moments:
+    """Of all rows, in float64; their parts are added up in one order."""
     arguments = *(np.asarray(each, np.float32) for each in (centers, alpha)), np.float32(1 / temperature)
 
     def of_part(part):
         return [*map(np.asarray, moments(loss, rows.of(part), *arguments))]
 
-    return Moments(*(np.sum(each, 0, dtype=np.float64) for each in zip(*alike.dealt(of_part, rows.parts))))
+    return Moments(*(np.sum(each, 0, dtype=np.float64) for each in zip(*map(of_part, rows.parts))))

@@ -6,13 +6,11 @@ transfers are worth a look is told by margins, the distance to the other centre 
 to WIDEST people a side) every two whose margins could sum to a gain, and the bundles of cheapest margins.
 """
 
-from copy import copy
 from typing import NamedTuple
 
 import numpy as np
 
 from bayesfair._arrays import MANY, cluster_sums, row_blocks
-from bayesfair._rows import HERE, OverRows
 from bayesfair._stages import NOTHING_KEPT, Stages
 from bayesfair.fairness import WithinOnePerson
 from bayesfair.gibbs.centroids import Centroids, Paid
@@ -43,20 +41,17 @@ class Transfers(NamedTuple):
 
 
 class Clusters:
-    """Labels with the counts of groups and the sums of rows in every cluster, and what transfers would change. `over`: other
-    processes that have more rows, of which counts, masses, sums and centres are, too."""
+    """Labels with the counts of groups and the sums of rows in every cluster, and what transfers would change."""
 
-    def __init__(self, X, code, weight, labels, constraint, loss: Centroids, n_clusters, over: OverRows = HERE):
+    def __init__(self, X, code, weight, labels, constraint, loss: Centroids, n_clusters):
         self.X, self.code, self.labels, self.constraint, self.loss = X, code, labels.copy(), constraint, loss
-        self.weight, self.over = weight, over
-        self.n_groups = int(max(over.everybody(code.max()))) + 1
+        self.weight, self.n_groups = weight, int(code.max()) + 1
         cells = np.bincount(labels * self.n_groups + code, minlength=n_clusters * self.n_groups)
-        held = cells, np.bincount(labels, weight, n_clusters), cluster_sums(X, labels, n_clusters, weight)
-        cells, self.masses, self.sums = over.total(held)
+        self.masses = np.bincount(labels, weight, n_clusters)
+        self.sums = cluster_sums(X, labels, n_clusters, weight)
         self.counts = cells.reshape(n_clusters, self.n_groups)
         # Two of different weights change the clusters' masses too, for which there is no bound.
-        alike = len(set(over.everybody(weight.min())) | set(over.everybody(weight.max()))) == 1
-        self.reach = loss.reach(X, over) * weight[0] if alike else np.inf
+        self.reach = loss.reach(X) * weight[0] if weight.min() == weight.max() else np.inf
         self.near = None
         self.refresh()
 
@@ -66,7 +61,7 @@ class Clusters:
 
     def refresh(self):
         """Centres, for which rows pay until the next time."""
-        self.centers = self.loss.centers(self.X, self.labels, self.n_clusters, self.weight, self.over)
+        self.centers = self.loss.centers(self.X, self.labels, self.n_clusters, self.weight)
 
     @property
     def paid(self):
@@ -75,7 +70,7 @@ class Clusters:
 
     def value(self):
         """The loss, of the centres that `refresh` has found."""
-        return self.loss.value(self.X, self.labels, self.centers, self.weight, self.over)
+        return self.loss.value(self.X, self.labels, self.centers, self.weight)
 
     def standing(self):
         """(labels, counts, masses, sums), which transfers change in place."""
@@ -162,12 +157,12 @@ class Clusters:
         return self.reach * (1 / size[k] + 1 / size[to])
 
     def least(self, margins):
-        """The least margins of all processes (clusters, groups, clusters)."""
+        """The least margins (clusters, groups, clusters)."""
         least = np.full((self.n_clusters, self.n_groups, self.n_clusters), np.inf)
         for at, margin in margins.items():
             least[at] = margin.min(0, initial=np.inf)
             least[at[0], at[1], at[0]] = np.inf
-        return np.min(self.over.everybody(least), 0)
+        return least
 
     def room_in_pairs(self, least):
         """The most that the margin of one who changes places may be, beside the least of those who come (clusters, groups,
@@ -175,14 +170,6 @@ class Clusters:
         k, to = np.indices((self.n_clusters,) * 2)
         room = self.room_of_two(k, to)[:, None] - least.T
         return np.where(least <= room, room, -np.inf)
-
-    def of(self, rows):
-        """(these clusters with some rows alone, which of them are this process's): those that each process names."""
-        few = copy(self)
-        parts = self.X[rows], self.code[rows], self.weight[rows], self.labels[rows]
-        own, (few.X, few.code, few.weight, few.labels) = self.over.joined(parts)
-        few.over, few.near = HERE, None
-        return few, own
 
     def allowed(self, k, to, moved):
         """May `moved` (changes, groups) people go from k to another cluster?"""
@@ -254,7 +241,6 @@ def descend(
     loss: Centroids,
     n_clusters,
     passes=PASSES,
-    over: OverRows = HERE,
     stages: Stages = NOTHING_KEPT,
 ):
     """(labels, losses after each pass, whether nothing in the neighbourhood improves): the loss never rises."""
@@ -262,7 +248,7 @@ def descend(
     if was is not None and was.optimal:
         return was.labels, was.trace, True
     start = labels if was is None else was.labels
-    clusters = Clusters(X, code, weight, start, constraint, loss, n_clusters, over)
+    clusters = Clusters(X, code, weight, start, constraint, loss, n_clusters)
     if was is None:
         now = at_start(clusters)
     else:
@@ -275,18 +261,15 @@ def descend(
 
 
 def at_start(clusters: Clusters) -> Descended:
-    value, n_obs = clusters.value(), clusters.over.total(len(clusters.X))
-    tiny = max(SMALL * value / n_obs, clusters.rounding(), np.finfo(float).tiny)
+    value = clusters.value()
+    tiny = max(SMALL * value / len(clusters.X), clusters.rounding(), np.finfo(float).tiny)
     return Descended(*clusters.standing(), tiny, np.array([value]), False, False)
 
 
 def after_a_pass(clusters: Clusters, now: Descended, kinds) -> Descended:
     """Transfers of the people who are cheapest to move, and of all whose could gain anything where those were in vain."""
     most = WIDEST if now.thorough else CHEAPEST
-    if clusters.over is HERE:
-        made = improve(clusters, candidates(clusters, kinds, most), now.tiny)
-    else:
-        made = improve_together(clusters, kinds, most, now.tiny)
+    made = improve(clusters, candidates(clusters, kinds, most), now.tiny)
     if made == 0 and now.thorough:
         return now._replace(optimal=True)
     clusters.refresh()
@@ -320,32 +303,6 @@ def still_good(clusters: Clusters, some: Transfers, tiny):
     moved = (here[..., None] & (clusters.code[out][..., None] == np.arange(clusters.n_groups))).sum(1)
     at = np.flatnonzero(at & (two | clusters.allowed(k, to, moved)))
     return at[clusters.gains(k[at], to[at], out[at], back[at]) > tiny]
-
-
-def improve_together(clusters: Clusters, kinds, most, tiny):
-    """As `improve`, of rows that are in several processes: each names those of its own who may be in a transfer that is worth
-    it, and of these few all find the same ones."""
-    rows = nominees(clusters, most)
-    few, own = clusters.of(rows)
-    made = improve(few, candidates(few, kinds, most), tiny)
-    found = few.labels, few.counts, few.masses, few.sums, made
-    labels, clusters.counts, clusters.masses, clusters.sums, made = clusters.over.of_first(found)
-    clusters.labels[rows] = labels[own]
-    return made
-
-
-def nominees(clusters: Clusters, most):
-    """The rows, in order, that `candidates` would look at together if it had those of all processes."""
-    members, margins = clusters.members(most)
-    alone = singles(clusters, members, margins)
-    named = [cheapest(clusters, members, margins).ravel(), [] if alone is None else alone.out.ravel()]
-    least, most = clusters.least(margins), most if np.isfinite(clusters.reach) else CHEAPEST
-    for (k, group), margin in margins.items():
-        for to in np.flatnonzero(np.isfinite(least[:, group, k])):
-            limit = clusters.room_of_two(k, to) - least[to, group, k]
-            named.append(members[k, group][below(margin[:, to], limit, most)])
-    rows = np.unique(np.concatenate(named).astype(int))
-    return rows[rows >= 0]
 
 
 def bundles(constraint, sizes):

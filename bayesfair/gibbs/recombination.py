@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._rows import HERE, OverRows
 from bayesfair._stages import NOTHING_KEPT, Stages
 from bayesfair.gibbs.centroids import Centroids
 from bayesfair.gibbs.cooling import Annealer, Cooled
@@ -54,35 +53,27 @@ def search(
     *,
     finalists=None,
     done=lambda _: None,
-    over: OverRows = HERE,
     stages: Stages = NOTHING_KEPT,
 ) -> Cooled:
     """The cooled starts that are cheapest and differ, best first, after `generations` of as many children; `done(1)` is
-    called after each. `finalists`: how many are wanted, all of `n_starts` unless given. `over`: other processes that have more
-    rows; a sample is told to all of them."""
-    own, (codes,) = over.joined((code,))
-    some = sample(codes, SAMPLE, rng)
-    here = some[(own.start <= some) & (some < own.stop)] - own.start
-    _, few = over.joined((X[here], code[here], weight[here]))
+    called after each. `finalists`: how many are wanted, all of `n_starts` unless given."""
+    some = sample(code, SAMPLE, rng)
+    few = X[some], code[some], weight[some]
     n_bred = generations if n_starts > 1 else 0
-    alive = bred(few, constraint, loss, n_clusters, n_starts, n_bred, rng, done, stages, over)
-    alive, rng = over.of_first((alive.run(slice(finalists)), rng))
-    if len(some) == len(codes):
+    alive = bred(few, constraint, loss, n_clusters, n_starts, n_bred, rng, done, stages).run(slice(finalists))
+    if len(some) == len(code):
         return alive
 
     def with_all_rows():
-        everyone = Annealer.of(X, code, weight, constraint, loss, rng, over)
+        everyone = Annealer.of(X, code, weight, constraint, loss, rng)
         return sorted_by_loss(everyone.cool(alive.centers, ALL_ROWS * everyone.coldest(alive.loss.min() / len(some))))
 
     return stages.at_once(Cooled, with_all_rows)
 
 
-def bred(
-    rows, constraint, loss, n_clusters, n_starts, generations, rng, done, stages: Stages, alike: OverRows
-) -> Cooled:
-    """What is alive after the generations, best first, of the starts of `rows`, (X, code, weight), which processes have
-    `alike` and deal; every one finds the same."""
-    annealer, was = Annealer.of(*rows, constraint, loss, rng, alike=alike), stages.begin(Bred)
+def bred(rows, constraint, loss, n_clusters, n_starts, generations, rng, done, stages: Stages) -> Cooled:
+    """What is alive after the generations, best first, of the starts of `rows`, (X, code, weight)."""
+    annealer, was = Annealer.of(*rows, constraint, loss, rng), stages.begin(Bred)
     if was is None:
         alive, made = sorted_by_loss(annealer.from_one_cluster(n_starts, n_clusters)), 0
     else:

@@ -6,7 +6,6 @@ import numpy as np
 
 from bayesfair._arrays import MANY
 from bayesfair._progress import progress
-from bayesfair._rows import HERE, OverRows
 from bayesfair._stages import NOTHING_KEPT, Stages
 from bayesfair.fairness import nearest_counts
 from bayesfair.gibbs.centroids import Centroids, Paid, mean, resolve_centroids
@@ -91,29 +90,26 @@ def cheapest_labels(
     *,
     max_iter,
     progress_bar=False,
-    over: OverRows = HERE,
     stages: Stages = NOTHING_KEPT,
 ) -> Cheapest:
     """The cheapest balanced labels found: starts cooled and recombined, the best of them brought to a local optimum.
 
     Arguments as of `cooled_labels`. max_iter: rounds of transport, and passes of the descent, of every finalist.
-    progress_bar: one of generations and finalists. over: other processes that have more rows, which `constraint` and the loss
-    are of, a Bregman divergence; labels are of these. stages: to which generations, rounds and passes are told.
+    progress_bar: one of generations and finalists. stages: to which generations, rounds and passes are told.
     """
     loss, rng = resolve_centroids(loss), np.random.default_rng(seed)
-    X, unit = in_own_units(X, loss, over)
-    few = over.total(len(X)) <= FEW_ROWS
+    X, unit = in_own_units(X, loss)
+    few = len(X) <= FEW_ROWS
     n_cooled, n_random = (n_starts, RANDOM * n_starts) if few else (min(FINALISTS, n_starts), 0)
     with progress(GENERATIONS + n_cooled + n_random, "cooling", progress_bar) as bar:
-        settings = {"finalists": n_cooled, "done": bar.update, "over": over, "stages": stages}
+        settings = {"finalists": n_cooled, "done": bar.update, "stages": stages}
         cooled = search(X, code, weight, constraint, loss, n_clusters, n_starts, GENERATIONS, rng, **settings)
         starts = [cooled.run(at) for at in range(n_cooled)]
         if few:
-            _, everyone = over.joined((X, code))
-            starts += over.of_first([random_start(*everyone, n_clusters, rng) for _ in range(n_random)])
+            starts += [random_start(X, code, n_clusters, rng) for _ in range(n_random)]
         ends = []
         for start in starts:
-            ends.append(descent(X, code, weight, constraint, loss, start, max_iter, over, stages))
+            ends.append(descent(X, code, weight, constraint, loss, start, max_iter, stages))
             bar.update(1)
     best = min(ends, key=lambda end: end.trace[-1])
     return best._replace(trace=unit * best.trace)
@@ -127,13 +123,12 @@ def descent(
     loss: Centroids,
     start: Cooled,
     max_iter,
-    over: OverRows = HERE,
     stages: Stages = NOTHING_KEPT,
 ) -> Cheapest:
     """The local optimum that a start leads to."""
-    settled = settle(X, code, weight, constraint, loss, start, max_iter, over, stages)
+    settled = settle(X, code, weight, constraint, loss, start, max_iter, stages)
     about = constraint, loss, len(start.centers), max_iter - len(settled.trace)
-    labels, trace, optimal = descend(X, code, weight, settled.labels, *about, over, stages)
+    labels, trace, optimal = descend(X, code, weight, settled.labels, *about, stages)
     return Cheapest(labels, np.concatenate([settled.trace, trace[1:]]), optimal)
 
 
@@ -144,16 +139,16 @@ def random_start(X, code, n_clusters, rng) -> Cooled:
     return Cooled(X[rng.choice(len(X), n_clusters, replace=False)], np.zeros((len(sizes), n_clusters)), counts, np.inf)
 
 
-def centered(X, loss: Centroids, over: OverRows = HERE):
+def centered(X, loss: Centroids):
     """Rows less their mean where that changes no distance: less is lost to rounding. Many rows come without it."""
-    return X - mean(X, over) if loss.degree and over.total(len(X)) < MANY else X
+    return X - mean(X) if loss.degree and len(X) < MANY else X
 
 
-def in_own_units(X, loss: Centroids, over: OverRows = HERE):
+def in_own_units(X, loss: Centroids):
     """(rows in units in which labels are found, the unit of losses there)."""
-    of_rows, of_losses = loss.units(X, over)
+    of_rows, of_losses = loss.units(X)
     X = X if np.all(of_rows == 1) else X / np.asarray(of_rows, X.dtype)
-    return centered(X, loss, over), float(of_losses)
+    return centered(X, loss), float(of_losses)
 
 
 def settle(
@@ -164,13 +159,12 @@ def settle(
     loss: Centroids,
     start: Cooled,
     rounds,
-    over: OverRows = HERE,
     stages: Stages = NOTHING_KEPT,
 ) -> Settled:
     """Counts nearest to those of one cooled start, then transport at these counts and centres in turn: the loss never rises."""
-    sizes = over.total(np.bincount(code, minlength=start.counts.shape[1]))
-    counts = over.of_first(nearest_counts(constraint, sizes, start.counts))
-    return alternate(X, code, weight, counts, loss, start.centers, start.duals, rounds, over, stages)
+    sizes = np.bincount(code, minlength=start.counts.shape[1])
+    counts = nearest_counts(constraint, sizes, start.counts)
+    return alternate(X, code, weight, counts, loss, start.centers, start.duals, rounds, stages)
 
 
 class Alternated(NamedTuple):
@@ -193,7 +187,6 @@ def alternate(
     centers,
     duals,
     rounds=ROUNDS,
-    over: OverRows = HERE,
     stages: Stages = NOTHING_KEPT,
 ) -> Settled:
     """Transport to clusters of `counts` (clusters, groups) and centres in turn until nothing is gained."""
@@ -206,9 +199,9 @@ def alternate(
             rows = np.flatnonzero(code == group)
             paid = Paid(loss, X, now.centers, weight, rows)
             cost = paid[:] if len(rows) <= AT_ONCE else paid
-            labels[rows], duals[group] = assign(cost, counts[:, group], duals[group], over)
-        centers = loss.centers(X, labels, n_clusters, weight, over)
-        value, last = loss.value(X, labels, centers, weight, over), now.trace.min(initial=np.inf)
+            labels[rows], duals[group] = assign(cost, counts[:, group], duals[group])
+        centers = loss.centers(X, labels, n_clusters, weight)
+        value, last = loss.value(X, labels, centers, weight), now.trace.min(initial=np.inf)
         trace = np.append(now.trace, min(value, last))
         stays = value >= last  # labels that are tied may change for ever
         now = Alternated(labels, duals, trace, centers, stays)

@@ -6,37 +6,33 @@ Magnanti and Orlin 1993, ch. 9): the assignment is optimal for its own counts be
 one is optimal for the counts asked for. At these prices no arc is cheaper than 0 but by rounding, which is cut off: where
 distances are tied, cycles would cost less than nothing otherwise, and a path would run in a circle. A path moves one row:
 where thousands are to move, prices are brought near the optimum before, cluster by cluster. Paths look at the rows that are
-cheapest to move alone: where rows are in several processes, these few are told to all, and all find the same paths.
+cheapest to move alone.
 """
 
 from itertools import pairwise
-from operator import itemgetter
 
 import numpy as np
 
 from bayesfair._arrays import row_blocks
-from bayesfair._rows import HERE, OverRows
 
 __all__ = ["assign", "shortest_paths"]
 
 MANY_PATHS = 500  # each takes milliseconds
 ENOUGH = 0.9  # of the surplus may be left after a round of prices, or another is of no use
-TOLD = 4096  # values, of all processes, among which one of a rank is found at once
 
 
-def assign(cost, counts, duals, over: OverRows = HERE):
+def assign(cost, counts, duals):
     """(labels (n,), duals (K,)): the cheapest labels whose clusters have `counts` (K,), where row i pays cost[i, k] (n, K).
 
     duals: prices near the optimum; the better, the fewer paths. Those returned are in the middle of the optimal ones:
-    cost - duals is least, over clusters, at a row's label. `over`: other processes that have more rows, which `counts` count.
+    cost - duals is least, over clusters, at a row's label.
     """
-    labels, surplus = choices(cost, counts, duals, over)
+    labels, surplus = choices(cost, counts, duals)
     if np.abs(surplus).sum() > MANY_PATHS:
-        duals = ascend(cost, counts, duals, surplus, over)
-        labels, surplus = choices(cost, counts, duals, over)
+        duals = ascend(cost, counts, duals, surplus)
+        labels, surplus = choices(cost, counts, duals)
     rows, _ = cheapest_to_move(cost, labels, int(np.abs(surplus).sum()) + 1)
-    own, (costs, clusters) = over.joined((cost[rows], labels[rows]))
-    graph = Margins(costs, clusters)
+    graph = Margins(cost[rows], labels[rows])
     for _ in range(surplus[surplus > 0].sum()):
         length, before = shortest_paths(at_prices(graph.least, duals))
         nearest = length[surplus > 0].min(0)
@@ -46,7 +42,7 @@ def assign(cost, counts, duals, over: OverRows = HERE):
         surplus[end] += 1
         graph.push(start, end, before[start])
         duals = duals + np.minimum(nearest, nearest[end])  # at which the path costs nothing
-    labels[rows] = clusters[own]
+    labels[rows] = graph.labels
     return labels, middle_duals(shortest_paths(at_prices(graph.least, duals))[0] + duals - duals[:, None])
 
 
@@ -55,15 +51,15 @@ def at_prices(least, duals):
     return np.maximum(least + duals[:, None] - duals, 0.0)
 
 
-def choices(cost, counts, duals, over: OverRows = HERE):
+def choices(cost, counts, duals):
     """(the cheapest cluster of every row at these prices, how many more than its count each cluster has)."""
     labels = np.empty(len(cost), np.int32)
     for rows in row_blocks(len(cost)):
         labels[rows] = (cost[rows] - duals).argmin(1)
-    return labels, over.total(np.bincount(labels, minlength=len(counts))) - counts
+    return labels, np.bincount(labels, minlength=len(counts)) - counts
 
 
-def ascend(cost, counts, duals, surplus, over: OverRows = HERE):
+def ascend(cost, counts, duals, surplus):
     """Duals at which fewer rows choose wrongly: each in turn is set so that its cluster has its count at the prices of the
     others, an ascent of the concave dual by its coordinates, as long as rounds are of use."""
     best, fewest, left = duals, np.abs(surplus).sum(), np.inf
@@ -71,14 +67,14 @@ def ascend(cost, counts, duals, surplus, over: OverRows = HERE):
     while MANY_PATHS < fewest < ENOUGH * left:
         left = fewest
         for k in range(len(counts)):
-            duals[k] = fitting_price(cost, counts[k], duals, k, over)
-        now = np.abs(choices(cost, counts, duals, over)[1]).sum()
+            duals[k] = fitting_price(cost, counts[k], duals, k)
+        now = np.abs(choices(cost, counts, duals)[1]).sum()
         if now < fewest:
             best, fewest = duals.copy(), now
     return best
 
 
-def fitting_price(cost, count, duals, k, over: OverRows = HERE):
+def fitting_price(cost, count, duals, k):
     """The price of cluster k at which `count` rows choose it."""
     margin = np.empty(len(cost))
     for rows in row_blocks(len(cost)):
@@ -87,35 +83,8 @@ def fitting_price(cost, count, duals, k, over: OverRows = HERE):
         for other in np.delete(np.arange(len(duals)), k):
             np.minimum(others, paid[:, other] - duals[other], out=others)
         margin[rows] = paid[:, k] - others
-    last, first = max(count - 1, 0), min(count, over.total(len(cost)) - 1)  # of those who choose it, and of the others
-    return ranked(margin, (last, first), over).mean()
-
-
-def ranked(values, ranks, over: OverRows = HERE):
-    """Those of these ranks, from 0, among the values of all processes."""
-    if over is HERE:
-        return np.partition(values, ranks)[list(ranks)]
-    return _of_ranks(np.sort(values), np.array(ranks), over)
-
-
-def _of_ranks(values, ranks, over: OverRows):
-    """As `ranked`, of sorted values: those beyond a middle value, on the side where no rank is, are left out, in turn."""
-    while True:
-        told = over.everybody((len(values), values[len(values) // 2] if len(values) else np.inf))
-        sizes, middles = map(np.array, zip(*sorted(told, key=itemgetter(1))))
-        if sizes.sum() <= TOLD:
-            return np.sort(np.concatenate(over.everybody(values)))[ranks]
-        pivot = middles[np.searchsorted(sizes.cumsum(), sizes.sum() / 2)]
-        below, upto = np.searchsorted(values, pivot, "left"), np.searchsorted(values, pivot, "right")
-        n_below, n_upto = over.total(np.array([below, upto]))
-        if (ranks < n_below).all():
-            values = values[:below]
-        elif (ranks >= n_upto).all():
-            values, ranks = values[upto:], ranks - n_upto
-        elif len(ranks) == 1:
-            return np.array([pivot])
-        else:
-            return np.concatenate([_of_ranks(values, rank, over) for rank in ranks[:, None]])
+    last, first = max(count - 1, 0), min(count, len(cost) - 1)  # of those who choose it, and of the others
+    return np.partition(margin, (last, first))[[last, first]].mean()
 
 
 def cheapest_to_move(cost, labels, most, cells=None, n_cells=None, also=None):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesfair._arrays import stack
+from bayesfair._check import attempt
 from bayesfair.engines import Encoder, membership
 from bayesfair.fairness import Groups, gap
 from bayesfair.gibbs import Draws, Statistic, ladder
@@ -114,8 +115,8 @@ class MixtureRun(NamedTuple):
         keys = jax.random.split(jax.random.fold_in(self.key, 1 + self.num_draws), len(sites["weights"]))
         drawn, gaps, pointwise = allocate(self.mixture, self.observed, member, keys, sites)
         if labels is not None and several:
-            gaps = [gap(one, self.groups) for one in np.asarray(labels)]
-        values = {"labels": drawn if labels is None else labels, "gap": gaps, **sites}
+            gaps = attempt("`gap`", lambda: [gap(one, self.groups) for one in np.asarray(labels)])
+        values = {"labels": drawn if labels is None else labels, **({} if gaps is None else {"gap": gaps}), **sites}
         if self.mixture.prior.is_sparse:
             values["occupied"] = [len(np.unique(one)) for one in np.asarray(values["labels"])]
         if pointwise.size <= POINTWISE:

@@ -3,6 +3,7 @@
 from bayesfair._files import check_destination, write_whole
 from bayesfair._partitions import partition_distance, tables_with
 from bayesfair.posterior.access import (
+    check_whole,
     count_clusters,
     flat_labels,
     group_names,
@@ -50,7 +51,7 @@ from bayesfair.posterior.salso import salso_partition
 from bayesfair.posterior.saved import FORMAT, cost_of, plain, settings_of, small_groups
 from bayesfair.posterior.state import STATE, arrays_of, state_dataset
 from bayesfair.posterior.stored import about_run, begin_run, check_store, is_unfinished, tree_of_run
-from bayesfair.posterior.tree import build_tree, draws_of
+from bayesfair.posterior.tree import add_derived, build_tree, draws_of
 from bayesfair.posterior.verdict import Verdict, judge, of_all_chains, reading, warn_of_disagreement, worst_first
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "Note",
     "Verdict",
     "about_run",
+    "add_derived",
     "arrays_of",
     "at_least",
     "balance_kept",
@@ -74,6 +76,7 @@ __all__ = [
     "check_disk",
     "check_memory",
     "check_store",
+    "check_whole",
     "co_clustering",
     "co_clustering_columns",
     "concatenate",

@@ -1,5 +1,6 @@
 """What the summaries read from a tree, and what they say where it is not there."""
 
+import hashlib
 import json
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,16 @@ if TYPE_CHECKING:
 __all__ = [
     "AXES",
     "ON_DISK",
-    "RUN_SIZES",
+    "about_whole",
     "check_partition",
+    "check_whole",
     "count_clusters",
     "flat_labels",
     "group_names",
     "groups_of",
+    "holds_several_runs",
     "observed_features",
+    "other_order",
     "other_sizes",
     "scalars_of",
     "variable",
@@ -30,7 +34,9 @@ __all__ = [
 
 ON_DISK = "on_disk"  # attribute of labels that are renumbered as they are read
 AXES = "chain", "draw", "obs"  # of labels
+IN_WORDS = {"chain": "chains", "draw": "draws in each chain", "obs": "rows"}
 RUN_SIZES = "run_sizes"  # attribute of the root, JSON: how many chains, draws of each and rows the run had
+RUN_ORDER = "run_order"  # likewise, JSON: digests of their names in the run's order
 
 
 def variable(tree: "DataTree", group: str, name: str) -> "DataArray | None":
@@ -77,6 +83,49 @@ def flat_labels(tree: "DataTree") -> Labels:
         )
         raise ValueError(message("tree", rule, got, remedy))
     return Labels(labels if ON_DISK in labels.attrs else labels.values)
+
+
+def about_whole(tree: "DataTree") -> dict[str, str]:
+    """Attributes of the root of a whole run: its sizes, and the order of its chains, draws and rows."""
+    posterior = tree["posterior"]
+    order = [_digest_of_names(posterior[dim].values) for dim in AXES]
+    return {RUN_SIZES: json.dumps([posterior.sizes[dim] for dim in AXES]), RUN_ORDER: json.dumps(order)}
+
+
+def _digest_of_names(names):
+    """The same in memory and in files, where texts have another type."""
+    if names.dtype.kind in "iuf":
+        names = np.ascontiguousarray(names, np.int64 if names.dtype.kind in "iu" else np.float64)
+        return hashlib.sha256(names).hexdigest()[:16]
+    return hashlib.sha256("\0".join(map(str, names)).encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def check_whole(tree, argument, remedy):
+    """ValueError where chains, draws or rows are not those that the run had, in its order: its state cannot go on from them."""
+    cut = [f"{has} {IN_WORDS[dim]} where the run had {had}" for dim, (has, had) in other_sizes(tree).items()]
+    cut += [f"{IN_WORDS[dim]} in another order, or under other names, than the run's" for dim in other_order(tree)]
+    if cut:
+        raise ValueError(
+            f"{argument} holds {' and '.join(cut)}: it is not the whole run, and cannot go on as one. {remedy}"
+        )
+
+
+def other_order(tree: "DataTree") -> list[str]:
+    """Those of chains, draws and rows that are as many as the run had, but others or in another order; [] also for a tree that
+    does not say what its run had."""
+    if variable(tree, "posterior", "labels") is None or RUN_ORDER not in tree.attrs:
+        return []
+    order, sizes, posterior = json.loads(tree.attrs[RUN_ORDER]), other_sizes(tree), tree["posterior"]
+    known = [(dim, digest) for dim, digest in zip(AXES, order) if dim not in sizes and dim in posterior.coords]
+    return [dim for dim, digest in known if _digest_of_names(np.atleast_1d(posterior[dim].values)) != digest]
+
+
+def holds_several_runs(tree: "DataTree") -> bool:
+    """Does the tree hold chains that its run had not? A run names them 0, 1, ..."""
+    if RUN_SIZES not in tree.attrs or "chain" not in tree["posterior"].coords:
+        return False
+    names, had = np.atleast_1d(tree["posterior"]["chain"].values).tolist(), json.loads(tree.attrs[RUN_SIZES])[0]
+    return len(set(names)) < len(names) or not set(names) <= set(range(had))
 
 
 def other_sizes(tree: "DataTree") -> dict[str, tuple[int, int]]:

@@ -18,7 +18,8 @@ import numpy as np
 from bayesfair._check import message, tell
 from bayesfair._files import check_destination, replacing, warn_of_leftovers, write_whole
 from bayesfair._journal import write_at
-from bayesfair.posterior.access import ON_DISK, other_sizes, variable
+from bayesfair.posterior.access import ON_DISK, check_whole, variable
+from bayesfair.posterior.attributes import with_plain_attributes
 from bayesfair.posterior.labels import Labels, is_on_disk
 from bayesfair.posterior.modes import check_modes
 from bayesfair.posterior.saved import FORMAT, restored
@@ -49,7 +50,7 @@ def write_tree(tree: "DataTree", path: str | PathLike[str]) -> None:
     ------
     ValueError, OSError: a `path` that cannot be written, see `check_destination`; a full disk. Nothing is lost.
     """
-    tree, changed = _with_plain_attributes(tree)
+    tree, changed = with_plain_attributes(tree)
     _write(tree, check_destination(path))
     if changed:
         remedy = "Make them numbers or text to keep them as they are."
@@ -92,71 +93,6 @@ def _netcdf(tree):
     file = io.BytesIO()
     tree.to_netcdf(file, engine="h5netcdf", encoding=_encoding(tree))
     return file
-
-
-def _with_plain_attributes(tree):
-    """(the tree with attributes that netCDF can hold, which others became text or are left out, in words)."""
-    nodes, as_text, left_out = {}, [], []
-    for node in tree.subtree:
-        table = node.to_dataset(inherit=False).copy()
-        owners = {node.path: table} | {f"{node.path}/{name}": one for name, one in table.variables.items()}
-        for place, owner in owners.items():
-            for name in [name for name, value in owner.attrs.items() if not (_is_name(name) and _is_plain(value))]:
-                value = owner.attrs.pop(name)
-                text = _in_text(value) if _is_name(name) else None
-                (left_out if text is None else as_text).append(f"{name!r} of {place}")
-                owner.attrs |= {} if text is None else {name: text}
-        nodes[node.path] = table
-    if not (as_text or left_out):
-        return tree, ""
-    changed = (("stored as text", as_text), ("left out", left_out))
-    in_words = "; ".join(f"{what}: {', '.join(names)}" for what, names in changed if names)
-    return type(tree).from_dict(nodes, name=tree.name), in_words
-
-
-def _is_name(name):
-    return isinstance(name, str) and name != "" and "/" not in name and _is_text(name)
-
-
-def _is_text(value):
-    """Is it text that UTF-8 and C can hold?"""
-    if not isinstance(value, str) or "\0" in value:
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return False
-    return True
-
-
-def _is_plain(value):
-    """Can netCDF hold an attribute: numbers or text, one or many of a kind?"""
-    if isinstance(value, str):
-        return _is_text(value)
-    if isinstance(value, (list, tuple)) and any(isinstance(part, str) for part in value):
-        return all(_is_text(part) for part in value)
-    try:
-        return np.asarray(value).dtype.kind in "iufcSU"
-    except ValueError:  # rows of unequal length
-        return False
-
-
-def _in_text(value):
-    """An attribute as JSON, times by ISO 8601; None for what neither can hold."""
-    try:
-        return json.dumps(value, default=_of_json)
-    except (TypeError, ValueError):
-        return None
-
-
-def _of_json(value):
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    if isinstance(value, np.generic):
-        return str(value) if value.dtype.kind in "mM" else value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    raise TypeError
 
 
 def _without(tree, large):
@@ -352,15 +288,6 @@ def read_run(path, estimator_class, needed=()):
             f"{os.fspath(path)!r} holds a posterior but not a run of {estimator_class.__name__}. "
             "Read it with bayesfair.posterior.read_tree, or fit and save again."
         )
-    _check_is_whole(tree, path)
+    remedy = "Load the file that `save` wrote. Summaries of this one: bayesfair.posterior.read_tree(path)."
+    check_whole(tree, repr(os.fspath(path)), remedy)
     return tree, settings
-
-
-def _check_is_whole(tree, path):
-    """ValueError where chains, draws or rows are not those that the run had, whose state cannot go on from them."""
-    words = {"chain": "chains", "draw": "draws in each chain", "obs": "rows"}
-    if cut := [f"{has} {words[dim]} where the run had {had}" for dim, (has, had) in other_sizes(tree).items()]:
-        raise ValueError(
-            f"{os.fspath(path)!r} holds {' and '.join(cut)}: it is not the whole run, and cannot be loaded as one. "
-            "Load the file that `save` wrote. Summaries of this one: bayesfair.posterior.read_tree(path)."
-        )

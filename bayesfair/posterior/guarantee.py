@@ -5,9 +5,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesfair._partitions import parts_of, tables_with
-from bayesfair.fairness import BalanceConstraint, Groups, balance_constraint, masses_of_attributes, persons_off
-from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, other_sizes, variable
-from bayesfair.posterior.contingency import balance_of
+from bayesfair.fairness import (
+    BalanceConstraint,
+    Groups,
+    balance_constraint,
+    cluster_balance,
+    masses_of_attributes,
+    persons_off,
+)
+from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, other_order, other_sizes, variable
 from bayesfair.posterior.saved import promise_of, settings_of
 
 if TYPE_CHECKING:
@@ -20,6 +26,7 @@ __all__ = [
     "fairlet_capacities",
     "guarantee",
     "guaranteed_balance",
+    "least_balance",
     "masses_of",
 ]
 
@@ -32,6 +39,8 @@ def guarantee(tree: "DataTree") -> str | None:
     if groups is None or len(groups.names) < 2:
         return None
     parameters, promise = settings_of(tree).get("parameters", {}), promise_of(tree)
+    if "obs" in other_order(tree):
+        return "These rows are in another order than the run's, or some are repeated: nothing is told of what it guarantees."
     if is_part(tree):
         return "These rows are a part of the run's: the method guarantees nothing of a part."
     if promise == "labels":
@@ -55,11 +64,15 @@ def doubt_of_fairlets(tree: "DataTree") -> str:
 
 
 def is_part(tree) -> bool:
-    """Are the tree's rows others than those of the run that it is from, such as after `tree.isel(obs=...)`?
+    """Are the tree's rows others than those of the run that it is from, or in another order, as after `isel(obs=...)`?
 
     Files of earlier versions that hold one process's share of the rows have `reference_centers`.
     """
-    return "obs" in other_sizes(tree) or variable(tree, "constant_data", "reference_centers") is not None
+    return _has_other_rows(tree) or variable(tree, "constant_data", "reference_centers") is not None
+
+
+def _has_other_rows(tree):
+    return "obs" in other_sizes(tree) or "obs" in other_order(tree)
 
 
 def _are_singletons(parameters) -> bool:
@@ -102,6 +115,11 @@ def masses_of(tree, groups: Groups):
     return tables_with(flat_labels(tree), groups.code, len(groups.names), count_clusters(tree)).transpose(0, 2, 1)
 
 
+def least_balance(masses, groups: Groups) -> float:
+    """Of all clusters in all draws, from `masses_of`; empty clusters do not count."""
+    return float(np.nanmin(cluster_balance(masses, groups)))
+
+
 def guaranteed_balance(tree: "DataTree") -> float | None:
     """The balance below which no draw over fairlets can fall by construction, or None where the method has no such bound.
 
@@ -124,7 +142,7 @@ def balance_kept(tree: "DataTree") -> BalanceConstraint | None:
         return balance_constraint(groups, settings_of(tree)["parameters"].get("min_balance", "exact"))
     least = guaranteed_balance(tree)
     if least is None:
-        least = float(balance_of(flat_labels(tree), groups, count_clusters(tree)).min())
+        least = least_balance(masses_of(tree, groups), groups)
     return balance_constraint(groups, least) if least > 0 else None
 
 
@@ -139,7 +157,7 @@ def fairlet_capacities(tree):
     groups = groups_of(tree)
     members = variable(tree, "sampler_state", "members")
     parameters = settings_of(tree).get("parameters", {})
-    if groups is None or members is None or _are_singletons(parameters):
+    if groups is None or members is None or _are_singletons(parameters) or _has_other_rows(tree):
         return None
     if variable(tree, "sampler_state", "fairlet_loss") is not None:
         fairlet, n_groups = parts_of(members.values[0], len(groups.code)), len(groups.names)

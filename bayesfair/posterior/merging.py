@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesfair._check import message
-from bayesfair.posterior.access import AXES, RUN_SIZES, count_clusters, flat_labels, groups_of, variable
+from bayesfair.posterior.access import about_whole, count_clusters, flat_labels, groups_of, variable
 from bayesfair.posterior.relabelling import relabel
 from bayesfair.posterior.saved import plain, settings_of
 from bayesfair.posterior.tree import most_frequent
@@ -79,7 +79,7 @@ def concatenate(trees: Sequence["DataTree"]) -> "DataTree":
     costs = [tree["sample_stats"].attrs for tree in trees if "sample_stats" in tree.children]
     if costs and all("sampling_time" in cost for cost in costs):
         merged["sample_stats"].attrs["sampling_time"] = sum(cost["sampling_time"] for cost in costs)
-    merged.attrs[RUN_SIZES] = json.dumps([merged["posterior"].sizes[dim] for dim in AXES])
+    merged.attrs.update(about_whole(merged))
     merged = relabel(merged)
     if _is_mode(first):
         reference = most_frequent(flat_labels(merged), count_clusters(merged))

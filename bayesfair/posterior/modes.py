@@ -6,7 +6,7 @@ import numpy as np
 
 from bayesfair._check import message
 from bayesfair._partitions import partition_distance
-from bayesfair.posterior.access import count_clusters, flat_labels, groups_of
+from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, holds_several_runs
 from bayesfair.posterior.contingency import balance_of, evenly_spaced
 from bayesfair.posterior.modes_of_draws import modes_of_draws, nearest_mode
 
@@ -30,12 +30,13 @@ def modes(tree: "DataTree") -> "DataFrame":
     clustering; distance, its variation of information from the best mode's in bits. `attrs`: num_starts, of the search, and
     masses: "measured" by jumps between the modes, "shares of draws", or "not known".
 
-    A tree without the group `modes` (of `BayesianFairMixture`, of a run without a search, of an older file) has no starts to
-    go by. Its modes are found among up to 256 draws of all chains, spaced evenly. They are joined by average linkage of
-    their variation of information, and the tree of joins is cut into as many groups as are modes by this rule: 19 of 20
-    draws of a group are farther, by a tenth at least, from three quarters of the draws of any other group than from half of
-    their own, and farther than some hundredth of the observations, or two of them, makes. A group has ten draws at least; a
-    tenth may be excursions. Then every draw belongs to the mode whose medoid is nearest; `chains` counts those that visited.
+    A tree without the group `modes` (of `BayesianFairMixture`, of a run without a search, of an older file), or with chains of
+    several runs, of which one made the group, has no starts to go by. Its modes are found among up to 256 draws of all chains,
+    spaced evenly. They are joined by average linkage of their variation of information, and the tree of joins is cut into as
+    many groups as are modes by this rule: 19 of 20 draws of a group are farther, by a tenth at least, from three quarters of
+    the draws of any other group than from half of their own, and farther than some hundredth of the observations, or two of
+    them, makes. A group has ten draws at least; a tenth may be excursions. Then every draw belongs to the mode whose medoid is
+    nearest; `chains` counts those that visited.
     What keeps draws apart is thus who is with whom, and a mode that no chain visited, or seldom, is not found.
     Where chains moved between modes, as under tempering, masses are shares of draws, with the smaller one of the effective
     sample size of being there and the number of times that chains came or left for a sample size; below 10 they are not
@@ -55,13 +56,14 @@ def modes(tree: "DataTree") -> "DataFrame":
 
 
 def modes_of(tree: "DataTree") -> "Dataset":
-    """The group `modes` of the tree as an xarray.Dataset, checked; one of the same form from the draws where it has none.
+    """The group `modes` of the tree as an xarray.Dataset, checked; one of the same form from the draws where it has none, or
+    has chains of several runs, for the group is of the first alone.
 
     Best first: log_mass, lower, upper, se, starts, chains, lp, loss (mode) as in `modes`, labels (mode, obs), numbered as
     the tree's reference partition. Attributes num_starts (0 where there was no search) and masses.
     """
     labels = flat_labels(tree)
-    if "modes" not in tree.children:
+    if "modes" not in tree.children or holds_several_runs(tree):
         return modes_of_draws(tree)
     found = tree["modes"].to_dataset()
     check_modes(found, labels.shape[1])

@@ -9,7 +9,7 @@ from scipy.optimize import linear_sum_assignment
 from bayesfair._partitions import tables_with
 from bayesfair.posterior.access import ON_DISK, check_partition, count_clusters, flat_labels, other_sizes, variable
 from bayesfair.posterior.labels import Labels, is_on_disk
-from bayesfair.posterior.partitions import reference_partition
+from bayesfair.posterior.partitions import dahl_partition, reference_partition
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -65,10 +65,11 @@ def numbered_alike(tree: "DataTree") -> "DataTree":
     labels, known = flat_labels(tree), variable(tree, "constant_data", "reference_labels")
     if known is None or "chain" in other_sizes(tree):
         return relabel(tree)
-    if known.attrs.get("point") == "mode":  # made of draws that are numbered by Dahl's
-        return tree
     n_clusters = max(count_clusters(tree), int(known.max()) + 1)
-    is_alike = (align(labels, known.values, n_clusters) == np.arange(n_clusters)).all()
+    of_draws = (
+        dahl_partition(tree) if known.attrs.get("point") == "mode" else known.values
+    )  # a mode is made of such draws
+    is_alike = (align(labels, of_draws, n_clusters) == np.arange(n_clusters)).all()
     return tree if is_alike else relabel(tree)
 
 

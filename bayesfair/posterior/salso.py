@@ -16,7 +16,7 @@ from bayesfair._progress import progress
 from bayesfair.fairness import BalanceConstraint, Groups, cluster_balance
 from bayesfair.posterior.access import count_clusters, flat_labels, groups_of
 from bayesfair.posterior.contingency import company, evenly_spaced, information
-from bayesfair.posterior.guarantee import balance_kept, masses_of
+from bayesfair.posterior.guarantee import balance_kept, least_balance, masses_of
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.relabelling import align
 
@@ -112,8 +112,7 @@ def _as_draws(tree, groups):
         return None
     masses = masses_of(tree, groups)
     sizes = masses.sum(-1)
-    least_balance = float(np.nanmin(cluster_balance(masses, groups)))
-    return _AsDraws(balance_kept(tree), groups, least_balance, int(sizes[sizes > 0].min()))
+    return _AsDraws(balance_kept(tree), groups, least_balance(masses, groups), int(sizes[sizes > 0].min()))
 
 
 class _Search:

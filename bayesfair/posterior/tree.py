@@ -8,16 +8,16 @@ from scipy.sparse import csc_array
 
 from bayesfair import __version__
 from bayesfair._arrays import row_blocks
-from bayesfair._check import check_features, check_integer, check_same_length, message
+from bayesfair._check import attempt, check_features, check_integer, check_same_length, message
 from bayesfair._draws import Draws, Statistic
 from bayesfair.fairness import encode_groups
-from bayesfair.posterior.access import AXES, RUN_SIZES, scalars_of
+from bayesfair.posterior.access import AXES, about_whole, flat_labels, groups_of, scalars_of, variable
 from bayesfair.posterior.contingency import balance_of, company, count_labels
 from bayesfair.posterior.labels import Labels, as_labels, is_on_disk
 from bayesfair.posterior.relabelling import align, move_clusters, number_modes, order_by_size, renumber
 from bayesfair.posterior.saved import plain
 
-__all__ = ["build_tree", "draws_of", "most_frequent", "names_for_file"]
+__all__ = ["add_derived", "build_tree", "draws_of", "most_frequent", "names_for_file"]
 
 _FEATURES = 4  # whose centres are taken at a time
 _GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure": "sample_stats"}
@@ -51,7 +51,8 @@ def build_tree(
 
     `parameters`: further posterior variables, {name: (dimensions after chain and draw, array)}; those whose first dimension
     is "cluster" follow their cluster. `point`: the partition called `reference_labels` is Dahl's draw, or, with "mode",
-    every observation's most frequent label after relabelling, for labels that are independent given the parameters.
+    every observation's most frequent label after relabelling, for labels that are independent given the parameters. None
+    leaves out all that is computed from draws, and draws keep their numbers, until `add_derived` adds it.
     `modes`: an xarray.Dataset of modes found before sampling, `labels` (mode, obs) among its variables, becomes a group, the
     clusters of the best mode numbered as in the reference partition and those of the others as in the best.
     `weight` (obs,): of the observations, in the means of clusters, and a variable of constant_data; None where all are 1.
@@ -65,31 +66,42 @@ def build_tree(
     groups = None if groups is None else encode_groups(groups, argument="groups")
     if groups is not None:
         check_same_length("groups", len(groups.code), "X", len(X))
-    labels, reference, permutations = _numbered(labels, n_clusters, point)
-    own = _own_parameters(labels, X, n_clusters, weight)
-    parameters = {**own, **_moved(parameters or {}, permutations)}
-    scalars, statistics = draws.scalars, draws.statistics
-    if groups is not None:
-        balance = balance_of(_flat(labels), groups, n_clusters).reshape(labels.shape[:2])
-        scalars = {**scalars, "balance": balance}
-        statistics = {**statistics, "balance": _BALANCE}
+    place = np.broadcast_to(np.zeros((), labels.dtype), labels.shape)  # of no size
+    parameters = {"labels": (("obs",), place), **(parameters or {})}
     observed = {"X": (("obs", "feature"), X)}
     if log_likelihood is not None:
         observed["x"] = (("obs",), log_likelihood)
     names = {"obs": (obs_names, len(X)), "feature": (feature_names, X.shape[1])}
     coords = {dim: np.arange(n) if given is None else names_for_file(given) for dim, (given, n) in names.items()}
     coords["cluster"] = np.arange(n_clusters)
-    constant = _constant(reference, groups, weight)
-    tree = _assembled(parameters, scalars, statistics, observed, constant, coords)
-    tree["posterior"] = tree["posterior"].to_dataset().assign(labels=labels)
-    tree.attrs.update(_root_attributes(settings, n_clusters, labels.sizes))
-    tree["constant_data"]["reference_labels"].attrs["point"] = point
+    constant = {} if weight is None else {"weight": (("obs",), weight)}
+    constant |= {} if groups is None else {"group": (("obs",), groups.code)}
+    tree = _assembled(parameters, draws.scalars, draws.statistics, observed, constant, coords)
+    tree["posterior"] = tree["posterior"].to_dataset().assign(labels=(AXES, labels))
+    tree.attrs.update(_root_attributes(settings, n_clusters) | about_whole(tree))
     if modes is not None:
-        tree["modes"] = number_modes(modes, reference, n_clusters)
+        tree["modes"] = modes
     if groups is not None:
         attributes = [{"names": part.names, "code": part.code.tolist()} for part in groups.attributes]
         about = {"group_names": groups.names, **({"attributes": attributes} if attributes else {})}
         tree["constant_data"]["group"].attrs.update({name: json.dumps(value) for name, value in about.items()})
+    return tree if point is None else add_derived(tree, point)
+
+
+def add_derived(tree, point="dahl"):
+    """The tree itself, with what is computed from its draws and rows where it has not got it: numbers of clusters and modes,
+    `reference_labels`, `centers` and `balance`.
+
+    What cannot be computed is left out, and a warning names it: the draws are there.
+    """
+    if "reference_labels" not in tree["constant_data"]:
+        attempt("`reference_labels`", lambda: _number_clusters(tree, point))
+        if "modes" in tree.children and "reference_labels" in tree["constant_data"]:
+            attempt("The numbering of the modes' clusters", lambda: _number_modes(tree))
+    if "centers" not in tree["posterior"]:
+        attempt("`centers`", lambda: _add_centers(tree))
+    if "group" in tree["constant_data"] and "balance" not in tree["sample_stats"]:
+        attempt("`balance`", lambda: _add_balance(tree))
     return tree
 
 
@@ -144,13 +156,49 @@ def _numbered(labels, n_clusters, point):
     reference = order_by_size(best, n_clusters).astype(kind)  # by size, so that runs can be compared
     permutations = align(flat, reference, n_clusters).astype(kind)
     labels = renumber(labels, permutations)
-    reference = reference if point == "dahl" else most_frequent(_flat(labels), n_clusters)
+    if point == "mode":
+        reference = most_frequent(Labels(labels if labels.attrs else labels.values), n_clusters)
     return labels, reference, permutations
 
 
-def _flat(labels):
-    """The `Labels` of an xarray.Variable that `renumber` made."""
-    return Labels(labels if labels.attrs else labels.values)
+def _number_clusters(tree, point):
+    """Clusters of every draw, and what follows them, get the numbers of the reference partition, which the tree then has."""
+    posterior, n_clusters = tree["posterior"].to_dataset(), tree.attrs["n_clusters"]
+    labels, reference, permutations = _numbered(posterior["labels"].values, n_clusters, point)
+    moved = {
+        name: values.copy(data=move_clusters(values.values, permutations))
+        for name, values in posterior.data_vars.items()
+        if values.dims[2:3] == ("cluster",)
+    }
+    tree["posterior"] = posterior.assign({**moved, "labels": labels})
+    constant = tree["constant_data"].to_dataset()
+    named = {"reference_labels": (("obs",), reference, {"point": point})}
+    tree["constant_data"] = constant.assign_coords(obs=posterior["obs"]).assign({**named, **constant.data_vars})
+
+
+def _number_modes(tree):
+    reference = tree["constant_data"]["reference_labels"].values
+    tree["modes"] = number_modes(tree["modes"].to_dataset(), reference, tree.attrs["n_clusters"])
+
+
+def _add_centers(tree):
+    """The means of the clusters of every draw, behind its labels."""
+    posterior, n_clusters = tree["posterior"].to_dataset(), tree.attrs["n_clusters"]
+    X, weight = tree["observed_data"]["X"], variable(tree, "constant_data", "weight")
+    weight = None if weight is None else weight.values
+    shape = *posterior["labels"].shape[:2], n_clusters, X.sizes["feature"]
+    centers = _centers(flat_labels(tree), X.values, n_clusters, weight).reshape(shape)
+    added = {"centers": (("chain", "draw", "cluster", "feature"), centers)}
+    coords = {"cluster": np.arange(n_clusters), "feature": X["feature"]}
+    labels, others = posterior[["labels"]], posterior.drop_vars("labels").data_vars
+    tree["posterior"] = labels.assign_coords(coords).assign({**added, **others})
+
+
+def _add_balance(tree):
+    stats, labels = tree["sample_stats"].to_dataset(), tree["posterior"]["labels"]
+    balance = balance_of(flat_labels(tree), groups_of(tree), tree.attrs["n_clusters"]).reshape(labels.shape[:2])
+    coords = {dim: labels[dim] for dim in AXES[:2]}
+    tree["sample_stats"] = stats.assign_coords(coords).assign(balance=(AXES[:2], balance, _BALANCE._asdict()))
 
 
 def most_frequent(flat, n_clusters):
@@ -166,27 +214,6 @@ def most_frequent(flat, n_clusters):
         member, row = linear_sum_assignment(counts.max(axis=0) - counts[always])
         labels[row] = always[member]
     return labels.astype(flat.dtype)
-
-
-def _own_parameters(labels, X, n_clusters, weight):
-    """What every tree has in its posterior: a place for its labels, and the means of their clusters."""
-    centers = _centers(_flat(labels), X, n_clusters, weight).reshape(*labels.shape[:2], n_clusters, -1)
-    place = np.broadcast_to(np.zeros((), labels.dtype), labels.shape)  # of no size
-    return {"labels": (("obs",), place), "centers": (("cluster", "feature"), centers)}
-
-
-def _moved(parameters, permutations):
-    return {
-        name: (dims, move_clusters(values, permutations) if dims[:1] == ("cluster",) else values)
-        for name, (dims, values) in parameters.items()
-    }
-
-
-def _constant(reference, groups, weight):
-    constant = {"reference_labels": (("obs",), reference)}
-    if weight is not None:
-        constant["weight"] = (("obs",), weight)
-    return constant if groups is None else {**constant, "group": (("obs",), groups.code)}
 
 
 def _centers(flat, X, n_clusters, weight):
@@ -226,9 +253,8 @@ def names_for_file(names):
     return values if values.dtype.kind in "iuf" and values.ndim == 1 else np.array([str(name) for name in names])
 
 
-def _root_attributes(settings, n_clusters, sizes):
+def _root_attributes(settings, n_clusters):
     return {
-        RUN_SIZES: json.dumps([sizes[dim] for dim in AXES]),
         "settings": json.dumps(plain(settings)),
         "n_clusters": n_clusters,
         "bayesfair_version": __version__,

@@ -14,13 +14,13 @@ from bayesfair.posterior import (
     fairlet_capacities,
     flat_labels,
     groups_of,
+    masses_of,
     misclassification_probability,
     modes,
     numbered_alike,
     reference_partition,
     runners_up,
     settings_of,
-    tables_with,
     variable,
 )
 from bayesfair.reports.lines import Line, lines_of, means_of, seen
@@ -126,8 +126,7 @@ def shown_clusters(contents):
 
 def _masses(contents):
     """Members of every group in every cluster of every draw (draws, clusters, groups)."""
-    groups = _groups_or_everyone(contents)
-    return tables_with(contents.labels, groups.code, len(groups.names), contents.n_clusters).transpose(0, 2, 1)
+    return masses_of(contents.tree, _groups_or_everyone(contents))
 
 
 def _groups_or_everyone(contents):

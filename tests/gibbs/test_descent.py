@@ -6,13 +6,12 @@ from functools import partial
 
 import numpy as np
 import pytest
-from gibbs.in_threads import in_threads
 
 from bayesfair._arrays import MANY, row_blocks
 from bayesfair.fairness import balance_constraint, encode_groups
 from bayesfair.gibbs import centroids, descent, resolve_centroids, transport_to_clusters
 from bayesfair.gibbs.cooling import Cooled
-from bayesfair.gibbs.descent import Clusters, candidates, descend, singles
+from bayesfair.gibbs.descent import Clusters, candidates, singles
 from bayesfair.gibbs.settling import descent as settled_descent
 
 
@@ -163,35 +162,3 @@ def test_rows_kept_while_centres_move_too_far_are_too_few(monkeypatch):
     monkeypatch.setattr(type(resolve_centroids("kmeans")), "drift", lambda self, moved, reach: np.zeros(len(moved)))
     with pytest.raises(AssertionError):
         test_what_is_kept_of_many_rows_is_all_that_a_pass_looks_at("kmeans", "exact", "none", monkeypatch)
-
-
-@pytest.mark.parametrize("loss", ["kmeans", "kl"])
-@pytest.mark.parametrize("min_balance", ["exact", 0.3])
-@pytest.mark.parametrize("weights", ["none", "of shares", "of rows"])
-def test_rows_in_several_processes_descend_as_in_one(loss, min_balance, weights, monkeypatch):
-    """Transfers are found among the people whom each names: singles, swaps across processes and bundles. Some processes have
-    many rows, of which they keep a part."""
-    of_many_rows(monkeypatch, {"CHEAPEST": 16, "BUNDLES": 2, "REPEATS": 1})
-    made = 0
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        n_obs, n_clusters, cuts = 120, 3, [7, 70]
-        X, code = rng.gamma(2.0, size=(n_obs, 2)), np.arange(n_obs) % 3
-        code[-20:] = 2
-        constraint = balance_constraint(encode_groups(code), min_balance, n_clusters)
-        weight = {"none": np.ones(n_obs), "of rows": rng.uniform(0.5, 1.5, n_obs)}.get(weights)
-        if weight is None:
-            weight = np.repeat([0.5, 1.0, 1.5], np.diff([0, *cuts, n_obs]))
-        start = np.empty(n_obs, int)
-        for group in range(3):
-            start[code == group] = np.arange((code == group).sum()) % n_clusters
-        about = constraint, resolve_centroids(loss), n_clusters
-        labels, trace, optimal = descend(X, code, weight, start, *about)
-        shares = list(zip(*(np.split(part, cuts) for part in (X, code, weight, start))))
-        found = in_threads(lambda over, *own, about=about: descend(*own, *about, over=over), shares)
-        np.testing.assert_array_equal(np.concatenate([own for own, *_ in found]), labels)
-        for _, losses, settled in found:
-            np.testing.assert_allclose(losses, trace, rtol=1e-12)
-            assert settled == optimal
-        made += (labels != start).sum()
-    assert made > 50

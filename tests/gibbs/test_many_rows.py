@@ -1,17 +1,14 @@
 """What is done otherwise with a hundred thousand rows and more, on few of them: the answers are of the same kind."""
 
-import threading
 import tracemalloc
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gibbs.in_threads import in_threads
 
 import bayesfair as bf
 from bayesfair._parts import PART
-from bayesfair._rows import HERE
 from bayesfair.fairlets import capacities, member_table
 from bayesfair.fairness import Groups
 from bayesfair.gibbs import (
@@ -218,34 +215,6 @@ def test_rows_that_are_sorted_part_by_part_cool_as_all_at_once(n_groups, monkeyp
     for name in ("centers", "counts", "loss"):  # of duals there are several
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-3, atol=1e-3)
     assert parts[0] > 3 > parts[1] == 1
-
-
-def test_processes_that_have_the_same_rows_deal_their_parts(monkeypatch):
-    """And have bit for bit what one process has."""
-    rng, calls, moments = np.random.default_rng(0), [], cooling.moments
-    X, code = rng.normal(size=(3000, 2)) + 4 * np.eye(K, 2)[rng.integers(K, size=3000)], np.arange(3000) % 2
-    constraint = bf.fairness.balance_constraint(bf.fairness.encode_groups(code), "exact", K)
-    weight, starts = rng.uniform(0.5, 1.5, 3000), rng.normal(size=(2, K, 2))
-    monkeypatch.setattr(cooling, "PART", 2048)
-
-    def counted(*arguments):
-        calls.append(threading.get_ident())
-        return moments(*arguments)
-
-    monkeypatch.setattr(cooling, "moments", counted)
-
-    def cooled(alike):
-        rng = np.random.default_rng(0)
-        about = X, code, weight, constraint, resolve_centroids("kmeans"), rng
-        return cooling.Annealer.of(*about, alike=alike).cool(starts, 8.0)
-
-    alone = cooled(HERE)
-    total = len(calls)
-    calls.clear()
-    for process in in_threads(cooled, [()] * 3):
-        for one, other in zip(alone, process):
-            np.testing.assert_array_equal(one, other)
-    assert [calls.count(thread) for thread in set(calls)] == [total // 3] * 3
 
 
 def test_sorted_rows_are_no_second_table():

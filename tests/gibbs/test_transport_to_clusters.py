@@ -4,12 +4,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-from gibbs.in_threads import in_threads
 from scipy.optimize import linear_sum_assignment
 
 from bayesfair._arrays import row_blocks
 from bayesfair.gibbs import transport_to_clusters
-from bayesfair.gibbs.transport_to_clusters import assign, cheapest_to_move, ranked
+from bayesfair.gibbs.transport_to_clusters import assign, cheapest_to_move
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -71,57 +70,6 @@ def test_prices_far_from_the_optimum_take_few_paths(monkeypatch, empty):
     assert cost[np.arange(n_obs), labels].sum() == pytest.approx(best, rel=1e-12)
     wrong = np.abs(np.bincount((cost - prices).argmin(1), minlength=n_clusters) - counts).sum() // 2
     assert len(paths) <= transport_to_clusters.MANY_PATHS < wrong
-
-
-def assign_share(over, *arguments):
-    return assign(*arguments, over)
-
-
-def ranked_share(over, *arguments):
-    return ranked(*arguments, over)
-
-
-@pytest.mark.parametrize("n_shares", [2, 3, 5])
-@pytest.mark.parametrize("ties", [False, True])
-def test_rows_in_several_processes_are_transported_as_in_one(monkeypatch, n_shares, ties):
-    """A process may have hardly any of them; prices far from the optimum, and near it."""
-    monkeypatch.setattr(transport_to_clusters, "MANY_PATHS", 30)
-    monkeypatch.setattr(transport_to_clusters, "TOLD", 20)
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        n_obs, n_clusters = 400, 4
-        cost = rng.integers(0, 6, (n_obs, n_clusters)).astype(float) if ties else rng.random((n_obs, n_clusters))
-        counts = rng.multinomial(n_obs, rng.dirichlet(np.ones(n_clusters)))
-        prices, cuts = 2 * rng.normal(size=n_clusters), np.sort(rng.integers(0, n_obs, n_shares - 1))
-        cuts[0] = seed % 2
-        whole, duals = assign(cost, counts, prices)
-        found = in_threads(assign_share, [(own, counts, prices) for own in np.split(cost, cuts)])
-        labels = np.concatenate([own for own, _ in found])
-        assert (np.bincount(labels, minlength=n_clusters) == counts).all()
-        rows = np.arange(n_obs)
-        assert cost[rows, labels].sum() == pytest.approx(cost[rows, whole].sum(), rel=1e-12)
-        for _, own in found:
-            np.testing.assert_array_equal(own, found[0][1])
-        if not ties:
-            np.testing.assert_array_equal(labels, whole)
-            np.testing.assert_allclose(found[0][1], duals, atol=1e-12)
-
-
-@pytest.mark.parametrize("kind", ["all differ", "ties", "all the same", "sorted", "in one process"])
-def test_values_of_a_rank_among_those_of_several_processes(monkeypatch, kind):
-    monkeypatch.setattr(transport_to_clusters, "TOLD", 5)
-    rng = np.random.default_rng(0)
-    values = {
-        "all differ": rng.normal(size=200),
-        "ties": rng.integers(0, 5, 200).astype(float),
-        "all the same": np.ones(200),
-        "sorted": np.arange(200.0),
-        "in one process": rng.normal(size=200),
-    }[kind]
-    cuts = [0, 200] if kind == "in one process" else [3, 90]
-    for ranks in [(0, 1), (57, 58), (100, 3), (198, 199)]:
-        for found in in_threads(ranked_share, [(own, ranks) for own in np.split(values, cuts)]):
-            np.testing.assert_array_equal(found, np.sort(values)[list(ranks)])
 
 
 @pytest.mark.parametrize("ties", [False, True])

@@ -1,16 +1,22 @@
 """Trees that are not a whole run: some of its rows, draws or chains, or the chains of several runs."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
 
 import bayesfair as bf
+from bayesfair.cli import main
 from bayesfair.posterior import (
     concatenate,
     guarantee,
     memberships,
     misclassification_probability,
+    modes,
+    modes_of,
+    modes_sentence,
     numbered_alike,
     read_tree,
     relabel,
@@ -62,6 +68,11 @@ CUTS = {
     "draws": ({"draw": slice(0, 20)}, "20 draws in each chain where the run had 40"),
     "chains": ({"chain": [0]}, "1 chains where the run had 2"),
     "rows": ({"obs": slice(0, 21)}, "21 rows where the run had 40"),
+    "rows turned": ({"obs": slice(None, None, -1)}, "rows in another order"),
+    "two rows swapped": ({"obs": [1, 0, *range(2, 40)]}, "rows in another order"),
+    "one row": ({"obs": [0] * 40}, "rows in another order, or under other names, than the run's"),
+    "draws turned": ({"draw": slice(None, None, -1)}, "draws in each chain in another order"),
+    "chains turned": ({"chain": [1, 0]}, "chains in another order"),
 }
 
 
@@ -73,6 +84,40 @@ def test_a_part_of_a_run_is_not_loaded_as_a_run(run, tmp_path, target, cut, said
     with pytest.raises(ValueError, match=said):
         bf.GibbsFairClustering.load(tmp_path / "part.nc")
     summary(read_tree(tmp_path / "part.nc"))
+
+
+@pytest.mark.parametrize("cut", [cut for cut, _ in CUTS.values()], ids=CUTS)
+def test_a_part_of_a_run_in_memory_is_not_gone_on_with(run, mixture, cut):
+    for fitted in (run, mixture):
+        est = copy.copy(fitted)
+        est.posterior_ = est.posterior_.isel(cut, missing_dims="ignore")
+        with pytest.raises(ValueError, match=r"`posterior_` holds .* (where the run had|in another order)"):
+            est.resume(2)
+
+
+def test_a_file_that_does_not_say_its_order_is_loaded_as_before(run, tmp_path):
+    tree = run.posterior_.copy()
+    del tree.attrs["run_order"]
+    write_tree(tree, tmp_path / "older.nc")
+    loaded = bf.GibbsFairClustering.load(tmp_path / "older.nc")
+    xr.testing.assert_identical(loaded.posterior_["posterior"], run.posterior_["posterior"])
+
+
+def test_numbers_that_name_rows_are_the_same_in_files(tmp_path):
+    numbered = TABLE.set_axis(np.arange(40, dtype=np.int16)[::-1])
+    est = bf.GibbsFairClustering(3, target="labels", **SHORT).fit(numbered, sensitive_features=SEX)
+    est.save(tmp_path / "run.nc")
+    assert bf.GibbsFairClustering.load(tmp_path / "run.nc").resume(1).posterior_["posterior"].sizes["draw"] == 41
+
+
+@pytest.mark.parametrize("rows", [[0] * 40, [*range(39, -1, -1)]])
+def test_no_guarantee_is_told_of_rows_in_another_order(run, rows):
+    """Of a number asked for it was told though one row stood for all."""
+    balanced = fit(0, min_balance=0.8).posterior_
+    for tree in (run.posterior_, balanced):
+        other = tree.isel(obs=rows, missing_dims="ignore")
+        assert "By construction" not in guarantee(other)
+        assert "in another order than the run's, or some are repeated" in summary(other).attrs["guarantee"]
 
 
 def test_a_part_of_a_mixtures_run_is_not_loaded_as_a_run(mixture, tmp_path):
@@ -139,6 +184,66 @@ def test_runs_are_concatenated(trees):
 def mixture():
     settings = {"inference": "gibbs", "num_chains": 2, "num_warmup": 10, "num_draws": 40, "progress_bar": False}
     return bf.BayesianFairMixture(3, random_state=0, **settings).fit(TABLE, sensitive_features=SEX)
+
+
+def turned(tree):
+    """The same clusterings under other numbers."""
+    posterior = tree["posterior"].to_dataset()
+    moved = {name: one.roll(cluster=1, roll_coords=False) for name, one in posterior.items() if "cluster" in one.dims}
+    other = tree.copy()
+    other["posterior"] = xr.DataTree(posterior.assign({**moved, "labels": (posterior["labels"] + 1) % 3}))
+    return other
+
+
+def one_of_each(a, b):
+    """As many chains as one run has, under the names of that run: one of each."""
+    merged = a.copy(deep=True)
+    for group in ("posterior", "sample_stats"):
+        chains = [a[group].to_dataset().isel(chain=[0]), b[group].to_dataset().isel(chain=[1])]
+        merged[group] = xr.DataTree(xr.concat(chains, dim="chain"))
+    return merged
+
+
+@pytest.mark.parametrize("which", ["run", "mixture"])
+@pytest.mark.parametrize("merge", [one_of_each, by_hand])
+def test_merged_runs_are_numbered_alike_whatever_makes_the_reference_and_however_many_chains(
+    which, merge, request, tmp_path
+):
+    """Of mixtures nothing was looked at where there were as many chains as in one run."""
+    tree = request.getfixturevalue(which).posterior_
+    merged, alike = merge(tree, turned(tree)), merge(tree, tree)
+    own = memberships(relabel(alike))
+    pd.testing.assert_frame_equal(memberships(merged), own)
+    assert (
+        np.abs(
+            (merged["posterior"]["labels"] == own["cluster"].values).mean(("chain", "draw")) - own["probability"]
+        ).max()
+        > 0.2
+    )
+    numbers = [numbered_alike(one)["posterior"]["labels"] for one in (merged, relabel(alike))]
+    np.testing.assert_array_equal(*numbers)
+    write_tree(merged, tmp_path / "merged.nc")
+    assert main(["convert", str(tmp_path / "merged.nc"), str(tmp_path / "labels.csv"), "--what", "labels"]) == 0
+    written = pd.read_csv(tmp_path / "labels.csv").iloc[:, 2:].to_numpy()
+    np.testing.assert_array_equal(written, numbers[1].values.reshape(-1, 40))
+
+
+def test_of_merged_runs_no_modes_are_told_of_the_first_alone(trees):
+    """Neither by the sentence nor by the table, nor by the verdict, which the summary feeds."""
+    first, second = trees
+    found = modes_of(first)
+    found.attrs["num_starts"] = 7
+    searched = first.copy()
+    searched["modes"] = xr.DataTree(found)
+    assert "from 7 starts" in modes_sentence(searched)
+    assert "from 7 starts" in modes_sentence(searched.isel(chain=[1], missing_dims="ignore"))
+    repeated = one_of_each(searched, second)
+    for group in ("posterior", "sample_stats"):
+        repeated[group] = xr.DataTree(repeated[group].to_dataset().assign_coords(chain=[0, 0]))
+    for merged in (by_hand(searched, second), repeated):
+        assert "in the draws" in modes_sentence(merged)
+        assert "in the draws" in summary(merged).attrs["modes"]
+        assert modes(merged).attrs["num_starts"] == 0
 
 
 @pytest.mark.parametrize("which", ["run", "mixture"])
