@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._arrays import MANY, cluster_sums, row_blocks
-from bayesfair._stages import NOTHING_KEPT, Stages
 from bayesfair.fairness import WithinOnePerson
 from bayesfair.gibbs.centroids import Centroids, Paid
 from bayesfair.gibbs.transport_to_clusters import cheapest_to_move
@@ -71,10 +70,6 @@ class Clusters:
     def value(self):
         """The loss, of the centres that `refresh` has found."""
         return self.loss.value(self.X, self.labels, self.centers, self.weight)
-
-    def standing(self):
-        """(labels, counts, masses, sums), which transfers change in place."""
-        return self.labels.copy(), self.counts.copy(), self.masses.copy(), self.sums.copy()
 
     def members(self, most):
         """({(cluster, group): rows}, {(cluster, group): what each would pay more in every cluster (rows, clusters)}), of those
@@ -217,66 +212,25 @@ class Clusters:
             self.sums[end] += moved
 
 
-class Descended(NamedTuple):
-    """Where a descent is: labels, what clusters hold of them, as rounding has left it, the least gain that counts, losses after
-    each pass, whether the last one found nothing among the cheapest people, and whether there is nothing to be found."""
+def descend(X, code, weight, labels, constraint, loss: Centroids, n_clusters, passes=PASSES):
+    """(labels, losses after each pass, whether nothing in the neighbourhood improves): the loss never rises.
 
-    labels: np.ndarray
-    counts: np.ndarray
-    masses: np.ndarray
-    sums: np.ndarray
-    tiny: float
-    trace: np.ndarray
-    thorough: bool
-    optimal: bool
-    of_rows = ("labels",)
-
-
-def descend(
-    X,
-    code,
-    weight,
-    labels,
-    constraint,
-    loss: Centroids,
-    n_clusters,
-    passes=PASSES,
-    stages: Stages = NOTHING_KEPT,
-):
-    """(labels, losses after each pass, whether nothing in the neighbourhood improves): the loss never rises."""
-    was = stages.begin(Descended)
-    if was is not None and was.optimal:
-        return was.labels, was.trace, True
-    start = labels if was is None else was.labels
-    clusters = Clusters(X, code, weight, start, constraint, loss, n_clusters)
-    if was is None:
-        now = at_start(clusters)
-    else:
-        now, clusters.masses, clusters.sums = was, was.masses.copy(), was.sums.copy()
+    A pass moves the people who are cheapest to move; after one in vain, all whose transfers could gain anything.
+    """
+    clusters = Clusters(X, code, weight, labels, constraint, loss, n_clusters)
+    trace, reached, thorough, optimal = [clusters.value()], clusters.labels.copy(), False, False
+    tiny = max(SMALL * trace[0] / len(X), clusters.rounding(), np.finfo(float).tiny)
     kinds = bundles(constraint, clusters.counts.sum(0))
-    while len(now.trace) <= passes and not now.optimal:
-        now = after_a_pass(clusters, now, kinds)
-        stages.reached(now, len(now.trace) - 1, ended=now.optimal or len(now.trace) > passes)
-    return now.labels, now.trace, now.optimal
-
-
-def at_start(clusters: Clusters) -> Descended:
-    value = clusters.value()
-    tiny = max(SMALL * value / len(clusters.X), clusters.rounding(), np.finfo(float).tiny)
-    return Descended(*clusters.standing(), tiny, np.array([value]), False, False)
-
-
-def after_a_pass(clusters: Clusters, now: Descended, kinds) -> Descended:
-    """Transfers of the people who are cheapest to move, and of all whose could gain anything where those were in vain."""
-    most = WIDEST if now.thorough else CHEAPEST
-    made = improve(clusters, candidates(clusters, kinds, most), now.tiny)
-    if made == 0 and now.thorough:
-        return now._replace(optimal=True)
-    clusters.refresh()
-    value = clusters.value()
-    if value > now.trace[-1]:  # rounding alone
-        return now._replace(optimal=True)
-    return Descended(*clusters.standing(), now.tiny, np.append(now.trace, value), made == 0, False)
+    while len(trace) <= passes and not optimal:
+        made = improve(clusters, candidates(clusters, kinds, WIDEST if thorough else CHEAPEST), tiny)
+        clusters.refresh()
+        value = clusters.value()
+        optimal = (made == 0 and thorough) or value > trace[-1]  # by rounding alone
+        if not optimal:
+            thorough = made == 0
+            trace.append(value)
+            reached[:] = clusters.labels
+    return reached, np.array(trace), optimal
 
 
 def improve(clusters: Clusters, found: Transfers, tiny):

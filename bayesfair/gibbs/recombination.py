@@ -4,12 +4,8 @@ The genetic search of Gribel and Vidal (2019, HG-means) with annealing under the
 that placed all centres but one well lends them to others, where more starts from nothing would each err somewhere.
 """
 
-import json
-from typing import NamedTuple
-
 import numpy as np
 
-from bayesfair._stages import NOTHING_KEPT, Stages
 from bayesfair.gibbs.centroids import Centroids
 from bayesfair.gibbs.cooling import Annealer, Cooled
 
@@ -19,25 +15,6 @@ REHEATED = 8  # parts of a parent's loss per row: the temperature at which child
 SAME = 1e-4  # of the loss: closer starts count as one
 SAMPLE = 100_000  # rows that are annealed; all of them cool the best starts at the end
 ALL_ROWS = 4  # temperature at which they do, in units of the coldest one
-
-
-class Bred(NamedTuple):
-    """`Cooled` starts after some generations, and the state of the random numbers then, as text."""
-
-    centers: np.ndarray
-    duals: np.ndarray
-    counts: np.ndarray
-    loss: np.ndarray
-    generations: int
-    random: str
-
-    @classmethod
-    def of(cls, alive: Cooled, generations, rng):
-        return cls(*alive, generations, json.dumps(rng.bit_generator.state))
-
-    @property
-    def alive(self):
-        return Cooled(self.centers, self.duals, self.counts, self.loss)
 
 
 def search(
@@ -53,42 +30,32 @@ def search(
     *,
     finalists=None,
     done=lambda _: None,
-    stages: Stages = NOTHING_KEPT,
 ) -> Cooled:
     """The cooled starts that are cheapest and differ, best first, after `generations` of as many children; `done(1)` is
     called after each. `finalists`: how many are wanted, all of `n_starts` unless given."""
     some = sample(code, SAMPLE, rng)
     few = X[some], code[some], weight[some]
     n_bred = generations if n_starts > 1 else 0
-    alive = bred(few, constraint, loss, n_clusters, n_starts, n_bred, rng, done, stages).run(slice(finalists))
+    alive = bred(few, constraint, loss, n_clusters, n_starts, n_bred, rng, done).run(slice(finalists))
     if len(some) == len(code):
         return alive
 
-    def with_all_rows():
-        everyone = Annealer.of(X, code, weight, constraint, loss, rng)
-        return sorted_by_loss(everyone.cool(alive.centers, ALL_ROWS * everyone.coldest(alive.loss.min() / len(some))))
-
-    return stages.at_once(Cooled, with_all_rows)
+    everyone = Annealer.of(X, code, weight, constraint, loss, rng)
+    return sorted_by_loss(everyone.cool(alive.centers, ALL_ROWS * everyone.coldest(alive.loss.min() / len(some))))
 
 
-def bred(rows, constraint, loss, n_clusters, n_starts, generations, rng, done, stages: Stages) -> Cooled:
+def bred(rows, constraint, loss, n_clusters, n_starts, generations, rng, done) -> Cooled:
     """What is alive after the generations, best first, of the starts of `rows`, (X, code, weight)."""
-    annealer, was = Annealer.of(*rows, constraint, loss, rng), stages.begin(Bred)
-    if was is None:
-        alive, made = sorted_by_loss(annealer.from_one_cluster(n_starts, n_clusters)), 0
-    else:
-        alive, made = was.alive, was.generations
-        rng.bit_generator.state = json.loads(was.random)
-        done(made)
-    while made < generations:
+    annealer = Annealer.of(*rows, constraint, loss, rng)
+    alive = sorted_by_loss(annealer.from_one_cluster(n_starts, n_clusters))
+    for _ in range(generations):
         temperature = np.median(alive.loss) / len(rows[0]) / REHEATED
         if temperature <= 0:
             break
         parents = [rng.choice(n_starts, 2, replace=False) for _ in range(n_starts)]
         centers = np.stack([recombined(*alive.centers[pair], rng) for pair in parents])
-        alive, made = survivors(alive, annealer.cool(centers, temperature)), made + 1
+        alive = survivors(alive, annealer.cool(centers, temperature))
         done(1)
-        stages.reached(Bred.of(alive, made, rng), made, ended=made == generations, alone=True)
     return alive
 
 

@@ -6,7 +6,6 @@ import numpy as np
 
 from bayesfair._arrays import MANY
 from bayesfair._progress import progress
-from bayesfair._stages import NOTHING_KEPT, Stages
 from bayesfair.fairness import nearest_counts
 from bayesfair.gibbs.centroids import Centroids, Paid, mean, resolve_centroids
 from bayesfair.gibbs.cooling import Cooled
@@ -90,45 +89,35 @@ def cheapest_labels(
     *,
     max_iter,
     progress_bar=False,
-    stages: Stages = NOTHING_KEPT,
 ) -> Cheapest:
     """The cheapest balanced labels found: starts cooled and recombined, the best of them brought to a local optimum.
 
     Arguments as of `cooled_labels`. max_iter: rounds of transport, and passes of the descent, of every finalist.
-    progress_bar: one of generations and finalists. stages: to which generations, rounds and passes are told.
+    progress_bar: one of generations and finalists.
     """
     loss, rng = resolve_centroids(loss), np.random.default_rng(seed)
     X, unit = in_own_units(X, loss)
     few = len(X) <= FEW_ROWS
     n_cooled, n_random = (n_starts, RANDOM * n_starts) if few else (min(FINALISTS, n_starts), 0)
     with progress(GENERATIONS + n_cooled + n_random, "cooling", progress_bar) as bar:
-        settings = {"finalists": n_cooled, "done": bar.update, "stages": stages}
+        settings = {"finalists": n_cooled, "done": bar.update}
         cooled = search(X, code, weight, constraint, loss, n_clusters, n_starts, GENERATIONS, rng, **settings)
         starts = [cooled.run(at) for at in range(n_cooled)]
         if few:
             starts += [random_start(X, code, n_clusters, rng) for _ in range(n_random)]
         ends = []
         for start in starts:
-            ends.append(descent(X, code, weight, constraint, loss, start, max_iter, stages))
+            ends.append(descent(X, code, weight, constraint, loss, start, max_iter))
             bar.update(1)
     best = min(ends, key=lambda end: end.trace[-1])
     return best._replace(trace=unit * best.trace)
 
 
-def descent(
-    X,
-    code,
-    weight,
-    constraint,
-    loss: Centroids,
-    start: Cooled,
-    max_iter,
-    stages: Stages = NOTHING_KEPT,
-) -> Cheapest:
+def descent(X, code, weight, constraint, loss: Centroids, start: Cooled, max_iter) -> Cheapest:
     """The local optimum that a start leads to."""
-    settled = settle(X, code, weight, constraint, loss, start, max_iter, stages)
+    settled = settle(X, code, weight, constraint, loss, start, max_iter)
     about = constraint, loss, len(start.centers), max_iter - len(settled.trace)
-    labels, trace, optimal = descend(X, code, weight, settled.labels, *about, stages)
+    labels, trace, optimal = descend(X, code, weight, settled.labels, *about)
     return Cheapest(labels, np.concatenate([settled.trace, trace[1:]]), optimal)
 
 
@@ -151,59 +140,25 @@ def in_own_units(X, loss: Centroids):
     return centered(X, loss), float(of_losses)
 
 
-def settle(
-    X,
-    code,
-    weight,
-    constraint,
-    loss: Centroids,
-    start: Cooled,
-    rounds,
-    stages: Stages = NOTHING_KEPT,
-) -> Settled:
+def settle(X, code, weight, constraint, loss: Centroids, start: Cooled, rounds) -> Settled:
     """Counts nearest to those of one cooled start, then transport at these counts and centres in turn: the loss never rises."""
     sizes = np.bincount(code, minlength=start.counts.shape[1])
     counts = nearest_counts(constraint, sizes, start.counts)
-    return alternate(X, code, weight, counts, loss, start.centers, start.duals, rounds, stages)
+    return alternate(X, code, weight, counts, loss, start.centers, start.duals, rounds)
 
 
-class Alternated(NamedTuple):
-    """`Settled` as far as it is, the centres of its labels, and whether the last round gained nothing."""
-
-    labels: np.ndarray
-    duals: np.ndarray
-    trace: np.ndarray
-    centers: np.ndarray
-    stays: bool
-    of_rows = ("labels",)
-
-
-def alternate(
-    X,
-    code,
-    weight,
-    counts,
-    loss: Centroids,
-    centers,
-    duals,
-    rounds=ROUNDS,
-    stages: Stages = NOTHING_KEPT,
-) -> Settled:
+def alternate(X, code, weight, counts, loss: Centroids, centers, duals, rounds=ROUNDS) -> Settled:
     """Transport to clusters of `counts` (clusters, groups) and centres in turn until nothing is gained."""
     n_clusters, n_groups = counts.shape
-    blank = np.full(len(X), -1, np.int32)
-    now = stages.begin(Alternated) or Alternated(blank, duals.copy(), np.empty(0), centers, False)
-    while len(now.trace) < rounds and not now.stays:
-        labels, duals = now.labels.copy(), now.duals.copy()
+    labels, duals, trace, stays = np.full(len(X), -1, np.int32), duals.copy(), [], False
+    while len(trace) < rounds and not stays:
         for group in range(n_groups):
             rows = np.flatnonzero(code == group)
-            paid = Paid(loss, X, now.centers, weight, rows)
+            paid = Paid(loss, X, centers, weight, rows)
             cost = paid[:] if len(rows) <= AT_ONCE else paid
             labels[rows], duals[group] = assign(cost, counts[:, group], duals[group])
         centers = loss.centers(X, labels, n_clusters, weight)
-        value, last = loss.value(X, labels, centers, weight), now.trace.min(initial=np.inf)
-        trace = np.append(now.trace, min(value, last))
+        value, last = loss.value(X, labels, centers, weight), min(trace, default=np.inf)
+        trace.append(min(value, last))
         stays = value >= last  # labels that are tied may change for ever
-        now = Alternated(labels, duals, trace, centers, stays)
-        stages.reached(now, len(trace), ended=stays or len(trace) == rounds)
-    return Settled(now.labels, now.duals, now.trace)
+    return Settled(labels, duals, np.array(trace))
