@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from contextlib import nullcontext, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from io import StringIO
 from shlex import quote
 from textwrap import fill
@@ -89,7 +89,7 @@ def _fit(arguments, mesh):
     more = {"store": arguments.out} if arguments.store else {}
     more |= {} if columns.weights is None else {"sample_weight": columns.weights}
     replacing = replaced(arguments.out, mesh) if arguments.store and arguments.overwrite else nullcontext()
-    with replacing, interruptions() as interrupted:
+    with replacing, interruptions() as interrupted, _saving_draws(estimator, arguments.out):
         estimator.fit(X, sensitive_features=columns.sensitive, **more)
     if leaves_posterior(estimator):
         return _saved_and_judged(estimator, arguments.out, _of_table(arguments))
@@ -97,6 +97,18 @@ def _fit(arguments, mesh):
     print_fit(estimator, groups, columns.weights)
     _write(clusters_of(estimator, X, groups), arguments)
     return INTERRUPTED if interrupted else DONE
+
+
+@contextmanager
+def _saving_draws(estimator, run_file):
+    """Save draws that were made within the block though it ended early, while something was computed from them."""
+    before = getattr(estimator, "posterior_", None)
+    try:
+        yield
+    except BaseException:
+        if getattr(estimator, "posterior_", None) is not before and bf.distributed.is_first():
+            save(estimator, run_file)
+        raise
 
 
 def _groups_of_fit(estimator, sensitive):
@@ -145,7 +157,8 @@ def _saved_and_judged(estimator, run_file, of_table=""):
     if not bf.distributed.is_first():
         return DONE
     saved_to, status = save(estimator, run_file)
-    print_clusters(estimator)
+    if hasattr(estimator, "labels_"):
+        print_clusters(estimator)
     print_verdict(estimator.posterior_)
     print_next_steps(saved_to, of_table)
     return status
@@ -164,7 +177,9 @@ def _resume(arguments, mesh):
     estimator = kind.load(run_file).set_params(progress_bar=_shows_progress(arguments))
     if mesh is not None:
         estimator.set_params(mesh=mesh)
-    return _saved_and_judged(estimator.resume(arguments.num_draws), run_file)
+    with _saving_draws(estimator, run_file):
+        estimator.resume(arguments.num_draws)
+    return _saved_and_judged(estimator, run_file)
 
 
 def _read_columns(arguments, estimator):

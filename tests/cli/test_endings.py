@@ -255,6 +255,27 @@ def test_ctrl_c_during_draws_keeps_them(table, tmp_path, interrupt, capsys):
     assert 0 < bf.GibbsFairClustering.load(tmp_path / "run.nc").posterior_["posterior"].sizes["draw"] < 500
 
 
+def test_ctrl_c_after_the_draws_keeps_them(table, tmp_path, monkeypatch, capsys):
+    """Numbering clusters takes a while where there are many rows."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr("bayesfair.posterior.tree.company", interrupted)
+        assert fit(table, tmp_path / "run.nc") == 130
+    printed, error = capsys.readouterr()
+    assert error == "bayesfair fit: interrupted\n"
+    assert "saved the posterior to" in printed
+    num_draws = bf.GibbsFairClustering.load(tmp_path / "run.nc").posterior_["posterior"].sizes["draw"]
+    step = "bayesfair.estimators.base.misclassification_probability"
+    estimator = bf.GibbsFairClustering.load(tmp_path / "run.nc")
+    monkeypatch.setattr(bf.GibbsFairClustering, "load", lambda _: estimator)
+    monkeypatch.setattr(step, interrupted)
+    assert main(["resume", str(tmp_path / "run.nc"), "--num-draws", "2"]) == 130
+    assert bf.posterior.read_tree(tmp_path / "run.nc")["posterior"].sizes["draw"] == num_draws + 2
+
+
 def test_a_real_ctrl_c_is_one_line(tmp_path):
     command = [*PROGRAM, "demo", "--num-warmup", "100000000", "--out", str(tmp_path)]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
