@@ -308,7 +308,8 @@ def widened(parts):
 
 
 def worth_it(clusters, k, to, out, back=None):
-    """Those transfers that gain anything."""
+    """Those transfers that gain anything, between two clusters or between those of each."""
+    k, to = (np.broadcast_to(one, len(out)) for one in (k, to))
     back = np.full(len(k), -1) if back is None else back
     gain = np.empty(len(k))
     for some in row_blocks(len(k), TOGETHER):
@@ -328,33 +329,37 @@ def enough():
 
 def pairs_allowed(clusters, kinds):
     """May a bundle of each kind go from one cluster to another? (clusters, clusters, kinds)"""
-    k, to = np.indices((clusters.n_clusters,) * 2)
-    return clusters.allowed(k[:, :, None], to[:, :, None], kinds)
+    counts, satisfied = clusters.counts[:, None], clusters.constraint.satisfied
+    there = (counts >= kinds).all(-1)
+    leave = there & satisfied(np.where(there[..., None], counts - kinds, counts))
+    return leave[:, None] & satisfied(counts + kinds) & ~np.eye(len(counts), dtype=bool)[..., None]
 
 
 def singles(clusters: Clusters, members, margins):
     """Every person who may go alone, where what the centres give way may make up for their margin."""
     found, room = [], clusters.room_alone().swapaxes(1, 2)
-    for k, to, group in np.argwhere(room > -np.inf):
-        rows = members[k, group][margins[k, group][:, to] <= room[k, to, group]]
-        found.append(worth_it(clusters, np.full(len(rows), k), np.full(len(rows), to), rows[:, None]))
+    for k, to in np.argwhere((room > -np.inf).any(2)):
+        groups = np.flatnonzero(room[k, to] > -np.inf)
+        rows = [members[k, group][margins[k, group][:, to] <= room[k, to, group]] for group in groups]
+        found.append(worth_it(clusters, k, to, np.concatenate(rows)[:, None]))
     return concatenated(found)
 
 
 def swaps(clusters: Clusters, members, margins, most):
     """Two of one group who change places, where their margins and what the centres give way may sum to a gain."""
-    found = []
+    found, least = [], clusters.least(margins)
     most = most if np.isfinite(clusters.reach) else CHEAPEST  # without a bound every pair would be tried
     for k, to in np.argwhere(np.triu(np.ones((clusters.n_clusters,) * 2, bool), 1)):
-        room = clusters.room_of_two(k, to)
-        for group in range(clusters.n_groups):
+        room, pairs = clusters.room_of_two(k, to), []
+        together = least[k, :, to] + least[to, :, k]
+        for group in np.flatnonzero((together <= room) & (together < np.inf)):
             there, back = margins[k, group][:, to], margins[to, group][:, k]
-            if len(there) == 0 or len(back) == 0 or there.min() + back.min() > room:
-                continue
             i, j = below(there, room - back.min(), most), below(back, room - there.min(), most)
             first, second = np.nonzero(there[i][:, None] + back[j] <= room)
-            rows, others = members[k, group][i[first]], members[to, group][j[second]]
-            found.append(worth_it(clusters, np.full(len(rows), k), np.full(len(rows), to), rows[:, None], others))
+            pairs.append((members[k, group][i[first]], members[to, group][j[second]]))
+        if pairs:
+            rows, others = map(np.concatenate, zip(*pairs))
+            found.append(worth_it(clusters, k, to, rows[:, None], others))
     return concatenated(found)
 
 
