@@ -11,7 +11,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._arrays import stack, unstack
-from bayesfair._check import check_integer, check_number, message, refuse_unread, tell, warn_of_no_numbers
+from bayesfair._check import check_integer, check_number, message, tell, warn_of_no_numbers
 from bayesfair._units import warn_of_scales
 from bayesfair.distributed import agreed
 from bayesfair.engines.base import Data, kmeans_centers, warn_of_work
@@ -191,8 +191,6 @@ class FairMixture(MixtureEngine):
         if not 0 < check_number("gap_margin", self.gap_margin) <= 1:
             rule, remedy = "be above 0 and at most 1", "1 aims at max_gap itself."
             raise ValueError(message("gap_margin", rule, self.gap_margin, remedy))
-        if self.fairness_weight == 0:
-            refuse_unread(self, "gap_margin", "min_share", where="where fairness_weight is 0")
         if self.subsample is not None:
             self._n_learn(2**62)
         if self.batch_size is not None:

@@ -43,7 +43,7 @@ for name, table in {"whole": plain / 8, "lacking": lacking}.items():
     made[f"{name} labels"] = gather(est.labels_, rows)
 """
 # Rows at the border of two clusters see the rounding of every step; so do a mixture's parameters along which it is flat.
-NEAR = dict.fromkeys(("soft", "means", "covariances"), 1e-3)
+NEAR = dict.fromkeys(("soft", "means", "covariances", "gap"), 1e-3)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
