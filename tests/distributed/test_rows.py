@@ -47,7 +47,7 @@ NEAR = dict.fromkeys(("soft", "means", "covariances", "gap"), 1e-3)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(("n_processes", "fits"), [(2, FITS), (3, FITS), (2, MORE_FITS), (3, MORE_FITS)])
+@pytest.mark.parametrize(("n_processes", "fits"), [(2, FITS), (3, MORE_FITS)])
 def test_engines_by_rows_are_those_of_one_process(tmp_path, n_processes, fits, monkeypatch):
     from bayesfair.engines import fmc_blocks, variational_blocks
 
