@@ -18,6 +18,7 @@ ORDER = (
     "fairness",
     "distributed",
     "fairlets",
+    "balanced",
     "gibbs",
     "engines",
     "models",

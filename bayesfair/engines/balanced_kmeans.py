@@ -2,10 +2,10 @@
 
 Deterministic annealing with the groups' duals, recombination of its starts, exact transport at whole counts, and a descent
 that ends where no person, no two people of one group who change places and no bundle in the groups' ratio is better placed
-elsewhere; see `bayesfair.gibbs.cheapest_labels`.
+elsewhere; see `bayesfair.balanced.cheapest_labels`.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import jax
 import numpy as np
@@ -13,24 +13,15 @@ import numpy as np
 from bayesfair._arrays import MANY
 from bayesfair._check import message
 from bayesfair._units import Scaling, check_float32, warn_of_scales
+from bayesfair.balanced import CENTROIDS, BalancedProblem, Centroids, cheapest_labels
 from bayesfair.distributed import WHY_NO_ROWS
 from bayesfair.engines.base import Engine, nearest_center
 from bayesfair.engines.optimize import Outcome
 from bayesfair.engines.samples import distinct_rows
 from bayesfair.fairlets import resolve_dissimilarity
-from bayesfair.fairness import BalanceConstraint, balance_constraint
-from bayesfair.gibbs import CENTROIDS, Centroids, cheapest_labels
+from bayesfair.fairness import balance_constraint
 
 __all__ = ["BalancedKMeans"]
-
-
-class BalancedRows(NamedTuple):
-    """Rows in units near their spread, their weights, of mean 1, the labellings that will do, and the loss."""
-
-    X: np.ndarray
-    weight: np.ndarray
-    constraint: BalanceConstraint
-    centroids: Centroids
 
 
 class BalancedKMeans(Engine):
@@ -113,13 +104,13 @@ class BalancedKMeans(Engine):
             got, remedy = "a mesh of processes", f"Leave it out. {WHY_NO_ROWS}"
             raise ValueError(message("mesh", "be None: one process fits all rows", got, remedy))
 
-    def problem(self, data) -> BalancedRows:
+    def problem(self, data) -> BalancedProblem:
         centroids = CENTROIDS[self.loss]
         self._loss = self.loss  # by which new rows are placed, whatever set_params changes
         Z = self._in_own_units(data, centroids)
         distinct_rows(Z.__getitem__, self.n_clusters, "n_clusters")
         constraint = balance_constraint(data.groups, self.min_balance, self.n_clusters)
-        return BalancedRows(Z, data.relative_weight, constraint, centroids)
+        return BalancedProblem(Z, data.groups.code, data.relative_weight, constraint, centroids, self.n_clusters)
 
     def _in_own_units(self, data, centroids: Centroids):
         """Rows near their spread where that changes nothing but the units; as they are, in float64, for the other divergences:
@@ -134,20 +125,16 @@ class BalancedKMeans(Engine):
         self._units = Scaling(np.zeros(data.X.shape[1]), 0)
         return np.asarray(data.X, np.float64)
 
-    def solve(self, problem: BalancedRows, data) -> Outcome:
-        Z, weight, constraint, centroids = problem
+    def solve(self, problem: BalancedProblem, data) -> Outcome:
         settings = {"max_iter": self.max_iter, "progress_bar": self.progress_bar}
-        found = cheapest_labels(
-            Z, data.groups.code, weight, constraint, self.n_clusters, centroids, self.n_init, data.seed, **settings
-        )
+        found = cheapest_labels(problem, self.n_init, data.seed, **settings)
         status = Outcome.CONVERGED if found.optimal else Outcome.RUNNING
         trace = found.trace * (data.total_weight / len(data.X))
         return Outcome(found.labels.astype(int), trace[-1], trace, len(trace), status)
 
-    def report(self, outcome, problem: BalancedRows, data):
+    def report(self, outcome, problem: BalancedProblem, data):
         self.labels_ = outcome.state
-        X, weight, _, centroids = problem
-        centers = centroids.centers(X, self.labels_, self.n_clusters, weight)
+        centers = problem.loss.centers(problem.X, self.labels_, self.n_clusters, problem.weight)
         self.cluster_centers_ = self._units.points(centers)
         self.inertia_ = float(self.objective_of(outcome.loss))
         self.group_names_ = data.groups.names

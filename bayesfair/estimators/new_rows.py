@@ -6,9 +6,9 @@ import numpy as np
 from scipy.special import softmax
 
 from bayesfair._arrays import row_blocks
+from bayesfair.balanced import balanced_placement
 from bayesfair.fairlets import decompose
 from bayesfair.fairness import balance_constraint
-from bayesfair.gibbs import balanced_placement
 
 __all__ = ["distances", "place_fairlets", "place_people", "soft_memberships"]
 

@@ -1,7 +1,6 @@
 """The Gibbs posterior over fairlet decompositions and clusterings: losses, targets, moves, and the run that draws."""
 
 from bayesfair._draws import Draws, Statistic, concatenate
-from bayesfair.gibbs.centroids import CENTROIDS, Centroids, resolve_centroids
 from bayesfair.gibbs.check import check_loss
 from bayesfair.gibbs.losses import (
     BinaryLoss,
@@ -15,12 +14,10 @@ from bayesfair.gibbs.losses import (
     resolve_loss,
 )
 from bayesfair.gibbs.moves.mode_jumps import Modes
-from bayesfair.gibbs.placement import balanced_placement
 from bayesfair.gibbs.problem import Problem, in_units_of_table, loss_in_units_of_table, make_problem
 from bayesfair.gibbs.replicas import exchange, ladder
 from bayesfair.gibbs.run import Run, draw, start_run, tuned, tuning, warm_up
 from bayesfair.gibbs.search import FEW_ROWS, FoundModes, start_in_modes, with_jumps
-from bayesfair.gibbs.settling import Cheapest, cheapest_labels, cooled_labels
 from bayesfair.gibbs.sweep import Repeat, in_turn
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree
 from bayesfair.gibbs.targets import TARGETS, resolve_target
@@ -30,14 +27,11 @@ from bayesfair.gibbs.tempering import with_replicas
 from bayesfair.gibbs.thinning import suitable_thinning
 
 __all__ = [
-    "CENTROIDS",
     "FEW_ROWS",
     "STATIC",
     "TARGETS",
     "BinaryLoss",
     "BregmanLoss",
-    "Centroids",
-    "Cheapest",
     "Dispersion",
     "DissimilarityLoss",
     "Draws",
@@ -57,11 +51,8 @@ __all__ = [
     "Target",
     "Units",
     "as_pytree",
-    "balanced_placement",
-    "cheapest_labels",
     "check_loss",
     "concatenate",
-    "cooled_labels",
     "draw",
     "exchange",
     "in_turn",
@@ -69,7 +60,6 @@ __all__ = [
     "ladder",
     "loss_in_units_of_table",
     "make_problem",
-    "resolve_centroids",
     "resolve_loss",
     "resolve_target",
     "resolve_temperature",

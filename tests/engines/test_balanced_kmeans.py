@@ -11,8 +11,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
 from bayesfair import BalancedKMeans
+from bayesfair.balanced import resolve_centroids
 from bayesfair.fairness.groups import groups_for_fit
-from bayesfair.gibbs import resolve_centroids
 
 
 def table(sizes, seed, d=2, shift=0.5):

@@ -9,10 +9,10 @@ import pytest
 from exact import CHAINS, NOISE, distance_to, many_draws, normalise
 from exact_labels import LAMBDA, Labelling, law, losses, of_sizes, tiny
 
+from bayesfair.balanced import CENTROIDS, BalancedProblem, cooled_labels
 from bayesfair.fairness import balance_constraint, encode_groups
 from bayesfair.gibbs import Dispersion, Settings, make_problem, resolve_loss, start_run
 from bayesfair.gibbs.run import Run, chain_keys, draw
-from bayesfair.gibbs.settling import cooled_labels
 from bayesfair.gibbs.targets.labels import bundle_composition
 
 
@@ -92,7 +92,8 @@ def test_starts_do_not_depend_on_the_unit():
     exact = balance_constraint(encode_groups(code), "exact", 3)
     for loss, power in {"kl": 1, "itakura-saito": 0}.items():
         (labels, losses), (small, small_losses) = (
-            cooled_labels(X * unit, code, np.ones(40), exact, 3, loss, 2, 0) for unit in (1.0, 2.0**-40)
+            cooled_labels(BalancedProblem(X * unit, code, np.ones(40), exact, CENTROIDS[loss], 3), 2, 0)
+            for unit in (1.0, 2.0**-40)
         )
         np.testing.assert_array_equal(small, labels)
         np.testing.assert_allclose(small_losses, losses * 2.0 ** (-40 * power), rtol=1e-12)

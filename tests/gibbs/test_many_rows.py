@@ -1,7 +1,5 @@
 """What is done otherwise with a hundred thousand rows and more, on few of them: the answers are of the same kind."""
 
-import tracemalloc
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,17 +7,15 @@ import pytest
 
 import bayesfair as bf
 from bayesfair._parts import PART
+from bayesfair.balanced import labels as balanced_labels
 from bayesfair.fairlets import capacities, member_table
 from bayesfair.fairness import Groups
 from bayesfair.gibbs import (
-    cooling,
     make_problem,
     masses,
     problem,
     relocations,
-    resolve_centroids,
     resolve_loss,
-    settling,
 )
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio
 from bayesfair.gibbs.labellings import Labelling
@@ -43,7 +39,7 @@ def some_members(groups, composition):
 @pytest.fixture
 def many(monkeypatch):
     """400 rows are many."""
-    for module in (labels, masses, problem, relocations, settling):
+    for module in (labels, masses, problem, relocations, balanced_labels):
         monkeypatch.setattr(module, "MANY", 200)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 2)) + 6 * np.eye(K, 2)[rng.integers(K, size=400)]
@@ -94,13 +90,6 @@ def test_a_sweep_keeps_few_numbers_for_every_row(target, composition, most):
         states = FairletState((), label, InverseTemperatures(*jnp.ones((2, 1))))
     arrays = jnp.zeros((1, 2), jnp.uint32), 0, 1, 1, states
     program = run_chunk.lower(law, *arrays, moves=law.moves(made.settings), length=1).compile()
-    print(
-        "BYTES",
-        target,
-        composition,
-        program.memory_analysis().temp_size_in_bytes / n_obs,
-        program.memory_analysis().output_size_in_bytes / n_obs,
-    )
     assert program.memory_analysis().temp_size_in_bytes / n_obs < most
 
 
@@ -192,39 +181,3 @@ def test_chains_do_not_try_to_cross_between_modes_of_many_people_whose_works_do_
     assert not masses.cannot_cross([ITSELF, known], People)
     People.n_obs -= 1
     assert not masses.cannot_cross([ITSELF, bounded], People)
-
-
-@pytest.mark.parametrize("n_groups", [2, 3])
-def test_rows_that_are_sorted_part_by_part_cool_as_all_at_once(n_groups, monkeypatch):
-    rng = np.random.default_rng(0)
-    X, code = (
-        rng.normal(size=(3000, 2)) + 4 * np.eye(K, 2)[rng.integers(K, size=3000)],
-        rng.integers(n_groups, size=3000),
-    )
-    constraint = bf.fairness.balance_constraint(bf.fairness.encode_groups(code), "exact", K)
-    weight, starts, parts = rng.uniform(0.5, 1.5, 3000), rng.normal(size=(2, K, 2)), []
-
-    def cooled(part):
-        monkeypatch.setattr(cooling, "PART", part)
-        rng = np.random.default_rng(0)
-        annealer = cooling.Annealer.of(X, code, weight, constraint, resolve_centroids("kmeans"), rng)
-        parts.append(len(annealer.rows.parts))
-        return annealer.cool(starts, 8.0)
-
-    one, other = cooled(512), cooled(cooling.BLOCK**2)
-    for name in ("centers", "counts", "loss"):  # of duals there are several
-        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-3, atol=1e-3)
-    assert parts[0] > 3 > parts[1] == 1
-
-
-def test_sorted_rows_are_no_second_table():
-    n_obs = 5 * cooling.PART
-    X, code = np.ones((n_obs, 20), np.float32), np.arange(n_obs) % 2
-    weight = np.ones(n_obs)
-    tracemalloc.start()
-    rows = cooling.Rows(X, code, 2, weight)
-    there = sum(float(rows.of(part).there.sum()) for part in rows.parts)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert there == n_obs
-    assert peak < 0.8 * X.nbytes

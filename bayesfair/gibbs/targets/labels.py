@@ -18,8 +18,8 @@ from bayesfair._arrays import MANY
 from bayesfair._check import check_integer, message
 from bayesfair._draws import Statistic
 from bayesfair._parts import sum_over_rows
+from bayesfair.balanced import CENTROIDS, BalancedProblem, balanced_labels, cooled_labels, resolve_centroids
 from bayesfair.fairness import BalanceConstraint, Groups, balance_constraint
-from bayesfair.gibbs.centroids import CENTROIDS
 from bayesfair.gibbs.labellings import Labelling
 from bayesfair.gibbs.losses import Loss, Units
 from bayesfair.gibbs.moves.balanced_in_turn import BundlesOfPeople, Counted, Excursions, Singles, SwapsOfPeople
@@ -28,7 +28,6 @@ from bayesfair.gibbs.moves.inverse_dispersion import DrawInverseDispersion
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.moves.pairs_of_clusters import Bundles, InPairs, MarginSwaps, PairedSingles
 from bayesfair.gibbs.relocations import has_distinct_rows, relocated_centers
-from bayesfair.gibbs.settling import balanced_labels, cooled_labels
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree, rows_of
 from bayesfair.gibbs.targets.starts import start_dispersion
 from bayesfair.gibbs.temperature import Dispersion, check_how_many, refuse_without_degree
@@ -148,13 +147,10 @@ class Labels(Target):
     def starts(self, table, settings, num_chains):
         """Cooled labellings, the cheapest of several, another one in each chain; lambda at the mean of its law given the
         best of them."""
-        constraint = jax.tree.map(np.asarray, self.constraint)
         has_centers = self.loss.augmentation is not None and self.loss.dissimilarity.name in CENTROIDS
         loss = self.loss if has_centers else "kmeans"  # of others, near enough to start from
         n_starts = num_chains * (STARTS_PER_CHAIN if self.n_obs < MANY else 1)
-        labels, _ = cooled_labels(
-            table.X, table.groups.code, self._relative(), constraint, self.n_clusters, loss, n_starts, settings.seed
-        )
+        labels, _ = cooled_labels(self._balanced(table, loss), n_starts, settings.seed)
         labels = labels[:num_chains].astype(np.int32)
         losses = [float(_loss(self, jnp.asarray(label))) for label in labels]
         best = int(np.argmin(losses))
@@ -167,19 +163,20 @@ class Labels(Target):
         labels = np.asarray(best.label)
         if self.n_clusters == 1 or not has_distinct_rows(table.X, self.n_clusters + 1):
             return None
-        weight = self._relative()
-        moved = relocated_centers(table.X, weight, labels, self.n_clusters, most, rng)
-        constraint = jax.tree.map(np.asarray, self.constraint)
+        problem = self._balanced(table, "kmeans")
+        moved = relocated_centers(table.X, problem.weight, labels, self.n_clusters, most, rng)
         found = np.empty((len(moved), len(labels)), np.int32)
         for own, centers in zip(found, moved):
-            own[:] = balanced_labels(table.X, table.groups.code, weight, constraint, centers)
+            own[:] = balanced_labels(problem, centers)
         temperatures = jnp.broadcast_to(jnp.asarray(best.temperatures), (len(found),))
         return Labelling(jnp.asarray(found), temperatures)
 
-    def _relative(self):
-        """Weights of mean 1, in double precision."""
+    def _balanced(self, table, loss) -> BalancedProblem:
+        """That of the cheapest labels, weights of mean 1 in double precision."""
         weight = np.ones(self.n_obs) if self.weight is None else np.asarray(self.weight, np.float64)
-        return weight / weight.mean()
+        constraint = jax.tree.map(np.asarray, self.constraint)
+        rows = table.X, table.groups.code, weight / weight.mean()
+        return BalancedProblem(*rows, constraint, resolve_centroids(loss), self.n_clusters)
 
     def moves(self, settings):
         update = () if self.prior is None else (DrawInverseDispersion(),)

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._arrays import MANY, cluster_sums, row_blocks
+from bayesfair.balanced.centroids import Paid
+from bayesfair.balanced.problem import BalancedProblem
+from bayesfair.balanced.transport import cheapest_to_move
 from bayesfair.fairness import WithinOnePerson
-from bayesfair.gibbs.centroids import Centroids, Paid
-from bayesfair.gibbs.transport_to_clusters import cheapest_to_move
 
 __all__ = ["Clusters", "bundles", "descend"]
 
@@ -42,9 +43,10 @@ class Transfers(NamedTuple):
 class Clusters:
     """Labels with the counts of groups and the sums of rows in every cluster, and what transfers would change."""
 
-    def __init__(self, X, code, weight, labels, constraint, loss: Centroids, n_clusters):
-        self.X, self.code, self.labels, self.constraint, self.loss = X, code, labels.copy(), constraint, loss
-        self.weight, self.n_groups = weight, int(code.max()) + 1
+    def __init__(self, problem: BalancedProblem, labels):
+        X, code, weight, self.constraint, loss, n_clusters = problem
+        self.X, self.code, self.weight, self.loss, self.labels = X, code, weight, loss, labels.copy()
+        self.n_groups = int(code.max()) + 1
         cells = np.bincount(labels * self.n_groups + code, minlength=n_clusters * self.n_groups)
         self.masses = np.bincount(labels, weight, n_clusters)
         self.sums = cluster_sums(X, labels, n_clusters, weight)
@@ -212,15 +214,15 @@ class Clusters:
             self.sums[end] += moved
 
 
-def descend(X, code, weight, labels, constraint, loss: Centroids, n_clusters, passes=PASSES):
+def descend(problem: BalancedProblem, labels, passes=PASSES):
     """(labels, losses after each pass, whether nothing in the neighbourhood improves): the loss never rises.
 
     A pass moves the people who are cheapest to move; after one in vain, all whose transfers could gain anything.
     """
-    clusters = Clusters(X, code, weight, labels, constraint, loss, n_clusters)
+    clusters = Clusters(problem, labels)
     trace, reached, thorough, optimal = [clusters.value()], clusters.labels.copy(), False, False
-    tiny = max(SMALL * trace[0] / len(X), clusters.rounding(), np.finfo(float).tiny)
-    kinds = bundles(constraint, clusters.counts.sum(0))
+    tiny = max(SMALL * trace[0] / len(problem.X), clusters.rounding(), np.finfo(float).tiny)
+    kinds = bundles(problem.constraint, clusters.counts.sum(0))
     while len(trace) <= passes and not optimal:
         made = improve(clusters, candidates(clusters, kinds, WIDEST if thorough else CHEAPEST), tiny)
         clusters.refresh()

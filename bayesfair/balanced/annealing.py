@@ -3,7 +3,7 @@
 Soft labels softmax_k(-lambda d(x_i, m_k) + alpha_gk), g the group of i, are those of least free energy among all whose
 expected counts are balanced, alpha the multipliers of that constraint (Rose, Gurewitz and Fox 1990 for the annealing;
 with two groups and exact balance alpha is a Sinkhorn scaling). lambda grows geometrically, the duals are solved by
-Newton's method at every lambda, centres take a step of EM. Many starts cool as one batch; `settled` (see `settling`) makes
+Newton's method at every lambda, centres take a step of EM. Many starts cool as one batch; `labels` has what makes
 labels of what they end with.
 """
 
@@ -16,8 +16,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from bayesfair._arrays import aligned_empty, row_blocks
+from bayesfair.balanced.centroids import Centroids
+from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.fairness import WithinOnePerson
-from bayesfair.gibbs.centroids import Centroids
 
 __all__ = ["Annealer", "Cooled", "Multipliers", "Rows", "SortedRows", "balanced_moments"]
 
@@ -209,8 +210,7 @@ class Cooled(NamedTuple):
 
 class Annealer(NamedTuple):
     """What all temperatures share. own: the weighted sum of the rows' own terms. per_row: the loss of one cluster, a row. The
-    rows' weights have a mean of 1 here, so that temperatures do not depend on their scale. Of several processes that have some
-    rows each, all that is not `rows` is of all of them (`over`)."""
+    rows' weights have a mean of 1 here, so that temperatures do not depend on their scale."""
 
     rows: Rows
     multipliers: Multipliers
@@ -221,10 +221,10 @@ class Annealer(NamedTuple):
     own: float
     n_obs: int
     rng: np.random.Generator
-    rate: float
 
     @classmethod
-    def of(cls, X, code, weight, constraint, loss, rng, rate=RATE):
+    def of(cls, problem: BalancedProblem, rng):
+        X, code, weight, constraint, loss, _ = problem
         multipliers = Multipliers.of(constraint)
         n_obs, total = len(X), weight.sum()
         weight = weight if total == n_obs else weight / (total / n_obs)
@@ -234,7 +234,7 @@ class Annealer(NamedTuple):
         paid = loss.distances(X, middle[None], weight)[:, 0].sum()
         own = sum(float(weight[part] @ loss.own(X[part])) for part in parts)
         spread = sum(weight[part] @ np.abs(X[part] - middle) for part in parts)
-        return cls(rows, multipliers, loss, middle, spread / n_obs, max(paid / n_obs, FEW), own, n_obs, rng, rate)
+        return cls(rows, multipliers, loss, middle, spread / n_obs, max(paid / n_obs, FEW), own, n_obs, rng)
 
     def from_one_cluster(self, n_starts, n_clusters) -> Cooled:
         """`n_starts` starts, all centres in the middle, from a temperature at which that is the only optimum."""
@@ -254,7 +254,7 @@ class Annealer(NamedTuple):
             centers = np.where(found.mass > FEW, found.sum / np.maximum(found.mass, FEW), centers)
             if temperature <= self.coldest((found.loss.min() + self.own) / self.n_obs):
                 break
-            temperature, mu = temperature / self.rate, mu * self.rate
+            temperature, mu = temperature / RATE, mu * RATE
         duals = self.multipliers.alpha(mu) * temperature
         return Cooled(centers, duals, found.counts.swapaxes(1, 2), found.loss + self.own)
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from bayesfair._arrays import MANY, row_blocks
+from bayesfair.balanced import CENTROIDS, BalancedProblem, centroids, descent, transport
+from bayesfair.balanced.annealing import Cooled
+from bayesfair.balanced.descent import Clusters, candidates, singles
+from bayesfair.balanced.labels import settled_descent
 from bayesfair.fairness import balance_constraint, encode_groups
-from bayesfair.gibbs import centroids, descent, resolve_centroids, transport_to_clusters
-from bayesfair.gibbs.cooling import Cooled
-from bayesfair.gibbs.descent import Clusters, candidates, singles
-from bayesfair.gibbs.settling import descent as settled_descent
 
 
 def clusters_of(n_obs, loss, seed, weight=None, n_clusters=3):
@@ -21,7 +21,7 @@ def clusters_of(n_obs, loss, seed, weight=None, n_clusters=3):
     constraint = balance_constraint(encode_groups(code), 0.2, n_clusters)
     weight = np.ones(n_obs) if weight is None else weight
     labels = rng.permutation(n_obs) // 2 % n_clusters
-    return Clusters(X, code, weight, labels, constraint, resolve_centroids(loss), n_clusters)
+    return Clusters(BalancedProblem(X, code, weight, constraint, CENTROIDS[loss], n_clusters), labels)
 
 
 def singles_that_gain(clusters):
@@ -97,7 +97,7 @@ def test_memory_grows_by_a_few_numbers_a_row():
         np.add.at(start.counts, (labels, code), 1.0)
         weight = np.ones(n_obs)
         tracemalloc.start()
-        settled_descent(X, code, weight, constraint, resolve_centroids("kmeans"), start, 3)
+        settled_descent(BalancedProblem(X, code, weight, constraint, CENTROIDS["kmeans"], len(centers)), start, 3)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert np.diff(peaks)[0] / np.diff(sizes)[0] < 40
@@ -111,7 +111,7 @@ def of_many_rows(monkeypatch, few=FEW):
     monkeypatch.setattr(descent, "MANY", 30)
     for name, value in few.items():
         monkeypatch.setattr(descent, name, value)
-    for module in (centroids, transport_to_clusters):
+    for module in (centroids, transport):
         monkeypatch.setattr(module, "row_blocks", partial(row_blocks, size=200))
 
 
@@ -151,7 +151,7 @@ def test_what_is_kept_of_many_rows_is_all_that_a_pass_looks_at(loss, min_balance
         constraint = balance_constraint(encode_groups(code), min_balance, n_clusters)
         counts = np.outer(np.full(n_clusters, 1 / n_clusters), np.bincount(code))
         start = Cooled(X[:n_clusters], np.zeros((2, n_clusters)), counts, np.inf)
-        settled_descent(X, code, weight, constraint, resolve_centroids(loss), start, 40)
+        settled_descent(BalancedProblem(X, code, weight, constraint, CENTROIDS[loss], n_clusters), start, 40)
     assert np.mean(passes) < 0.7
     if loss != "kl" and weights == "none":  # there is a bound on what centres give way
         assert len(looks) < 0.8 * len(passes)
@@ -159,6 +159,6 @@ def test_what_is_kept_of_many_rows_is_all_that_a_pass_looks_at(loss, min_balance
 
 def test_rows_kept_while_centres_move_too_far_are_too_few(monkeypatch):
     """The planted mistake: margins of the others are taken for what they were."""
-    monkeypatch.setattr(type(resolve_centroids("kmeans")), "drift", lambda self, moved, reach: np.zeros(len(moved)))
+    monkeypatch.setattr(type(CENTROIDS["kmeans"]), "drift", lambda self, moved, reach: np.zeros(len(moved)))
     with pytest.raises(AssertionError):
         test_what_is_kept_of_many_rows_is_all_that_a_pass_looks_at("kmeans", "exact", "none", monkeypatch)

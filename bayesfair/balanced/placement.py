@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
+from bayesfair.balanced.annealing import Multipliers, Rows, balanced_moments
+from bayesfair.balanced.transport import assign
 from bayesfair.fairness import BalanceConstraint, nearest_counts
-from bayesfair.gibbs.cooling import Multipliers, Rows, balanced_moments
-from bayesfair.gibbs.transport_to_clusters import assign
 
 __all__ = ["balanced_placement"]
 
@@ -21,7 +21,7 @@ def balanced_placement(cost, code, constraint: BalanceConstraint):
 
     Up to SMALL places in all it is an integer programme for HiGHS (`scipy.optimize.milp`), whose answer is within 0.1% of the
     best. Beyond, where whole people are a small part of a cluster, the programme with soft labels is solved by its duals, as
-    in `cooling`, at a falling temperature; its counts of every group in every cluster are rounded to whole people
+    in `annealing`, at a falling temperature; its counts of every group in every cluster are rounded to whole people
     (`nearest_counts`), and the labels are the cheapest of those with these counts. A cluster may stay empty.
 
     Raises
@@ -78,7 +78,7 @@ def _by_duals(cost, code, constraint):
 
 @dataclass(frozen=True)
 class _Costs:
-    """What `cooling` asks of a loss, where rows hold what every cluster costs them and "centres" are unit vectors."""
+    """What `annealing` asks of a loss, where rows hold what every cluster costs them and "centres" are unit vectors."""
 
     def soft(self, centers, x):
         def pull(weight):

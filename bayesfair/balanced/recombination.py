@@ -6,8 +6,8 @@ that placed all centres but one well lends them to others, where more starts fro
 
 import numpy as np
 
-from bayesfair.gibbs.centroids import Centroids
-from bayesfair.gibbs.cooling import Annealer, Cooled
+from bayesfair.balanced.annealing import Annealer, Cooled
+from bayesfair.balanced.problem import BalancedProblem
 
 __all__ = ["search"]
 
@@ -17,39 +17,23 @@ SAMPLE = 100_000  # rows that are annealed; all of them cool the best starts at 
 ALL_ROWS = 4  # temperature at which they do, in units of the coldest one
 
 
-def search(
-    X,
-    code,
-    weight,
-    constraint,
-    loss: Centroids,
-    n_clusters,
-    n_starts,
-    generations,
-    rng,
-    *,
-    finalists=None,
-    done=lambda _: None,
-) -> Cooled:
+def search(problem: BalancedProblem, n_starts, generations, rng, *, finalists=None, done=lambda _: None) -> Cooled:
     """The cooled starts that are cheapest and differ, best first, after `generations` of as many children; `done(1)` is
     called after each. `finalists`: how many are wanted, all of `n_starts` unless given."""
-    some = sample(code, SAMPLE, rng)
-    few = X[some], code[some], weight[some]
-    n_bred = generations if n_starts > 1 else 0
-    alive = bred(few, constraint, loss, n_clusters, n_starts, n_bred, rng, done).run(slice(finalists))
-    if len(some) == len(code):
+    some = sample(problem.code, SAMPLE, rng)
+    alive = bred(problem.of(some), n_starts, generations if n_starts > 1 else 0, rng, done).run(slice(finalists))
+    if len(some) == len(problem.code):
         return alive
-
-    everyone = Annealer.of(X, code, weight, constraint, loss, rng)
+    everyone = Annealer.of(problem, rng)
     return sorted_by_loss(everyone.cool(alive.centers, ALL_ROWS * everyone.coldest(alive.loss.min() / len(some))))
 
 
-def bred(rows, constraint, loss, n_clusters, n_starts, generations, rng, done) -> Cooled:
-    """What is alive after the generations, best first, of the starts of `rows`, (X, code, weight)."""
-    annealer = Annealer.of(*rows, constraint, loss, rng)
-    alive = sorted_by_loss(annealer.from_one_cluster(n_starts, n_clusters))
+def bred(problem: BalancedProblem, n_starts, generations, rng, done) -> Cooled:
+    """What is alive after the generations, best first."""
+    annealer = Annealer.of(problem, rng)
+    alive = sorted_by_loss(annealer.from_one_cluster(n_starts, problem.n_clusters))
     for _ in range(generations):
-        temperature = np.median(alive.loss) / len(rows[0]) / REHEATED
+        temperature = np.median(alive.loss) / len(problem.X) / REHEATED
         if temperature <= 0:
             break
         parents = [rng.choice(n_starts, 2, replace=False) for _ in range(n_starts)]

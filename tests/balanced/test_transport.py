@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 from bayesfair._arrays import row_blocks
-from bayesfair.gibbs import transport_to_clusters
-from bayesfair.gibbs.transport_to_clusters import assign, cheapest_to_move
+from bayesfair.balanced import transport
+from bayesfair.balanced.transport import assign, cheapest_to_move
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -61,21 +61,21 @@ def test_prices_far_from_the_optimum_take_few_paths(monkeypatch, empty):
     if empty:
         counts[0], counts[1] = 0, counts[0] + counts[1]
     prices, paths = 3 * rng.normal(size=n_clusters), []
-    push = transport_to_clusters.Margins.push
-    monkeypatch.setattr(transport_to_clusters.Margins, "push", lambda *args: paths.append(1) or push(*args))
+    push = transport.Margins.push
+    monkeypatch.setattr(transport.Margins, "push", lambda *args: paths.append(1) or push(*args))
     labels, _ = assign(cost, counts, prices)
     assert (np.bincount(labels, minlength=n_clusters) == counts).all()
     rows, columns = linear_sum_assignment(np.repeat(cost, counts, axis=1))
     best = np.repeat(cost, counts, axis=1)[rows, columns].sum()
     assert cost[np.arange(n_obs), labels].sum() == pytest.approx(best, rel=1e-12)
     wrong = np.abs(np.bincount((cost - prices).argmin(1), minlength=n_clusters) - counts).sum() // 2
-    assert len(paths) <= transport_to_clusters.MANY_PATHS < wrong
+    assert len(paths) <= transport.MANY_PATHS < wrong
 
 
 @pytest.mark.parametrize("ties", [False, True])
 def test_the_rows_that_are_cheapest_to_move_are_found_block_by_block(monkeypatch, ties):
     """Those of every cell and other cluster; nobody is left out who is below the bound, and few are kept."""
-    monkeypatch.setattr(transport_to_clusters, "row_blocks", partial(row_blocks, size=90))
+    monkeypatch.setattr(transport, "row_blocks", partial(row_blocks, size=90))
     rng = np.random.default_rng(0)
     n_obs, n_clusters, most = 2000, 4, 3
     cost = rng.integers(0, 9, (n_obs, n_clusters)).astype(float) if ties else rng.random((n_obs, n_clusters))

@@ -6,14 +6,15 @@ import numpy as np
 
 from bayesfair._arrays import MANY
 from bayesfair._progress import progress
+from bayesfair.balanced.annealing import Cooled
+from bayesfair.balanced.centroids import Centroids, Paid, mean
+from bayesfair.balanced.descent import descend
+from bayesfair.balanced.problem import BalancedProblem
+from bayesfair.balanced.recombination import search
+from bayesfair.balanced.transport import assign
 from bayesfair.fairness import nearest_counts
-from bayesfair.gibbs.centroids import Centroids, Paid, mean, resolve_centroids
-from bayesfair.gibbs.cooling import Cooled
-from bayesfair.gibbs.descent import descend
-from bayesfair.gibbs.recombination import search
-from bayesfair.gibbs.transport_to_clusters import assign
 
-__all__ = ["Cheapest", "Settled", "balanced_labels", "cheapest_labels", "cooled_labels", "settle"]
+__all__ = ["Cheapest", "balanced_labels", "cheapest_labels", "cooled_labels"]
 
 ROUNDS, ROUNDS_OF_MANY = 50, 3  # of starts, which sweeps settle further
 FINALISTS = 3  # starts that are brought to a local optimum; all of them and others where rows are few
@@ -31,38 +32,35 @@ class Settled(NamedTuple):
     trace: np.ndarray
 
 
-def cooled_labels(X, code, weight, constraint, n_clusters, loss, n_starts, seed):
+def cooled_labels(problem: BalancedProblem, n_starts, seed):
     """(labels (n_starts, N), of the smallest type, losses (n_starts,)), best first, each balanced: starts of chains.
-
-    X: rows (N, d), float64 or float32, near their spread where the loss has a degree. code: their groups (N,), those of the
-    constraint's counts. weight: (N,), above zero and of mean 1, of the loss; counts are of rows. loss: a name or a `Loss`, see
-    `resolve_centroids`.
 
     Raises
     ------
-    ValueError: nobody can be labelled so (`nearest_counts`), or a loss without centres.
+    ValueError: nobody can be labelled so (`nearest_counts`).
     """
-    loss, rng = resolve_centroids(loss), np.random.default_rng(seed)
-    X, unit = in_own_units(X, loss)
-    cooled = search(X, code, weight, constraint, loss, n_clusters, n_starts, 0, rng)
-    labels, losses = np.empty((n_starts, len(X)), np.min_scalar_type(n_clusters)), np.empty(n_starts)
+    problem, unit = in_own_units(problem)
+    cooled = search(problem, n_starts, 0, np.random.default_rng(seed))
+    n_obs = len(problem.X)
+    labels, losses = np.empty((n_starts, n_obs), np.min_scalar_type(problem.n_clusters)), np.empty(n_starts)
     for at in range(n_starts):
-        settled = settle(X, code, weight, constraint, loss, cooled.run(at), rounds_of_starts(len(X)))
+        settled = settle(problem, cooled.run(at), rounds_of_starts(n_obs))
         labels[at], losses[at] = settled.labels, unit * settled.trace[-1]
     order = np.argsort(losses, kind="stable")
     return labels[order], losses[order]
 
 
-def balanced_labels(X, code, weight, constraint, centers):
+def balanced_labels(problem: BalancedProblem, centers):
     """The local optimum (N,) of balanced k-means that `centers` (clusters, dim) lead to."""
-    loss, sizes = resolve_centroids("kmeans"), np.bincount(code)
+    X, code, loss = problem.X, problem.code, problem.loss
+    sizes = np.bincount(code)
     if len(X) < MANY:
         centers = centers - X.mean(0)
-    X = centered(X, loss)
+    problem = problem._replace(X=centered(X, loss))
     wanted = np.zeros((len(centers), len(sizes)))
-    np.add.at(wanted, (loss.distances(X, centers).argmin(1), code), 1.0)
+    np.add.at(wanted, (loss.distances(problem.X, centers).argmin(1), code), 1.0)
     start = Cooled(centers, np.zeros((len(sizes), len(centers))), wanted, np.inf)
-    return settle(X, code, weight, constraint, loss, start, rounds_of_starts(len(X))).labels
+    return settle(problem, start, rounds_of_starts(len(X))).labels
 
 
 def rounds_of_starts(n_obs):
@@ -77,53 +75,38 @@ class Cheapest(NamedTuple):
     optimal: bool
 
 
-def cheapest_labels(
-    X,
-    code,
-    weight,
-    constraint,
-    n_clusters,
-    loss,
-    n_starts,
-    seed,
-    *,
-    max_iter,
-    progress_bar=False,
-) -> Cheapest:
+def cheapest_labels(problem: BalancedProblem, n_starts, seed, *, max_iter, progress_bar=False) -> Cheapest:
     """The cheapest balanced labels found: starts cooled and recombined, the best of them brought to a local optimum.
 
-    Arguments as of `cooled_labels`. max_iter: rounds of transport, and passes of the descent, of every finalist.
-    progress_bar: one of generations and finalists.
+    max_iter: rounds of transport, and passes of the descent, of every finalist. progress_bar: one of generations and
+    finalists.
     """
-    loss, rng = resolve_centroids(loss), np.random.default_rng(seed)
-    X, unit = in_own_units(X, loss)
-    few = len(X) <= FEW_ROWS
+    rng = np.random.default_rng(seed)
+    problem, unit = in_own_units(problem)
+    few = len(problem.X) <= FEW_ROWS
     n_cooled, n_random = (n_starts, RANDOM * n_starts) if few else (min(FINALISTS, n_starts), 0)
     with progress(GENERATIONS + n_cooled + n_random, "cooling", progress_bar) as bar:
-        settings = {"finalists": n_cooled, "done": bar.update}
-        cooled = search(X, code, weight, constraint, loss, n_clusters, n_starts, GENERATIONS, rng, **settings)
+        cooled = search(problem, n_starts, GENERATIONS, rng, finalists=n_cooled, done=bar.update)
         starts = [cooled.run(at) for at in range(n_cooled)]
-        if few:
-            starts += [random_start(X, code, n_clusters, rng) for _ in range(n_random)]
+        starts += [random_start(problem, rng) for _ in range(n_random)]
         ends = []
         for start in starts:
-            ends.append(descent(X, code, weight, constraint, loss, start, max_iter))
+            ends.append(settled_descent(problem, start, max_iter))
             bar.update(1)
     best = min(ends, key=lambda end: end.trace[-1])
     return best._replace(trace=unit * best.trace)
 
 
-def descent(X, code, weight, constraint, loss: Centroids, start: Cooled, max_iter) -> Cheapest:
+def settled_descent(problem: BalancedProblem, start: Cooled, max_iter) -> Cheapest:
     """The local optimum that a start leads to."""
-    settled = settle(X, code, weight, constraint, loss, start, max_iter)
-    about = constraint, loss, len(start.centers), max_iter - len(settled.trace)
-    labels, trace, optimal = descend(X, code, weight, settled.labels, *about)
+    settled = settle(problem, start, max_iter)
+    labels, trace, optimal = descend(problem, settled.labels, max_iter - len(settled.trace))
     return Cheapest(labels, np.concatenate([settled.trace, trace[1:]]), optimal)
 
 
-def random_start(X, code, n_clusters, rng) -> Cooled:
+def random_start(problem: BalancedProblem, rng) -> Cooled:
     """Rows as centres and sizes of clusters at random: of few rows annealing averages too much, and descents cost little."""
-    sizes = np.bincount(code)
+    X, n_clusters, sizes = problem.X, problem.n_clusters, np.bincount(problem.code)
     counts = rng.dirichlet(np.full(n_clusters, 2.0))[:, None] * sizes
     return Cooled(X[rng.choice(len(X), n_clusters, replace=False)], np.zeros((len(sizes), n_clusters)), counts, np.inf)
 
@@ -133,31 +116,32 @@ def centered(X, loss: Centroids):
     return X - mean(X) if loss.degree and len(X) < MANY else X
 
 
-def in_own_units(X, loss: Centroids):
-    """(rows in units in which labels are found, the unit of losses there)."""
+def in_own_units(problem: BalancedProblem):
+    """(the problem in units in which labels are found, the unit of losses there)."""
+    X, loss = problem.X, problem.loss
     of_rows, of_losses = loss.units(X)
     X = X if np.all(of_rows == 1) else X / np.asarray(of_rows, X.dtype)
-    return centered(X, loss), float(of_losses)
+    return problem._replace(X=centered(X, loss)), float(of_losses)
 
 
-def settle(X, code, weight, constraint, loss: Centroids, start: Cooled, rounds) -> Settled:
+def settle(problem: BalancedProblem, start: Cooled, rounds) -> Settled:
     """Counts nearest to those of one cooled start, then transport at these counts and centres in turn: the loss never rises."""
-    sizes = np.bincount(code, minlength=start.counts.shape[1])
-    counts = nearest_counts(constraint, sizes, start.counts)
-    return alternate(X, code, weight, counts, loss, start.centers, start.duals, rounds)
+    sizes = np.bincount(problem.code, minlength=start.counts.shape[1])
+    counts = nearest_counts(problem.constraint, sizes, start.counts)
+    return alternate(problem, counts, start.centers, start.duals, rounds)
 
 
-def alternate(X, code, weight, counts, loss: Centroids, centers, duals, rounds=ROUNDS) -> Settled:
+def alternate(problem: BalancedProblem, counts, centers, duals, rounds) -> Settled:
     """Transport to clusters of `counts` (clusters, groups) and centres in turn until nothing is gained."""
-    n_clusters, n_groups = counts.shape
+    X, code, weight, loss = problem.X, problem.code, problem.weight, problem.loss
     labels, duals, trace, stays = np.full(len(X), -1, np.int32), duals.copy(), [], False
     while len(trace) < rounds and not stays:
-        for group in range(n_groups):
+        for group in range(counts.shape[1]):
             rows = np.flatnonzero(code == group)
             paid = Paid(loss, X, centers, weight, rows)
             cost = paid[:] if len(rows) <= AT_ONCE else paid
             labels[rows], duals[group] = assign(cost, counts[:, group], duals[group])
-        centers = loss.centers(X, labels, n_clusters, weight)
+        centers = loss.centers(X, labels, problem.n_clusters, weight)
         value, last = loss.value(X, labels, centers, weight), min(trace, default=np.inf)
         trace.append(min(value, last))
         stays = value >= last  # labels that are tied may change for ever

@@ -1,0 +1,65 @@
+"""Newton's step on the duals of many groups, against the dense solve; and rows that are sorted in parts."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from bayesfair.balanced import CENTROIDS, BalancedProblem, annealing
+from bayesfair.balanced.annealing import Multipliers
+from bayesfair.fairness import balance_constraint, encode_groups
+
+K = 3
+
+
+@pytest.mark.parametrize(("n_groups", "n_clusters"), [(1, 3), (2, 2), (7, 4), (40, 3)])
+@pytest.mark.parametrize("hard", [False, True])
+@pytest.mark.filterwarnings("ignore:Groups with fewer members")
+def test_the_step_by_groups_is_that_of_the_dense_solve(n_groups, n_clusters, hard):
+    rng = np.random.default_rng(0)
+    code = np.concatenate([np.arange(n_groups), rng.integers(n_groups, size=300)])
+    multipliers = Multipliers.of(balance_constraint(encode_groups(code), n_clusters=n_clusters))
+    soft = rng.dirichlet(np.full(n_clusters, 0.01 if hard else 1.0), (2, len(code)))
+    member = code[:, None] == np.arange(n_groups)
+    counts = np.einsum("tik,ig->tgk", soft, member)
+    slope = np.einsum("tgk,kl->tgkl", counts, np.eye(n_clusters)) - np.einsum("tik,til,ig->tgkl", soft, soft, member)
+    mu = rng.normal(size=(2, n_groups, n_clusters))
+    found, dense = (one.newton(mu, counts, slope) for one in (multipliers, multipliers._replace(share=None)))
+    np.testing.assert_allclose(multipliers.alpha(found), multipliers.alpha(dense), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found, dense, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_groups", [2, 3])
+def test_rows_that_are_sorted_part_by_part_cool_as_all_at_once(n_groups, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, code = (
+        rng.normal(size=(3000, 2)) + 4 * np.eye(K, 2)[rng.integers(K, size=3000)],
+        rng.integers(n_groups, size=3000),
+    )
+    constraint = balance_constraint(encode_groups(code), "exact", K)
+    weight, starts, parts = rng.uniform(0.5, 1.5, 3000), rng.normal(size=(2, K, 2)), []
+
+    def cooled(part):
+        monkeypatch.setattr(annealing, "PART", part)
+        rng = np.random.default_rng(0)
+        annealer = annealing.Annealer.of(BalancedProblem(X, code, weight, constraint, CENTROIDS["kmeans"], K), rng)
+        parts.append(len(annealer.rows.parts))
+        return annealer.cool(starts, 8.0)
+
+    one, other = cooled(512), cooled(annealing.BLOCK**2)
+    for name in ("centers", "counts", "loss"):  # of duals there are several
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-3, atol=1e-3)
+    assert parts[0] > 3 > parts[1] == 1
+
+
+def test_sorted_rows_are_no_second_table():
+    n_obs = 5 * annealing.PART
+    X, code = np.ones((n_obs, 20), np.float32), np.arange(n_obs) % 2
+    weight = np.ones(n_obs)
+    tracemalloc.start()
+    rows = annealing.Rows(X, code, 2, weight)
+    there = sum(float(rows.of(part).there.sum()) for part in rows.parts)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert there == n_obs
+    assert peak < 0.8 * X.nbytes
