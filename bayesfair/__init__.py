@@ -17,6 +17,7 @@ _ROOMS = (
     "fairness",
     "distributed",
     "fairlets",
+    "balanced",
     "gibbs",
     "engines",
     "models",
@@ -42,6 +43,7 @@ _HOMES = {
 __all__ = ["__version__", *_HOMES, *_ROOMS]
 
 if TYPE_CHECKING:  # the same names for type checkers, which do not call `__getattr__`
+    from bayesfair import balanced as balanced
     from bayesfair import cli as cli
     from bayesfair import datasets as datasets
     from bayesfair import distributed as distributed

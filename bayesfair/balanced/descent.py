@@ -331,10 +331,15 @@ def enough():
 
 def pairs_allowed(clusters, kinds):
     """May a bundle of each kind go from one cluster to another? (clusters, clusters, kinds)"""
-    counts, satisfied = clusters.counts[:, None], clusters.constraint.satisfied
-    there = (counts >= kinds).all(-1)
-    leave = there & satisfied(np.where(there[..., None], counts - kinds, counts))
-    return leave[:, None] & satisfied(counts + kinds) & ~np.eye(len(counts), dtype=bool)[..., None]
+    counts, everybody = clusters.counts[:, None], clusters.counts.sum(0)
+
+    def satisfied(there, after):
+        there = there.all(-1)
+        return there & clusters.constraint.satisfied(np.where(there[..., None], after, counts))
+
+    leave = satisfied(counts >= kinds, counts - kinds)
+    come = satisfied(counts + kinds <= everybody, counts + kinds)
+    return leave[:, None] & come & ~np.eye(len(counts), dtype=bool)[..., None]
 
 
 def singles(clusters: Clusters, members, margins):

@@ -10,7 +10,7 @@ import pytest
 from bayesfair._arrays import MANY, row_blocks
 from bayesfair.balanced import CENTROIDS, BalancedProblem, centroids, descent, transport
 from bayesfair.balanced.annealing import Cooled
-from bayesfair.balanced.descent import Clusters, candidates, singles
+from bayesfair.balanced.descent import Clusters, candidates, pairs_allowed, singles
 from bayesfair.balanced.labels import settled_descent
 from bayesfair.fairness import balance_constraint, encode_groups
 
@@ -75,6 +75,21 @@ def test_singles_whose_margin_is_made_up_for_by_the_centres_are_seen(monkeypatch
         clusters.reach = 0.0
         missed += len(expected.keys() - singles_found(clusters, monkeypatch).keys())
     assert missed > 0
+
+
+@pytest.mark.parametrize("min_balance", ["exact", 0.2])
+def test_a_bundle_may_go_where_it_may_leave_and_come(min_balance):
+    """Asked once for every cluster, as of every pair of them; bundles of more rows than there are too."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        code, labels = np.arange(24) % 3 // 2, rng.integers(4, size=24)
+        about = np.ones(24), balance_constraint(encode_groups(code), min_balance, 4), CENTROIDS["kmeans"], 4
+        clusters = Clusters(BalancedProblem(rng.normal(size=(24, 2)), code, *about), labels)
+        kinds = rng.integers(0, 9, (30, 2))
+        k, to = np.indices((4, 4))[..., None]
+        found = pairs_allowed(clusters, kinds)
+        np.testing.assert_array_equal(found, clusters.allowed(k, to, kinds))
+    assert found.any()
 
 
 def overlapping(n_obs, n_clusters=8, dim=20):
