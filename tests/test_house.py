@@ -172,25 +172,28 @@ PLANTED = [  # a file, a line in it that is wrong, and what is said
     ("gibbs/run.py", "HOMES = {'trace': 'bayesfair.plots.diagnostics'}", RIGHT),
     ("datasets/uci.py", "from bayesfair.fairness import gap", RIGHT),
     ("_check.py", "from bayesfair.fairness import gap", RIGHT),
-    ("plots/elbow.py", "from bayesfair.gibbs.run import Run", PAST),
-    ("plots/elbow.py", "from bayesfair.gibbs import run", PAST),
-    ("plots/elbow.py", "from bayesfair.gibbs import _private", PAST),
-    ("plots/elbow.py", "from bayesfair import gibbs\ngibbs.run.Run", PAST),
-    ("plots/elbow.py", "import bayesfair.gibbs.run", PAST),
-    ("plots/elbow.py", "import bayesfair as bf\nbf.gibbs.run.Run", PAST),
-    ("plots/elbow.py", "from ..gibbs.run import Run", PAST),
-    ("plots/elbow.py", "import_module('bayesfair.gibbs.run')", PAST),
+    ("plots/elbow_plot.py", "from bayesfair.gibbs.run import Run", PAST),
+    ("plots/elbow_plot.py", "from bayesfair.gibbs import run", PAST),
+    ("plots/elbow_plot.py", "from bayesfair.gibbs import _private", PAST),
+    ("plots/elbow_plot.py", "from bayesfair import gibbs\ngibbs.run.Run", PAST),
+    ("plots/elbow_plot.py", "import bayesfair.gibbs.run", PAST),
+    ("plots/elbow_plot.py", "import bayesfair as bf\nbf.gibbs.run.Run", PAST),
+    ("plots/elbow_plot.py", "from ..gibbs.run import Run", PAST),
+    ("plots/elbow_plot.py", "import_module('bayesfair.gibbs.run')", PAST),
     ("gibbs/run.py", "from bayesfair.gibbs import Draws", CYCLE),
     ("gibbs/run.py", "from . import Draws", CYCLE),
     ("gibbs/run.py", "import bayesfair as bf\nbf.gibbs.Draws", CYCLE),
     ("reports/page.py", "from bayesfair import report", CYCLE),
-    ("plots/elbow.py", "import_module(f'bayesfair.{room}')", "names a module that nobody can read"),
-    ("plots/elbow.py", "import_module('bayesfair.gibbs.' + file)", "names a module that nobody can read"),
+    ("plots/elbow_plot.py", "import_module(f'bayesfair.{room}')", "names a module that nobody can read"),
+    ("plots/elbow_plot.py", "import_module('bayesfair.gibbs.' + file)", "names a module that nobody can read"),
 ]
 RIGHTLY = [
-    ("plots/elbow.py", "from bayesfair.gibbs import Draws\nfrom bayesfair._check import message"),
-    ("plots/elbow.py", "from bayesfair import __version__, gibbs as g, FairMixture\ng.Draws.lp"),
-    ("plots/elbow.py", "import bayesfair as bf\nbf.fairlets.decompose(X).fairlet\nbf.__path__\nbf.GibbsFairClustering"),
+    ("plots/elbow_plot.py", "from bayesfair.gibbs import Draws\nfrom bayesfair._check import message"),
+    ("plots/elbow_plot.py", "from bayesfair import __version__, gibbs as g, FairMixture\ng.Draws.lp"),
+    (
+        "plots/elbow_plot.py",
+        "import bayesfair as bf\nbf.fairlets.decompose(X).fairlet\nbf.__path__\nbf.GibbsFairClustering",
+    ),
     ("gibbs/run.py", "from bayesfair.gibbs import losses\nfrom .losses import Loss\nfrom . import run\nrun.x"),
     ("gibbs/__init__.py", "from bayesfair.gibbs.draws import Draws\nimport numpy.random as bayesfair"),
     ("__init__.py", "HOMES = {'report': 'bayesfair.reports'}"),
@@ -229,3 +232,10 @@ def test_every_public_name_resolves():
     assert set(bayesfair.__all__) == set(dir(bayesfair))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         bayesfair.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("room", ORDER)
+def test_no_module_is_named_like_what_its_room_exports(room):
+    """`import bayesfair.posterior.modes` would give a function."""
+    modules = {path.stem for path in (ROOT / room).glob("*.py")}
+    assert not modules & set(import_module(f"bayesfair.{room}").__all__)

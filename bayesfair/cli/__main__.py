@@ -1,3 +1,3 @@
-from bayesfair.cli.main import main
+from bayesfair.cli.entry import main
 
 raise SystemExit(main())

@@ -12,8 +12,8 @@ import bayesfair
 from bayesfair._check import check_integer, check_number, message
 from bayesfair.cli import commands
 from bayesfair.cli.columns import MISSING, THOUSANDS
+from bayesfair.cli.exit_status import EXIT_STATUSES
 from bayesfair.cli.methods import METHODS
-from bayesfair.cli.outcome import EXIT_STATUSES
 from bayesfair.cli.processes import AUTO
 
 __all__ = ["make_parser"]

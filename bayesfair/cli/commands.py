@@ -11,8 +11,8 @@ import bayesfair as bf
 from bayesfair._check import message
 from bayesfair._progress import one_step
 from bayesfair.cli.columns import choose_columns, column_of_names, row_names, standardized
+from bayesfair.cli.exit_status import DONE, INTERRUPTED, interruptions, writing
 from bayesfair.cli.methods import check_weights, estimator_class, settings_of_method, takes
-from bayesfair.cli.outcome import DONE, INTERRUPTED, interruptions, writing
 from bayesfair.cli.output import (
     LINE,
     PICTURES,

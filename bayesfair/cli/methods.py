@@ -4,7 +4,7 @@ from inspect import signature
 
 import bayesfair as bf
 from bayesfair._check import message
-from bayesfair.cli.outcome import OPTIONS
+from bayesfair.cli.exit_status import OPTIONS
 
 __all__ = ["METHODS", "SETTINGS", "check_weights", "estimator_class", "settings_of_method", "takes"]
 

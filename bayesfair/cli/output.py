@@ -17,7 +17,7 @@ import bayesfair as bf
 from bayesfair._check import message
 from bayesfair._percent import percent
 from bayesfair._progress import progress
-from bayesfair.cli.outcome import DONE, FAILED, INTERRUPTED, writing
+from bayesfair.cli.exit_status import DONE, FAILED, INTERRUPTED, writing
 
 __all__ = [
     "LINE",

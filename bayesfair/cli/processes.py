@@ -13,7 +13,7 @@ from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 
 import bayesfair as bf
-from bayesfair.cli.outcome import DONE, FAILED, LOST, MEMBER
+from bayesfair.cli.exit_status import DONE, FAILED, LOST, MEMBER
 
 __all__ = ["AUTO", "in_processes", "leave_others"]
 

@@ -10,7 +10,7 @@ from bayesfair.distributed.processes import (
     mesh,
 )
 from bayesfair.distributed.rows import deal, gather
-from bayesfair.distributed.sharing import (
+from bayesfair.distributed.shared_rows import (
     agreed,
     check_alike,
     digest,

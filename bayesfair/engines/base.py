@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import code_masses, row_blocks
 from bayesfair._check import check_integer, check_number, check_weights, message, random_state_of, refuse_unread, tell
-from bayesfair._room import give_back_freed
+from bayesfair._memory import give_back_freed
 from bayesfair._units import Scaling, standardise
 from bayesfair.distributed import agreed, check_alike, sharing
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize

@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from bayesfair._arrays import cluster_sums, distinct_places, row_blocks
 from bayesfair._check import check_integer, message, refuse_unread
+from bayesfair._memory import give_back_freed
 from bayesfair._progress import one_step
-from bayesfair._room import give_back_freed
 from bayesfair._units import scaling, warn_of_scales
 from bayesfair.engines.base import Data, Engine
 from bayesfair.engines.optimize import Outcome

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._check import attempt, message, random_state_of
-from bayesfair._room import peak_memory
+from bayesfair._memory import peak_memory
 from bayesfair.distributed import digest
 from bayesfair.estimators.notebook import notes_as_html
 from bayesfair.posterior import (

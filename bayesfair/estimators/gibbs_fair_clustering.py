@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayesfair import gibbs
 from bayesfair._arrays import cluster_sums, code_masses
 from bayesfair._check import check_integer, check_weights, column_names, message, refuse_unread, row_names
-from bayesfair._room import give_back_freed
+from bayesfair._memory import give_back_freed
 from bayesfair._units import warn_of_scales
 from bayesfair.distributed import (
     WHY_NO_ROWS,

@@ -1,16 +1,16 @@
 """Fairlets: compositions, optimal decomposition, and the rectangular loop on matrices with fixed margins."""
 
-from bayesfair.fairlets.capacities import (
+from bayesfair.fairlets.compositions import (
     Capacities,
     anchor_group,
     capacities,
     rule_of_small_groups,
     singleton_capacities,
 )
-from bayesfair.fairlets.decompose import Decomposition, decompose, describe_gap
+from bayesfair.fairlets.decomposition import Decomposition, decompose, describe_gap
 from bayesfair.fairlets.dissimilarity import Bregman, Dissimilarity, Minkowski, Weighted, resolve_dissimilarity
+from bayesfair.fairlets.fixed_margins import rectangular_loop
 from bayesfair.fairlets.hub import fairlet_centers, member_table
-from bayesfair.fairlets.rectangular_loop import rectangular_loop
 
 __all__ = [
     "Bregman",

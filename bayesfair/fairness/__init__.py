@@ -30,7 +30,7 @@ from bayesfair.fairness.metrics import (
     masses_of_attributes,
     persons_off,
 )
-from bayesfair.fairness.report import report
+from bayesfair.fairness.per_cluster import report
 
 __all__ = [
     "AtLeastBalanced",

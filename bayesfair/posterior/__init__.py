@@ -2,16 +2,6 @@
 
 from bayesfair._files import check_destination, write_whole
 from bayesfair._partitions import partition_distance, tables_with
-from bayesfair.posterior.access import (
-    check_whole,
-    count_clusters,
-    flat_labels,
-    group_names,
-    groups_of,
-    observed_features,
-    variable,
-)
-from bayesfair.posterior.brief import Note, brief
 from bayesfair.posterior.co_clustering_probability import (
     co_clustering,
     co_clustering_columns,
@@ -21,7 +11,7 @@ from bayesfair.posterior.co_clustering_probability import (
 from bayesfair.posterior.contingency import evenly_spaced
 from bayesfair.posterior.diagnostics import diagnostic_vars, is_guide, summarise, summary
 from bayesfair.posterior.files import finish_run, is_stored, read_run, read_tree, write_tree
-from bayesfair.posterior.guarantee import (
+from bayesfair.posterior.guarantees import (
     at_least,
     balance_kept,
     doubt_of_fairlets,
@@ -30,12 +20,14 @@ from bayesfair.posterior.guarantee import (
     guaranteed_balance,
     masses_of,
 )
+from bayesfair.posterior.in_short import Note, brief
 from bayesfair.posterior.labels import Labels
-from bayesfair.posterior.memberships import memberships, runners_up
+from bayesfair.posterior.membership_table import memberships, runners_up
+from bayesfair.posterior.memory import check_disk, check_memory, sampler_bytes
 from bayesfair.posterior.merging import concatenate
-from bayesfair.posterior.modes import MODE_FIGURES, modes, modes_of, occupancy
+from bayesfair.posterior.mode_tables import MODE_FIGURES, modes, modes_of, occupancy
 from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
-from bayesfair.posterior.occupied import given_occupied, occupied_clusters, occupied_sentence
+from bayesfair.posterior.number_of_clusters import given_occupied, occupied_clusters, occupied_sentence
 from bayesfair.posterior.partitions import (
     CredibleBall,
     binder_partition,
@@ -46,9 +38,17 @@ from bayesfair.posterior.partitions import (
     vi_partition,
 )
 from bayesfair.posterior.relabelling import numbered_alike, relabel
-from bayesfair.posterior.room import check_disk, check_memory, sampler_bytes
 from bayesfair.posterior.salso import salso_partition
 from bayesfair.posterior.saved import FORMAT, cost_of, plain, settings_of, small_groups
+from bayesfair.posterior.schema import (
+    check_whole,
+    count_clusters,
+    flat_labels,
+    group_names,
+    groups_of,
+    observed_features,
+    variable,
+)
 from bayesfair.posterior.state import STATE, arrays_of, state_dataset
 from bayesfair.posterior.stored import about_run, begin_run, check_store, is_unfinished, tree_of_run
 from bayesfair.posterior.tree import add_derived, build_tree, draws_of

@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 
 from bayesfair._arrays import row_blocks
 from bayesfair._check import message
-from bayesfair.posterior.access import check_partition, flat_labels, observed_features
 from bayesfair.posterior.contingency import count_together, distinct_observations
 from bayesfair.posterior.partitions import reference_partition
+from bayesfair.posterior.schema import check_partition, flat_labels, observed_features
 
 if TYPE_CHECKING:
     from xarray import DataTree

@@ -6,13 +6,13 @@ import numpy as np
 
 from bayesfair._draws import COMPARED
 from bayesfair._partitions import partition_distance
-from bayesfair.posterior.access import count_clusters, flat_labels, scalars_of, variable
-from bayesfair.posterior.guarantee import doubt_of_fairlets, guarantee
-from bayesfair.posterior.modes import modes_of, occupancy
+from bayesfair.posterior.guarantees import doubt_of_fairlets, guarantee
+from bayesfair.posterior.mode_tables import modes_of, occupancy
 from bayesfair.posterior.modes_in_words import are_apart, sentence_of
-from bayesfair.posterior.occupied import occupied_sentence
+from bayesfair.posterior.number_of_clusters import occupied_sentence
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.saved import settings_of
+from bayesfair.posterior.schema import count_clusters, flat_labels, scalars_of, variable
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -18,11 +18,11 @@ import numpy as np
 from bayesfair._check import message, tell
 from bayesfair._files import check_destination, replacing, warn_of_leftovers, write_whole
 from bayesfair._journal import write_at
-from bayesfair.posterior.access import ON_DISK, check_whole, variable
 from bayesfair.posterior.attributes import with_plain_attributes
 from bayesfair.posterior.labels import Labels, is_on_disk
-from bayesfair.posterior.modes import check_modes
+from bayesfair.posterior.mode_tables import check_modes
 from bayesfair.posterior.saved import FORMAT, restored
+from bayesfair.posterior.schema import ON_DISK, check_whole, variable
 from bayesfair.posterior.stored import is_unfinished, tree_of_run
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesfair._check import message
-from bayesfair.posterior.access import about_whole, count_clusters, flat_labels, groups_of, variable
 from bayesfair.posterior.relabelling import relabel
 from bayesfair.posterior.saved import plain, settings_of
+from bayesfair.posterior.schema import about_whole, count_clusters, flat_labels, groups_of, variable
 from bayesfair.posterior.tree import most_frequent
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 
-from bayesfair.posterior.modes import modes_of, occupancy
+from bayesfair.posterior.mode_tables import modes_of, occupancy
 
 if TYPE_CHECKING:
     from xarray import DataTree

@@ -5,10 +5,10 @@ from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 
 from bayesfair._partitions import partition_distance
-from bayesfair.posterior.access import count_clusters, flat_labels, variable
 from bayesfair.posterior.contingency import evenly_spaced, variation_of_information
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.relabelling import number_modes
+from bayesfair.posterior.schema import count_clusters, flat_labels, variable
 
 __all__ = ["modes_of_draws", "nearest_mode"]
 

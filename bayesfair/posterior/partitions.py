@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from bayesfair._check import check_number, message
 from bayesfair._partitions import partition_distance
-from bayesfair.posterior.access import check_partition, count_clusters, flat_labels, variable
 from bayesfair.posterior.contingency import canonical, company, information
+from bayesfair.posterior.schema import check_partition, count_clusters, flat_labels, variable
 
 if TYPE_CHECKING:
     from xarray import DataTree

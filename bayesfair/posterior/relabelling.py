@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from bayesfair._partitions import tables_with
-from bayesfair.posterior.access import ON_DISK, check_partition, count_clusters, flat_labels, other_sizes, variable
 from bayesfair.posterior.labels import Labels, is_on_disk
 from bayesfair.posterior.partitions import dahl_partition, reference_partition
+from bayesfair.posterior.schema import ON_DISK, check_partition, count_clusters, flat_labels, other_sizes, variable
 
 if TYPE_CHECKING:
     from xarray import DataTree

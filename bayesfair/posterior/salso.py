@@ -14,11 +14,11 @@ from bayesfair._check import check_integer, message
 from bayesfair._partitions import tables_with
 from bayesfair._progress import progress
 from bayesfair.fairness import BalanceConstraint, Groups, cluster_balance
-from bayesfair.posterior.access import count_clusters, flat_labels, groups_of
 from bayesfair.posterior.contingency import company, evenly_spaced, information
-from bayesfair.posterior.guarantee import balance_kept, least_balance, masses_of
+from bayesfair.posterior.guarantees import balance_kept, least_balance, masses_of
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.relabelling import align
+from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of
 
 if TYPE_CHECKING:
     from xarray import DataTree

@@ -5,8 +5,8 @@ from importlib import import_module
 
 import numpy as np
 
-from bayesfair._room import in_words
-from bayesfair.posterior.access import group_names, variable
+from bayesfair._memory import in_words
+from bayesfair.posterior.schema import group_names, variable
 
 __all__ = ["FORMAT", "cost_of", "plain", "promise_of", "restored", "settings_of", "small_groups"]
 

@@ -11,11 +11,11 @@ from bayesfair._arrays import row_blocks
 from bayesfair._check import attempt, check_features, check_integer, check_same_length, message
 from bayesfair._draws import Draws, Statistic
 from bayesfair.fairness import encode_groups
-from bayesfair.posterior.access import AXES, about_whole, flat_labels, groups_of, scalars_of, variable
 from bayesfair.posterior.contingency import balance_of, company, count_labels
 from bayesfair.posterior.labels import Labels, as_labels, is_on_disk
 from bayesfair.posterior.relabelling import align, move_clusters, number_modes, order_by_size, renumber
 from bayesfair.posterior.saved import plain
+from bayesfair.posterior.schema import AXES, about_whole, flat_labels, groups_of, scalars_of, variable
 
 __all__ = ["add_derived", "build_tree", "draws_of", "most_frequent", "names_for_file"]
 

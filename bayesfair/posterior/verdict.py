@@ -8,7 +8,7 @@ import numpy as np
 import bayesfair
 from bayesfair._percent import percent
 from bayesfair.posterior.diagnostics import summary
-from bayesfair.posterior.occupied import MOST
+from bayesfair.posterior.number_of_clusters import MOST
 
 __all__ = ["Verdict", "judge", "of_all_chains", "reading", "warn_of_disagreement", "worst_first"]
 

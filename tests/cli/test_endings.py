@@ -15,7 +15,7 @@ import pytest
 import bayesfair as bf
 from bayesfair.cli import main
 from bayesfair.cli.arguments import make_parser
-from bayesfair.cli.outcome import guarded
+from bayesfair.cli.exit_status import guarded
 from bayesfair.cli.tables import listed
 
 SHORT = ["--num-chains", "2", "--num-warmup", "5", "--num-draws", "8", "--n-clusters", "2"]

@@ -9,8 +9,8 @@ import pytest
 import bayesfair as bf
 from bayesfair.cli import main
 from bayesfair.cli.arguments import COVARIANCES, INFERENCES, OBJECTIVES, make_parser
+from bayesfair.cli.exit_status import OPTIONS
 from bayesfair.cli.methods import METHODS, estimator_class, settings_of_method, takes
-from bayesfair.cli.outcome import OPTIONS
 
 BAYESIAN = ["gibbs", "bayesian-mixture"]
 QUICK = {"variational": ["--max-iter", "20"], "fair-mixture": ["--starts", "1", "--max-iter", "20", "--max-gap", "0.2"]}

@@ -1,6 +1,5 @@
 """Fairlets and k-means: the guarantee, and agreement with both of its halves."""
 
-import sys
 import tracemalloc
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import bayesfair as bf
 from bayesfair import FairletKMeans, _arrays
 from bayesfair.engines.checks import DRAWN_ANEW
-from bayesfair.fairlets import by_blocks, near_pairs, rows
+from bayesfair.fairlets import by_blocks, decomposition, near_pairs, rows
 
 
 def table(sizes, seed=0):
@@ -146,7 +145,7 @@ def test_a_further_row_of_a_large_table_takes_less_than_500_bytes(monkeypatch):
         (by_blocks, {"BLOCK": 100}),
         (_arrays, {"BLOCK": 256}),
         (rows, {"MADE": 256}),
-        (sys.modules["bayesfair.fairlets.decompose"], {"FEW": 50}),
+        (decomposition, {"FEW": 50}),
     ):
         for name, value in changed.items():
             monkeypatch.setattr(module, name, value)

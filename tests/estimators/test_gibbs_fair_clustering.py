@@ -514,7 +514,7 @@ def test_damaged_and_foreign_files_are_told(fitted, tmp_path):
 def test_estimator_pictures_and_page_tell_of_one_partition(data, fitted):
     """README's five lines: row 151 was told 0.95 by the estimator, whose labels it was about 0.05."""
     from bayesfair.plots.matrix import ordered_matrix
-    from bayesfair.plots.uncertainty import uncertainty_points
+    from bayesfair.plots.uncertainty_plot import uncertainty_points
     from bayesfair.reports.contents import read_contents
 
     patients = bf.datasets.load_diabetes()

@@ -14,7 +14,7 @@ from bayesfair.fairlets.dissimilarity import Bregman
 from bayesfair.fairness import encode_groups, group_masses, groups_for_fit, persons_off
 from bayesfair.gibbs import KMeansLoss
 from bayesfair.posterior import guarantee, masses_of, write_tree
-from bayesfair.posterior.guarantee import balance_kept
+from bayesfair.posterior.guarantees import balance_kept
 
 SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 12, "random_state": 0, "progress_bar": False}
 pytestmark = pytest.mark.filterwarnings("ignore:The chains do not agree", "ignore:Too few draws", "ignore:One chain")

@@ -20,7 +20,7 @@ from bayesfair import _files, _journal
 from bayesfair.estimators import GibbsFairClustering
 from bayesfair.estimators import gibbs_fair_clustering as module
 from bayesfair.gibbs import run as gibbs_run
-from bayesfair.posterior import files, is_stored, read_tree, room
+from bayesfair.posterior import files, is_stored, memory, read_tree
 
 ROOT = Path(__file__).parents[2]
 SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 40, "random_state": 0, "progress_bar": False}
@@ -324,14 +324,14 @@ def test_damage_is_told_wherever_it_is(data, tmp_path, monkeypatch):
 
 
 def test_more_draws_than_there_is_room_for_are_refused_before_sampling(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(room, "_LARGE", 0)
-    monkeypatch.setattr(room, "free_memory", lambda: 60_000.0)
+    monkeypatch.setattr(memory, "_LARGE", 0)
+    monkeypatch.setattr(memory, "free_memory", lambda: 60_000.0)
     monkeypatch.setattr(module.gibbs, "start_in_modes", lambda *_: pytest.fail("went on"))
     with pytest.raises(ValueError, match=r"room in the memory, where 0\.1 MB are free, got 2 chains of 1,000 draws of "
                        r"100 rows, which take 0\.6 MB\. Pass fit\(\.\.\., store='run\.nc'\)"):  # fmt: skip
         fit(data, num_draws=1000)
-    monkeypatch.setattr(room, "free_memory", lambda: None)  # nobody knows
-    monkeypatch.setattr(room, "free_disk", lambda path: 100_000)
+    monkeypatch.setattr(memory, "free_memory", lambda: None)  # nobody knows
+    monkeypatch.setattr(memory, "free_disk", lambda path: 100_000)
     with pytest.raises(ValueError, match=r"disk of '.*run\.nc', where 0\.1 MB are free, got .* which take 0\.4 MB"):
         fit(data, tmp_path / "run.nc", num_draws=1000)
 

@@ -7,7 +7,7 @@ import pytest
 
 import bayesfair as bf
 from bayesfair.fairlets import capacities, decompose
-from bayesfair.fairlets.capacities import rule_of_small_groups
+from bayesfair.fairlets.compositions import rule_of_small_groups
 
 
 def test_automatic_compositions():

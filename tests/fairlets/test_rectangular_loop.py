@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayesfair.fairlets import rectangular_loop
-from bayesfair.fairlets.rectangular_loop import cycle, log_acceptance, pick, rectangle
+from bayesfair.fairlets.fixed_margins import cycle, log_acceptance, pick, rectangle
 
 DERANGEMENTS = 1 - np.eye(3)
 CASES = {  # a starting matrix and weights
@@ -128,7 +128,7 @@ def test_long_runs_follow_the_law(name):
     """3,000 independent runs of 60 steps: the total variation is below 0.06 but for one run in 10,000."""
     states, pi, weights = setting(name)
     keys = jax.random.split(jax.random.PRNGKey(0), 3)
-    from bayesfair.fairlets.rectangular_loop import _run
+    from bayesfair.fairlets.fixed_margins import _run
 
     with np.errstate(divide="ignore"):
         log_weights = jnp.asarray(np.log(weights))

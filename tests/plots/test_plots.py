@@ -6,10 +6,10 @@ import pytest
 from matplotlib import pyplot as plt
 
 import bayesfair as bf
-from bayesfair.plots.elbow import elbow_costs
+from bayesfair.plots.elbow_plot import elbow_costs
 from bayesfair.plots.matrix import ordered_matrix
 from bayesfair.plots.style import cluster_colors
-from bayesfair.plots.uncertainty import uncertainty_points
+from bayesfair.plots.uncertainty_plot import uncertainty_points
 
 
 def test_points_are_the_principal_components_with_the_posterior_of_each(make_tree):

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 import bayesfair as bf
-from bayesfair.plots.predictive import predictive_checks
+from bayesfair.plots.predictive_plot import predictive_checks
 
 TOWNS = [f"town {number}" for number in range(12)]
 

@@ -17,9 +17,9 @@ from bayesfair.posterior import (
     files,
     finish_run,
     is_stored,
+    memory,
     misclassification_probability,
     read_tree,
-    room,
     sampler_bytes,
     summary,
 )
@@ -126,15 +126,15 @@ def peak_of_a_run(path, rows, dtype, num_draws=400):
 @pytest.mark.parametrize(("moves_fairlets", "measured"), [(False, 309), (True, 882)])
 def test_a_sampler_takes_no_more_than_is_predicted(moves_fairlets, measured, monkeypatch):
     """Bytes of a row of 25 features that benchmarks/scale.py measured on two cores, as docs/how-to/large-data.md has them."""
-    monkeypatch.setattr(room.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(memory.os, "cpu_count", lambda: 2)
     assert measured <= sampler_bytes(4, 25, moves_fairlets=moves_fairlets) <= 1.25 * measured
     assert sampler_bytes(1, 25, moves_fairlets=moves_fairlets) < sampler_bytes(2, 25, moves_fairlets=moves_fairlets)
 
 
 def test_what_is_not_known_or_not_worth_a_word_is_not_refused(monkeypatch):
-    monkeypatch.setattr(room, "free_memory", lambda: 10.0)
+    monkeypatch.setattr(memory, "free_memory", lambda: 10.0)
     check_memory((2, 100, 1000), 3, 4)
     with pytest.raises(ValueError, match=r"where 0\.0 MB are free, got 4 chains of 1,000 draws of 1,000,000 rows"):
         check_memory((4, 1000, 1_000_000), 3, 4)
-    monkeypatch.setattr(room, "free_memory", lambda: None)
+    monkeypatch.setattr(memory, "free_memory", lambda: None)
     check_memory((4, 1000, 1_000_000), 3, 4)

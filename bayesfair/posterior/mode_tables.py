@@ -6,9 +6,9 @@ import numpy as np
 
 from bayesfair._check import message
 from bayesfair._partitions import partition_distance
-from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, holds_several_runs
 from bayesfair.posterior.contingency import balance_of, evenly_spaced
 from bayesfair.posterior.modes_of_draws import modes_of_draws, nearest_mode
+from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, holds_several_runs
 
 if TYPE_CHECKING:
     from pandas import DataFrame

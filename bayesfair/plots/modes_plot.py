@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from bayesfair._percent import percent
 from bayesfair.plots.style import FIGURE_WIDTH, cluster_colors
-from bayesfair.plots.uncertainty import project
+from bayesfair.plots.uncertainty_plot import project
 from bayesfair.posterior import count_clusters, modes_of
 from bayesfair.posterior import modes as table_of
 

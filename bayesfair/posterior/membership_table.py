@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesfair.posterior.access import count_clusters, flat_labels, groups_of
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.contingency import count_labels
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.relabelling import numbered_alike
+from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame

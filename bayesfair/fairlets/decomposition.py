@@ -22,7 +22,7 @@ from bayesfair._check import (
 )
 from bayesfair._units import Scaling, scaling
 from bayesfair.fairlets.by_blocks import transport_by_blocks
-from bayesfair.fairlets.capacities import anchor_group, capacities, rule_of_small_groups
+from bayesfair.fairlets.compositions import anchor_group, capacities, rule_of_small_groups
 from bayesfair.fairlets.dissimilarity import (
     Dissimilarity,
     KullbackLeibler,

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bayesfair._percent import percent
 from bayesfair.fairness import cluster_balance
-from bayesfair.posterior.access import groups_of, variable
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.diagnostics import summary
-from bayesfair.posterior.guarantee import at_least, guarantee
+from bayesfair.posterior.guarantees import at_least, guarantee
 from bayesfair.posterior.saved import small_groups
+from bayesfair.posterior.schema import groups_of, variable
 from bayesfair.posterior.verdict import judge
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from bayesfair._check import message
-from bayesfair._room import free_disk, free_memory, in_words
+from bayesfair._memory import free_disk, free_memory, in_words
 
 __all__ = ["check_disk", "check_memory", "sampler_bytes"]
 

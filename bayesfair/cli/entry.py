@@ -4,7 +4,7 @@ import os
 import sys
 from contextlib import contextmanager
 
-from bayesfair.cli.outcome import guarded
+from bayesfair.cli.exit_status import guarded
 
 __all__ = ["main"]
 

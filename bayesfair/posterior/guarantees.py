@@ -13,8 +13,8 @@ from bayesfair.fairness import (
     masses_of_attributes,
     persons_off,
 )
-from bayesfair.posterior.access import count_clusters, flat_labels, groups_of, other_order, other_sizes, variable
 from bayesfair.posterior.saved import promise_of, settings_of
+from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, other_order, other_sizes, variable
 
 if TYPE_CHECKING:
     from xarray import DataTree

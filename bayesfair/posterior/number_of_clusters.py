@@ -6,8 +6,8 @@ import numpy as np
 
 from bayesfair._check import check_integer, message, tell
 from bayesfair._percent import percent
-from bayesfair.posterior.access import count_clusters, variable
 from bayesfair.posterior.relabelling import move_clusters
+from bayesfair.posterior.schema import count_clusters, variable
 
 if TYPE_CHECKING:
     from pandas import DataFrame
