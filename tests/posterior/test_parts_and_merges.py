@@ -44,6 +44,11 @@ def run():
 
 
 @pytest.fixture(scope="module")
+def joint():
+    return fit(0, target="joint")
+
+
+@pytest.fixture(scope="module")
 def trees(run):
     """Of two seeds; the second run's clusters have other numbers."""
     other = fit(1).posterior_
@@ -78,8 +83,8 @@ CUTS = {
 
 @pytest.mark.parametrize(("cut", "said"), CUTS.values(), ids=CUTS)
 @pytest.mark.parametrize("target", ["labels", "joint"])
-def test_a_part_of_a_run_is_not_loaded_as_a_run(run, tmp_path, target, cut, said):
-    tree = (run if target == "labels" else fit(0, target=target)).posterior_
+def test_a_part_of_a_run_is_not_loaded_as_a_run(run, joint, tmp_path, target, cut, said):
+    tree = (run if target == "labels" else joint).posterior_
     write_tree(tree.isel(cut, missing_dims="ignore"), tmp_path / "part.nc")
     with pytest.raises(ValueError, match=said):
         bf.GibbsFairClustering.load(tmp_path / "part.nc")
