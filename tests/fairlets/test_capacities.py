@@ -96,7 +96,7 @@ def test_the_posterior_knows_the_merged_groups(tmp_path):
     settings = {"num_chains": 2, "num_warmup": 2, "num_draws": 2, "random_state": 0, "progress_bar": False}
     est = bf.GibbsFairClustering(4, min_group_size=80, merged_group_name="few", **settings)
     tree = est.fit(X, sensitive_features=group).posterior_
-    assert bf.posterior.access.group_names(tree) == ("married", "single", "few")
+    assert bf.posterior.schema.group_names(tree) == ("married", "single", "few")
     assert tree["sampler_state"].sizes["fairlet"] == 206
     est.save(tmp_path / "run.nc")
     again = bf.GibbsFairClustering.load(tmp_path / "run.nc").resume(2, X, sensitive_features=group)
