@@ -7,6 +7,14 @@ import jax
 import pytest
 
 COMPILED = Path(__file__).parents[1] / ".pytest_cache" / "compiled"
+COMPILED_QUICKLY = {  # files of many programs that run for milliseconds: compiling them takes a third less time so
+    "test_after_sampling.py",
+    "test_arviz.py",
+    "test_bayesian_fair_mixture.py",
+    "test_every_engine.py",
+    "test_gibbs_fair_clustering.py",
+    "test_parts_and_merges.py",
+}
 MANY_MAPS = 10_000  # about a gigabyte; the largest modules add 9,000
 
 
@@ -19,6 +27,14 @@ def pytest_configure():
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     jax.config.update("jax_compilation_cache_dir", folder)  # JAX may have read the environment before
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compile_quickly(request):
+    quickly = request.path.name in COMPILED_QUICKLY
+    jax.config.update("jax_disable_most_optimizations", quickly)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture(scope="module", autouse=True)
