@@ -14,7 +14,7 @@ from scipy import stats
 import bayesfair as bf
 
 
-@pytest.mark.parametrize("kind", ["isotropic", "mixed", "sparse"])
+@pytest.mark.parametrize("kind", ["mixed", "sparse"])
 def test_posteriors_are_calibrated(kind):
     """100 replications; five statistics, so that a right model fails in one of 1,000 runs. All kinds and 200
     replications are in benchmarks/models/calibration.py."""
