@@ -99,13 +99,15 @@ def check_number(argument, value, *, positive=True, minimum=None, remedy="Pass a
     return float(value)
 
 
-def refuse_unread(estimator, *names, where, remedy="Leave it out."):
+def refuse_unread(estimator, *names, where):
     """ValueError for parameters that nothing reads `where` other settings are as they are, if they are not their defaults."""
     known = signature(type(estimator)).parameters
     for name in names:
         value, default = getattr(estimator, name), known[name].default if name in known else None
         if not (value is default or (np.ndim(value) == 0 and value == default)):
-            raise ValueError(message(name, f"be left out {where}", repr(value), f"It has no effect there. {remedy}"))
+            raise ValueError(
+                message(name, f"be left out {where}", repr(value), "It has no effect there. Leave it out.")
+            )
 
 
 def warn_of_no_numbers(estimator, n_columns):

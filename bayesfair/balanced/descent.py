@@ -225,9 +225,11 @@ def descend(problem: BalancedProblem, labels, passes=PASSES):
     kinds = bundles(problem.constraint, clusters.counts.sum(0))
     while len(trace) <= passes and not optimal:
         made = improve(clusters, candidates(clusters, kinds, WIDEST if thorough else CHEAPEST), tiny)
+        if made == 0 and thorough:
+            return reached, np.array(trace), True
         clusters.refresh()
         value = clusters.value()
-        optimal = (made == 0 and thorough) or value > trace[-1]  # by rounding alone
+        optimal = value > trace[-1]  # by rounding alone
         if not optimal:
             thorough = made == 0
             trace.append(value)

@@ -25,10 +25,9 @@ GENERATIONS = 5  # in which the cooled starts are recombined
 
 
 class Settled(NamedTuple):
-    """Balanced labels, the duals of their transport (groups, clusters), and the losses on the way to them."""
+    """Balanced labels and the losses on the way to them."""
 
     labels: np.ndarray
-    duals: np.ndarray
     trace: np.ndarray
 
 
@@ -145,4 +144,4 @@ def alternate(problem: BalancedProblem, counts, centers, duals, rounds) -> Settl
         value, last = loss.value(X, labels, centers, weight), min(trace, default=np.inf)
         trace.append(min(value, last))
         stays = value >= last  # labels that are tied may change for ever
-    return Settled(labels, duals, np.array(trace))
+    return Settled(labels, np.array(trace))
