@@ -22,7 +22,8 @@ from bayesfair.gibbs.moves import border
 
 pytestmark = pytest.mark.usefixtures("x64")
 
-CASES = ("1:1", "1:2", "two-member hubs", "floor/ceil", "unequal", "unequal hubs, one lacks a group")
+PAIRS = [("1:1", "binary"), ("1:2", "kmeans"), ("two-member hubs", "kmeans"), ("floor/ceil", "kl")]
+PAIRS += [("unequal", "kmeans"), ("unequal hubs, one lacks a group", "itakura-saito")]
 
 
 def law_of_people(t, seed=0):
@@ -97,9 +98,7 @@ def all_flips(t, law):
     return tuple(map(jnp.asarray, (a, b, c, ends, which))), weights
 
 
-@pytest.mark.parametrize(
-    ("case", "loss"), [*((case, "kmeans") for case in CASES), ("floor/ceil", "kl"), ("1:1", "binary")]
-)
+@pytest.mark.parametrize(("case", "loss"), PAIRS)
 def test_trades_are_exact_given_the_centers(case, loss):
     t = tiny(case, loss)
     centers = some_centers(t, loss)
@@ -108,9 +107,7 @@ def test_trades_are_exact_given_the_centers(case, loss):
     assert np.count_nonzero(P) > len(P)
 
 
-@pytest.mark.parametrize(
-    ("case", "loss"), [*((case, "kmeans") for case in CASES), ("floor/ceil", "kl"), ("1:1", "binary")]
-)
+@pytest.mark.parametrize(("case", "loss"), PAIRS)
 def test_flips_are_exact_given_the_centers(case, loss):
     t = tiny(case, loss)
     centers, law = some_centers(t, loss), law_of_people(t)
@@ -119,9 +116,7 @@ def test_flips_are_exact_given_the_centers(case, loss):
     assert np.count_nonzero(P) > len(P)
 
 
-@pytest.mark.parametrize(
-    ("case", "loss"), [("floor/ceil", "kmeans"), ("floor/ceil", "kl"), ("floor/ceil hubs", "kmeans")]
-)
+@pytest.mark.parametrize(("case", "loss"), [("floor/ceil", "kl"), ("floor/ceil hubs", "kmeans")])
 def test_extras_are_exact_given_the_centers(case, loss):
     t = tiny(case, loss)
     centers = some_centers(t, loss)

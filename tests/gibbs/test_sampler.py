@@ -3,7 +3,6 @@
 import warnings
 from functools import partial
 
-import jax
 import numpy as np
 import pytest
 from exact import (
@@ -28,7 +27,6 @@ from bayesfair.gibbs.moves.collapsed import CollapsedReallocation
 from bayesfair.gibbs.moves.swaps_in_turn import SwapsInTurn
 from bayesfair.gibbs.run import Run, chain_keys, draw
 from bayesfair.gibbs.states import InverseTemperatures
-from bayesfair.gibbs.sweep import sweep
 from bayesfair.gibbs.targets import starts
 from bayesfair.gibbs.targets.fairlets import Losses
 from bayesfair.gibbs.targets.starts import stacked_states
@@ -50,15 +48,12 @@ def marginal_over_dispersion(t, loss):
     ("case", "loss", "choices"),
     [
         ("1:1", "kmeans", {}),
-        ("floor/ceil", "kmeans", {"reallocation": "blocked"}),
         ("floor/ceil", "kl", {"reallocation": "blocked"}),
         ("two-member hubs", "kmeans", {}),
-        ("1:1", "manhattan", {}),
         ("floor/ceil", "manhattan", {"reallocation": "blocked"}),
         ("1:1", "kmeans", {"moves": IN_TURN}),
         ("unequal", "kmeans", {}),
         ("unequal, one alone", "kmeans", {"reallocation": "blocked"}),
-        ("unequal hubs, one lacks a group", "kmeans", {}),
         ("unequal hubs, one lacks a group", "manhattan", {}),
     ],
 )
@@ -68,8 +63,15 @@ def test_draws_agree_with_enumeration(case, loss, choices):
     assert distance_to(label_law(t, joint(t, loss)), draws) < NOISE
 
 
-@pytest.mark.parametrize("case", ["unequal", "unequal, one alone", "unequal hubs", "unequal hubs, one lacks a group"])
-@pytest.mark.parametrize("loss", ["kmeans", "manhattan"])
+@pytest.mark.parametrize(
+    ("case", "loss"),
+    [
+        ("unequal", "kmeans"),
+        ("unequal, one alone", "manhattan"),
+        ("unequal hubs", "kmeans"),
+        ("unequal hubs, one lacks a group", "manhattan"),
+    ],
+)
 def test_every_draw_has_the_composition_it_was_given(case, loss):
     t = tiny(case, loss, dtype=np.float32)
     run, seen = start(t), set()
@@ -143,22 +145,22 @@ def test_seeds_make_runs():
     assert (labels[0] != labels[2]).any()
 
 
-@pytest.mark.parametrize("name", ["joint", "optimal"])
-def test_reported_losses_are_those_of_the_state(name):
-    t = tiny("floor/ceil", name=name, dtype=np.float32)
-    state = t.state(3)._replace(temperatures=InverseTemperatures(*map(np.float32, TEMPERATURES)))
-    new, told = sweep(jax.random.PRNGKey(0), t.target, state, t.target.moves(settings(t)))
-    s = t.state_of(new.members, new.cluster)
+@pytest.mark.parametrize(("case", "name"), [("two-member hubs", "joint"), ("1:2", "optimal")])
+def test_reported_losses_are_those_of_the_state(case, name):
+    t = tiny(case, name=name, dtype=np.float32)
+    run, draws = draw(start(t), t.target, 1, thinning=3)
+    told = {name: values[0, 0] for name, values in draws.scalars.items()}
+    s = t.state_of(run.states.members[0], run.states.cluster[0])
     fairlet, clustering = naive_losses(t, "kmeans")
     np.testing.assert_allclose([told["fairlet_loss"], told["clustering_loss"]], [fairlet[s], clustering[s]], rtol=1e-5)
     lp = -TEMPERATURES.fairlet * fairlet[s] - TEMPERATURES.clustering * clustering[s]
     np.testing.assert_allclose(told["lp"], lp, rtol=1e-5)
 
 
-@pytest.mark.parametrize("prior", [None, Dispersion()])
-def test_no_density_is_reported_under_the_cut(prior):
+@pytest.mark.parametrize(("case", "prior"), [("1:1", None), ("1:2", Dispersion())])
+def test_no_density_is_reported_under_the_cut(case, prior):
     """lp of the joint target would name another most probable clustering: p(B) is not divided by what depends on it."""
-    t = tiny("1:2", name="cut", dtype=np.float32, prior=prior)
+    t = tiny(case, name="cut", dtype=np.float32, prior=prior)
     run, first = draw(start(t), t.target, 40)
     _, second = draw(run, t.target, 23)
     whole = concatenate([first, second])
