@@ -13,7 +13,7 @@ import pytest
 from exact import divergence, invariance_error, is_norm, normalise
 from exact_labels import CASES, EVERY, LAMBDA, all_states, law, tiny
 
-from bayesfair.gibbs.labellings import CenteredLabelling, CountedLabelling, PairedLabelling
+from bayesfair.gibbs.labellings import CenteredLabelling, CountedLabelling
 from bayesfair.gibbs.losses import cluster_means
 from bayesfair.gibbs.moves import balanced_in_turn as in_turn
 from bayesfair.gibbs.moves import pairs_of_clusters as paired
@@ -248,11 +248,17 @@ def given_centers(t, loss, centers):
         sizes = np.array([np.bincount(label, t.weight, t.target.n_clusters) for label in t.labels])
         return normalise(log + 0.5 * X.shape[1] * np.log(sizes).sum(1))
 
-    def normalizer(state):
+    return normalise(log - log_normalizers(t))
+
+
+def log_normalizers(t):
+    """The package's log g of every labelling."""
+
+    def of_state(state):
         means = cluster_means(t.target.units(state.label), t.target.n_clusters)
         return t.target.loss.log_normalizer(LAMBDA, means).sum()
 
-    return normalise(log - all_states(t, normalizer))
+    return all_states(t, of_state)
 
 
 def some_centers(t):
@@ -297,41 +303,41 @@ def test_the_order_is_the_same_for_all_who_differ_within_pairs(case):
     assert len(seen) < len(t.labels)
 
 
-def margin_swap_matrix(t, centers, apart, shift, neighbours=paired.neighbours, order=paired.in_order):
+STEPS = ((1, 0), (1, 1), (2, 1))  # of swaps by margin: how far apart partners are, and the shift
+
+
+def margin_swap_matrices(t, centers, steps=STEPS, neighbours=paired.neighbours, order=paired.in_order):
+    """The transition matrix of a round of each of the steps."""
+
     def proposals(state):
         now = in_order(t, centers, state, order=order)
         place = jnp.arange(t.target.n_obs)
-        partner = neighbours(now, place, apart, shift)
-        return now, partner, paired.swap_log_ratio(now, place, partner)
 
-    now, partner, log_ratio = all_states(t, proposals)
-    P = np.zeros((len(t.labels),) * 2)
-    reads_mean = paired.reads_who_moves(t.target)
-    if reads_mean:
-        means = {}
-    for s in range(len(t.labels)):
-        firsts = [p for p, q in enumerate(partner[s]) if p < q and log_ratio[s, p] > -np.inf]
-        for pattern in product([False, True], repeat=len(firsts)):
-            side, probability = now.side[s].copy(), 1.0
-            for p, swap in zip(firsts, pattern):
-                accepted = min(1.0, np.exp(log_ratio[s, p]))
-                probability *= accepted if swap else 1 - accepted
-                side[[p, partner[s, p]]] ^= swap
-            label = flipped(t, now.order[s], now.pairs[s], now.segment[s], side)
-            kept = 1.0
-            if reads_mean:
-                kept = min(1.0, np.exp(g_of(t, means, t.labels[s]) - g_of(t, means, label)))
-            put(t, P, s, label, probability * kept)
-            P[s, s] += probability * (1 - kept)
-    return P
+        def of_step(step):
+            partner = neighbours(now, place, *step)
+            return partner, paired.swap_log_ratio(now, place, partner)
 
+        return now, *jax.vmap(of_step)(jnp.asarray(steps))
 
-def g_of(t, known, label):
-    key = tuple(np.asarray(label).tolist())
-    if key not in known:
-        means = cluster_means(t.target.units(jnp.asarray(label, jnp.int32)), t.target.n_clusters)
-        known[key] = float(t.target.loss.log_normalizer(LAMBDA, means).sum())
-    return known[key]
+    now, partners, log_ratios = all_states(t, proposals)
+    log_g = log_normalizers(t) if paired.reads_who_moves(t.target) else np.zeros(len(t.labels))
+    for at in range(len(steps)):
+        P = np.zeros((len(t.labels),) * 2)
+        for s in range(len(t.labels)):
+            partner, log_ratio = partners[s, at], log_ratios[s, at]
+            firsts = [p for p, q in enumerate(partner) if p < q and log_ratio[p] > -np.inf]
+            for pattern in product([False, True], repeat=len(firsts)):
+                side, probability = now.side[s].copy(), 1.0
+                for p, swap in zip(firsts, pattern):
+                    accepted = min(1.0, np.exp(log_ratio[p]))
+                    probability *= accepted if swap else 1 - accepted
+                    side[[p, partner[p]]] ^= swap
+                label = flipped(t, now.order[s], now.pairs[s], now.segment[s], side)
+                to = t.index.get(tuple(label.tolist()), s)
+                kept = min(1.0, np.exp(log_g[s] - log_g[to]))
+                put(t, P, s, label, probability * kept)
+                P[s, s] += probability * (1 - kept)
+        yield P
 
 
 @pytest.mark.parametrize(("case", "loss"), GIVEN_CENTERS)
@@ -339,8 +345,7 @@ def test_swaps_by_margin_are_exact(case, loss):
     t = tiny(case, loss)
     centers = some_centers(t)
     pi = given_centers(t, loss, centers)
-    for apart, shift in ((1, 0), (1, 1), (2, 1)):
-        P = margin_swap_matrix(t, centers, apart, shift)
+    for P in margin_swap_matrices(t, centers):
         assert invariance_error(pi, P) < TOLERANCE
         np.testing.assert_allclose(pi[:, None] * P, (pi[:, None] * P).T, atol=TOLERANCE)
 
@@ -348,12 +353,16 @@ def test_swaps_by_margin_are_exact(case, loss):
 def test_a_round_of_swaps_is_weighed_where_means_enter():
     t = tiny("1:1", "kl")
     centers, label = some_centers(t), t.labels[5]
-    now = in_order(t, centers, t.state(jnp.asarray(label)))
     other = t.labels[7] if (np.bincount(t.labels[7]) == np.bincount(label)).all() else t.labels[6]
-    side = in_order(t, centers, t.state(jnp.asarray(other))).side
-    told = paired.log_round_ratio(t.target, now, side).sum()
-    known = {}
-    np.testing.assert_allclose(told, g_of(t, known, label) - g_of(t, known, other), atol=1e-9)
+
+    def ratio(state):
+        side = in_order(t, centers, t.state(jnp.asarray(other))).side
+        return paired.log_round_ratio(t.target, in_order(t, centers, state), side).sum()
+
+    told = all_states(t, ratio)[5]
+    log_g = log_normalizers(t)
+    change = log_g[t.index[tuple(label.tolist())]] - log_g[t.index[tuple(other.tolist())]]
+    np.testing.assert_allclose(told, change, atol=1e-9)
 
 
 def test_swaps_of_unequal_weights_that_forget_the_masses_are_caught(monkeypatch):
@@ -361,7 +370,7 @@ def test_swaps_of_unequal_weights_that_forget_the_masses_are_caught(monkeypatch)
     centers = some_centers(t)
     pi = given_centers(t, "kmeans", centers)
     monkeypatch.setattr(paired, "reads_who_moves", lambda target: False)
-    assert max(invariance_error(pi, margin_swap_matrix(t, centers, 1, shift)) for shift in (0, 1)) > CAUGHT
+    assert max(invariance_error(pi, P) for P in margin_swap_matrices(t, centers, STEPS[:2])) > CAUGHT
 
 
 def test_margin_swaps_check_catches_planted_bugs():
@@ -373,7 +382,7 @@ def test_margin_swaps_check_catches_planted_bugs():
         return paired.neighbours(state._replace(segment=state.segment // t.target.n_groups), place, apart, shift)
 
     with pytest.raises(AssertionError):
-        margin_swap_matrix(t, centers, 1, 1, neighbours=across_groups)
+        list(margin_swap_matrices(t, centers, [(1, 1)], neighbours=across_groups))
 
     def sorted_by_side(target, state, *drawn):  # looks at the labels
         now = paired.in_order(target, state, *drawn)
@@ -382,10 +391,8 @@ def test_margin_swaps_check_catches_planted_bugs():
 
     t = tiny("1:1")
     pi = given_centers(t, "kmeans", some_centers(t))
-    errors = [
-        invariance_error(pi, margin_swap_matrix(t, some_centers(t), 1, shift, order=sorted_by_side)) for shift in (0, 1)
-    ]
-    assert max(errors) > CAUGHT
+    matrices = margin_swap_matrices(t, some_centers(t), STEPS[:2], order=sorted_by_side)
+    assert max(invariance_error(pi, P) for P in matrices) > CAUGHT
 
 
 def flip_matrices(t, centers, flip_logit=paired.flip_logit):
@@ -444,7 +451,8 @@ def bundle_matrix(t, centers, case, order=paired.in_order):
 
     def proposals(state):
         now = in_order(t, centers, state, order=order)
-        return now, paired.bundles_of(t.target, now), *paired.bundle_changes(t.target, now)
+        start = now.counts, paired.means_of(t.target, now)
+        return now, start, paired.bundles_of(t.target, now), *paired.bundle_changes(t.target, now)
 
     def outcome(now, counts, means, pair, sign, who):
         moved = jnp.zeros((len(now.pairs), t.target.n_groups), jnp.int32).at[pair].set(sign * joined)
@@ -452,13 +460,12 @@ def bundle_matrix(t, centers, case, order=paired.in_order):
         total = jnp.zeros((len(now.pairs), 3)).at[pair].set(gone)
         return paired.block_outcome(t.target, now, counts, means, moved, total)
 
-    now, bundle, change, shared, in_b = all_states(t, proposals)
+    now, start, bundle, change, shared, in_b = all_states(t, proposals)
     compiled = jax.jit(outcome)
     P, proposed = np.zeros((len(t.labels),) * 2), 0
     for s in range(len(t.labels)):
-        mine = PairedLabelling(*(jnp.asarray(part[s]) for part in now))
-        start = mine.counts, paired.means_of(t.target, mine)
-        branches = [(1.0, now.side[s], start)]
+        mine, known = jax.tree.map(lambda part: part[s], (now, start))  # noqa: B023
+        branches = [(1.0, now.side[s], known)]
         for b in np.flatnonzero(shared[s]):
             proposed += 1
             who = bundle[s] == b
