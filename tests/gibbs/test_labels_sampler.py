@@ -13,6 +13,7 @@ from bayesfair.balanced import CENTROIDS, BalancedProblem, cooled_labels
 from bayesfair.fairness import balance_constraint, encode_groups
 from bayesfair.gibbs import Dispersion, Settings, make_problem, resolve_loss, start_run
 from bayesfair.gibbs.run import Run, chain_keys, draw
+from bayesfair.gibbs.targets import labels
 from bayesfair.gibbs.targets.labels import bundle_composition
 
 
@@ -22,6 +23,12 @@ def start(t, num_chains=2):
     return Run(chain_keys(0, num_chains), 0, states, t.target.moves(Settings(t.target.n_clusters, t.target.loss)))
 
 
+@pytest.fixture
+def few_pairings(monkeypatch):
+    """Two in a sweep instead of eight: the same moves in a third of the time, and tiny posteriors mix as well."""
+    monkeypatch.setattr(labels, "MAX_PAIRINGS", 2)
+
+
 def law_of(t, pi):
     return Counter({tuple(label): probability for label, probability in zip(t.labels.tolist(), pi)})
 
@@ -29,24 +36,21 @@ def law_of(t, pi):
 @pytest.mark.parametrize(
     ("case", "loss"),
     [
-        ("1:1", "kmeans"),
-        ("sizes that do not divide", "kmeans"),
         ("three groups", "kmeans"),
         ("at least a third", "kmeans"),
-        ("equal shares", "kmeans"),
         ("attributes", "kmeans"),
-        ("1:1", "kl"),
-        ("2:3", "manhattan"),
+        ("equal shares", "kl"),
+        ("sizes that do not divide", "manhattan"),
         ("attributes, at least 0.4", "manhattan"),
     ],
 )
-def test_draws_agree_with_enumeration(case, loss):
+def test_draws_agree_with_enumeration(case, loss, few_pairings):
     t = tiny(case, loss, dtype=np.float32)
     draws = many_draws(start(t, CHAINS), t.target)
     assert distance_to(law_of(t, law(t, loss)), draws) < NOISE
 
 
-def test_sampled_dispersion_agrees_with_enumeration():
+def test_sampled_dispersion_agrees_with_enumeration(few_pairings):
     """p(z) with lambda integrated out of lambda^(N d / 2 - 1) exp(-lambda L): L^(-N d / 2)."""
     t = tiny("2:3", prior=Dispersion(), dtype=np.float32)
     draws = many_draws(start(t, CHAINS), t.target)
@@ -55,7 +59,7 @@ def test_sampled_dispersion_agrees_with_enumeration():
     assert distance_to(law_of(t, law(t, "kmeans")), draws) > 2 * NOISE
 
 
-def test_with_one_group_it_is_gibbs_k_means_on_singletons():
+def test_with_one_group_it_is_gibbs_k_means_on_singletons(few_pairings):
     X = np.random.default_rng(0).normal(size=(6, 2))
     groups, loss = of_sizes(6), resolve_loss("kmeans")
     same = {"n_clusters": 2, "loss": loss}
