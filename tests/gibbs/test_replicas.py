@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 import bayesfair as bf
 from bayesfair.gibbs import Settings, as_pytree, tempering, with_replicas
 from bayesfair.gibbs.run import Run, chain_keys, draw
+from bayesfair.gibbs.targets import labels
 from bayesfair.gibbs.targets.starts import stacked_states
 from bayesfair.gibbs.targets.tempered import Tempered
 
@@ -34,12 +35,9 @@ class AsCold(Tempered):
         return Tempered(self.inner, jnp.ones_like(self.betas)).drawn_temperatures(key, state)
 
 
-BUGS = Repelled, AsCold
-
-
 @pytest.mark.parametrize(
     ("loss", "kind", "agrees"),
-    [("kmeans", Tempered, True), ("manhattan", Tempered, True), ("manhattan", Repelled, False)],
+    [("kmeans", Repelled, False), ("manhattan", Tempered, True)],
 )
 def test_replicas_at_fixed_temperatures_keep_the_law(loss, kind, agrees):
     t = tiny("1:1", loss, dtype=np.float32)
@@ -53,10 +51,11 @@ def test_replicas_at_fixed_temperatures_keep_the_law(loss, kind, agrees):
 
 @pytest.mark.parametrize(
     ("name", "kind", "agrees"),
-    [*((name, Tempered, True) for name in ("optimal", "joint", "labels")), *(("optimal", bug, False) for bug in BUGS)],
+    [*((name, Tempered, True) for name in ("optimal", "joint", "labels")), ("optimal", AsCold, False)],
 )
-def test_replicas_with_a_sampled_temperature_keep_the_law(name, kind, agrees):
-    """(b + L)^(-beta D) each: from the worst state of all, with two far modes."""
+def test_replicas_with_a_sampled_temperature_keep_the_law(name, kind, agrees, monkeypatch):
+    """(b + L)^(-beta D) each: from the worst state of all, with two far modes; pairings are few, to save time."""
+    monkeypatch.setattr(labels, "MAX_PAIRINGS", 2)
     f = far(name, prior=SAMPLED, dtype=np.float32)
     target = kind(f.target, jnp.asarray(BETAS, jnp.float32))
     states = target.replicate(f.at([int(f.law.argmin())] * CHAINS, np.full(CHAINS, float(f.modes.dispersion[0]))))
