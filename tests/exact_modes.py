@@ -139,6 +139,14 @@ def _cut(target, losses, law, log_law, lambda_f, labels, states):
     return normalise(-lambda_f * losses.fairlet[first])[which] * law / of_b[which]
 
 
+@jax.jit
+def _drawn_centers(target, state):
+    """Coordinates (500, clusters, 1) of centres given the state."""
+    means = cluster_means(target.units_of(state), 2)
+    keys = jax.random.split(jax.random.PRNGKey(0), 500)
+    return jax.vmap(lambda key: target.loss.coordinates(target.loss.draw_centers(key, state.lambda_c, means)))(keys)
+
+
 def _modes(target, states, labels, law, total, inverse_dispersion) -> Modes:
     """Around the likeliest state in which the middle place goes with the first, and with the last."""
     middle = slice(SIZES[0], SIZES[0] + SIZES[1])
@@ -152,12 +160,9 @@ def _modes(target, states, labels, law, total, inverse_dispersion) -> Modes:
         state = target.open(
             state._replace(temperatures=temperatures_of(target, jnp.asarray(dispersion, target.x.dtype)))
         )
-        means = cluster_means(target.units_of(state), 2)
-        drawn = jax.vmap(lambda key: target.loss.coordinates(target.loss.draw_centers(key, state.lambda_c, means)))(  # noqa: B023
-            jax.random.split(jax.random.PRNGKey(0), 500)
-        )
-        centers.append(drawn.mean(0))
-        spreads.append(drawn.std(0))
+        drawn = _drawn_centers(target, state)
+        centers.append(np.asarray(drawn).mean(0))
+        spreads.append(np.asarray(drawn).std(0))
         dispersions.append(dispersion)
     first = np.argsort(
         np.asarray(centers)[:, :, 0], axis=1

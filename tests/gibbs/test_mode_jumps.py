@@ -1,9 +1,12 @@
 """Jumps between modes: the map and its Jacobian, the density along the path, masses from work, and whole runs."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from exact import QUICKLY
 from exact_modes import BUGS, EVERY, SAMPLED, far, plant, temperatures_of, wrongly_told
 
 from bayesfair.gibbs import Settings
@@ -32,12 +35,15 @@ def test_the_map_leads_there_and_back_and_has_the_jacobian_that_it_says(loss, x6
         there, log_jacobian, leads_back = moved_place(f.target, f.modes, place, origin, number, 1 - origin)
         return jnp.append(there.coordinates.ravel(), there.dispersion), (log_jacobian, leads_back)
 
+    @partial(jax.jit, compiler_options=QUICKLY)
+    def there_and_back(start):
+        end, told = flat(start)
+        return told, *flat(end), jax.jacfwd(lambda values: flat(values)[0])(start)
+
     start = jnp.append(here.coordinates.ravel(), here.dispersion)
-    end, (log_jacobian, leads_back) = flat(start)
-    back, (log_back, _) = flat(end)
+    (log_jacobian, leads_back), back, (log_back, _), matrix = there_and_back(start)
     assert bool(leads_back)
     np.testing.assert_allclose(back, start, rtol=1e-12)
-    matrix = jax.jacfwd(lambda values: flat(values)[0])(start)
     np.testing.assert_allclose(np.linalg.slogdet(np.asarray(matrix))[1], log_jacobian, atol=1e-10)
     np.testing.assert_allclose(log_back, -log_jacobian, atol=1e-12)
 
@@ -47,13 +53,12 @@ def test_work_is_the_change_of_the_augmented_density(name, loss, prior, x64):
     """log p(z, lambda) - lambda_c sum W d(ubar, m) - sum log g + log mu, written out."""
     f = far(name, loss, prior)
     target, rng = f.target, np.random.default_rng(0)
-    state = jax.tree.map(lambda part: part[0], f.drawn(1, rng))
-    state = target.open(state)
-    center, spread = f.modes.center[0], f.modes.spread[0]
-    before = Place(center + spread * rng.normal(size=spread.shape), f.modes.dispersion[0])
-    after = Place(center + spread * rng.normal(size=spread.shape), f.modes.dispersion[0] * (1.3 if prior else 1.0))
+    state = target.open(jax.tree.map(lambda part: part[0], f.drawn(1, rng)))
+    center, spread, dispersion = (np.asarray(part[0]) for part in f.modes[:3])
+    before = Place(center + spread * rng.normal(size=spread.shape), dispersion)
+    after = Place(center + spread * rng.normal(size=spread.shape), dispersion * (1.3 if prior else 1.0))
 
-    def density(place):
+    def density(target, state, place):
         at = (
             state
             if prior is None
@@ -67,8 +72,13 @@ def test_work_is_the_change_of_the_augmented_density(name, loss, prior, x64):
             total += (target.degrees - 1) * jnp.log(place.dispersion) - place.dispersion * target.total_loss(losses)
         return total
 
-    change = mode_jumps.log_path_density(target, state, mode_jumps.known_of(target, state), before, after)
-    np.testing.assert_allclose(change, density(after) - density(before), rtol=1e-9)
+    @partial(jax.jit, compiler_options=QUICKLY)
+    def changes(target, state, before, after):
+        told = mode_jumps.log_path_density(target, state, mode_jumps.known_of(target, state), before, after)
+        return told, density(target, state, after) - density(target, state, before)
+
+    told, expected = changes(target, state, before, after)
+    np.testing.assert_allclose(told, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("loss", ["kmeans", "kl", "itakura-saito", "binary"])
@@ -79,13 +89,17 @@ def test_the_measure_of_the_coordinates_is_that_of_the_normaliser(loss, x64):
     state = target.open(jax.tree.map(lambda part: part[0], f.drawn(1, np.random.default_rng(0))))
     means = cluster_means(target.units_of(state), 2)
     middle = target.loss.coordinates(jnp.maximum(means.mean, 1e-3) if loss != "kmeans" else means.mean)[:, 0]
-    for k in range(2):
-        grid = middle[k] + jnp.linspace(-12, 12, 200_001)
+
+    @jax.jit
+    def log_integral(grid, mass, mean):
         m = target.loss.centers_at(grid[:, None])
         log_mu = jax.vmap(target.loss.log_measure)(grid[:, None])
-        energy = state.lambda_c * means.mass[k] * target.loss.divergence(means.mean[k], m)
-        total = jnp.exp(log_mu - energy).sum() * (grid[1] - grid[0])
-        np.testing.assert_allclose(jnp.log(total), target.loss.log_normalizer(state.lambda_c, means)[k], atol=1e-5)
+        energy = state.lambda_c * mass * target.loss.divergence(mean, m)
+        return jnp.log(jnp.exp(log_mu - energy).sum() * (grid[1] - grid[0]))
+
+    for k in range(2):
+        total = log_integral(np.asarray(middle)[k] + np.linspace(-12, 12, 200_001), means.mass[k], means.mean[k])
+        np.testing.assert_allclose(total, target.loss.log_normalizer(state.lambda_c, means)[k], atol=1e-5)
 
 
 def works(f, length, seed=0, copies=COPIES):
@@ -104,9 +118,8 @@ def works(f, length, seed=0, copies=COPIES):
     return tuple(map(np.asarray, go(keys, f.target, f.modes, states)))
 
 
-def off_by(f, length, copies=COPIES):
+def off_by(log_ratio, origin):
     """By how many standard errors the mean of exp(w) |dT| misses the ratio of what the two modes' connected parts weigh."""
-    log_ratio, origin = works(f, length, copies=copies)
     found = []
     for here in (0, 1):
         there = 1 - here
@@ -122,11 +135,11 @@ def test_mean_work_is_the_ratio_of_masses(name, loss, prior, x64):
     """Where k-means' lambda is fixed modes are so narrow that in few steps a handful of works would make the mean: more steps
     of fewer jumps."""
     f = far(name, loss, prior)
-    log_ratio, origin = works(f, 1)
+    length, copies = (33, 3_000) if loss == "kmeans" and prior is None else (5, COPIES)
+    log_ratio, origin = works(f, length, copies=copies)
     assert 0.02 < (origin == 0).mean() < 0.98  # both modes hold mass
     assert np.isfinite(log_ratio).mean() > 0.3
-    length, copies = (33, 3_000) if loss == "kmeans" and prior is None else (5, COPIES)
-    assert off_by(f, length, copies).max() < WIDE
+    assert off_by(log_ratio, origin).max() < WIDE
 
 
 @pytest.mark.parametrize("bug", [None, *BUGS])
@@ -134,7 +147,7 @@ def test_planted_bugs_in_the_map_are_caught(bug, monkeypatch, x64):
     f = wrongly_told(far("optimal", "kmeans", SAMPLED))
     if bug is not None:
         plant(bug, monkeypatch)
-    assert (off_by(f, 5).max() < WIDE) == (bug is None)
+    assert (off_by(*works(f, 5)).max() < WIDE) == (bug is None)
 
 
 @pytest.mark.parametrize("name", ["joint", "labels"])
@@ -145,9 +158,9 @@ def test_adjoint_moves_have_the_reversed_law(name, x64):
     flow = given_centers(f, centers)
     there = flow(f.target.path_moves(), 1)
     back = flow(adjoint(f.target.path_moves()), 2).T
-    again = flow(f.target.path_moves(), 3).T
     assert discrepancy(there, back) < 1.3
     if name == "joint":  # swaps and blocks: two different orders
+        again = flow(f.target.path_moves(), 3).T
         assert discrepancy(there, again) > 2
 
 

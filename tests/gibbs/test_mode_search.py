@@ -45,14 +45,16 @@ def works_from(f, here, rng):
     which = rng.choice(len(f.law), REPETITIONS * WORKS, p=np.where(here, f.law, 0) / f.law[here].sum())
     states = f.at(which, np.full(len(which), float(f.modes.dispersion[0])))
 
-    @jax.jit
-    def go(keys, target, states):
-        def one(key, state):
-            return jump(key, target, f.modes, target.open(state), lambda origin: 1 - origin, 129).log_ratio
+    keys = jax.random.split(jax.random.PRNGKey(int(here.sum())), len(which))
+    return np.asarray(log_ratios(keys, f.target, f.modes, states))
 
-        return jax.vmap(one)(keys, states)
 
-    return np.asarray(go(jax.random.split(jax.random.PRNGKey(int(here.sum())), len(which)), f.target, states))
+@jax.jit
+def log_ratios(keys, target, modes, states):
+    def one(key, state):
+        return jump(key, target, modes, target.open(state), lambda origin: 1 - origin, 129).log_ratio
+
+    return jax.vmap(one)(keys, states)
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
