@@ -48,7 +48,7 @@ print(data)
 # warm-up chooses how many sweeps lie between two draws.
 
 # %%
-settings = {"num_warmup": 100, "num_draws": 100} if FAST else {}
+settings = {"num_warmup": 20, "num_draws": 20} if FAST else {}
 est = bf.GibbsFairClustering(3, random_state=0, progress_bar=False, **settings)
 est.fit(X, sensitive_features=data.sensitive)
 tree = est.posterior_  # an xarray.DataTree, which ArviZ reads

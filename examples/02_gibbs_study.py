@@ -29,7 +29,7 @@ from sklearn.preprocessing import StandardScaler
 import bayesfair as bf
 
 FAST = os.environ.get("BAYESFAIR_FAST") == "1"  # small settings, for tests; the text describes the full ones
-DRAWS, SEEDS = (60, 1) if FAST else (500, 10)
+DRAWS, SEEDS = (20, 1) if FAST else (500, 10)
 HOLDERS, CLIENTS = (100, 90) if FAST else (120, 939)
 
 

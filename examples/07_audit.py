@@ -29,7 +29,7 @@ from sklearn.preprocessing import StandardScaler
 import bayesfair as bf
 
 FAST = os.environ.get("BAYESFAIR_FAST") == "1"  # small settings, for tests; the text describes the full ones
-ROWS, DRAWS = (240, 60) if FAST else (900, 1000)
+ROWS, DRAWS = (240, 20) if FAST else (900, 1000)
 folder = Path(tempfile.mkdtemp())
 
 # %% [markdown]
@@ -142,7 +142,7 @@ ax = bf.plots.uncertainty(est.posterior_)
 # Next, what balance costs, and whether four is a reasonable number.
 
 # %%
-ax = bf.plots.elbow(X, marital, range(2, 5 if FAST else 9))
+ax = bf.plots.elbow(X, marital, range(2, 4 if FAST else 9))
 
 # %% [markdown]
 # Both lines bend at four. The distance between them is the price of balance, and small beside what one segment more or

@@ -13,6 +13,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "docs/index.md", "docs/install.md"]
 BLOCK = re.compile(r"^```(python|sh)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+INCLUDE = re.compile(
+    r"^```\{include\} \.\./README\.md\n:start-after: (<!-- .* -->)\n:end-before: (<!-- .* -->)\n```\n", re.MULTILINE
+)
 LIMIT = 3600  # seconds: guards against a hang alone
 
 
@@ -42,12 +45,32 @@ def people(folder):
     pd.DataFrame(table).to_csv(folder / "people.csv", index=False)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
-def test_python_runs_as_printed(page, tmp_path):
-    code = printed((ROOT / page).read_text(), "python")
+def shown(page):
+    """The text of a page with what it includes of README: all that its directives take from other files."""
+
+    def part(directive):
+        start, end = directive.groups()
+        readme = (ROOT / "README.md").read_text()
+        assert (readme.count(start), readme.count(end)) == (1, 1)
+        return readme.split(start)[1].split(end)[0].strip() + "\n"
+
+    return INCLUDE.sub(part, page)
+
+
+def test_python_runs_as_printed(tmp_path):
+    code = printed((ROOT / "README.md").read_text(), "python")
     assert code
     done = run([sys.executable, "-c", code], tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_the_first_page_prints_how_readme_begins():
+    """So that what runs in the test above is what the page shows, and is all of it."""
+    page, readme = (ROOT / "docs/index.md").read_text(), (ROOT / "README.md").read_text()
+    assert not printed(page, "python")
+    begun = printed(shown(page), "python")
+    assert begun.startswith("import bayesfair as bf\n")
+    assert printed(readme, "python").startswith(begun)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/install.md"])
@@ -63,8 +86,8 @@ def test_commands_run_as_printed(page, tmp_path):
 def test_no_block_is_left_out():
     """A block in another language, or a page without commands, would not be run by the tests above."""
     for page in PAGES:
-        kinds = re.findall(r"^```([^\s{]+)", (ROOT / page).read_text(), re.MULTILINE)
-        assert set(kinds) <= {"python", "sh"}
+        kinds = re.findall(r"^```([^\s]+)", shown((ROOT / page).read_text()), re.MULTILINE)
+        assert set(kinds) <= {"python", "sh", "{figure}", "{toctree}"}
 
 
 def test_a_page_that_fails_is_noticed(tmp_path):

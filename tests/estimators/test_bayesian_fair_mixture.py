@@ -349,10 +349,10 @@ def test_a_sparse_run_is_saved_predicts_and_resumes(sparse, tmp_path):
 
 def test_a_concentration_with_a_prior_is_a_parameter():
     X = np.array([-9.0, 0.0, 7.0])[np.arange(60) % 3, None] + np.random.default_rng(0).normal(size=(60, 1))
-    est = bf.BayesianFairMixture(6, **{**SPARSE, "prior": Prior(weight=(1.0, 20.0))})
+    est = bf.BayesianFairMixture(6, **{**SPARSE, "prior": Prior(weight=(1.0, 20.0)), "num_warmup": 50, "num_draws": 50})
     tree = est.fit(X, sensitive_features=np.arange(60) // 3 % 2).posterior_
     concentration = tree["posterior"]["concentration"].values
-    assert concentration.shape == (2, 100)
+    assert concentration.shape == (2, 50)
     assert 0 < concentration.mean() < 0.5
     assert "concentration" in bf.posterior.summary(tree).index
 
