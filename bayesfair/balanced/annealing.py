@@ -29,6 +29,7 @@ COLDEST = 50.0  # lambda times the loss per row at which labels are as good as h
 MOST = 250  # temperatures, where the loss goes to 0
 JITTER = 1e-3  # of the spread, by which centres that coincide are told apart
 SOLVES = 10  # of Newton's steps at one temperature
+FIRST, ONWARDS, BACK = 4.0, 2.0, 0.5  # the longest step of a dual, and what it is multiplied by
 UNFAIR = 1e-4  # of the people of an average cluster: the violation at which duals are good
 FEW = 1e-6
 PARTS = 8  # of more than PART rows
@@ -150,16 +151,13 @@ class Multipliers(NamedTuple):
         return (np.abs(excess) if self.equal else excess).max((1, 2), initial=0.0)
 
     def newton(self, mu, counts, slope):
-        """mu after a step of Newton's method on the convex dual; of inequalities, those that are or become active."""
+        """Newton's step of mu on the convex dual; of inequalities, for those that are or become active."""
         excess = self.excess(counts)
         ridge = FEW * counts.sum((1, 2)) * max(np.square(self.A).mean(), FEW) if self.A.size else np.zeros(len(mu))
         if self.share is None or not self.A.size:
-            step = self._dense_step(mu, excess, slope, ridge)
-        else:
-            step = self._step_by_groups(excess, slope, ridge)
-        longest = np.maximum(2.0, 0.1 * np.abs(self.alpha(mu)).max((1, 2)))
-        step *= np.minimum(1, longest / np.maximum(np.abs(self.alpha(step)).max((1, 2)), FEW))[:, None, None]
-        return self.projected(mu + step)
+            return self._dense_step(mu, excess, slope, ridge)
+        step = self._step_by_groups(excess, slope, ridge)
+        return step - np.einsum("g,tgk->tk", self.share, step)[:, None]
 
     def _step_by_groups(self, excess, slope, ridge):
         """`_dense_step` where A is I - share 1': the curvature is that of each group by itself, D, and one of rank 2 K that
@@ -260,23 +258,20 @@ class Annealer(NamedTuple):
 
 
 def balanced_moments(loss, rows: Rows, multipliers: Multipliers, centers, mu, temperature):
-    """(mu, moments) after Newton's method; a step beyond the minimum along its line is cut back by the secant."""
-    before, fair = None, UNFAIR * float(len(rows)) / centers.shape[1]
+    """(mu, moments) after Newton's method. Where no row is near a border the dual is flat and a step endless: every number has
+    a longest step of its own, which doubles where it is reached and is halved where a step goes back."""
+    fair = UNFAIR * float(len(rows)) / centers.shape[1]
+    longest, before = np.full(mu.shape, FIRST), np.zeros(mu.shape)
     for _ in range(SOLVES):
         found = moments_of(loss, rows, centers, multipliers.alpha(mu), temperature)
         if multipliers.unfair(found.counts).max() <= fair:
             break
-        excess, new = multipliers.excess(found.counts), multipliers.newton(mu, found.counts, found.slope)
-        if before is not None:
-            last, gained = before
-            now, then = ((part * (mu - last)).sum((1, 2)) for part in (excess, gained))
-            beyond = now < -0.5 * np.abs(then)
-            share = np.where(beyond, then / np.maximum(then - now, FEW), 1.0)[:, None, None]
-            new = np.where(beyond[:, None, None], last + np.clip(share, 0.05, 1) * (mu - last), new)
-            before = np.where(beyond[:, None, None], last, mu), np.where(beyond[:, None, None], gained, excess)
-        else:
-            before = mu, excess
-        mu = new
+        step = multipliers.newton(mu, found.counts, found.slope)
+        if multipliers.equal:  # what all clusters have in common changes nothing
+            step -= np.median(step, 2, keepdims=True)
+        longest *= np.where(step * before < 0, BACK, np.where(np.abs(step) > longest, ONWARDS, 1.0))
+        before = np.clip(step, -longest, longest)
+        mu = multipliers.projected(mu + before)
     return mu, found
 
 

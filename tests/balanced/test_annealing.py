@@ -7,6 +7,7 @@ import pytest
 
 from bayesfair.balanced import CENTROIDS, BalancedProblem, annealing
 from bayesfair.balanced.annealing import Multipliers
+from bayesfair.datasets import load_adult_sample
 from bayesfair.fairness import balance_constraint, encode_groups
 
 K = 3
@@ -26,7 +27,25 @@ def test_the_step_by_groups_is_that_of_the_dense_solve(n_groups, n_clusters, har
     mu = rng.normal(size=(2, n_groups, n_clusters))
     found, dense = (one.newton(mu, counts, slope) for one in (multipliers, multipliers._replace(share=None)))
     np.testing.assert_allclose(multipliers.alpha(found), multipliers.alpha(dense), rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(found, dense, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found, -multipliers.alpha(found), rtol=1e-6, atol=1e-6)
+
+
+def test_duals_are_found_though_few_rows_are_far_away(monkeypatch):
+    """Those of the cluster of large capital gains go many steps, for which the others' once had to wait."""
+    data = load_adult_sample()
+    X = ((data.features - data.features.mean()) / data.features.std()).to_numpy()
+    groups, left, solve = encode_groups(data.sensitive), [], annealing.balanced_moments
+
+    def solved(loss, rows, multipliers, *rest):
+        mu, found = solve(loss, rows, multipliers, *rest)
+        left.append(multipliers.unfair(found.counts) / (len(X) / 10))
+        return mu, found
+
+    monkeypatch.setattr(annealing, "balanced_moments", solved)
+    constraint = balance_constraint(groups, "exact", 10)
+    problem = BalancedProblem(X, groups.code, np.ones(len(X)), constraint, CENTROIDS["kmeans"], 10)
+    annealing.Annealer.of(problem, np.random.default_rng(0)).from_one_cluster(8, 10)
+    assert np.mean(left) < 1e-3  # of the people of an average cluster
 
 
 @pytest.mark.parametrize("n_groups", [2, 3])
