@@ -72,23 +72,18 @@ class Labels:
 
     def _read_parts(self, positions, rows):
         """What lies in one chunk is read at once."""
-        rows = np.arange(self.shape[1]) if rows is None else rows
-        found = np.empty((len(positions), len(rows)), self.dtype)
+        found = np.empty((len(positions), self.shape[1] if rows is None else len(rows)), self.dtype)
         if found.size == 0:
             return found
-        low, high = rows.min(), rows.max() + 1
+        low, high = (0, self.shape[1]) if rows is None else (rows.min(), rows.max() + 1)
         chain, draw = np.divmod(positions, self._stored.shape[1])
         begins = 1 + np.flatnonzero((np.diff(chain) != 0) | (np.diff(draw // CHUNK) != 0))
         for first, last in zip([0, *begins], [*begins, len(positions)]):
             some = draw[first:last]
             least = some.min()
-            part = np.asarray(self._stored[chain[first], least : some.max() + 1, low:high])[some - least]
-            found[first:last] = part if part.shape[1] == len(rows) and _is_sorted(rows) else part[:, rows - low]
+            part = np.asarray(self._stored[chain[first], least : some.max() + 1, low:high])[_as_slice(some - least)]
+            found[first:last] = part if rows is None else part[:, rows - low]
         return found
-
-
-def _is_sorted(rows):
-    return bool((np.diff(rows) > 0).all())
 
 
 def _as_slice(positions):

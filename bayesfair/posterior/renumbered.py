@@ -23,7 +23,10 @@ class _Renumbered(BackendArray):
 
     def _read(self, key):
         """`key`: an integer, a slice or positions for each dimension."""
-        whole = tuple(one if isinstance(one, slice | np.ndarray) else slice(one % n, one % n + 1) for n, one in zip(self.shape, key))
+        whole = tuple(
+            one if isinstance(one, slice | np.ndarray) else slice(one % n, one % n + 1)
+            for n, one in zip(self.shape, key)
+        )
         chains, draws = (np.arange(n)[one] for n, one in zip(self.shape, whole[:2]))
         part = np.asarray(self._labels[whole])
         moved = np.empty(part.shape, self.dtype)

@@ -19,7 +19,7 @@ from bayesfair._draws import Draws
 from bayesfair._files import beside, check_destination, unwritable, warn_of_leftovers
 from bayesfair.posterior.attributes import with_plain_attributes
 from bayesfair.posterior.labels import CHUNK, is_on_disk
-from bayesfair.posterior.schema import AXES, about_whole, variable
+from bayesfair.posterior.schema import about_whole, variable
 from bayesfair.posterior.state import STATE
 from bayesfair.posterior.tree import add_derived
 
@@ -410,7 +410,7 @@ def _check_chunks(path, nodes):
                 whole = file.read_bytes()
             except FileNotFoundError as error:
                 raise _damaged(path, f"{str(file.relative_to(path))!r} is missing") from error
-            if _crc(whole[:-4]) != int.from_bytes(whole[-4:], "little"):
+            if _crc(whole[:-4]).to_bytes(4, "little") != whole[-4:]:
                 raise _damaged(path, f"the checksum of {str(file.relative_to(path))!r} is wrong")
 
 

@@ -347,7 +347,7 @@ def test_more_draws_than_there_is_room_for_are_refused_before_sampling(data, tmp
     monkeypatch.setattr(memory, "free_memory", lambda: 60_000.0)
     monkeypatch.setattr(module.gibbs, "start_in_modes", lambda *_: pytest.fail("went on"))
     with pytest.raises(ValueError, match=r"room in the memory, where 0\.1 MB are free, got 2 chains of 1,000 draws of "
-                       r"100 rows, which take 0\.6 MB\. Pass fit\(\.\.\., store='run\.nc'\)"):  # fmt: skip
+                       r"100 rows, which take 0\.6 MB\. Pass fit\(\.\.\., store='run\.zarr'\)"):  # fmt: skip
         fit(data, num_draws=1000)
     monkeypatch.setattr(memory, "free_memory", lambda: None)  # nobody knows
     monkeypatch.setattr(memory, "free_disk", lambda path: 100_000)
@@ -386,7 +386,8 @@ def test_kill_nine_loses_no_finished_chunk_and_changes_no_bit(data, tmp_path):
     """One run, killed at draws and delays that a seed decides, then at each step of its end."""
     num_draws = 60 * (MOMENTS + 1)
     store, settings = tmp_path / "run.zarr", {**SHORT, "num_draws": num_draws}
-    whole = fit(data, num_draws=num_draws).posterior_
+    plain = fit(data, num_draws=num_draws)
+    whole = plain.posterior_
     rng, done = np.random.default_rng(15), 0
     for moment in [*range(MOMENTS), *IN_THE_END]:
         process = start(store, settings, str(moment))
@@ -401,7 +402,7 @@ def test_kill_nine_loses_no_finished_chunk_and_changes_no_bit(data, tmp_path):
         np.testing.assert_array_equal(tree["sample_stats"]["lp"], whole["sample_stats"]["lp"][:, :done])
         assert ("unfinished" in tree.attrs) == (moment != "_delete_chunks")
     same_tree(tree, whole)
-    same_tree(GibbsFairClustering.load(store).resume(3).posterior_, fit(data, num_draws=num_draws + 3).posterior_)
+    same_tree(GibbsFairClustering.load(store).resume(3).posterior_, plain.resume(3).posterior_)
 
 
 def start(store, settings, moment):

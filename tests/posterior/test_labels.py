@@ -21,8 +21,10 @@ def flat():
 def on_disk(flat, folder):
     """A variable that is read as it is indexed."""
     folder /= "labels.zarr"
-    xr.Dataset({"labels": (("chain", "draw", "obs"), flat.reshape(SHAPE))}).to_zarr(folder, zarr_format=3, consolidated=False)
-    return xr.open_zarr(folder, chunks=None, consolidated=False, cache=False)["labels"]
+    xr.Dataset({"labels": (("chain", "draw", "obs"), flat.reshape(SHAPE))}).to_zarr(
+        folder, zarr_format=3, consolidated=False
+    )
+    return xr.open_dataset(folder, engine="zarr", consolidated=False, cache=False)["labels"]
 
 
 @pytest.fixture(params=["in memory", "two dimensions", "on disk", "in strides", "renumbered", "one draw at a time"])

@@ -92,7 +92,7 @@ def test_a_run_on_disk_is_the_tree_in_memory(tmp_path, n_clusters, about):
 
 
 def test_memory_does_not_grow_with_the_draws(tmp_path, monkeypatch):
-    """800 bytes of labels a row, and 64 of features: finished, read and summarised in less than 300 a row."""
+    """800 bytes of labels a row, and 16 of features: finished, read and summarised in less than 300 a row."""
     monkeypatch.setattr(blocks, "BLOCK", 10_000)
     monkeypatch.setattr(stores, "ROWS", 4_000)
     _, few, many = [peak_of_a_run(tmp_path / f"{rows}.zarr", rows) for rows in (100, 10_000, 40_000)]  # first: imports
@@ -104,7 +104,7 @@ def peak_of_a_run(path, rows, num_draws=800):
     distinct = rng.integers(2, size=(1, num_draws, 100)).astype(np.int8)  # histories
     draws = draws_of(np.tile(distinct, (1, 1, rows // 100)), lp=rng.normal(size=(1, num_draws)))
     groups = Groups(np.arange(rows, dtype=np.int32) % 2, ("a", "b"))
-    X = np.zeros((rows, 16), np.float32)
+    X = np.zeros((rows, 4), np.float32)
     tree = build_tree(draws, X, groups, settings=SETTINGS, n_clusters=2, point=None)
     run = begin_run(path, tree, 1, num_draws)
     del draws, tree
