@@ -42,8 +42,7 @@ def chunk(arguments, which, first):
 
 def write(arguments, path):
     from bayesfair.fairness import Groups
-    from bayesfair.posterior import build_tree, state_dataset
-    from bayesfair.posterior.store import begin_run
+    from bayesfair.posterior import begin_run, build_tree, state_dataset
 
     X, group = table(arguments)
     first = np.random.default_rng(1).integers(arguments.n_clusters, size=(1, arguments.rows)).astype(np.int8)
@@ -59,9 +58,9 @@ def write(arguments, path):
 
 
 def finish(arguments, path):
-    from bayesfair.posterior.store import go_on
+    from bayesfair.posterior import continue_run
 
-    run = go_on(path)
+    run = continue_run(path)
     run.finish({})
     run.close()
 

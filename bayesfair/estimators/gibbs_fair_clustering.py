@@ -35,6 +35,7 @@ from bayesfair.posterior import (
     MODE_FIGURES,
     STATE,
     arrays_of,
+    begin_run,
     build_tree,
     check_disk,
     check_memory,
@@ -52,7 +53,6 @@ from bayesfair.posterior import (
     settings_of,
     state_dataset,
 )
-from bayesfair.posterior.store import begin_run
 
 __all__ = ["GibbsFairClustering"]
 

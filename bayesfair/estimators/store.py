@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from bayesfair._check import message
-from bayesfair.posterior.store import go_on
+from bayesfair.posterior import continue_run
 
 __all__ = ["Store", "Unwritten", "Writer"]
 
@@ -26,7 +26,7 @@ class Store:
 
     def go_on(self):
         """The run, open to be appended to."""
-        known, run = self._stamp, go_on(self.path)
+        known, run = self._stamp, continue_run(self.path)
         if self.seen()._stamp != known:
             run.close()
             self._stamp = known

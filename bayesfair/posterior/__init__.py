@@ -50,7 +50,7 @@ from bayesfair.posterior.schema import (
     variable,
 )
 from bayesfair.posterior.state import STATE, arrays_of, state_dataset
-from bayesfair.posterior.store import check_store, is_store, is_stored
+from bayesfair.posterior.store import begin_run, check_store, continue_run, is_store, is_stored
 from bayesfair.posterior.tree import add_derived, build_tree, draws_of
 from bayesfair.posterior.verdict import Verdict, judge, of_all_chains, reading, warn_of_disagreement, worst_first
 
@@ -66,6 +66,7 @@ __all__ = [
     "arrays_of",
     "at_least",
     "balance_kept",
+    "begin_run",
     "binder_partition",
     "brief",
     "build_tree",
@@ -78,6 +79,7 @@ __all__ = [
     "co_clustering",
     "co_clustering_columns",
     "concatenate",
+    "continue_run",
     "cost_of",
     "count_clusters",
     "credible_ball",

@@ -23,7 +23,16 @@ from bayesfair.posterior.schema import about_whole, variable
 from bayesfair.posterior.state import STATE
 from bayesfair.posterior.tree import add_derived
 
-__all__ = ["StoredRun", "begin_run", "check_store", "go_on", "is_store", "is_stored", "open_store", "write_store"]
+__all__ = [
+    "StoredRun",
+    "begin_run",
+    "check_store",
+    "continue_run",
+    "is_store",
+    "is_stored",
+    "open_store",
+    "write_store",
+]
 
 ROWS = 262_144  # in a chunk of labels or of the table
 SCALARS = 1024  # draws in a chunk of a scalar
@@ -163,7 +172,7 @@ def write_store(path, tree):
     os.close(_create(check_store(path, "path"), tree, attributes))
 
 
-def go_on(path) -> StoredRun:
+def continue_run(path) -> StoredRun:
     """The stored run at `path`, to be appended to by this process alone, after its last commit.
 
     Raises

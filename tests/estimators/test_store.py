@@ -239,7 +239,7 @@ def test_a_run_that_may_not_be_written_to_is_told(data, tmp_path, monkeypatch):
 
 def test_a_finished_scalar_is_never_narrowed_in_silence(data, tmp_path):
     fit(data, tmp_path / "run.zarr", num_draws=1)
-    run = stores.go_on(tmp_path / "run.zarr")
+    run = stores.continue_run(tmp_path / "run.zarr")
     tree = read_tree(tmp_path / "run.zarr")
     draws = bf.posterior.draws_of(tree)
     wide = draws._replace(scalars={**draws.scalars, "lp": np.full((2, 1), 1e300)})
@@ -253,7 +253,7 @@ def test_two_processes_do_not_write_to_one_run(data, tmp_path, monkeypatch):
     store = tmp_path / "run.zarr"
     unfinished(data, store, monkeypatch)
     one, two = GibbsFairClustering.load(store), GibbsFairClustering.load(store)
-    journal = stores.go_on(store)
+    journal = stores.continue_run(store)
     with pytest.raises(BlockingIOError, match=r"no process is working on.*read_tree"):
         one.resume()
     journal.close()
@@ -351,7 +351,7 @@ def test_more_draws_than_there_is_room_for_are_refused_before_sampling(data, tmp
         fit(data, num_draws=1000)
     monkeypatch.setattr(memory, "free_memory", lambda: None)  # nobody knows
     monkeypatch.setattr(memory, "free_disk", lambda path: 100_000)
-    with pytest.raises(ValueError, match=r"disk of '.*run\.nc', where 0\.1 MB are free, got .* which take 0\.4 MB"):
+    with pytest.raises(ValueError, match=r"disk of '.*run\.zarr', where 0\.1 MB are free, got .* which take 0\.4 MB"):
         fit(data, tmp_path / "run.zarr", num_draws=1000)
 
 
