@@ -81,9 +81,19 @@ class Labels:
         for first, last in zip([0, *begins], [*begins, len(positions)]):
             some = draw[first:last]
             least = some.min()
-            part = np.asarray(self._stored[chain[first], least : some.max() + 1, low:high])[_as_slice(some - least)]
+            part = _on_disk(self._stored, (chain[first], slice(least, some.max() + 1), slice(low, high)))
+            part = part[_as_slice(some - least)]
             found[first:last] = part if rows is None else part[:, rows - low]
         return found
+
+
+def _on_disk(stored, part):
+    """A part of labels. ValueError where it is not there any more, or damaged: zarr's own would have one read zeros."""
+    try:
+        return np.asarray(stored[part])
+    except ValueError as error:
+        remedy = "Load it again, with load(path) or read_tree(path)."
+        raise ValueError(f"The stored run was written to since it was read, or damaged. {remedy}") from error
 
 
 def _as_slice(positions):

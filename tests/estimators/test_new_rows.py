@@ -89,8 +89,9 @@ def test_row_names_stay_with_the_run(table, tmp_path, store):
     est.fit(X, sensitive_features=groups, store=path if store else None)
     if not store:
         est.save(path)
+    trees = [est.posterior_.copy().load()]
     again = bf.GibbsFairClustering.load(path).resume(5)
-    for tree in (est.posterior_, again.posterior_, bf.posterior.read_tree(path)):
+    for tree in (*trees, again.posterior_, bf.posterior.read_tree(path)):
         assert bf.posterior.memberships(tree).index.tolist() == X.index.tolist()
 
 

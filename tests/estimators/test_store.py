@@ -260,6 +260,8 @@ def test_two_processes_do_not_write_to_one_run(data, tmp_path, monkeypatch):
     one.resume()
     with pytest.raises(ValueError, match=r"`store` must be as it was when it was read.*Load it again"):
         two.resume()
+    with pytest.raises(ValueError, match=r"written to since it was read.*Load it again"):
+        bf.posterior.summary(two.posterior_)
     GibbsFairClustering.load(store).resume(2)
 
 
