@@ -12,7 +12,7 @@ from pathlib import Path
 import bayesfair
 from bayesfair._check import message
 
-__all__ = ["check_destination", "replacing", "unwritable", "warn_of_leftovers", "write_whole"]
+__all__ = ["beside", "check_destination", "replacing", "unwritable", "warn_of_leftovers", "write_whole"]
 
 _NAME_SHOWN = 32  # letters of a file's name in that of its temporary file: names of files are limited in length
 
@@ -36,10 +36,10 @@ def check_destination(path):
         mode = stat.S_IFREG
     except (OSError, ValueError) as error:  # a name that is too long, or no name at all
         raise unwritable(path, error) from error
-    if stat.S_ISDIR(mode):
+    if stat.S_ISDIR(mode) and not (path / "zarr.json").exists():  # a stored run is replaced, or refused, as a file is
         remedy = f"Name a file in it, such as {os.fspath(path / 'run.nc')!r}."
         raise IsADirectoryError(message("path", "name a file", f"the folder {os.fspath(path)!r}", remedy))
-    if not stat.S_ISREG(mode):
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise OSError(message("path", "name an ordinary file", repr(os.fspath(path)), "Choose another name."))
     if not os.access(path.parent, os.W_OK | os.X_OK):
         rule = "be in a folder that you may write to"
@@ -66,38 +66,29 @@ def write_whole(parts, path):
 
 
 @contextmanager
-def replacing(path, *, is_new=False):
+def replacing(path):
     """The name of a file beside `path`, to be made and left complete, that becomes `path` at the end of the block.
 
     Raises
     ------
-    As `write_whole`, of which this is the frame. FileExistsError: an `is_new` one whose path is taken by then.
+    As `write_whole`, of which this is the frame.
     """
     path = check_destination(path)
-    temporary = path.with_name(f"{_temporary_prefix(path)}{secrets.token_hex(4)}.part")
+    temporary = beside(path)
     try:
         yield temporary
-        if is_new:
-            _claim(path, temporary)
-        else:
-            if path.exists():
-                shutil.copymode(path, temporary)
-            os.replace(temporary, path)
+        if path.exists():
+            shutil.copymode(path, temporary)
+        os.replace(temporary, path)
     except OSError as error:
         raise unwritable(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _claim(path, temporary):
-    """Give a file the name `path`, which nobody else can have taken. FileExistsError where somebody has."""
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without hard links
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
-        os.replace(temporary, path)
+def beside(path):
+    """A name for what is to become `path`: in its folder, and nobody's yet."""
+    return path.with_name(f"{_temporary_prefix(path)}{secrets.token_hex(4)}.part")
 
 
 def _temporary_prefix(path):

@@ -42,30 +42,27 @@ def chunk(arguments, which, first):
 
 def write(arguments, path):
     from bayesfair.fairness import Groups
-    from bayesfair.posterior import about_run, begin_run
+    from bayesfair.posterior import begin_run, build_tree, state_dataset
 
     X, group = table(arguments)
-    about = about_run(
-        Groups(group, ("a", "b")),
-        settings={"sweep": 0, "wanted": arguments.draws},
-        feature_names=None,
-        n_clusters=arguments.n_clusters,
-        modes=None,
-        state_dims={},
-    )
     first = np.random.default_rng(1).integers(arguments.n_clusters, size=(1, arguments.rows)).astype(np.int8)
     cluster = np.tile(first.astype(np.int32), (arguments.chains, 1))
     state = {"key": np.zeros((arguments.chains, 2), np.uint32), "cluster": cluster}
-    journal = begin_run(path, X, about, arguments.draws, chunk(arguments, 0, first), 1, state)
+    settings = {"settings": {}, "n_clusters": arguments.n_clusters, "point": None}
+    tree = build_tree(chunk(arguments, 0, first), X, Groups(group, ("a", "b")), **settings)
+    tree["sampler_state"] = state_dataset(state)
+    run = begin_run(path, tree, 1, arguments.draws)
     for draw in range(1, arguments.draws):
-        journal.append(chunk(arguments, draw, first), draw + 1, state)
-    journal.close()
+        run.append(chunk(arguments, draw, first), draw + 1, state)
+    run.close()
 
 
 def finish(arguments, path):
-    from bayesfair.posterior import finish_run
+    from bayesfair.posterior import continue_run
 
-    finish_run(path)
+    run = continue_run(path)
+    run.finish({})
+    run.close()
 
 
 def read(arguments, path):
@@ -121,6 +118,7 @@ def one_step(arguments):
     import pandas  # noqa: F401
     import sklearn.exceptions  # noqa: F401
     import xarray  # noqa: F401
+    import zarr  # noqa: F401
 
     import bayesfair as bf
 
@@ -166,7 +164,7 @@ def main():
     for rows in arguments.rows:
         with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
             for step in STEPS:
-                found.append(measured(arguments, rows, step, Path(folder) / "run.nc"))
+                found.append(measured(arguments, rows, step, Path(folder) / "run.zarr"))
                 print("{rows:>9,} {step:<10} {peak MB:7.0f} MB {seconds:7.1f} s".format(**found[-1]), flush=True)
     every = pd.DataFrame(found)
     print(

@@ -136,7 +136,7 @@ def posterior_cell(bf, target, n_obs):
     X, groups = table(n_obs)
     name = f"posterior {target}"
     with tempfile.TemporaryDirectory() as folder:
-        timed(name, n_obs, lambda: est.fit(X, sensitive_features=groups, store=Path(folder) / "run.nc"))
+        timed(name, n_obs, lambda: est.fit(X, sensitive_features=groups, store=Path(folder) / "run.zarr"))
         timed(f"{name}.summary", n_obs, lambda: bf.posterior.summary(est.posterior_))
         timed(f"{name}.report", n_obs, lambda: bf.report(est.posterior_, Path(folder) / "run.html"))
 

@@ -76,7 +76,9 @@ def _add_demo(parser):
 
 def _add_fit(parser):
     _add(parser, "table", _path, metavar="TABLE.csv")
-    where = "where the posterior goes, RUN.nc, or the clusters of other methods, a .csv, .parquet or .feather"
+    where = (
+        "where the posterior goes, RUN.nc or RUN.zarr, or the clusters of other methods, a .csv, .parquet or .feather"
+    )
     _add(parser, "--out", _path, required=True, metavar="FILE", help=where)
     _add_overwrite(parser)
     _add_reading(parser)
@@ -87,7 +89,7 @@ def _add_fit(parser):
     _add(group, "--thinning", _thinning, metavar="N", help=sweeps)
     copies = "copies of the chains at higher temperatures cross modes that nothing else does, at several times the cost"
     group.add_argument("--tempering", action="store_const", const=True, help=copies)
-    as_made = "keep draws in --out as they are made, not in memory"
+    as_made = "keep draws in --out, RUN.zarr, as they are made, not in memory"
     group.add_argument("--store", action="store_true", help=as_made)
     _add_processes(parser)
     _add_quiet(parser)
@@ -243,7 +245,7 @@ def _add_memberships(parser):
 
 def _add_convert(parser):
     _add(parser, "run_file", _path, metavar="RUN.nc")
-    kinds = "a table, .csv, .parquet or .feather; or a run, .nc"
+    kinds = "a table, .csv, .parquet or .feather; or a run, .nc or .zarr"
     _add(parser, "out", _path, metavar="OUT", help=kinds)
     _add_overwrite(parser)
     what = "of a table: scalars, a column each; or labels, a column for each row of the fit"

@@ -81,6 +81,7 @@ def fit(arguments):
 
 
 def _fit(arguments, mesh):
+    arguments.store |= arguments.out.suffix == ".zarr"
     estimator = _estimator_of_method(arguments, mesh)
     _check_out(arguments, estimator)
     columns = _read_columns(arguments, estimator)
@@ -266,10 +267,10 @@ def convert(arguments):
     if is_table(out):
         check_ending(out)
         return _write(draws_of(tree, arguments.what), arguments)
-    if out.suffix.lower() != ".nc":
-        rule, remedy = "end in .csv, .parquet, .feather or .nc", "Choose one of them."
+    if out.suffix.lower() not in (".nc", ".zarr"):
+        rule, remedy = "end in .csv, .parquet, .feather, .nc or .zarr", "Choose one of them."
         raise ValueError(message("OUT", rule, repr(out.name), remedy))
-    with writing():
+    with replaced(out, None) if arguments.overwrite else nullcontext(), writing():
         bf.posterior.write_tree(tree, out)
     print(f"wrote {out}")
 

@@ -1,6 +1,7 @@
 """Where results go: places checked before any work, runs kept wherever they can be, tables and verdicts in print."""
 
 import os
+import shutil
 import sys
 import tempfile
 import warnings
@@ -86,7 +87,7 @@ def replaced(path, mesh):
         yield
     finally:
         if moved and path.exists():
-            aside.unlink()
+            shutil.rmtree(aside) if aside.is_dir() else aside.unlink()
         elif moved:
             aside.rename(path)
 

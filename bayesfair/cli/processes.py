@@ -137,7 +137,7 @@ def _started(typed, n_processes) -> int:
         return own  # in its own words
     how = f"was killed (signal {-failed.status})" if failed.status < 0 else f"ended with status {failed.status}"
     words = f": {failed.said}" if failed.said and failed.rank else ""
-    remedy = "A run with --store goes on with: bayesfair resume RUN.nc, in any number of processes."
+    remedy = "A run with --store goes on with: bayesfair resume RUN.zarr, in any number of processes."
     print(
         f"bayesfair {typed[0]}: process {failed.rank} of {n_processes} {how}{words}; the others were ended. {remedy}",
         file=sys.stderr,

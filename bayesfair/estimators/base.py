@@ -73,7 +73,8 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write posterior, data, settings and the chains' state to a netCDF file; whole or not at all.
+        """Write posterior, data, settings and the chains' state to a netCDF file, whole or not at all, or to a new folder that
+        ends in .zarr.
 
         Raises
         ------

@@ -29,13 +29,13 @@ from bayesfair.engines import categorical_positions, check_distinct, read_column
 from bayesfair.estimators.base import OF_YOUR_OWN, PosteriorEstimator, whole_or_not
 from bayesfair.estimators.mixed_tables import MixedTable, mixed_table
 from bayesfair.estimators.new_rows import distances, place_fairlets, place_people, soft_memberships
-from bayesfair.estimators.store import Store, Unwritten
+from bayesfair.estimators.store import Store, Unwritten, Writer
 from bayesfair.fairness import known_groups
 from bayesfair.posterior import (
     MODE_FIGURES,
     STATE,
-    about_run,
     arrays_of,
+    begin_run,
     build_tree,
     check_disk,
     check_memory,
@@ -43,7 +43,6 @@ from bayesfair.posterior import (
     draws_of,
     evenly_spaced,
     fairlet_capacities,
-    finish_run,
     groups_of,
     is_stored,
     map_partition,
@@ -211,7 +210,7 @@ class GibbsFairClustering(PosteriorEstimator):
         the inverse temperature. Whole weights give the law of the table with rows repeated, given that the copies of a row stay
         together. A row has one place: fairlets, balance and the guarantee count rows, not weights.
 
-        `store`: a new file, such as "run.nc", to which draws go as they are made and from which `posterior_` reads them, so
+        `store`: a new folder, such as "run.zarr", to which draws go as they are made and from which `posterior_` reads them, so
         that their number is not limited by memory. `bayesfair.posterior.read_tree` reads it at any time. After a crash it has
         every chunk of draws that was finished, and `load(store).resume()` makes the others. Of processes that share chains the
         first one writes it, and the others read it at the end.
@@ -319,18 +318,6 @@ class GibbsFairClustering(PosteriorEstimator):
         self._check_alike(known, groups, weight, num_draws=num_draws)
         run = self._saved_run(self._problem(known, groups, weight, arrays_of(self.posterior_[STATE])))
         return self._sample(*run, num_draws, (known, groups, weight, modes), self.posterior_)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write posterior, data, settings and the chains' state to a netCDF file, which may be the run's own `store`; whole or
-        not at all.
-
-        Raises
-        ------
-        ValueError: X was changed after the fit. OSError: a `path` that cannot be written.
-        """
-        super().save(path)
-        if self._store is not None:
-            self._store.saved(path)
 
     @property
     def _shows_progress(self):
@@ -464,7 +451,9 @@ class GibbsFairClustering(PosteriorEstimator):
         sampling = sampler_bytes(self.num_chains, X.shape[1], moves_fairlets=moves_fairlets)
         if self._store is not None:
             return check_disk(self._store.path, shape, *sizes, sampling=sampling)
-        remedy = "Pass fit(..., store='run.nc') (--store), which keeps draws on disk, or ask for fewer draws or chains."
+        remedy = (
+            "Pass fit(..., store='run.zarr') (--store), which keeps draws on disk, or ask for fewer draws or chains."
+        )
         return check_memory(shape, *sizes, sampling=sampling, remedy=remedy)
 
     def _sample(self, problem, run, num_draws, table, earlier=None):
@@ -502,6 +491,12 @@ class GibbsFairClustering(PosteriorEstimator):
         draws = gibbs.in_units_of_table(problem, draws)
         if earlier is not None:
             draws = gibbs.concatenate([draws_of(earlier), draws])
+        tree = self._tree_of(problem, run, draws, table, settings)
+        tree["sample_stats"].attrs.update(self._cost())
+        return tree
+
+    def _tree_of(self, problem, run, draws, table, settings):
+        """The tree of these draws and of the run after them, without what is computed from draws."""
         X, groups, weight, modes = table
         tree = build_tree(
             draws,
@@ -516,40 +511,36 @@ class GibbsFairClustering(PosteriorEstimator):
             weight=weight,
         )
         tree[STATE] = state_dataset(_state_of(problem.target, run), _axes_of(problem.target))
-        tree["sample_stats"].attrs.update(self._cost())
         return tree
 
     def _draw_to_store(self, problem, run, num_draws, table, earlier, settings):
+        path, wanted = self._store.path, settings["wanted"]
+
+        def begin(run, draws):
+            tree = self._tree_of(problem, run, gibbs.in_units_of_table(problem, draws), table, settings)
+            return begin_run(path, tree, run.sweep, wanted)
+
         def tell(run, draws):
             return gibbs.in_units_of_table(problem, draws), run.sweep, _state_of(problem.target, run)
 
-        X, groups, weight, modes = table
-        about = about_run(
-            groups,
-            settings=settings,
-            feature_names=self._mixed.names,
-            obs_names=self._row_names,
-            n_clusters=self.n_clusters,
-            modes=modes,
-            weight=weight,
-            state_dims=_axes_of(problem.target),
-        )
+        def finish():
+            into.finish(self._cost())
+            return read_tree(path)
 
-        def finish(path):
-            into.check_place()
-            return finish_run(path, about=self._cost())
-
-        def before():
-            return draws_of(earlier), run.sweep, _state_of(problem.target, run)
-
-        writer = partial(self._store.writer, X, about, settings["wanted"], tell, None if earlier is None else before)
-        with writer() if leads() else Unwritten() as into:
+        with self._writer(begin, tell, wanted, earlier) if leads() else Unwritten() as into:
             if num_draws:
                 gibbs.draw(run, problem.target, num_draws, self.thinning_, self._shows_progress, into)
             give_back_freed()
-            tree = first_then_others(finish, read_tree, self._store.path)
+            tree = first_then_others(finish, lambda: read_tree(path))
         self._store.seen()
         return tree
+
+    def _writer(self, begin, tell, wanted, earlier):
+        if earlier is None:
+            return Writer(begin, tell)
+        stored = self._store.go_on()
+        stored.wanted = wanted
+        return Writer(begin, tell, stored)
 
     def _take(self, tree, progress):
         super()._take(tree, progress)

@@ -1,18 +1,16 @@
-"""The file that a run's draws go to as they are made."""
+"""The folder that a run's draws go to as they are made."""
 
 import os
-from functools import partial
 from pathlib import Path
 
 from bayesfair._check import message
-from bayesfair._journal import go_on
-from bayesfair.posterior import begin_run, is_unfinished
+from bayesfair.posterior import continue_run
 
-__all__ = ["Store", "Unwritten"]
+__all__ = ["Store", "Unwritten", "Writer"]
 
 
 class Store:
-    """The file of a run, which is begun with its first draws, gone on with after those that it has, and finished.
+    """The place of a stored run.
 
     `seen` whenever it holds what an estimator has: what was done to it since, by others or by a resume that failed on its way,
     is told, and not written over.
@@ -22,56 +20,47 @@ class Store:
         self.path, self._stamp = Path(path).absolute(), None
 
     def seen(self):
-        self._stamp = _stamp(self.path)
+        stat = os.stat(self.path / "zarr.json")  # which every commit replaces
+        self._stamp = stat.st_ino, stat.st_size, stat.st_mtime_ns
         return self
 
-    def saved(self, path):
-        """After an estimator has saved what it has to `path`, which may be this file."""
-        if os.path.realpath(path) == os.path.realpath(self.path):
-            self.seen()
-
-    def writer(self, X, about, wanted, tell, before=None):
-        """A `Writer` for draws up to `wanted` in each chain, after those `before`, if any.
-
-        `X`, `about`: as `begin_run` takes them. `tell(run, draws)`: what the file keeps of a chunk, (draws, the sweep and the
-        state after them). `before()`: the same of all draws so far, asked for where a run that was finished goes on.
-        """
-        begin = partial(begin_run, self.path, X, about, wanted, is_new=before is None)
-        if before is None:
-            return Writer(None, begin, tell)
-        if _stamp(self.path) != self._stamp:
+    def go_on(self):
+        """The run, open to be appended to."""
+        known, run = self._stamp, continue_run(self.path)
+        if self.seen()._stamp != known:
+            run.close()
+            self._stamp = known
             rule, remedy = "be as it was when it was read", "Load it again: it was written to since."
             raise ValueError(message("store", rule, f"a changed {os.fspath(self.path)!r}", remedy))
-        journal = go_on(self.path) if is_unfinished(self.path) else begin(*before())
-        journal.wanted = wanted
-        self.seen()
-        return Writer(journal, begin, tell)
+        return run
 
 
 class Writer:
-    """Where `gibbs.draw` puts draws: on disk, chunk by chunk. `done`: how many since it was opened."""
+    """Where `gibbs.draw` puts draws: on disk, chunk by chunk. `done`: how many since it was opened.
 
-    def __init__(self, journal, begin, tell):
-        self._journal, self._begin, self._tell, self.done = journal, begin, tell, 0
+    `begin(run, draws)` makes the stored run of the first chunk, where there is no `stored` one; `tell(run, draws)` is what
+    it keeps of a further one.
+    """
+
+    def __init__(self, begin, tell, stored=None):
+        self._begin, self._tell, self._stored, self.done = begin, tell, stored, 0
 
     def append(self, run, draws):
-        told = self._tell(run, draws)
-        if self._journal is None:
-            self._journal = self._begin(*told)
+        if self._stored is None:
+            self._stored = self._begin(run, draws)
         else:
-            self._journal.append(*told)
+            self._stored.append(*self._tell(run, draws))
         self.done += draws.labels.shape[1]
 
-    def check_place(self):
-        """FileNotFoundError where the file that draws went to is not at its path any more."""
-        self._journal.check_place()
+    def finish(self, about):
+        self._stored.finish(about)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        if self._journal is not None:
-            self._journal.close()
+        if self._stored is not None:
+            self._stored.close()
 
 
 class Unwritten:
@@ -87,9 +76,3 @@ class Unwritten:
 
     def __exit__(self, *_):
         """Nothing was opened."""
-
-
-def _stamp(path):
-    """What changes when somebody writes to a file."""
-    stat = os.stat(path)
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns

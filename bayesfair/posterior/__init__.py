@@ -10,7 +10,7 @@ from bayesfair.posterior.co_clustering_probability import (
 )
 from bayesfair.posterior.contingency import evenly_spaced
 from bayesfair.posterior.diagnostics import diagnostic_vars, is_guide, summarise, summary
-from bayesfair.posterior.files import finish_run, is_stored, read_run, read_tree, write_tree
+from bayesfair.posterior.files import read_run, read_tree, write_tree
 from bayesfair.posterior.guarantees import (
     at_least,
     balance_kept,
@@ -50,7 +50,7 @@ from bayesfair.posterior.schema import (
     variable,
 )
 from bayesfair.posterior.state import STATE, arrays_of, state_dataset
-from bayesfair.posterior.stored import about_run, begin_run, check_store, is_unfinished, tree_of_run
+from bayesfair.posterior.store import begin_run, check_store, continue_run, is_store, is_stored
 from bayesfair.posterior.tree import add_derived, build_tree, draws_of
 from bayesfair.posterior.verdict import Verdict, judge, of_all_chains, reading, warn_of_disagreement, worst_first
 
@@ -62,7 +62,6 @@ __all__ = [
     "Labels",
     "Note",
     "Verdict",
-    "about_run",
     "add_derived",
     "arrays_of",
     "at_least",
@@ -80,6 +79,7 @@ __all__ = [
     "co_clustering",
     "co_clustering_columns",
     "concatenate",
+    "continue_run",
     "cost_of",
     "count_clusters",
     "credible_ball",
@@ -89,7 +89,6 @@ __all__ = [
     "draws_of",
     "evenly_spaced",
     "fairlet_capacities",
-    "finish_run",
     "flat_labels",
     "given_occupied",
     "group_names",
@@ -97,8 +96,8 @@ __all__ = [
     "guarantee",
     "guaranteed_balance",
     "is_guide",
+    "is_store",
     "is_stored",
-    "is_unfinished",
     "judge",
     "map_partition",
     "masses_of",
@@ -130,7 +129,6 @@ __all__ = [
     "summarise",
     "summary",
     "tables_with",
-    "tree_of_run",
     "variable",
     "vi_partition",
     "warn_of_disagreement",

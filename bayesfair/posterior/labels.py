@@ -1,12 +1,11 @@
 """Labels of many draws, of which a few are in memory at a time."""
 
-import mmap
-
 import numpy as np
 
 __all__ = ["Labels", "as_labels", "is_on_disk"]
 
-BLOCK = 2_000_000  # labels that are read at a time, or one draw
+BLOCK = 2_000_000  # labels in a block, or one draw
+CHUNK = 16  # draws of a chain that lie together on disk, and are read together
 
 
 class Labels:
@@ -18,8 +17,8 @@ class Labels:
     """
 
     def __init__(self, stored, positions=None):
-        """`stored` (chain, draw, obs): an array, in memory or mapped from a file, or what xarray reads as it is indexed."""
-        self._stored = stored
+        """`stored` (chain, draw, obs): an array, or a variable of a tree, in memory or on disk."""
+        self._stored = stored = stored if is_on_disk(stored) else np.asarray(stored)
         self._flat = None
         if isinstance(stored, np.ndarray) and stored.flags.c_contiguous:
             self._flat = stored.reshape(stored.shape[0] * stored.shape[1], stored.shape[2])
@@ -45,8 +44,11 @@ class Labels:
     def blocks(self, least=1):
         """Arrays (some draws, obs), `least` at a time where there are as many; those in memory are not copied."""
         step = max(least, BLOCK // max(self.shape[1], 1))
-        for first in range(0, len(self), step):
-            yield self._read(self._positions[first : first + step])
+        together = step if self._flat is not None else step * -(-CHUNK // step)
+        for first in range(0, len(self), together):
+            some = self._read(self._positions[first : first + together])
+            for part in range(0, len(some), step):
+                yield some[part : part + step]
 
     def columns(self, rows):
         """Labels of some observations in all draws (draws, rows)."""
@@ -60,9 +62,7 @@ class Labels:
 
     def _read(self, positions, rows=None):
         if self._flat is None:
-            chain, draw = np.divmod(positions, self._stored.shape[1])
-            some = [self._part(*place, rows) for place in zip(chain.tolist(), draw.tolist())]
-            return np.stack(some) if some else np.empty((0, self.shape[1] if rows is None else len(rows)), self.dtype)
+            return self._read_parts(positions, rows)
         consecutive = _as_slice(positions)
         if rows is None:
             return self._flat[consecutive]
@@ -70,11 +70,30 @@ class Labels:
             self._flat[consecutive][:, rows] if isinstance(consecutive, slice) else self._flat[positions[:, None], rows]
         )
 
-    def _part(self, chain, draw, rows):
-        if rows is None or len(rows) == 0:
-            return np.asarray(self._stored[chain, draw])[slice(None) if rows is None else rows]
-        low, high = rows.min(), rows.max() + 1
-        return np.asarray(self._stored[chain, draw, low:high])[rows - low]
+    def _read_parts(self, positions, rows):
+        """What lies in one chunk is read at once."""
+        found = np.empty((len(positions), self.shape[1] if rows is None else len(rows)), self.dtype)
+        if found.size == 0:
+            return found
+        low, high = (0, self.shape[1]) if rows is None else (rows.min(), rows.max() + 1)
+        chain, draw = np.divmod(positions, self._stored.shape[1])
+        begins = 1 + np.flatnonzero((np.diff(chain) != 0) | (np.diff(draw // CHUNK) != 0))
+        for first, last in zip([0, *begins], [*begins, len(positions)]):
+            some = draw[first:last]
+            least = some.min()
+            part = _on_disk(self._stored, (chain[first], slice(least, some.max() + 1), slice(low, high)))
+            part = part[_as_slice(some - least)]
+            found[first:last] = part if rows is None else part[:, rows - low]
+        return found
+
+
+def _on_disk(stored, part):
+    """A part of labels. ValueError where it is not there any more, or damaged: zarr's own would have one read zeros."""
+    try:
+        return np.asarray(stored[part])
+    except ValueError as error:
+        remedy = "Load it again, with load(path) or read_tree(path)."
+        raise ValueError(f"The stored run was written to since it was read, or damaged. {remedy}") from error
 
 
 def _as_slice(positions):
@@ -90,7 +109,6 @@ def as_labels(labels):
 
 
 def is_on_disk(array):
-    """Whether an array is a view of a mapped file."""
-    while isinstance(array, np.ndarray):
-        array = array.base
-    return isinstance(array, mmap.mmap)
+    """Whether an array is a variable of a tree that is read as it is indexed."""
+    variable = getattr(array, "variable", array)
+    return not getattr(variable, "_in_memory", True)

@@ -9,7 +9,7 @@ from scipy.optimize import linear_sum_assignment
 from bayesfair._partitions import tables_with
 from bayesfair.posterior.labels import Labels, is_on_disk
 from bayesfair.posterior.partitions import dahl_partition, reference_partition
-from bayesfair.posterior.schema import ON_DISK, check_partition, count_clusters, flat_labels, other_sizes, variable
+from bayesfair.posterior.schema import check_partition, count_clusters, flat_labels, other_sizes, variable
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -107,13 +107,11 @@ def renumber(labels, permutations):
     import xarray as xr
 
     dims = "chain", "draw", "obs"
-    is_lazy = ON_DISK in getattr(labels, "attrs", ())
-    stored = labels if is_lazy else getattr(labels, "values", labels)
-    if not (is_lazy or is_on_disk(stored)):
-        return xr.Variable(dims, apply_permutations(permutations, Labels(stored)).reshape(stored.shape))
+    if not is_on_disk(labels):
+        return xr.Variable(dims, apply_permutations(permutations, Labels(labels)).reshape(labels.shape))
     from bayesfair.posterior.renumbered import renumbered  # loads xarray
 
-    return xr.Variable(dims, renumbered(stored, permutations), {ON_DISK: "renumbered as they are read"})
+    return xr.Variable(dims, renumbered(labels, permutations))
 
 
 def number_modes(modes, reference, n_clusters):

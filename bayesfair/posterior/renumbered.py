@@ -23,10 +23,13 @@ class _Renumbered(BackendArray):
 
     def _read(self, key):
         """`key`: an integer, a slice or positions for each dimension."""
-        chains, draws, rows = (np.atleast_1d(np.arange(n)[one]) for n, one in zip(self.shape, key))
-        own = key[2] if isinstance(key[2], slice) else rows
-        part = np.empty((len(chains), len(draws), len(rows)), self.dtype)
-        for to_draws, chain in zip(part, chains):
-            for to, draw in zip(to_draws, draws):
-                to[:] = self._permutations[chain, draw][np.asarray(self._labels[chain, draw])[own]]
-        return part[tuple(0 if isinstance(one, (int, np.integer)) else slice(None) for one in key)]
+        whole = tuple(
+            one if isinstance(one, slice | np.ndarray) else slice(one % n, one % n + 1)
+            for n, one in zip(self.shape, key)
+        )
+        chains, draws = (np.arange(n)[one] for n, one in zip(self.shape, whole[:2]))
+        part = np.asarray(self._labels[whole])
+        moved = np.empty(part.shape, self.dtype)
+        for at in np.ndindex(part.shape[:2]):
+            moved[at] = self._permutations[chains[at[0]], draws[at[1]]][part[at]]
+        return moved[tuple(slice(None) if isinstance(one, slice | np.ndarray) else 0 for one in key)]

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AXES",
-    "ON_DISK",
     "about_whole",
     "check_partition",
     "check_whole",
@@ -32,7 +31,6 @@ __all__ = [
 ]
 
 
-ON_DISK = "on_disk"  # attribute of labels that are renumbered as they are read
 AXES = "chain", "draw", "obs"  # of labels
 IN_WORDS = {"chain": "chains", "draw": "draws in each chain", "obs": "rows"}
 RUN_SIZES = "run_sizes"  # attribute of the root, JSON: how many chains, draws of each and rows the run had
@@ -82,7 +80,7 @@ def flat_labels(tree: "DataTree") -> Labels:
             "xarray fills up chains of unequal length with NaN: put runs together with bayesfair.posterior.concatenate."
         )
         raise ValueError(message("tree", rule, got, remedy))
-    return Labels(labels if ON_DISK in labels.attrs else labels.values)
+    return Labels(labels)
 
 
 def about_whole(tree: "DataTree") -> dict[str, str]:

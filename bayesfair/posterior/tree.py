@@ -12,7 +12,7 @@ from bayesfair._check import attempt, check_features, check_integer, check_same_
 from bayesfair._draws import Draws, Statistic
 from bayesfair.fairness import encode_groups
 from bayesfair.posterior.contingency import balance_of, company, count_labels
-from bayesfair.posterior.labels import Labels, as_labels, is_on_disk
+from bayesfair.posterior.labels import Labels, as_labels
 from bayesfair.posterior.relabelling import align, move_clusters, number_modes, order_by_size, renumber
 from bayesfair.posterior.saved import plain
 from bayesfair.posterior.schema import AXES, about_whole, flat_labels, groups_of, scalars_of, variable
@@ -57,7 +57,7 @@ def build_tree(
     clusters of the best mode numbered as in the reference partition and those of the others as in the best.
     `weight` (obs,): of the observations, in the means of clusters, and a variable of constant_data; None where all are 1.
     `log_likelihood` (chain, draw, obs) gets its group, for `az.loo`. `groups` is anything that `encode_groups` takes, or
-    None. Draws whose labels are mapped from a file stay there; their clusters are renumbered as they are read.
+    None.
     """
     X = check_features(X, dtypes=(np.float64, np.float32))
     n_clusters = check_integer("n_clusters", n_clusters)
@@ -145,7 +145,7 @@ def _check_labels(labels, n_clusters):
     if lowest < 0 or highest >= n_clusters:
         rule, remedy = f"lie in [0, {n_clusters})", "Pass the n_clusters that the sampler used."
         raise ValueError(message("draws.labels", rule, f"{lowest} to {highest}", remedy))
-    return labels if is_on_disk(labels) else labels.astype(np.min_scalar_type(-n_clusters), copy=False)
+    return labels.astype(np.min_scalar_type(-n_clusters), copy=False)
 
 
 def _numbered(labels, n_clusters, point):
@@ -157,14 +157,14 @@ def _numbered(labels, n_clusters, point):
     permutations = align(flat, reference, n_clusters).astype(kind)
     labels = renumber(labels, permutations)
     if point == "mode":
-        reference = most_frequent(Labels(labels if labels.attrs else labels.values), n_clusters)
+        reference = most_frequent(Labels(labels), n_clusters)
     return labels, reference, permutations
 
 
 def _number_clusters(tree, point):
     """Clusters of every draw, and what follows them, get the numbers of the reference partition, which the tree then has."""
     posterior, n_clusters = tree["posterior"].to_dataset(), tree.attrs["n_clusters"]
-    labels, reference, permutations = _numbered(posterior["labels"].values, n_clusters, point)
+    labels, reference, permutations = _numbered(posterior["labels"], n_clusters, point)
     moved = {
         name: values.copy(data=move_clusters(values.values, permutations))
         for name, values in posterior.data_vars.items()

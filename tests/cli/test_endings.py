@@ -145,14 +145,18 @@ def test_no_command_overwrites_what_it_reads(run_file, table, tmp_path, capsys, 
 
 
 def test_overwrite_replaces_a_run_and_a_wrong_command_keeps_a_stored_one(table, tmp_path, capsys):
-    run = tmp_path / "run.nc"
+    run = tmp_path / "run.zarr"
     run.write_text("an earlier run")
     for refused in (["--sensitive", "gender"], ["--n-clusters", "51"]):  # by the shell, and by the sampler
         assert fit(table, run, "--overwrite", "--store", *refused) == 2
-        assert [path.name for path in tmp_path.iterdir()] == ["run.nc"]
+        assert [path.name for path in tmp_path.iterdir()] == ["run.zarr"]
         assert run.read_text() == "an earlier run"
-    assert fit(table, run, "--overwrite") == 0
+    for _ in range(2):  # over a file, and over a stored run
+        assert fit(table, run, "--overwrite") == 0
+        assert bf.GibbsFairClustering.load(run).n_iter_ == 13
+    assert fit(table, run, "--overwrite", "--n-clusters", "51") == 2
     assert bf.GibbsFairClustering.load(run).n_iter_ == 13
+    assert [path.name for path in tmp_path.iterdir()] == ["run.zarr"]
 
 
 def full_disk(monkeypatch, places):

@@ -122,14 +122,17 @@ def test_labels_of_the_draws_become_a_table_for_other_programs(run_file, tmp_pat
 
 
 def test_a_stored_run_becomes_a_file_of_its_own(table, run_file, tmp_path):
-    stored, copy = tmp_path / "stored.nc", tmp_path / "copy.nc"
+    stored, copy = tmp_path / "stored.zarr", tmp_path / "copy.nc"
     fit = ["fit", str(table), "--sensitive", "group", "--features", "x1,x2", "--index", "who", "--out", str(stored)]
     assert main([*fit, *SHORT, "--store"]) == 0
     assert main(["convert", str(stored), str(copy)]) == 0
-    assert bf.posterior.read_tree(copy)["posterior"].equals(bf.posterior.read_tree(run_file)["posterior"])
+    assert main(["convert", str(copy), str(stored)]) == 2  # it is there
+    assert main(["convert", str(copy), str(stored), "--overwrite"]) == 0
+    for made in (copy, stored):
+        assert bf.posterior.read_tree(made)["posterior"].equals(bf.posterior.read_tree(run_file)["posterior"])
 
 
 @pytest.mark.parametrize("out", ["draws.xlsx", "draws"])
 def test_other_forms_are_refused(run_file, tmp_path, capsys, out):
     assert main(["convert", str(run_file), str(tmp_path / out)]) == 2
-    assert "`OUT` must end in .csv, .parquet, .feather or .nc" in capsys.readouterr().err
+    assert "`OUT` must end in .csv, .parquet, .feather, .nc or .zarr" in capsys.readouterr().err

@@ -32,7 +32,7 @@ for target, more in runs.items():
     made |= {f"{target}/{name}": values for name, values in everything_of(est).items()}
 """
 STORED = """
-mesh, path = bf.distributed.mesh(chains=n_processes), os.path.join(os.path.dirname(out), "run.nc")
+mesh, path = bf.distributed.mesh(chains=n_processes), os.path.join(os.path.dirname(out), "run.zarr")
 if n_processes == 2:
     est = bf.GibbsFairClustering(3, target="optimal", mesh=mesh, **{**settings, "num_draws": 20})
     est.fit(X, sensitive_features=s, store=path)

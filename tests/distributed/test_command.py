@@ -61,7 +61,7 @@ def test_a_run_in_two_processes_is_that_of_one(table, tmp_path, capfd):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_process_that_is_killed_ends_the_others_and_the_run_goes_on(table, tmp_path, victim):
-    stored, whole = tmp_path / "stored.nc", tmp_path / "whole.nc"
+    stored, whole = tmp_path / "stored.zarr", tmp_path / "whole.nc"
     program = [sys.executable, "-m", "bayesfair.cli", *command(table, stored, 1_000_000, 2, "--store")]
     parent = subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:

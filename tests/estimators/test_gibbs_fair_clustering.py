@@ -450,7 +450,7 @@ def test_a_second_fit_that_fails_leaves_the_first_as_it_was(data, fitted, tmp_pa
     else:
         est.set_params(n_clusters=500)
     with pytest.raises(error):
-        est.fit(other, sensitive_features=data.sensitive.set_axis(other.index), store=tmp_path / "run.nc")
+        est.fit(other, sensitive_features=data.sensitive.set_axis(other.index), store=tmp_path / "run.zarr")
     est.set_params(n_clusters=2)
     assert vars(est).keys() == before.keys()
     assert all(vars(est)[name] is value for name, value in before.items())

@@ -84,13 +84,14 @@ def test_without_groups_there_is_nothing_to_balance(table):
 @pytest.mark.parametrize("store", [False, True])
 def test_row_names_stay_with_the_run(table, tmp_path, store):
     X, groups = table
-    path = tmp_path / "run.nc"
+    path = tmp_path / ("run.zarr" if store else "run.nc")
     est = bf.GibbsFairClustering(2, target="labels", **SHORT)
     est.fit(X, sensitive_features=groups, store=path if store else None)
     if not store:
         est.save(path)
+    trees = [est.posterior_.copy().load()]
     again = bf.GibbsFairClustering.load(path).resume(5)
-    for tree in (est.posterior_, again.posterior_, bf.posterior.read_tree(path)):
+    for tree in (*trees, again.posterior_, bf.posterior.read_tree(path)):
         assert bf.posterior.memberships(tree).index.tolist() == X.index.tolist()
 
 

@@ -3,24 +3,25 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import xarray as xr
+from zarr.storage import LocalStore
 
 import bayesfair as bf
-from bayesfair import _files, _journal
 from bayesfair.estimators import GibbsFairClustering
 from bayesfair.estimators import gibbs_fair_clustering as module
 from bayesfair.gibbs import run as gibbs_run
-from bayesfair.posterior import files, is_stored, memory, read_tree
+from bayesfair.posterior import is_stored, memory, read_tree
+from bayesfair.posterior import store as stores
 
 ROOT = Path(__file__).parents[2]
 SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 40, "random_state": 0, "progress_bar": False}
@@ -71,11 +72,11 @@ def page(tree, folder):
 def unfinished(data, store, monkeypatch, **settings):
     """A run whose end was cut off after its draws."""
 
-    def cut_off(path, **_):
+    def cut_off(*_):
         raise RuntimeError("cut off")
 
     with monkeypatch.context() as patched:
-        patched.setattr(module, "finish_run", cut_off)
+        patched.setattr(stores.StoredRun, "finish", cut_off)
         with pytest.raises(RuntimeError, match="cut off"):
             fit(data, store, **settings)
 
@@ -84,7 +85,7 @@ def unfinished(data, store, monkeypatch, **settings):
     "settings", [{}, {"target": "labels"}, {"target": "cut", "num_starts": 0, "num_chains": 3}], ids=str
 )
 def test_a_stored_fit_is_the_fit_in_memory_and_goes_on_like_it(data, tmp_path, settings):
-    store = tmp_path / "run.nc"
+    store = tmp_path / "run.zarr"
     stored, plain = fit(data, store, **settings), fit(data, **settings)
     assert is_stored(stored.posterior_)
     assert not is_stored(plain.posterior_)
@@ -97,59 +98,60 @@ def test_a_stored_fit_is_the_fit_in_memory_and_goes_on_like_it(data, tmp_path, s
         same_tree(stored.posterior_, plain.posterior_)
         for name in ("labels_", "misclassification_probability_", "cluster_centers_"):
             np.testing.assert_array_equal(getattr(stored, name), getattr(plain, name), err_msg=name)
-        with xr.open_datatree(store, engine="h5netcdf") as file:
-            same_tree(file.load(), plain.posterior_)  # what other programs read
+        with xr.open_datatree(store, engine="zarr") as theirs:  # what other programs read
+            for group in ("posterior", "sample_stats", "observed_data", "constant_data"):
+                assert theirs[group].to_dataset().equals(plain.posterior_[group].to_dataset()), group
         loaded = GibbsFairClustering.load(store)
         same_tree(loaded.posterior_, plain.posterior_)
         stored, plain = loaded.resume(more), plain.resume(more)
-    assert [path.name for path in tmp_path.iterdir()] == ["run.nc"]
+    assert [path.name for path in tmp_path.iterdir()] == ["run.zarr"]
 
 
 def test_units_that_float32_cannot_hold_come_back(data, tmp_path):
     large = replace(data, features=data.features * 2.0**100)
-    same_tree(fit(large, tmp_path / "run.nc").posterior_, fit(large).posterior_)
+    same_tree(fit(large, tmp_path / "run.zarr").posterior_, fit(large).posterior_)
 
 
 def test_summaries_report_and_saved_copy_of_a_stored_run(data, tmp_path):
-    stored, plain = fit(data, tmp_path / "run.nc"), fit(data)
+    stored, plain = fit(data, tmp_path / "run.zarr"), fit(data)
     for summary in (bf.posterior.summary, bf.posterior.modes, bf.posterior.vi_partition, bf.posterior.co_clustering):
         np.testing.assert_array_equal(summary(stored.posterior_), summary(plain.posterior_))
     moved = bf.posterior.relabel(stored.posterior_).load()
-    del moved["posterior"]["labels"].attrs["on_disk"]
     same_tree(moved, bf.posterior.relabel(plain.posterior_))
     assert page(stored.posterior_, tmp_path) == page(plain.posterior_, tmp_path)
     stored.save(tmp_path / "copy.nc")
     same_tree(GibbsFairClustering.load(tmp_path / "copy.nc").resume(3).posterior_, plain.resume(3).posterior_)
-    same_tree(read_tree(tmp_path / "run.nc"), stored.posterior_)
+    same_tree(read_tree(tmp_path / "run.zarr"), stored.posterior_)
 
 
 def test_another_process_reads_the_finished_draws_while_they_are_made(data, tmp_path, monkeypatch):
-    store, append, seen = tmp_path / "run.nc", _journal.Journal.append, []
+    store, append, seen = tmp_path / "run.zarr", stores.StoredRun.append, []
 
-    def then_read(journal, *chunk):
-        append(journal, *chunk)
-        if store.exists():
-            seen.append(read_tree(store))
+    def then_read(run, *chunk):
+        append(run, *chunk)
+        with xr.open_datatree(store, engine="zarr") as theirs:
+            seen.append((read_tree(store).load(), theirs.load()))
 
     with monkeypatch.context() as patched:
-        patched.setattr(_journal.Journal, "append", then_read)
+        patched.setattr(stores.StoredRun, "append", then_read)
         whole = fit(data, store).posterior_
     assert len(seen) > 3
-    for tree in seen:
+    for tree, theirs in seen:
         done = tree["posterior"].sizes["draw"]
         assert tree.attrs["unfinished"] == f"{done} of 40 draws a chain"
+        assert (theirs.attrs["draws"], theirs["posterior"].sizes["draw"]) == (done, done)
         first = whole.isel(draw=slice(done))
-        np.testing.assert_array_equal(tree["sample_stats"]["balance"], first["sample_stats"]["balance"])
-        together = [bf.posterior.co_clustering(one) for one in (tree, first)]
-        np.testing.assert_array_equal(*together)
+        for made in (tree, theirs):
+            np.testing.assert_array_equal(made["sample_stats"]["lp"], first["sample_stats"]["lp"])
+            np.testing.assert_array_equal(bf.posterior.co_clustering(made), bf.posterior.co_clustering(first))
         assert bf.posterior.summary(tree).attrs["guarantee"]
     assert "unfinished" not in whole.attrs
 
 
 def test_a_run_that_is_not_finished_is_a_tree_like_any_other(data, tmp_path, monkeypatch):
     """All its draws are there, so that every summary is that of the finished one."""
-    unfinished(data, tmp_path / "run.nc", monkeypatch)
-    tree, whole = read_tree(tmp_path / "run.nc"), fit(data).posterior_
+    unfinished(data, tmp_path / "run.zarr", monkeypatch)
+    tree, whole = read_tree(tmp_path / "run.zarr"), fit(data).posterior_
     assert tree.attrs.pop("unfinished") == "40 of 40 draws a chain"
     assert is_stored(tree)
     assert page(tree, tmp_path) == page(whole, tmp_path)
@@ -159,7 +161,7 @@ def test_a_run_that_is_not_finished_is_a_tree_like_any_other(data, tmp_path, mon
     bf.posterior.write_tree(tree, tmp_path / "copy.nc")
     copy = read_tree(tmp_path / "copy.nc")
     same_tree(copy, whole)
-    finished = GibbsFairClustering.load(tmp_path / "run.nc").resume()
+    finished = GibbsFairClustering.load(tmp_path / "run.zarr").resume()
     same_tree(finished.posterior_, whole)
 
 
@@ -172,7 +174,7 @@ def test_ctrl_c_keeps_the_draws_and_resume_makes_the_others(data, tmp_path, monk
             raise KeyboardInterrupt
         return advance(run, target, n_draws, thinning)
 
-    for store in (tmp_path / "run.nc", None):
+    for store in (tmp_path / "run.zarr", None):
         with monkeypatch.context() as patched:
             patched.setattr(gibbs_run, "advance", interrupted)
             with pytest.warns(RuntimeWarning, match=r"kept the \d+ of 40 draws"):
@@ -183,58 +185,91 @@ def test_ctrl_c_keeps_the_draws_and_resume_makes_the_others(data, tmp_path, monk
 
 
 def test_a_store_that_is_there_is_refused_and_left_alone(data, tmp_path):
-    store = tmp_path / "run.nc"
+    store = tmp_path / "run.zarr"
     store.write_text("precious")
     with pytest.raises(
-        FileExistsError, match=r"`store` must name a file that is not there yet.*load\(path\)\.resume\(\)"
+        FileExistsError, match=r"`store` must name a folder that is not there yet.*load\(path\)\.resume\(\)"
     ):
         fit(data, store)
     assert store.read_text() == "precious"
     with pytest.raises(FileNotFoundError, match="There is no folder"):
-        fit(data, tmp_path / "nowhere" / "run.nc")
+        fit(data, tmp_path / "nowhere" / "run.zarr")
 
 
 def test_a_full_disk_is_told_and_the_run_goes_on_from_what_it_holds(data, tmp_path, monkeypatch):
-    store, write_at, written = tmp_path / "run.nc", _journal.write_at, []
+    store, put, written = tmp_path / "run.zarr", LocalStore.set, []
 
-    def full(*chunk):
-        written.append(chunk)
-        if len(written) > 12:
+    async def full(*arguments):
+        written.append(arguments)
+        if len(written) > room:
             raise OSError(errno.ENOSPC, "No space left on device")
-        return write_at(*chunk)
+        return await put(*arguments)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(_journal, "write_at", full)
-        with pytest.raises(OSError, match=r"No space.*it holds \d+ draws.*resume\(\)"):
-            fit(data, store)
+    for room in (3, 150):  # not even for the first draws
+        with monkeypatch.context() as patched:
+            patched.setattr(LocalStore, "set", full)
+            with pytest.raises(OSError, match=r"No space"):
+                fit(data, store)
+        assert [path.name for path in tmp_path.iterdir()] == ["run.zarr"] * (room == 150)
     assert 0 < read_tree(store)["posterior"].sizes["draw"] < 40
-    loaded = GibbsFairClustering.load(store)
     with monkeypatch.context() as patched:
-        patched.setattr(files.shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
-        with pytest.raises(OSError, match="No space left on device for"):
-            loaded.resume()  # its draws are made, and are there
+        patched.setattr(LocalStore, "set", full)
+        with pytest.raises(OSError, match=r"No space.*it holds \d+ draws.*resume\(\)"):
+            GibbsFairClustering.load(store).resume()
+        patched.setattr(stores, "_fill", lambda *_: full_disk())
+        patched.setattr(LocalStore, "set", put)
+        with pytest.raises(OSError, match=r"No space.*it holds 40 draws.*resume\(\)"):
+            GibbsFairClustering.load(store).resume()  # its draws are made, and are there
     assert read_tree(store).attrs["unfinished"] == "40 of 40 draws a chain"
     same_tree(GibbsFairClustering.load(store).resume().posterior_, fit(data).posterior_)
 
 
+def full_disk():
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_run_that_may_not_be_written_to_is_told(data, tmp_path, monkeypatch):
+    est = fit(data, tmp_path / "run.zarr")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # as root every folder may be written to
+    with pytest.raises(PermissionError, match=r"`path` must be a run that you may write to"):
+        est.resume(3)
+    with pytest.raises(PermissionError, match=r"`path` must be in a folder that you may write to"):
+        fit(data, tmp_path / "new.zarr")
+
+
+def test_a_finished_scalar_is_never_narrowed_in_silence(data, tmp_path):
+    fit(data, tmp_path / "run.zarr", num_draws=1)
+    run = stores.continue_run(tmp_path / "run.zarr")
+    tree = read_tree(tmp_path / "run.zarr")
+    draws = bf.posterior.draws_of(tree)
+    wide = draws._replace(scalars={**draws.scalars, "lp": np.full((2, 1), 1e300)})
+    with pytest.raises(ValueError, match="`store` must hold a scalar of all draws in float32, got float64"):
+        run.append(wide, 9, bf.posterior.arrays_of(tree["sampler_state"]))
+    run.close()
+    assert read_tree(tmp_path / "run.zarr").identical(tree)
+
+
 def test_two_processes_do_not_write_to_one_run(data, tmp_path, monkeypatch):
-    store = tmp_path / "run.nc"
+    store = tmp_path / "run.zarr"
     unfinished(data, store, monkeypatch)
     one, two = GibbsFairClustering.load(store), GibbsFairClustering.load(store)
-    journal = _journal.go_on(store)
+    journal = stores.continue_run(store)
     with pytest.raises(BlockingIOError, match=r"no process is working on.*read_tree"):
         one.resume()
     journal.close()
     one.resume()
     with pytest.raises(ValueError, match=r"`store` must be as it was when it was read.*Load it again"):
         two.resume()
+    with pytest.raises(ValueError, match=r"written to since it was read.*Load it again"):
+        bf.posterior.summary(two.posterior_)
     GibbsFairClustering.load(store).resume(2)
 
 
 def test_what_an_estimator_does_to_its_own_run_is_not_taken_for_anothers(data, tmp_path, monkeypatch):
-    """Saved over, or begun to be gone on with and interrupted before the first draws: the file has what the estimator has."""
-    est, plain = fit(data, tmp_path / "run.nc"), fit(data)
-    est.save(tmp_path / "run.nc")
+    """Begun to be gone on with and interrupted before the first draws: the file has what the estimator has."""
+    est, plain = fit(data, tmp_path / "run.zarr"), fit(data)
+    with pytest.raises(FileExistsError, match="`path` must name a folder that is not there yet"):
+        est.save(tmp_path / "run.zarr")
     same_tree(est.resume(3).posterior_, plain.resume(3).posterior_)
     with monkeypatch.context() as patched:
         patched.setattr(module.gibbs, "draw", interrupted)
@@ -245,81 +280,67 @@ def test_what_an_estimator_does_to_its_own_run_is_not_taken_for_anothers(data, t
 
 
 def test_a_resume_that_failed_after_draws_is_not_gone_on_with_from_before_them(data, tmp_path, monkeypatch):
-    est = fit(data, tmp_path / "run.nc")
+    est = fit(data, tmp_path / "run.zarr")
     with monkeypatch.context() as patched:
-        patched.setattr(module, "finish_run", interrupted)
+        patched.setattr(stores.StoredRun, "finish", interrupted)
         with pytest.raises(KeyboardInterrupt):
             est.resume(5)
     with pytest.raises(ValueError, match="Load it again: it was written to since"):
         est.resume(5)
-    assert GibbsFairClustering.load(tmp_path / "run.nc").resume().posterior_["posterior"].sizes["draw"] == 45
+    assert GibbsFairClustering.load(tmp_path / "run.zarr").resume().posterior_["posterior"].sizes["draw"] == 45
 
 
 def interrupted(*_, **__):
     raise KeyboardInterrupt
 
 
-def no_links(*_):
-    raise PermissionError(errno.EPERM, "Operation not permitted")
-
-
-@pytest.mark.parametrize("has_links", [True, False])
-def test_a_file_that_appears_during_the_warm_up_is_left_alone(data, tmp_path, monkeypatch, has_links):
-    store, warm_up = tmp_path / "run.nc", module.gibbs.warm_up
+def test_a_file_that_appears_during_the_warm_up_is_left_alone(data, tmp_path, monkeypatch):
+    store, warm_up = tmp_path / "run.zarr", module.gibbs.warm_up
 
     def meanwhile(*arguments):
         store.write_text("precious")
         return warm_up(*arguments)
 
-    if not has_links:
-        monkeypatch.setattr(_files.os, "link", no_links)
     with monkeypatch.context() as patched:
         patched.setattr(module.gibbs, "warm_up", meanwhile)
-        with pytest.raises(FileExistsError, match="`store` must name a file that is not there yet"):
+        with pytest.raises(FileExistsError, match="`store` must name a folder that is not there yet"):
             fit(data, store)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["precious"]
-    store.unlink()
-    assert is_stored(fit(data, store).posterior_)
 
 
-def test_a_run_whose_file_was_replaced_does_not_end_with_the_draws_of_another(data, tmp_path, monkeypatch):
-    store, other, draw = tmp_path / "run.nc", tmp_path / "other.nc", module.gibbs.draw
+def test_a_run_whose_folder_was_replaced_does_not_end_with_the_draws_of_another(data, tmp_path, monkeypatch):
+    store, other, draw = tmp_path / "run.zarr", tmp_path / "other.zarr", module.gibbs.draw
     unfinished(data, other, monkeypatch, random_state=1)
-    whole = other.read_bytes()
+    whole = read_tree(other).load()
 
     def then_replaced(*arguments):
-        drawn = draw(*arguments)
+        draw(*arguments)
+        shutil.rmtree(store)
         other.rename(store)
-        return drawn
 
     monkeypatch.setattr(module.gibbs, "draw", then_replaced)
     with pytest.raises(FileNotFoundError, match=r"`store` must stay where it is until the run is finished"):
         fit(data, store)
-    assert store.read_bytes() == whole
+    same_tree(read_tree(store).load(), whole)
 
 
 def test_damage_is_told_wherever_it_is(data, tmp_path, monkeypatch):
-    """Nothing of a file whose bytes have changed is taken for a draw; what is past the last state is not looked at."""
-    store = tmp_path / "run.nc"
+    """Nothing of a run whose bytes have changed is taken for a draw: one bit of every chunk and of the root, one by one."""
+    store, rng = tmp_path / "run.zarr", np.random.default_rng(0)
     unfinished(data, store, monkeypatch)
-    whole, original = store.read_bytes(), read_tree(store)
-    rng, refused = np.random.default_rng(0), 0
-    for at in [3, len(_journal.BEGINNING) + 2, *rng.integers(len(whole), size=60)]:
-        store.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << rng.integers(8)]) + whole[at + 1 :])
-        try:
-            tree = read_tree(store)
-        except ValueError as error:
-            assert repr(str(store)) in str(error)  # noqa: PT017
-            refused += 1
-        else:  # padding, or the state that came before the last one
-            draws = tree["posterior"].sizes["draw"]
-            np.testing.assert_array_equal(tree["sample_stats"]["lp"], original["sample_stats"]["lp"][:, :draws])
-    assert refused > 50
-    for cut in (len(whole) - 1, len(whole) // 2, 100):
-        store.write_bytes(whole[:cut])
-        with pytest.raises(ValueError, match=r"run\.nc' cannot be read as a saved posterior"):
-            GibbsFairClustering.load(store)
-    store.write_bytes(whole + b"a part of a draw that was cut off")
+    chunks = [path for path in store.rglob("*") if path.is_file() and path.name != "zarr.json"]
+    assert len(chunks) > 30
+    for file in [*chunks, *[store / "zarr.json"] * 10]:
+        whole = file.read_bytes()
+        at = rng.integers(len(whole))
+        for damaged in (whole[:at] + bytes([whole[at] ^ 1 << rng.integers(8)]) + whole[at + 1 :], whole[:at], None):
+            file.unlink() if damaged is None else file.write_bytes(damaged)
+            if file.name == "zarr.json" and damaged is None:
+                continue
+            with pytest.raises(ValueError, match=r"run\.zarr' cannot be read as a saved posterior.*Restore it") as told:
+                read_tree(store)
+            assert file.name in str(told.value)
+        file.write_bytes(whole)
     assert read_tree(store)["posterior"].sizes["draw"] == 40
 
 
@@ -328,60 +349,62 @@ def test_more_draws_than_there_is_room_for_are_refused_before_sampling(data, tmp
     monkeypatch.setattr(memory, "free_memory", lambda: 60_000.0)
     monkeypatch.setattr(module.gibbs, "start_in_modes", lambda *_: pytest.fail("went on"))
     with pytest.raises(ValueError, match=r"room in the memory, where 0\.1 MB are free, got 2 chains of 1,000 draws of "
-                       r"100 rows, which take 0\.6 MB\. Pass fit\(\.\.\., store='run\.nc'\)"):  # fmt: skip
+                       r"100 rows, which take 0\.6 MB\. Pass fit\(\.\.\., store='run\.zarr'\)"):  # fmt: skip
         fit(data, num_draws=1000)
     monkeypatch.setattr(memory, "free_memory", lambda: None)  # nobody knows
     monkeypatch.setattr(memory, "free_disk", lambda path: 100_000)
-    with pytest.raises(ValueError, match=r"disk of '.*run\.nc', where 0\.1 MB are free, got .* which take 0\.4 MB"):
-        fit(data, tmp_path / "run.nc", num_draws=1000)
+    with pytest.raises(ValueError, match=r"disk of '.*run\.zarr', where 0\.1 MB are free, got .* which take 0\.4 MB"):
+        fit(data, tmp_path / "run.zarr", num_draws=1000)
 
 
 KILLED = """
 import json, os, signal, sys, time, warnings
 warnings.simplefilter("ignore")
 import bayesfair as bf
-from bayesfair import _journal
 from bayesfair.gibbs import run
-from bayesfair.posterior import files
-path, settings, last = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3] == "last"
-append, run.MAX_CHUNK = _journal.Journal.append, 4
-def slowly(*chunk):
-    append(*chunk)
+from bayesfair.posterior import store
+path, settings, moment = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
+append, finish, run.MAX_CHUNK = store.StoredRun.append, store.StoredRun.finish, 4
+def slowly(self, *chunk):
+    append(self, *chunk)
     time.sleep(0.02)
-_journal.Journal.append = slowly
-if last:
-    files._fill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+def killed(self, about):
+    if hasattr(store, moment):
+        setattr(store, moment, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    finish(self, about)
+store.StoredRun.append, store.StoredRun.finish = slowly, killed
 if os.path.exists(path):
     bf.GibbsFairClustering.load(path).resume()
 else:
     data = bf.datasets.make_well_specified(seed=0)
     bf.GibbsFairClustering(2, **settings).fit(data.features, sensitive_features=data.sensitive, store=path)
 """
-MOMENTS = 10
+MOMENTS = 2  # and three while the run is being finished
+IN_THE_END = "_fill", "_write_root", "_delete_chunks"  # before the step of this name
 LIMIT = 600  # seconds: the last guard against a process that hangs
 
 
-def test_kill_nine_at_ten_moments_loses_no_finished_chunk_and_changes_no_bit(data, tmp_path):
-    """One run, killed ten times, at draws and delays that a seed decides, the last time while it is being finished."""
-    store, settings = tmp_path / "run.nc", {**SHORT, "num_draws": 500}
-    whole = fit(data, num_draws=500).posterior_
+def test_kill_nine_loses_no_finished_chunk_and_changes_no_bit(data, tmp_path):
+    """One run, killed at draws and delays that a seed decides, then at each step of its end."""
+    num_draws = 60 * (MOMENTS + 1)
+    store, settings = tmp_path / "run.zarr", {**SHORT, "num_draws": num_draws}
+    plain = fit(data, num_draws=num_draws)
+    whole = plain.posterior_
     rng, done = np.random.default_rng(15), 0
-    for moment in range(MOMENTS):
-        last = moment == MOMENTS - 1
-        process = start(store, settings, "last" if last else "not yet")
-        if not last:
+    for moment in [*range(MOMENTS), *IN_THE_END]:
+        process = start(store, settings, str(moment))
+        if moment not in IN_THE_END:
             wait_for(process, store, done + int(rng.integers(1, 40)))
-            time.sleep(rng.uniform(0, 0.03))
+            time.sleep(rng.uniform(0, 0.06))
             process.kill()
         assert process.wait(timeout=LIMIT) == -signal.SIGKILL
         tree = read_tree(store)
         assert tree["posterior"].sizes["draw"] >= max(done, 1)
         done = tree["posterior"].sizes["draw"]
         np.testing.assert_array_equal(tree["sample_stats"]["lp"], whole["sample_stats"]["lp"][:, :done])
-    assert tree.attrs["unfinished"] == "500 of 500 draws a chain"
-    with pytest.warns(UserWarning, match="parts of files whose writing was cut off"):
-        finished = GibbsFairClustering.load(store).resume()
-    same_tree(finished.posterior_, whole)
+        assert ("unfinished" in tree.attrs) == (moment != "_delete_chunks")
+    same_tree(tree, whole)
+    same_tree(GibbsFairClustering.load(store).resume(3).posterior_, plain.resume(3).posterior_)
 
 
 def start(store, settings, moment):
@@ -393,10 +416,7 @@ def wait_for(process, store, draws):
     """Until the run holds so many draws."""
     end = time.monotonic() + LIMIT
     while time.monotonic() < end and process.poll() is None:
-        if store.exists():
-            with open(store, "rb") as file:
-                layout = _journal._read_layout(file, store)
-                if int(_journal._last_slot(file, layout, store)["draws"]) >= draws:
-                    return
+        if store.exists() and stores._read_root(store)[1]["draws"] >= draws:
+            return
         time.sleep(0.005)
     pytest.fail(f"no {draws} draws: the process ended with {process.poll()}")

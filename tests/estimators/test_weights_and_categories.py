@@ -174,7 +174,7 @@ def test_weights_and_categories_are_stored_and_a_run_goes_on_as_if_it_had_not_st
     Z, weight = again.posterior_["observed_data"]["X"].values, np.resize([1.0, 3.0], N)
     np.testing.assert_allclose(again.cluster_centers_[0], np.average(Z[own], 0, weight[own]))
     stored = bf.GibbsFairClustering(2, **SETTINGS).fit(
-        X, sensitive_features=SEX, sample_weight=weight, store=tmp_path / "store.nc"
+        X, sensitive_features=SEX, sample_weight=weight, store=tmp_path / "store.zarr"
     )
     np.testing.assert_array_equal(stored.posterior_["posterior"]["labels"], est.posterior_["posterior"]["labels"])
     longer = again.resume(10, X, sensitive_features=SEX).posterior_["posterior"]

@@ -134,8 +134,9 @@ def test_a_run_in_replicas_is_saved_and_goes_on(fitted, tmp_path):
 def test_replicas_of_a_loss_with_centres_are_made_where_they_are_asked_for(tmp_path):
     X, sensitive = corners()
     est = bf.GibbsFairClustering(2, target="optimal", tempering=True, **SMALL)
-    est.fit(X, sensitive_features=sensitive, store=tmp_path / "run.nc")
+    est.fit(X, sensitive_features=sensitive, store=tmp_path / "run.zarr")
     tree = est.posterior_
+    assert bf.posterior.read_tree(tmp_path / "run.zarr").identical(tree)
     assert "round_trips" in tree["sample_stats"]
     assert "modes" not in tree.children
     plain = bf.GibbsFairClustering(2, target="optimal", **SMALL).fit(X, sensitive_features=sensitive)

@@ -21,7 +21,7 @@ rows, groups = np.zeros((4, 2)), ["a", "b", "a", "b"]
 frame = pl.DataFrame({"x": [1.0, 2.0]})
 
 est = bf.GibbsFairClustering(n_clusters=3, target="labels", min_balance=0.5, random_state=0)
-assert_type(est.fit(X, sensitive_features=sensitive, store=Path("run.nc")), bf.GibbsFairClustering)
+assert_type(est.fit(X, sensitive_features=sensitive, store=Path("run.zarr")), bf.GibbsFairClustering)
 assert_type(est.fit(rows, sensitive_features=groups), bf.GibbsFairClustering)
 assert_type(est.fit(frame, sensitive_features=frame["x"]), bf.GibbsFairClustering)
 assert_type(bf.GibbsFairClustering.load("run.nc").resume(num_draws=1000), bf.GibbsFairClustering)

@@ -124,6 +124,23 @@ def test_other_programs_read_the_file_and_what_they_write_is_taken_in(saved, tmp
     xr.testing.assert_identical(read_tree(tmp_path / "ours.nc"), tree)
 
 
+def test_a_file_becomes_a_zarr_folder_and_the_other_way_round(saved, tmp_path):
+    tree, path = saved
+    write_tree(read_tree(path), tmp_path / "run.zarr")
+    write_tree(read_tree(tmp_path / "run.zarr"), tmp_path / "again.nc")
+    for made in (read_tree(tmp_path / "run.zarr"), read_tree(tmp_path / "again.nc")):
+        xr.testing.assert_identical(made, tree)
+    with pytest.raises(FileExistsError, match="`path` must name a folder that is not there yet"):
+        write_tree(tree, tmp_path / "run.zarr")
+    theirs = (
+        az.from_zarr(tmp_path / "run.zarr") if hasattr(az, "from_zarr") else xr.open_datatree(tmp_path / "run.zarr")
+    )
+    assert theirs["posterior"].to_dataset().equals(tree["posterior"].to_dataset())
+    tree.to_zarr(tmp_path / "theirs.zarr", zarr_format=3, consolidated=False)
+    with pytest.raises(ValueError, match=r"written by another program, whose trees write_tree takes in"):
+        read_tree(tmp_path / "theirs.zarr")
+
+
 def test_a_flipped_bit_is_told_wherever_draws_are(saved):
     """Numbers without a checksum would come back changed and in silence: find the bytes of `lp` and change one."""
     tree, path = saved
@@ -167,8 +184,11 @@ def test_files_cut_off_appended_to_or_made_up_are_told(saved, change, text):
 
 def test_files_that_are_missing_or_hold_something_else_are_told(tmp_path):
     write_tree(xr.DataTree(xr.Dataset({"labels": ("x", [1, 2])})), tmp_path / "other.nc")
-    with pytest.raises(ValueError, match=r"other\.nc' is a netCDF file but not a saved posterior"):
+    with pytest.raises(ValueError, match=r"other\.nc' holds data but not a saved posterior"):
         read_tree(tmp_path / "other.nc")
+    (tmp_path / "old.nc").write_bytes(b"bayesfair run that is not finished, format 1\n" + bytes(100))
+    with pytest.raises(ValueError, match=r"old\.nc' is a run that an earlier version .* Open it with that version"):
+        read_tree(tmp_path / "old.nc")
     with pytest.raises(FileNotFoundError, match=r"no file .*nothing\.nc"):
         read_tree(tmp_path / "nothing.nc")
     with pytest.raises(IsADirectoryError, match="`path` must be a file that can be read"):

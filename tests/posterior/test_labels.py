@@ -1,4 +1,4 @@
-"""Labels in blocks: what arrays say, from memory, from a file, and renumbered as they are read."""
+"""Labels in blocks: what arrays say, from memory, from disk, and renumbered as they are read."""
 
 import numpy as np
 import pytest
@@ -18,26 +18,31 @@ def flat():
     return np.random.default_rng(0).integers(4, size=SHAPE).astype(np.int8).reshape(-1, SHAPE[2])
 
 
-def mapped(flat, folder):
-    (folder / "labels").write_bytes(flat.tobytes())
-    return np.memmap(folder / "labels", np.int8, "r", shape=SHAPE)
+def on_disk(flat, folder):
+    """A variable that is read as it is indexed."""
+    folder /= "labels.zarr"
+    xr.Dataset({"labels": (("chain", "draw", "obs"), flat.reshape(SHAPE))}).to_zarr(
+        folder, zarr_format=3, consolidated=False
+    )
+    return xr.open_dataset(folder, engine="zarr", consolidated=False, cache=False)["labels"]
 
 
-@pytest.fixture(params=["in memory", "two dimensions", "mapped", "in strides", "renumbered", "one draw at a time"])
+@pytest.fixture(params=["in memory", "two dimensions", "on disk", "in strides", "renumbered", "one draw at a time"])
 def labels(request, flat, tmp_path, monkeypatch):
     whole = flat.reshape(SHAPE)
     if request.param == "one draw at a time":
         monkeypatch.setattr(module, "BLOCK", 1)
+    monkeypatch.setattr(module, "CHUNK", 3)
     if request.param == "two dimensions":
         return as_labels(flat)
-    if request.param == "mapped":
-        return Labels(np.asarray(mapped(flat, tmp_path)))
+    if request.param == "on disk":
+        return Labels(on_disk(flat, tmp_path))
     if request.param == "in strides":
         return Labels(np.ascontiguousarray(whole.transpose(1, 0, 2)).transpose(1, 0, 2))
     if request.param == "renumbered":
         permutations = np.stack([np.random.default_rng(t).permutation(4) for t in range(len(flat))]).astype(np.int8)
         before = apply_permutations(np.argsort(permutations, axis=1).astype(np.int8), flat)
-        return Labels(renumber(np.asarray(mapped(before, tmp_path)), permutations))
+        return Labels(renumber(on_disk(before, tmp_path), permutations))
     return Labels(whole)
 
 
@@ -63,25 +68,25 @@ def test_some_draws_are_labels_too(labels, flat, which):
         np.testing.assert_array_equal(some[0], expected[0])
 
 
-def test_what_is_mapped_is_known(flat, tmp_path):
-    on_disk = mapped(flat, tmp_path)
-    assert is_on_disk(on_disk[1:, ::2])
-    assert is_on_disk(np.asarray(on_disk).reshape(-1))
-    assert not is_on_disk(flat[:3])
-    assert not is_on_disk(np.array(on_disk))
+def test_what_is_on_disk_is_known(flat, tmp_path):
+    stored = on_disk(flat, tmp_path)
+    assert is_on_disk(stored)
+    assert is_on_disk(stored[:, 1:, ::2])
+    assert not is_on_disk(stored.load())
+    assert not is_on_disk(flat)
 
 
 def test_labels_on_disk_are_renumbered_as_they_are_read_and_in_memory_at_once(flat, tmp_path):
     permutations = np.tile(np.array([2, 3, 1, 0], np.int16), (len(flat), 1))
     at_once = renumber(flat.reshape(SHAPE), permutations)
-    later = renumber(np.asarray(mapped(flat, tmp_path)), permutations)
-    assert (at_once.attrs, set(later.attrs)) == ({}, {"on_disk"})
+    later = renumber(on_disk(flat, tmp_path), permutations)
+    assert (is_on_disk(at_once), is_on_disk(later)) == (False, True)
     assert at_once.dtype == later.dtype == np.int16
     data = xr.DataArray(later)
     for part in (np.s_[1, 2], np.s_[:, 3, 4:9], np.s_[[2, 0], [1, 1, 5], ::7], np.s_[..., -1], np.s_[1:0]):
         np.testing.assert_array_equal(data[part], at_once.values[part] if part != np.s_[[2, 0], [1, 1, 5], ::7]
                                       else at_once.values[np.ix_([2, 0], [1, 1, 5])][..., ::7])  # fmt: skip
-    twice = renumber(xr.DataArray(later), np.argsort(permutations, axis=1).astype(np.int8))
+    twice = renumber(data, np.argsort(permutations, axis=1).astype(np.int8))
     np.testing.assert_array_equal(twice.values.reshape(-1, SHAPE[2]), flat)
 
 

@@ -1,0 +1,509 @@
+"""Draws on disk: a zarr group in ArviZ's layout that grows by whole chunks of draws and can be read at any time.
+
+The `zarr.json` of the root holds the metadata of all arrays (zarr calls them consolidated), with the sizes that they had at
+the last commit. A commit writes draws behind those that are there, and the sampler's state into the one of two groups that
+the last commit does not use. Then it replaces that one file. Whoever opens the group through its root sees whole draws and
+the state after them, whatever a process that was killed has left beside them. Every chunk ends in its CRC32C.
+"""
+
+import json
+import os
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from bayesfair._check import message
+from bayesfair._draws import Draws
+from bayesfair._files import beside, check_destination, unwritable, warn_of_leftovers
+from bayesfair.posterior.attributes import with_plain_attributes
+from bayesfair.posterior.labels import CHUNK, is_on_disk
+from bayesfair.posterior.schema import about_whole, variable
+from bayesfair.posterior.state import STATE
+from bayesfair.posterior.tree import add_derived
+
+__all__ = [
+    "StoredRun",
+    "begin_run",
+    "check_store",
+    "continue_run",
+    "is_store",
+    "is_stored",
+    "open_store",
+    "write_store",
+]
+
+ROWS = 262_144  # in a chunk of labels or of the table
+SCALARS = 1024  # draws in a chunk of a scalar
+ENDING = ".zarr"
+LABELS, MODES = "posterior/labels", "modes/labels"
+DERIVED = {
+    "constant_data/reference_labels",
+    "posterior/centers",
+    "posterior/cluster",
+    "posterior/feature",
+    "sample_stats/balance",
+}
+_ROOT, _CHECKSUM = "zarr.json", "crc32c"  # the file, and its attribute
+_OWN = "draws", "state", _CHECKSUM  # attributes of the root that a tree has not
+
+
+class StoredRun:
+    """A stored run that this process alone writes to. `wanted`: how many draws each chain shall have."""
+
+    def __init__(self, path, lock, wanted=None):
+        self.path, self._lock, self.wanted = Path(path), lock, wanted
+
+    def append(self, draws: Draws, sweep, state):
+        """Further draws, and the state after them: all of it or, should this be cut off, nothing."""
+        with self._writing() as (root, nodes, attributes):
+            last, slot = attributes["draws"] + draws.labels.shape[1], 1 - attributes["state"]
+            number = np.arange(attributes["draws"], last)
+            values = {LABELS: draws.labels, "posterior/draw": number, "sample_stats/draw": number}
+            values |= {_place(nodes, name): one for name, one in draws.scalars.items()}
+            for name, one in values.items():
+                nodes[name]["shape"] = _extend(root[name], one, last)
+            for name, one in state.items():
+                root[f"{STATE}_{slot}/{name}"][...] = one
+            nodes = {name: node for name, node in nodes.items() if name not in DERIVED}
+            attributes = {**attributes, "draws": last, "state": slot}
+            _write_root(self.path, nodes, _unfinished(attributes, sweep, self.wanted))
+
+    def finish(self, about):
+        """Number the clusters of all draws alike and add what is computed from them. `about`: attributes of sample_stats.
+
+        The renumbered chunks have other names, so that all of them are there before the commit that shows them.
+        """
+        tree = open_store(self.path)
+        tree["sample_stats"].attrs.update(about)
+        del tree.attrs["unfinished"]
+        tree, _ = with_plain_attributes(tree)
+        with self._writing() as (root, nodes, attributes):
+            before = nodes[LABELS]
+            nodes = _write_small(root, tree, nodes)
+            nodes[LABELS] = _with_other_names(before)
+            _fill(_array_of(root, nodes[LABELS]), tree["posterior"]["labels"])
+            _replace_json(self.path / LABELS / _ROOT, nodes[LABELS])
+            own = {name: attributes[name] for name in ("draws", "state")}
+            _write_root(self.path, nodes, _plain(tree.attrs) | own)
+            _delete_chunks(self.path, before)
+
+    def check_place(self):
+        """FileNotFoundError where the folder is not at its path any more: moved or deleted, or another is in its place."""
+        try:
+            is_there = os.path.samestat(os.fstat(self._lock), os.stat(self.path))
+        except FileNotFoundError:
+            is_there = False
+        if not is_there:
+            rule = "stay where it is until the run is finished"
+            got = f"{os.fspath(self.path)!r}, where it is not any more"
+            remedy = "If it was moved, load it from there and resume; if it was deleted or written over, fit again."
+            raise FileNotFoundError(message("store", rule, got, remedy))
+
+    def close(self):
+        os.close(self._lock)
+
+    @contextmanager
+    def _writing(self):
+        """(the group, {name: metadata of an array or a group}, attributes of the root) of the last commit, for the next one.
+
+        OSError with the remedy where the disk is full or fails.
+        """
+        self.check_place()
+        nodes, attributes = _read_root(self.path)
+        try:
+            with _settings():
+                yield _open_group(self.path), nodes, attributes
+        except OSError as error:
+            remedy = "Make room; the run goes on from there with load(path).resume()."
+            got = f"{os.fspath(self.path)!r} ({error.strerror}); it holds {attributes['draws']} draws a chain"
+            raise type(error)(message("store", "be a folder that can be written", got, remedy)) from error
+
+
+def check_store(path, argument="store"):
+    """`path` as a place for a new run, where there is nothing yet.
+
+    Raises
+    ------
+    FileExistsError: there is something. ValueError, OSError: another ending than .zarr; as `check_destination`.
+    """
+    path = Path(path)
+    if path.suffix != ENDING:
+        remedy = "A stored run is a folder, such as 'run.zarr'. save('run.nc') writes one file of a run in memory."
+        raise ValueError(message(argument, f"end in {ENDING}", repr(os.fspath(path)), remedy))
+    if os.path.lexists(path):
+        raise _taken(path, argument)
+    return check_destination(path)
+
+
+def _taken(path, argument="store"):
+    remedy = "A run there goes on with load(path).resume(); for a new one delete it, or choose another name."
+    return FileExistsError(message(argument, "name a folder that is not there yet", repr(os.fspath(path)), remedy))
+
+
+def is_store(path):
+    """Whether there is a stored run at `path`."""
+    return os.path.isfile(os.path.join(path, _ROOT))
+
+
+def is_stored(tree):
+    """Whether the labels of a tree are on disk."""
+    labels = variable(tree, "posterior", "labels")
+    return labels is not None and is_on_disk(labels)
+
+
+def begin_run(path, tree, sweep, wanted) -> StoredRun:
+    """A new stored run that has the draws and the sampler's state of `tree`, of those `wanted` in each chain.
+
+    Raises
+    ------
+    FileExistsError: a `path` that was taken since `check_store`. OSError: a folder or disk that cannot be written to.
+    """
+    tree, _ = with_plain_attributes(tree)
+    attributes = {name: value for name, value in _plain(tree.attrs).items() if name not in about_whole(tree)}
+    attributes["draws"] = tree["posterior"].sizes["draw"]
+    return StoredRun(path, _create(path, tree, _unfinished(attributes, sweep, wanted)), wanted)
+
+
+def write_store(path, tree):
+    """A stored run at `path`, where there is nothing yet, with all that is in `tree`; labels are copied block by block."""
+    attributes = {**_plain(tree.attrs), "draws": tree["posterior"].sizes["draw"]}
+    os.close(_create(check_store(path, "path"), tree, attributes))
+
+
+def continue_run(path) -> StoredRun:
+    """The stored run at `path`, to be appended to by this process alone, after its last commit.
+
+    Raises
+    ------
+    ValueError: a damaged run. OSError: one that cannot be written to, or that another process is writing to.
+    """
+    path = Path(path)
+    if not os.access(path, os.W_OK | os.X_OK):
+        remedy = "Copy it to a folder of your own."
+        raise PermissionError(message("path", "be a run that you may write to", repr(os.fspath(path)), remedy))
+    lock = _lock(path)
+    try:
+        nodes, _ = _read_root(path)
+        for left in path.rglob("*.partial"):  # of writes that were killed
+            left.unlink()
+        _delete_chunks(path, _with_other_names(nodes[LABELS]))
+    except BaseException:
+        os.close(lock)
+        raise
+    return StoredRun(path, lock)
+
+
+def open_store(path):
+    """The tree of the stored run at `path` at its last commit: labels stay on disk, the rest comes into memory.
+
+    One pass checks every chunk. A run that is not finished gets what is computed from the draws made so far.
+
+    Raises
+    ------
+    ValueError: a damaged run.
+    """
+    path = Path(path)
+    nodes, attributes = _read_root(path)
+    try:
+        _check_chunks(path, nodes)
+        groups = _groups(path, attributes)
+    except Exception:
+        if _read_root(path)[1] != attributes:  # a writer has made a commit meanwhile
+            return open_store(path)
+        raise
+    from xarray import DataTree
+
+    tree = DataTree.from_dict(groups)
+    tree.attrs = {name: value for name, value in attributes.items() if name not in _OWN}
+    if "unfinished" in tree.attrs:
+        tree.attrs.update(about_whole(tree))
+        add_derived(tree)
+    return tree
+
+
+def _groups(path, attributes):
+    """{group: xarray.Dataset}, the state of the last commit among them."""
+    import xarray as xr
+
+    groups, state = {}, f"/{STATE}_{attributes['state']}"
+    with _settings():
+        tree = xr.open_datatree(path, engine="zarr", consolidated=True, cache=False, mask_and_scale=False)
+        for node in tree.subtree:
+            data = node.to_dataset(inherit=False)
+            if node.path == state or not node.path.startswith(f"/{STATE}_"):
+                small = {name: data[name].load() for name in data.data_vars if f"{node.path}/{name}" != f"/{LABELS}"}
+                groups[f"/{STATE}" if node.path == state else node.path] = data.assign(small)
+    return groups
+
+
+def _unfinished(attributes, sweep, wanted):
+    """Attributes of the root of a run that is not finished; what about_whole says is of finished ones."""
+    settings = {**json.loads(attributes["settings"]), "sweep": sweep, "wanted": wanted}
+    known = {name: value for name, value in attributes.items() if name not in ("run_sizes", "run_order")}
+    done = f"{attributes['draws']} of {wanted} draws a chain"
+    return {**known, "settings": json.dumps(settings), "unfinished": done}
+
+
+def _place(nodes, name):
+    """Where the scalar `name` is."""
+    return next(place for group in ("posterior", "sample_stats") if (place := f"{group}/{name}") in nodes)
+
+
+def _extend(array, values, length):
+    """Make an array (chain, draw, ...) or (draw,) so long, `values` at its end; its new shape."""
+    axis = min(1, array.ndim - 1)
+    if values.dtype.kind == "f" and not np.can_cast(values.dtype, array.dtype):
+        remedy = "Divide the columns of X by their scale, and fit again."
+        raise ValueError(message("store", f"hold a scalar of all draws in {array.dtype}", values.dtype, remedy))
+    array.resize(tuple(length if at == axis else size for at, size in enumerate(array.shape)))
+    array[(slice(None),) * axis + (slice(length - values.shape[axis], length),)] = values
+    return list(array.shape)
+
+
+def _create(path, tree, attributes):
+    """Make a store whose root has these attributes, beside `path` until it is whole; the lock that it is held with."""
+    with _new_folder(path) as folder, _settings():
+        root = _open_group(folder, new=True)
+        if "unfinished" in attributes:
+            tree = _without_derived(tree)
+        state = tree[STATE].to_dataset() if STATE in tree.children else None
+        nodes = _write_small(root, tree, {})
+        for slot in (0, 1) if state is not None else ():
+            nodes |= _write_group(root, f"{STATE}_{slot}", state, nodes)
+        labels = tree["posterior"]["labels"]
+        _fill(_new_array(root, LABELS, labels), labels)
+        nodes = {LABELS: _metadata(folder, LABELS), **nodes}
+        _write_root(folder, nodes, {**attributes, "state": 0})
+        lock = _lock(folder)
+    warn_of_leftovers(path)
+    return lock
+
+
+def _without_derived(tree):
+    nodes = {node.path: node.to_dataset(inherit=False) for node in tree.subtree}
+    for path, data in nodes.items():
+        nodes[path] = data.drop_vars([name for name in data.variables if f"{path[1:]}/{name}" in DERIVED])
+    return type(tree).from_dict(nodes)
+
+
+@contextmanager
+def _new_folder(path):
+    """The name of a folder beside `path`, which becomes `path` at the end of the block; FileExistsError if it was taken."""
+    path = check_destination(path)
+    temporary = beside(path)
+    try:
+        temporary.mkdir()
+        yield temporary
+        if os.path.lexists(path):
+            raise _taken(path)
+        temporary.rename(path)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise unwritable(path, error) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _write_small(root, tree, known):
+    """Write all but the labels and the state of a tree that is not `known`; metadata by name, in the order of the tree."""
+    nodes = {}
+    for name, node in tree.children.items():
+        if name != STATE:
+            nodes |= _write_group(root, name, node.to_dataset(), known)
+    return nodes | {name: node for name, node in known.items() if name.startswith(STATE)}
+
+
+def _write_group(root, group, data, known):
+    folder, nodes = Path(root.store.root), {}
+    if group not in known:
+        root.create_group(group)
+    nodes[group] = {**_metadata(folder, group), "attributes": _plain(data.attrs)}
+    _replace_json(folder / group / _ROOT, nodes[group])
+    for name, values in data.variables.items():
+        place = f"{group}/{name}"
+        if place in known:
+            nodes[place] = known[place]
+            if place == MODES:
+                root[place][...] = values.values
+        elif place != LABELS:
+            array = _new_array(root, place, values)
+            array[...] = _text(values.values)
+            nodes[place] = _metadata(folder, place)
+    return nodes
+
+
+def _new_array(root, place, values):
+    """An array of the shape and type of an xarray variable, in place of what no commit knows."""
+    from zarr.codecs import Crc32cCodec, ZstdCodec
+
+    kind = values.dtype if place == LABELS else _text(values.values).dtype
+    known = {"draw": CHUNK if place == LABELS else SCALARS, "obs": ROWS if place != MODES else values.sizes["obs"]}
+    of_draws = {"draw": known["draw"], **({"chain": 1} if place == LABELS else {})}
+    chunks = [of_draws.get(dim, max(1, min(size, known.get(dim, size)))) for dim, size in values.sizes.items()]
+    return root.create_array(
+        place,
+        shape=values.shape,
+        chunks=tuple(chunks),
+        dtype=kind,
+        compressors=(ZstdCodec(level=1), Crc32cCodec()),
+        fill_value=-1 if place == LABELS else None,
+        dimension_names=values.dims,
+        attributes=_plain(values.attrs),
+        overwrite=True,
+    )
+
+
+def _text(values):
+    return values.astype(str) if values.dtype.kind in "OT" else values
+
+
+def _plain(attrs):
+    """Attributes as JSON holds them."""
+    return {name: np.asarray(value).tolist() if hasattr(value, "dtype") else value for name, value in attrs.items()}
+
+
+def _fill(array, labels):
+    """Write labels (chain, draw, obs), of a tree, chunk by chunk."""
+    num_chains, num_draws, num_obs = labels.shape
+    for chain in range(num_chains):
+        for first in range(0, num_draws, CHUNK):
+            for row in range(0, num_obs, ROWS):
+                part = slice(chain, chain + 1), slice(first, first + CHUNK), slice(row, row + ROWS)
+                array[tuple(slice(one.start, min(one.stop, n)) for one, n in zip(part, labels.shape))] = np.asarray(
+                    labels[part]
+                )
+
+
+def _with_other_names(node):
+    """Metadata of an array whose chunks are named c.0.0.0 instead of c/0/0/0, or the other way round."""
+    names = node["chunk_key_encoding"]
+    other = {"separator": "/" if names["configuration"]["separator"] == "." else "."}
+    return {**node, "chunk_key_encoding": {**names, "configuration": other}}
+
+
+def _array_of(root, node):
+    """The labels as zarr writes them by this metadata, which are nowhere yet."""
+    from zarr import Array
+    from zarr.core.array import AsyncArray
+
+    return Array(AsyncArray(metadata=node, store_path=root.store_path / LABELS))
+
+
+def _delete_chunks(path, node):
+    """Delete the chunks of labels that are named as this metadata has it."""
+    if node["chunk_key_encoding"]["configuration"]["separator"] == "/":
+        shutil.rmtree(path / LABELS / "c", ignore_errors=True)
+    else:
+        for chunk in (path / LABELS).glob("c.*"):
+            chunk.unlink()
+
+
+def _chunk_files(path, name, node):
+    """The files of an array's chunks."""
+    if node["node_type"] != "array":
+        return
+    between, sizes = node["chunk_key_encoding"]["configuration"]["separator"], node["chunk_grid"]["configuration"]
+    counts = [-(-length // size) for length, size in zip(node["shape"], sizes["chunk_shape"])]
+    for index in np.ndindex(*counts):
+        yield path / name / between.join(["c", *map(str, index)])
+
+
+def _check_chunks(path, nodes):
+    """ValueError where a chunk is not what was written."""
+    for name, node in nodes.items():
+        for file in _chunk_files(path, name, node):
+            try:
+                whole = file.read_bytes()
+            except FileNotFoundError as error:
+                raise _damaged(path, f"{str(file.relative_to(path))!r} is missing") from error
+            if _crc(whole[:-4]).to_bytes(4, "little") != whole[-4:]:
+                raise _damaged(path, f"the checksum of {str(file.relative_to(path))!r} is wrong")
+
+
+def _crc(whole):
+    import google_crc32c
+
+    return google_crc32c.value(whole)
+
+
+def _read_root(path):
+    """({name: metadata}, attributes) of the last commit."""
+    try:
+        whole = json.loads((path / _ROOT).read_bytes())
+        checksum, nodes = whole["attributes"][_CHECKSUM], whole["consolidated_metadata"]["metadata"]
+    except (ValueError, KeyError, TypeError) as error:
+        other = "or was written by another program, whose trees write_tree takes in"
+        raise _damaged(path, f"{_ROOT!r} has no checksum, {other}") from error
+    if checksum != _checksum(whole):
+        raise _damaged(path, f"the checksum of {_ROOT!r} is wrong")
+    return nodes, whole["attributes"]
+
+
+def _write_root(path, nodes, attributes):
+    """Make a commit."""
+    consolidated = {"kind": "inline", "must_understand": False, "metadata": nodes}
+    whole = {"zarr_format": 3, "node_type": "group", "attributes": attributes, "consolidated_metadata": consolidated}
+    whole["attributes"] = {**attributes, _CHECKSUM: _checksum(whole)}
+    _replace_json(path / _ROOT, whole)
+
+
+def _checksum(whole):
+    """Of the root's metadata, but for the checksum itself."""
+    attributes = {name: value for name, value in whole["attributes"].items() if name != _CHECKSUM}
+    return _crc(json.dumps({**whole, "attributes": attributes}, sort_keys=True).encode())
+
+
+def _metadata(path, name):
+    return json.loads((path / name / _ROOT).read_bytes())
+
+
+def _replace_json(path, content):
+    """Replace a file, or make it: whole or not at all."""
+    temporary = path.with_name(f"{path.name}.partial")
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def _open_group(path, *, new=False):
+    import zarr
+
+    if new:
+        return zarr.open_group(path, mode="w", zarr_format=3)
+    return zarr.open_group(path, mode="r+", zarr_format=3, use_consolidated=True)
+
+
+def _settings():
+    """What zarr does within the block: it writes chunks that are empty too, so that one that is missing is an error."""
+    import zarr
+
+    return zarr.config.set({"array.write_empty_chunks": True, "array.read_missing_chunks": False})
+
+
+def _lock(path):
+    """A descriptor of the folder, while which is open nobody else may write to it, where the system has locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return os.open(path, os.O_RDONLY)
+    lock = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(lock)
+        remedy = "Wait for it; read_tree(path) reads what is there meanwhile."
+        got = f"{os.fspath(path)!r}, to which another process is writing"
+        raise BlockingIOError(message("path", "be a run that no process is working on", got, remedy)) from error
+    except OSError:  # a file system without locks
+        return lock
+    return lock
+
+
+def _damaged(path, why):
+    remedy = "Restore it from a copy, or fit again."
+    return ValueError(f"{os.fspath(path)!r} cannot be read as a saved posterior: it is damaged, {why}. {remedy}")
