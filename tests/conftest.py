@@ -11,12 +11,13 @@ COMPILED_QUICKLY = {  # files of many programs that run for milliseconds: compil
     "test_after_sampling.py",
     "test_arviz.py",
     "test_bayesian_fair_mixture.py",
+    "test_chains.py",
     "test_every_engine.py",
     "test_gibbs_fair_clustering.py",
     "test_labels_target.py",
     "test_parts_and_merges.py",
 }
-MANY_MAPS = 10_000  # about a gigabyte; the largest modules add 9,000
+MANY_MAPS = 30_000  # about three gigabytes; the largest modules add 9,000
 
 
 def pytest_configure():

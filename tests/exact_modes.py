@@ -180,9 +180,7 @@ EVERY = [
     ("optimal", "itakura-saito", SAMPLED),
     ("optimal", "binary", None),
     ("cut", "kmeans", SAMPLED),
-    ("joint", "kmeans", None),
     ("joint", "kmeans", SAMPLED),
-    ("labels", "kmeans", None),
     ("labels", "kmeans", SAMPLED),
 ]
 

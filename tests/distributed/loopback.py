@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import jax
 import numpy as np
 
 LIMIT = 600  # seconds: the last guard against processes that wait for each other for ever
@@ -34,8 +35,10 @@ def start(code, n_processes, folder, processes=None):
         arguments = [str(rank), str(n_processes), address, str(folder / f"{rank}.npz")]
         with open(folder / f"process-{rank}.txt", "w") as output:
             command = [sys.executable, "-c", BEGINNING + code, *arguments]
-            one_core = {**os.environ, "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "OMP_NUM_THREADS": "1"}
-            started.append(subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=one_core))
+            alike = {"JAX_DISABLE_MOST_OPTIMIZATIONS": str(int(jax.config.read("jax_disable_most_optimizations")))}
+            one_core = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false", "OMP_NUM_THREADS": "1"}
+            settings = {**os.environ, **alike, **one_core}
+            started.append(subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=settings))
     return started
 
 
