@@ -29,7 +29,7 @@ COLDEST = 50.0  # lambda times the loss per row at which labels are as good as h
 MOST = 250  # temperatures, where the loss goes to 0
 JITTER = 1e-3  # of the spread, by which centres that coincide are told apart
 SOLVES = 10  # of Newton's steps at one temperature
-FIRST, ONWARDS, BACK = 4.0, 2.0, 0.5  # the longest step of a dual, and what it is multiplied by
+FIRST, ONWARDS, BACK = 4.0, 1.5, 0.5  # the longest step of a dual, and what it is multiplied by
 UNFAIR = 1e-4  # of the people of an average cluster: the violation at which duals are good
 FEW = 1e-6
 PARTS = 8  # of more than PART rows
@@ -259,7 +259,7 @@ class Annealer(NamedTuple):
 
 def balanced_moments(loss, rows: Rows, multipliers: Multipliers, centers, mu, temperature):
     """(mu, moments) after Newton's method. Where no row is near a border the dual is flat and a step endless: every number has
-    a longest step of its own, which doubles where it is reached and is halved where a step goes back."""
+    a longest step of its own, which grows where it is reached and is halved where a step goes back."""
     fair = UNFAIR * float(len(rows)) / centers.shape[1]
     longest, before = np.full(mu.shape, FIRST), np.zeros(mu.shape)
     for _ in range(SOLVES):
