@@ -50,8 +50,8 @@ def test_draws_agree_with_enumeration(case, loss, few_pairings):
     assert distance_to(law_of(t, law(t, loss)), draws) < NOISE
 
 
-def test_sampled_dispersion_agrees_with_enumeration(few_pairings):
-    """p(z) with lambda integrated out of lambda^(N d / 2 - 1) exp(-lambda L): L^(-N d / 2)."""
+def test_sampled_dispersion_agrees_with_enumeration():
+    """p(z) with lambda integrated out of lambda^(N d / 2 - 1) exp(-lambda L): L^(-N d / 2). Pairings as by default."""
     t = tiny("2:3", prior=Dispersion(), dtype=np.float32)
     draws = many_draws(start(t, CHAINS), t.target)
     pi = normalise(-t.target.degrees * np.log(losses(t, "kmeans")))

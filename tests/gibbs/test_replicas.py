@@ -37,7 +37,7 @@ class AsCold(Tempered):
 
 @pytest.mark.parametrize(
     ("loss", "kind", "agrees"),
-    [("kmeans", Repelled, False), ("manhattan", Tempered, True)],
+    [("kmeans", Tempered, True), ("kmeans", Repelled, False), ("manhattan", Tempered, True)],
 )
 def test_replicas_at_fixed_temperatures_keep_the_law(loss, kind, agrees):
     t = tiny("1:1", loss, dtype=np.float32)
