@@ -4,11 +4,11 @@ import arviz_stats
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpyro
 import pytest
 from models.calibration import rank_p_values
 from models.examples import two_ways_to_merge
 from numpyro.infer import MCMC, NUTS
+from numpyro.infer.util import unconstrain_fn
 from scipy import stats
 
 import bayesfair as bf
@@ -83,7 +83,7 @@ def test_the_naive_start_would_have_hidden_the_fair_mode(tempered):
     centers = np.array([[0, -1.7], [0, 1.7], [9, 0.0]])  # where 20 of 20 k-means restarts end
     base = (centers - X.mean(0)) / X.std(0)
     sites = {"weights": jnp.array([0.4, 0.4, 0.2]), "means_base": jnp.asarray(base), "scales": jnp.float32(1.0)}
-    init = numpyro.infer.util.unconstrain_fn(model, (X, groups), settings, sites)
+    init = unconstrain_fn(model, (X, groups), settings, sites)
     init = jax.tree.map(lambda leaf: jnp.stack([leaf] * 4), init)
     mcmc = MCMC(
         NUTS(model), num_warmup=300, num_samples=300, num_chains=4, chain_method="vectorized", progress_bar=False
