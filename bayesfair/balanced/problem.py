@@ -22,8 +22,11 @@ class BalancedProblem(NamedTuple):
     weight : array (N,)
         Above zero, of the loss; counts are of rows.
     constraint : BalanceConstraint
+        What the counts of every cluster have to fulfil.
     loss : Centroids
+        What rows pay in a cluster.
     n_clusters : int
+        How many there are, all of which are used.
     """
 
     X: np.ndarray
