@@ -17,7 +17,7 @@ COMPILED_QUICKLY = {  # files of many programs that run for milliseconds: compil
     "test_labels_target.py",
     "test_parts_and_merges.py",
 }
-MANY_MAPS = 30_000  # about three gigabytes; the largest modules add 9,000
+MANY_MAPS = 10_000  # about a gigabyte; the largest modules add 9,000
 
 
 def pytest_configure():
