@@ -18,7 +18,6 @@ from bayesfair.posterior import (
     add_derived,
     brief,
     check_whole,
-    is_stored,
     misclassification_probability,
     plain,
     settings_of,
@@ -118,7 +117,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         }
 
     def _check_same_table(self):
-        """ValueError where X, which is the user's own array and not a copy of it, is not what it was in the fit."""
+        """ValueError where X, which may be the user's own array, is not what it was in the fit."""
         if self._checksum != _checksum_of_table(self.posterior_):
             remedy = "The posterior is of the table as it was: change a copy of it, and fit anew."
             raise ValueError(message("X", "be as it was in the fit", "a table that was changed after it", remedy))
@@ -186,5 +185,4 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
 
 
 def _checksum_of_table(tree):
-    """Of what can be changed: a table that lies in a file has checksums there."""
-    return None if is_stored(tree) else digest(tree["observed_data"]["X"].values)
+    return digest(tree["observed_data"]["X"].values)

@@ -249,14 +249,21 @@ def test_a_finished_scalar_is_never_narrowed_in_silence(data, tmp_path):
     assert read_tree(tmp_path / "run.zarr").identical(tree)
 
 
+def test_a_stored_run_does_not_go_on_with_another_table(data, tmp_path):
+    est = fit(data, tmp_path / "run.zarr")
+    est.posterior_["observed_data"]["X"].values[0] += 1.0
+    with pytest.raises(ValueError, match="`X` must be as it was in the fit"):
+        est.resume(2)
+
+
 def test_two_processes_do_not_write_to_one_run(data, tmp_path, monkeypatch):
     store = tmp_path / "run.zarr"
     unfinished(data, store, monkeypatch)
     one, two = GibbsFairClustering.load(store), GibbsFairClustering.load(store)
-    journal = stores.continue_run(store)
+    writing = stores.continue_run(store)
     with pytest.raises(BlockingIOError, match=r"no process is working on.*read_tree"):
         one.resume()
-    journal.close()
+    writing.close()
     one.resume()
     with pytest.raises(ValueError, match=r"`store` must be as it was when it was read.*Load it again"):
         two.resume()
