@@ -3,12 +3,12 @@ mathematics (`families`)."""
 
 from bayesfair.engines.balanced_kmeans import BalancedKMeans
 from bayesfair.engines.base import Data, Engine, check_distinct
-from bayesfair.engines.big_learn import BigLearnMixture
+
+# from bayesfair.engines.big_learn import BigLearnMixture
 from bayesfair.engines.checks import check_engine
 from bayesfair.engines.fair_mixture import FairMixture
 from bayesfair.engines.fairlet_kmeans import FairletKMeans, cluster_fairlets
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Table, pack_factor, sample_rows
-from bayesfair.engines.fmc import cluster_gaps, membership
 from bayesfair.engines.mixture import MixtureEngine
 from bayesfair.engines.optimize import Outcome, minimize
 from bayesfair.engines.path import fairness_path
@@ -22,13 +22,14 @@ from bayesfair.engines.tables import (
     read_groups,
     read_table,
 )
-from bayesfair.engines.tilted_kmeans import TiltedKMeans
+
+# from bayesfair.engines.tilted_kmeans import TiltedKMeans
 from bayesfair.engines.variational import VariationalFairClustering
 
 __all__ = [
     "COVARIANCE_TYPES",
     "BalancedKMeans",
-    "BigLearnMixture",
+    #    "BigLearnMixture",
     "Columns",
     "Components",
     "Data",
@@ -40,17 +41,15 @@ __all__ = [
     "MixtureEngine",
     "Outcome",
     "Table",
-    "TiltedKMeans",
+    #    "TiltedKMeans",
     "VariationalFairClustering",
     "categorical_positions",
     "check_distinct",
     "check_engine",
     "cluster_fairlets",
-    "cluster_gaps",
     "encoder_of",
     "fairness_path",
     "fit_encoder",
-    "membership",
     "minimize",
     "pack_factor",
     "read_columns",

@@ -14,8 +14,8 @@ from bayesfair._memory import give_back_freed
 from bayesfair._units import Scaling, standardise
 from bayesfair.distributed import agreed, check_alike, sharing
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
+from bayesfair.engines.row_split import UNSPLIT, RowSplit, split_rows
 from bayesfair.engines.samples import distinct_rows
-from bayesfair.engines.shares import ALONE, Share, share_of
 from bayesfair.engines.tables import Columns, read_columns, read_groups
 from bayesfair.fairness import Groups
 
@@ -27,13 +27,13 @@ FARTHEST = 1e150  # from the middle of the training rows, in units of their spre
 
 class Data(NamedTuple):
     """What a fit is given: checked columns, groups, the rows' weights, all above zero, None where all are 1, the seed that
-    drives everything random in it, and what of all rows these are."""
+    drives everything random in it, and how the rows of all processes are split."""
 
     columns: Columns
     groups: Groups
     given_weight: np.ndarray | None
     seed: int
-    share: Share = ALONE
+    split: RowSplit = UNSPLIT
 
     @property
     def X(self):
@@ -53,23 +53,23 @@ class Data(NamedTuple):
 
     def weight_of_some(self, rows):
         """Of some rows of the table that processes share, by their numbers there."""
-        return self.weight_of(rows) if self.share.mesh is None else self.share.take(self.weight, rows)
+        return self.weight_of(rows) if len(self.split.sizes) < 2 else self.split.take(self.weight, rows)
 
     @property
     def total_weight(self):
         """Of the rows of all processes."""
         own = len(self.groups.code) if self.given_weight is None else self.given_weight.sum()
-        return float(sum(self.share.everybody(own)))
+        return float(sum(self.split.everybody(own)))
 
     @property
     def group_masses(self):
         """How much the groups weigh (groups,), with the rows of all processes."""
-        return sum(self.share.everybody(code_masses(self.groups.code, len(self.groups.names), self.given_weight)))
+        return sum(self.split.everybody(code_masses(self.groups.code, len(self.groups.names), self.given_weight)))
 
     @property
     def relative_weight(self):
         """Weights whose mean is 1, of all rows: for losses per row, which know no unit of weight."""
-        scale = self.share.n_obs / self.total_weight
+        scale = self.split.n_obs / self.total_weight
         return self.weight if scale == 1 else self.weight * scale
 
 
@@ -158,12 +158,12 @@ class Engine(ClusterMixin, BaseEstimator):
             columns, weight = columns.take(counted), weight[counted]
         groups = read_groups(self, sensitive_features, n_obs, needed=self.uses_groups, rows=counted, X=X)
         check_alike(self, X=(columns.continuous.dtype.name, self.n_features_in_, columns.names))
-        groups, share = share_of(getattr(self, "mesh", None), groups)
+        groups, split = split_rows(getattr(self, "mesh", None), groups)
         if self.parts is not None:
-            remedy = f"There are {share.n_obs} rows (n_samples = {share.n_obs}): ask for fewer."
-            check_integer(self.parts, self.n_parts, maximum=share.n_obs, remedy=remedy)
+            remedy = f"There are {split.n_obs} rows (n_samples = {split.n_obs}): ask for fewer."
+            check_integer(self.parts, self.n_parts, maximum=split.n_obs, remedy=remedy)
         seed = agreed(int(random_state_of(self.random_state).randint(2**31 - 1)))
-        return Data(columns, groups, weight, seed, share), left_out
+        return Data(columns, groups, weight, seed, split), left_out
 
     def _weights(self, sample_weight, X, n_obs):
         if sample_weight is None:
@@ -254,9 +254,9 @@ def check_distinct(X, n_clusters):
     distinct_rows(X.__getitem__, n_clusters, "n_clusters")
 
 
-def kmeans_centers(X, n_clusters, seed, n_init=1, share=ALONE, weight=None):
+def kmeans_centers(X, n_clusters, seed, n_init=1, split=UNSPLIT, weight=None):
     """Centres (n_init, n_clusters, dim) of k-means++ restarts, best first: where the engines start. `weight` (obs,): of the
-    rows. Processes that `share` their rows, and have the same rows X of them, share the restarts too."""
+    rows. Processes over which rows are `split`, and which have the same rows X of them, split the restarts too."""
     from sklearn.cluster import KMeans
 
     check_distinct(X, n_clusters)
@@ -267,7 +267,7 @@ def kmeans_centers(X, n_clusters, seed, n_init=1, share=ALONE, weight=None):
         fit = KMeans(n_clusters, n_init=1, random_state=own).fit(X, sample_weight=weight)
         return fit.inertia_, fit.cluster_centers_
 
-    best_first = sorted(share.dealt(restarted, seeds), key=itemgetter(0))
+    best_first = sorted(split.dealt(restarted, seeds), key=itemgetter(0))
     return np.stack([centers for _, centers in best_first])
 
 

@@ -6,43 +6,36 @@ from operator import itemgetter
 from typing import Literal
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesfair._arrays import stack, unstack
 from bayesfair._check import check_integer, check_number, message, tell, warn_of_no_numbers
+from bayesfair._rows import Rows, total
 from bayesfair._units import warn_of_scales
 from bayesfair.distributed import agreed
 from bayesfair.engines.base import Data, kmeans_centers, warn_of_work
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Table, unpack_factor
 from bayesfair.engines.fmc import (
     Ascent,
-    GroupedRows,
-    LearningRows,
+    FairRows,
     Rule,
     bounds_by_size,
-    cluster_gaps,
-    mean_of,
-    membership,
-    start_state,
-)
-from bayesfair.engines.fmc_blocks import (
-    BlockedAscent,
-    BlockedRows,
-    ascent_over,
-    begun,
+    fair_rows,
     first_of,
     hard_masses,
-    labels_in_order,
-    rows_in_blocks,
+    labels_of,
     soft_shares,
+    start_states,
+    table_of,
 )
 from bayesfair.engines.mixture import MixtureEngine
 from bayesfair.engines.optimize import Outcome, order_of
+from bayesfair.engines.row_split import ONE_BLOCK, RowSplit
 from bayesfair.engines.samples import distinct_rows, stratified, with_distinct
 from bayesfair.engines.tables import fit_encoder, read_columns
-from bayesfair.fairness import Groups, gap, gaps_of_shares
+from bayesfair.fairness import Groups, gaps_of_shares
 
 __all__ = ["FairMixture"]
 
@@ -53,8 +46,7 @@ WEIGHT = 30.0  # of the exact penalty to begin with, per observation
 # clusters, tight unfair ones never came loose. Nor did, on more rows, those that were fair by chance on some: the best
 # begins hot again there.
 EXPLORE_ROWS, EXPLORE_ITERATIONS = 4_000, 30
-BLOCKED_FROM = 2**17  # rows from which all are worked on in blocks
-PART, MORE = 2**15, 2**18  # of them that starts are explored on, and that are worked on before all
+PART, MORE = 2**15, 2**18  # rows that those are drawn from, and that are worked on before all
 RANDOM_STARTS = 3  # one start in so many
 KEPT = 6  # of the starts after the first temperature
 # Times that starts are explored at most, as one may lead to an optimum that is not fair enough; how far apart components begin.
@@ -208,7 +200,7 @@ class FairMixture(MixtureEngine):
         explore = EXPLORE_ITERATIONS * sum(self.n_init + (len(r) - 1) * min(KEPT, self.n_init) for r in searches)
         learn = self.max_iter * (2 * len(after) - 1) + EXPLORE_ITERATIONS * sum(len(r) - 1 for r in after)
         # In blocks most steps see a part of the rows.
-        rows = explore * min(n_learn, EXPLORE_ROWS) + learn * min(n_learn, self.batch_size or BLOCKED_FROM)
+        rows = explore * min(n_learn, EXPLORE_ROWS) + learn * min(n_learn, self.batch_size or ONE_BLOCK)
         each = SECONDS[0] * n_columns**3 * (explore + learn) + SECONDS[1] * n_columns**2 * rows
         what = f"{n_obs:,} rows of {n_columns} columns with full covariances"
         remedy = 'reduce the columns (such as by PCA), take covariance_type="diag", or learn on a subsample'
@@ -225,89 +217,104 @@ class FairMixture(MixtureEngine):
             raise ValueError(message("subsample", "be an integer, or a fraction of at most 1", self.subsample, remedy))
         return max(self.n_components, int(fraction * n_obs))
 
-    def problem(self, data) -> GroupedRows | BlockedRows:
+    def problem(self, data) -> FairRows:
         """Everybody; `solve` learns from all of them or some."""
-        one_scale, share = self.covariance_type == "isotropic", data.share
+        one_scale, split = self.covariance_type == "isotropic", data.split
         warn_of_no_numbers(self, data.X.shape[1])
-        self._encoder = fit_encoder(data.columns, one_scale, share.everybody, data.given_weight)
+        self._encoder = fit_encoder(data.columns, one_scale, split.everybody, data.given_weight)
         if one_scale and data.X.shape[1]:
             warn_of_scales(data.X, data.columns.names)
         self._family = Family(self.covariance_type, self._encoder.n_levels)
         self._warn_of_work(*data.X.shape, data.groups)
-        if share.mesh is not None or (self.batch_size is None and len(data.X) > BLOCKED_FROM):
-            return rows_in_blocks(self._encoder, data)
-        return _fair_rows(self._encoder.table(data.columns), data, slice(None))
+        return self._fair_rows(data)
+
+    def _fair_rows(self, data, learning=None) -> FairRows:
+        """All rows of the data, scaled."""
+
+        def scaled(some):
+            columns = data.columns.take(some)
+            return self._encoder.scaled(columns.continuous).astype(np.float32), self._encoder.codes(columns.categorical)
+
+        return fair_rows(scaled, data.groups.code, data.weight_of, data.split, len(data.groups.names), learning)
+
+    def _taken(self, data, rows) -> Data:
+        """Data of some rows, by their numbers in the whole table, as every process has them."""
+        groups = Groups(data.split.groups.code[rows], data.groups.names)
+        absent = [name for name, size in zip(groups.names, groups.sizes) if size == 0]
+        if absent:
+            rule, remedy = "leave somebody of every group", "Raise subsample or batch_size, or merge small groups."
+            raise ValueError(message("subsample", rule, f"none of {absent} among {len(rows)} rows", remedy))
+        columns, weight = data.columns.take(rows, data.split), data.weight_of_some(rows)
+        return Data(columns, groups, weight, data.seed, RowSplit(None, (len(rows),), groups))
 
     def solve(self, everybody, data):
-        """Explore from several starts, go on from the best with all rows, more strictly while clusters are not fair."""
+        """Explore some of the rows from several starts, go on from the best with more of them and then with all, more strictly
+        while clusters are not fair; or learn from a sub-sample in the same way."""
+        rows = np.random.default_rng(data.seed).permutation(data.split.n_obs)
+        rows = rows[: self._n_learn(len(rows))]
         try:
-            if isinstance(everybody, BlockedRows):
-                return self._solve_in_blocks(everybody, data)
-            return self._learn(everybody.table, data, self._learning(data), data.share)
+            if len(rows) < data.split.n_obs:
+                some = self._taken(data, rows)
+                return agreed(self._learn(self._problem_of(some), some, np.arange(len(rows)), data.split))
+            return self._learn(everybody if self.batch_size is None else self._problem_of(data), data, rows, data.split)
         except _Interrupted as ended:
             return ended.outcome
 
-    def _learning(self, data):
-        """The rows that are learned from, in random order."""
-        rows = np.random.default_rng(data.seed).permutation(data.share.n_obs)
-        return rows[: self._n_learn(len(rows))]
+    def _problem_of(self, data) -> FairRows:
+        """What is learned from; of mini-batches the penalty is on a fixed part of the rows."""
+        rows = self._fair_rows(data)
+        if self.batch_size is None:
+            return rows
+        order = np.random.default_rng(data.seed).permutation(len(data.X))
+        some = self._taken(data, stratified(order, data.groups.code, max(self.batch_size, EXPLORE_ROWS)))
+        return self._fair_rows(some, (rows.rows, np.int32(len(data.X))))
 
-    def _learn(self, table, data, rows, share):
-        """Of those rows, in random order."""
-        problem = self._learning_rows(table, data, rows)
-        explored = partial(self._explorations, table, data, rows, share)
-        return self._search(problem, explored, len(problem.fair.weight), data, self.step)
+    def _learn(self, problem, data, rows, dealing):
+        """From the rows of those numbers, in random order."""
+        part = self._with_distinct(stratified(rows, data.split.groups.code, PART), data)
+        explored = partial(self._explorations, self._taken(data, part), dealing)
+        few = first_of(problem, MORE)
+        outcome = self._search(few, explored, data)
+        if bool(np.all(few.seen)):
+            return outcome
+        # From the first weight again: twice as often doubled, it empties components.
+        return self._strictly(problem, [outcome.state.parameters], self._rules()[-1:], data)
 
-    def _search(self, problem, explored, n_obs, data, step):
+    def _search(self, problem, explored, data):
         """Run every search of `_searches` from the starts `explored(rules)`, go on under the first one's rules, and return the
         best."""
 
         def found(rules):
-            after = self._after_exploring(rules, n_obs, data.groups)
-            return self._strictly(problem, explored(rules), after, data.seed, step)
+            after = self._after_exploring(rules, data.split.n_obs, data.groups)
+            return self._strictly(problem, map(agreed, explored(rules)), after, data)
 
         rules, *others = self._searches(data.groups)
         outcomes = [found(rules)]
         for other in others:
             start = found(other).state.parameters
-            outcomes.append(self._through(problem, start, rules, data.seed, step))
+            outcomes.append(self._through(problem, start, rules, data.seed))
         return outcomes[order_of(np.array([outcome.loss for outcome in outcomes]))[0]]
 
-    def _solve_in_blocks(self, everybody: BlockedRows, data):
-        """Explore PART of the rows, go on with more of them, and then with all; or learn on the sub-sample alone."""
-        code, most = data.share.groups.code, PART if self.subsample is None else data.share.n_obs
-        some = self._with_distinct(stratified(self._learning(data), code, most), data)
-        groups, weight = Groups(code[some], data.groups.names), data.weight_of_some(some)
-        part = Data(data.columns.take(some, data.share), groups, weight, data.seed)
-        explored = self._encoder.table(part.columns), part, np.arange(len(some)), data.share
-        if self.subsample is not None:
-            return agreed(self._learn(*explored))
-
-        def starts(rules):
-            return map(agreed, self._explorations(*explored, rules))
-
-        step = ascent_over(everybody, BlockedAscent(self._family, self.solver))
-        outcome = self._search(first_of(everybody, MORE), starts, data.share.n_obs, data, step)
-        # From the first weight again: twice as often doubled, it empties components.
-        return self._strictly(everybody, [outcome.state.parameters], self._rules()[-1:], data.seed, step)
-
-    def _explorations(self, table, data, rows, share, rules):
+    def _explorations(self, part, dealing, rules):
         """The best of the starts on some of the rows; then on others, with another seed; and so on."""
+        rows = np.arange(len(part.X))
         for time, spread_out in enumerate(SPREAD_OUT):
-            some, own = np.roll(rows, -time * EXPLORE_ROWS), data._replace(seed=data.seed + time)
-            yield self._explore(table, own, some, rules, share, spread_out)
+            some = self._with_distinct(
+                stratified(np.roll(rows, -time * EXPLORE_ROWS), part.groups.code, EXPLORE_ROWS), part
+            )
+            yield self._explore(self._taken(part, some)._replace(seed=part.seed + time), rules, dealing, spread_out)
 
-    def _strictly(self, problem, starts, rules, seed, step):
+    def _strictly(self, problem, starts, rules, data):
         """Where the first of the starts leads that leads to fair clusters, through the rules; if none does, from where the best
         has led until clusters are fair, each time at twice the weight and half the temperature."""
-        on_part = not isinstance(problem, BlockedRows)
-        fair = problem.fair if on_part else problem
+        evens = len(problem.rows) == 1
 
         def advanced(parameters, rules, spread_out=1.0):
-            """(where this leads; is it fair; is it all that is wanted, small clusters being evened on a part, or will be)"""
-            outcome = self._through(problem, parameters, rules, seed, step, spread_out)
-            is_fair, even = agreed(self._is_fair(outcome.state.parameters, fair, rules[-1]))
-            return outcome, is_fair, is_fair and (even or not on_part)
+            """(where this leads; is it fair; is it all that is wanted: of few rows small clusters are evened too)"""
+            outcome = self._through(problem, parameters, rules, data.seed, spread_out)
+            fairness = self._fairness_of(outcome.state.parameters, problem, data.split)
+            is_fair, even = agreed(self._is_fair(fairness, rules[-1]))
+            return outcome, is_fair, is_fair and (even or not evens)
 
         found = []
         for start, spread_out in zip(starts, SPREAD_OUT):
@@ -324,38 +331,27 @@ class FairMixture(MixtureEngine):
                 break
         return outcome
 
-    def _through(self, problem, parameters, rules, seed, step, spread_out=1.0):
+    def _through(self, problem, parameters, rules, seed, spread_out=1.0):
         """Where the last of the rules leads after the others, which begin hot."""
         if len(rules) > 1:
             parameters = self._family.heated(parameters, spread_out)
         for rule in rules:
-            states = self._states([parameters], rule, seed)
-            if isinstance(problem, BlockedRows):
-                states = begun(states, self._family, problem)
+            states = start_states(self._family, problem, parameters, rule, RATE, seed)
             settings = {} if rule is rules[-1] else {"max_iter": EXPLORE_ITERATIONS}
-            outcome = _completed(self.run(problem, states, step=step, **settings).best)
+            outcome = _completed(self.run(problem, states, **settings).best)
             parameters = outcome.state.parameters
         return outcome
 
     def _with_distinct(self, rows, data):
         """Some rows of the table, of which as many differ as there are components."""
 
-        def points(rows, share=None):
-            columns = data.columns.take(rows, share)
+        def points(rows, split=None):
+            columns = data.columns.take(rows, split)
             x, codes = self._encoder.scaled(columns.continuous), self._encoder.codes(columns.categorical)
             return np.hstack([x.astype(np.float32), codes])
 
-        distinct = partial(distinct_rows, points, self.n_components, self.parts, data.share)
-        return with_distinct(rows, partial(points, share=data.share), self.n_components, distinct)
-
-    def _learning_rows(self, table, data, rows) -> LearningRows:
-        """All of `rows`; the penalty is on a fixed part of them where there are mini-batches."""
-        if self.batch_size is None:
-            fair = _fair_rows(table, data, rows)
-            return LearningRows(fair.table, fair.weight, fair)
-        some = stratified(rows, data.groups.code, max(self.batch_size, EXPLORE_ROWS))
-        weight = data.weight_of(rows).astype(np.float32)
-        return LearningRows(_take(table, rows), weight, _fair_rows(table, data, some))
+        distinct = partial(distinct_rows, points, self.n_components, self.parts, data.split)
+        return with_distinct(rows, partial(points, split=data.split), self.n_components, distinct)
 
     def _rules(self) -> list[Rule]:
         """The rules a start is taken through: one, lambda Delta; or the exact penalty at falling temperatures."""
@@ -378,33 +374,31 @@ class FairMixture(MixtureEngine):
         """All of them where so many rows are more than were explored, and there are groups to be fair to; else the last one."""
         return rules[0 if n_obs > EXPLORE_ROWS and len(groups.names) > 1 else -1 :]
 
-    def _explore(self, table, data, rows, rules, share, spread_out) -> Components:
-        """The best parameters of `n_init` starts on part of the rows, which processes that have these alike deal."""
-        some = self._with_distinct(stratified(rows, data.groups.code, EXPLORE_ROWS), data)
-        fair = _fair_rows(table, data, some)
-        problem = LearningRows(fair.table, fair.weight, fair)
-        points = np.hstack([fair.table.x, fair.table.levels]).astype(np.float64)
-        starts = self._centers(points, fair.weight, data.seed, share)
-        parameters = [self._parameters_at(fair, points, centers) for centers in starts]
-        hot = range(self._first_hot(rules[0], data.groups), self.n_init)
+    def _explore(self, some, rules, dealing, spread_out) -> Components:
+        """The best parameters of `n_init` starts on some rows, which processes that have these alike deal."""
+        problem = self._fair_rows(some)
+        points = np.hstack(self._encoder.table(some.columns)[::2]).astype(np.float64)
+        starts = self._centers(points, some, dealing)
+        hot = range(self._first_hot(rules[0], some.groups), self.n_init)
         heated = partial(self._family.heated, spread_out=spread_out)
-        parameters = stack([heated(one) if i in hot else one for i, one in enumerate(parameters)])
+        parameters = [self._parameters_at(problem, points, centers) for centers in starts]
+        parameters = [heated(one) if i in hot else one for i, one in enumerate(parameters)]
         for rule in rules:
-            parameters = self._best_of(problem, unstack(parameters), rule, data.seed, share)
-        return unstack(parameters)[0]
+            parameters = self._best_of(problem, parameters, rule, some.seed, dealing)
+        return parameters[0]
 
-    def _best_of(self, problem, parameters, rule, seed, share) -> Components:
-        """KEPT of the parameters, stacked, the best first, that those of a list lead to: each a run of its own, so that it is
-        the same, bit for bit, in however many processes. Of a difference Adam makes much where gradients are nearly zero."""
+    def _best_of(self, problem, parameters, rule, seed, dealing) -> list[Components]:
+        """KEPT of those that a list of parameters lead to, best first. Each is a run of its own, so that it is the same, bit
+        for bit, in however many processes: of a difference Adam makes much where gradients are nearly zero."""
         settings = {"max_iter": EXPLORE_ITERATIONS, "patience": PATIENCE}
 
         def advanced(one):
-            states = self._states([one], rule, seed)
+            states = start_states(self._family, problem, one, rule, RATE, seed)
             outcome = _completed(self.run(problem, states, step=Ascent(self._family, self.solver), **settings).best)
             return outcome.loss, outcome.state.parameters
 
-        losses, reached = zip(*share.dealt(advanced, parameters))
-        return stack([reached[i] for i in order_of(np.array(losses))[:KEPT]])
+        losses, reached = zip(*dealing.dealt(advanced, parameters))
+        return [reached[i] for i in order_of(np.array(losses))[:KEPT]]
 
     def _first_hot(self, rule, groups):
         """Under max_gap all starts are hot; with a weight the random ones, for small weights are near the unfair optimum."""
@@ -412,79 +406,64 @@ class FairMixture(MixtureEngine):
             return self.n_init
         return 0 if np.isfinite(rule.allowed) else self.n_init - self.n_init // RANDOM_STARTS
 
-    def _centers(self, points, weight, seed, share):
+    def _centers(self, points, some, dealing):
         """One start in three is k random rows: k-means solutions may all split the rows along one unfair direction."""
-        n_random = self.n_init // RANDOM_STARTS
-        known = kmeans_centers(points, self.n_components, seed, self.n_init - n_random, share, weight)
-        rows = np.random.default_rng(seed)
-        p = None if (weight == weight[0]).all() else weight / weight.sum(dtype=np.float64)
+        n_random, weight = self.n_init // RANDOM_STARTS, some.weight
+        known = kmeans_centers(points, self.n_components, some.seed, self.n_init - n_random, dealing, weight)
+        rows = np.random.default_rng(some.seed)
+        p = None if (weight == weight[0]).all() else weight / weight.sum()
         random = [points[rows.choice(len(points), self.n_components, replace=False, p=p)] for _ in range(n_random)]
         return [*known, *random]
 
-    def _parameters_at(self, rows: GroupedRows, points, centers) -> Components:
+    def _parameters_at(self, problem: FairRows, points, centers) -> Components:
         """The M-step of hard assignments to the nearest centre."""
         from scipy.spatial.distance import cdist
 
-        table, hard = rows.table, rows.weight * _indicators(cdist(points, centers).argmin(1), self.n_components)
-        k, dim = self.n_components, table.x.shape[1]
+        k, dim = self.n_components, len(self._encoder.middle)
         spread = {"isotropic": (), "diag": (k, dim), "full": (k, dim, dim)}[self.covariance_type]
-        shapes = (k,), (k, dim), spread, (k, table.levels.shape[1])
+        shapes = (k,), (k, dim), spread, (k, sum(self._encoder.n_levels))
         blank = Components(*(np.zeros(shape, np.float32) for shape in shapes))
-        return m_step_of(self._family, blank, table, hard)
+        return m_step_of(self._family, blank, problem.rows, cdist(centers, points).argmin(0)[None])
 
-    def _states(self, parameters, rule, seed):
-        return stack([start_state(one, rule, RATE, seed) for one in parameters])
-
-    def _is_fair(self, parameters, rows: GroupedRows, rule):
+    def _is_fair(self, fairness, rule):
         """Are soft and hard clusters within max_gap and alive; and are the hard ones within their `bounds_by_size`?"""
         if not np.isfinite(rule.allowed):
             return True, True
         allowed = rule.allowed / self.gap_margin
-        share, gaps, soft = self._fairness_of(parameters, rows)
+        share, gaps, soft = fairness
         worst = max(gaps.max(), soft.max())
         even = (gaps <= bounds_by_size(allowed, share)).all()
         return bool(worst <= allowed and share.min() >= rule.floor / 2), bool(even)
 
-    def _fairness_of(self, parameters, rows):
+    def _fairness_of(self, parameters, problem: FairRows, split):
         """What hard clusters hold of all rows (K,), and the gaps of hard and of soft ones."""
-        if isinstance(rows, BlockedRows):
-            soft, masses = soft_shares(self._family, parameters, rows), hard_masses(self._family, parameters, rows)
-            share = masses.sum(1) / masses.sum()
-            return share, gaps_of_shares(masses / masses.sum(0)), gaps_of_shares(soft)
-        log_joint = np.asarray(log_joint_of(self._family, parameters, rows.table))
-        hard = _indicators(log_joint.argmax(0), self.n_components)
-        soft = cluster_gaps(softmax(log_joint, 0), rows.member, corner=0)
-        return mean_of(hard, rows.weight), cluster_gaps(hard, rows.member, corner=0), soft
+        masses = hard_masses(self._family, parameters, problem, split)
+        soft = soft_shares(self._family, parameters, problem)
+        return masses.sum(1) / masses.sum(), gaps_of_shares(masses / masses.sum(0)), gaps_of_shares(soft)
 
     def report(self, outcome, everybody, data):
         self._parameters = parameters = outcome.state.parameters
         self.fairness_weight_ = float(self.fairness_weight or outcome.state.rule.weight)
         self._describe(parameters)
-        if isinstance(everybody, BlockedRows):
-            self.labels_ = labels_in_order(self._family, parameters, everybody, data.share, len(data.X))
-            self.hard_gap_, self.gap_ = (float(gaps.max()) for gaps in self._fairness_of(parameters, everybody)[1:])
-        else:
-            log_joint = self._in_units_of_table(log_joint_of(self._family, parameters, everybody.table))
-            self.labels_, self.gap_ = (
-                log_joint.argmax(1),
-                gap(softmax(log_joint, 1), data.groups, sample_weight=data.weight),
-            )
-            self.hard_gap_ = gap(self.labels_, data.groups, sample_weight=data.weight)
-        if self._is_fair(parameters, everybody, self._rules()[-1])[0]:
+        self.labels_ = data.split.in_order(labels_of(self._family, parameters, everybody)).astype(np.int64)
+        fairness = share, *gaps = self._fairness_of(parameters, everybody, data.split)
+        self.hard_gap_, self.gap_ = (float(gap.max()) for gap in gaps)
+        if self._is_fair(fairness, self._rules()[-1])[0]:
             self._warn_of_empty("raise min_share or n_init, or ask for fewer components.")
         else:
-            self._warn_of_unfair(parameters, everybody)
+            self._warn_of_unfair(share)
 
-    def _warn_of_unfair(self, parameters, rows):
-        """Says by how much clusters miss max_gap, or the least share, and what to do."""
+    def _warn_of_unfair(self, share):
+        """Says by how much clusters miss max_gap, or the least of the rows that they hold, and what to do."""
         allowed = DEFAULT_GAP if self.max_gap is None else self.max_gap
         reached, default = max(self.gap_, self.hard_gap_), " by default" if self.max_gap is None else ""
         if reached > allowed:
             what = f"gap_ is {self.gap_:.4f} and hard_gap_ {self.hard_gap_:.4f}, where max_gap is {allowed:g}{default}"
             remedy = f"raise n_init, ask for fewer components, or allow what was reached: max_gap={1.05 * reached:.2g}"
         else:
-            least = self._fairness_of(parameters, rows)[0].min()
-            what = f"the smallest cluster holds {least:.2%} of the rows, less than half of min_share / n_components"
+            what = (
+                f"the smallest cluster holds {share.min():.2%} of the rows, less than half of min_share / n_components"
+            )
             remedy = "raise n_init, ask for fewer components, or allow small clusters: min_share=0"
         tell(f"{type(self).__name__}: {what}. Remedy: {remedy}.", ConvergenceWarning)
 
@@ -532,25 +511,12 @@ def log_joint_of(family: Family, parameters: Components, table: Table):
 
 
 @partial(jax.jit, static_argnames="family")
-def m_step_of(family: Family, old: Components, table: Table, responsibilities):
-    return family.m_step(old, table, responsibilities)
+def m_step_of(family: Family, old: Components, rows: Rows, labels):
+    """Of hard assignments (blocks, rows)."""
 
+    def expected(block, old):
+        block, labels = block
+        hard = block.weight * (labels == jnp.arange(len(old.mean))[:, None])
+        return family.expected(old, table_of(family, block.x, block.levels), hard)
 
-def _indicators(labels, n_clusters):
-    """float32 (clusters, obs), 1 where a row is in the cluster."""
-    return np.equal.outer(np.arange(n_clusters), labels).astype(np.float32)
-
-
-def _take(table: Table, rows) -> Table:
-    return jax.tree.map(lambda part: part[rows], table)
-
-
-def _fair_rows(table, data, rows) -> GroupedRows:
-    """ValueError where a group has nobody among `rows`."""
-    groups, code, weight = data.groups, data.groups.code[rows], data.weight_of(rows).astype(np.float32)
-    sizes = np.bincount(code, minlength=len(groups.names))
-    if (sizes == 0).any():
-        absent = [name for name, size in zip(groups.names, sizes) if size == 0]
-        rule, remedy = "leave somebody of every group", "Raise subsample or batch_size, or merge small groups."
-        raise ValueError(message("subsample", rule, f"none of {absent} among {len(code)} rows", remedy))
-    return GroupedRows(_take(table, rows), membership(code, len(sizes), weight), weight)
+    return family.m_step(old, total(expected, rows.beside(labels), old))

@@ -1,6 +1,7 @@
 """Mixture components on unconstrained parameters: Gaussian (isotropic, diagonal, full) times independent categoricals.
 
-FMC, eq. (13) and (84)-(87). Log-densities are differentiable in `Components`; `m_step` is the maximiser of Q. What has
+FMC, eq. (13) and (84)-(87). Log-densities are differentiable in `Components`; `m_step` is the maximiser of Q, from sums
+over rows. What has
 a number for every row and cluster is (clusters, obs): sums over clusters then run along the rows, three times as fast.
 """
 
@@ -116,30 +117,6 @@ class Family:
         mean, spread = spread_out * np.asarray(parameters.mean), np.zeros(parameters.spread.shape, np.float32)
         return parameters._replace(mean=mean, spread=spread, logits=logits)
 
-    def m_step(self, old: Components, table: Table, responsibilities: Float[Array, "clusters obs"]) -> Components:
-        """The maximiser of Q, eq. (9); a component with (almost) nobody keeps its place and loses its weight."""
-        mass = responsibilities.sum(1)
-        alive = (mass > MIN_COUNT)[:, None]
-        share = responsibilities / jnp.maximum(mass, MIN_COUNT)[:, None]
-        mean = jnp.where(alive, share @ table.x, old.mean)
-        logits = old.logits
-        if self.n_levels:
-            counts = responsibilities @ table.levels + SMOOTHING
-            logits = jnp.where(alive, jnp.log(counts), logits)
-        weight = jnp.log(jnp.maximum(mass, 1e-30) / mass.sum())
-        return Components(weight, mean, self.m_step_spread(old, table, responsibilities, share, mean, alive), logits)
-
-    def m_step_spread(self, old, table, responsibilities, share, mean, alive):
-        if self.covariance_type == "isotropic":
-            square = (responsibilities * squared_distances(mean, table.x, table.square)).sum()
-            variance = square / jnp.maximum(responsibilities.sum() * table.x.shape[1], 1)
-            return jnp.log(jnp.maximum(variance, MIN_VARIANCE))
-        if self.covariance_type == "diag":
-            variance = jax.vmap(lambda r, m: r @ jnp.square(table.x - m))(share, mean)
-            return jnp.where(alive, jnp.log(jnp.maximum(variance, MIN_VARIANCE)), old.spread)
-        covariance = jax.vmap(lambda r, m: (r[:, None] * (table.x - m)).T @ (table.x - m))(share, mean)
-        return jnp.where(alive[:, :, None], pack_precision(covariance), old.spread)
-
     def expected(self, parameters: Components, table: Table, responsibilities) -> Expected:
         """Sums over the rows."""
         mean, mass = parameters.mean, responsibilities.sum(1)
@@ -175,17 +152,18 @@ class Family:
             log_determinant = -2 * known.mass @ log_diagonal.sum(1)
         return total - 0.5 * (quadratic + log_determinant + known.mass.sum() * dim * math.log(2 * math.pi))
 
-    def m_step_of_expected(self, old: Components, known: Expected) -> Components:
-        """`m_step` from statistics about the means of `old`."""
+    def m_step(self, old: Components, known: Expected) -> Components:
+        """The maximiser of Q, eq. (9), from statistics about the means of `old`. A component with (almost) nobody keeps its
+        place and loses its weight."""
         alive = (known.mass > MIN_COUNT)[:, None]
         mass = jnp.maximum(known.mass, MIN_COUNT)[:, None]
         move = jnp.where(alive, known.shift / mass, 0.0)
         logits = jnp.where(alive, jnp.log(known.counts + SMOOTHING), old.logits) if self.n_levels else old.logits
         weight = jnp.log(jnp.maximum(known.mass, 1e-30) / known.mass.sum())
-        spread = self._spread_of_expected(old, known, mass, move, alive)
+        spread = self._spread_of(old, known, mass, move, alive)
         return Components(weight, old.mean + move, spread, logits)
 
-    def _spread_of_expected(self, old, known, mass, move, alive):
+    def _spread_of(self, old, known, mass, move, alive):
         if self.covariance_type == "isotropic":
             square = known.square - (mass[:, 0] * jnp.square(move).sum(1)).sum()
             return jnp.log(jnp.maximum(square / max(move.shape[1], 1) / known.mass.sum(), MIN_VARIANCE))

@@ -7,37 +7,44 @@ on psi and half on psi *sharpened* (softmax of the log joint densities over a te
 must be fair too. A sum rather than the maximum gives every cluster a gradient; the maximum alone, or an augmented
 Lagrangian on it, merged components and left clusters empty on Adult. Its corners are rounded: steps came to rest where
 several met. A floor on each cluster's share keeps them alive.
+
+Q is a function of the expected statistics of an E-step, the penalty one of the groups' shares in the clusters: one pass over
+the rows tells both. Of many rows the inner steps go by what shares change on some blocks, each a systematic sample of the
+table, from what they are on all rows; whether they are taken is decided on all, so that the objective never decreases.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
-from bayesfair._arrays import namespace
-from bayesfair.engines.families import Components, Family, Table
+from bayesfair._arrays import code_masses, namespace
+from bayesfair._rows import Rows, each, total
+from bayesfair.engines.families import Components, Expected, Family, Table
+from bayesfair.engines.row_split import here
+from bayesfair.engines.samples import FEWEST
 from bayesfair.fairness import gaps_of_shares
 
 __all__ = [
     "Ascender",
     "Ascent",
+    "FairRows",
     "GroupedRows",
-    "LearningRows",
     "Rule",
     "bounds_by_size",
-    "choose",
-    "climb",
-    "cluster_gaps",
     "excess",
-    "mean_of",
-    "membership",
-    "penalty",
+    "fair_rows",
+    "first_of",
+    "hard_masses",
+    "labels_of",
     "penalty_of_shares",
-    "rate_after",
-    "start_state",
+    "soft_shares",
+    "start_states",
+    "table_of",
 ]
 
 INNER_STEPS = 10  # R of Algorithm 2
@@ -48,6 +55,8 @@ FASTER, SLOWER = 1.02, 0.7  # what the learning rate is multiplied by after inne
 BATCH_SLOWER = 0.97
 CORNER = 0.3  # of what is allowed: the width over which the corner of an excess is a parabola
 ROUND = 1e-8  # under the root of |x|: a corner of 1e-4, far below any gap that matters
+BLOCK = 4096  # rows
+INNER_BLOCKS = 16  # in which inner steps see what shares change
 
 
 class Rule(NamedTuple):
@@ -64,24 +73,53 @@ class Rule(NamedTuple):
 
 
 class GroupedRows(NamedTuple):
-    """Rows, their `membership` of the groups, and their weights."""
+    """A block of scaled rows, the codes of their levels and groups, and their weights, 0 of what fills it up."""
 
-    table: Table
-    member: Float[Array, "groups obs"]
-    weight: Float[Array, " obs"]
+    x: Float[Array, "dim rows"]
+    levels: Int[Array, "features rows"]
+    code: Int[Array, " rows"]
+    weight: Float[Array, " rows"]
 
 
-class LearningRows(NamedTuple):
-    """`weight`: of the rows. `fair`: those on which P is measured (Algorithm 3's D_n where there are mini-batches, all rows
-    otherwise)."""
+class FairRows(NamedTuple):
+    """Rows on which P is measured; how many of every group are in every block, and what they weigh; which blocks are looked at;
+    and the rows that mini-batches are drawn from, with their number, if there are any (Algorithm 3, P being on D_n)."""
 
-    rows: Table
-    weight: Float[Array, " obs"]
-    fair: GroupedRows
+    rows: Rows
+    held: Float[Array, "blocks groups"]
+    mass: Float[Array, "blocks groups"]
+    seen: Bool[Array, " blocks"] | None
+    learning: tuple[Rows, Int[Array, ""]] | None = None
+
+    @property
+    def size(self):
+        """What the groups weigh in the blocks that are looked at (groups,)."""
+        return self.mass.sum(0, where=True if self.seen is None else self.seen[:, None])
+
+    def take(self, blocks):
+        """Some of the blocks, all of which are looked at."""
+        return FairRows(self.rows.take(blocks), self.held[blocks], self.mass[blocks], None)
+
+
+class Shares(NamedTuple):
+    """Of psi and of psi sharpened: what of every group is in the clusters; what of all rows, sharpened; mean log density."""
+
+    soft: Float[Array, "clusters groups"]
+    sharp: Float[Array, "clusters groups"]
+    total: Float[Array, " clusters"]
+    log_density: Float[Array, ""]
+
+
+class Standing(NamedTuple):
+    """What a pass over the rows tells of parameters: the E-step there, and the shares."""
+
+    expected: Expected
+    shares: Shares
 
 
 class Ascender(NamedTuple):
-    """Parameters, Adam's averages and age, the learning rate; the rule travels along so that runs may differ in it."""
+    """Parameters, Adam's averages and age, the learning rate; the rule travels along so that runs may differ in it, and the
+    parameters' standing, so that no pass is made twice."""
 
     parameters: Components
     first: Components
@@ -90,18 +128,29 @@ class Ascender(NamedTuple):
     rate: Float[Array, ""]
     key: Int[Array, "2"]
     rule: Rule
+    standing: Standing | None
 
 
-def membership(code, n_groups, weight=1.0) -> Float[Array, "groups obs"]:
-    """Weights of the groups' members over their sums: every row sums to one, so that shares are one matrix product."""
-    indicator = np.equal.outer(np.arange(n_groups), code).astype(np.float32) * np.asarray(weight, np.float32)
-    return jnp.asarray(indicator / indicator.sum(1, keepdims=True))
+def fair_rows(of, code, weight, split, n_groups, learning=None) -> FairRows:
+    """Rows of this process, with their groups and weights; `of(some)`: x and levels, arrays (rows, ..), of some of them."""
+    n_blocks = split.n_blocks(BLOCK)
+    held, mass = [], []
+
+    def block(some):
+        own = code[some], weight(some).astype(np.float32)
+        held.append(code_masses(own[0], n_groups, None))
+        mass.append(code_masses(own[0], n_groups, own[1]))
+        return GroupedRows(*of(some), *own)
+
+    rows = split.in_blocks(block, n_blocks)
+    held, mass = sum(split.everybody(np.array([held, mass]))).astype(np.float32)
+    return FairRows(rows, *map(split.placed, (held, mass, np.ones(n_blocks, bool))), learning)
 
 
-def cluster_gaps(psi, member, corner=ROUND) -> Float[Array, " clusters"]:
-    """The mean over pairs of groups of |share of one in cluster k - share of the other|, eq. (6) and (14), the corner of
-    |x| rounded to sqrt(x^2 + corner). psi: (clusters, obs); member: `membership` (groups, obs)."""
-    return gaps_of_shares(psi @ member.T, corner)
+def table_of(family: Family, x, levels) -> Table:
+    """A block's rows as families take them."""
+    parts = [jax.nn.one_hot(levels[j], n, dtype=x.dtype) for j, n in enumerate(family.n_levels)]
+    return Table(x.T, jnp.square(x).sum(0), jnp.concatenate([jnp.zeros((x.shape[1], 0), x.dtype), *parts], 1))
 
 
 def bounds_by_size(allowed, share) -> Float[Array, " clusters"]:
@@ -109,20 +158,13 @@ def bounds_by_size(allowed, share) -> Float[Array, " clusters"]:
     return allowed * namespace(share).minimum(1.0, len(share) * share)
 
 
-def penalty(log_joint, rows: GroupedRows, rule: Rule) -> Float[Array, ""]:
+def penalty_of_shares(shares: Shares, rule: Rule) -> Float[Array, ""]:
     """P: what is taken from the mean log-likelihood."""
-    soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / rule.temperature, 0)
-    return penalty_of_shares(soft @ rows.member.T, sharp @ rows.member.T, mean_of(sharp, rows.weight), rule)
-
-
-def penalty_of_shares(soft, sharp, share, rule: Rule) -> Float[Array, ""]:
-    """P from the shares of the groups (clusters, groups) that psi and psi sharpened have in the clusters, and from what of
-    all rows psi sharpened has there (clusters,)."""
-    gaps, limited = gaps_of_shares(soft, ROUND), jnp.isfinite(rule.allowed)
-    allowed = bounds_by_size(jnp.where(limited, rule.allowed, 1.0), jax.lax.stop_gradient(share))
-    beyond = excess(gaps, allowed) + excess(gaps_of_shares(sharp, ROUND), allowed)
+    gaps, limited = gaps_of_shares(shares.soft, ROUND), jnp.isfinite(rule.allowed)
+    allowed = bounds_by_size(jnp.where(limited, rule.allowed, 1.0), jax.lax.stop_gradient(shares.total))
+    beyond = excess(gaps, allowed) + excess(gaps_of_shares(shares.sharp, ROUND), allowed)
     unfair = jnp.where(limited, beyond.sum() / 2, gaps.max())
-    return rule.weight * unfair + FLOOR_WEIGHT * jnp.square(jnp.maximum(rule.floor - share, 0)).sum()
+    return rule.weight * unfair + FLOOR_WEIGHT * jnp.square(jnp.maximum(rule.floor - shares.total, 0)).sum()
 
 
 def excess(gaps, allowed):
@@ -132,9 +174,50 @@ def excess(gaps, allowed):
     return jnp.square(inside) / (2 * width) + jnp.maximum(gaps - allowed - width / 2, 0)
 
 
-def mean_of(values, weight):
-    """Of values (..., obs)."""
-    return values @ weight / weight.sum()
+def shares_of(family: Family, parameters: Components, problem: FairRows, temperature) -> Shares:
+    """One pass."""
+
+    def of_block(block, parameters, temperature):
+        return _in_block(family, parameters, block, problem.mass.shape[1], temperature)[0]
+
+    return _as_shares(total(of_block, problem.rows, parameters, temperature, seen=problem.seen), problem)
+
+
+def standing_of(family: Family, parameters: Components, problem: FairRows, temperature) -> Standing:
+    """One pass too."""
+
+    def of_block(block, parameters, temperature):
+        sums, table, responsibilities = _in_block(family, parameters, block, problem.mass.shape[1], temperature)
+        return family.expected(parameters, table, responsibilities), sums
+
+    expected, sums = total(of_block, problem.rows, parameters, temperature, seen=problem.seen)
+    return Standing(expected, _as_shares(sums, problem))
+
+
+def _in_block(family: Family, parameters: Components, block: GroupedRows, n_groups, temperature):
+    """(what the block adds to the shares and to the log density, its rows, their responsibilities times their weights)."""
+    table, weight = table_of(family, block.x, block.levels), block.weight
+    log_joint = family.log_joint(parameters, table)
+    member = weight * (block.code == jnp.arange(n_groups)[:, None])
+    soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / temperature, 0)
+    density = weight @ jax.nn.logsumexp(log_joint, 0)
+    return (soft @ member.T, sharp @ member.T, density), table, weight * soft
+
+
+def _as_shares(sums, problem: FairRows) -> Shares:
+    """Zeros of a group of which nobody is there."""
+    (soft, sharp, density), n_obs = sums, problem.size.sum()
+    size = jnp.where(problem.size > 0, problem.size, 1.0)
+    return Shares(soft / size, sharp / size, sharp.sum(1) / n_obs, density / n_obs)
+
+
+class Judged(NamedTuple):
+    """Parameters, what is minimised and the loss there, and their standing."""
+
+    parameters: Components
+    value: Float[Array, ""]
+    loss: Float[Array, ""]
+    standing: Standing
 
 
 @dataclass(frozen=True)
@@ -144,53 +227,66 @@ class Ascent:
     "em": an E-step, then steps of Adam on Q_fair, eq. (10), from the better of the old parameters and the M-step;
     taken only if Q_fair has not decreased, eq. (11), so that the objective never decreases either. Without penalty the
     M-step is best and this is plain EM. "gradient": the same with the objective itself in the place of Q_fair.
+    Two passes an iteration: at the M-step, and where the inner steps lead from there.
     """
 
     family: Family
     solver: str = "em"
     batch_size: int | None = None
 
-    def __call__(self, problem: LearningRows, state: Ascender):
+    def __call__(self, problem: FairRows, state: Ascender):
         key, draw = jax.random.split(state.key)
-        rows = problem.rows, problem.weight
-        table, weight = rows if self.batch_size is None else self.batch(draw, rows)
-        responsibilities = weight * jax.nn.softmax(self.family.log_joint(state.parameters, table), 0)
+        old, rule, batch = state.parameters, state.rule, self.batch(draw, problem)
+        known = state.standing if batch is None else standing_of(self.family, old, batch, rule.temperature)
 
-        def merit(parameters):
-            return self.merit(parameters, problem, state.rule, table, weight, responsibilities)
+        def merit(parameters, shares):
+            """(what is minimised, the loss) with those shares of the rows on which P is measured."""
+            unfair = penalty_of_shares(shares, rule)
+            loss = unfair - shares.log_density
+            if self.solver == "em":
+                q = self.family.expected_log_joint(parameters, old, known.expected)
+                return unfair - q / known.expected.mass.sum(), loss
+            if batch is None:
+                return loss, loss
+            return unfair - shares_of(self.family, parameters, batch, rule.temperature).log_density, loss
 
-        m_step = self.family.m_step(state.parameters, table, responsibilities)
-        now, after = merit(state.parameters), merit(m_step)
-        start, known = choose(after < now, (m_step, after), (state.parameters, now))
-        moved = climb(merit, state._replace(parameters=start))
-        taken = (merit(moved.parameters) < known) | (self.batch_size is not None)
-        rate = rate_after(state.rate, taken) if self.batch_size is None else BATCH_SLOWER * state.rate
-        parameters = choose(taken, moved.parameters, start)
-        return moved._replace(parameters=parameters, rate=rate, key=key), self.loss(parameters, problem, state.rule)
+        def judged(parameters, standing):
+            return Judged(parameters, *merit(parameters, standing.shares), standing)
 
-    def batch(self, key, rows):
-        """Some of a tree of rows."""
-        drawn = jax.random.randint(key, (self.batch_size,), 0, len(jax.tree.leaves(rows)[0]))
-        return jax.tree.map(lambda part: part[drawn], rows)
+        def on_all(parameters):
+            return judged(parameters, standing_of(self.family, parameters, problem, rule.temperature))
 
-    def merit(self, parameters, problem: LearningRows, rule: Rule, table: Table, weight, responsibilities):
-        """-Q_fair per row, or the negative objective; of `table`, with the penalty of the fair rows. `responsibilities`: times
-        the rows' `weight`."""
-        log_joint = on_fair = self.family.log_joint(parameters, problem.fair.table)
-        if self.batch_size is not None:
-            log_joint = self.family.log_joint(parameters, table)
-        em = self.solver == "em"
-        total = jnp.vdot(responsibilities, log_joint) if em else weight @ jax.nn.logsumexp(log_joint, 0)
-        return penalty(on_fair, problem.fair, rule) - total / weight.sum()
+        now, m_step = judged(old, state.standing), on_all(self.family.m_step(old, known.expected))
+        start = choose(m_step.value < now.value, m_step, now)
+        shares = self.shares_nearby(start, problem, rule, draw)
+        moved = climb(lambda parameters: merit(parameters, shares(parameters))[0], state, start.parameters)
+        reached = on_all(moved.parameters)
+        taken = (reached.value < start.value) | (batch is not None)
+        best = choose(taken, reached, start)
+        rate = state.rate * (jnp.where(taken, FASTER, SLOWER) if batch is None else BATCH_SLOWER)
+        return moved._replace(parameters=best.parameters, rate=rate, key=key, standing=best.standing), best.loss
 
-    def loss(self, parameters, problem: LearningRows, rule: Rule):
-        """P - l / N, of the fair rows."""
-        log_joint = self.family.log_joint(parameters, problem.fair.table)
-        return penalty(log_joint, problem.fair, rule) - mean_of(jax.nn.logsumexp(log_joint, 0), problem.fair.weight)
+    def batch(self, key, problem: FairRows) -> FairRows | None:
+        """Rows of a mini-batch."""
+        if self.batch_size is None:
+            return None
+        rows, n_obs = problem.learning
+        drawn = rows.pick(jax.random.randint(key, (self.batch_size,), 0, n_obs))
+        mass = drawn.parts.weight @ (drawn.parts.code[0][:, None] == jnp.arange(problem.mass.shape[1]))
+        return FairRows(drawn, mass, mass, None)
+
+    def shares_nearby(self, start: Judged, problem: FairRows, rule: Rule, key):
+        """The shares of all rows as a function of parameters near the start, from what they change on some of the blocks."""
+        some = problem if len(problem.rows) <= INNER_BLOCKS else some_of(problem, key)
+        on_some = partial(shares_of, self.family, problem=some._replace(seen=None), temperature=rule.temperature)
+        if some is problem:  # `first_of` has all of so few
+            return on_some
+        rest = jax.tree.map(jnp.subtract, start.standing.shares, on_some(start.parameters))
+        return lambda parameters: jax.tree.map(jnp.add, on_some(parameters), rest)
 
 
-def climb(merit, state: Ascender) -> Ascender:
-    """INNER_STEPS of Adam."""
+def climb(merit, state: Ascender, start: Components) -> Ascender:
+    """INNER_STEPS of Adam from there."""
 
     def step(_, state):
         gradient = jax.grad(merit)(state.parameters)
@@ -206,20 +302,68 @@ def climb(merit, state: Ascender) -> Ascender:
         )
         return state._replace(parameters=parameters, first=first, second=second, age=age)
 
-    return jax.lax.fori_loop(0, INNER_STEPS, step, state)
-
-
-def rate_after(rate, taken):
-    """The learning rate after inner steps that were taken, or refused."""
-    return rate * jnp.where(taken, FASTER, SLOWER)
+    return jax.lax.fori_loop(0, INNER_STEPS, step, state._replace(parameters=start))
 
 
 def choose(condition, yes, no) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
-def start_state(parameters: Components, rule: Rule, rate, seed) -> Ascender:
-    """A fresh state at `parameters`."""
+def some_of(problem: FairRows, key) -> FairRows:
+    """INNER_BLOCKS of those that are looked at. First one for each group that has somebody of it, then those with the first
+    FEWEST of a group, which are the other blocks of a small one."""
+    order = jax.random.permutation(key, len(problem.rows))
+    seen = problem.seen[order]
+    held = jnp.where(seen[:, None], problem.held[order], 0)
+    one, few = (_with_the_first(held, most).any(1) for most in (1, FEWEST))
+    return problem.take(order[jnp.argsort(-jnp.where(seen, 1 * few + one, -1))[:INNER_BLOCKS]])
+
+
+def first_of(problem: FairRows, n_obs) -> FairRows:
+    """The same blocks, of which about so many rows of all processes are looked at: the first ones, each a systematic sample of
+    the table, and the others that have some of the first FEWEST of a group."""
+    held = np.asarray(problem.held)
+    seen = _with_the_first(held, FEWEST).any(1) | (np.arange(len(held)) < -(-n_obs // BLOCK))
+    return problem._replace(seen=jax.device_put(seen, problem.seen.sharding))
+
+
+def _with_the_first(held, most):
+    """Which blocks have some of the first `most` rows of a group (blocks, groups)."""
+    return (held > 0) & (held.cumsum(0) - held < most)
+
+
+def start_states(family: Family, problem: FairRows, parameters: Components, rule: Rule, rate, seed) -> Ascender:
+    """A batch of one fresh state."""
     zero = jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), parameters)
     rule = Rule(*(np.float32(part) for part in rule))
-    return Ascender(parameters, zero, zero, np.float32(0), np.float32(rate), jax.random.PRNGKey(seed), rule)
+    standing = _standing(family, parameters, problem, rule.temperature)
+    state = Ascender(parameters, zero, zero, np.float32(0), np.float32(rate), jax.random.PRNGKey(seed), rule, standing)
+    return jax.tree.map(lambda part: np.asarray(part)[None], state)
+
+
+_standing = jax.jit(standing_of, static_argnames="family")
+
+
+def soft_shares(family: Family, parameters: Components, problem: FairRows):
+    """The shares of the groups in the components, soft (clusters, groups)."""
+    return np.asarray(_standing(family, parameters, problem, np.float32(1)).shares.soft)
+
+
+def hard_masses(family: Family, parameters: Components, problem: FairRows, split):
+    """How much of each group has its largest responsibility in each component, float64 (clusters, groups), in weights."""
+    shape = len(parameters.mean), problem.mass.shape[1]
+    labels, code, weight = map(here, (labels_of(family, parameters, problem), *problem.rows.parts[2:]))
+    seen, held = np.asarray(problem.seen), np.zeros(shape)
+    for own_labels, own_code, own_weight in zip(labels[seen], code[seen], weight[seen]):
+        held += np.bincount(own_labels * shape[1] + own_code, own_weight, minlength=held.size).reshape(shape)
+    return sum(split.everybody(held))
+
+
+@partial(jax.jit, static_argnames="family")
+def labels_of(family: Family, parameters: Components, problem: FairRows):
+    """The component of largest responsibility of every row (blocks, rows)."""
+
+    def of_block(block, parameters):
+        return family.log_joint(parameters, table_of(family, block.x, block.levels)).argmax(0)
+
+    return each(of_block, problem.rows, parameters)

@@ -27,7 +27,7 @@ def medians_near(data, units, labels, centers):
 def cost_of(data, units, labels, centers, power):
     """The weighted sum of ||x - c||^power, of all processes' rows and the centres of their clusters, in `units`."""
     square = squares(data, units, labels, centers)
-    return float(sum(data.share.everybody(data.weight @ (square if power == 2 else np.sqrt(square)))))
+    return float(sum(data.split.everybody(data.weight @ (square if power == 2 else np.sqrt(square)))))
 
 
 def squares(data, units, labels, centers):
@@ -46,5 +46,5 @@ def _pulled(data, units, labels, n_clusters, pull):
         weight = pull(block, rows)
         mass += np.bincount(own, weight, n_clusters)
         sums += cluster_sums(rows, own, n_clusters, weight)
-    mass, sums = (sum(data.share.everybody(part)) for part in (mass, sums))
+    mass, sums = (sum(data.split.everybody(part)) for part in (mass, sums))
     return sums / mass[:, None]

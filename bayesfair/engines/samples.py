@@ -4,7 +4,7 @@ import numpy as np
 
 from bayesfair._arrays import distinct_places, row_blocks
 from bayesfair._check import message
-from bayesfair.engines.shares import ALONE
+from bayesfair.engines.row_split import UNSPLIT
 
 __all__ = ["FEWEST", "distinct_rows", "stratified", "weights_as_of_all", "with_distinct"]
 
@@ -34,7 +34,7 @@ def weights_as_of_all(code, weight, masses):
     return weight / weight.mean()
 
 
-def distinct_rows(points, n_parts, argument, share=ALONE):
+def distinct_rows(points, n_parts, argument, split=UNSPLIT):
     """Numbers in the whole table of `n_parts` rows that differ; `points(rows)`: some rows of this process.
 
     Raises
@@ -42,12 +42,12 @@ def distinct_rows(points, n_parts, argument, share=ALONE):
     ValueError: with the `argument` that asks for so many parts, where fewer rows differ.
     """
     own = distinct_places(points, n_parts)
-    kinds = np.concatenate(share.everybody(points(own)))
+    kinds = np.concatenate(split.everybody(points(own)))
     found = np.unique(kinds, axis=0, return_index=True)[1]
     if len(found) < n_parts:
         rule = f"be at most the number of distinct rows, {len(found)}"
         raise ValueError(message(argument, rule, n_parts, "Ask for fewer, or look why rows repeat."))
-    return np.concatenate(share.everybody(own + share.first))[found[:n_parts]]
+    return np.concatenate(split.everybody(own + split.first))[found[:n_parts]]
 
 
 def with_distinct(rows, points, n_parts, distinct):

@@ -38,9 +38,9 @@ class Columns(NamedTuple):
     categorical: np.ndarray
     names: list | None = None
 
-    def take(self, rows, share=None):
-        """Some of the rows; with a `Share` by their numbers in the table that processes share."""
-        pick = (lambda part: part[rows]) if share is None else (lambda part: share.take(part, rows))
+    def take(self, rows, split=None):
+        """Some of the rows; with a `RowSplit` by their numbers in the table that is split over processes."""
+        pick = (lambda part: part[rows]) if split is None else (lambda part: split.take(part, rows))
         return self._replace(continuous=pick(self.continuous), categorical=pick(self.categorical))
 
 

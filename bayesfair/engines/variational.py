@@ -13,18 +13,19 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, UInt
 
 from bayesfair._arrays import row_blocks, row_numbers
 from bayesfair._check import check_number, message, tell
+from bayesfair._rows import Rows, each, total
 from bayesfair._units import scaling, warn_of_scales
 from bayesfair.distributed import agreed, leads
 from bayesfair.engines.base import Data, Engine, kmeans_centers, relocate_empty
 from bayesfair.engines.families import squared_distances
 from bayesfair.engines.hard_clusters import NEAR, cost_of, means_of, medians_near
 from bayesfair.engines.optimize import Outcome
+from bayesfair.engines.row_split import UNSPLIT, RowSplit, free
 from bayesfair.engines.samples import FEWEST, distinct_rows, stratified, weights_as_of_all, with_distinct
-from bayesfair.engines.shares import ALONE, free
 from bayesfair.engines.soft_clusters import (
     AT_REST,
     FLOOR,
@@ -33,13 +34,6 @@ from bayesfair.engines.soft_clusters import (
     fairness_potential,
     log_simplex,
 )
-from bayesfair.engines.variational_blocks import (
-    BlockedRows,
-    descent_over,
-    rows_in_blocks,
-    soft_assignment,
-)
-from bayesfair.engines.variational_blocks import start_state as blocked_start
 from bayesfair.fairness import Groups, check_target, cluster_kl
 
 __all__ = ["VariationalFairClustering"]
@@ -52,29 +46,35 @@ FEW_ROWS, STARTS_OF_FEW, STARTS = 4096, 20, 2  # up to so many rows all of many 
 LARGEST_WEIGHT = 1e12  # of the fairness term, in costs per row: float32 sees no cost beside it long before
 PAIRS, FINE_PATH = 3, 4  # weights of the path, in pairs, and between its last unfair and first fair weight
 BATCH_ELEMENTS = 2**25  # of all soft assignments that advance together
-# Of more rows than the first, k-means explores as many as the second, and the best goes on with all of them, block by block.
-BLOCKED_FROM, EXPLORE_ROWS = 2**17, 2**15
+EXPLORE_ROWS = 2**15  # that k-means explores where rows are more than one block
+BLOCK = 8192  # rows
 ENOUGH = 1000  # rows of a group among them, where there is room: of smaller groups they have everybody
 HEAVIER = 1.0, 1.1, 1.25, 1.5, 2.0, 3.0  # weights tried on all rows, in units of the one that was fair enough on a part
 
 
-class TargetedRows(NamedTuple):
-    """Rows, their groups, the proportions wanted, and weights whose mean is 1. `graph`: for the normalised cut alone."""
+class SoftRows(NamedTuple):
+    """A block of rows, the codes of their groups, and weights whose mean over the table is 1, 0 of what fills it up."""
 
-    x: Float[Array, "obs dim"]
-    square: Float[Array, " obs"]
-    member: Float[Array, "groups obs"]  # one where the row is of the group
+    x: Float[Array, "dim rows"]
+    code: UInt[Array, " rows"]
+    weight: Float[Array, " rows"]
+
+
+class TargetedRows(NamedTuple):
+    """Rows, how many they are, and the proportions wanted. `graph`: for the normalised cut alone."""
+
+    rows: Rows
+    n_obs: Float[Array, ""]
     target: Float[Array, " groups"]
-    weight: Float[Array, " obs"]
     graph: Any = ()
 
-    def masses(self, s):
-        """Of the groups in the clusters (clusters, groups)."""
-        return (self.weight * s) @ self.member.T
+    def member(self, code):
+        """One where the row is of the group (groups, rows)."""
+        return (code == jnp.arange(len(self.target))[:, None]).astype(jnp.float32)
 
     def mean(self, values):
-        """Per row, of values (obs,)."""
-        return (self.weight * values).mean()
+        """Per row, of values (blocks, rows)."""
+        return total(lambda block: block[0].weight @ block[1], self.rows.beside(values)) / self.n_obs
 
 
 class Graph(NamedTuple):
@@ -88,10 +88,10 @@ class Graph(NamedTuple):
 
 
 class SoftClusters(NamedTuple):
-    """Soft assignments with what was computed from them; `loss` is E."""
+    """Soft assignments with what was computed from them; `loss` is E. `potential`: obs * dF/dS, of the cut alone."""
 
-    log_s: Float[Array, "clusters obs"]
-    potential: Float[Array, "clusters obs"]  # obs * dF/dS
+    log_s: Float[Array, "blocks clusters rows"]
+    potential: Any
     masses: Float[Array, "clusters groups"]
     centers: Float[Array, "clusters dim"]
     loss: Float[Array, ""]
@@ -99,45 +99,89 @@ class SoftClusters(NamedTuple):
     weight: Float[Array, ""]
 
 
-def distances(problem: TargetedRows, centers):
-    """||x_i - c_k||^2 (clusters, obs), at least 0."""
-    return jnp.maximum(squared_distances(centers, problem.x, problem.square), 0.0)
+def distances(x, centers):
+    """||x_i - c_k||^2 (clusters, rows), at least 0, of x (dim, rows)."""
+    return jnp.maximum(squared_distances(centers, x.T, jnp.square(x).sum(0)), 0.0)
 
 
-def k_means(problem: TargetedRows, s, centers):
-    """(cost per row, potentials, centres) of sum_ik s_ik ||x_i - c_k||^2 with c_k the weighted means (Table 1)."""
-    own = problem.weight * s
-    centers = (own @ problem.x) / own.sum(1)[:, None]
-    potential = distances(problem, centers)
-    return problem.mean((s * potential).sum(0)), potential, centers
+class KMeans:
+    """sum_ik s_ik ||x_i - c_k||^2 with c_k the weighted means (Table 1)."""
+
+    degree = 2
+
+    @staticmethod
+    def potential(x, centers):
+        return distances(x, centers)
+
+    @staticmethod
+    def sums(own, potential, x):
+        """What a block adds, `own` being its assignments times the weights."""
+        return own @ x.T, own.sum(1), (own * potential).sum()
+
+    @staticmethod
+    def settled(problem, log_s, centers, sums):
+        """(cost per row, centres, potentials where they are kept) of the sums over all blocks about the old centres: with the
+        means c' the cost is sum s d(x, c) - sum_k S_k |c' - c|^2."""
+        first, size, cost = sums
+        means = first / size[:, None]
+        return (cost - (size * jnp.square(means - centers).sum(1)).sum()) / problem.n_obs, means, ()
 
 
-def k_medians(problem: TargetedRows, s, centers):
+class KMedians:
     """The same with ||x_i - c_k||: centres take one Weiszfeld step, which never raises the cost.
 
     The paper's centres are medoids; the geometric median costs no more and needs no N^2 distances.
     """
-    distance = jnp.sqrt(distances(problem, centers))
-    pull = problem.weight * s / jnp.maximum(distance, NEAR)
-    centers = (pull @ problem.x) / pull.sum(1)[:, None]
-    potential = jnp.sqrt(distances(problem, centers))
-    return problem.mean((s * potential).sum(0)), potential, centers
+
+    degree = 1
+
+    @staticmethod
+    def potential(x, centers):
+        return jnp.sqrt(distances(x, centers))
+
+    @staticmethod
+    def sums(own, potential, x):
+        pull = own / jnp.maximum(potential, NEAR)
+        return pull @ x.T, pull.sum(1)
+
+    @staticmethod
+    def settled(problem, log_s, centers, sums):
+        first, size = sums
+        centers = first / size[:, None]
+
+        def cost(block, centers):
+            rows, log_s = block
+            return (rows.weight * jnp.exp(log_s) * KMedians.potential(rows.x, centers)).sum()
+
+        return total(cost, problem.rows.beside(log_s), centers) / problem.n_obs, centers, ()
 
 
-def normalized_cut(problem: TargetedRows, s, centers):
-    """K - sum_k s_k' W s_k / d' s_k and obs times its gradient (Table 1)."""
-    graph = problem.graph
-    entries = graph.value[:, None] * s.T[graph.column]  # a neighbour's assignments lie side by side
-    ws = jax.ops.segment_sum(entries, graph.row, s.shape[1], indices_are_sorted=True).T
-    own = problem.weight * s
-    volume = own @ graph.degree
-    within = (own * ws).sum(1)
-    potential = (within / volume**2)[:, None] * graph.degree - 2 * ws / volume[:, None]
-    return s.shape[0] - (within / volume).sum(), s.shape[1] * potential, centers
+class NormalizedCut:
+    """K - sum_k s_k' W s_k / d' s_k (Table 1), of all rows at once."""
+
+    degree = 0
+
+    @staticmethod
+    def sums(own, potential, x):
+        return ()
+
+    @staticmethod
+    def settled(problem, log_s, centers, sums):
+        graph, s = problem.graph, jnp.exp(log_s[0])
+        entries = graph.value[:, None] * s.T[graph.column]  # a neighbour's assignments lie side by side
+        ws = jax.ops.segment_sum(entries, graph.row, s.shape[1], indices_are_sorted=True).T
+        own = problem.rows.parts.weight[0] * s
+        volume = own @ graph.degree
+        within = (own * ws).sum(1)
+        potential = (within / volume**2)[:, None] * graph.degree - 2 * ws / volume[:, None]
+        return s.shape[0] - (within / volume).sum(), centers, s.shape[1] * potential[None]
 
 
-OBJECTIVES = {"kmeans": k_means, "kmedians": k_medians, "ncut": normalized_cut}
-DEGREES = {"kmeans": 2, "kmedians": 1, "ncut": 0}  # power of the scale of X in the cost
+OBJECTIVES = {
+    "kmeans": KMeans,
+    "kmedians": KMedians,
+    "ncut": NormalizedCut,
+}  # degree: power of the scale of X in the cost
 
 
 @dataclass(frozen=True)
@@ -146,32 +190,44 @@ class Descent:
 
     objective: str
 
+    def potential(self, rows: SoftRows, kept, centers):
+        """obs * dF/dS of a block, unless it was `kept`."""
+        return kept if self.objective == "ncut" else OBJECTIVES[self.objective].potential(rows.x, centers)
+
     def evaluate(self, problem: TargetedRows, log_s, centers, weight, lipschitz) -> SoftClusters:
-        s = jnp.exp(log_s)
-        cost, potential, centers = OBJECTIVES[self.objective](problem, s, centers)
-        masses = problem.masses(s)
+        """The clusters of these assignments, from potentials at the centres before them."""
+        objective = OBJECTIVES[self.objective]
+
+        def of_block(block, centers):
+            rows, log_s = block
+            own = rows.weight * jnp.exp(log_s)
+            return objective.sums(own, self.potential(rows, (), centers), rows.x), own @ problem.member(rows.code).T
+
+        sums, masses = total(of_block, problem.rows.beside(log_s), centers)
+        cost, centers, kept = objective.settled(problem, log_s, centers, sums)
         loss = cost + weight * fairness_penalty(masses, problem.target)
-        return SoftClusters(log_s, potential, masses, centers, loss, lipschitz, weight)
+        return SoftClusters(log_s, kept, masses, centers, loss, lipschitz, weight)
 
     def __call__(self, problem: TargetedRows, state: SoftClusters):
-        before, gradient = state.log_s, full_potential(problem, state)
-        log_s = log_simplex(before - gradient / state.lipschitz)
+        def step(block, centers, unfair, rate):
+            """log s after it, and the Frank-Wolfe gap <dE/dS, S - S'>, S' the best vertex: 0 at a stationary point alone."""
+            rows, (log_s, kept) = block
+            gradient = self.potential(rows, kept, centers) + unfair @ problem.member(rows.code)
+            gain = (jnp.exp(log_s) * gradient).sum(0) - gradient.min(0)
+            return log_simplex(log_s - rate * gradient), gain
+
+        rows = problem.rows.beside((state.log_s, state.potential))
+        log_s, gain = each(step, rows, state.centers, unfairness(problem, state), 1 / state.lipschitz)
         new = self.evaluate(problem, log_s, state.centers, state.weight, state.lipschitz / 1.3)
         refused = state._replace(lipschitz=2 * state.lipschitz)
         state = jax.tree.map(lambda a, b: jnp.where(new.loss <= state.loss, a, b), new, refused)
         # Steps shrink where they are refused: that E stands still is no sign of an optimum by itself.
-        return state, state.loss, problem.mean(left_to_gain(gradient, before)) > AT_REST * jnp.abs(state.loss)
+        return state, state.loss, problem.mean(gain) > AT_REST * jnp.abs(state.loss)
 
 
-def full_potential(problem: TargetedRows, state: SoftClusters):
-    """obs * dE/dS (clusters, obs), the fairness term included."""
-    unfair = fairness_potential(state.masses, problem.target, problem.x.shape[0])
-    return state.potential + state.weight * unfair @ problem.member
-
-
-def left_to_gain(gradient, log_s):
-    """The Frank-Wolfe gap <dE/dS, S - S'> of every row (obs,), S' its best vertex: 0 at a stationary point alone."""
-    return (jnp.exp(log_s) * gradient).sum(0) - gradient.min(0)
+def unfairness(problem: TargetedRows, state: SoftClusters):
+    """obs * d/ds of the fairness term, for a member of each group (clusters, groups)."""
+    return state.weight * fairness_potential(state.masses, problem.target, problem.n_obs)
 
 
 class VariationalFairClustering(Engine):
@@ -261,17 +317,31 @@ class VariationalFairClustering(Engine):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), minimum=0)
 
-    def problem(self, data) -> TargetedRows | BlockedRows:
-        if self.mesh is not None or (self.objective == "kmeans" and len(data.X) > BLOCKED_FROM):
-            names, share = data.columns.names, data.share
-            self._units = scaling(
-                data.X, names=names, precision=np.float32, everybody=share.everybody, weight=data.given_weight
-            )
-            warn_of_scales(data.X, data.columns.names)
-            return rows_in_blocks(data, self._units, self._target(data))
-        Z = self.standardised(data, degree=DEGREES[self.objective], precision=np.float32)
+    def problem(self, data) -> TargetedRows:
+        self._units = scaling(
+            data.X,
+            names=data.columns.names,
+            degree=OBJECTIVES[self.objective].degree,
+            precision=np.float32,
+            everybody=data.split.everybody,
+            weight=data.given_weight,
+        )
         warn_of_scales(data.X, data.columns.names)
-        return make_problem(Z, data.groups.code, self._target(data), self.objective, data.relative_weight)
+        return self._problem_of(data)
+
+    def _problem_of(self, data) -> TargetedRows:
+        split, X = data.split, data.X
+        relative = split.n_obs / data.total_weight
+        n_blocks = split.n_blocks(BLOCK) if self.objective == "kmeans" else 1
+
+        def block(some):
+            code = data.groups.code[some].astype(np.min_scalar_type(len(data.groups.names)))
+            weight = (relative * data.weight_of(some)).astype(np.float32)
+            return SoftRows(self._units.rows(X[some]).astype(np.float32), code, weight)
+
+        graph = neighbour_graph(self._units.rows(X), data.relative_weight) if self.objective == "ncut" else ()
+        whole = split.placed(np.float32(split.n_obs)), split.placed(self._target(data).astype(np.float32))
+        return TargetedRows(split.in_blocks(block, n_blocks), *whole, graph)
 
     @property
     def step(self):
@@ -281,14 +351,14 @@ class VariationalFairClustering(Engine):
         return check_target(self.target_proportions, data.groups, data.group_masses, argument="target_proportions")
 
     def starts(self, problem, data):
-        """Centres (n_init, K, d) of the best k-means++ restarts, and random rows: k-means makes starts alike."""
-        return self._restarts(self._units.rows(data.X), data, data.weight)
+        return self._restarts(data, data.split)
 
-    def _restarts(self, Z, data, weight):
-        n_init = self.n_init
+    def _restarts(self, data, dealing):
+        """Centres (n_init, K, d) of the best k-means++ restarts, and random rows: k-means makes starts alike."""
+        n_init, Z = self.n_init, self._units.rows(data.X)
         if n_init is None:
             n_init = STARTS_OF_FEW if len(Z) <= FEW_ROWS else STARTS
-        best = kmeans_centers(Z, self.n_clusters, data.seed, RESTARTS, data.share, weight)[:n_init]
+        best = kmeans_centers(Z, self.n_clusters, data.seed, RESTARTS, dealing, data.weight)[:n_init]
         if n_init <= RESTARTS:
             return best
         rng, points = np.random.default_rng(data.seed), np.unique(Z, axis=0)
@@ -297,65 +367,65 @@ class VariationalFairClustering(Engine):
         )
 
     def solve(self, problem, data) -> Outcome:
-        """The best run at the weight asked for, or at the smallest weight of a path that is fair enough."""
-        if isinstance(problem, BlockedRows):
-            return self._solve_in_blocks(problem, data)
-        return self._solve_from(problem, self.starts(problem, data), self._error(data, data))
-
-    def _error(self, some, data):
-        """The Kullback-Leibler error of labels of `some` rows, `Data` of their own, against the proportions of the data."""
-        target = self._target(data)
-        return lambda labels: float(cluster_kl(hard_masses(labels, some, self.n_clusters), target).sum())
-
-    def _solve_in_blocks(self, problem: BlockedRows, data) -> Outcome:
-        """On EXPLORE_ROWS of the rows first; all of them go on from there, at greater weights where they must."""
-        (centers, weight), error, least = agreed(self._explored(data)), self._error(data, data), np.inf
+        """The best run at the weight asked for, or at the smallest weight of a path that is fair enough: of many rows on some,
+        from where all of them go on, at greater weights where they must."""
+        if len(problem.rows) == 1:
+            return self._solve_from(problem, self.starts(problem, data), data)
+        some, least = self._some_of(data), np.inf
+        found = self._solve_from(self._problem_of(some), self._restarts(some, data.split), some).state
+        centers, weight = agreed((found.centers, found.weight))
         for factor in HEAVIER:
-            s = None  # that of the last weight makes room
-            outcome = self.run(problem, blocked_start(problem, centers, factor * weight), step=descent_over(problem))
-            s = soft_assignment(problem, outcome.state, len(data.X))
+            run = self._descend(problem, centers[None], [factor * weight], data).best
             if self.max_fairness_error is None:
-                break
-            least = min(least, error(hard_labels(s, data.share)))
+                return run
+            least = min(least, self._error(run, data))
             if least <= self.max_fairness_error:
-                break
-        else:
-            raise self._out_of_reach(least)
-        return outcome._replace(state=outcome.state._replace(log_s=s[None])).best  # which is `report`'s concern alone
+                return run
+        raise self._out_of_reach(least)
 
-    def _explored(self, data):
-        """(centres, weight) of the best run on some of the rows."""
-        share, everyone, rows = data.share, data.share.groups, self._first_rows(data)
-        groups = Groups(everyone.code[rows], everyone.names)
-        weights = weights_as_of_all(groups.code, data.weight_of_some(rows), data.group_masses)
-        some = Data(data.columns.take(rows, share), groups, weights, data.seed)
-        Z = self._units.rows(some.X)
-        few = make_problem(Z, groups.code, self._target(data), self.objective, weights)
-        found = self._solve_from(few, self._restarts(Z, data, weights), self._error(some, data)).state
-        return found.centers, found.weight
-
-    def _first_rows(self, data):
-        """Which rows come first, by their numbers in the whole table."""
-        share, code, rng = data.share, data.share.groups.code, np.random.default_rng(data.seed)
-        enough = max(FEWEST, min(ENOUGH, EXPLORE_ROWS // len(share.groups.names)))
+    def _some_of(self, data):
+        """EXPLORE_ROWS of the rows, or as many more as there are of small groups, with the groups' masses of all rows."""
+        split, code, rng = data.split, data.split.groups.code, np.random.default_rng(data.seed)
+        enough = max(FEWEST, min(ENOUGH, EXPLORE_ROWS // len(data.groups.names)))
         rows = np.sort(stratified(rng.permutation(row_numbers(len(code))), code, EXPLORE_ROWS, enough))
 
-        def points(rows, share=ALONE):
-            return self._units.rows(share.take(data.X, rows))
+        def points(rows, split=UNSPLIT):
+            return self._units.rows(split.take(data.X, rows))
 
-        distinct = partial(distinct_rows, points, self.n_clusters, self.parts, share)
-        return with_distinct(rows, partial(points, share=share), self.n_clusters, distinct)
+        distinct = partial(distinct_rows, points, self.n_clusters, self.parts, split)
+        rows = with_distinct(rows, partial(points, split=split), self.n_clusters, distinct)
+        groups = Groups(code[rows], data.groups.names)
+        weights = weights_as_of_all(groups.code, data.weight_of_some(rows), data.group_masses)
+        return Data(data.columns.take(rows, split), groups, weights, data.seed, RowSplit(None, (len(rows),), groups))
 
-    def _solve_from(self, problem, starts, error) -> Outcome:
-        scale = 1.0 if self.objective == "ncut" else cost_per_row(problem, starts[0], self.objective)
+    def _error(self, run, data):
+        """The Kullback-Leibler error of a run's hard clusters."""
+        masses = hard_masses(self._labels(run, data), data, self.n_clusters)
+        return float(cluster_kl(masses, self._target(data)).sum())
+
+    def _labels(self, run, data):
+        """The cluster of largest assignment (obs,); empty ones take the row most willing, of the first process if several have
+        rows."""
+        log_s = data.split.in_order(run.state.log_s)
+        labels = log_s.argmax(1)
+        empty = np.setdiff1d(np.arange(self.n_clusters), data.split.of_all(np.unique(labels)))
+        return relocate_empty(labels, -log_s, empty) if len(empty) and leads() else labels
+
+    def _best_of(self, runs, data):
+        """The run of least E among those whose hard clusters have a finite error, if any."""
+        ordered = (runs.run(int(at)) for at in runs.order)
+        return next((one for one in ordered if np.isfinite(self._error(one, data))), runs.best)
+
+    def _solve_from(self, problem, starts, data) -> Outcome:
+        scale = 1.0 if self.objective == "ncut" else float(cost_per_row(self.step, problem, starts[0]))
         if self.max_fairness_error is not None:
-            return self._fair_enough(problem, starts, error, scale)
+            return self._fair_enough(problem, starts, data, scale)
         weight = scale if self.fairness_weight is None else self._scaled_weight(scale)
         others = [START] * len(starts)
         if weight == 0 and self.objective == "kmeans":  # k-means' own answer too: softened, a start may end worse
             starts, others = np.concatenate([starts, starts]), others + [FLOOR] * len(starts)
-        runs = self._descend(problem, starts, [weight] * len(starts), others)
-        return best_of(runs, error) if weight > 0 else runs.best
+        runs = self._descend(problem, starts, [weight] * len(starts), data, others)
+        return self._best_of(runs, data) if weight > 0 else runs.best
 
     def _scaled_weight(self, scale):
         """`fairness_weight` in units of the rows that are worked on, whose cost per row is `scale`."""
@@ -369,13 +439,13 @@ class VariationalFairClustering(Engine):
 
     def _cost(self, cost, direction=1):
         """A cost of the rows that are worked on, in the units of X; with direction -1 the other way."""
-        return self._units.cost(cost, direction * DEGREES[self.objective])
+        return self._units.cost(cost, direction * OBJECTIVES[self.objective].degree)
 
-    def _fair_enough(self, problem, starts, error, scale) -> Outcome:
+    def _fair_enough(self, problem, starts, data, scale) -> Outcome:
         """Weights grow, two at a time as heavy ones take long, until one suffices; then those below it are searched."""
         unfair, least = 0.0, np.inf
         for weights in np.split(scale * np.geomspace(0.05, 20, 2 * PAIRS), PAIRS):
-            runs, errors = self._path(problem, starts, weights, error)
+            runs, errors = self._path(problem, starts, weights, data)
             least, first = min(least, errors.min()), int(np.argmax(errors <= self.max_fairness_error))
             if errors.min() <= self.max_fairness_error:
                 below = np.linspace(weights[0] if first else unfair, weights[first], FINE_PATH + 1)[1:]
@@ -383,7 +453,7 @@ class VariationalFairClustering(Engine):
             unfair = weights[-1]
         else:
             raise self._out_of_reach(least)
-        finer, errors = self._path(problem, starts, below, error)
+        finer, errors = self._path(problem, starts, below, data)
         fair = errors <= self.max_fairness_error
         return finer[int(np.argmax(fair))] if fair.any() else runs[first]
 
@@ -392,30 +462,28 @@ class VariationalFairClustering(Engine):
         remedy = "Allow more, or ask for fewer clusters."
         return ValueError(message("max_fairness_error", "be reached on the path of weights", bad, remedy))
 
-    def _path(self, problem, starts, weights, error):
+    def _path(self, problem, starts, weights, data):
         """The run of least E at each weight, and its fairness error."""
-        runs = [best_of(self._descend(problem, starts, [weight] * len(starts)), error) for weight in weights]
-        return runs, np.array([error(hard_labels(np.asarray(one.state.log_s).T)) for one in runs])
+        runs = [self._best_of(self._descend(problem, starts, [weight] * len(starts), data), data) for weight in weights]
+        return runs, np.array([self._error(one, data) for one in runs])
 
-    def _descend(self, problem, starts, weights, others=None) -> Outcome:
+    def _descend(self, problem, starts, weights, data, others=None) -> Outcome:
         """One run per pair of start and weight, in batches that fit the memory; `others`: see `start_state`."""
         others = [START] * len(starts) if others is None else others
-        size = max(1, BATCH_ELEMENTS // (len(problem.x) * len(starts[0])))
+        size = max(1, BATCH_ELEMENTS // (len(data.X) * len(starts[0])))
         parts = []
         for first in range(0, len(starts), size):
             batch = [np.asarray(part[first : first + size], np.float32) for part in (starts, weights, others)]
             parts.append(self.run(problem, start_states(self.step, problem, *batch)))
-        return concatenate(parts)
+        return parts[0] if len(parts) == 1 else concatenate(parts)
 
     def report(self, run, problem, data):
-        blocked = isinstance(problem, BlockedRows)
-        s = run.state.log_s if blocked else np.asarray(run.state.log_s).T
-        labels = hard_labels(s, data.share)
-        if blocked:
+        self.labels_ = self._labels(run, data)
+        soft = data.split.in_order(run.state.log_s)
+        self.soft_assignment_ = np.exp(soft, out=soft)
+        if self.objective != "ncut":
             free(problem)
-        self.labels_ = labels.astype(np.int64)
         cost, centers = self._hard_cost(problem, data, np.asarray(run.state.centers, np.float64))
-        self.soft_assignment_ = s if blocked else np.exp(s)
         self.cost_ = float(self._cost(cost))
         self.cluster_centers_ = self._units.points(centers)
         self.fairness_weight_ = float(self._cost(run.state.weight))
@@ -436,28 +504,13 @@ class VariationalFairClustering(Engine):
         rows = data, self._units, self.labels_
         centers = medians_near(*rows, centers) if self.objective == "kmedians" else means_of(*rows, self.n_clusters)
         if self.objective == "ncut":
-            hard = np.equal.outer(np.arange(self.n_clusters), self.labels_).astype(np.float32)
-            return float(jax.jit(normalized_cut)(problem, hard, None)[0]), centers
-        return cost_of(*rows, centers, DEGREES[self.objective]), centers
+            hard = np.equal.outer(np.arange(self.n_clusters), self.labels_)
+            log_hard = np.where(hard, np.float32(0), np.float32(-np.inf))
+            return float(jax.jit(NormalizedCut.settled)(problem, log_hard[None], None, ())[0]), centers
+        return cost_of(*rows, centers, OBJECTIVES[self.objective].degree), centers
 
     def objective_of(self, losses):
         return self._cost(losses)
-
-
-def best_of(runs, error):
-    """The run of least E among those whose hard clusters have a finite error, if any."""
-    ordered = (runs.run(int(at)) for at in runs.order)
-    return next((one for one in ordered if np.isfinite(error(hard_labels(np.asarray(one.state.log_s).T)))), runs.best)
-
-
-def hard_labels(s, share=ALONE):
-    """The cluster of largest assignment (obs,) from s, or log s, (obs, clusters); empty ones take the row most willing, of the
-    first process where several have rows."""
-    labels = np.empty(len(s), np.min_scalar_type(s.shape[1]))
-    for rows in row_blocks(len(s)):
-        labels[rows] = s[rows].argmax(1)
-    empty = np.setdiff1d(np.arange(s.shape[1]), share.of_all(np.unique(labels)))
-    return relocate_empty(labels, -s, empty) if len(empty) and leads() else labels
 
 
 def hard_masses(labels, data, n_clusters):
@@ -467,7 +520,7 @@ def hard_masses(labels, data, n_clusters):
     for rows in row_blocks(len(labels)):
         cells = np.ravel_multi_index((labels[rows], data.groups.code[rows]), shape)
         held += np.bincount(cells, data.weight_of(rows), held.size).reshape(shape)
-    return sum(data.share.everybody(held))
+    return sum(data.split.everybody(held))
 
 
 def warn_of_absent_groups(masses, names, target):
@@ -480,16 +533,6 @@ def warn_of_absent_groups(masses, names, target):
         what = f"fairness_error_ is infinite and the balance 0, because {absent[0]}{more}"
         tell(f"VariationalFairClustering: {what}. Remedy: {remedy}.")
     return bool(absent)
-
-
-def make_problem(X, group, target, objective, weight=None) -> TargetedRows:
-    """Standardised rows X, in float32 on the device; `weight` (obs,), of mean 1: of the rows."""
-    weight = np.ones(len(X)) if weight is None else weight
-    graph = neighbour_graph(X, weight) if objective == "ncut" else ()
-    x = jnp.asarray(X, jnp.float32)
-    square = jnp.asarray((X**2).sum(1), jnp.float32)
-    member = jnp.asarray(np.equal.outer(np.arange(len(target)), group), jnp.float32)
-    return TargetedRows(x, square, member, jnp.asarray(target, jnp.float32), jnp.asarray(weight, jnp.float32), graph)
 
 
 def neighbour_graph(X, weight) -> Graph:
@@ -509,22 +552,34 @@ def neighbour_graph(X, weight) -> Graph:
     return Graph(*map(jnp.asarray, entries), jnp.asarray(degree, jnp.float32))
 
 
-def cost_per_row(problem: TargetedRows, centers, objective):
+@partial(jax.jit, static_argnames="descent")
+def cost_per_row(descent: Descent, problem: TargetedRows, centers):
     """Of nearest centres, without fairness."""
-    square = np.asarray(jax.jit(distances)(problem, centers.astype(np.float32))).min(0)
-    paid = problem.weight * (square if objective == "kmeans" else np.sqrt(square))
-    return float(max(paid.mean(), np.finfo(np.float32).tiny))
+
+    def of_block(block, centers):
+        return block.weight @ descent.potential(block, (), centers).min(0)
+
+    paid = total(of_block, problem.rows, centers.astype(jnp.float32)) / problem.n_obs
+    return jnp.maximum(paid, jnp.finfo(jnp.float32).tiny)
 
 
-def start_state(descent: Descent, problem: TargetedRows, centers, weight, others=START) -> SoftClusters:
+def start_state(descent: Descent, problem: TargetedRows, centers, weight, others) -> SoftClusters:
     """Assignments to the nearest of `centers`, log s of the `others`, and L at the size of the potentials' differences."""
-    centers = jnp.asarray(centers, jnp.float32)
-    nearest = distances(problem, centers).argmin(0)
-    log_s = log_simplex(jnp.where(jax.nn.one_hot(nearest, len(centers), dtype=bool, axis=0), 0.0, others))
-    state = descent.evaluate(problem, log_s, centers, jnp.float32(weight), jnp.float32(1.0))
-    potential = full_potential(problem, state)
-    spread = problem.mean(potential.mean(0) - potential.min(0))
-    return state._replace(lipschitz=jnp.maximum(spread, jnp.finfo(jnp.float32).tiny))
+
+    def nearest(block, centers, others):
+        hard = jax.nn.one_hot(distances(block.x, centers).argmin(0), len(centers), dtype=bool, axis=0)
+        return log_simplex(jnp.where(hard, 0.0, others))
+
+    def spread(block, centers, unfair):
+        rows, kept = block
+        potential = descent.potential(rows, kept, centers) + unfair @ problem.member(rows.code)
+        return rows.weight @ (potential.mean(0) - potential.min(0))
+
+    log_s = each(nearest, problem.rows, centers, others)
+    state = descent.evaluate(problem, log_s, centers, weight, jnp.float32(1.0))
+    rows = problem.rows.beside(state.potential)
+    lipschitz = total(spread, rows, state.centers, unfairness(problem, state)) / problem.n_obs
+    return state._replace(lipschitz=jnp.maximum(lipschitz, jnp.finfo(jnp.float32).tiny))
 
 
 @partial(jax.jit, static_argnames="descent")

@@ -16,8 +16,8 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 from bayesfair._check import check_number, message
-from bayesfair.engines import Components, Family, cluster_gaps, pack_factor
-from bayesfair.models.observed import Observed, observe
+from bayesfair.engines import Components, Family, pack_factor
+from bayesfair.models.observed import Observed, cluster_gaps, observe
 from bayesfair.models.rows import ColumnUnits, LabelledRow, MixtureRow
 from bayesfair.models.sparse import SparseScores, log_weights, scores_of
 
@@ -253,7 +253,7 @@ def labelled(mixture: Mixture, observed: Observed):
         numpyro.sample("x", row.prepared_for(observed.rows, observed.table), obs=observed.rows)
     if observed.member is not None:
         psi = jax.nn.one_hot(labels, mixture.n_components, axis=0)
-        gap = cluster_gaps(psi, observed.member, corner=0.0).max()
+        gap = cluster_gaps(psi, observed.member).max()
         numpyro.deterministic("gap", gap)
         numpyro.factor("fairness", -observed.weight * gap)
 

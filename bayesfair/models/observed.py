@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bayesfair._check import check_features, check_integer, check_number, check_same_length, message
-from bayesfair.engines import COVARIANCE_TYPES, Family, Table, membership
-from bayesfair.fairness import encode_groups
+from bayesfair.engines import COVARIANCE_TYPES, Family, Table
+from bayesfair.fairness import encode_groups, gaps_of_shares
 from bayesfair.models.rows import ColumnUnits, scaled_table, units_of
 
-__all__ = ["Observed", "family_of", "observe", "rows_of", "tables"]
+__all__ = ["Observed", "cluster_gaps", "family_of", "membership", "observe", "rows_of", "tables"]
 
 FARTHEST = 1e4  # a column's mean in standard deviations, above which float32 no longer resolves the column
 
@@ -116,3 +116,15 @@ def _member(groups, n_obs, weight):
         remedy = "Check the column, or pass fairness_weight=0 for a mixture without fairness."
         raise ValueError(message("groups", "have at least two groups", repr(groups.names[0]), remedy))
     return membership(groups.code, len(groups.names))
+
+
+def membership(code, n_groups) -> Float[Array, "groups obs"]:
+    """Indicators of the groups' members over their numbers: every row sums to one, so that shares are one matrix product."""
+    indicator = np.equal.outer(np.arange(n_groups), code).astype(np.float32)
+    return jnp.asarray(indicator / indicator.sum(1, keepdims=True))
+
+
+def cluster_gaps(psi, member, corner=0.0) -> Float[Array, " clusters"]:
+    """The mean over pairs of groups of |share of one in cluster k - share of the other|, eq. (6) and (14), the corner of
+    |x| rounded to sqrt(x^2 + corner). psi: (clusters, obs); member: `membership` (groups, obs)."""
+    return gaps_of_shares(psi @ member.T, corner)

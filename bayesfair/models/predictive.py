@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpyro
 from jaxtyping import Array, Float
 
-from bayesfair.engines import cluster_gaps
 from bayesfair.models.mixtures import Mixture, sample_parameters
-from bayesfair.models.observed import Observed
+from bayesfair.models.observed import Observed, cluster_gaps
 from bayesfair.models.rows import scaled_table
 
 __all__ = ["allocate", "mean_psi", "prior_sites", "replicate_rows"]
@@ -23,7 +22,7 @@ def allocate(mixture: Mixture, observed: Observed, member, keys, sites):
         key, sites = part
         log_joint = mixture.row(observed.units, sites).log_joint_of(observed.table)
         labels = jax.random.categorical(key, log_joint, axis=0).astype(jnp.int16)
-        gap = cluster_gaps(jax.nn.softmax(log_joint, 0), member, corner=0.0).max()
+        gap = cluster_gaps(jax.nn.softmax(log_joint, 0), member).max()
         return labels, gap, jax.nn.logsumexp(log_joint, 0)
 
     return jax.lax.map(one, (keys, sites))

@@ -8,12 +8,12 @@ import numpy as np
 
 from bayesfair._arrays import stack
 from bayesfair._check import attempt
-from bayesfair.engines import Encoder, membership
+from bayesfair.engines import Encoder
 from bayesfair.fairness import Groups, gap
 from bayesfair.gibbs import Draws, Statistic, ladder
 from bayesfair.models.guide import draw_from_guide
 from bayesfair.models.mixtures import Mixture, Prior
-from bayesfair.models.observed import Observed, observe, rows_of
+from bayesfair.models.observed import Observed, membership, observe, rows_of
 from bayesfair.models.predictive import allocate, mean_psi, prior_sites, replicate_rows
 from bayesfair.models.sampler import LEAPFROG_STEPS, Sampler, constrained, start_states, unconstrained
 from bayesfair.models.sampling import advance

@@ -11,7 +11,6 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayesfair as bf
-from bayesfair.engines import membership
 from bayesfair.models import mixtures, observed
 from bayesfair.models.rows import MixtureRow, scaled_table, units_of
 
@@ -111,7 +110,7 @@ def test_the_fairness_factor_is_the_gap_of_psi(kind):
 
 
 def test_the_smooth_gap_tends_to_the_gap_and_is_zero_when_fair():
-    member = membership(GROUPS, 3).T
+    member = observed.membership(GROUPS, 3).T
     psi = RNG.dirichlet(np.ones(4), 40)
     errors = [float(mixtures.smooth_gap(psi, member, tau)) - bf.fairness.gap(psi, GROUPS) for tau in (0.1, 0.01, 1e-3)]
     assert all(error <= 1e-6 for error in errors)

@@ -1,0 +1,201 @@
+"""Rows in compiled programs: sums over them, and what belongs to each, whether they are a hundred or lie on several devices.
+
+Rows lie in blocks, and what has several numbers for every row lives as long as its block: a small table is one. Where a mesh
+gives rows to several devices, each has a part of every block, and one message ends a pass.
+
+Sums over blocks are compensated (Kahan 1965): in float32 those of millions of rows round as one addition does.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+
+__all__ = ["EVERYWHERE", "Rows", "each", "farthest", "largest", "of_blocks", "sum_of_terms", "total"]
+
+EVERYWHERE = PartitionSpec()
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Rows:
+    """A tree of arrays (blocks, ..., rows), and the mesh whose devices have a part of every block each, None for one device.
+
+    Row i of a table is in block i modulo their number, so that every block is a systematic sample of it. Zeros fill blocks up:
+    what must not count them has a weight of 0 there.
+    """
+
+    parts: Any
+    mesh: Mesh | None = field(default=None, metadata={"static": True})
+
+    def __len__(self):
+        """How many blocks there are."""
+        return len(jax.tree.leaves(self.parts)[0])
+
+    def beside(self, parts) -> "Rows":
+        """These, and more that belongs to the same rows: a block is a pair."""
+        return Rows((self.parts, parts), self.mesh)
+
+    def take(self, blocks) -> "Rows":
+        """Some of the blocks."""
+        return Rows(jax.tree.map(lambda part: part[blocks], self.parts), self.mesh)
+
+    def pick(self, numbers) -> "Rows":
+        """The rows of these numbers in the table, as one block; of one device."""
+        at = numbers % len(self), numbers // len(self)
+        return Rows(jax.tree.map(lambda part: jnp.moveaxis(part[at[0], ..., at[1]], 0, -1)[None], self.parts))
+
+
+def total(of, rows: Rows, *params, seen=None):
+    """The sum over all rows of `of(block, *params)`, a tree of arrays: what each block adds.
+
+    What has gradients must be among the `params`; its blocks are worked out again for them. `seen`: a mask of the blocks that
+    count (blocks,), how many being no part of the program; there are no gradients then.
+    """
+    if len(rows) == 1:
+        return _everywhere(lambda parts, params: _summed(of(_block(parts, 0), *params)), rows, params)
+    of = jax.checkpoint(of)
+
+    def own(parts, params):
+        params, seen = params
+        order = None if seen is None else jnp.argsort(~seen)  # a stable sort
+        n_terms = len(rows) if seen is None else seen.sum()
+        return _summed(
+            sum_of_terms(lambda i: of(_block(parts, i if order is None else order[i]), *params), n_terms, _zeros)
+        )
+
+    return _everywhere(own, rows, (params, seen))
+
+
+def largest(of, rows: Rows, *params):
+    """The largest, entry by entry, of the arrays `of(block, *params)`."""
+
+    def own(parts, params):
+        further = lambda i, found: jnp.maximum(found, of(_block(parts, i), *params))  # noqa: E731
+        found = jax.lax.fori_loop(1, len(rows), further, of(_block(parts, 0), *params))
+        return jax.lax.pmax(found, "rows") if _is_shared() else found
+
+    return _everywhere(own, rows, params)
+
+
+def each(of, rows: Rows, *params, into=None):
+    """What belongs to every row: `of(block, *params)`, a tree of arrays (..., rows), as arrays (blocks, ..., rows).
+
+    `into`: what belonged to them before, the second argument of `of`, which is written over block by block.
+    """
+
+    def of_block(parts, i, before, params):
+        return of(_block(parts, i), *(() if into is None else (_block(before, i),)), *params)
+
+    def own(parts, params):
+        if into is not None:
+            parts, before = parts
+        else:
+            before = jax.tree.map(
+                lambda one: _zeros((len(rows), *one.shape), one.dtype), _shapes(of_block, parts, params)
+            )
+        if len(rows) == 1:
+            return jax.tree.map(lambda one: one[None], of_block(parts, 0, before, params))
+
+        def put(i, whole):
+            made = of_block(parts, i, whole, params)
+            return jax.tree.map(lambda all, one: jax.lax.dynamic_update_index_in_dim(all, one, i, 0), whole, made)
+
+        return jax.lax.fori_loop(0, len(rows), put, before)
+
+    return _everywhere(own, rows if into is None else rows.beside(into), params, of_rows=True)
+
+
+def _shapes(of_block, parts, params):
+    return jax.eval_shape(lambda parts: of_block(parts, 0, None, params), parts)
+
+
+def farthest(values, rows: Rows, most):
+    """At most `most` of the rows, arrays (rows, ...), those with the largest `values` (blocks, rows), in their order."""
+
+    def own(parts, _):
+        parts, values = jax.tree.map(lambda part: jnp.moveaxis(part, -1, 1).reshape(-1, *part.shape[1:-1]), parts)
+        first = lambda values, parts: jax.tree.map(  # noqa: E731
+            lambda part: part[jax.lax.top_k(values, min(most, len(values)))[1]], (values, parts)
+        )
+        found = first(values, parts)
+        return first(*jax.tree.map(_of_all, found))[1] if _is_shared() else found[1]
+
+    return _everywhere(own, rows.beside(values), ())
+
+
+def _of_all(found):
+    """Every device puts what it has found in its place among all: a sum is the same everywhere, by type too."""
+    blank = _zeros((jax.lax.axis_size("rows"), *found.shape), found.dtype)
+    told = jax.lax.psum(blank.at[jax.lax.axis_index("rows")].set(found), "rows")
+    return told.reshape(-1, *found.shape[1:])
+
+
+def sum_of_terms(of, n_terms, zeros=jnp.zeros):
+    """The sum of the trees `of(i)`; `zeros(shape, dtype)`: what it begins with."""
+
+    def add(i, carry):
+        summed, excess = carry
+        terms = jax.tree.map(jnp.subtract, of(i), excess)
+        new = jax.tree.map(jnp.add, summed, terms)
+        return new, jax.tree.map(lambda new, old, term: (new - old) - term, new, summed, terms)
+
+    start = jax.tree.map(lambda part: zeros(part.shape, part.dtype), jax.eval_shape(lambda: of(0)))
+    return jax.lax.fori_loop(0, n_terms, add, (start, start))[0]
+
+
+def _everywhere(program, rows: Rows, params, of_rows=False):
+    """`program(parts, params)` on every device, with its part of the rows; what it gives is alike on all, or is `of_rows`."""
+    if rows.mesh is None:
+        return program(rows.parts, params)
+
+    def own(parts, params):
+        # Before the blocks: gradients are those of own rows then, and are added up over devices where they leave here.
+        return program(parts, _as_few(lambda flat: jax.lax.pcast(flat, "rows", to="varying"), params))
+
+    where = jax.tree.map(lambda part: of_blocks(part.ndim), rows.parts)
+    out = EVERYWHERE
+    if of_rows:
+        out = jax.tree.map(lambda part: of_blocks(part.ndim), jax.eval_shape(program, rows.parts, params))
+    return jax.shard_map(own, mesh=rows.mesh, in_specs=(where, EVERYWHERE), out_specs=out)(rows.parts, params)
+
+
+def of_blocks(ndim) -> PartitionSpec:
+    """Where arrays (blocks, ..., rows) lie."""
+    return PartitionSpec(*[None] * (ndim - 1), "rows")
+
+
+def _block(parts, i):
+    return jax.tree.map(lambda part: jax.lax.dynamic_index_in_dim(part, i, keepdims=False), parts)
+
+
+def _summed(tree):
+    """Over the devices."""
+    return _as_few(lambda flat: jax.lax.psum(flat, "rows"), tree) if _is_shared() else tree
+
+
+def _zeros(shape, dtype):
+    zeros = jnp.zeros(shape, dtype)
+    return jax.lax.pcast(zeros, "rows", to="varying") if _is_shared() else zeros
+
+
+def _is_shared():
+    """Is a program being traced that devices run with their own rows each?"""
+    return "rows" in jax.sharding.get_abstract_mesh().manual_axes
+
+
+def _as_few(program, tree):
+    """`program` of every array of a tree, which does the same to every number, in one go for all that are of a type: between
+    devices it is the turn that takes time, not the numbers."""
+    leaves, structure = jax.tree.flatten(tree)
+    leaves = [jnp.asarray(leaf) for leaf in leaves]
+    for kind in {leaf.dtype: None for leaf in leaves}:  # in an order that all processes have
+        own = [at for at, leaf in enumerate(leaves) if leaf.dtype == kind]
+        flat = program(jnp.concatenate([leaves[at].ravel() for at in own]))
+        cuts = np.cumsum([leaves[at].size for at in own])[:-1]
+        for at, part in zip(own, jnp.split(flat, cuts)):
+            leaves[at] = part.reshape(leaves[at].shape)
+    return structure.unflatten(leaves)
