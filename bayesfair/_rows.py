@@ -63,9 +63,7 @@ def total(of, rows: Rows, *params, seen=None):
         params, seen = params
         order = None if seen is None else jnp.argsort(~seen)  # a stable sort
         n_terms = len(rows) if seen is None else seen.sum()
-        return _summed(
-            sum_of_terms(lambda i: of(_block(parts, i if order is None else order[i]), *params), n_terms, _zeros)
-        )
+        return _summed(sum_of_terms(lambda i: of(_block(parts, i if order is None else order[i]), *params), n_terms))
 
     return _everywhere(own, rows, (params, seen))
 
@@ -134,8 +132,8 @@ def _of_all(found):
     return told.reshape(-1, *found.shape[1:])
 
 
-def sum_of_terms(of, n_terms, zeros=jnp.zeros):
-    """The sum of the trees `of(i)`; `zeros(shape, dtype)`: what it begins with."""
+def sum_of_terms(of, n_terms):
+    """The sum of the trees `of(i)`."""
 
     def add(i, carry):
         summed, excess = carry
@@ -143,7 +141,7 @@ def sum_of_terms(of, n_terms, zeros=jnp.zeros):
         new = jax.tree.map(jnp.add, summed, terms)
         return new, jax.tree.map(lambda new, old, term: (new - old) - term, new, summed, terms)
 
-    start = jax.tree.map(lambda part: zeros(part.shape, part.dtype), jax.eval_shape(lambda: of(0)))
+    start = jax.tree.map(lambda part: _zeros(part.shape, part.dtype), jax.eval_shape(lambda: of(0)))
     return jax.lax.fori_loop(0, n_terms, add, (start, start))[0]
 
 

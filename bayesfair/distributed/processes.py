@@ -81,33 +81,38 @@ def leave(status: int):
 
 
 def mesh(*, chains=None, rows=None) -> jax.sharding.Mesh:
-    """The processes as a mesh of `chains` x `rows`, a device each; of one that is not given, as many as there are left.
+    """The processes, with a device each, or all their devices as a mesh of `chains` x `rows`; of one that is not given, as many
+    as there are left.
 
-    `GibbsFairClustering` gives processes its chains, the engines give them rows. What is in a mesh is fixed for the
-    run: its processes are numbered as JAX numbers them.
+    `GibbsFairClustering` gives processes its chains, the engines give processes or devices rows. What is in a mesh is fixed for
+    the run: its processes are numbered as JAX numbers them.
 
     Raises
     ------
-    ValueError: neither is given, or the product is not the number of processes.
+    ValueError: neither is given, or the product is neither the number of processes nor that of their devices.
 
     >>> import bayesfair as bf
     >>> dict(bf.distributed.mesh(chains=1).shape)
     {'chains': 1, 'rows': 1}
     """
-    n_processes = jax.process_count()
+    n_processes, devices = (
+        jax.process_count(),
+        sorted(jax.devices(), key=lambda device: (device.process_index, device.id)),
+    )
     if chains is None and rows is None:
         remedy = "Pass rows= for an engine, chains= for GibbsFairClustering."
         raise ValueError(message("rows", "be given where chains is not", "neither", remedy))
     if chains is None:
-        chains = n_processes // check_integer("rows", rows)
-    rows = n_processes // check_integer("chains", chains) if rows is None else rows
-    if chains * rows != n_processes:
+        chains = max(1, n_processes // check_integer("rows", rows))
+    rows = max(1, n_processes // check_integer("chains", chains)) if rows is None else rows
+    if chains * rows == n_processes:
+        first = {device.process_index: device for device in reversed(devices)}
+        devices = [first[process] for process in range(n_processes)]
+    elif chains * rows != len(devices):
         remedy = "Start as many processes, with bf.distributed.initialize in each."
-        rule = f"make {n_processes} with `rows`, the number of processes"
+        rule = f"make {n_processes} with `rows`, the number of processes, or {len(devices)}, that of their devices"
         raise ValueError(message("chains", rule, f"{chains} x {rows}", remedy))
-    first = {device.process_index: device for device in reversed(jax.devices())}
-    devices = np.array([first[process] for process in range(n_processes)], dtype=object)
-    return jax.sharding.Mesh(devices.reshape(chains, rows), ("chains", "rows"))
+    return jax.sharding.Mesh(np.array(devices, dtype=object).reshape(chains, rows), ("chains", "rows"))
 
 
 def check_mesh(value, axis):
@@ -117,7 +122,8 @@ def check_mesh(value, axis):
     call = f"bf.distributed.mesh({axis}={jax.process_count()})"
     if not isinstance(value, jax.sharding.Mesh):
         raise TypeError(message("mesh", "be None or a mesh of processes", repr(value), f"Pass {call}."))
-    if dict(value.shape).get(axis) != jax.process_count():
+    size, processes = dict(value.shape).get(axis), {device.process_index for device in value.devices.flat}
+    if size != (jax.process_count() if axis == "chains" else value.size) or len(processes) != jax.process_count():
         got = f"the axes {dict(value.shape)}"
         raise ValueError(message("mesh", f"give all processes to {axis}", got, f"Pass {call}."))
 

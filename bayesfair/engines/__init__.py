@@ -3,8 +3,7 @@ mathematics (`families`)."""
 
 from bayesfair.engines.balanced_kmeans import BalancedKMeans
 from bayesfair.engines.base import Data, Engine, check_distinct
-
-# from bayesfair.engines.big_learn import BigLearnMixture
+from bayesfair.engines.big_learn import BigLearnMixture
 from bayesfair.engines.checks import check_engine
 from bayesfair.engines.fair_mixture import FairMixture
 from bayesfair.engines.fairlet_kmeans import FairletKMeans, cluster_fairlets
@@ -22,14 +21,13 @@ from bayesfair.engines.tables import (
     read_groups,
     read_table,
 )
-
-# from bayesfair.engines.tilted_kmeans import TiltedKMeans
+from bayesfair.engines.tilted_kmeans import TiltedKMeans
 from bayesfair.engines.variational import VariationalFairClustering
 
 __all__ = [
     "COVARIANCE_TYPES",
     "BalancedKMeans",
-    #    "BigLearnMixture",
+    "BigLearnMixture",
     "Columns",
     "Components",
     "Data",
@@ -41,7 +39,7 @@ __all__ = [
     "MixtureEngine",
     "Outcome",
     "Table",
-    #    "TiltedKMeans",
+    "TiltedKMeans",
     "VariationalFairClustering",
     "categorical_positions",
     "check_distinct",

@@ -14,7 +14,7 @@ from bayesfair._memory import give_back_freed
 from bayesfair._units import Scaling, standardise
 from bayesfair.distributed import agreed, check_alike, sharing
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
-from bayesfair.engines.row_split import UNSPLIT, RowSplit, split_rows
+from bayesfair.engines.row_split import ONE_BLOCK, UNSPLIT, RowSplit, split_rows
 from bayesfair.engines.samples import distinct_rows
 from bayesfair.engines.tables import Columns, read_columns, read_groups
 from bayesfair.fairness import Groups
@@ -34,6 +34,7 @@ class Data(NamedTuple):
     given_weight: np.ndarray | None
     seed: int
     split: RowSplit = UNSPLIT
+    own: slice = slice(None)  # which of them are this process's
 
     @property
     def X(self):
@@ -54,6 +55,19 @@ class Data(NamedTuple):
     def weight_of_some(self, rows):
         """Of some rows of the table that processes share, by their numbers there."""
         return self.weight_of(rows) if len(self.split.sizes) < 2 else self.split.take(self.weight, rows)
+
+    def gathered(self):
+        """With the rows of all processes, of which each fits all."""
+        split, rows = self.split, np.arange(self.split.n_obs)
+        weighted = any(split.everybody(self.given_weight is not None))
+        return Data(
+            self.columns.take(rows, split),
+            split.groups,
+            self.weight_of_some(rows) if weighted else None,
+            self.seed,
+            RowSplit(None, (split.n_obs,), split.groups),
+            slice(split.first, split.first + len(self.groups.code)),
+        )
 
     @property
     def total_weight(self):
@@ -92,7 +106,8 @@ class Engine(ClusterMixin, BaseEstimator):
     monotone: false where `objective_trace_` may get worse on its way, as with random mini-batches. weights: "rows" where a
     `sample_weight` of 2 is a row that stands there twice, in the objective and in the groups' shares alike; "loss" where
     whole rows are counted for balance, and weights enter the objective alone; None where there are none. remedy: what
-    helps a run that did not converge. derived: which of n_init and max_iter may be None, as the engine finds them.
+    helps a run that did not converge. derived: which of n_init and max_iter may be None, as the engine finds them. of_rows: the
+    attributes that have a place for every row.
     """
 
     __metadata_request__fit = {"sensitive_features": True, "sample_weight": True}  # noqa: RUF012
@@ -102,6 +117,7 @@ class Engine(ClusterMixin, BaseEstimator):
     monotone = True
     weights = "rows"
     derived = ()
+    of_rows = ("labels_",)
     remedy = "raise max_iter or tol."
     labels_: np.ndarray
     n_iter_: int
@@ -140,6 +156,8 @@ class Engine(ClusterMixin, BaseEstimator):
             self.n_iter_ = outcome.n_iter
             self.report(outcome, problem, data)
             self.objective_trace_ = self.objective_of(np.asarray(outcome.trace, np.float64))
+            for name in self.of_rows:
+                setattr(self, name, getattr(self, name)[data.own])
             self._place(left_out)
         return self
 
@@ -163,7 +181,8 @@ class Engine(ClusterMixin, BaseEstimator):
             remedy = f"There are {split.n_obs} rows (n_samples = {split.n_obs}): ask for fewer."
             check_integer(self.parts, self.n_parts, maximum=split.n_obs, remedy=remedy)
         seed = agreed(int(random_state_of(self.random_state).randint(2**31 - 1)))
-        return Data(columns, groups, weight, seed, split), left_out
+        data = Data(columns, groups, weight, seed, split)
+        return data.gathered() if split.mesh is not None and split.n_obs <= ONE_BLOCK else data, left_out
 
     def _weights(self, sample_weight, X, n_obs):
         if sample_weight is None:

@@ -6,23 +6,21 @@ eigenvalues makes a covariance of the old and the new block together.
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, Int
 
 from bayesfair._arrays import row_blocks
 from bayesfair._check import check_integer, check_number, message, place, tell
+from bayesfair._rows import Rows
 from bayesfair._units import center_and_spread, check_resolution
 from bayesfair.engines.base import warn_of_work
 from bayesfair.engines.gaussians import (
     Gaussians,
     Moments,
-    Rows,
     e_step,
     in_blocks,
     in_order,
@@ -34,7 +32,6 @@ from bayesfair.engines.gaussians import (
     rotate,
 )
 from bayesfair.engines.mixture import MixtureEngine, check_near
-from bayesfair.engines.shares import StepInShares, here, in_shares
 
 __all__ = ["BigLearnMixture"]
 
@@ -61,12 +58,12 @@ class SeenRows(NamedTuple):
 
     @property
     def dim(self):
-        return self.rows[0].x.shape[1]
+        return self.rows[0].parts.x.shape[1]
 
     @property
     def whole(self):
         """Does no row lack an entry?"""
-        return all(part.lacks.shape[1] == 0 for part in self.rows)
+        return all(part.parts.lacks.shape[1] == 0 for part in self.rows)
 
 
 class Wanderer(NamedTuple):
@@ -245,7 +242,7 @@ class BigLearnMixture(MixtureEngine):
         self._warn_of_work(data.X.shape[1])
         X = data.X
         joint, marginal, rotated = self.matching_probabilities
-        missing, everybody = n_missing(X), data.share.everybody
+        missing, everybody = n_missing(X), data.split.everybody
         empty = np.all(everybody(missing == len(X)), axis=0)
         if empty.any():
             rule, remedy = "have a value in every column", "Drop columns without any."
@@ -253,17 +250,13 @@ class BigLearnMixture(MixtureEngine):
         if any(everybody(bool(missing.any()))):
             marginal, rotated = marginal + rotated, 0.0
         prior = 1 / self.n_components if self.weight_prior is None else self.weight_prior
-        numbers = (
-            jnp.float32(prior),
-            jnp.float32(self.min_eigenvalue),
-            jnp.array([joint, marginal, rotated], jnp.float32),
-        )
+        numbers = prior, self.min_eigenvalue, [joint, marginal, rotated]
         with np.errstate(over="ignore"):
             self._middle = mean_of_seen(X, data.weight_of, everybody)
         check_start(X, self._middle, data.columns.names, self.min_eigenvalue, everybody)
         weight = data.relative_weight if any(everybody(data.given_weight is not None)) else None
-        rows, self._order = in_blocks(X, self._middle, weight, data.share)
-        return SeenRows(rows, *numbers)
+        rows, self._held = in_blocks(X, self._middle, weight, data.split)
+        return SeenRows(rows, *(data.split.placed(np.float32(part)) for part in numbers))
 
     def starts(self, problem, data):
         return start_states(data.seed, self.n_init, self.n_components, self._middle)
@@ -271,13 +264,12 @@ class BigLearnMixture(MixtureEngine):
     def solve(self, problem, data):
         """Rounds of Algorithm 1, then joint EM steps from where they ended."""
         wander = {"tol": WANDER_TOLERANCE, "patience": WANDER_PATIENCE}
-        over, mesh = partial(over_processes, mesh=data.share.mesh), data.share.mesh
-        step = over(Wandering(self.n_local_steps))
+        step = Wandering(self.n_local_steps)
         rounds = self.run(problem, self.starts(problem, data), step=step, **wander)
         if self.weight_prior is None:
-            problem = problem._replace(prior=jnp.float32(SETTLED_PRIOR))
-        start = starts_of(mesh, problem, rounds.state.parameters)
-        final = self.run(problem, start, step=over(settle), max_iter=10 * self.max_iter)
+            problem = problem._replace(prior=data.split.placed(np.float32(SETTLED_PRIOR)))
+        start = starts_of(problem, rounds.state.parameters)
+        final = self.run(problem, start, step=settle, max_iter=10 * self.max_iter)
         best = int(final.order[0])
         return final.run(best)._replace(n_iter=int(final.n_iter[best] + rounds.n_iter[best]))
 
@@ -285,24 +277,22 @@ class BigLearnMixture(MixtureEngine):
         self._parameters = outcome.state.parameters
         weight, mean, covariance = (np.asarray(part, np.float64) for part in self._parameters)
         self.weights_, self.means_, self.covariances_ = weight, mean + self._middle, covariance
-        rows = here(problem.rows)
-        self.labels_ = in_order(jax.jit(labels)(self._parameters, rows), rows, self._order)
-        used = data.share.of_all(np.unique(self.labels_))
+        self.labels_ = in_order(labels(self._parameters, problem.rows), self._held)
+        used = data.split.of_all(np.unique(self.labels_))
         self._warn_of_empty(f"raise n_init, or ask for fewer components. {SCALE}", used)
 
     def objective_of(self, losses):
         return -losses
 
     def assign(self, columns):
-        rows, order = in_blocks(columns.continuous, self._middle)
-        assigned = in_order(jax.jit(labels)(self._parameters, rows), rows, order)
+        rows, held = in_blocks(columns.continuous, self._middle)
+        assigned = in_order(labels(self._parameters, rows), held)
         check_near(assigned >= 0)
         return assigned
 
     def log_joint(self, columns):
-        rows, order = in_blocks(columns.continuous, self._middle)
-        everything = jnp.ones(len(self._middle), bool)
-        return in_order(jax.jit(log_joint)(self._parameters, rows, everything), rows, order).astype(np.float64)
+        rows, held = in_blocks(columns.continuous, self._middle)
+        return in_order(log_joint(self._parameters, rows), held).astype(np.float64)
 
 
 def mean_of_seen(X, weight_of, everybody):
@@ -356,23 +346,10 @@ def check_start(X, middle, names, min_eigenvalue, everybody):
         tell(f"BigLearnMixture: {what}. Remedy: {SCALE}")
 
 
-ALL = PartitionSpec()
-SPECS = SeenRows(PartitionSpec("rows"), ALL, ALL, ALL)  # where the rows of several processes lie
-
-
-def over_processes(step, mesh):
-    """The step in every process that has some of the rows."""
-    return step if mesh is None else StepInShares(step, mesh, SPECS, ALL)
-
-
-@partial(jax.jit, static_argnames="mesh")
-def starts_of(mesh, problem: SeenRows, parameters: Gaussians) -> Expected:
+@jax.jit
+def starts_of(problem: SeenRows, parameters: Gaussians) -> Expected:
     """States of `settle` for a batch of parameters."""
-
-    def of_all(problem, parameters):
-        return jax.vmap(lambda one: joint_of(problem, one)[0])(parameters)
-
-    return in_shares(of_all, mesh, (SPECS, ALL), ALL)(problem, parameters)
+    return jax.vmap(lambda one: joint_of(problem, one)[0])(parameters)
 
 
 def start_states(seed, n_init, n_components, middle) -> Wanderer:

@@ -13,17 +13,16 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, Int
 
 from bayesfair._arrays import aligned_empty, inner_sum, row_blocks, row_numbers
-from bayesfair.engines.blocks import sum_over_blocks, total
-from bayesfair.engines.shares import ALONE
+from bayesfair._rows import Rows, each, of_blocks, total
+from bayesfair.engines.row_split import UNSPLIT, here
 
 __all__ = [
     "Gaussians",
     "Moments",
-    "Rows",
+    "SeenBlock",
     "e_step",
     "in_blocks",
     "in_order",
@@ -58,20 +57,20 @@ class Moments(NamedTuple):
     spread: Float[Array, "clusters dim dim"]
 
 
-class Rows(NamedTuple):
-    """Rows in blocks that lack at most so many entries; those of weight 0 fill the last block.
+class SeenBlock(NamedTuple):
+    """A block of rows that lack at most so many entries; those of weight 0 fill it up.
 
     pattern: of every row, one number where none lacks any. lacks: the coordinates that each pattern of a block lacks, `dim`
     where it lacks fewer. What is lacking is finite in x.
     """
 
-    x: Float[Array, "blocks dim rows"]
-    weight: Float[Array, "blocks rows"]
-    pattern: Int[Array, "blocks #rows"]
-    lacks: Int[Array, "blocks lacking patterns"]
+    x: Float[Array, "dim rows"]
+    weight: Float[Array, " rows"]
+    pattern: Int[Array, " #rows"]
+    lacks: Int[Array, "lacking patterns"]
 
     def each(self, values):
-        """What every pattern of a block has (..., patterns), for its rows (..., rows)."""
+        """What every pattern has (..., patterns), for the rows (..., rows)."""
         return values if self.lacks.shape[-1] == self.x.shape[-1] else jnp.take(values, self.pattern, -1)
 
 
@@ -89,26 +88,28 @@ def n_missing(X):
     return sum(np.isnan(X[rows]).sum(0) for rows in row_blocks(len(X)))
 
 
-def in_blocks(X, middle, weight=None, share=ALONE):
-    """(Rows of X (N, d) less `middle` for every number of lacking entries, the order in which they have the rows).
+def in_blocks(X, middle, weight=None, split=UNSPLIT):
+    """(Rows of X (N, d) less `middle` for every number of lacking entries; which rows each device of this process has of them).
 
     Entries that are NaN lack. Sorted by what they lack, so that a block has few patterns. `weight` (N,): of the rows, all above
-    zero; None is 1 for each. Processes that `share` the rows have blocks of the same shapes.
+    zero; None is 1 for each. Processes over which rows are `split` have blocks of the same shapes.
     """
-    order, code, sizes = _by_what_they_lack(X, share)
+    weight = np.broadcast_to(np.float32(1), len(X)) if weight is None else weight
+    order, code, sizes = _by_what_they_lack(X, split)
     parts = np.split(order, np.cumsum(list(sizes.values()))[:-1])
-    return tuple(_blocks_of(X, middle, weight, code, part, each, share) for part, each in zip(parts, sizes)), order
+    held = [[part[device :: split.n_devices] for device in range(split.n_devices)] for part in parts]
+    return tuple(_blocks_of(X, middle, weight, code, each, width, split) for each, width in zip(held, sizes)), held
 
 
-def _by_what_they_lack(X, share):
+def _by_what_they_lack(X, split):
     """(the rows in the order of how many entries they lack, and of which; codes of which these are (N,), nobody's where nothing
     lacks; how many rows there are of every number of `WIDTHS` that some process has)."""
     missing = np.isnan(X[:, n_missing(X) > 0])
     whole, code = missing.shape[1] == 0, np.zeros(missing.size and len(X), np.int32)
     n_lacking = np.zeros(1, np.int32) if whole else missing.sum(1, dtype=np.int32)  # one row's, as all are alike
     width = np.array(WIDTHS, np.int32)[np.searchsorted(WIDTHS, n_lacking)]
-    width = np.minimum(width, max(share.everybody(n_lacking.max())))
-    widths = np.unique(np.concatenate(share.everybody(np.unique(width)))).tolist()
+    width = np.minimum(width, max(split.everybody(n_lacking.max())))
+    widths = np.unique(np.concatenate(split.everybody(np.unique(width)))).tolist()
     if whole:
         return row_numbers(len(X)), code, {each: 0 if each else len(X) for each in widths}
     for column in missing.T:
@@ -117,34 +118,48 @@ def _by_what_they_lack(X, share):
     return np.lexsort((code, width)).astype(np.min_scalar_type(len(X))), code, sizes
 
 
-def _blocks_of(X, middle, weight, code, rows, width, share) -> Rows:
-    most = max(share.everybody(len(rows)))
+def _blocks_of(X, middle, weight, code, devices, width, split) -> Rows:
+    """Rows of every device (a list), which lack at most `width` entries."""
+    most = max(split.everybody(max(map(len, devices))))
     size = min(BLOCK, _power_of_two(most))
-    filled = np.pad(rows, (0, -len(rows) % size), mode="edge" if len(rows) else "constant").reshape(-1, size)
-    n_more = -(-most // size) - len(filled)  # blocks of nobody, of which other processes have rows
-    held = aligned_empty((len(filled) + n_more, size))
-    held.ravel()[: len(rows)], held.ravel()[len(rows) :] = 1 if weight is None else weight[rows], 0
-    pattern, lacks = _patterns_of(X, code, filled, width, share)
-    x = aligned_empty((len(held), X.shape[1], size))
-    for block, part in zip(x, filled):
-        block[:] = np.nan_to_num(X[part] - middle, nan=0.0).T
-    x[len(filled) :] = 0
-    nobody = np.arange(pattern.shape[1], dtype=np.int32) % lacks.shape[2]
-    pattern = np.concatenate([pattern, np.broadcast_to(nobody, (n_more, len(nobody)))])
-    lacks = np.pad(lacks, ((0, n_more), (0, 0), (0, 0)), constant_values=X.shape[1])
-    made = Rows(x, held, pattern, lacks)
-    return share.placed(made, jax.tree.map(lambda _: PartitionSpec("rows"), made))
+    shape = -(-most // size), size
+    whole = SeenBlock(
+        aligned_empty((shape[0], X.shape[1], split.n_devices * size)),
+        aligned_empty((shape[0], split.n_devices * size)),
+        *_patterns_of(X, code, devices, shape, width, split),
+    )
+    whole.x[:], whole.weight[:] = 0, 0
+    for device, rows in enumerate(devices):
+        for block, some in enumerate(np.split(rows, range(size, len(rows), size))):
+            place = slice(device * size, device * size + len(some))
+            whole.x[block, :, place] = np.nan_to_num(X[some] - middle, nan=0.0).T
+            whole.weight[block, place] = weight[some]
+    return Rows(SeenBlock(*(split.placed(part, of_blocks(part.ndim)) for part in whole)), split.mesh)
 
 
-def _patterns_of(X, code, filled, width, share):
-    """`Rows.pattern` and `Rows.lacks` of the rows `filled` (blocks, rows), which lack at most `width` entries."""
-    size = filled.shape[1]
+def _patterns_of(X, code, devices, shape, width, split):
+    """`pattern` and `lacks` of the blocks of every device, of `shape` (blocks, rows) each."""
     if width == 0:
-        return np.zeros((len(filled), 1), np.int32), np.empty((len(filled), 0, 1), np.int32)
-    new = np.diff(code[filled], axis=1, prepend=-1) != 0  # a row that does not lack the same as the one before
-    n_patterns = max(share.everybody(_power_of_two(new.sum(1).max(initial=1))))
-    if n_patterns == size or any(share.everybody(bool(SHARED * new.sum() >= new.size > 0))):
-        new[:], n_patterns = True, size  # as `Rows.each` reads it
+        one = shape[0], split.n_devices
+        return np.zeros(one, np.int32), np.empty((shape[0], 0, split.n_devices), np.int32)
+    filled = [_filled(rows, shape) for rows in devices]
+    new = [
+        np.diff(code[rows], axis=1, prepend=-1) != 0 for rows in filled
+    ]  # who does not lack the same as the one before
+    many = any(SHARED * one.sum() >= one.size for one in new)
+    n_patterns = max(split.everybody(max(_power_of_two(one.sum(1).max()) for one in new)))
+    if any(split.everybody(many)) or n_patterns == shape[1]:
+        new, n_patterns = [np.ones_like(one) for one in new], shape[1]  # as `SeenBlock.each` reads it
+    parts = [_patterns_of_device(X, *each, width, n_patterns) for each in zip(filled, new)]
+    return tuple(np.concatenate(each, -1) for each in zip(*parts))
+
+
+def _filled(rows, shape):
+    """The last one fills up."""
+    return np.pad(rows, (0, np.prod(shape) - len(rows)), mode="edge" if len(rows) else "constant").reshape(shape)
+
+
+def _patterns_of_device(X, filled, new, width, n_patterns):
     pattern = new.cumsum(1, dtype=np.int32) - 1
     lacks = np.full((len(filled), width, n_patterns), X.shape[1], np.int32)
     block, at = np.nonzero(new)
@@ -174,7 +189,7 @@ def whitened(parameters: Gaussians, seen: Bool[Array, " dim"]) -> Whitened:
     return Whitened(constant, parameters.mean, whitener, whitener.mT @ whitener)
 
 
-def completed(parts: Whitened, block: Rows, seen: Bool[Array, " dim"]):
+def completed(parts: Whitened, block: SeenBlock, seen: Bool[Array, " dim"]):
     """Of a block, all that there is being the coordinates `seen`: log joint densities (clusters, rows), expected deviations
     from the means (clusters, dim, rows), and the covariances (clusters, lacking, lacking, patterns) of what lacks, given the
     rest, None where nothing does."""
@@ -193,7 +208,7 @@ def completed(parts: Whitened, block: Rows, seen: Bool[Array, " dim"]):
     return joint - 0.5 * jnp.square(parts.whitener @ deviation).sum(1), deviation, unknown
 
 
-def unknown_given_rest(parts: Whitened, block: Rows, seen):
+def unknown_given_rest(parts: Whitened, block: SeenBlock, seen):
     """The covariances (clusters, lacking, lacking, patterns) of what every pattern lacks of the coordinates `seen`, and by how
     much the log densities (clusters, patterns) of the rest exceed those of rows that lack nothing but are 0 there."""
     size, lacks = len(seen) + 1, block.lacks
@@ -254,9 +269,8 @@ def rotate(parameters: Gaussians, rotation) -> Gaussians:
 def e_step(parameters: Gaussians, rows: tuple[Rows, ...], seen: Bool[Array, " dim"], rotation=None):
     """Mean log density of what rows have of the coordinates seen, and Moments under the responsibilities; of the rows turned
     by `rotation` (d, d), if given, for which they must be whole."""
-    n_obs, parts = count(rows), whitened(parameters, seen)
 
-    def of_block(block):
+    def of_block(block, parts, n_obs, seen, rotation):
         if rotation is not None:
             block = block._replace(x=rotation @ block.x)
         joint, deviation, unknown = completed(parts, block, seen)
@@ -266,10 +280,11 @@ def e_step(parameters: Gaussians, rows: tuple[Rows, ...], seen: Bool[Array, " di
         moments = Moments(r.sum(1), (deviation @ r[:, :, None])[:, :, 0], spread)
         return (share * jax.nn.logsumexp(joint, 0)).sum(), moments
 
-    return jax.tree.map(lambda *terms: sum(terms), *(sum_over_blocks(of_block, part) for part in rows))
+    known = whitened(parameters, seen), count(rows), seen, rotation
+    return jax.tree.map(lambda *terms: sum(terms), *(total(of_block, part, *known) for part in rows))
 
 
-def spread_of_unknown(unknown, responsibilities, block: Rows):
+def spread_of_unknown(unknown, responsibilities, block: SeenBlock):
     """What the covariances of what lacks add to the second moments (clusters, dim, dim)."""
     if unknown is None:
         return 0.0
@@ -277,47 +292,52 @@ def spread_of_unknown(unknown, responsibilities, block: Rows):
     if lacks.shape[1] != block.x.shape[1]:
         mass = jax.ops.segment_sum(mass.T, block.pattern, lacks.shape[1], indices_are_sorted=True).T
     parts = jnp.moveaxis(barrier(unknown * mass[:, None, None]), 0, -1).reshape(-1, len(mass))
-    total = jax.ops.segment_sum(parts, (size * lacks[:, None] + lacks).ravel(), size**2)
-    return jnp.moveaxis(total.reshape(size, size, -1)[:-1, :-1], -1, 0)
+    summed = jax.ops.segment_sum(parts, (size * lacks[:, None] + lacks).ravel(), size**2)
+    return jnp.moveaxis(summed.reshape(size, size, -1)[:-1, :-1], -1, 0)
 
 
 def count(rows: tuple[Rows, ...]):
-    return total(sum(part.weight.sum() for part in rows))
+    """What they weigh."""
+    return sum(total(lambda block: block.weight.sum(), part) for part in rows)
 
 
 def log_density(parameters: Gaussians, rows: tuple[Rows, ...], seen: Bool[Array, " dim"]):
     """Mean log density of what rows have of the coordinates seen."""
-    n_obs, parts = count(rows), whitened(parameters, seen)
 
-    def of_block(block):
+    def of_block(block, parts, n_obs, seen):
         joint, _, _ = completed(parts, block, seen)
         return (block.weight / n_obs * jax.nn.logsumexp(joint, 0)).sum()
 
-    return sum(sum_over_blocks(of_block, part) for part in rows)
+    known = whitened(parameters, seen), count(rows), seen
+    return sum(total(of_block, part, *known) for part in rows)
 
 
-def log_joint(parameters: Gaussians, rows: tuple[Rows, ...], seen: Bool[Array, " dim"]):
-    """log pi_k + log N(x_T; mu_kT, Sigma_kTT), T the coordinates of `seen` that a row has: (blocks, clusters, rows) of each."""
-    parts = whitened(parameters, seen)
-    return [jax.lax.map(lambda block: completed(parts, block, seen)[0], part) for part in rows]
+@jax.jit
+def log_joint(parameters: Gaussians, rows: tuple[Rows, ...]):
+    """log pi_k + log N(x_T; mu_kT, Sigma_kTT), T the coordinates that a row has: (blocks, clusters, rows) of each."""
+    seen = jnp.ones(parameters.mean.shape[1], bool)
+    known = whitened(parameters, seen), seen
+    return [each(lambda block, parts, seen: completed(parts, block, seen)[0], part, *known) for part in rows]
 
 
+@jax.jit
 def labels(parameters: Gaussians, rows: tuple[Rows, ...]):
     """The component of largest joint density, -1 where none is finite: (blocks, rows) of each."""
-    seen = jnp.ones(parameters.mean.shape[1], bool)
-    parts = whitened(parameters, seen)
 
-    def of_block(block):
+    def of_block(block, parts, seen):
         log_joint = completed(parts, block, seen)[0]
         return jnp.where(jnp.isfinite(log_joint).any(0), log_joint.argmax(0), -1)
 
-    return [jax.lax.map(of_block, part) for part in rows]
+    seen = jnp.ones(parameters.mean.shape[1], bool)
+    return [each(of_block, part, whitened(parameters, seen), seen) for part in rows]
 
 
-def in_order(values, rows: tuple[Rows, ...], order):
-    """What `labels` (blocks, rows) or `log_joint` tell, for the rows as they were before `in_blocks`: (obs, ...)."""
-    flat = [np.moveaxis(np.asarray(each), 1, -1) if np.ndim(each) == 3 else np.asarray(each) for each in values]
-    flat = [each.reshape(-1, *each.shape[2:])[: int((part.weight > 0).sum())] for each, part in zip(flat, rows)]
-    out = np.empty((len(order), *flat[0].shape[1:]), flat[0].dtype)
-    out[order] = np.concatenate(flat)
-    return out
+def in_order(values, held):
+    """What `labels` (blocks, rows) or `log_joint` tell, for the rows of this process as they were before `in_blocks`, which
+    tells where they are `held`: (obs, ...)."""
+    values = [here(part) for part in values]
+    ordered = np.empty((sum(len(rows) for part in held for rows in part), *values[0].shape[1:-1]), values[0].dtype)
+    for whole, devices in zip(values, held):
+        for part, rows in zip(np.split(whole, len(devices), -1), devices):
+            ordered[rows] = np.moveaxis(part, -1, 1).reshape(-1, *part.shape[1:-1])[: len(rows)]
+    return ordered

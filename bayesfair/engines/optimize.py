@@ -88,8 +88,7 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
     Parameters
     ----------
     step: hashable; `step(problem, state) -> (state, loss)` or `(state, loss, more)` of one run, loss being that of the
-        state returned, `more` whether there was more to gain than the step took. `step.stays_finite`, if true: it refuses
-        what is not finite by itself, so that of a single large state only one is held.
+        state returned, `more` whether there was more to gain than the step took.
     state: taken over. JAX arrays in it are gone afterwards, as their memory is what the iterations write to.
     """
     n_runs = jax.tree.leaves(state)[0].shape[0]
@@ -140,10 +139,7 @@ def _chunk(step, problem, progress, tol, patience, most, length):
         status = jnp.where(moved & (quiet >= patience), Outcome.CONVERGED, progress.status)
         status = jnp.where(active & ~finite, Outcome.NOT_FINITE, status)
         keep = lambda new, old: jnp.where(moved.reshape(-1, *[1] * (new.ndim - 1)), new, old)  # noqa: E731
-        if len(active) > 1 or not getattr(
-            step, "stays_finite", False
-        ):  # else there is nothing to choose: no copy is needed
-            state = jax.tree.map(keep, state, progress.state)
+        state = jax.tree.map(keep, state, progress.state)
         trace = trace.at[:, i].set(jnp.where(moved, loss, 0))
         n_iter = progress.n_iter + moved
         return i + 1, _Progress(state, keep(loss, progress.loss), n_iter, quiet, refused, status), trace

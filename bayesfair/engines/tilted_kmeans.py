@@ -14,26 +14,17 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float, Int
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesfair._arrays import aligned_empty, inner_sum, row_blocks, stack
+from bayesfair._arrays import inner_sum, row_blocks
 from bayesfair._check import check_integer, check_number, message, refuse_unread, tell
-from bayesfair._parts import map_rows
+from bayesfair._rows import Rows, each, farthest, largest, sum_of_terms, total
 from bayesfair._units import center_and_spread, check_costs, scaling, warn_of_scales
 from bayesfair.distributed import agreed
-from bayesfair.engines.base import Engine, check_distinct
-from bayesfair.engines.blocks import (
-    is_shared,
-    max_over_rows,
-    own_part,
-    sum_over_own_rows,
-    sum_over_rows,
-    total,
-)
+from bayesfair.engines.base import Data, Engine, check_distinct
 from bayesfair.engines.hard_clusters import squares
-from bayesfair.engines.shares import Share, StepInShares, free, here, in_shares
+from bayesfair.engines.row_split import RowSplit, free
 
 __all__ = ["TiltedKMeans"]
 
@@ -44,134 +35,147 @@ HALVINGS = 6
 EXPLORE_ROWS = 10_000
 TILT_RATIO = 4.0  # between the tilts on the way to a large one
 SGD_PATIENCE = 20
-BLOCK, BLOCKS = 64, 64  # rows of one cluster whose moments are one product, and so many products at a time
+BLOCK = 2**14  # rows
+MEMBERS, PACKS = 64, 64  # rows of one cluster whose moments are one product, and so many products at a time
 DIRECT = 64  # columns up to which Newton's systems are solved with matrices
 CG_STEPS, CG_TOLERANCE = 50, 1e-4
 
 
+class WeightedRows(NamedTuple):
+    """A block of centred rows, their squares' sums, and weights whose mean over the table is 1, 0 of what fills it up."""
+
+    x: Float[Array, "dim rows"]
+    square: Float[Array, " rows"]
+    weight: Float[Array, " rows"]
+
+
 class TiltedRows(NamedTuple):
-    """Centred rows, their squares' sums, the tilt in their units, the step length of the paper's solver, and the rows' weights,
-    whose mean is 1.
+    """Rows, what they weigh together, the tilt in their units, and the step length of the paper's solver."""
 
-    Where processes share the rows, weights of 0 mark those that fill up the last rows of a process: nobody's, whose label is
-    K, one beyond the clusters.
-    """
-
-    x: Float[Array, "obs dim"]
-    square: Float[Array, " obs"]
+    rows: Rows
+    mass: Float[Array, ""]
     tilt: Float[Array, ""]
     learning_rate: Float[Array, ""]
-    weight: Float[Array, " obs"]
-
-    @property
-    def mass(self):
-        """Of the rows of all processes."""
-        return total(self.weight.sum())
-
-    def take(self, rows):
-        return self._replace(x=self.x[rows], square=self.square[rows], weight=self.weight[rows])
 
 
 class Partition(NamedTuple):
     """Centres, and the labels that the objective counts."""
 
     centers: Float[Array, "clusters dim"]
-    labels: Int[Array, " obs"]
+    labels: Int[Array, "blocks rows"]
     key: Int[Array, "2"]
 
 
-def distances(x, centers) -> Float[Array, "obs clusters"]:
+def distances(x, centers) -> Float[Array, "rows clusters"]:
     """||x_i - c_k||^2 of centred data, up to ||x_i||^2: enough to find the nearest centre."""
-    return jnp.square(centers).sum(1) - 2 * x @ centers.T
+    return jnp.square(centers).sum(1) - 2 * x.T @ centers.T
 
 
-def nearest(problem: TiltedRows, centers) -> Int[Array, " obs"]:
+def nearest(problem: TiltedRows, centers) -> Int[Array, "blocks rows"]:
     """The labels of the nearest centres."""
-    return map_rows(lambda x: distances(x, centers).argmin(1), problem.x)
+    return each(lambda block, centers: distances(block.x, centers).argmin(1), problem.rows, centers)
 
 
-def of_somebody(problem: TiltedRows, labels, n_clusters):
-    """Labels, K of those who are nobody."""
-    return jnp.where(problem.weight == 0, n_clusters, labels) if is_shared() else labels
+def offsets(x, label, centers) -> Float[Array, "dim rows"]:
+    """From the rows' own centres."""
+    return x - centers.T[:, label]
 
 
-def sum_in_clusters(of, rows, labels, n_clusters):
-    """Sums in every cluster, over the rows of all processes, of `of(part)`, an array with a row for every one of the part."""
-
-    def of_part(part, new):
-        values = of(part[0])
-        return jax.ops.segment_sum(
-            jnp.where(new.reshape(-1, *[1] * (values.ndim - 1)), values, 0.0), part[1], n_clusters
-        )
-
-    return sum_over_rows(of_part, (rows, labels))
+def in_clusters(values, label, n_clusters):
+    """Sums of values (rows, ..) of a block in every cluster."""
+    return jax.ops.segment_sum(values, label, n_clusters)
 
 
-class Tilted(NamedTuple):
-    """What the objective reads of every row: the squared distance to its own centre, its label and its weight."""
+def with_own(problem: TiltedRows, centers, labels) -> Rows:
+    """The rows beside their squared distances to their own centres, and their labels."""
 
-    own: Float[Array, " obs"]
-    label: Int[Array, " obs"]
-    weight: Float[Array, " obs"]
+    def own(block, centers):
+        rows, label = block
+        return inner_sum(jnp.square(offsets(rows.x, label, centers)), 0)
 
-
-def tilted_rows(problem: TiltedRows, centers, labels) -> Tilted:
-    own = map_rows(lambda rows: inner_sum(jnp.square(rows[0] - centers[rows[1]])), (problem.x, labels))
-    return Tilted(own, labels, problem.weight)
+    return problem.rows.beside((each(own, problem.rows.beside(labels), centers), labels))
 
 
-def shifts(tilt, rows: Tilted, n_clusters):
+def shifts(tilt, rows: Rows, n_clusters):
     """What is taken off the exponents of each cluster before they are exponentiated; 0 where none is large."""
-    largest = max_over_rows(lambda part: jax.ops.segment_max(tilt * part.own, part.label, n_clusters), rows)
-    return jnp.maximum(largest - SAFE_EXPONENT, 0.0)
+
+    def of_block(block, tilt):
+        rows, (own, label) = block
+        return jax.ops.segment_max(jnp.where(rows.weight > 0, tilt * own, 0.0), label, n_clusters)
+
+    return jnp.maximum(largest(of_block, rows, tilt) - SAFE_EXPONENT, 0.0)
 
 
 def cluster_losses(problem: TiltedRows, centers, labels) -> Float[Array, " clusters"]:
     """(1/t) log(1 + sum_{i in k} (exp(t d_ik) - 1) / N), by expm1 where exponents are moderate; sum d / N at t = 0."""
-    rows, n_clusters = tilted_rows(problem, centers, labels), centers.shape[0]
+    rows, n_clusters = with_own(problem, centers, labels), len(centers)
     shift = shifts(problem.tilt, rows, n_clusters)
 
-    def excess_and_distance(part: Tilted):
-        exponent, off = problem.tilt * part.own, shift[part.label]
+    def excess_and_distance(block, tilt, shift):
+        rows, (own, label) = block
+        exponent, off = tilt * own, shift[label]
         large = jnp.exp(exponent - off) - jnp.exp(-off)
         terms = jnp.where(off > 0, large, jnp.expm1(jnp.minimum(exponent, SAFE_EXPONENT)))
-        return part.weight[:, None] * jnp.column_stack([terms, part.own])
+        return in_clusters(rows.weight[:, None] * jnp.column_stack([terms, own]), label, n_clusters)
 
-    mean, plain = (sum_in_clusters(excess_and_distance, rows, labels, n_clusters) / problem.mass).T
+    mean, plain = (total(excess_and_distance, rows, problem.tilt, shift) / problem.mass).T
     log = shift + jnp.where(shift > 0, jnp.log(jnp.exp(-shift) + mean), jnp.log1p(mean))
     return jnp.where(problem.tilt > 0, log / jnp.where(problem.tilt > 0, problem.tilt, 1.0), plain)
 
 
-def tilted_weights(problem: TiltedRows, centers, labels) -> Float[Array, " obs"]:
+def tilted_weights(problem: TiltedRows, centers, labels) -> Float[Array, "blocks rows"]:
     """d J_k / d d_ik: exp(t d_ik) over the sum in its cluster, others counting 1; each times the row's weight."""
-    rows, n_clusters = tilted_rows(problem, centers, labels), centers.shape[0]
+    rows, n_clusters = with_own(problem, centers, labels), len(centers)
     shift = shifts(problem.tilt, rows, n_clusters)
 
-    def mass(part: Tilted):
-        return part.weight * jnp.exp(problem.tilt * part.own - shift[part.label])
+    def mass(block, tilt, shift):
+        rows, (own, label) = block
+        return rows.weight * jnp.exp(tilt * own - shift[label])
 
-    both = sum_in_clusters(lambda part: jnp.column_stack([mass(part), part.weight]), rows, labels, n_clusters)
-    held = both[:, 0] + (problem.mass - both[:, 1]) * jnp.exp(-shift)
-    return map_rows(lambda part: mass(part) / held[part.label], rows)
+    def masses(block, tilt, shift):
+        both = jnp.column_stack([mass(block, tilt, shift), block[0].weight])
+        return in_clusters(both, block[1][1], n_clusters)
+
+    tilted, plain = total(masses, rows, problem.tilt, shift).T
+    held = tilted + (problem.mass - plain) * jnp.exp(-shift)
+    return each(
+        lambda block, tilt, shift, held: mass(block, tilt, shift) / held[block[1][1]], rows, problem.tilt, shift, held
+    )
 
 
 def newton_step(problem: TiltedRows, centers, labels):
     """-Hessian^-1 gradient of each J_k, which is smooth and strictly convex in c_k; at t = 0 the step to the mean.
 
-    Above DIRECT columns by conjugate gradients, whose every iterate is a descent direction: O(obs dim) each for all
-    clusters together, where matrices would take O(clusters dim^3).
+    Above DIRECT columns by conjugate gradients: O(obs dim) each for all clusters together, where matrices would take
+    O(clusters dim^3). Systems are scaled alike, for they are solved as one.
     """
-    weight = tilted_weights(problem, centers, labels)
+    rows = problem.rows.beside((tilted_weights(problem, centers, labels), labels))
     if centers.shape[1] <= DIRECT:
-        return solved(problem.tilt, *moments(problem, weight, centers, labels))
+        return solved(problem.tilt, *total(moments, rows, centers))
 
-    def first_moments(rows):
-        x, weight, label = rows
-        return weight[:, None] * jnp.column_stack([x - centers[label], jnp.ones_like(weight)])
+    def first_moments(block, centers):
+        rows, (weight, label) = block
+        return in_clusters(weight[:, None] * with_ones(offsets(rows.x, label, centers)).T, label, len(centers))
 
-    sums = sum_in_clusters(first_moments, (problem.x, weight, labels), labels, len(centers))
+    def along(block, centers, direction):
+        rows, (weight, label) = block
+        offset = offsets(rows.x, label, centers)
+        length = weight * (offset * direction.T[:, label]).sum(0)
+        return in_clusters((length * offset).T, label, len(centers))
+
+    def hessian(direction):
+        """Halved, times a direction (clusters, dim) of every cluster."""
+        spread = total(along, rows, centers, direction) - (first * direction).sum(1)[:, None] * first
+        return mass[:, None] * direction + 2 * problem.tilt * spread
+
+    sums = total(first_moments, rows, centers)
     first, mass = sums[:, :-1], jnp.maximum(sums[:, -1], 1e-30)
-    return conjugate_gradients(partial(curvature, problem, weight, centers, labels, mass, first), first)
+    size = jnp.maximum(jnp.linalg.norm(first, axis=1, keepdims=True), 1e-30)
+    return size * jax.scipy.sparse.linalg.cg(hessian, first / size, tol=CG_TOLERANCE, maxiter=CG_STEPS)[0]
+
+
+def with_ones(x):
+    return jnp.concatenate([x, jnp.ones_like(x[:1])])
 
 
 def solved(tilt, mass, first, second):
@@ -182,75 +186,32 @@ def solved(tilt, mass, first, second):
     return jnp.linalg.solve(hessian, first[:, :, None])[:, :, 0]
 
 
-def moments(problem: TiltedRows, weight, centers, labels):
-    """Weights and weighted moments of the offsets of every cluster: (clusters,), (clusters, dim), (clusters, dim, dim)."""
+def moments(block, centers):
+    """Weights and weighted moments of the offsets of every cluster: (clusters,), (clusters, dim), (clusters, dim, dim).
 
-    def of_part(part, new):
-        x, weight, labels = part
-        return moments_of_part(x, jnp.where(new, weight, 0.0), centers, labels)
+    Rows come in the order of their labels, MEMBERS of a cluster at a time: no products are made for clusters not their own.
+    """
+    rows, (weight, label) = block
+    n_clusters, order = len(centers), jnp.argsort(label)
+    x = jax.lax.optimization_barrier(rows.x.T)  # its rows lie side by side then
+    size = in_clusters(jnp.ones_like(label), label, n_clusters)
+    packs, last = -(-size // MEMBERS), size.cumsum()
+    most = len(label) // MEMBERS + n_clusters  # packs that there may be
 
-    return sum_over_rows(of_part, (problem.x, weight, labels))
-
-
-def moments_of_part(x, weight, centers, labels):
-    """Rows come in the order of their labels, a block of them of one cluster: no row's products are made for clusters not its
-    own."""
-    n_clusters, order = len(centers), jnp.argsort(labels)
-    size = jax.ops.segment_sum(jnp.ones_like(labels), labels, n_clusters)
-    blocks, last = -(-size // BLOCK), size.cumsum()
-    at = jnp.arange(len(labels) // BLOCK + n_clusters)  # as many blocks as there may be
-    owner = jnp.minimum((at[:, None] >= blocks.cumsum()).sum(1), n_clusters - 1)
-    start = (last - size)[owner] + BLOCK * (at - (blocks.cumsum() - blocks)[owner])
-
-    def of_blocks(part, new):
-        start, owner, last = part
-        place = start[:, None] + jnp.arange(BLOCK)
+    def of_packs(i):
+        at = PACKS * i + jnp.arange(PACKS)
+        owner = jnp.minimum((at[:, None] >= packs.cumsum()).sum(1), n_clusters - 1)
+        start = (last - size)[owner] + MEMBERS * (at - (packs.cumsum() - packs)[owner])
+        place = start[:, None] + jnp.arange(MEMBERS)
         row = order[jnp.minimum(place, len(order) - 1)]
         offset = x[row] - centers[owner][:, None]
-        own = jnp.where(new[:, None] & (place < last[:, None]), weight[row], 0.0)
+        own = jnp.where(place < last[owner][:, None], weight[row], 0.0)
         weighted = own[:, :, None] * offset
         member = (owner == jnp.arange(n_clusters)[:, None]).astype(offset.dtype)
         second = jnp.einsum("bri,brj->bij", weighted, offset)
         return member @ own.sum(1), member @ weighted.sum(1), jnp.einsum("kb,bij->kij", member, second)
 
-    return sum_over_own_rows(of_blocks, (start, owner, last[owner]), BLOCKS)
-
-
-def curvature(problem: TiltedRows, weight, centers, labels, mass, first, direction):
-    """Half the Hessians times `direction` (clusters, dim), one for each cluster."""
-
-    def along(rows):
-        x, weight, label = rows
-        offset = x - centers[label]
-        return (weight * (offset * direction[label]).sum(1))[:, None] * offset
-
-    spread = sum_in_clusters(along, (problem.x, weight, labels), labels, len(direction))
-    return mass[:, None] * direction + 2 * problem.tilt * (spread - (first * direction).sum(1)[:, None] * first)
-
-
-def conjugate_gradients(product, right):
-    """x (clusters, dim) with product(x) = right, one system for each cluster, to CG_TOLERANCE or CG_STEPS."""
-    goal = CG_TOLERANCE**2 * jnp.square(right).sum(1)
-
-    def step(carry):
-        i, x, residual, direction, square = carry
-        image = product(direction)
-        length = ratio(square, (direction * image).sum(1))[:, None]
-        x, residual = x + length * direction, residual - length * image
-        new = jnp.square(residual).sum(1)
-        new = jnp.where((square > 0) & (new > goal), new, 0.0)  # 0 from when it is solved
-        return i + 1, x, residual, residual + ratio(new, square)[:, None] * direction, new
-
-    def go_on(carry):
-        return (carry[0] < CG_STEPS) & (carry[-1] > 0).any()
-
-    start = 0, jnp.zeros_like(right), right, right, jnp.square(right).sum(1)
-    return jax.lax.while_loop(go_on, step, start)[1]
-
-
-def ratio(a, b):
-    """a / b, 0 where a is: a system that is solved stands still."""
-    return jnp.where(a > 0, a / jnp.where(a > 0, b, 1.0), 0.0)
+    return sum_of_terms(of_packs, -(-most // PACKS))
 
 
 def refine(problem: TiltedRows, centers, labels):
@@ -279,7 +240,7 @@ def assign(problem: TiltedRows, state: Partition):
     It can: J_k is concave in what its members add, so that a move to a nearer centre may cost more than it saves. Then
     labels minimise the linear bound of every J_k, which never raises the sum.
     """
-    labels = of_somebody(problem, nearest(problem, state.centers), len(state.centers))
+    labels = nearest(problem, state.centers)
     now = cluster_losses(problem, state.centers, state.labels).sum()
     raised = ~(cluster_losses(problem, state.centers, labels).sum() <= now)
 
@@ -292,14 +253,13 @@ def assign(problem: TiltedRows, state: Partition):
 
 def bounded_labels(problem: TiltedRows, state: Partition):
     """argmin_k of expm1(t d_ik) / (1 + A_k), A_k = exp(t J_k) - 1 the sum in cluster k; in logarithms."""
-    slope = problem.tilt * cluster_losses(problem, state.centers, state.labels)
 
-    def cheapest(rows):
-        x, square = rows
-        exponent = problem.tilt * jnp.maximum(distances(x, state.centers) + square[:, None], 0.0)
+    def cheapest(block, centers, tilt, slope):
+        exponent = tilt * jnp.maximum(distances(block.x, centers) + block.square[:, None], 0.0)
         return (exponent + jnp.log(-jnp.expm1(-jnp.maximum(exponent, 1e-30))) - slope).argmin(1)
 
-    labels = of_somebody(problem, map_rows(cheapest, (problem.x, problem.square)), len(state.centers))
+    slope = problem.tilt * cluster_losses(problem, state.centers, state.labels)
+    labels = each(cheapest, problem.rows, state.centers, problem.tilt, slope)
     now = cluster_losses(problem, state.centers, state.labels).sum()
     lower = cluster_losses(problem, state.centers, labels).sum() <= now  # rounding may disagree with the bound
     return jnp.where(lower, labels, state.labels)
@@ -307,26 +267,13 @@ def bounded_labels(problem: TiltedRows, state: Partition):
 
 def revive(problem: TiltedRows, state: Partition) -> Partition:
     """Centres of empty clusters go to the rows farthest from their own: the objective does not read them."""
-    n_clusters = state.centers.shape[0]
-    count = sum_in_clusters(
-        lambda labels: jnp.ones(len(labels), problem.x.dtype), state.labels, state.labels, n_clusters
-    )
-    far = farthest_rows(problem, tilted_rows(problem, state.centers, state.labels).own, n_clusters)
+    n_clusters, rows = len(state.centers), with_own(problem, state.centers, state.labels)
+    count = total(lambda block: in_clusters((block[0].weight > 0) * 1.0, block[1][1], n_clusters), rows)
+    values = each(lambda block: jnp.where(block[0].weight > 0, block[1][0], -1.0), rows)
+    far = farthest(values, problem.rows, n_clusters).x
     empty = count == 0
     rank = jnp.minimum(jnp.cumsum(empty) - 1, len(far) - 1)
     return state._replace(centers=jnp.where(empty[:, None], far[rank], state.centers))
-
-
-def farthest_rows(problem: TiltedRows, own, most):
-    """Rows (at most `most`, dim) of all processes that are farthest from their centres."""
-    if not is_shared():
-        return problem.x[jax.lax.top_k(own, min(most, len(own)))[1]]
-    apart, at = jax.lax.top_k(jnp.where(problem.weight == 0, -1.0, own), min(most, len(own)))
-    # Every process puts its own in their place among all: a sum is the same everywhere, by type too.
-    place = jax.lax.axis_index("rows"), slice(None)
-    blank = own_part(jnp.zeros((jax.lax.axis_size("rows"), len(at), problem.x.shape[1] + 1), problem.x.dtype))
-    told = total(blank.at[place].set(jnp.column_stack([problem.x[at], apart]))).reshape(-1, problem.x.shape[1] + 1)
-    return told[jax.lax.top_k(told[:, -1], min(most, len(told)))[1], :-1]
 
 
 def newton(problem: TiltedRows, state: Partition):
@@ -348,12 +295,14 @@ class GradientDescent:
         state = revive(problem, state)
         key, draw = jax.random.split(state.key)
 
+        rows, n_obs = problem.rows.beside(state.labels), problem.mass.astype(int)
+
         def epoch(i, centers):
-            rows = jax.random.randint(jax.random.fold_in(draw, i), (self.batch_size,), 0, problem.x.shape[0])
-            batch = problem.take(rows)
-            labels = state.labels[rows]
-            weight = tilted_weights(batch, centers, labels)[:, None] * (batch.x - centers[labels])
-            return centers + 2 * problem.learning_rate * jax.ops.segment_sum(weight, labels, len(centers))
+            batch = rows.pick(jax.random.randint(jax.random.fold_in(draw, i), (self.batch_size,), 0, n_obs))
+            some, label = batch.parts
+            few = problem._replace(rows=Rows(some), mass=some.weight.sum())
+            pull = tilted_weights(few, centers, label)[0] * offsets(some.x[0], label[0], centers)
+            return centers + 2 * problem.learning_rate * in_clusters(pull.T, label[0], len(centers))
 
         centers = jax.lax.fori_loop(0, self.n_epochs, epoch, state.centers)
         labels = nearest(problem, centers)
@@ -446,98 +395,96 @@ class TiltedKMeans(Engine):
             refuse_unread(self, "learning_rate", "batch_size", where="unless solver='sgd'")
 
     def problem(self, data) -> TiltedRows:
-        (n_obs, dim), share = data.X.shape, data.share
-        if share.mesh is None:
+        (n_obs, dim), split = data.X.shape, data.split
+        if len(split.sizes) == 1:
             check_distinct(data.X, self.n_clusters)
-        whole = {"weight": data.given_weight, "everybody": share.everybody}
+        whole = {"weight": data.given_weight, "everybody": split.everybody}
         self._units = scaling(data.X, names=data.columns.names, precision=np.float32, **whole)
         spread = center_and_spread(data.X, **whole)[1]
         # Of degree 4: the variance of squared distances.
-        check_costs(spread, names=data.columns.names, degree=4, terms=share.n_obs * dim)
+        check_costs(spread, names=data.columns.names, degree=4, terms=split.n_obs * dim)
         warn_of_scales(data.X, data.columns.names)
-        self._axes = span(self._units.rows(data.X))[1] if n_obs < dim and share.mesh is None else None
-        x, square = aligned_empty((n_obs, dim if self._axes is None else len(self._axes))), aligned_empty(n_obs)
-        for block in row_blocks(n_obs):
-            rows = self._rows(data.X, block)
-            x[block], square[block] = rows, (rows**2).sum(1)
-        return self._tilted(x, square, data.relative_weight, share)
+        self._axes = span(self._units.rows(data.X))[1] if split.n_obs < dim else None
+        squares_of = [np.square(self._rows(data.X, some)).sum(1) for some in row_blocks(n_obs)]
+        tilt = self._tilt(split, np.concatenate(squares_of), data.relative_weight)
+        return self._problem_of(data, tilt)
+
+    def _problem_of(self, data, tilt) -> TiltedRows:
+        relative, split = data.split.n_obs / data.total_weight, data.split
+
+        def block(some):
+            rows, weight = self._rows(data.X, some), relative * data.weight_of(some)
+            return WeightedRows(*(part.astype(np.float32) for part in (rows, np.square(rows).sum(1), weight)))
+
+        numbers = (split.placed(np.float32(number)) for number in (split.n_obs, tilt, self.learning_rate))
+        return TiltedRows(split.in_blocks(block, -(-split.n_obs // BLOCK)), *numbers)
 
     def _rows(self, X, at):
         """Some of the rows of a fit, float64, in the coordinates that are worked in."""
         return self._units.rows(X[at]) if self._axes is None else span(self._units.rows(X))[0][at]
 
-    def _tilted(self, x, square, weight, share: Share) -> TiltedRows:
-        tilt, largest = self._units.cost(self.tilt) if self.tilt else 0.0, max(share.everybody(square.max()))
-        self._mean_square = sum(share.everybody(weight @ square)) / share.n_obs
-        exponent = tilt * 4 * largest
+    def _tilt(self, split, square, weight):
+        """In the units of the rows that are worked in, whose squares' sums are told."""
+        tilt, far = self._units.cost(self.tilt) if self.tilt else 0.0, max(split.everybody(square.max()))
+        self._mean_square = sum(split.everybody(weight @ square)) / split.n_obs
+        exponent = tilt * 4 * far
         if not exponent <= LARGEST_EXPONENT:
             rule = f"keep tilt times squared distances within {LARGEST_EXPONENT:.0e}"
-            limit = LARGEST_EXPONENT / 4 / self._units.cost(largest)
+            limit = LARGEST_EXPONENT / 4 / self._units.cost(far)
             remedy = f"Scale the columns of X, or use a tilt below {limit:.3g}."
             raise ValueError(message("tilt", rule, f"{self.tilt} with distances that give {exponent:.3g}", remedy))
-        if exponent < SMALLEST_EXPONENT:
-            tilt = 0.0
-        if share.mesh is not None:
-            nobody = 0, share.largest - len(x)
-            x, square, weight = np.pad(x, (nobody, (0, 0))), np.pad(square, nobody), np.pad(weight, nobody)
-        parts = x, square, tilt, self.learning_rate, weight
-        return share.placed(TiltedRows(*(np.asarray(part, np.float32) for part in parts)), SPECS)
+        return 0.0 if exponent < SMALLEST_EXPONENT else tilt
 
     def solve(self, problem, data):
         """From all seeds on at most EXPLORE_ROWS rows; the best goes on with all of them."""
-        rng, n_obs = np.random.RandomState(data.seed), data.share.n_obs
-        if data.share.mesh is not None:
-            return self._solve_over_processes(problem, data, rng)
+        rng, n_obs = np.random.RandomState(data.seed), data.split.n_obs
         if n_obs <= EXPLORE_ROWS:
-            Z = self._rows(data.X, slice(None))
-            return self._descend(problem, seeds(Z, self.n_clusters, self.n_init, rng, data.weight), data.seed)
-        rows = rng.choice(n_obs, EXPLORE_ROWS, replace=False)
-        starts = seeds(self._rows(data.X, rows), self.n_clusters, self.n_init, rng, data.weight[rows])
-        best = self._descend(problem.take(rows), starts, data.seed)
-        return self._descend(problem, best.state.centers[None], data.seed)
-
-    def _solve_over_processes(self, problem, data, rng):
-        """The same, but that some rows are all rows where these are few; every process has these some."""
-        n_obs, share = data.share.n_obs, data.share
+            return self._descend(problem, self._seeds(data, rng), data.seed)
         rows = rng.choice(n_obs, min(n_obs, EXPLORE_ROWS), replace=False)
-        Z, weight = self._units.rows(share.take(data.X, rows)), share.take(data.relative_weight, rows)
+        weight = data.split.take(data.relative_weight, rows)
+        groups = data.groups._replace(code=data.split.groups.code[rows])
+        some = Data(
+            data.columns.take(rows, data.split), groups, weight, data.seed, RowSplit(None, (len(rows),), groups)
+        )
+        best = self._descend(self._problem_of(some, problem.tilt), self._seeds(some, rng), data.seed)
+        return self._descend(problem, agreed(best.state.centers)[None], data.seed)
+
+    def _seeds(self, data, rng):
+        """k-means++ seeds (n_init, n_clusters, dim), as they are: Lloyd's iterations would make them alike."""
+        from sklearn.cluster import kmeans_plusplus
+
+        Z = self._rows(data.X, slice(None))
         check_distinct(Z, self.n_clusters)
-        parts = Z, (Z**2).sum(1), problem.tilt, problem.learning_rate, weight
-        few = TiltedRows(*(jnp.asarray(np.asarray(part), jnp.float32) for part in parts))
-        best = self._descend(few, seeds(Z, self.n_clusters, self.n_init, rng, weight), data.seed)
-        states = start_over_processes(share.mesh, problem, agreed(best.state.centers))
-        outcome = self._descend_from(problem, states, StepInShares(newton, share.mesh, SPECS, STATE_SPECS))
-        own = here(outcome.state.labels)[:, : len(data.X)]
-        return outcome._replace(state=outcome.state._replace(labels=own)).best
+        drawn = (
+            kmeans_plusplus(Z, self.n_clusters, sample_weight=data.weight, random_state=rng) for _ in range(self.n_init)
+        )
+        return np.stack([centers for centers, _ in drawn])
 
     def _descend(self, problem, starts, seed):
         """The best run."""
-        states = stack([start_state(problem, centers, seed + i) for i, centers in enumerate(starts)])
+        keys = np.stack([jax.random.PRNGKey(seed + i) for i in range(len(starts))])
+        states = start_states(problem, starts.astype(np.float32), keys)
         if self.solver == "sgd":
             return self.run(problem, states, step=GradientDescent(self.batch_size), patience=SGD_PATIENCE).best
-        return self._descend_from(problem, states, newton).best
-
-    def _descend_from(self, problem, states, step):
-        """Newton's method comes to a large tilt through smaller ones, where the objective is smoother."""
+        # Newton's method comes to a large tilt through smaller ones, where the objective is smoother.
         steps = np.ceil(np.log(max(float(problem.tilt) * self._mean_square, 1.0)) / np.log(TILT_RATIO))
         for divisor in TILT_RATIO ** np.arange(steps, -1, -1):
-            outcome = self.run(
-                problem._replace(tilt=jnp.float32(problem.tilt / divisor)), states, step=step, patience=3
-            )
+            eased = problem._replace(tilt=problem.tilt / np.float32(divisor))
+            outcome = self.run(eased, states, step=newton, patience=3)
             states = outcome.state
-        return outcome
+        return outcome.best
 
     def report(self, outcome, problem, data):
+        self.labels_ = data.split.in_order(outcome.state.labels)
         free(problem)
-        self.labels_ = np.asarray(outcome.state.labels)
         centers = np.asarray(outcome.state.centers, np.float64)
         centers = centers if self._axes is None else centers @ self._axes
         self.cluster_centers_ = self._units.points(centers)
         self.tilted_sse_ = float(self._units.cost(outcome.loss))
-        squared, share, weight = squares(data, self._units, self.labels_, centers), data.share, data.weight
-        self.inertia_ = float(self._units.cost(sum(share.everybody(weight @ squared))))
+        squared, split, weight = squares(data, self._units, self.labels_, centers), data.split, data.weight
+        self.inertia_ = float(self._units.cost(sum(split.everybody(weight @ squared))))
         own = (self.labels_ == k for k in range(self.n_clusters))
-        members = [(share.of_all(squared[rows]), share.of_all(weight[rows])) for rows in own]
+        members = [(split.of_all(squared[rows]), split.of_all(weight[rows])) for rows in own]
         spreads = [(variance_of(*part), part[0].max()) if len(part[0]) else (np.nan,) * 2 for part in members]
         variance, radius = np.array(spreads).T
         self.within_cluster_variance_ = self._units.cost(variance, 4)
@@ -565,28 +512,6 @@ def variance_of(values, weight):
     return np.average(np.square(values - mean), weights=weight)
 
 
-def seeds(X, n_clusters, n_init, rng, weight):
-    """k-means++ seeds (n_init, n_clusters, dim), as they are: Lloyd's iterations would make them alike."""
-    from sklearn.cluster import kmeans_plusplus
-
-    return np.stack([kmeans_plusplus(X, n_clusters, sample_weight=weight, random_state=rng)[0] for _ in range(n_init)])
-
-
-def start_state(problem: TiltedRows, centers, seed) -> Partition:
-    centers = jnp.asarray(centers, jnp.float32)
-    return Partition(centers, jax.jit(nearest)(problem, centers), jax.random.PRNGKey(seed))
-
-
-ALL, ROWS = PartitionSpec(), PartitionSpec("rows")  # where the rows of processes lie
-SPECS, STATE_SPECS = TiltedRows(ROWS, ROWS, ALL, ALL, ROWS), Partition(ALL, ROWS, ALL)
-
-
-@partial(jax.jit, static_argnames="mesh")
-def start_over_processes(mesh, problem: TiltedRows, centers) -> Partition:
-    """A batch of one run."""
-
-    def labels_of(problem, centers):
-        return of_somebody(problem, nearest(problem, centers), len(centers))
-
-    labels = in_shares(labels_of, mesh, (SPECS, ALL), ROWS)(problem, centers)
-    return Partition(centers[None], labels[None], jax.random.PRNGKey(0)[None])
+@jax.jit
+def start_states(problem: TiltedRows, centers, keys) -> Partition:
+    return Partition(centers, jax.vmap(partial(nearest, problem))(centers), keys)

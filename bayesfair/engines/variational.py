@@ -265,6 +265,7 @@ class VariationalFairClustering(Engine):
     """
 
     derived = ("n_init",)
+    of_rows = ("labels_", "soft_assignment_")
     patience = 8  # refused steps among them change E little
     remedy = "raise max_iter or tol; large fairness weights take longest."
 
