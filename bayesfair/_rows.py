@@ -22,7 +22,7 @@ EVERYWHERE = PartitionSpec()
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Rows:
-    """A tree of arrays (blocks, ..., rows), and the mesh whose devices have a part of every block each, None for one device.
+    """A tree of arrays (blocks, .., rows), and the mesh whose devices have a part of every block each, None for one device.
 
     Row i of a table is in block i modulo their number, so that every block is a systematic sample of it. Zeros fill blocks up:
     what must not count them has a weight of 0 there.
@@ -79,40 +79,26 @@ def largest(of, rows: Rows, *params):
     return _everywhere(own, rows, params)
 
 
-def each(of, rows: Rows, *params, into=None):
-    """What belongs to every row: `of(block, *params)`, a tree of arrays (..., rows), as arrays (blocks, ..., rows).
-
-    `into`: what belonged to them before, the second argument of `of`, which is written over block by block.
-    """
-
-    def of_block(parts, i, before, params):
-        return of(_block(parts, i), *(() if into is None else (_block(before, i),)), *params)
+def each(of, rows: Rows, *params):
+    """What belongs to every row: `of(block, *params)`, a tree of arrays (.., rows), as arrays (blocks, .., rows)."""
 
     def own(parts, params):
-        if into is not None:
-            parts, before = parts
-        else:
-            before = jax.tree.map(
-                lambda one: _zeros((len(rows), *one.shape), one.dtype), _shapes(of_block, parts, params)
-            )
+        made = lambda i: of(_block(parts, i), *params)  # noqa: E731
         if len(rows) == 1:
-            return jax.tree.map(lambda one: one[None], of_block(parts, 0, before, params))
+            return jax.tree.map(lambda one: one[None], made(0))
 
         def put(i, whole):
-            made = of_block(parts, i, whole, params)
-            return jax.tree.map(lambda all, one: jax.lax.dynamic_update_index_in_dim(all, one, i, 0), whole, made)
+            write = lambda whole, one: jax.lax.dynamic_update_index_in_dim(whole, one, i, 0)  # noqa: E731
+            return jax.tree.map(write, whole, made(i))
 
-        return jax.lax.fori_loop(0, len(rows), put, before)
+        blank = jax.tree.map(lambda one: _zeros((len(rows), *one.shape), one.dtype), jax.eval_shape(made, 0))
+        return jax.lax.fori_loop(0, len(rows), put, blank)
 
-    return _everywhere(own, rows if into is None else rows.beside(into), params, of_rows=True)
-
-
-def _shapes(of_block, parts, params):
-    return jax.eval_shape(lambda parts: of_block(parts, 0, None, params), parts)
+    return _everywhere(own, rows, params, of_rows=True)
 
 
 def farthest(values, rows: Rows, most):
-    """At most `most` of the rows, arrays (rows, ...), those with the largest `values` (blocks, rows), in their order."""
+    """At most `most` of the rows, arrays (rows, ..), those with the largest `values` (blocks, rows), in their order."""
 
     def own(parts, _):
         parts, values = jax.tree.map(lambda part: jnp.moveaxis(part, -1, 1).reshape(-1, *part.shape[1:-1]), parts)
@@ -157,12 +143,14 @@ def _everywhere(program, rows: Rows, params, of_rows=False):
     where = jax.tree.map(lambda part: of_blocks(part.ndim), rows.parts)
     out = EVERYWHERE
     if of_rows:
-        out = jax.tree.map(lambda part: of_blocks(part.ndim), jax.eval_shape(program, rows.parts, params))
+        cut = lambda part: jax.ShapeDtypeStruct((*part.shape[:-1], part.shape[-1] // rows.mesh.size), part.dtype)  # noqa: E731
+        made = jax.eval_shape(program, jax.tree.map(cut, rows.parts), params)
+        out = jax.tree.map(lambda part: of_blocks(part.ndim), made)
     return jax.shard_map(own, mesh=rows.mesh, in_specs=(where, EVERYWHERE), out_specs=out)(rows.parts, params)
 
 
 def of_blocks(ndim) -> PartitionSpec:
-    """Where arrays (blocks, ..., rows) lie."""
+    """Where arrays (blocks, .., rows) lie."""
     return PartitionSpec(*[None] * (ndim - 1), "rows")
 
 

@@ -14,7 +14,7 @@ from bayesfair._memory import give_back_freed
 from bayesfair._units import Scaling, standardise
 from bayesfair.distributed import agreed, check_alike, sharing
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
-from bayesfair.engines.row_split import ONE_BLOCK, UNSPLIT, RowSplit, split_rows
+from bayesfair.engines.row_split import UNSPLIT, RowSplit, split_rows
 from bayesfair.engines.samples import distinct_rows
 from bayesfair.engines.tables import Columns, read_columns, read_groups
 from bayesfair.fairness import Groups
@@ -182,7 +182,7 @@ class Engine(ClusterMixin, BaseEstimator):
             check_integer(self.parts, self.n_parts, maximum=split.n_obs, remedy=remedy)
         seed = agreed(int(random_state_of(self.random_state).randint(2**31 - 1)))
         data = Data(columns, groups, weight, seed, split)
-        return data.gathered() if split.mesh is not None and split.n_obs <= ONE_BLOCK else data, left_out
+        return data.gathered() if split.mesh is not None and split.is_small else data, left_out
 
     def _weights(self, sample_weight, X, n_obs):
         if sample_weight is None:

@@ -63,14 +63,21 @@ class RowSplit(NamedTuple):
 
     def take(self, values, rows):
         """Some rows, by their numbers in the whole table, of an array (obs, ..) of which each process has its own."""
+        if len(self.sizes) < 2:
+            return values[rows]
         own = np.flatnonzero((self.first <= rows) & (rows < self.first + len(values)))
         parts = self.everybody((own, values[rows[own] - self.first]))
         order = np.argsort(np.concatenate([at for at, _ in parts]))
         return np.concatenate([part for _, part in parts])[order]
 
+    @property
+    def is_small(self):
+        """Are the rows one block on one device?"""
+        return self.n_obs <= ONE_BLOCK
+
     def n_blocks(self, size):
-        """Of about so many rows; few rows are one block."""
-        return 1 if self.n_obs <= ONE_BLOCK else -(-self.n_obs // size)
+        """Of about so many rows each."""
+        return 1 if self.is_small else -(-self.n_obs // size)
 
     def in_blocks(self, of, n_blocks) -> Rows:
         """The rows of this process among those of all: `of(some)`, arrays (rows, ..) of a slice of them, on the device."""

@@ -421,7 +421,8 @@ class TiltedKMeans(Engine):
 
     def _rows(self, X, at):
         """Some of the rows of a fit, float64, in the coordinates that are worked in."""
-        return self._units.rows(X[at]) if self._axes is None else span(self._units.rows(X))[0][at]
+        rows = self._units.rows(X[at])
+        return rows if self._axes is None else rows @ self._axes.T
 
     def _tilt(self, split, square, weight):
         """In the units of the rows that are worked in, whose squares' sums are told."""

@@ -243,9 +243,9 @@ class VariationalFairClustering(Engine):
     target_proportions: U, {group: proportion} or proportions in the order of the groups; None: those of the data.
     n_init: starts, the best of ten restarts of k-means, and random rows from the eleventh on, run together, at every
         weight of a path; None: 20 of up to 4,096 rows, else 2. The run of least E is the answer. Of more than 131,072 rows
-        "kmeans" runs them on 32,768, and the best goes on with all, in blocks.
+        they run on 32,768, and the best goes on with all (not those of "ncut").
     max_iter, tol: a run ends where E changes by less than `tol` of its size and no assignment is worth changing.
-    mesh: of objective="kmeans": `bayesfair.distributed.mesh(rows=...)`, processes each of which fits rows of its own
+    mesh: not of objective="ncut": `bayesfair.distributed.mesh(rows=...)`, processes each of which fits rows of its own
         (`distributed.deal`): the clusters are those of all rows, labels and soft assignments those of its own.
 
     Attributes
@@ -305,9 +305,9 @@ class VariationalFairClustering(Engine):
         if self.objective not in OBJECTIVES:
             remedy = "See the docstring for what each minimises."
             raise ValueError(message("objective", f"be one of {tuple(OBJECTIVES)}", repr(self.objective), remedy))
-        if self.mesh is not None and self.objective != "kmeans":
+        if self.mesh is not None and self.objective == "ncut":
             rule, remedy = (
-                "be None where objective is not 'kmeans'",
+                "be None where objective is 'ncut'",
                 "The others have all rows at once, in one process.",
             )
             raise ValueError(message("mesh", rule, "one", remedy))
@@ -333,7 +333,7 @@ class VariationalFairClustering(Engine):
     def _problem_of(self, data) -> TargetedRows:
         split, X = data.split, data.X
         relative = split.n_obs / data.total_weight
-        n_blocks = split.n_blocks(BLOCK) if self.objective == "kmeans" else 1
+        n_blocks = 1 if self.objective == "ncut" else split.n_blocks(BLOCK)
 
         def block(some):
             code = data.groups.code[some].astype(np.min_scalar_type(len(data.groups.names)))
@@ -376,7 +376,7 @@ class VariationalFairClustering(Engine):
         found = self._solve_from(self._problem_of(some), self._restarts(some, data.split), some).state
         centers, weight = agreed((found.centers, found.weight))
         for factor in HEAVIER:
-            run = self._descend(problem, centers[None], [factor * weight], data).best
+            run = self._descend(problem, centers[None], [factor * weight]).best
             if self.max_fairness_error is None:
                 return run
             least = min(least, self._error(run, data))
@@ -425,7 +425,7 @@ class VariationalFairClustering(Engine):
         others = [START] * len(starts)
         if weight == 0 and self.objective == "kmeans":  # k-means' own answer too: softened, a start may end worse
             starts, others = np.concatenate([starts, starts]), others + [FLOOR] * len(starts)
-        runs = self._descend(problem, starts, [weight] * len(starts), data, others)
+        runs = self._descend(problem, starts, [weight] * len(starts), others)
         return self._best_of(runs, data) if weight > 0 else runs.best
 
     def _scaled_weight(self, scale):
@@ -465,13 +465,13 @@ class VariationalFairClustering(Engine):
 
     def _path(self, problem, starts, weights, data):
         """The run of least E at each weight, and its fairness error."""
-        runs = [self._best_of(self._descend(problem, starts, [weight] * len(starts), data), data) for weight in weights]
+        runs = [self._best_of(self._descend(problem, starts, [weight] * len(starts)), data) for weight in weights]
         return runs, np.array([self._error(one, data) for one in runs])
 
-    def _descend(self, problem, starts, weights, data, others=None) -> Outcome:
+    def _descend(self, problem, starts, weights, others=None) -> Outcome:
         """One run per pair of start and weight, in batches that fit the memory; `others`: see `start_state`."""
         others = [START] * len(starts) if others is None else others
-        size = max(1, BATCH_ELEMENTS // (len(data.X) * len(starts[0])))
+        size = max(1, BATCH_ELEMENTS // (int(problem.n_obs) * len(starts[0])))
         parts = []
         for first in range(0, len(starts), size):
             batch = [np.asarray(part[first : first + size], np.float32) for part in (starts, weights, others)]

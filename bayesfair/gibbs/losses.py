@@ -19,8 +19,8 @@ import numpy as np
 from jax.scipy.special import gammaln, xlogy
 from jaxtyping import Array, Float, Int
 
-from bayesfair._parts import sum_over_rows
 from bayesfair.fairlets import Minkowski, resolve_dissimilarity
+from bayesfair.gibbs.parts_of_rows import sum_over_rows
 
 __all__ = [
     "BinaryLoss",

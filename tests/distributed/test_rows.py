@@ -1,35 +1,32 @@
 """Engines whose rows are in several processes: what one process finds, but for rounding."""
 
 import signal
+import warnings
 
 import numpy as np
 import pytest
 from distributed.loopback import ends, found, said, start, wait_until
 
 import bayesfair as bf
+from bayesfair.engines import fair_mixture, fmc, row_split, tilted_kmeans, variational
 
 DATA = """
-from bayesfair.engines import fmc_blocks, variational_blocks
-fmc_blocks.BLOCK = variational_blocks.BLOCK = 64
 data = bf.datasets.make_vfc_synthetic(unequal=True)
 code = np.asarray(data.sensitive)
 X, s, rows = bf.distributed.deal(data.features, code)
 """
 FITS = """
-one = bf.FairMixture(2, max_gap=0.05, n_init=2, max_iter=30, random_state=0, mesh=mesh)
-given = {"sensitive_features": s, "sample_weight": 1.0 + rows % 3}
-one.fit(X, **given)
-other = bf.VariationalFairClustering(2, max_iter=60, random_state=0, mesh=mesh).fit(X, **given)
-gather = bf.distributed.gather
-made = {
-    "means": one.means_, "weights": one.weights_, "covariances": one.covariances_, "objective": one.objective_trace_,
-    "gap": one.gap_, "hard_gap": one.hard_gap_, "mixture_labels": gather(one.labels_, rows),
-    "centers": other.cluster_centers_, "cost": other.cost_, "error": other.fairness_error_,
-    "E": other.objective_trace_, "labels": gather(other.labels_, rows), "soft": gather(other.soft_assignment_, rows),
-}
-"""
-MORE_FITS = """
 gather, made, plain = bf.distributed.gather, {}, X.to_numpy()
+given = {"sensitive_features": s, "sample_weight": 1.0 + rows % 3}
+one = bf.FairMixture(2, max_gap=0.05, n_init=2, max_iter=30, random_state=0, mesh=mesh).fit(X, **given)
+names = ("means_", "weights_", "covariances_", "objective_trace_", "gap_", "hard_gap_")
+made |= {f"mixture {name}": getattr(one, name) for name in names}
+made["mixture labels"] = gather(one.labels_, rows)
+for objective in ("kmeans", "kmedians"):
+    est = bf.VariationalFairClustering(2, objective=objective, max_iter=60, random_state=0, mesh=mesh).fit(X, **given)
+    names = ("cluster_centers_", "cost_", "fairness_error_", "objective_trace_")
+    made |= {f"{objective} {name}": getattr(est, name) for name in names}
+    made |= {f"{objective} {name}": gather(getattr(est, name), rows) for name in ("labels_", "soft_assignment_")}
 for tilt in (0.5, 5.0):
     est = bf.TiltedKMeans(3, tilt=tilt, random_state=0, mesh=mesh).fit(X)
     names = ("cluster_centers_", "tilted_sse_", "inertia_", "within_cluster_variance_", "max_distance_")
@@ -42,26 +39,55 @@ for name, table in {"whole": plain / 8, "lacking": lacking}.items():
     made |= {f"{name} {part}": getattr(est, part) for part in ("weights_", "means_", "covariances_", "objective_trace_")}
     made[f"{name} labels"] = gather(est.labels_, rows)
 """
+IN_BLOCKS = """
+from bayesfair.engines import fair_mixture, fmc, row_split, tilted_kmeans, variational
+fmc.BLOCK = variational.BLOCK = tilted_kmeans.BLOCK = 64
+row_split.ONE_BLOCK = 300
+fair_mixture.EXPLORE_ROWS = fair_mixture.PART = variational.EXPLORE_ROWS = tilted_kmeans.EXPLORE_ROWS = 200
+"""
 # Rows at the border of two clusters see the rounding of every step; so do a mixture's parameters along which it is flat.
-NEAR = dict.fromkeys(("soft", "means", "covariances", "gap"), 1e-3)
+NEAR = dict.fromkeys(
+    ("kmeans soft_assignment_", "kmedians soft_assignment_", "mixture means_", "mixture covariances_"), 1e-3
+)
+NEAR |= {"mixture gap_": 1e-3, "mixture weights_": 1e-3}
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(("n_processes", "fits"), [(2, FITS), (3, MORE_FITS)])
-def test_engines_by_rows_are_those_of_one_process(tmp_path, n_processes, fits, monkeypatch):
-    from bayesfair.engines import fmc_blocks, variational_blocks
+@pytest.fixture(scope="module")
+def alone():
+    """What one process with one device finds, of rows in one block, and in several."""
+    found, patch = {}, pytest.MonkeyPatch()
+    for blocks in (False, True):
+        if blocks:
+            patch.setattr(row_split, "ONE_BLOCK", 300)
+            patch.setattr(fair_mixture, "PART", 200)
+            for module in (fmc, variational, tilted_kmeans):
+                patch.setattr(module, "BLOCK", 64)
+            for module in (fair_mixture, variational, tilted_kmeans):
+                patch.setattr(module, "EXPLORE_ROWS", 200)
+        space = {"bf": bf, "np": np, "mesh": None}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exec(DATA + FITS, space)
+        found[blocks] = space["made"]
+    patch.undo()
+    return found
 
-    monkeypatch.setattr(fmc_blocks, "BLOCK", 64)
-    monkeypatch.setattr(variational_blocks, "BLOCK", 64)
-    space = {"bf": bf, "np": np, "mesh": bf.distributed.mesh(rows=1)}
-    exec(DATA + fits, space)
-    code = DATA + "mesh = bf.distributed.mesh(rows=n_processes)" + fits + "np.savez(out, **made)"
-    for process in found(code, n_processes, tmp_path):
-        for name, values in space["made"].items():
-            np.testing.assert_allclose(process[name], values, rtol=1e-5, atol=NEAR.get(name, 1e-5), err_msg=name)
+
+@pytest.mark.parametrize(
+    ("n_processes", "n_devices", "blocks"), [(2, 1, False), (2, 1, True), (1, 2, True), (2, 2, True)]
+)
+def test_engines_by_rows_are_those_of_one_process(tmp_path, n_processes, n_devices, blocks, alone, monkeypatch):
+    """A small table is one block on one device: each process fits it whole."""
+    monkeypatch.setenv("JAX_NUM_CPU_DEVICES", str(n_devices))
+    begin = IN_BLOCKS * blocks + f"mesh = bf.distributed.mesh(rows={n_processes * n_devices})"
+    for process in found(DATA + begin + FITS + "np.savez(out, **made)", n_processes, tmp_path):
+        for name, values in alone[blocks].items():
+            near = {"rtol": 1e-5, "atol": NEAR.get(name, 1e-5)} if blocks else {"rtol": 1e-9}
+            np.testing.assert_allclose(process[name], values, **near, err_msg=name)
 
 
 SHARED_OUT = """
+import jax
 from bayesfair.distributed import everybody
 from bayesfair.engines import base, fair_mixture
 minimize, explored = base.minimize, []
@@ -78,28 +104,16 @@ rank = jax.process_index()
 sent = [np.arange(size, dtype=np.uint8) * (1 + rank) for size in (*range(3900, 4200, 20), 9000)]
 told = [[np.array_equal(one, np.arange(len(own), dtype=np.uint8) * (1 + at)) for at, one in enumerate(everybody(own))]
         for own in sent]
-made = {"means": est.means_, "objective": est.objective_trace_, "explored": explored, "told": np.all(told)}
+made = {"explored": explored, "told": np.all(told)}
 """
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_processes_deal_the_starts_that_are_explored(tmp_path, monkeypatch):
+def test_processes_deal_the_starts_that_are_explored(tmp_path):
     """Under each of the four rules; and what they tell each other arrives, in one parcel or in two."""
-    import jax
-
-    from bayesfair.engines import fmc_blocks, variational_blocks
-
-    monkeypatch.setattr(fmc_blocks, "BLOCK", 64)
-    monkeypatch.setattr(variational_blocks, "BLOCK", 64)
-    space = {"bf": bf, "np": np, "jax": jax, "mesh": bf.distributed.mesh(rows=1)}
-    exec(DATA + SHARED_OUT, space)
-    assert space["made"]["explored"] == [1] * 24
-    code = "import jax" + DATA + "mesh = bf.distributed.mesh(rows=n_processes)" + SHARED_OUT + "np.savez(out, **made)"
-    for process in found(code, 2, tmp_path):
+    begin = DATA + IN_BLOCKS + "mesh = bf.distributed.mesh(rows=n_processes)"
+    for process in found(begin + SHARED_OUT + "np.savez(out, **made)", 2, tmp_path):
         assert process["explored"].tolist() == [1] * 12
         assert process["told"]
-        for name in ("means", "objective"):
-            np.testing.assert_allclose(process[name], space["made"][name], rtol=1e-5, atol=1e-5, err_msg=name)
 
 
 FOR_EVER = """

@@ -12,6 +12,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesfair import BigLearnMixture
+from bayesfair._rows import each
 from bayesfair.engines import gaussians
 from bayesfair.engines.big_learn import Matching, SeenRows, draw_matching, em_steps
 from bayesfair.engines.gaussians import Gaussians
@@ -40,8 +41,11 @@ def problem_of(X, seen=None, prior=0.0, floor=1e-6):
 
 
 def log_joint(parameters, X, seen):
-    rows, order = gaussians.in_blocks(X, np.zeros(D))
-    return gaussians.in_order(gaussians.log_joint(parameters, rows, jnp.asarray(seen)), rows, order).T
+    """Of the coordinates `seen`, as if rows lacked the others and as a matching has them."""
+    rows, held = gaussians.in_blocks(X, np.zeros(D))
+    parts = gaussians.whitened(parameters, jnp.asarray(seen))
+    found = [each(lambda block: gaussians.completed(parts, block, jnp.asarray(seen))[0], part) for part in rows]
+    return gaussians.in_order(found, held).T
 
 
 def joint_density(parameters, x, subset):
@@ -181,16 +185,17 @@ def test_a_marginal_step_with_missing_values_is_that_of_the_table_of_its_columns
 
 def test_blocks_hold_every_row_once_by_what_it_lacks(X):
     table = np.where(holes("random", X.shape), X, np.nan)
-    rows, order = gaussians.in_blocks(table, np.zeros(D))
-    assert sorted(order) == list(range(N))
+    rows, held = gaussians.in_blocks(table, np.zeros(D))
+    assert sorted(np.concatenate([part for (part,) in held])) == list(range(N))
+    rows = [part.parts for part in rows]
     first = [np.asarray(part.x[:, 0]) for part in rows]  # (blocks, rows), as labels are
-    np.testing.assert_allclose(gaussians.in_order(first, rows, order), np.nan_to_num(table[:, 0]), rtol=1e-6)
+    np.testing.assert_allclose(gaussians.in_order(first, held), np.nan_to_num(table[:, 0]), rtol=1e-6)
     patterns = [np.broadcast_to(part.pattern, part.weight.shape) for part in rows]
     n_lacking = [
         np.stack([(lack[:, at] < D).sum(0) for lack, at in zip(np.asarray(part.lacks), pattern)])
         for part, pattern in zip(rows, patterns)
     ]
-    np.testing.assert_array_equal(gaussians.in_order(n_lacking, rows, order), np.isnan(table).sum(1))
+    np.testing.assert_array_equal(gaussians.in_order(n_lacking, held), np.isnan(table).sum(1))
 
 
 def test_rows_find_what_they_lack_where_one_block_has_as_many_patterns_as_rows(monkeypatch):
@@ -200,7 +205,8 @@ def test_rows_find_what_they_lack_where_one_block_has_as_many_patterns_as_rows(m
     lacking = np.vstack([patterns, np.repeat(patterns[-1:], 16 * 25, 0)])
     table = np.zeros((len(lacking), 6))
     np.put_along_axis(table, lacking, np.nan, 1)
-    (part,), order = gaussians.in_blocks(table, np.zeros(6))
+    (rows,), ((order,),) = gaussians.in_blocks(table, np.zeros(6))
+    part = rows.parts
     blocks = [jax.tree.map(lambda whole: whole[at], part) for at in range(len(part.x))]  # noqa: B023
     found = np.concatenate([np.asarray(block.each(block.lacks)).T for block in blocks])
     assert part.lacks.shape[-1] == 16

@@ -9,18 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
+from engines.rows_of import fair
 from scipy.stats import multivariate_normal
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
-from bayesfair._arrays import stack
-from bayesfair.engines import Data, fair_mixture, optimize
+from bayesfair.engines import fair_mixture, optimize, row_split
 from bayesfair.engines.checks import DRAWN_ANEW
-from bayesfair.engines.fair_mixture import FairMixture, _fair_rows
+from bayesfair.engines.fair_mixture import FairMixture
 from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family
-from bayesfair.engines.fmc import CORNER, Ascent, LearningRows, Rule, cluster_gaps, excess, penalty, start_state
+from bayesfair.engines.fmc import CORNER, Ascent, Rule, excess, penalty_of_shares, shares_of, start_states
 from bayesfair.engines.optimize import minimize
 from bayesfair.engines.tables import Columns, fit_encoder
 from bayesfair.fairness import encode_groups
@@ -73,7 +73,8 @@ def test_m_step_maximises_q(data, covariance_type):
     encoder, table = encoded(data[0], levels)
     family = Family(covariance_type, encoder.n_levels)
     r = jax.nn.softmax(2 * jax.random.normal(jax.random.PRNGKey(0), (3, 600)), 0)
-    best = family.m_step(random_components(covariance_type, 3, 2, 3), table, r)
+    old = random_components(covariance_type, 3, 2, 3)
+    best = family.m_step(old, family.expected(old, table, r))
 
     def q(parameters):
         return (r * family.log_joint(parameters, table)).sum(0).mean()
@@ -94,25 +95,25 @@ def test_without_fairness_it_is_expectation_maximisation(data, covariance_type):
     np.testing.assert_allclose(ours.bic(data[0]), other.bic(data[0]), rtol=1e-3)
 
 
-def grouped(table, sensitive):
-    return _fair_rows(table, Data(None, encode_groups(sensitive), np.ones(600), 0), np.arange(600))
-
-
 def learning(table, sensitive):
-    rows = grouped(table, sensitive)
-    return LearningRows(table, rows.weight, rows)
+    return fair(table.x, np.zeros((len(table.x), 0)), sensitive)
+
+
+def loss_at(family, parameters, problem, rule):
+    shares = shares_of(family, parameters, problem._replace(seen=None), rule.temperature)
+    return penalty_of_shares(shares, rule) - shares.log_density
 
 
 def test_one_iteration_without_penalty_is_one_em_step(data):
     _, table = encoded(data[0])
     family, problem = Family("diag"), learning(table, data[1])
     start = random_components("diag", 3, 2)
-    state, _ = Ascent(family)(problem, start_state(start, Rule(0.0, np.inf, 0.0, 1.0), 0.02, 0))
-    em = family.m_step(start, table, jax.nn.softmax(family.log_joint(start, table), 0))
-    assert (
-        Ascent(family).loss(state.parameters, problem, state.rule)
-        <= Ascent(family).loss(em, problem, state.rule) + 1e-6
-    )
+    rule = Rule(0.0, np.inf, 0.0, 1.0)
+    begin = jax.tree.map(lambda part: part[0], start_states(family, problem, start, rule, 0.02, 0))
+    state, _ = Ascent(family)(problem, begin)
+    responsibilities = jax.nn.softmax(family.log_joint(start, table), 0)
+    em = family.m_step(start, family.expected(start, table, responsibilities))
+    assert loss_at(family, state.parameters, problem, rule) <= loss_at(family, em, problem, rule) + 1e-6
 
 
 @pytest.mark.parametrize("solver", ["em", "gradient"])
@@ -120,8 +121,10 @@ def test_one_iteration_without_penalty_is_one_em_step(data):
 def test_the_objective_never_decreases(data, solver, rule):
     _, table = encoded(data[0])
     problem = learning(table, data[1])
-    states = stack([start_state(random_components("full", 3, 2, seed=seed), rule, 0.05, 0) for seed in range(3)])
-    outcome = minimize(Ascent(Family("full"), solver), problem, states, max_iter=60, tol=1e-9, patience=5)
+    family, starts = Family("full"), [random_components("full", 3, 2, seed=seed) for seed in range(3)]
+    states = [start_states(family, problem, start, rule, 0.05, 0) for start in starts]
+    states = jax.tree.map(lambda *parts: np.concatenate(parts), *states)
+    outcome = minimize(Ascent(family, solver), problem, states, max_iter=60, tol=1e-9, patience=5)
     for i in range(3):
         trace = outcome.run(i).trace
         assert (np.diff(trace) <= 2e-6 * max(1, abs(trace[0]))).all()
@@ -132,15 +135,12 @@ def test_gaps_and_penalty_are_the_metrics_of_the_house(data):
     _, table = encoded(data[0])
     three = np.where(np.arange(600) % 5 == 0, "c", data[1])
     for group in (data[1], three):
-        rows = grouped(table, group)
-        log_joint = Family("diag").log_joint(random_components("diag", 4, 2), table)
-        psi = jax.nn.softmax(log_joint, 0)
-        np.testing.assert_allclose(
-            cluster_gaps(psi, rows.member).max(), bf.fairness.gap(np.asarray(psi).T, group), atol=2e-4
-        )
-        printed = penalty(log_joint, rows, Rule(jnp.float32(7.0), jnp.inf, 0.0, 1.0))
+        family, parameters = Family("diag"), random_components("diag", 4, 2)
+        psi = jax.nn.softmax(family.log_joint(parameters, table), 0)
+        shares = shares_of(family, parameters, learning(table, group), 1.0)
+        printed = penalty_of_shares(shares, Rule(jnp.float32(7.0), jnp.inf, 0.0, 1.0))
         np.testing.assert_allclose(printed, 7 * bf.fairness.gap(np.asarray(psi).T, group), atol=2e-3)
-        allowed = penalty(log_joint, rows, Rule(jnp.float32(7.0), jnp.float32(1.0), 0.0, 1.0))
+        allowed = penalty_of_shares(shares, Rule(jnp.float32(7.0), jnp.float32(1.0), 0.0, 1.0))
         assert allowed >= 0.0
 
 
@@ -172,7 +172,9 @@ def overlapping(n_obs, seed):
 def test_more_rows_than_were_explored_begin_hot_again(monkeypatch, blocked):
     """What is fair of few rows is so by chance: from there, cold, more rows do not lead to fair clusters."""
     monkeypatch.setattr(fair_mixture, "EXPLORE_ROWS", 1_000)
-    monkeypatch.setattr(fair_mixture, "BLOCKED_FROM", 2_000 if blocked else 2**17)
+    if blocked:
+        monkeypatch.setattr(row_split, "ONE_BLOCK", 2_000)
+        monkeypatch.setattr(fair_mixture, "MORE", 12_000)
     data, through, calls = overlapping(16_000, 1), FairMixture._through, {}
 
     def counted(self, problem, parameters, rules, *others):
@@ -204,7 +206,7 @@ def test_gradients_against_finite_differences(data):
         rule = Rule(*(jnp.float64(part) for part in (5.0, 0.01, 0.2, 0.3)))
 
         def loss(mean):
-            return Ascent(Family("full")).loss(parameters._replace(mean=mean), problem, rule)
+            return loss_at(Family("full"), parameters._replace(mean=mean), problem, rule)
 
         gradient, step = jax.grad(loss)(parameters.mean), 1e-6
         for k, j in ((0, 0), (1, 1), (2, 0)):
@@ -428,7 +430,7 @@ def test_rows_that_repeat_are_no_fewer_components(blocked, monkeypatch):
     """Nine rows of 600 differ from the others: a tenth of them has too few."""
     monkeypatch.setattr(fair_mixture, "EXPLORE_ROWS", 60)
     if blocked:
-        monkeypatch.setattr(fair_mixture, "BLOCKED_FROM", 599)
+        monkeypatch.setattr(row_split, "ONE_BLOCK", 599)
         monkeypatch.setattr(fair_mixture, "PART", 90)
     X = np.zeros((600, 2))
     X[::70] = 5 + 3 * np.random.default_rng(0).normal(size=(9, 2))
@@ -495,13 +497,13 @@ def test_other_starts_are_explored_where_clusters_are_not_fair(data, monkeypatch
     told, seeds, weights = iter(range(100)), [], []
     explore, is_fair = FairMixture._explore, FairMixture._is_fair
 
-    def explored(self, table, data, rows, *others):
-        seeds.append((data.seed, rows[0]))
-        return explore(self, table, data, rows, *others)
+    def explored(self, some, *others):
+        seeds.append((some.seed, some.X[0, 0]))
+        return explore(self, some, *others)
 
-    def judged(self, parameters, rows, rule):
+    def judged(self, fairness, rule):
         weights.append(float(rule.weight))
-        return is_fair(self, parameters, rows, rule) if next(told) >= unfair else (False, False)
+        return is_fair(self, fairness, rule) if next(told) >= unfair else (False, False)
 
     monkeypatch.setattr(FairMixture, "_explore", explored)
     monkeypatch.setattr(FairMixture, "_is_fair", judged)
@@ -524,7 +526,7 @@ def test_ctrl_c_ends_the_fit_whatever_was_still_to_come(data, monkeypatch, block
 
     def interrupted(step, problem, progress, tol, patience, most, length):
         if most == wanted:
-            runs.append(type(problem).__name__)
+            runs.append(len(problem.rows))
         if most == wanted - optimize.CHUNK:
             raise KeyboardInterrupt
         return minimize_chunk(step, problem, progress, tol, patience, most, length)
@@ -532,13 +534,13 @@ def test_ctrl_c_ends_the_fit_whatever_was_still_to_come(data, monkeypatch, block
     monkeypatch.setattr(optimize, "CHUNK", 5)
     monkeypatch.setattr(optimize, "_chunk", interrupted)
     monkeypatch.setattr(FairMixture, "_is_fair", lambda *_: (False, False))
-    monkeypatch.setattr(fair_mixture, "BLOCKED_FROM", 10 if blocked else 2**17)
+    monkeypatch.setattr(row_split, "ONE_BLOCK", 10 if blocked else 2**17)
     with (
         pytest.warns(RuntimeWarning, match="Interrupted after 5 iterations"),
         pytest.warns(ConvergenceWarning, match="interrupted after 5 iterations|Remedy: raise n_init"),
     ):
         est = fit(data, tol=0.0)
-    assert runs == ["BlockedRows" if blocked else "LearningRows"]
+    assert len(runs) == 1
     assert (est.n_iter_, est.converged_, len(est.labels_)) == (5, False, 600)
 
 
@@ -559,9 +561,8 @@ def test_a_warning_names_what_was_missed_alone(data, monkeypatch, worst, said):
     """Of max_gap and min_share, neither of which was given."""
     est = fit((np.repeat([[0.0], [9.0], [20.0]], 200, 0) + data[0][:, :1] / 9, np.resize(["a", "b"], 600)), n_init=1)
     est.gap_ = est.hard_gap_ = worst
-    table = encoded(np.repeat([[0.0], [9.0], [20.0]], 200, 0) + data[0][:, :1] / 9, one_scale=True)[1]
     with pytest.warns(ConvergenceWarning, match=said):
-        est._warn_of_unfair(est._parameters, grouped(table, np.resize(["a", "b"], 600)))
+        est._warn_of_unfair(np.bincount(est.labels_) / 600)
 
 
 def test_separated_clusters_come_loose(data):

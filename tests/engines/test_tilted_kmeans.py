@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from engines.rows_of import tilted
 from scipy.optimize import minimize as scipy_minimize
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
@@ -12,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from bayesfair._arrays import stack
 from bayesfair.engines import tilted_kmeans
 from bayesfair.engines.checks import DRAWN_ANEW
-from bayesfair.engines.tilted_kmeans import Partition, TiltedKMeans, TiltedRows
+from bayesfair.engines.tilted_kmeans import Partition, TiltedKMeans
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,12 @@ losses, assign, newton = map(jax.jit, (tilted_kmeans.cluster_losses, tilted_kmea
 
 def problem_of(X, tilt):
     Z = X - X.mean(0)
-    return TiltedRows(*(jnp.asarray(part, jnp.float32) for part in (Z, (Z**2).sum(1), tilt, 0.05, np.ones(len(Z)))))
+    return tilted(Z, tilt)
+
+
+def start_at(problem, centers):
+    centers = jnp.asarray(centers, jnp.float32)
+    return Partition(centers, tilted_kmeans.nearest(problem, centers), jax.random.PRNGKey(0))
 
 
 @pytest.mark.parametrize("tilt", [1e-4, 0.05, 1.0])
@@ -112,7 +118,7 @@ def test_assignment_never_raises_the_objective_where_the_nearest_centre_would():
     for _ in range(300):
         problem = problem_of(3 * rng.normal(size=(12, 1)), 0.5)
         centers = jnp.asarray(3 * rng.normal(size=(3, 1)), jnp.float32)
-        labels = jnp.asarray(rng.integers(3, size=12))
+        labels = jnp.asarray(rng.integers(3, size=(1, 12)))
         before = losses(problem, centers, labels).sum()
         nearest = tilted_kmeans.nearest(problem, centers)
         raised += bool(losses(problem, centers, nearest).sum() > before * (1 + 1e-5))
@@ -142,7 +148,10 @@ def where_the_nearest_centre_raises_the_objective(seed):
     rng = np.random.default_rng(seed)
     while True:
         problem = problem_of(3 * rng.normal(size=(12, 1)), 0.5)
-        centers, labels = jnp.asarray(3 * rng.normal(size=(3, 1)), jnp.float32), jnp.asarray(rng.integers(3, size=12))
+        centers, labels = (
+            jnp.asarray(3 * rng.normal(size=(3, 1)), jnp.float32),
+            jnp.asarray(rng.integers(3, size=(1, 12))),
+        )
         nearest = tilted_kmeans.nearest(problem, centers)
         if losses(problem, centers, nearest).sum() > losses(problem, centers, labels).sum() * (1 + 1e-5):
             return problem, *(Partition(centers, one, jax.random.PRNGKey(0)) for one in (nearest, labels))
@@ -192,17 +201,17 @@ def test_a_permutation_of_rows_changes_nothing(X):
     states = []
     for rows in (np.arange(len(X)), order):
         problem = problem_of(X[rows], 0.2)
-        state = tilted_kmeans.start_state(problem, (X - X.mean(0))[[0, 160, 170]], 0)
+        state = start_at(problem, (X - X.mean(0))[[0, 160, 170]])
         for _ in range(30):
             state, _ = newton(problem, state)
         states.append(state)
-    np.testing.assert_array_equal(states[0].labels[order], states[1].labels)
+    np.testing.assert_array_equal(states[0].labels[0, order], states[1].labels[0])
 
 
 def test_empty_clusters_come_back():
     X = np.concatenate([np.zeros((5, 1)), np.full((5, 1), 10.0), [[20.0]]]) + 0.01 * np.arange(11)[:, None]
     problem = problem_of(X, 0.0)
-    state = tilted_kmeans.start_state(problem, np.array([[-6.0], [5.0], [500.0]]), 0)
+    state = start_at(problem, np.array([[-6.0], [5.0], [500.0]]))
     for _ in range(10):
         state, loss = newton(problem, state)
     assert len(np.unique(state.labels)) == 3
@@ -223,16 +232,17 @@ def test_rows_in_their_own_span_keep_all_distances():
 @pytest.mark.parametrize("tilt", [0.0, 0.01])
 def test_many_columns_are_fitted_in_the_span_of_the_rows(monkeypatch, tilt):
     """The work is that of 30 columns, the answer that of 500."""
-    shapes, make = [], TiltedKMeans._tilted
-    monkeypatch.setattr(TiltedKMeans, "_tilted", lambda self, x, *rest: shapes.append(x.shape) or make(self, x, *rest))
+    dims, solve = [], TiltedKMeans.solve
+    told = lambda self, problem, data: dims.append(problem.rows.parts.x.shape[1]) or solve(self, problem, data)  # noqa: E731
+    monkeypatch.setattr(TiltedKMeans, "solve", told)
     rng = np.random.default_rng(0)
     X = 0.1 * rng.normal(size=(30, 500)) + np.repeat(rng.normal(size=(3, 500)), 10, 0)
     settings = {"tilt": tilt, "n_init": 2, "random_state": 0}
     turned = TiltedKMeans(3, **settings).fit(X)
-    assert shapes == [(30, 30)]
+    assert dims == [30]
     monkeypatch.setattr(tilted_kmeans, "span", lambda Z: (Z, None))
     plain = TiltedKMeans(3, **settings).fit(X)
-    assert shapes[1] == (30, 500)
+    assert dims[1] == 500
     np.testing.assert_array_equal(turned.labels_, plain.labels_)
     np.testing.assert_allclose(turned.cluster_centers_, plain.cluster_centers_, atol=1e-3)
     np.testing.assert_allclose(turned.tilted_sse_, plain.tilted_sse_, rtol=1e-5)
@@ -243,7 +253,7 @@ def test_many_columns_are_fitted_in_the_span_of_the_rows(monkeypatch, tilt):
 def test_conjugate_gradients_take_newtons_step(X, monkeypatch, tilt):
     rng = np.random.default_rng(0)
     problem = problem_of(rng.normal(size=(300, 20)) * np.linspace(1.5, 0.1, 20), tilt)
-    centers = problem.x[:3]
+    centers = problem.rows.parts.x[0, :, :3].T
     labels = tilted_kmeans.nearest(problem, centers)
     direct = tilted_kmeans.newton_step(problem, centers, labels)
     monkeypatch.setattr(tilted_kmeans, "DIRECT", 0)
@@ -253,11 +263,10 @@ def test_conjugate_gradients_take_newtons_step(X, monkeypatch, tilt):
 
 
 def test_no_matrix_of_the_columns_is_made_where_there_are_many():
-    problem = problem_of(np.random.default_rng(0).normal(size=(300, 200)), 0.1)
-    program = str(jax.make_jaxpr(tilted_kmeans.newton_step)(problem, problem.x[:4], jnp.zeros(300, int)))
-    assert "200,200" not in program
-    small = problem_of(np.random.default_rng(0).normal(size=(300, 20)), 0.1)
-    assert "20,20" in str(jax.make_jaxpr(tilted_kmeans.newton_step)(small, small.x[:4], jnp.zeros(300, int)))
+    for dim in (20, 200):
+        problem = problem_of(np.random.default_rng(0).normal(size=(300, dim)), 0.1)
+        given = problem, problem.rows.parts.x[0, :, :4].T, jnp.zeros((1, 300), int)
+        assert (f"{dim},{dim}" in str(jax.make_jaxpr(tilted_kmeans.newton_step)(*given))) == (dim == 20)
 
 
 @pytest.mark.parametrize("power", [-200, 200])

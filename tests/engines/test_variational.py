@@ -3,22 +3,23 @@
 import itertools
 import os
 import warnings
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from engines.rows_of import targeted
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
-from bayesfair.engines import variational
+from bayesfair.engines import Columns, Data, row_split, variational
 from bayesfair.engines.checks import DRAWN_ANEW
 from bayesfair.engines.optimize import Outcome
-from bayesfair.engines.variational import OBJECTIVES, Descent, VariationalFairClustering, make_problem
+from bayesfair.engines.row_split import RowSplit
+from bayesfair.engines.variational import OBJECTIVES, START, Descent, VariationalFairClustering
 
 KINDS = tuple(OBJECTIVES)
 
@@ -49,7 +50,8 @@ def test_the_objective_never_increases(data, objective, weight):
 def test_the_cost_of_tight_clusters_is_that_of_their_rows(objective, blocked, monkeypatch):
     """A thousandth as wide as they are apart: float32 distances from inner products lose half of it."""
     if blocked:  # "kmeans" alone has blocks
-        monkeypatch.setattr(variational, "BLOCKED_FROM", 299)
+        monkeypatch.setattr(row_split, "ONE_BLOCK", 299)
+        monkeypatch.setattr(variational, "BLOCK", 64)
     rng = np.random.default_rng(0)
     blob = rng.integers(3, size=300)
     X = np.array([[0, 0], [10, 0], [0, 10.0]])[blob] + 1e-3 * rng.normal(size=(300, 2))
@@ -60,7 +62,7 @@ def test_the_cost_of_tight_clusters_is_that_of_their_rows(objective, blocked, mo
         est.fit(X, sensitive_features=np.resize(["f", "m"], 300), sample_weight=weight)
     assert adjusted_rand_score(blob, est.labels_) == 1
     far = np.linalg.norm(X - est.cluster_centers_[est.labels_], axis=1)
-    np.testing.assert_allclose(est.cost_, weight @ far ** variational.DEGREES[objective], rtol=1e-9)
+    np.testing.assert_allclose(est.cost_, weight @ far ** OBJECTIVES[objective].degree, rtol=1e-9)
     if objective == "kmeans":
         means = [np.average(X[est.labels_ == k], 0, weight[est.labels_ == k]) for k in range(3)]
         np.testing.assert_allclose(est.cluster_centers_, means, atol=1e-12)
@@ -74,22 +76,29 @@ def test_rows_need_not_be_normalised(data):
         assert adjusted_rand_score(est.labels_, fit(data).labels_) > 0.97
 
 
+def gradient_of(descent, problem, state):
+    """obs * dE/dS (clusters, obs), the fairness term included."""
+    rows = jax.tree.map(lambda part: part[0], problem.rows.parts)
+    kept = state.potential[0] if descent.objective == "ncut" else ()
+    unfair = variational.unfairness(problem, state) @ problem.member(rows.code)
+    return descent.potential(rows, kept, state.centers) + unfair
+
+
 @pytest.mark.parametrize("objective", ["kmeans", "ncut"])
 def test_potentials_are_the_gradient_of_the_objective(data, objective):
     """Also with fairness: a sign or a factor N off would fail."""
     X, group = data
     code = np.unique(group, return_inverse=True)[1]
-    problem = make_problem(X - X.mean(0), code, np.bincount(code) / len(code), objective)
-    log_s = jax.nn.log_softmax(jax.random.normal(jax.random.PRNGKey(1), (3, len(X))), 0)
+    problem = targeted(X - X.mean(0), code, np.bincount(code) / len(code), objective)
+    log_s = jax.nn.log_softmax(jax.random.normal(jax.random.PRNGKey(1), (1, 3, len(X))), 1)
     descent = Descent(objective)
 
     def loss(s):
         return descent.evaluate(problem, jnp.log(s), jnp.zeros((3, 3)), 0.7, 1.0).loss
 
     state = descent.evaluate(problem, log_s, jnp.zeros((3, 3)), 0.7, 1.0)
-    unfair = variational.fairness_potential(state.masses, problem.target, len(X))
-    ours = (state.potential + 0.7 * unfair @ problem.member) / len(X)
-    np.testing.assert_allclose(ours, jax.grad(loss)(jnp.exp(log_s)), rtol=2e-3, atol=2e-5)
+    ours = gradient_of(descent, problem, state) / len(X)
+    np.testing.assert_allclose(ours, jax.grad(loss)(jnp.exp(log_s))[0], rtol=2e-3, atol=2e-5)
 
 
 def test_normalised_cut_against_its_definition(data):
@@ -169,10 +178,10 @@ def test_a_permutation_of_rows_changes_nothing(data):
     order = np.random.default_rng(1).permutation(len(X))
     labels = []
     for rows in (np.arange(len(X)), order):
-        problem = make_problem((X - X.mean(0))[rows], code[rows], np.bincount(code) / len(code), "kmeans")
+        problem = targeted((X - X.mean(0))[rows], code[rows], np.bincount(code) / len(code), "kmeans")
         est = VariationalFairClustering(3)
         run = est._descend(problem, (X - X.mean(0))[None, :3], [1.0]).best
-        labels.append(np.asarray(run.state.log_s.argmax(0)))
+        labels.append(np.asarray(run.state.log_s[0].argmax(0)))
     np.testing.assert_array_equal(labels[0][order], labels[1])
 
 
@@ -229,9 +238,10 @@ def run_at(data, k, weight, **settings):
     est = VariationalFairClustering(k, **settings)
     X, group = data
     code = np.unique(group, return_inverse=True)[1]
-    problem = make_problem(X - X.mean(0), code, np.bincount(code) / len(code), est.objective)
+    problem = targeted(X - X.mean(0), code, np.bincount(code) / len(code), est.objective)
     run = est._descend(problem, (X - X.mean(0))[None, :k], [weight]).best
-    gap = variational.left_to_gain(variational.full_potential(problem, run.state), run.state.log_s)
+    gradient = gradient_of(est.step, problem, run.state)
+    gap = (np.exp(run.state.log_s[0]) * gradient).sum(0) - gradient.min(0)
     return run, float(gap.mean()) / abs(float(run.loss))
 
 
@@ -263,8 +273,9 @@ def test_what_has_not_converged_is_said(data):
 def test_the_first_step_length_knows_the_fairness_term(data):
     X, group = data
     code = np.unique(group, return_inverse=True)[1]
-    problem = make_problem(X - X.mean(0), code, np.bincount(code) / len(code), "kmeans")
-    first = [float(variational.start_state(Descent("kmeans"), problem, X[:3], w).lipschitz) for w in (0.0, 1e4, 1e6)]
+    problem = targeted(X - X.mean(0), code, np.bincount(code) / len(code), "kmeans")
+    starts = np.tile(X[:3].astype(np.float32), (3, 1, 1)), np.float32([0.0, 1e4, 1e6]), np.float32([START] * 3)
+    first = variational.start_states(Descent("kmeans"), problem, *starts).lipschitz
     assert first[1] > 100 * first[0]
     np.testing.assert_allclose(first[2] / first[1], 100, rtol=0.1)
 
@@ -309,12 +320,12 @@ def test_the_fairness_error_is_that_of_the_clusters_returned(data, monkeypatch):
     groups = bf.fairness.encode_groups(group)
     log_s = np.full((1, 3, len(X)), -20.0)
     log_s[0, np.arange(len(X)) % 2, np.arange(len(X))] = 0.0
-    run = type("Run", (), {"state": type("State", (), {"log_s": log_s[0]})})
+    run = type("Run", (), {"state": type("State", (), {"log_s": log_s})})
     outcome = type("Runs", (), {"best": run, "order": [0], "run": staticmethod(lambda _: run)})
     monkeypatch.setattr(VariationalFairClustering, "_descend", lambda *_: outcome)
     target = groups.sizes / len(X)
-    error = partial(bf.fairness.kl_error, sensitive=groups, target=target)
-    runs, errors = VariationalFairClustering(3)._path(None, np.zeros((1, 3, 3)), [1.0], error)
+    rows = Data(Columns(X, None), groups, None, 0, RowSplit(None, (len(X),), groups))
+    runs, errors = VariationalFairClustering(3)._path(None, np.zeros((1, 3, 3)), [1.0], rows)
     assert runs == [run]
     assert np.isinf(errors).all()
     assert np.isfinite(bf.fairness.kl_error(log_s[0].argmax(0), groups, target))  # what was judged before
@@ -387,7 +398,7 @@ def test_the_path_of_weights_takes_all_starts(data, monkeypatch):
 @pytest.mark.parametrize("power", [-300, 300])
 def test_costs_are_told_in_the_units_of_the_rows(data, objective, power):
     X, group = data
-    degree = variational.DEGREES[objective]
+    degree = OBJECTIVES[objective].degree
     plain, other = fit(data, objective=objective), fit((2.0**power * X, group), objective=objective)
     np.testing.assert_array_equal(other.labels_, plain.labels_)
     for name in ("cost_", "objective_trace_", "fairness_weight_"):

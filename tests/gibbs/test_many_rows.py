@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import bayesfair as bf
-from bayesfair._parts import PART
 from bayesfair.balanced import labels as balanced_labels
 from bayesfair.fairlets import capacities, member_table
 from bayesfair.fairness import Groups
@@ -19,6 +18,7 @@ from bayesfair.gibbs import (
 )
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio
 from bayesfair.gibbs.labellings import Labelling
+from bayesfair.gibbs.parts_of_rows import PART
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
 from bayesfair.gibbs.sweep import run_chunk
 from bayesfair.gibbs.targets import labels, starts

@@ -19,9 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesfair._draws import Statistic
-from bayesfair._parts import map_numbered, map_rows, sum_over_rows
 from bayesfair.gibbs.labellings import CenteredLabelling, PairedLabelling
 from bayesfair.gibbs.losses import ClusterMeans, cluster_means
+from bayesfair.gibbs.parts_of_rows import map_numbered, map_rows, sum_over_rows
 from bayesfair.gibbs.states import computed_once
 from bayesfair.gibbs.sweep import adjoint, in_turn
 from bayesfair.gibbs.target import Target

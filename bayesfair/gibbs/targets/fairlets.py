@@ -11,7 +11,6 @@ from jaxtyping import Array, Float, Int
 from bayesfair._arrays import inner_sum
 from bayesfair._check import check_integer, message
 from bayesfair._draws import Statistic
-from bayesfair._parts import map_rows
 from bayesfair.fairlets import Capacities, Weighted, anchor_group, capacities, member_table, rule_of_small_groups
 from bayesfair.fairness import Groups
 from bayesfair.gibbs.losses import Loss, Units
@@ -21,6 +20,7 @@ from bayesfair.gibbs.moves.independent_blocks import IndependentBlocks
 from bayesfair.gibbs.moves.inverse_dispersion import DrawInverseDispersion
 from bayesfair.gibbs.moves.matchings import neighbour_matchings
 from bayesfair.gibbs.moves.mode_jumps import Modes
+from bayesfair.gibbs.parts_of_rows import map_rows
 from bayesfair.gibbs.states import Fairlets, FairletState, InverseTemperatures, OpenState, computed_once
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree, rows_of
 from bayesfair.gibbs.targets.starts import best_fairlets, further_states, start_states

@@ -17,7 +17,6 @@ from jaxtyping import Array, Float, Int
 from bayesfair._arrays import MANY
 from bayesfair._check import check_integer, message
 from bayesfair._draws import Statistic
-from bayesfair._parts import sum_over_rows
 from bayesfair.balanced import CENTROIDS, BalancedProblem, balanced_labels, cooled_labels, resolve_centroids
 from bayesfair.fairness import BalanceConstraint, Groups, balance_constraint
 from bayesfair.gibbs.labellings import Labelling
@@ -27,6 +26,7 @@ from bayesfair.gibbs.moves.blocked import GivenCenters
 from bayesfair.gibbs.moves.inverse_dispersion import DrawInverseDispersion
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.moves.pairs_of_clusters import Bundles, InPairs, MarginSwaps, PairedSingles
+from bayesfair.gibbs.parts_of_rows import sum_over_rows
 from bayesfair.gibbs.relocations import has_distinct_rows, relocated_centers
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree, rows_of
 from bayesfair.gibbs.targets.starts import start_dispersion

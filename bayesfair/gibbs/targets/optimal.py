@@ -10,11 +10,11 @@ from jaxtyping import Array, Float, Int
 
 from bayesfair._arrays import aligned_empty
 from bayesfair._partitions import parts_of
-from bayesfair._parts import map_rows
 from bayesfair._units import RowsInUnits
 from bayesfair.fairlets import member_table
 from bayesfair.gibbs.losses import Units
 from bayesfair.gibbs.moves.swaps import Swaps
+from bayesfair.gibbs.parts_of_rows import map_rows
 from bayesfair.gibbs.states import FairletState, InverseTemperatures, OpenState
 from bayesfair.gibbs.sweep import Repeat
 from bayesfair.gibbs.target import Settings, Table, as_pytree

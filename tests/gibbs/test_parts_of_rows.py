@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesfair._parts import as_few, map_numbered, map_rows, max_over_rows, sum_over_rows
+from bayesfair.gibbs.parts_of_rows import map_numbered, map_rows, sum_over_rows
 
 SIZES = [1, 7, 16, 17, 32, 50]  # of parts of 16 rows
 
@@ -39,15 +39,6 @@ def test_every_row_is_counted_once(n_rows):
     assert (forgotten == numbers.sum()) == (n_rows % 16 == 0 or n_rows < 16)
 
 
-@pytest.mark.parametrize("n_rows", SIZES)
-def test_the_largest_of_parts_is_that_of_the_whole(n_rows):
-    for at in range(n_rows):
-        numbers = -np.ones((n_rows, 2), np.float32)
-        numbers[at] = 2.0, -0.5
-        largest = jax.jit(lambda rows: max_over_rows(lambda part: part.max(0), rows, size=16))(numbers)
-        np.testing.assert_array_equal(largest, [2.0, -0.5])
-
-
 def test_sums_of_many_parts_round_as_one_addition_does():
     values = np.full(1_000_000, 0.1, np.float32)
     truth = values.astype(float).sum()
@@ -62,16 +53,3 @@ def test_few_rows_are_worked_on_twice(n_rows, part):
     seen = []
     map_rows(lambda rows: seen.append(len(rows)) or rows, np.arange(n_rows), size=16)
     assert set(seen) == {part} | ({1} if n_rows > 16 else set())  # one row tells what there is to be written
-
-
-def test_arrays_of_a_type_go_together():
-    tree = {"few": np.arange(3), "none": np.zeros((0, 2), np.float32), "many": np.ones((2, 4), np.float32), "one": 2.5}
-    sent = []
-
-    def twice(part):
-        sent.append((part.dtype.name, part.shape))
-        return 2 * part
-
-    jax.tree.map(np.testing.assert_array_equal, as_few(twice, tree), jax.tree.map(lambda part: 2 * part, tree))
-    assert len(sent) == len({name for name, _ in sent}) == len({jnp.asarray(part).dtype for part in tree.values()})
-    assert as_few(twice, ()) == ()

@@ -1,0 +1,71 @@
+"""Many rows of chains in compiled programs, a part of them at a time: what has several numbers for every row lives as long as
+its part."""
+
+import jax
+import jax.numpy as jnp
+
+from bayesfair._rows import sum_of_terms
+
+__all__ = ["PART", "map_numbered", "map_rows", "sum_over_rows"]
+
+PART = 2**14  # rows of a few dozen numbers that stay in the cache
+
+
+def map_rows(of, rows, size=PART):
+    """`of(part)`, an array or a tree of them with a row for every one of the part, for parts of at most `size` rows of the tree
+    `rows`, as one whole."""
+    return map_numbered(lambda part, _: of(part), rows, size)
+
+
+def map_numbered(of, rows, size=PART):
+    """As `map_rows`, of `of(part, numbers)`, which row each one of the part is: no array of the numbers of all."""
+    n_rows, n_parts, size = _evenly(rows, size)
+    if n_parts <= 1:
+        return of(rows, jnp.arange(n_rows, dtype=jnp.int32))
+
+    def own(i):
+        first, part = _part(rows, i, size)
+        return first, of(part, first.astype(jnp.int32) + jnp.arange(size, dtype=jnp.int32))
+
+    def put(i, wholes):
+        first, made = own(i)
+        write = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, first, 0)  # noqa: E731
+        return jax.tree.map(write, wholes, made)
+
+    def room_of(first):
+        """To be written over; it begins with what one row gives, for zeros of all loops of a program XLA makes at its start."""
+        return jnp.broadcast_to(first, (n_rows, *first.shape[1:]))
+
+    one = of(_part(rows, 0, 1)[1], jnp.zeros(1, jnp.int32))
+    return jax.lax.fori_loop(0, n_parts, put, jax.tree.map(room_of, one))
+
+
+def sum_over_rows(of, rows, size=PART):
+    """The sum of `of(part, new)`, a tree of arrays, over parts of at most `size` rows of the tree `rows`. `new`, a boolean for
+    every row of the part, is false for those that another had."""
+    n_rows, n_parts, size = _evenly(rows, size)
+    if n_parts <= 1:
+        return of(rows, jnp.ones(n_rows, bool))
+
+    def term(i):
+        first, part = _part(rows, i, size)
+        return of(part, first + jnp.arange(size) >= i * size)
+
+    return sum_of_terms(term, n_parts)
+
+
+def _n_rows(rows):
+    return len(jax.tree.leaves(rows)[0])
+
+
+def _evenly(rows, size):
+    """(how many rows; how many parts of at most `size` of them; the size of each, so that the last one repeats few rows)."""
+    n_rows = _n_rows(rows)
+    n_parts = -(-n_rows // size)
+    return n_rows, n_parts, -(-n_rows // max(n_parts, 1))
+
+
+def _part(rows, i, size):
+    """(the first row of part i, the part): the last one begins early enough to be as long as the others."""
+    first = jnp.minimum(i * size, _n_rows(rows) - size)
+    return first, jax.tree.map(lambda whole: jax.lax.dynamic_slice_in_dim(whole, first, size), rows)
