@@ -16,7 +16,7 @@ from bayesfair._rows import Rows, total
 from bayesfair._units import warn_of_scales
 from bayesfair.distributed import agreed
 from bayesfair.engines.base import Data, kmeans_centers, warn_of_work
-from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Table, unpack_factor
+from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Table, squared_distances, unpack_factor
 from bayesfair.engines.fmc import (
     Ascent,
     FairRows,
@@ -381,7 +381,7 @@ class FairMixture(MixtureEngine):
         starts = self._centers(points, some, dealing)
         hot = range(self._first_hot(rules[0], some.groups), self.n_init)
         heated = partial(self._family.heated, spread_out=spread_out)
-        parameters = [self._parameters_at(problem, points, centers) for centers in starts]
+        parameters = [self._parameters_at(problem, centers) for centers in starts]
         parameters = [heated(one) if i in hot else one for i, one in enumerate(parameters)]
         for rule in rules:
             parameters = self._best_of(problem, parameters, rule, some.seed, dealing)
@@ -415,15 +415,13 @@ class FairMixture(MixtureEngine):
         random = [points[rows.choice(len(points), self.n_components, replace=False, p=p)] for _ in range(n_random)]
         return [*known, *random]
 
-    def _parameters_at(self, problem: FairRows, points, centers) -> Components:
+    def _parameters_at(self, problem: FairRows, centers) -> Components:
         """The M-step of hard assignments to the nearest centre."""
-        from scipy.spatial.distance import cdist
-
         k, dim = self.n_components, len(self._encoder.middle)
         spread = {"isotropic": (), "diag": (k, dim), "full": (k, dim, dim)}[self.covariance_type]
         shapes = (k,), (k, dim), spread, (k, sum(self._encoder.n_levels))
         blank = Components(*(np.zeros(shape, np.float32) for shape in shapes))
-        return m_step_of(self._family, blank, problem.rows, cdist(centers, points).argmin(0)[None])
+        return m_step_at(self._family, blank, problem.rows, centers.astype(np.float32))
 
     def _is_fair(self, fairness, rule):
         """Are soft and hard clusters within max_gap and alive; and are the hard ones within their `bounds_by_size`?"""
@@ -511,12 +509,14 @@ def log_joint_of(family: Family, parameters: Components, table: Table):
 
 
 @partial(jax.jit, static_argnames="family")
-def m_step_of(family: Family, old: Components, rows: Rows, labels):
-    """Of hard assignments (blocks, rows)."""
+def m_step_at(family: Family, old: Components, rows: Rows, centers):
+    """Of hard assignments to the nearest of centres (clusters, columns and levels)."""
 
-    def expected(block, old):
-        block, labels = block
-        hard = block.weight * (labels == jnp.arange(len(old.mean))[:, None])
-        return family.expected(old, table_of(family, block.x, block.levels), hard)
+    def expected(block, old, centers):
+        table = table_of(family, block.x, block.levels)
+        points = jnp.concatenate([table.x, table.levels], 1)
+        nearest = squared_distances(centers, points, jnp.square(points).sum(1)).argmin(0)
+        hard = block.weight * (nearest == jnp.arange(len(centers))[:, None])
+        return family.expected(old, table, hard)
 
-    return family.m_step(old, total(expected, rows.beside(labels), old))
+    return family.m_step(old, total(expected, rows, old, centers))

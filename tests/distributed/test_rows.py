@@ -8,7 +8,7 @@ import pytest
 from distributed.loopback import ends, found, said, start, wait_until
 
 import bayesfair as bf
-from bayesfair.engines import fair_mixture, fmc, row_split, tilted_kmeans, variational
+from bayesfair.engines import fmc, row_split, tilted_kmeans, variational
 
 DATA = """
 data = bf.datasets.make_vfc_synthetic(unequal=True)
@@ -40,10 +40,10 @@ for name, table in {"whole": plain / 8, "lacking": lacking}.items():
     made[f"{name} labels"] = gather(est.labels_, rows)
 """
 IN_BLOCKS = """
-from bayesfair.engines import fair_mixture, fmc, row_split, tilted_kmeans, variational
+from bayesfair.engines import fmc, row_split, tilted_kmeans, variational
 fmc.BLOCK = variational.BLOCK = tilted_kmeans.BLOCK = 64
 row_split.ONE_BLOCK = 300
-fair_mixture.EXPLORE_ROWS = fair_mixture.PART = variational.EXPLORE_ROWS = tilted_kmeans.EXPLORE_ROWS = 200
+variational.EXPLORE_ROWS = tilted_kmeans.EXPLORE_ROWS = 200
 """
 # Rows at the border of two clusters see the rounding of every step; so do a mixture's parameters along which it is flat.
 NEAR = dict.fromkeys(
@@ -59,10 +59,9 @@ def alone():
     for blocks in (False, True):
         if blocks:
             patch.setattr(row_split, "ONE_BLOCK", 300)
-            patch.setattr(fair_mixture, "PART", 200)
             for module in (fmc, variational, tilted_kmeans):
                 patch.setattr(module, "BLOCK", 64)
-            for module in (fair_mixture, variational, tilted_kmeans):
+            for module in (variational, tilted_kmeans):
                 patch.setattr(module, "EXPLORE_ROWS", 200)
         space = {"bf": bf, "np": np, "mesh": None}
         with warnings.catch_warnings():
