@@ -21,6 +21,7 @@ from bayesfair.posterior import (
     reference_partition,
     runners_up,
     settings_of,
+    summary,
     variable,
 )
 from bayesfair.reports.lines import Line, lines_of, means_of, seen
@@ -64,6 +65,7 @@ class Contents(NamedTuple):
     lines: list[Line]
     rows: np.ndarray
     settings: dict
+    diagnostics: object
 
     @property
     def weight(self):
@@ -103,6 +105,7 @@ def read_contents(tree) -> Contents:
         lines_of(X, features, settings),
         tree["posterior"]["obs"].values,
         settings,
+        summary(tree),
     )
 
 

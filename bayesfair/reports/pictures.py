@@ -3,29 +3,41 @@
 import io
 import json
 import warnings
+from base64 import b64encode
 from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._percent import percent
 from bayesfair.plots import MARKERS, co_clustering, height_of_modes, modes, trace, uncertainty, uncertainty_profile
+from bayesfair.posterior import modes_of, worst_first
 
 __all__ = ["Picture", "draw_co_clustering", "draw_modes", "draw_profile", "draw_trace", "draw_uncertainty"]
 
 WIDTH, DPI = 6.4, 150  # inches; narrower than in a notebook, so that letters stay legible on a phone
 LONGEST_NAME = 24
 MOST_CLUSTERS = 40  # in a legend
+TRACES = 6
 SAMPLE = 1_000
 
 
 class Picture(NamedTuple):
-    """`png`: the bytes. `remarks`: what a reader must know of what it leaves out."""
+    """`png`: the bytes. `alt`: what it shows, for those who cannot see. `caption`: how to read it, and what it leaves out."""
 
     png: bytes
-    remarks: str
+    alt: str
+    caption: str
+
+    @property
+    def source(self):
+        """The bytes as an address inside the page."""
+        return f"data:image/png;base64,{b64encode(self.png).decode('ascii')}"
 
 
-def draw_uncertainty(contents) -> Picture:
-    """Clusters, groups and misclassification probability in two dimensions."""
+def draw_uncertainty(contents) -> Picture | None:
+    """Clusters, groups and misclassification probability in two dimensions; None without features."""
+    if contents.X is None:
+        return None
     groups = 1 if contents.groups is None else len(contents.groups.names)
     tree, remarks = _simplified(contents), "" if groups == 1 else " Marker: group."
     if groups > len(MARKERS):
@@ -34,7 +46,12 @@ def draw_uncertainty(contents) -> Picture:
     legend = contents.n_clusters <= MOST_CLUSTERS
     height = max(0.62 * WIDTH, 0.17 * entries) if legend else 0.62 * WIDTH
     png, missing = _render(lambda ax: _without_legend(uncertainty(tree, ax=ax), legend), height)
-    return Picture(png, remarks + missing)
+    counts = ", ".join(f"{percent(np.mean(contents.doubt > level))} above {level}" for level in (0.1, 0.25, 0.5))
+    alt = (
+        f"Scatter plot of {len(contents.cluster):,} rows in {contents.n_clusters} clusters, larger marks for rows of "
+        f"higher misclassification probability: {counts}."
+    )
+    return Picture(png, alt, f"Colour: cluster. Size: probability of being misclassified.{remarks}{missing}")
 
 
 def draw_profile(contents) -> Picture:
@@ -42,7 +59,11 @@ def draw_profile(contents) -> Picture:
     legend = contents.n_clusters <= MOST_CLUSTERS
     tree = _simplified(contents)
     png, missing = _render(lambda ax: _without_legend(uncertainty_profile(tree, ax=ax), legend), 0.45 * WIDTH)
-    return Picture(png, missing)
+    alt = (
+        f"Misclassification probabilities in descending order, from {contents.doubt.max():.2f} to "
+        f"{contents.doubt.min():.2f}; half of the rows are below {np.median(contents.doubt):.2f}."
+    )
+    return Picture(png, alt, f"All rows in order of uncertainty.{missing}")
 
 
 def draw_co_clustering(contents) -> Picture:
@@ -50,11 +71,22 @@ def draw_co_clustering(contents) -> Picture:
     total, tree = len(contents.cluster), _simplified(contents)
     remarks = f" A random sample of {SAMPLE:,} of the {total:,} rows." if total > SAMPLE else ""
     png, missing = _render(lambda ax: co_clustering(tree, sample=min(total, SAMPLE), ax=ax), 0.8 * WIDTH)
-    return Picture(png, remarks + missing)
+    alt = (
+        f"Heat map of the probability that two rows share a cluster, in the order of the {contents.n_clusters} clusters; "
+        "dark squares on the diagonal are clusters that stay together."
+    )
+    caption = (
+        "Rows in the order of their clusters, the surest first. A dark square is a cluster that stays together; colour "
+        "off the diagonal shows which clusters exchange members."
+    )
+    return Picture(png, alt, f"{caption}{remarks}{missing}")
 
 
-def draw_modes(contents, num_modes) -> Picture:
-    """The masses of the modes and their clusterings."""
+def draw_modes(contents) -> Picture | None:
+    """The masses of the modes and their clusterings; None without features, or where there is one mode."""
+    num_modes = modes_of(contents.tree).sizes["mode"]
+    if contents.X is None or num_modes == 1:
+        return None
     tree = _simplified(contents)
 
     def draw(ax):
@@ -62,11 +94,15 @@ def draw_modes(contents, num_modes) -> Picture:
         figure.clear()
         modes(tree, figure=figure)
 
-    return Picture(*_render(draw, WIDTH * height_of_modes(num_modes)))
+    png, missing = _render(draw, WIDTH * height_of_modes(num_modes))
+    alt = f"Log masses of {num_modes} modes against their loss, and scatter plots of up to six of their clusterings."
+    caption = "Below: clusters in the same colours; large marks are rows that are elsewhere than in the best mode."
+    return Picture(png, alt, f"{caption}{missing}")
 
 
-def draw_trace(contents, names) -> Picture | None:
-    """The traces of the scalars `names`; None where there are none."""
+def draw_trace(contents) -> Picture | None:
+    """The traces of the scalars on which the chains agree least; None where nothing moved."""
+    names = worst_first(contents.diagnostics).index[:TRACES].tolist()
     if not names:
         return None
     size = {"width_ratios": [2, 1]}
@@ -79,7 +115,11 @@ def draw_trace(contents, names) -> Picture | None:
         for right in axes[:, 1]:
             right.locator_params(axis="x", nbins=3)  # long numbers would overlap
 
-    return Picture(*_render(draw, 1.15 * rows + 0.6))
+    png, missing = _render(draw, 1.15 * rows + 0.6)
+    chains = f"{contents.num_chains:,} chain{'s' * (contents.num_chains > 1)}"
+    alt = f"Traces of {chains} over {contents.num_draws:,} draws, and their histograms."
+    caption = "Chains that agree lie on top of each other. Shown: the scalars on which they agree least."
+    return Picture(png, alt, f"{caption}{missing}")
 
 
 def _render(draw, height):
