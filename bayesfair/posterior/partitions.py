@@ -12,6 +12,7 @@ from bayesfair._check import check_number, message
 from bayesfair._partitions import partition_distance
 from bayesfair.posterior.contingency import canonical, company, information
 from bayesfair.posterior.schema import check_partition, count_clusters, flat_labels, variable
+from bayesfair.posterior.view import once
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 
+@once
 def dahl_partition(tree: "DataTree", *, max_draws: int | Literal["auto"] | None = "auto") -> np.ndarray:
     """The draw whose association matrix is nearest to the co-clustering probabilities in least squares: labels (obs,).
 
@@ -36,6 +38,7 @@ def dahl_partition(tree: "DataTree", *, max_draws: int | Literal["auto"] | None 
     return _best_draw(tree, company, max_draws, lambda candidates: candidates.least_squares)
 
 
+@once
 def reference_partition(tree: "DataTree") -> np.ndarray:
     """The one partition that tables, pictures and misclassification probabilities of a tree are about: labels (obs,).
 

@@ -10,6 +10,7 @@ from bayesfair._partitions import tables_with
 from bayesfair.posterior.labels import Labels, is_on_disk
 from bayesfair.posterior.partitions import dahl_partition, reference_partition
 from bayesfair.posterior.schema import check_partition, count_clusters, flat_labels, other_sizes, variable
+from bayesfair.posterior.view import View
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -44,6 +45,7 @@ def relabel(tree: "DataTree", reference: ArrayLike | None = None) -> "DataTree":
     )
     n_clusters = max(count_clusters(tree), int(reference.max()) + 1)
     permutations = align(labels, reference, n_clusters)
+    tree = View.of(tree).tree
     posterior = tree["posterior"].to_dataset()
     moved = {"labels": renumber(posterior["labels"], permutations)}
     for name, values in posterior.data_vars.items():

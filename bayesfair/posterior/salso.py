@@ -110,7 +110,7 @@ def _as_draws(tree, groups):
     """None where there is one group: then nothing has to be balanced."""
     if len(groups.names) < 2:
         return None
-    masses = masses_of(tree, groups)
+    masses = masses_of(tree)
     sizes = masses.sum(-1)
     return _AsDraws(balance_kept(tree), groups, least_balance(masses, groups), int(sizes[sizes > 0].min()))
 

@@ -20,6 +20,7 @@ from bayesfair.posterior import (
     judge,
     of_all_chains,
     reading,
+    scalar_table,
     variable,
     write_whole,
 )
@@ -207,7 +208,7 @@ _POINT_ESTIMATES = {
 
 def _scalars(contents):
     """Head and rows: the scalars on which convergence is read."""
-    rows = of_all_chains(contents.diagnostics).iterrows()
+    rows = of_all_chains(scalar_table(contents.tree)).iterrows()
     head = ["scalar", "mean", "89% interval", "R-hat", "ESS bulk", "ESS tail", "reading"]
     return head, [(name.replace("_", " "), *_diagnostic_cells(row)) for name, row in rows]
 
@@ -247,7 +248,7 @@ def _check_path(path):
 
 
 PARTS = {  # of the page, in the words of its template, and what each is read from the contents by
-    "notes": lambda contents: brief(contents.tree, contents.diagnostics, contents.doubt),
+    "notes": lambda contents: brief(contents.tree),
     "data": _data,
     "point_estimate": _point_estimate,
     "clusters": cluster_table,
@@ -256,7 +257,7 @@ PARTS = {  # of the page, in the words of its template, and what each is read fr
     "profile": draw_profile,
     "uncertain": uncertain_table,
     "co_clustering": draw_co_clustering,
-    "verdict": lambda contents: judge(contents.diagnostics, contents.num_chains, contents.num_draws),
+    "verdict": lambda contents: judge(contents.tree),
     "modes": mode_table,
     "modes_picture": draw_modes,
     "traces": draw_trace,

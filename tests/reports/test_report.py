@@ -187,7 +187,7 @@ def test_only_whole_runs_with_fairlets_guarantee(make_tree, gibbs_tree):
 )
 def test_the_verdict(make_tree, shape, kind, headline):
     tree = make_tree(**shape)
-    verdict = judge(bf.posterior.summary(tree), tree["posterior"].sizes["chain"], tree["posterior"].sizes["draw"])
+    verdict = judge(tree)
     assert verdict.kind == kind
     assert headline in verdict.headline
 
@@ -203,7 +203,7 @@ def test_chains_that_stand_still(make_tree, apart, headline):
             tree[node][name] = values.copy(data=np.broadcast_to(values.values[:1, :1], values.shape))
     lp = tree["sample_stats"]["lp"]
     tree["sample_stats"]["lp"] = lp.copy(data=np.broadcast_to(0.1 + apart * np.arange(2)[:, None], lp.shape))
-    verdict = judge(bf.posterior.summary(tree), 2, 40)
+    verdict = judge(tree)
     assert headline in verdict.headline
 
 
