@@ -34,6 +34,7 @@ from bayesfair.posterior.partitions import (
     credible_ball,
     dahl_partition,
     map_partition,
+    point_of,
     reference_partition,
     vi_partition,
 )
@@ -50,7 +51,7 @@ from bayesfair.posterior.schema import (
     variable,
 )
 from bayesfair.posterior.state import STATE, arrays_of, state_dataset
-from bayesfair.posterior.store import begin_run, check_store, continue_run, is_store, is_stored
+from bayesfair.posterior.store import begin_run, check_store, continue_run, is_stored
 from bayesfair.posterior.tree import add_derived, build_tree, draws_of
 from bayesfair.posterior.verdict import Verdict, judge, of_all_chains, reading, warn_of_disagreement, worst_first
 from bayesfair.posterior.view import View
@@ -98,7 +99,6 @@ __all__ = [
     "guarantee",
     "guaranteed_balance",
     "is_guide",
-    "is_store",
     "is_stored",
     "judge",
     "map_partition",
@@ -116,6 +116,7 @@ __all__ = [
     "of_all_chains",
     "partition_distance",
     "plain",
+    "point_of",
     "read_run",
     "read_tree",
     "reading",

@@ -85,7 +85,9 @@ def summary(tree: "DataTree") -> "DataFrame":
     modes there are, `attrs["chains_apart"]` whether chains stay in different ones, `attrs["fairlets"]` what is not proved of
     fairlets that all draws keep, `attrs["occupied"]` how many clusters are occupied where a sparse mixture leaves that open.
     """
-    table = type(scalar_table(tree))(scalar_table(tree))
+    from bayesfair.posterior.printed import SummaryTable  # loads pandas
+
+    table = SummaryTable(scalar_table(tree))
     told = {"guarantee": guarantee(tree), "modes": modes_sentence(tree), "chains_apart": chains_apart(tree)}
     table.attrs.update(told, fairlets=doubt_of_fairlets(tree), occupied=occupied_sentence(tree))
     return table

@@ -23,6 +23,7 @@ __all__ = [
     "credible_ball",
     "dahl_partition",
     "map_partition",
+    "point_of",
     "reference_partition",
     "vi_partition",
 ]
@@ -48,6 +49,12 @@ def reference_partition(tree: "DataTree") -> np.ndarray:
     """
     reference = variable(tree, "constant_data", "reference_labels")
     return dahl_partition(tree) if reference is None else reference.values.astype(int)
+
+
+def point_of(tree) -> str:
+    """What `reference_partition` is, by the names that are told there."""
+    reference = variable(tree, "constant_data", "reference_labels")
+    return "dahl" if reference is None else reference.attrs.get("point", "dahl")
 
 
 def binder_partition(

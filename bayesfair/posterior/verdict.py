@@ -52,6 +52,7 @@ def judge(tree: "DataTree") -> Verdict:
     return verdict._replace(evidence=f"{verdict.evidence} {doubt_of_fairlets(tree)}".rstrip())
 
 
+@once
 def _of_chains(tree):
     sizes = tree["posterior"].sizes
     if sizes["draw"] < FEWEST_DRAWS:

@@ -1,4 +1,4 @@
-"""One view of a posterior, which all summaries read: what one of them works out, the next one has."""
+"""One view of a posterior, which all summaries read: what one of them has worked out is there for the next."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -11,15 +11,10 @@ __all__ = ["View", "once"]
 
 
 class View:
-    """A tree, and what has been worked out of it: whoever asks for several summaries passes it in place of the tree.
+    """A tree, and what has been worked out of it: pass it in place of the tree to whatever gives a summary.
 
-    It is of the tree as it is now: make another one after you change the tree. What was worked out goes with the view; a
-    summary of a tree itself is worked out anew each time.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        A posterior, such as `est.posterior_`.
+    It knows the tree as it was: make another view after you change the tree. A summary of the tree itself is always worked
+    out anew. Nothing is kept beside the view, so that all is gone when the view is.
 
     Examples
     --------
@@ -59,9 +54,9 @@ class View:
 
 
 def once[**P, T](work: Callable[P, T]) -> Callable[P, T]:
-    """Decorator of what is worked out of a posterior alone: once for a `View`. With settings of its own it is worked out anew.
+    """Decorator of what is worked out of a posterior: once for a `View`, anew for a tree, and where settings are given.
 
-    Within it `tree` is a view, so that what it asks for twice is worked out once.
+    The function itself gets a view in any case, so that what it asks for twice is worked out once.
     """
 
     @wraps(work)

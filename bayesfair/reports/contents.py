@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 SHOWN_ROWS, SHOWN_FEATURES, SHOWN_GROUPS = 15, 12, 12
+INTERVALS = 6  # columns of them that a sheet of paper holds
 SHOWN_VALUES = 4  # as many as a line holds beside the rest
 MOST_DECIMALS = 6
 RARE = 0.05  # of the draws: a cluster of a sparse mixture that fewer have is not shown

@@ -19,17 +19,16 @@ from bayesfair.posterior import (
     is_guide,
     judge,
     of_all_chains,
+    point_of,
     reading,
     scalar_table,
     variable,
     write_whole,
 )
+from bayesfair.reports import contents as limits
 from bayesfair.reports.contents import (
-    RARE,
     SHOWN_FEATURES,
     SHOWN_GROUPS,
-    SHOWN_ROWS,
-    SHOWN_VALUES,
     centre_table,
     cluster_table,
     fairlet_text,
@@ -45,15 +44,6 @@ if TYPE_CHECKING:
     from xarray import DataTree
 
 __all__ = ["report"]
-
-NUMBERS = {  # that the template tells or needs
-    "INTERVALS": 6,  # columns of intervals that a sheet of paper holds
-    "RARE": RARE,
-    "SHOWN_FEATURES": SHOWN_FEATURES,
-    "SHOWN_GROUPS": SHOWN_GROUPS,
-    "SHOWN_ROWS": SHOWN_ROWS,
-    "SHOWN_VALUES": SHOWN_VALUES,
-}
 
 
 def report(
@@ -102,7 +92,7 @@ def _template():
         loader=PackageLoader(__package__, ""), autoescape=True, undefined=StrictUndefined, **shape
     )
     environment.filters |= {"anchor": _anchor, "counted": _count, "percent": percent, "side_by_side": side_by_side}
-    return environment.get_template("page.html", globals=NUMBERS)
+    return environment.get_template("page.html", globals={"limits": limits})
 
 
 def side_by_side(table, columns):
@@ -194,11 +184,6 @@ def _group_sizes(groups):
     return f"{len(groups.names):,}: {', '.join(shown)}{more}"
 
 
-def _point_estimate(contents):
-    point = contents.tree["constant_data"]["reference_labels"].attrs.get("point", "dahl")
-    return _POINT_ESTIMATES.get(point, _POINT_ESTIMATES["given"])
-
-
 _POINT_ESTIMATES = {
     "dahl": "the draw nearest to the co-clustering probabilities in least squares (Dahl), the largest first",
     "mode": "each row's most frequent cluster over the draws",
@@ -250,7 +235,7 @@ def _check_path(path):
 PARTS = {  # of the page, in the words of its template, and what each is read from the contents by
     "notes": lambda contents: brief(contents.tree),
     "data": _data,
-    "point_estimate": _point_estimate,
+    "point_estimate": lambda contents: _POINT_ESTIMATES.get(point_of(contents.tree), _POINT_ESTIMATES["given"]),
     "clusters": cluster_table,
     "centres": centre_table,
     "uncertainty": draw_uncertainty,

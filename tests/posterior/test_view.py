@@ -64,6 +64,7 @@ def worked_out(monkeypatch):
 
 READERS = {
     "a summary": lambda tree, folder: bf.posterior.summary(tree),
+    "a warning": lambda tree, folder: bf.posterior.warn_of_disagreement(tree),
     "notes": lambda tree, folder: bf.posterior.brief(tree),
     "the report": lambda tree, folder: bf.report(tree, folder / "page.html"),
     "the summary of the shell": lambda tree, folder: main(["summary", str(folder / "run.nc")]),
@@ -72,6 +73,7 @@ READERS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("reader", READERS)
 def test_nothing_is_worked_out_twice(reader, tree, worked_out, tmp_path):
     bf.posterior.write_tree(tree, tmp_path / "run.nc")
