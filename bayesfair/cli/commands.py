@@ -53,9 +53,10 @@ def demo(arguments):
     print(f"balance of the point estimate         {bf.fairness.balance(estimator.labels_, data.sensitive):.3f}")
     _print_target("labels", estimator)
     _print_target("optimal", _over_fairlets(arguments, X, data.sensitive))
-    print_summary(estimator.posterior_)
-    print_verdict(estimator.posterior_)
-    draw_pictures(estimator.posterior_, arguments.out)
+    view = bf.posterior.View(estimator.posterior_)
+    print_summary(view)
+    print_verdict(view)
+    draw_pictures(view, arguments.out)
     return status
 
 
@@ -70,7 +71,7 @@ def _over_fairlets(arguments, X, sensitive):
 
 def _print_target(name, estimator):
     tree = estimator.posterior_
-    least, r_hat = float(tree["sample_stats"]["balance"].min()), float(bf.posterior.summary(tree)["r_hat"].max())
+    least, r_hat = float(tree["sample_stats"]["balance"].min()), float(bf.posterior.scalar_table(tree)["r_hat"].max())
     print(f"{f'least of all draws, target={name!r}':<38}{least:.3f}, largest R-hat {r_hat:.2f}")
 
 
@@ -227,16 +228,16 @@ def _estimator(arguments, n_clusters, **settings):
 
 def summary(arguments):
     """Print diagnostics, how many observations are uncertain, and whether the chains agree."""
-    tree = bf.posterior.read_tree(arguments.run_file)
-    print_summary(tree)
-    print_verdict(tree)
+    view = bf.posterior.View(bf.posterior.read_tree(arguments.run_file))
+    print_summary(view)
+    print_verdict(view)
 
 
 def modes(arguments):
     """Print which modes a run found, and how much mass each has."""
-    tree = bf.posterior.read_tree(arguments.run_file)
-    print(bf.posterior.modes(tree).drop(columns=["se", "lp"]).round(3).to_string())
-    print(f"\n{fill(bf.posterior.modes_sentence(tree), LINE)}")
+    view = bf.posterior.View(bf.posterior.read_tree(arguments.run_file))
+    print(bf.posterior.modes(view).drop(columns=["se", "lp"]).round(3).to_string())
+    print(f"\n{fill(bf.posterior.modes_sentence(view), LINE)}")
 
 
 def memberships(arguments):

@@ -192,11 +192,14 @@ def print_summary(tree):
     cost = bf.posterior.cost_of(tree)
     if cost:
         print(f"Sampled in {cost}.")
-    summary, uncertain = bf.posterior.summary(tree), bf.posterior.misclassification_probability(tree) > UNCERTAIN
+    occupied, uncertain = (
+        bf.posterior.occupied_sentence(tree),
+        bf.posterior.misclassification_probability(tree) > UNCERTAIN,
+    )
     print("\nDiagnostics")
-    print(summary)
-    if summary.attrs["occupied"]:
-        print(f"\n{fill(summary.attrs['occupied'], LINE)}")
+    print(bf.posterior.scalar_table(tree))
+    if occupied:
+        print(f"\n{fill(occupied, LINE)}")
     print(
         f"\n{uncertain.sum():,} of {len(uncertain):,} observations ({percent(uncertain.mean())}) would be elsewhere "
         f"with probability above {UNCERTAIN:.0%}"
@@ -206,9 +209,8 @@ def print_summary(tree):
 def print_verdict(tree):
     """Whether the chains agree, by which figures, and what to do; which modes there are; and what groups of a few rows did
     to the fairlets."""
-    sizes, summary = tree["posterior"].sizes, bf.posterior.summary(tree)
-    verdict = bf.posterior.judge(summary, sizes["chain"], sizes["draw"])
-    modes = summary.attrs["modes"]
+    tree = bf.posterior.View.of(tree)
+    verdict, modes = bf.posterior.judge(tree), bf.posterior.modes_sentence(tree)
     print()
     said = [verdict.headline, verdict.evidence, verdict.advice, "" if modes in verdict.evidence else modes]
     for text in (*said, _balance_line(tree), bf.posterior.small_groups(tree)):
@@ -240,9 +242,10 @@ def draw_pictures(tree, folder):
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
+    view = bf.posterior.View.of(tree)
     with progress(len(PICTURES), "pictures", shows_progress()) as bar:
         for name, draw in PICTURES.items():
-            draw(tree)
+            draw(view)
             picture = BytesIO()
             plt.gcf().savefig(picture, format="png", dpi=150, bbox_inches="tight")
             plt.close("all")

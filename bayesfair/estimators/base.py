@@ -90,7 +90,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
 
     @cached_property
     def _in_short(self):
-        return brief(self.posterior_, doubt=self.misclassification_probability_)
+        return brief(self.posterior_)
 
     def _start_clock(self, earlier=None):
         """At the beginning of a fit, or of what follows the fit of the tree `earlier`."""

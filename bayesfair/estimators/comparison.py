@@ -16,7 +16,7 @@ from bayesfair._arrays import within_cluster_ss
 from bayesfair._check import check_integer, message, random_state_of
 from bayesfair._progress import progress
 from bayesfair.fairness import Groups, balance, gap, groups_for_fit
-from bayesfair.posterior import misclassification_probability, modes, summary
+from bayesfair.posterior import View, misclassification_probability, modes, scalar_table
 
 __all__ = ["compare_clusters"]
 
@@ -193,14 +193,15 @@ def _costs(labels, X, fitted, seed, is_fair):
 
 
 def _posterior_figures(tree):
-    figures, found = {}, modes(tree)
+    view = View.of(tree)
+    figures, found = {}, modes(view)
     if "clustering_loss" in tree["sample_stats"]:
         figures["expected_loss"] = float(tree["sample_stats"]["clustering_loss"].mean())
     if tree["posterior"].sizes["chain"] > 1:
         figures["chains_ari"] = _chains_agreement(tree["posterior"]["labels"].values)
-    figures["doubt"] = float(misclassification_probability(tree).mean())
+    figures["doubt"] = float(misclassification_probability(view).mean())
     figures |= {"modes": len(found), "best_mode": 1 / np.exp(found["log_mass"]).sum(skipna=False)}
-    figures["r_hat"] = float(summary(tree)["r_hat"].max())
+    figures["r_hat"] = float(scalar_table(view)["r_hat"].max())
     return figures | (_loo(tree) if "log_likelihood" in tree.children else {})
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from bayesfair._check import message
 from bayesfair.plots.style import FIGURE_WIDTH, as_written
-from bayesfair.posterior import diagnostic_vars, summarise, worst_first
+from bayesfair.posterior import View, diagnostic_vars, scalar_table, worst_first
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -24,8 +24,8 @@ def trace(tree: "DataTree", *, var_names: Sequence[str] | None = None, axes=None
     `var_names` are names of `bayesfair.posterior.diagnostic_vars(tree)`; by default the six on which the chains agree
     least, the largest R-hat first.
     """
-    scalars = diagnostic_vars(tree, constant=True)
-    table = summarise(scalars)
+    view = View.of(tree)
+    scalars, table = diagnostic_vars(view, constant=True), scalar_table(view)
     names = list(worst_first(table).index[:SHOWN]) if var_names is None else list(var_names)
     names = names or list(table.index[:SHOWN])  # nothing moved
     unknown = [name for name in names if name not in scalars]

@@ -6,8 +6,8 @@ import numpy as np
 
 from bayesfair._check import check_integer, generator_of, message
 from bayesfair.plots.style import axes_or_new
+from bayesfair.posterior import View, misclassification_probability, reference_partition
 from bayesfair.posterior import co_clustering as probabilities
-from bayesfair.posterior import misclassification_probability, reference_partition
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +50,8 @@ def co_clustering(
 
 def ordered_matrix(tree, *, sample=None, seed=0, max_obs=2_000) -> OrderedMatrix:
     """The arrays behind `co_clustering`."""
-    cluster = reference_partition(tree)
+    view = View.of(tree)
+    cluster = reference_partition(view)
     rows = np.arange(len(cluster))
     if sample is not None:
         sample = check_integer("sample", sample, maximum=len(cluster), remedy="Sample at most all observations.")
@@ -58,7 +59,7 @@ def ordered_matrix(tree, *, sample=None, seed=0, max_obs=2_000) -> OrderedMatrix
     if len(rows) > max_obs:
         remedy = f"Pass sample={max_obs} to draw that many at random, or raise max_obs."
         raise ValueError(message("tree", f"hold at most {max_obs} observations for a heat map", len(rows), remedy))
-    doubt = misclassification_probability(tree)
+    doubt = misclassification_probability(view)
     order = rows[np.lexsort((doubt[rows], cluster[rows]))]
     ends = np.cumsum(np.bincount(cluster[order], minlength=int(cluster.max()) + 1))
-    return OrderedMatrix(probabilities(tree, indices=order, max_obs=max_obs), order, ends)
+    return OrderedMatrix(probabilities(view, indices=order, max_obs=max_obs), order, ends)

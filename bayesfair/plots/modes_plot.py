@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from bayesfair._percent import percent
 from bayesfair.plots.style import FIGURE_WIDTH, cluster_colors
 from bayesfair.plots.uncertainty_plot import project
-from bayesfair.posterior import count_clusters, modes_of
+from bayesfair.posterior import View, count_clusters, modes_of
 from bayesfair.posterior import modes as table_of
 
 if TYPE_CHECKING:
@@ -88,8 +88,9 @@ def modes(
     below -10 where they go far. Clusters have the same colours in all modes; observations that are elsewhere than in the best
     mode are drawn large. Of more than 5,000 observations a sample is drawn.
     """
-    masses, clusterings = mode_masses(tree), mode_clusterings(tree, X, columns=columns)
-    colors = cluster_colors(count_clusters(tree))
+    view = View.of(tree)
+    masses, clusterings = mode_masses(view), mode_clusterings(view, X, columns=columns)
+    colors = cluster_colors(count_clusters(view))
     shown = min(SHOWN, len(masses.log_mass))
     axes = _axes(_figure(shown) if figure is None else figure, shown)
     _draw_masses(axes[0], masses)

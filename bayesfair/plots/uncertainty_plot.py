@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from bayesfair._check import check_features, check_same_length, message
 from bayesfair.plots.style import MARKERS, as_written, axes_or_new, cluster_colors
 from bayesfair.posterior import (
+    View,
     group_names,
     misclassification_probability,
     observed_features,
@@ -92,6 +93,7 @@ def _told_apart(points):
 
 def uncertainty_points(tree, X=None, *, columns=None) -> Points:
     """The arrays behind `uncertainty`."""
+    tree = View.of(tree)
     position, axes = project(tree, X, columns=columns)
     group = variable(tree, "constant_data", "group")
     groups = ("everyone",) if group is None else tuple(group_names(tree))
@@ -204,8 +206,8 @@ def uncertainty_profile(tree: "DataTree", ax: "Axes | None" = None) -> "Axes":
 
     Of more than 20,000 observations as many, evenly spaced in that order.
     """
-    cluster = reference_partition(tree)
-    probability = misclassification_probability(tree)
+    tree = View.of(tree)
+    cluster, probability = reference_partition(tree), misclassification_probability(tree)
     order = np.argsort(-probability, kind="stable")
     ax = axes_or_new(ax, 0.45)
     shown = np.unique(np.linspace(0, len(order) - 1, min(len(order), MANY)).astype(int))

@@ -9,7 +9,7 @@ from bayesfair.posterior.co_clustering_probability import (
     misclassification_probability,
 )
 from bayesfair.posterior.contingency import evenly_spaced
-from bayesfair.posterior.diagnostics import diagnostic_vars, is_guide, summarise, summary
+from bayesfair.posterior.diagnostics import diagnostic_vars, is_guide, scalar_table, summary
 from bayesfair.posterior.files import read_run, read_tree, write_tree
 from bayesfair.posterior.guarantees import (
     at_least,
@@ -25,7 +25,7 @@ from bayesfair.posterior.labels import Labels
 from bayesfair.posterior.membership_table import memberships, runners_up
 from bayesfair.posterior.memory import check_disk, check_memory, sampler_bytes
 from bayesfair.posterior.merging import concatenate
-from bayesfair.posterior.mode_tables import MODE_FIGURES, modes, modes_of, occupancy
+from bayesfair.posterior.mode_tables import MODE_FIGURES, modes, modes_of
 from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
 from bayesfair.posterior.number_of_clusters import given_occupied, occupied_clusters, occupied_sentence
 from bayesfair.posterior.partitions import (
@@ -34,6 +34,7 @@ from bayesfair.posterior.partitions import (
     credible_ball,
     dahl_partition,
     map_partition,
+    point_of,
     reference_partition,
     vi_partition,
 )
@@ -50,9 +51,10 @@ from bayesfair.posterior.schema import (
     variable,
 )
 from bayesfair.posterior.state import STATE, arrays_of, state_dataset
-from bayesfair.posterior.store import begin_run, check_store, continue_run, is_store, is_stored
+from bayesfair.posterior.store import begin_run, check_store, continue_run, is_stored
 from bayesfair.posterior.tree import add_derived, build_tree, draws_of
 from bayesfair.posterior.verdict import Verdict, judge, of_all_chains, reading, warn_of_disagreement, worst_first
+from bayesfair.posterior.view import View
 
 __all__ = [
     "FORMAT",
@@ -62,6 +64,7 @@ __all__ = [
     "Labels",
     "Note",
     "Verdict",
+    "View",
     "add_derived",
     "arrays_of",
     "at_least",
@@ -96,7 +99,6 @@ __all__ = [
     "guarantee",
     "guaranteed_balance",
     "is_guide",
-    "is_store",
     "is_stored",
     "judge",
     "map_partition",
@@ -109,12 +111,12 @@ __all__ = [
     "modes_sentence",
     "numbered_alike",
     "observed_features",
-    "occupancy",
     "occupied_clusters",
     "occupied_sentence",
     "of_all_chains",
     "partition_distance",
     "plain",
+    "point_of",
     "read_run",
     "read_tree",
     "reading",
@@ -123,10 +125,10 @@ __all__ = [
     "runners_up",
     "salso_partition",
     "sampler_bytes",
+    "scalar_table",
     "settings_of",
     "small_groups",
     "state_dataset",
-    "summarise",
     "summary",
     "tables_with",
     "variable",

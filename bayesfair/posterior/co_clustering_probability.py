@@ -10,6 +10,7 @@ from bayesfair._check import message
 from bayesfair.posterior.contingency import count_together, distinct_observations
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.schema import check_partition, flat_labels, observed_features
+from bayesfair.posterior.view import once
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -41,6 +42,7 @@ def co_clustering_columns(tree: "DataTree", columns: ArrayLike) -> np.ndarray:
     return np.stack([_share_with(labels, column) for column in np.atleast_1d(columns)], axis=1)
 
 
+@once
 def misclassification_probability(
     tree: "DataTree",
     *,

@@ -6,19 +6,19 @@ import numpy as np
 
 from bayesfair._draws import COMPARED
 from bayesfair._partitions import partition_distance
-from bayesfair.posterior.guarantees import doubt_of_fairlets, guarantee
-from bayesfair.posterior.mode_tables import modes_of, occupancy
-from bayesfair.posterior.modes_in_words import are_apart, sentence_of
+from bayesfair.posterior.guarantees import doubt_of_fairlets, guarantee, masses_of
+from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
 from bayesfair.posterior.number_of_clusters import occupied_sentence
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.saved import settings_of
-from bayesfair.posterior.schema import count_clusters, flat_labels, scalars_of, variable
+from bayesfair.posterior.schema import flat_labels, scalars_of
+from bayesfair.posterior.view import once
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from xarray import Dataset, DataTree
 
-__all__ = ["diagnostic_vars", "is_guide", "summarise", "summary"]
+__all__ = ["diagnostic_vars", "is_guide", "scalar_table", "summarise", "summary"]
 
 _ROUNDING_STEPS = 16  # of float32 between sums of the same terms
 _PAIRS_SHOWN, _PAIRS_TRIED = 3, 200
@@ -34,20 +34,22 @@ def diagnostic_vars(tree: "DataTree", *, constant: bool = False) -> "Dataset":
     None depends on the numbers of the clusters. Variables that never change, which break ArviZ's plots, and those of 0
     and 1 alone, such as `together_i_j`, whose ties `az.plot_rank` takes for disagreement, are dropped unless `constant`.
     """
+    scalars = _scalars(tree)
+    return scalars if constant else scalars[[name for name, values in scalars.items() if _is_ranked(values.values)]]
+
+
+@once
+def _scalars(tree):
+    """`diagnostic_vars` with the constant ones."""
     import xarray as xr
 
-    labels = variable(tree, "posterior", "labels")
     flat = flat_labels(tree)
-    derived = {**_sorted_sizes(flat, count_clusters(tree)), **_distance(tree, flat), **_pairs(flat)}
-    shape = labels.shape[:2]
-    columns = {
-        name: (("chain", "draw"), _without_rounding(array.values))
-        for name, kind, array in scalars_of(tree)
-        if kind in COMPARED
-    }
-    columns |= {name: (("chain", "draw"), array.reshape(shape).astype(float)) for name, array in derived.items()}
-    kept = {name: column for name, column in columns.items() if constant or _is_ranked(column[1])}
-    return xr.Dataset(kept, coords={"chain": labels["chain"], "draw": labels["draw"]})
+    labels = tree["posterior"]["labels"]
+    derived = {**_sorted_sizes(tree), **_distance(tree, flat), **_pairs(flat)}
+    columns = {name: _without_rounding(values.values) for name, kind, values in scalars_of(tree) if kind in COMPARED}
+    columns |= {name: values.reshape(labels.shape[:2]).astype(float) for name, values in derived.items()}
+    scalars = {name: (("chain", "draw"), values) for name, values in columns.items()}
+    return xr.Dataset(scalars, coords={"chain": labels["chain"], "draw": labels["draw"]})
 
 
 def _is_ranked(values):
@@ -71,6 +73,7 @@ def _without_rounding(values):
     return merged.astype(float)[where].reshape(values.shape)
 
 
+@once
 def summary(tree: "DataTree") -> "DataFrame":
     """A pandas DataFrame of the scalars of `diagnostic_vars`, constant ones included, and of `lp` for each chain; printed, it
     has as many digits as the spread of a scalar calls for.
@@ -80,22 +83,25 @@ def summary(tree: "DataTree") -> "DataFrame":
     takes 11% and 89%. R-hat is NaN for a single chain; R-hat and ESS are NaN for constant variables and for fewer than
     four draws a chain. `attrs["guarantee"]` says what the method promises of every draw's balance, `attrs["modes"]` which
     modes there are, `attrs["chains_apart"]` whether chains stay in different ones, `attrs["fairlets"]` what is not proved of
-    fairlets that all draws keep, `attrs["occupied"]` how many clusters are occupied where a sparse mixture leaves that open,
-    `attrs["guide"]` whether the draws are those of a variational guide, `attrs["share_kept"]` that of `given_occupied`.
+    fairlets that all draws keep, `attrs["occupied"]` how many clusters are occupied where a sparse mixture leaves that open.
     """
-    table = summarise(diagnostic_vars(tree, constant=True))
-    found = modes_of(tree)
-    held = occupancy(tree, found)
-    told = {"guarantee": guarantee(tree), "modes": sentence_of(found, held), "chains_apart": are_apart(held)}
-    table.attrs.update(told, fairlets=doubt_of_fairlets(tree), occupied=occupied_sentence(tree), guide=is_guide(tree))
-    if "share_kept" in tree.attrs:
-        table.attrs["share_kept"] = float(tree.attrs["share_kept"])
+    from bayesfair.posterior.printed import SummaryTable  # loads pandas
+
+    table = SummaryTable(scalar_table(tree))
+    told = {"guarantee": guarantee(tree), "modes": modes_sentence(tree), "chains_apart": chains_apart(tree)}
+    table.attrs.update(told, fairlets=doubt_of_fairlets(tree), occupied=occupied_sentence(tree))
     return table
 
 
 def is_guide(tree):
     """Whether the draws are those of a variational guide, which are stored as one chain."""
     return settings_of(tree).get("parameters", {}).get("inference") == "svi"
+
+
+@once
+def scalar_table(tree: "DataTree") -> "DataFrame":
+    """The figures of `summary` alone, for which no modes are looked for."""
+    return summarise(diagnostic_vars(tree, constant=True))
 
 
 def summarise(scalars: "Dataset") -> "DataFrame":
@@ -135,10 +141,9 @@ def _r_hat(value):
     return np.inf if value > 1e6 else float(value)
 
 
-def _sorted_sizes(flat, n_clusters):
-    sizes = np.stack([np.bincount(draw, minlength=n_clusters) for draw in flat])
-    descending = -np.sort(-sizes, axis=1)
-    return {f"cluster_size_{rank + 1}": descending[:, rank] for rank in range(n_clusters)}
+def _sorted_sizes(tree):
+    descending = -np.sort(-masses_of(tree).sum(axis=2), axis=1)
+    return {f"cluster_size_{rank + 1}": sizes for rank, sizes in enumerate(descending.T)}
 
 
 def _distance(tree, flat):

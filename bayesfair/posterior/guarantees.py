@@ -15,6 +15,7 @@ from bayesfair.fairness import (
 )
 from bayesfair.posterior.saved import promise_of, settings_of
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, other_order, other_sizes, variable
+from bayesfair.posterior.view import once
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -33,6 +34,7 @@ __all__ = [
 _NO_PROMISE = "That is what the draws had; the method does not guarantee it."
 
 
+@once
 def guarantee(tree: "DataTree") -> str | None:
     """The promise in a sentence or two, with the draw and cluster that come nearest to breaking it; None without groups."""
     groups = groups_of(tree)
@@ -90,7 +92,7 @@ def _of_labels(tree, groups: Groups, min_balance) -> str:
     own = " of each attribute on its own" if groups.attributes else ""
     if min_balance != "exact":
         return f"By construction none can fall below {min_balance:g}: every cluster is at least so balanced{own}."
-    off, count, name, size = _farthest(masses_of(tree, groups), groups)
+    off, count, name, size = _farthest(masses_of(tree), groups)
     if off >= 1:  # not the run's rows, in a tree that does not say how many it had
         return _NO_PROMISE
     off = np.floor(off * 100) / 100  # rounded down: what is below one person is not told as one
@@ -110,9 +112,13 @@ def _farthest(masses, groups: Groups):
     return max(found)
 
 
-def masses_of(tree, groups: Groups):
-    """Members of every group in every cluster of every draw (draws, clusters, groups)."""
-    return tables_with(flat_labels(tree), groups.code, len(groups.names), count_clusters(tree)).transpose(0, 2, 1)
+@once
+def masses_of(tree, groups: Groups | None = None):
+    """Members of every group in every cluster of every draw (draws, clusters, groups), by default of the tree's own groups;
+    of everyone where it has none."""
+    labels = flat_labels(tree)
+    groups = groups or groups_of(tree) or Groups(np.zeros(labels.shape[1], np.int32), ("everyone",))
+    return tables_with(labels, groups.code, len(groups.names), count_clusters(tree)).transpose(0, 2, 1)
 
 
 def least_balance(masses, groups: Groups) -> float:
@@ -142,10 +148,11 @@ def balance_kept(tree: "DataTree") -> BalanceConstraint | None:
         return balance_constraint(groups, settings_of(tree)["parameters"].get("min_balance", "exact"))
     least = guaranteed_balance(tree)
     if least is None:
-        least = least_balance(masses_of(tree, groups), groups)
+        least = least_balance(masses_of(tree), groups)
     return balance_constraint(groups, least) if least > 0 else None
 
 
+@once
 def fairlet_capacities(tree):
     """The capacities of the fairlets by the settings of the run; None where it had no balanced fairlets.
 

@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from bayesfair._percent import percent
 from bayesfair.fairness import cluster_balance
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
-from bayesfair.posterior.diagnostics import summary
 from bayesfair.posterior.guarantees import at_least, guarantee
+from bayesfair.posterior.modes_in_words import modes_sentence
+from bayesfair.posterior.number_of_clusters import occupied_sentence
 from bayesfair.posterior.saved import small_groups
 from bayesfair.posterior.schema import groups_of, variable
 from bayesfair.posterior.verdict import judge
+from bayesfair.posterior.view import once
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -27,16 +29,12 @@ class Note(NamedTuple):
     text: str
 
 
-def brief(tree: "DataTree", diagnostics=None, doubt=None) -> list[Note]:
+@once
+def brief(tree: "DataTree") -> list[Note]:
     """Whether the chains agree, which modes there are, how many clusters where that is open, how balanced every draw is, and
-    how sure the memberships are.
-
-    `diagnostics`: the tree's `summary`, `doubt`: its misclassification probabilities, where somebody has them already.
-    """
-    diagnostics = summary(tree) if diagnostics is None else diagnostics
-    doubtful = (misclassification_probability(tree) if doubt is None else doubt) > DOUBTFUL
-    sizes, modes, occupied = tree["posterior"].sizes, diagnostics.attrs["modes"], diagnostics.attrs["occupied"]
-    verdict = judge(diagnostics, sizes["chain"], sizes["draw"])
+    how sure the memberships are."""
+    verdict, modes, occupied = judge(tree), modes_sentence(tree), occupied_sentence(tree)
+    doubtful = misclassification_probability(tree) > DOUBTFUL
     how_sure = (
         f"{doubtful.sum():,} of {len(doubtful):,} rows ({percent(doubtful.mean())}) have a probability above {DOUBTFUL:.0%} "
         "of being elsewhere than in the cluster shown."

@@ -9,6 +9,7 @@ from bayesfair.posterior.contingency import count_labels
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.relabelling import numbered_alike
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of
+from bayesfair.posterior.view import View
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -27,7 +28,7 @@ def memberships(tree: "DataTree") -> "DataFrame":
     """
     import pandas as pd
 
-    tree = numbered_alike(tree)
+    tree = View.of(numbered_alike(tree))
     labels, cluster = flat_labels(tree), reference_partition(tree)
     n_clusters = max(count_clusters(tree), int(cluster.max()) + 1)
     own, other, others = runners_up(labels, cluster, n_clusters)

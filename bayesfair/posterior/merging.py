@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesfair._check import message
+from bayesfair.posterior.partitions import point_of
 from bayesfair.posterior.relabelling import relabel
 from bayesfair.posterior.saved import plain, settings_of
 from bayesfair.posterior.schema import about_whole, count_clusters, flat_labels, groups_of, variable
@@ -81,17 +82,11 @@ def concatenate(trees: Sequence["DataTree"]) -> "DataTree":
         merged["sample_stats"].attrs["sampling_time"] = sum(cost["sampling_time"] for cost in costs)
     merged.attrs.update(about_whole(merged))
     merged = relabel(merged)
-    if _is_mode(first):
+    if point_of(first) == "mode":
         reference = most_frequent(flat_labels(merged), count_clusters(merged))
         merged["constant_data"]["reference_labels"].values[:] = reference
         merged["constant_data"]["reference_labels"].attrs["point"] = "mode"
     return merged
-
-
-def _is_mode(tree):
-    """Is every row's most frequent label the tree's reference partition?"""
-    reference = variable(tree, "constant_data", "reference_labels")
-    return reference is not None and reference.attrs.get("point") == "mode"
 
 
 def _check_same_run(first, tree, at):

@@ -9,6 +9,7 @@ from bayesfair._partitions import partition_distance
 from bayesfair.posterior.contingency import balance_of, evenly_spaced
 from bayesfair.posterior.modes_of_draws import modes_of_draws, nearest_mode
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, holds_several_runs
+from bayesfair.posterior.view import once
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -20,6 +21,7 @@ MODE_FIGURES = ("log_mass", "lower", "upper", "se", "starts", "chains", "lp", "l
 _LOCATED = 400  # draws, of all chains, whose modes are looked up
 
 
+@once
 def modes(tree: "DataTree") -> "DataFrame":
     """A pandas DataFrame of the modes, the best first, its index `mode` from 1.
 
@@ -55,6 +57,7 @@ def modes(tree: "DataTree") -> "DataFrame":
     return table
 
 
+@once
 def modes_of(tree: "DataTree") -> "Dataset":
     """The group `modes` of the tree as an xarray.Dataset, checked; one of the same form from the draws where it has none, or
     has chains of several runs, for the group is of the first alone.
@@ -70,14 +73,15 @@ def modes_of(tree: "DataTree") -> "Dataset":
     return found
 
 
-def occupancy(tree: "DataTree", found: "Dataset") -> np.ndarray:
-    """The share of each chain's draws in each of the modes `found` (a result of `modes_of`): float (chain, mode).
+@once
+def occupancy(tree: "DataTree") -> np.ndarray:
+    """The share of each chain's draws in each of the modes of `modes_of`: float (chain, mode).
 
     A draw is in the mode whose representative clustering is nearest; of up to 400 draws, spaced evenly.
     """
     labels, (num_chains, num_draws) = flat_labels(tree), tree["posterior"]["labels"].shape[:2]
     chosen = evenly_spaced(num_draws, max(1, _LOCATED // num_chains))
-    chosen = num_draws * np.arange(num_chains)[:, None] + chosen
+    chosen, found = num_draws * np.arange(num_chains)[:, None] + chosen, modes_of(tree)
     where = nearest_mode(labels[chosen.ravel()], found["labels"].values).reshape(chosen.shape)
     return (where[..., None] == np.arange(found.sizes["mode"])).mean(axis=1)
 

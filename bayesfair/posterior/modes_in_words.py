@@ -7,46 +7,40 @@ import numpy as np
 from scipy.special import expit
 
 from bayesfair.posterior.mode_tables import modes_of, occupancy
+from bayesfair.posterior.view import once
 
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["are_apart", "chains_apart", "modes_sentence", "ordinal", "sentence_of"]
+__all__ = ["chains_apart", "modes_sentence", "ordinal"]
 
 EXCLUDED = -10.0  # log mass relative to the best mode below which a mode's share is told as a power of e
 STAYS, AVOIDS = 0.8, 0.2  # shares of a chain's draws
 _ORDINALS = ("best", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
+@once
 def modes_sentence(tree: "DataTree") -> str:
     """How many modes there are, from how many starts, with what mass; and where chains stay in different ones.
 
     A mode whose mass is bounded by e^-10 of the best one's is told by that bound, others by their share of the mass with
     its interval; what is not known is said.
     """
-    found = modes_of(tree)
-    return sentence_of(found, occupancy(tree, found))
-
-
-def chains_apart(tree: "DataTree") -> bool:
-    """Whether some chain stays (four draws in five) in a mode where another one seldom is (one in five)."""
-    return are_apart(occupancy(tree, modes_of(tree)))
-
-
-def are_apart(held) -> bool:
-    """`chains_apart` from the shares of each chain's draws in each mode (chain, mode)."""
-    return bool(((held.max(axis=0) > STAYS) & (held.min(axis=0) < AVOIDS)).any())
-
-
-def sentence_of(found, held) -> str:
-    """`modes_sentence` of a group `modes` and the shares (chain, mode) of each chain's draws."""
+    found, apart = modes_of(tree), chains_apart(tree)
     total = found.sizes["mode"]
     starts = found.attrs["num_starts"]
     source = "in the draws" if starts == 0 else f"from {_count(starts, 'start')}"
     head = f"{_count(total, 'mode').capitalize()} {source}"
     if total == 1:
         return f"{head}."
-    return "; ".join([head, *_of_masses(found, held)]) + "." + _of_chains(held)
+    return "; ".join([head, *_of_masses(found, apart)]) + "." + (_of_chains(occupancy(tree)) if apart else "")
+
+
+@once
+def chains_apart(tree: "DataTree") -> bool:
+    """Whether some chain stays (four draws in five) in a mode where another one seldom is (one in five)."""
+    held = occupancy(tree)
+    return bool(((held.max(axis=0) > STAYS) & (held.min(axis=0) < AVOIDS)).any())
 
 
 def ordinal(mode) -> str:
@@ -58,7 +52,7 @@ def _count(number, thing):
     return f"one {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def _of_masses(found, held):
+def _of_masses(found, apart):
     """What is known of the others' masses, clause by clause."""
     log_mass, lower, upper = (found[name].values for name in ("log_mass", "lower", "upper"))
     others = np.arange(1, len(log_mass))
@@ -74,7 +68,7 @@ def _of_masses(found, held):
     if len(out):
         yield _excluded(upper, out, is_all=len(out) == len(others))
     if len(unknown):
-        yield _not_known(unknown, found, held)
+        yield _not_known(unknown, found, apart)
 
 
 def _shares(log_mass, lower, upper, told, whole):
@@ -120,21 +114,19 @@ def _excluded(upper, out, *, is_all):
     return f"{'the others have' if is_all else f'{len(out)} have'} at most {bound} each"
 
 
-def _not_known(unknown, found, held):
+def _not_known(unknown, found, apart):
     if len(unknown) < found.sizes["mode"] - 1:
         many = f"the masses of {len(unknown)} of them are not known"
         return f"the mass of the {ordinal(unknown[0])} is not known" if len(unknown) == 1 else many
     text = "their masses are not known"
-    if not are_apart(held):
+    if not apart:
         return text
     how = "by where chains began" if found.attrs["num_starts"] == 0 else "by how often starts found them"
     return f"{text}, so that pooled draws weigh them {how}"
 
 
 def _of_chains(held):
-    """Which chains stay where; nothing where they do not stay apart."""
-    if not are_apart(held):
-        return ""
+    """Which chains stay where, by the shares (chain, mode) of each chain's draws."""
     stays = (held > STAYS).sum(axis=0)
     where = [f"{count} in the {ordinal(mode)}" for mode, count in enumerate(stays) if count]
     moving = len(held) - stays.sum()

@@ -8,6 +8,7 @@ from bayesfair._check import check_integer, message, tell
 from bayesfair._percent import percent
 from bayesfair.posterior.relabelling import move_clusters
 from bayesfair.posterior.schema import count_clusters, variable
+from bayesfair.posterior.view import once
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -38,6 +39,7 @@ def occupied_clusters(tree: "DataTree") -> "DataFrame":
     return pd.DataFrame(columns, index=pd.Index(numbers, name="n_clusters"))
 
 
+@once
 def occupied_sentence(tree: "DataTree") -> str:
     """The same in words, numbers of less than one in a hundred left out; "" where every cluster is asked for.
 

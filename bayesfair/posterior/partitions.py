@@ -12,6 +12,7 @@ from bayesfair._check import check_number, message
 from bayesfair._partitions import partition_distance
 from bayesfair.posterior.contingency import canonical, company, information
 from bayesfair.posterior.schema import check_partition, count_clusters, flat_labels, variable
+from bayesfair.posterior.view import once
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -22,11 +23,13 @@ __all__ = [
     "credible_ball",
     "dahl_partition",
     "map_partition",
+    "point_of",
     "reference_partition",
     "vi_partition",
 ]
 
 
+@once
 def dahl_partition(tree: "DataTree", *, max_draws: int | Literal["auto"] | None = "auto") -> np.ndarray:
     """The draw whose association matrix is nearest to the co-clustering probabilities in least squares: labels (obs,).
 
@@ -36,6 +39,7 @@ def dahl_partition(tree: "DataTree", *, max_draws: int | Literal["auto"] | None 
     return _best_draw(tree, company, max_draws, lambda candidates: candidates.least_squares)
 
 
+@once
 def reference_partition(tree: "DataTree") -> np.ndarray:
     """The one partition that tables, pictures and misclassification probabilities of a tree are about: labels (obs,).
 
@@ -45,6 +49,12 @@ def reference_partition(tree: "DataTree") -> np.ndarray:
     """
     reference = variable(tree, "constant_data", "reference_labels")
     return dahl_partition(tree) if reference is None else reference.values.astype(int)
+
+
+def point_of(tree) -> str:
+    """What `reference_partition` is, by the names that are told there."""
+    reference = variable(tree, "constant_data", "reference_labels")
+    return "dahl" if reference is None else reference.attrs.get("point", "dahl")
 
 
 def binder_partition(

@@ -8,8 +8,9 @@ from scipy.optimize import linear_sum_assignment
 
 from bayesfair._partitions import tables_with
 from bayesfair.posterior.labels import Labels, is_on_disk
-from bayesfair.posterior.partitions import dahl_partition, reference_partition
+from bayesfair.posterior.partitions import dahl_partition, point_of, reference_partition
 from bayesfair.posterior.schema import check_partition, count_clusters, flat_labels, other_sizes, variable
+from bayesfair.posterior.view import View
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -38,12 +39,13 @@ def relabel(tree: "DataTree", reference: ArrayLike | None = None) -> "DataTree":
     import xarray as xr
 
     labels = flat_labels(tree)
-    point = _point(tree) if reference is None else "given"
+    point = point_of(tree) if reference is None else "given"
     reference = (
         reference_partition(tree) if reference is None else check_partition("reference", reference, labels.shape[1])
     )
     n_clusters = max(count_clusters(tree), int(reference.max()) + 1)
     permutations = align(labels, reference, n_clusters)
+    tree = View.of(tree).tree
     posterior = tree["posterior"].to_dataset()
     moved = {"labels": renumber(posterior["labels"], permutations)}
     for name, values in posterior.data_vars.items():
@@ -66,17 +68,9 @@ def numbered_alike(tree: "DataTree") -> "DataTree":
     if known is None or "chain" in other_sizes(tree):
         return relabel(tree)
     n_clusters = max(count_clusters(tree), int(known.max()) + 1)
-    of_draws = (
-        dahl_partition(tree) if known.attrs.get("point") == "mode" else known.values
-    )  # a mode is made of such draws
+    of_draws = dahl_partition(tree) if point_of(tree) == "mode" else known.values  # a mode is made of such draws
     is_alike = (align(labels, of_draws, n_clusters) == np.arange(n_clusters)).all()
     return tree if is_alike else relabel(tree)
-
-
-def _point(tree):
-    """What the tree's reference partition is, "dahl" where it names none."""
-    reference = variable(tree, "constant_data", "reference_labels")
-    return "dahl" if reference is None else reference.attrs.get("point", "dahl")
 
 
 def align(labels, reference, n_clusters):

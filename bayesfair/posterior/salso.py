@@ -19,6 +19,7 @@ from bayesfair.posterior.guarantees import balance_kept, least_balance, masses_o
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.relabelling import align
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of
+from bayesfair.posterior.view import once
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -33,6 +34,7 @@ NOBODY = np.zeros(0, np.intp)
 TINY = 1e-9  # a change of n^2 or n log n that is rounding
 
 
+@once
 def salso_partition(
     tree: "DataTree",
     *,
@@ -110,7 +112,7 @@ def _as_draws(tree, groups):
     """None where there is one group: then nothing has to be balanced."""
     if len(groups.names) < 2:
         return None
-    masses = masses_of(tree, groups)
+    masses = masses_of(tree)
     sizes = masses.sum(-1)
     return _AsDraws(balance_kept(tree), groups, least_balance(masses, groups), int(sizes[sizes > 0].min()))
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from bayesfair._memory import in_words
 from bayesfair.posterior.schema import group_names, variable
+from bayesfair.posterior.view import once
 
 __all__ = ["FORMAT", "cost_of", "plain", "promise_of", "restored", "settings_of", "small_groups"]
 
@@ -55,6 +56,7 @@ def restored(value):
     return makers[kind](items)
 
 
+@once
 def settings_of(tree):
     """The settings of the run that made the tree; {} where it has none that can be read."""
     try:

@@ -9,6 +9,7 @@ import numpy as np
 from bayesfair._check import message
 from bayesfair.fairness import Groups
 from bayesfair.posterior.labels import Labels
+from bayesfair.posterior.view import View, once
 
 if TYPE_CHECKING:
     from xarray import DataArray, DataTree
@@ -55,6 +56,7 @@ def scalars_of(tree):
                 yield name, kind, values
 
 
+@once
 def flat_labels(tree: "DataTree") -> Labels:
     """Labels of all draws, chain after chain: (chains * draws, obs), in the tree's own memory or on its disk.
 
@@ -136,6 +138,7 @@ def other_sizes(tree: "DataTree") -> dict[str, tuple[int, int]]:
     return {dim: (has, had) for dim, has, had in sizes if has != had}
 
 
+@once
 def count_clusters(tree: "DataTree") -> int:
     """K: the size of the dimension `cluster`, or the largest label plus one where no variable has it."""
     sizes = tree["posterior"].sizes
@@ -160,6 +163,7 @@ def group_names(tree: "DataTree") -> tuple[str, ...] | None:
     return tuple(str(code) for code in range(int(group.max()) + 1))
 
 
+@once
 def groups_of(tree: "DataTree") -> Groups | None:
     """The groups of the observations, with the attributes that they cross where each was balanced on its own."""
     names = group_names(tree)
@@ -182,6 +186,7 @@ def check_partition(argument, partition, num_obs):
 
 
 def _outline(tree):
+    tree = View.of(tree).tree
     if not hasattr(tree, "children"):
         return type(tree).__name__
     return "groups " + (

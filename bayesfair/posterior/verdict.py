@@ -1,14 +1,20 @@
 """Whether the chains agree, in words, by the bars of Vehtari et al. (2021): for the warning, the page and the traces."""
 
 import warnings
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 import bayesfair
 from bayesfair._percent import percent
-from bayesfair.posterior.diagnostics import summary
+from bayesfair.posterior.diagnostics import is_guide, scalar_table
+from bayesfair.posterior.guarantees import doubt_of_fairlets
+from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
 from bayesfair.posterior.number_of_clusters import MOST
+from bayesfair.posterior.view import once
+
+if TYPE_CHECKING:
+    from xarray import DataTree
 
 __all__ = ["Verdict", "judge", "of_all_chains", "reading", "warn_of_disagreement", "worst_first"]
 
@@ -33,36 +39,37 @@ def warn_of_disagreement(tree, remedy=""):
     """
     from sklearn.exceptions import ConvergenceWarning
 
-    sizes = tree["posterior"].sizes
-    verdict = _of_chains(summary(tree), sizes["chain"], sizes["draw"])  # a fit has told of its fairlets before
-    if verdict.kind == "bad" or sizes["chain"] == 1:
+    verdict = _of_chains(tree)  # a fit has told of its fairlets before
+    if verdict.kind == "bad" or tree["posterior"].sizes["chain"] == 1:
         text = " ".join([verdict.headline, verdict.evidence, verdict.advice, remedy]).rstrip()
         warnings.warn(text, ConvergenceWarning, stacklevel=2, skip_file_prefixes=tuple(bayesfair.__path__))
 
 
-def judge(summary, num_chains, num_draws) -> Verdict:
-    """The verdict on a table of `bayesfair.posterior.summary`, with the modes that it tells of where chains disagree, and what
-    is not proved of the fairlets."""
-    verdict, doubt = _of_chains(summary, num_chains, num_draws), summary.attrs.get("fairlets", "")
-    return verdict._replace(evidence=f"{verdict.evidence} {doubt}".rstrip())
+@once
+def judge(tree: "DataTree") -> Verdict:
+    """The verdict on the chains of a posterior, with its modes where they disagree, and what is not proved of the fairlets."""
+    verdict = _of_chains(tree)
+    return verdict._replace(evidence=f"{verdict.evidence} {doubt_of_fairlets(tree)}".rstrip())
 
 
-def _of_chains(summary, num_chains, num_draws):
-    if num_draws < FEWEST_DRAWS:
-        return _too_few(num_draws)
-    if summary.attrs.get("guide"):
+@once
+def _of_chains(tree):
+    sizes = tree["posterior"].sizes
+    if sizes["draw"] < FEWEST_DRAWS:
+        return _too_few(sizes["draw"])
+    if is_guide(tree):
         return OF_A_GUIDE
-    moving = _moving_scalars(summary)
+    moving = _moving_scalars(scalar_table(tree))
     if moving.empty:
         return NOTHING_MOVED
     ess = float(np.nanmin(moving[["ess_bulk", "ess_tail"]].to_numpy(), initial=np.inf))
-    if "share_kept" in summary.attrs:
-        return _joined(ess, summary.attrs["share_kept"])
-    if num_chains == 1:
+    if "share_kept" in tree.attrs:
+        return _joined(ess, float(tree.attrs["share_kept"]))
+    if sizes["chain"] == 1:
         return _one_chain(ess)
     r_hat = moving["r_hat"].fillna(np.inf).sort_values(ascending=False)  # no R-hat: every chain stands still elsewhere
     if r_hat.iloc[0] >= R_HAT_BAD:
-        return _in_modes(r_hat, summary.attrs["modes"]) if summary.attrs.get("chains_apart") else _disagree(r_hat)
+        return _in_modes(r_hat, modes_sentence(tree)) if chains_apart(tree) else _disagree(r_hat)
     if r_hat.iloc[0] >= R_HAT_GOOD:
         return _nearly(r_hat)
     return _few_independent(ess) if ess < ENOUGH else _agree(r_hat.iloc[0], ess)

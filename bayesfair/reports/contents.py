@@ -9,7 +9,7 @@ from bayesfair._levels import indicators_of, levels_of
 from bayesfair._percent import percent
 from bayesfair.fairness import Groups, cluster_balance
 from bayesfair.posterior import (
-    Labels,
+    View,
     count_clusters,
     fairlet_capacities,
     flat_labels,
@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 SHOWN_ROWS, SHOWN_FEATURES, SHOWN_GROUPS = 15, 12, 12
+INTERVALS = 6  # columns of them that a sheet of paper holds
 SHOWN_VALUES = 4  # as many as a line holds beside the rest
 MOST_DECIMALS = 6
 RARE = 0.05  # of the draws: a cluster of a sparse mixture that fewer have is not shown
@@ -46,24 +47,45 @@ _INTERVAL = 0.055, 0.945  # equal-tailed, 89%, as in `bayesfair.posterior.summar
 
 
 class Contents(NamedTuple):
-    """A posterior as the page reads it.
+    """A posterior as the page reads it: `tree` is a view of it, whose draws are numbered like the point estimate.
 
-    `labels` of all draws, numbered like the point estimate `cluster` (obs,); `doubt` (obs,), its misclassification
-    probabilities. `groups` is None where the tree has none or one; `X` (obs, feature) may be None. `rows`: names of the
-    observations, as they are. `lines`: what of the features has a mean or a share.
+    `groups` is None where the tree has none or one; `X` (obs, feature) may be None. `lines`: what of the features has a mean
+    or a share.
     """
 
-    tree: object
-    labels: Labels
-    cluster: np.ndarray
-    doubt: np.ndarray
-    n_clusters: int
+    tree: View
     groups: Groups | None
     X: np.ndarray | None
     features: tuple[str, ...]
     lines: list[Line]
-    rows: np.ndarray
-    settings: dict
+
+    @property
+    def labels(self):
+        """Labels of all draws (draws, obs)."""
+        return flat_labels(self.tree)
+
+    @property
+    def cluster(self):
+        """The point estimate (obs,)."""
+        return reference_partition(self.tree)
+
+    @property
+    def doubt(self):
+        """Misclassification probabilities (obs,)."""
+        return misclassification_probability(self.tree)
+
+    @property
+    def n_clusters(self):
+        return count_clusters(self.tree)
+
+    @property
+    def rows(self):
+        """Names of the observations, as they are."""
+        return self.tree["posterior"]["obs"].values
+
+    @property
+    def settings(self):
+        return settings_of(self.tree)
 
     @property
     def weight(self):
@@ -88,22 +110,10 @@ class Contents(NamedTuple):
 
 def read_contents(tree) -> Contents:
     """The contents of a tree with `labels`; ValueError where it has none."""
-    tree = numbered_alike(tree)
-    observed, settings = variable(tree, "observed_data", "X"), settings_of(tree)
+    view = View.of(numbered_alike(View.of(tree)))
+    observed = variable(view, "observed_data", "X")
     X, features = None if observed is None else observed.values, _names(observed, "feature")
-    return Contents(
-        tree,
-        flat_labels(tree),
-        reference_partition(tree),
-        misclassification_probability(tree),
-        count_clusters(tree),
-        _groups(tree),
-        X,
-        features,
-        lines_of(X, features, settings),
-        tree["posterior"]["obs"].values,
-        settings,
-    )
+    return Contents(view, _groups(view), X, features, lines_of(X, features, settings_of(view)))
 
 
 def _groups(tree):
@@ -120,34 +130,25 @@ def shown_clusters(contents):
     are no rarity among the draws."""
     if not contents.is_open:
         return np.arange(contents.n_clusters)
-    used = (_masses(contents).sum(2) > 0).mean(0)
+    used = (masses_of(contents.tree).sum(2) > 0).mean(0)
     return np.union1d(np.flatnonzero(used >= RARE), contents.cluster)
-
-
-def _masses(contents):
-    """Members of every group in every cluster of every draw (draws, clusters, groups)."""
-    return masses_of(contents.tree, _groups_or_everyone(contents))
-
-
-def _groups_or_everyone(contents):
-    return contents.groups or Groups(np.zeros(len(contents.cluster), int), ("everyone",))
 
 
 def cluster_table(contents):
     """Head and rows: the clusters' sizes, shares of groups and balance, with intervals over the draws."""
-    groups, shown = _groups_or_everyone(contents), shown_clusters(contents)
-    masses = _masses(contents)[:, shown]
+    groups, shown = contents.groups, shown_clusters(contents)
+    masses = masses_of(contents.tree)[:, shown]
     sizes = masses.sum(axis=2)
     estimate = np.bincount(contents.cluster, minlength=contents.n_clusters)[shown]
     head = ["cluster", "size", "size over draws"]
     columns = [[f"{size:,}" for size in estimate], _intervals(sizes)]
-    if contents.groups is not None:
+    if groups is not None:
         share = masses / np.where(sizes > 0, sizes, np.nan)[:, :, None]
         most = np.sort(np.argsort(-groups.sizes, kind="stable")[:SHOWN_GROUPS])
         head += [*(f"share of {groups.names[group]}" for group in most), "balance"]
         columns += [
             *(_intervals(share[:, :, group]) for group in most),
-            _intervals(cluster_balance(masses, contents.groups)),
+            _intervals(cluster_balance(masses, groups)),
         ]
     return head, list(zip(shown.tolist(), *columns))
 

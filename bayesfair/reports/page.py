@@ -1,6 +1,7 @@
-"""`report`: the page, section by section, and the file it goes to."""
+"""`report`: what fills the template of the page, and the file it goes to."""
 
 import os
+from math import ceil
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,18 +19,16 @@ from bayesfair.posterior import (
     is_guide,
     judge,
     of_all_chains,
+    point_of,
     reading,
-    summary,
+    scalar_table,
     variable,
-    worst_first,
     write_whole,
 )
+from bayesfair.reports import contents as limits
 from bayesfair.reports.contents import (
-    RARE,
     SHOWN_FEATURES,
     SHOWN_GROUPS,
-    SHOWN_ROWS,
-    SHOWN_VALUES,
     centre_table,
     cluster_table,
     fairlet_text,
@@ -37,19 +36,14 @@ from bayesfair.reports.contents import (
     mode_table,
     number,
     read_contents,
-    shown_clusters,
     uncertain_table,
 )
-from bayesfair.reports.markup import definitions, document, note, paragraph, picture, table
 from bayesfair.reports.pictures import draw_co_clustering, draw_modes, draw_profile, draw_trace, draw_uncertainty
 
 if TYPE_CHECKING:
     from xarray import DataTree
 
 __all__ = ["report"]
-
-TRACES = 6
-INTERVALS = 6  # columns of intervals that a sheet of paper holds
 
 
 def report(
@@ -78,32 +72,41 @@ def report(
     >>> bf.report(est.fit(data.features, sensitive_features=data.sensitive).posterior_, "report.html")  # doctest: +SKIP
     """
     path = _check_path(path)
-    contents = read_contents(tree)
+    contents, filled = read_contents(tree), {}
+    with progress(len(PARTS), "report", progress_bar) as bar:
+        for name, part in PARTS.items():
+            filled[name] = part(contents)
+            bar.update(1)
     heading = _title(contents) if title is None else str(title)
-    page = document(heading, _sections(contents, progress_bar))
+    page = _template().render(title=heading, contents=contents, **filled)
     write_whole([page.encode("utf-8", errors="replace")], path)
     return path
 
 
-def _sections(contents, progress_bar):
-    diagnostics = summary(contents.tree)
-    verdict = judge(diagnostics, contents.num_chains, contents.num_draws)
-    sections = {
-        "In short": lambda: _in_short(contents, diagnostics),
-        "Data and guarantee": lambda: _data(contents),
-        "Clusters": lambda: _clusters(contents),
-        "Who is uncertain": lambda: _uncertain(contents),
-        "Who is together": lambda: _together(contents),
-        "Do the chains agree?": lambda: _diagnostics(contents, diagnostics, verdict),
-        "What one may not conclude": _limits,
-        "Settings and versions": lambda: _settings(contents),
-    }
-    written = []
-    with progress(len(sections), "report", progress_bar) as bar:
-        for heading, write in sections.items():
-            written.append((heading, write()))
-            bar.update(1)
-    return written
+def _template():
+    """The template of the page, in which every value is escaped."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    shape = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    environment = Environment(
+        loader=PackageLoader(__package__, ""), autoescape=True, undefined=StrictUndefined, **shape
+    )
+    environment.filters |= {"anchor": _anchor, "counted": _count, "percent": percent, "side_by_side": side_by_side}
+    return environment.get_template("page.html", globals={"limits": limits})
+
+
+def side_by_side(table, columns):
+    """(head, rows) as tables of at most so many `columns` beside the first, whose cells name the rows: pairs of a head and of
+    rows (name, the other cells). As many columns in each as may be; a table without columns stays one."""
+    head, rows = table
+    total = max(len(head) - 1, 1)
+    width = ceil(total / ceil(total / columns))  # of 7 columns 4 and 3 where 6 may stand, not one by itself
+    parts = [slice(first, first + width) for first in range(1, 1 + total, width)]
+    return [([head[0], *head[part]], [(row[0], row[part]) for row in rows]) for part in parts]
+
+
+def _anchor(heading):
+    return "".join(letter if letter.isalnum() else "-" for letter in heading.lower())
 
 
 def _title(contents):
@@ -114,10 +117,6 @@ def _title(contents):
 
 def _count(total, thing):
     return f"{total:,} {thing}" if total == 1 else f"{total:,} {thing}s"
-
-
-def _in_short(contents, diagnostics):
-    return "".join(note(*one) for one in brief(contents.tree, diagnostics, contents.doubt))
 
 
 def _data(contents):
@@ -138,7 +137,7 @@ def _data(contents):
     ]
     stats = {name: variable(tree, *home) for name, home in _OVER_DRAWS.items()}
     pairs += [(f"{name}, mean and 89%", interval(v.values)) for name, v in stats.items() if v is not None]
-    return definitions(pairs)
+    return pairs
 
 
 def _weights(weight):
@@ -185,36 +184,6 @@ def _group_sizes(groups):
     return f"{len(groups.names):,}: {', '.join(shown)}{more}"
 
 
-def _clusters(contents):
-    weighed = " Sizes, shares of groups and balance count rows, not their weights; means of features are weighted."
-    parts = [
-        paragraph(
-            f"The clusters are those of the point estimate, {_point_estimate(contents)}. Cells show the mean over all "
-            f"draws and the interval that holds 89% of them.{'' if contents.weight is None else weighed}"
-        ),
-        table("Clusters, with 89% intervals", *cluster_table(contents), columns=INTERVALS),
-    ]
-    left_out = contents.n_clusters - len(shown_clusters(contents))
-    if left_out:
-        other = _count(left_out, "other cluster")
-        parts.append(paragraph(f"Not shown: {other}, with members in fewer than {percent(RARE)} of the draws each."))
-    if contents.groups is not None and len(contents.groups.names) > SHOWN_GROUPS:
-        parts.append(paragraph(f"Shares of the {SHOWN_GROUPS} largest of {len(contents.groups.names):,} groups."))
-    centres = centre_table(contents)
-    if centres is not None:
-        shares = " and share of each level" * any(line.is_share for line in contents.lines)
-        parts.append(table(f"Mean of each feature{shares}, with 89% intervals", *centres, columns=INTERVALS))
-    if len(contents.lines) > SHOWN_FEATURES:
-        what = f"{len(contents.lines):,} features{' and levels' * any(line.is_share for line in contents.lines)}"
-        parts.append(paragraph(f"The {SHOWN_FEATURES} of {what} whose variance lies most between clusters."))
-    return "".join(parts)
-
-
-def _point_estimate(contents):
-    point = contents.tree["constant_data"]["reference_labels"].attrs.get("point", "dahl")
-    return _POINT_ESTIMATES.get(point, _POINT_ESTIMATES["given"])
-
-
 _POINT_ESTIMATES = {
     "dahl": "the draw nearest to the co-clustering probabilities in least squares (Dahl), the largest first",
     "mode": "each row's most frequent cluster over the draws",
@@ -222,99 +191,11 @@ _POINT_ESTIMATES = {
 }
 
 
-def _uncertain(contents):
-    parts = [
-        paragraph(
-            "P(misclassified) of a row is the share of draws in which it is not with the medoid of its cluster, the "
-            "member most often together with the others."
-        )
-    ]
-    if contents.X is not None:
-        drawn = draw_uncertainty(contents)
-        caption = "Colour: cluster. Size: probability of being misclassified."
-        parts.append(picture(drawn.png, _alt_uncertainty(contents), caption + drawn.remarks))
-    profile = draw_profile(contents)
-    parts.append(picture(profile.png, _alt_profile(contents), "All rows in order of uncertainty." + profile.remarks))
-    return "".join(parts) + _uncertain_rows(contents)
-
-
-def _uncertain_rows(contents):
-    head, rows = uncertain_table(contents)
-    if not rows:
-        return paragraph("No row was ever apart from the medoid of its cluster.")
-    shown = f"The {SHOWN_ROWS} most uncertain rows" if len(rows) == SHOWN_ROWS else "All uncertain rows"
-    more = len(contents.features) - SHOWN_VALUES
-    hidden = paragraph(f"Values of the first {SHOWN_VALUES} features; {more:,} more are not shown.") if more > 0 else ""
-    return table(shown, head, rows) + hidden
-
-
-def _alt_uncertainty(contents):
-    counts = ", ".join(f"{percent(np.mean(contents.doubt > level))} above {level}" for level in (0.1, 0.25, 0.5))
-    return (
-        f"Scatter plot of {len(contents.cluster):,} rows in {contents.n_clusters} clusters, larger marks for rows of "
-        f"higher misclassification probability: {counts}."
-    )
-
-
-def _alt_profile(contents):
-    return (
-        f"Misclassification probabilities in descending order, from {contents.doubt.max():.2f} to "
-        f"{contents.doubt.min():.2f}; half of the rows are below {np.median(contents.doubt):.2f}."
-    )
-
-
-def _together(contents):
-    drawn = draw_co_clustering(contents)
-    alt = (
-        f"Heat map of the probability that two rows share a cluster, in the order of the {contents.n_clusters} clusters; "
-        "dark squares on the diagonal are clusters that stay together."
-    )
-    caption = (
-        "Rows in the order of their clusters, the surest first. A dark square is a cluster that stays together; colour "
-        "off the diagonal shows which clusters exchange members."
-    )
-    return picture(drawn.png, alt, caption + drawn.remarks)
-
-
-def _diagnostics(contents, diagnostics, verdict):
-    verdict_note = note(verdict.kind, verdict.headline, f"{verdict.evidence} {verdict.advice}")
-    parts = [verdict_note, _modes(contents)]
-    drawn = draw_trace(contents, worst_first(diagnostics).index[:TRACES].tolist())
-    if drawn is not None:
-        alt = (
-            f"Traces of {_count(contents.num_chains, 'chain')} over {contents.num_draws:,} draws, and their histograms."
-        )
-        caption = "Chains that agree lie on top of each other. Shown: the scalars on which they agree least."
-        parts.append(picture(drawn.png, alt, caption + drawn.remarks))
-    rows = [(name.replace("_", " "), *_diagnostic_cells(row)) for name, row in of_all_chains(diagnostics).iterrows()]
+def _scalars(contents):
+    """Head and rows: the scalars on which convergence is read."""
+    rows = of_all_chains(scalar_table(contents.tree)).iterrows()
     head = ["scalar", "mean", "89% interval", "R-hat", "ESS bulk", "ESS tail", "reading"]
-    names = (
-        "Cluster size 1 is that of the largest cluster of each draw. Together i j: whether the rows at positions i and "
-        "j (from 0) share a cluster. Distance to reference: variation of information from the point estimate, in bits. "
-        "ESS: effective sample size."
-    )
-    return "".join(parts) + table("Scalars on which convergence is read", head, rows) + paragraph(names)
-
-
-def _modes(contents):
-    """The modes in a table and a picture, where there are several."""
-    head, rows = mode_table(contents)
-    if not rows:
-        return ""
-    names = (
-        "Log mass: the logarithm of the posterior mass relative to the best mode's, with its interval of about 95%, or bounds. "
-        "Starts: how many short runs of the search ended there. Chains: how many chains started there, or visited it where "
-        "there was no search. Balance and sizes are those of a representative clustering."
-    )
-    parts = [table("Modes of the posterior", head, rows), paragraph(names)]
-    if contents.X is not None:
-        drawn = draw_modes(contents, len(rows))
-        alt = (
-            f"Log masses of {len(rows)} modes against their loss, and scatter plots of up to six of their clusterings."
-        )
-        caption = "Below: clusters in the same colours; large marks are rows that are elsewhere than in the best mode."
-        parts.append(picture(drawn.png, alt, caption + drawn.remarks))
-    return "".join(parts)
+    return head, [(name.replace("_", " "), *_diagnostic_cells(row)) for name, row in rows]
 
 
 def _diagnostic_cells(row):
@@ -322,16 +203,6 @@ def _diagnostic_cells(row):
     r_hat = "none" if np.isnan(row["r_hat"]) else f"{row['r_hat']:.3f}"
     sizes = ["none" if np.isnan(row[name]) else f"{row[name]:,.0f}" for name in ("ess_bulk", "ess_tail")]
     return number(row["mean"]), bounds, r_hat, *sizes, reading(row)
-
-
-def _limits():
-    return paragraph(
-        "Balance says how the groups that were given are spread over the clusters; it does not say that a cluster does "
-        "its members no harm, nor anything about attributes that were not given or about new rows."
-    ) + paragraph(
-        "The probabilities hold for this number of clusters, loss and temperature, and for rows as they were given; they "
-        "are no error rates against a truth, and a sure cluster need not be a real one."
-    )
 
 
 def _settings(contents):
@@ -344,7 +215,7 @@ def _settings(contents):
     pairs += [("Sampled at", posterior["created_at"])] if "created_at" in posterior else []
     cost = cost_of(contents.tree)
     pairs += [("Sampled in", cost)] if cost else []
-    return definitions([*pairs, ("Page made with bayesfair", __version__), *_versions()])
+    return [*pairs, ("Page made with bayesfair", __version__), *_versions()]
 
 
 def _versions():
@@ -359,3 +230,22 @@ def _check_path(path):
         remedy = "Name the file report.html; the saved run itself must not be overwritten."
         raise ValueError(message("path", "end in .html", repr(os.fspath(path)), remedy))
     return check_destination(path)
+
+
+PARTS = {  # of the page, in the words of its template, and what each is read from the contents by
+    "notes": lambda contents: brief(contents.tree),
+    "data": _data,
+    "point_estimate": lambda contents: _POINT_ESTIMATES.get(point_of(contents.tree), _POINT_ESTIMATES["given"]),
+    "clusters": cluster_table,
+    "centres": centre_table,
+    "uncertainty": draw_uncertainty,
+    "profile": draw_profile,
+    "uncertain": uncertain_table,
+    "co_clustering": draw_co_clustering,
+    "verdict": lambda contents: judge(contents.tree),
+    "modes": mode_table,
+    "modes_picture": draw_modes,
+    "traces": draw_trace,
+    "scalars": _scalars,
+    "settings": _settings,
+}

@@ -1,72 +1,106 @@
 """The pictures of `bayesfair.plots` as PNG bytes, drawn on figures of their own: open figures and styles are left alone."""
 
 import io
-import json
 import warnings
+from base64 import b64encode
 from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._percent import percent
 from bayesfair.plots import MARKERS, co_clustering, height_of_modes, modes, trace, uncertainty, uncertainty_profile
+from bayesfair.posterior import modes_of, scalar_table, worst_first
 
 __all__ = ["Picture", "draw_co_clustering", "draw_modes", "draw_profile", "draw_trace", "draw_uncertainty"]
 
 WIDTH, DPI = 6.4, 150  # inches; narrower than in a notebook, so that letters stay legible on a phone
 LONGEST_NAME = 24
 MOST_CLUSTERS = 40  # in a legend
+TRACES = 6
 SAMPLE = 1_000
 
 
 class Picture(NamedTuple):
-    """`png`: the bytes. `remarks`: what a reader must know of what it leaves out."""
+    """`png`: the bytes. `alt`: what it shows, for those who cannot see. `caption`: how to read it, and what it leaves out."""
 
     png: bytes
-    remarks: str
+    alt: str
+    caption: str
+
+    @property
+    def source(self):
+        """The bytes as an address inside the page."""
+        return f"data:image/png;base64,{b64encode(self.png).decode('ascii')}"
 
 
-def draw_uncertainty(contents) -> Picture:
-    """Clusters, groups and misclassification probability in two dimensions."""
+def draw_uncertainty(contents) -> Picture | None:
+    """Clusters, groups and misclassification probability in two dimensions; None without features."""
+    if contents.X is None:
+        return None
     groups = 1 if contents.groups is None else len(contents.groups.names)
-    tree, remarks = _simplified(contents), "" if groups == 1 else " Marker: group."
+    remarks = "" if groups == 1 else " Marker: group."
     if groups > len(MARKERS):
         remarks = f" It does not tell the {groups:,} groups apart: there are more than it has markers."
     entries = contents.n_clusters + (groups if groups <= len(MARKERS) else 0) + 7
     legend = contents.n_clusters <= MOST_CLUSTERS
     height = max(0.62 * WIDTH, 0.17 * entries) if legend else 0.62 * WIDTH
-    png, missing = _render(lambda ax: _without_legend(uncertainty(tree, ax=ax), legend), height)
-    return Picture(png, remarks + missing)
+    png, missing = _render(contents, lambda ax: _without_legend(uncertainty(contents.tree, ax=ax), legend), height)
+    counts = ", ".join(f"{percent(np.mean(contents.doubt > level))} above {level}" for level in (0.1, 0.25, 0.5))
+    alt = (
+        f"Scatter plot of {len(contents.cluster):,} rows in {contents.n_clusters} clusters, larger marks for rows of "
+        f"higher misclassification probability: {counts}."
+    )
+    return Picture(png, alt, f"Colour: cluster. Size: probability of being misclassified.{remarks}{missing}")
 
 
 def draw_profile(contents) -> Picture:
     """Misclassification probabilities, the most uncertain observation first."""
     legend = contents.n_clusters <= MOST_CLUSTERS
-    tree = _simplified(contents)
-    png, missing = _render(lambda ax: _without_legend(uncertainty_profile(tree, ax=ax), legend), 0.45 * WIDTH)
-    return Picture(png, missing)
+    tree = contents.tree
+    png, missing = _render(contents, lambda ax: _without_legend(uncertainty_profile(tree, ax), legend), 0.45 * WIDTH)
+    alt = (
+        f"Misclassification probabilities in descending order, from {contents.doubt.max():.2f} to "
+        f"{contents.doubt.min():.2f}; half of the rows are below {np.median(contents.doubt):.2f}."
+    )
+    return Picture(png, alt, f"All rows in order of uncertainty.{missing}")
 
 
 def draw_co_clustering(contents) -> Picture:
     """Who is together with whom; a random sample of the observations where there are many."""
-    total, tree = len(contents.cluster), _simplified(contents)
+    total, tree = len(contents.cluster), contents.tree
     remarks = f" A random sample of {SAMPLE:,} of the {total:,} rows." if total > SAMPLE else ""
-    png, missing = _render(lambda ax: co_clustering(tree, sample=min(total, SAMPLE), ax=ax), 0.8 * WIDTH)
-    return Picture(png, remarks + missing)
+    png, missing = _render(contents, lambda ax: co_clustering(tree, sample=min(total, SAMPLE), ax=ax), 0.8 * WIDTH)
+    alt = (
+        f"Heat map of the probability that two rows share a cluster, in the order of the {contents.n_clusters} clusters; "
+        "dark squares on the diagonal are clusters that stay together."
+    )
+    caption = (
+        "Rows in the order of their clusters, the surest first. A dark square is a cluster that stays together; colour "
+        "off the diagonal shows which clusters exchange members."
+    )
+    return Picture(png, alt, f"{caption}{remarks}{missing}")
 
 
-def draw_modes(contents, num_modes) -> Picture:
-    """The masses of the modes and their clusterings."""
-    tree = _simplified(contents)
+def draw_modes(contents) -> Picture | None:
+    """The masses of the modes and their clusterings; None without features, or where there is one mode."""
+    num_modes = modes_of(contents.tree).sizes["mode"]
+    if contents.X is None or num_modes == 1:
+        return None
 
     def draw(ax):
         figure = ax.figure
         figure.clear()
-        modes(tree, figure=figure)
+        modes(contents.tree, figure=figure)
 
-    return Picture(*_render(draw, WIDTH * height_of_modes(num_modes)))
+    png, missing = _render(contents, draw, WIDTH * height_of_modes(num_modes))
+    alt = f"Log masses of {num_modes} modes against their loss, and scatter plots of up to six of their clusterings."
+    caption = "Below: clusters in the same colours; large marks are rows that are elsewhere than in the best mode."
+    return Picture(png, alt, f"{caption}{missing}")
 
 
-def draw_trace(contents, names) -> Picture | None:
-    """The traces of the scalars `names`; None where there are none."""
+def draw_trace(contents) -> Picture | None:
+    """The traces of the scalars on which the chains agree least; None where nothing moved."""
+    names = worst_first(scalar_table(contents.tree)).index[:TRACES].tolist()
     if not names:
         return None
     size = {"width_ratios": [2, 1]}
@@ -79,10 +113,14 @@ def draw_trace(contents, names) -> Picture | None:
         for right in axes[:, 1]:
             right.locator_params(axis="x", nbins=3)  # long numbers would overlap
 
-    return Picture(*_render(draw, 1.15 * rows + 0.6))
+    png, missing = _render(contents, draw, 1.15 * rows + 0.6)
+    chains = f"{contents.num_chains:,} chain{'s' * (contents.num_chains > 1)}"
+    alt = f"Traces of {chains} over {contents.num_draws:,} draws, and their histograms."
+    caption = "Chains that agree lie on top of each other. Shown: the scalars on which they agree least."
+    return Picture(png, alt, f"{caption}{missing}")
 
 
-def _render(draw, height):
+def _render(contents, draw, height):
     """The PNG bytes of what `draw` does to axes, and a remark where the font lacks letters of the names."""
     from matplotlib import style
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -94,6 +132,7 @@ def _render(draw, height):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         FigureCanvasAgg(figure)
         draw(figure.subplots())
+        _shorten(figure, contents)
         figure.savefig(file, format="png", dpi=DPI)
         figure.clear()  # now: points of a million rows would stay until cycles are collected
     glyphs = [warning for warning in caught if "missing from" in str(warning.message)]
@@ -109,24 +148,15 @@ def _without_legend(ax, keep):
         ax.get_legend().remove()
 
 
-def _simplified(contents):
-    """The tree for pictures: names cut to what fits."""
-    import xarray as xr
+def _shorten(figure, contents):
+    """Cut long names of groups and features in a figure to what fits."""
+    from matplotlib.text import Text
 
-    constant = {"reference_labels": ("obs", contents.cluster)}
-    if contents.groups is not None:
-        names = {"group_names": json.dumps(_cut(contents.groups.names))}
-        constant["group"] = ("obs", contents.groups.code, names)
-    nodes = {
-        name: contents.tree[name].to_dataset()
-        for name in ("posterior", "sample_stats", "modes")
-        if name in contents.tree
-    }
-    nodes["constant_data"] = xr.Dataset(constant)
-    if contents.X is not None:
-        features = {"feature": np.array(_cut(contents.features))}
-        nodes["observed_data"] = xr.Dataset({"X": (("obs", "feature"), contents.X)}, coords=features)
-    return xr.DataTree.from_dict(nodes)
+    groups = () if contents.groups is None else contents.groups.names
+    short = {name: cut for names in (groups, contents.features) for name, cut in zip(names, _cut(names))}
+    for text in figure.findobj(Text):
+        if len(name := text.get_text()) > LONGEST_NAME:
+            text.set_text(short.get(name, name))
 
 
 def _cut(names):

@@ -41,8 +41,7 @@ def fit(table, out, *more):
 
 
 def verdict_of(run_file):
-    tree = bf.posterior.read_tree(run_file)
-    return judge(bf.posterior.summary(tree), tree["posterior"].sizes["chain"], tree["posterior"].sizes["draw"])
+    return judge(bf.posterior.read_tree(run_file))
 
 
 def one_line(capsys):

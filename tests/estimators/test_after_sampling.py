@@ -31,8 +31,7 @@ STEPS = {  # what fails: (of which samplers, what is missing in the tree, and of
     "bayesfair.estimators.gibbs_fair_clustering.cluster_sums": (GIBBS, [], ["cluster_centers_"]),
     "bayesfair.estimators.bayesian_fair_mixture.gap": (MIXTURES, [], ["gap_", "hard_gap_"]),
     f"{BASE}.warn_of_disagreement": (BOTH, ["The comparison of the chains"], []),
-    "bayesfair.posterior.diagnostics.guarantee": (BOTH, ["The comparison of the chains"], []),
-    "bayesfair.posterior.diagnostics.modes_of": (BOTH, ["The comparison of the chains"], []),
+    "bayesfair.posterior.verdict.scalar_table": (BOTH, ["The comparison of the chains"], []),
     "bayesfair.posterior.diagnostics.diagnostic_vars": (BOTH, ["The comparison of the chains"], []),
 }
 CASES = [(step, which, *missing) for step, (samplers, *missing) in STEPS.items() for which in samplers]

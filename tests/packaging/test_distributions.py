@@ -69,9 +69,12 @@ def test_the_wheel_holds_the_package_and_its_licences(built):
     with zipfile.ZipFile(built[1]) as archive:
         names = archive.namelist()
     assert {name.split("/")[0] for name in names} == {"bayesfair", f"bayesfair-{PROJECT['version']}.dist-info"}
-    assert {"bayesfair/py.typed", "bayesfair/reports/style.css", "bayesfair/datasets/samples/ATTRIBUTION.md"} < set(
-        names
-    )
+    assert {
+        "bayesfair/py.typed",
+        "bayesfair/reports/page.html",
+        "bayesfair/reports/style.css",
+        "bayesfair/datasets/samples/ATTRIBUTION.md",
+    } < set(names)
     licences = {name.split("/licenses/")[1] for name in names if "/licenses/" in name}
     assert licences == set(PROJECT["license-files"])
 

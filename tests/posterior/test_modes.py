@@ -17,7 +17,6 @@ from bayesfair.posterior import (
     modes,
     modes_of,
     modes_sentence,
-    occupancy,
     partition_distance,
     read_tree,
     reference_partition,
@@ -27,6 +26,7 @@ from bayesfair.posterior import (
     write_tree,
 )
 from bayesfair.posterior.contingency import variation_of_information
+from bayesfair.posterior.mode_tables import occupancy
 from bayesfair.posterior.modes_of_draws import _masses
 
 N_OBS, N_CLUSTERS, INFINITE = 60, 3, np.inf
@@ -123,7 +123,7 @@ def test_chains_that_stay_apart_have_modes_of_unknown_mass_in_the_order_of_their
     assert table["log_mass"].isna().tolist() == [False, True, True]
     assert (table["lower"][1:] == -INFINITE).all()
     assert (table["upper"][1:] == INFINITE).all()
-    np.testing.assert_allclose(occupancy(tree, found), [[0, 1, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0]])
+    np.testing.assert_allclose(occupancy(tree), [[0, 1, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0]])
     assert modes_sentence(tree) == (
         "3 modes in the draws; their masses are not known, so that pooled draws weigh them by where chains began. "
         "Chains stay in different ones: 1 in the best, 2 in the second, 1 in the third."
@@ -283,7 +283,7 @@ def test_chains_in_modes_whose_masses_are_not_known_are_told():
         "them. Chains stay in different ones: 2 in the best, 1 in the second."
     )
     assert modes_sentence(tree) == summary(tree).attrs["modes"] == said
-    verdict = judge(summary(tree), 3, 60)
+    verdict = judge(tree)
     assert verdict.headline == "The chains do not agree: they sit in different modes."
     assert said in verdict.evidence
     with pytest.warns(ConvergenceWarning, match="they sit in different modes.*2 in the best, 1 in the second"):
@@ -294,7 +294,7 @@ def test_chains_that_disagree_in_one_mode_are_told_another_thing(one):
     moving = one["sample_stats"]["lp"]
     tree = one.copy()
     tree["sample_stats"]["lp"] = moving + 9 * np.arange(4)[:, None]
-    assert judge(summary(tree), 4, 60).headline == "The chains do not agree."
+    assert judge(tree).headline == "The chains do not agree."
 
 
 def test_files_keep_the_group(one, tmp_path):

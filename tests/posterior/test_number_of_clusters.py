@@ -53,15 +53,15 @@ def test_a_share_is_all_or_nothing_only_where_it_is():
 
 
 def test_a_number_that_hardly_occurs_leaves_the_others_less_than_all():
-    labels = np.tile(TRUTH, (1, 500, 1))
+    labels = np.tile(np.arange(1_000) % 3, (1, 500, 1))
     labels[0, 7, 55] = 3
+    labels[0, :200, :3] = (labels[0, :200, :3] + 1) % 3
     occupied = np.array([[len(np.unique(draw)) for draw in labels[0]]])
-    draws = draws_of(labels, occupied=occupied)
-    one = bf.posterior.build_tree(draws, np.eye(N), None, settings={}, n_clusters=K, point="mode")
+    draws, X = draws_of(labels, occupied=occupied), np.arange(1_000.0)[:, None]
+    one = bf.posterior.build_tree(draws, X, None, settings={}, n_clusters=K, point="mode")
     said = "The number of occupied clusters is 3 in over 99% of the draws."
     assert bf.posterior.occupied_sentence(one) == said
-    doubt = np.where(np.arange(1_000) < 3, 0.5, 0.0)
-    notes = {note.headline: note.text for note in bf.posterior.brief(one, doubt=doubt)}
+    notes = {note.headline: note.text for note in bf.posterior.brief(one)}
     assert notes["How many clusters:"] == said
     assert notes["How sure:"].startswith("3 of 1,000 rows (under 1%) have")
 
@@ -120,29 +120,23 @@ def test_that_most_draws_are_dropped_is_told(tree):
     assert given.attrs["share_kept"] < 0.5
 
 
-def verdict_on(tree):
-    return bf.posterior.judge(
-        bf.posterior.summary(tree), tree["posterior"].sizes["chain"], tree["posterior"].sizes["draw"]
-    )
-
-
 def test_joined_chains_are_not_one_chain(tree):
     given = bf.posterior.given_occupied(tree)
     given["posterior"]["labels"][0, 3, 0] = 1  # something moves
-    verdict = verdict_on(given)
+    verdict = bf.posterior.judge(given)
     assert verdict.kind == "caution"
     assert verdict.headline.startswith("The chains are joined")
     assert "num_chains" not in verdict.advice
     given.attrs["share_kept"] = 0.208
-    assert verdict_on(given).kind == "bad"
-    assert "Only 21% of the draws with this number of clusters are kept" in verdict_on(given).evidence
+    assert bf.posterior.judge(given).kind == "bad"
+    assert "Only 21% of the draws with this number of clusters are kept" in bf.posterior.judge(given).evidence
 
 
 def test_draws_of_a_guide_are_no_chain(tree):
     one = tree.isel(chain=[0])
-    assert verdict_on(one).headline == "One chain cannot be checked against others."
+    assert bf.posterior.judge(one).headline == "One chain cannot be checked against others."
     one.attrs["settings"] = '{"parameters": {"inference": "svi", "num_chains": 4}}'
-    verdict = verdict_on(one)
+    verdict = bf.posterior.judge(one)
     assert (verdict.kind, verdict.headline) == ("caution", "These are draws of a variational guide, not of chains.")
     assert "num_chains" not in verdict.advice
     assert "too narrow" in bf.posterior.brief(one)[0].text

@@ -187,7 +187,7 @@ def test_only_whole_runs_with_fairlets_guarantee(make_tree, gibbs_tree):
 )
 def test_the_verdict(make_tree, shape, kind, headline):
     tree = make_tree(**shape)
-    verdict = judge(bf.posterior.summary(tree), tree["posterior"].sizes["chain"], tree["posterior"].sizes["draw"])
+    verdict = judge(tree)
     assert verdict.kind == kind
     assert headline in verdict.headline
 
@@ -203,7 +203,7 @@ def test_chains_that_stand_still(make_tree, apart, headline):
             tree[node][name] = values.copy(data=np.broadcast_to(values.values[:1, :1], values.shape))
     lp = tree["sample_stats"]["lp"]
     tree["sample_stats"]["lp"] = lp.copy(data=np.broadcast_to(0.1 + apart * np.arange(2)[:, None], lp.shape))
-    verdict = judge(bf.posterior.summary(tree), 2, 40)
+    verdict = judge(tree)
     assert headline in verdict.headline
 
 
@@ -343,7 +343,7 @@ def test_modes_are_told_in_a_sentence_a_table_and_a_picture(make_tree, tmp_path)
     figures = {"log_mass": [0, -60, np.nan], "lower": [0, -62, -np.inf], "upper": [0, -58.5, np.inf]}
     several = with_modes(tree, [np.arange(60) % 3, other, other], **figures, starts=[20, 9, 3], loss=[5.0, 6.0, 7.0])
     page = bf.report(several, tmp_path / "several.html").read_text(encoding="utf-8")
-    said = "the second has at most e^-58 of the best one&#x27;s mass; the mass of the third is not known."
+    said = "the second has at most e^-58 of the best one&#39;s mass; the mass of the third is not known."
     assert f"What else there is:</strong> 3 modes from 32 starts; {said}</p>" in page
     assert page.count("<img ") == 5
     head, rows = mode_table(read_contents(several))
@@ -398,7 +398,7 @@ def test_the_old_page_stays_where_the_new_one_fails(make_tree, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("composition", "said"),
     [
-        ("auto", "Group &#x27;unknown&#x27; has 2 of 120 rows"),
+        ("auto", "Group &#39;unknown&#39; has 2 of 120 rows"),
         ({"F": 1, "M": 1, "unknown": 0}, "guarantees none of it: fairlets may go without a group"),
     ],
 )

@@ -1,0 +1,174 @@
+"""A view: what summaries share is worked out once, and neither outlives nor outdates its tree."""
+
+import gc
+import weakref
+from collections import Counter
+
+import numpy as np
+import pytest
+from draws import draws_of
+
+import bayesfair as bf
+from bayesfair.cli import main
+from bayesfair.posterior import View, build_tree
+
+N_OBS, CHAINS, DRAWS = 60, 4, 50
+TRUTH = np.arange(N_OBS) % 3
+OTHER = np.where(np.arange(N_OBS) < 24, (TRUTH + 1) % 3, TRUTH)
+SHARED = [  # modules and functions in which what is dear is worked out
+    "mode_tables.modes_of_draws",
+    "mode_tables.nearest_mode",
+    "co_clustering_probability._most_together",
+    "diagnostics.summarise",
+    "diagnostics.partition_distance",
+    "diagnostics._pairs",
+    "guarantees.tables_with",
+    "schema.Labels",
+]
+
+
+def make_tree():
+    """Chains of which half sits in another mode, by a sampler that looked for none."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.stack([TRUTH, TRUTH, OTHER, OTHER])[:, None], DRAWS, axis=1)
+    moved = rng.random(labels.shape) < 0.05
+    labels = np.where(moved, (labels + 1) % 3, labels)
+    X = rng.normal(size=(N_OBS, 2)) + TRUTH[:, None]
+    draws = draws_of(labels, lp=rng.normal(size=(CHAINS, DRAWS)))
+    return build_tree(draws, X, np.array(["a", "b"])[TRUTH % 2], settings={}, n_clusters=3)
+
+
+@pytest.fixture
+def tree():
+    return make_tree()
+
+
+@pytest.fixture
+def worked_out(monkeypatch):
+    """How often each of SHARED was worked out, by its name."""
+    times = Counter()
+
+    def counted(name, work):
+        def count(*arguments, **settings):
+            times[name] += 1
+            return work(*arguments, **settings)
+
+        return count
+
+    for name in SHARED:
+        module, function = name.split(".")
+        home = f"bayesfair.posterior.{module}.{function}"
+        monkeypatch.setattr(home, counted(name, getattr(__import__(home.rsplit(".", 1)[0], fromlist="x"), function)))
+    return times
+
+
+READERS = {
+    "a summary": lambda tree, folder: bf.posterior.summary(tree),
+    "a warning": lambda tree, folder: bf.posterior.warn_of_disagreement(tree),
+    "notes": lambda tree, folder: bf.posterior.brief(tree),
+    "the report": lambda tree, folder: bf.report(tree, folder / "page.html"),
+    "the summary of the shell": lambda tree, folder: main(["summary", str(folder / "run.nc")]),
+    "the modes of the shell": lambda tree, folder: main(["modes", str(folder / "run.nc")]),
+    "the pictures of the shell": lambda tree, folder: main(["plot", str(folder / "run.nc"), "--out", str(folder)]),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("reader", READERS)
+def test_nothing_is_worked_out_twice(reader, tree, worked_out, tmp_path):
+    bf.posterior.write_tree(tree, tmp_path / "run.nc")
+    worked_out.clear()
+    READERS[reader](tree, tmp_path)
+    assert worked_out["mode_tables.modes_of_draws"] == 1
+    assert max(worked_out.values()) == 1
+
+
+def test_all_that_is_asked_of_a_view_shares_one_search(tree, worked_out, tmp_path):
+    view = View(tree)
+    bf.posterior.summary(view)
+    bf.posterior.modes(view)
+    bf.posterior.memberships(view)
+    bf.report(view, tmp_path / "page.html")
+    assert set(worked_out) == set(SHARED)
+    assert set(worked_out.values()) == {1}
+
+
+def test_that_test_can_fail(tree, worked_out, tmp_path, monkeypatch):
+    monkeypatch.setattr(View, "once", lambda view, work: work(view))
+    bf.report(tree, tmp_path / "page.html")
+    assert all(times > 1 for times in worked_out.values())
+
+
+def same(one, other):
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other)
+    return one.equals(other) if hasattr(one, "equals") else one == other
+
+
+SUMMARIES = (
+    *("summary", "modes", "modes_of", "memberships", "brief", "judge", "diagnostic_vars", "scalar_table", "guarantee"),
+    *("co_clustering", "misclassification_probability", "dahl_partition", "binder_partition", "vi_partition"),
+    *("map_partition", "salso_partition", "credible_ball", "guaranteed_balance", "masses_of", "balance_kept"),
+)
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_a_view_says_what_its_tree_says(name, tree):
+    view, summary = View(tree), getattr(bf.posterior, name)
+    assert same(summary(view), summary(tree))
+    assert same(summary(view), summary(view))
+
+
+def test_settings_of_ones_own_are_not_answered_with_what_is_known(tree):
+    view = View(tree)
+    usual = bf.posterior.misclassification_probability(view)
+    together = np.zeros(N_OBS, int)
+    own = bf.posterior.misclassification_probability(view, reference=together)
+    assert not np.array_equal(usual, own)
+    np.testing.assert_array_equal(own, bf.posterior.misclassification_probability(tree, reference=together))
+
+
+def values_of(tree, group, name):
+    return tree[group][name].values
+
+
+CHANGES = {  # within the arrays of a tree, which says nothing of it
+    "labels": lambda tree: np.copyto(values_of(tree, "posterior", "labels")[:2, :, :30], 0),
+    "a scalar": lambda tree: np.negative(
+        values_of(tree, "sample_stats", "lp")[:2], values_of(tree, "sample_stats", "lp")[:2]
+    ),
+    "the point estimate": lambda tree: np.copyto(values_of(tree, "constant_data", "reference_labels"), 0),
+    "groups": lambda tree: np.copyto(values_of(tree, "constant_data", "group"), TRUTH > 0),
+    "settings": lambda tree: tree.attrs.update(settings='{"parameters": {"inference": "svi"}}'),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_tree_is_not_answered_with_what_it_was(change, tree):
+    before = bf.posterior.brief(tree), bf.posterior.summary(tree), bf.posterior.masses_of(tree)
+    CHANGES[change](tree)
+    after = bf.posterior.brief(tree), bf.posterior.summary(tree), bf.posterior.masses_of(tree)
+    assert not all(same(one, other) for one, other in zip(before, after))
+    whole = tree.copy(deep=True)
+    assert same(after, (bf.posterior.brief(whole), bf.posterior.summary(whole), bf.posterior.masses_of(whole)))
+
+
+def test_nothing_outlives_a_tree():
+    tree = make_tree()
+    view = View(tree)
+    held = [
+        weakref.ref(bf.posterior.masses_of(view)),
+        weakref.ref(tree["posterior"]["labels"].values),
+        weakref.ref(view),
+    ]
+    bf.posterior.summary(view), bf.posterior.memberships(view)
+    del tree, view
+    gc.collect()
+    assert [one() for one in held] == [None] * 3
+
+
+def test_what_is_no_tree_is_told_by_its_own_name():
+    with pytest.raises(ValueError, match=r"must hold `labels`.*got dict"):
+        bf.posterior.summary(View({"posterior": 1}))

@@ -1,0 +1,122 @@
+"""The template of the page: nothing that a tree says is lost, and nothing becomes markup."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import jinja2
+import pytest
+
+import bayesfair as bf
+from bayesfair.reports.page import side_by_side
+
+HEAD = ("html", "head", "meta", "title", "style", "body", "header", "h1", "nav", "a", "main", "section", "h2")
+BODY = ("p", "strong", "div", "dl", "dt", "dd", "figure", "img", "figcaption")
+TABLE = ("table", "caption", "thead", "tbody", "tr", "th", "td")
+ATTRIBUTES = {
+    "lang",
+    "charset",
+    "http-equiv",
+    "content",
+    "name",
+    "href",
+    "id",
+    "class",
+    "role",
+    "tabindex",
+    "scope",
+    "style",
+}
+ATTRIBUTES |= {"src", "alt", "aria-label"}
+
+
+class Elements(HTMLParser):
+    """What a page is made of: `tags` with their attributes, and its `text`."""
+
+    def __init__(self, page):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.text = [], ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data):
+        self.text += data
+
+    def strange(self):
+        """Tags, attributes and addresses that no page has."""
+        found = {tag for tag, _ in self.tags} - {*HEAD, *BODY, *TABLE}
+        found |= {name for _, attributes in self.tags for name in attributes} - ATTRIBUTES
+        addresses = [attributes[name] for _, attributes in self.tags for name in ("src", "href") if name in attributes]
+        return found | {address for address in addresses if not address.startswith(("data:image/png;base64,", "#"))}
+
+
+@pytest.fixture(scope="module")
+def hostile_page(hostile_tree, hostile, tmp_path_factory):
+    return bf.report(hostile_tree, tmp_path_factory.mktemp("page") / "page.html", title=f"title {hostile}")
+
+
+def test_hostile_names_are_text_wherever_they_stand(hostile_page, hostile_tree, hostile):
+    elements = Elements(hostile_page.read_text(encoding="utf-8"))
+    assert elements.strange() == set()
+    assert sum(tag == "img" for tag, _ in elements.tags) == 4
+    groups = json.loads(hostile_tree["constant_data"]["group"].attrs["group_names"])
+    for name in [f"title {hostile}", *groups, *(f"f{j} {hostile}" for j in range(4)), f"share of a {hostile}"]:
+        assert name in elements.text
+    assert re.search(rf"row \d+ {re.escape(hostile)}", elements.text)
+    settings = elements.text.split("Settings and versions")[-1]
+    assert settings.count(hostile) >= 4  # estimator, and a parameter's name and value, and a target
+
+
+def test_attributes_hold_hostile_names_whole(make_tree, hostile, tmp_path):
+    """Of a value that ends an attribute no second one is made: modes and clusters are named in captions and labels too."""
+    page = bf.report(make_tree(), tmp_path / "page.html", title=hostile).read_text(encoding="utf-8")
+    assert page.count("&#34;&gt;&lt;img src=x onerror=&#34;document.title=1&#34;&gt;&lt;script&gt;") == 2
+    assert Elements(page).strange() == set()
+
+
+def test_that_test_can_fail(hostile_tree, tmp_path, monkeypatch):
+    class Careless(jinja2.Environment):
+        def __init__(self, **settings):
+            super().__init__(**{**settings, "autoescape": False})
+
+    monkeypatch.setattr(jinja2, "Environment", Careless)
+    page = bf.report(hostile_tree, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert {"script", "onerror"} <= Elements(page).strange()
+
+
+def test_a_page_is_html_from_its_first_letter(hostile_page):
+    page = hostile_page.read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>\n<html")
+    assert page.endswith("</html>\n")
+    assert page.count("default-src 'none'; img-src data:; style-src 'unsafe-inline'") == 1
+
+
+def test_a_wide_table_is_cut_into_tables_that_all_name_their_rows():
+    head, rows = ["row", *"abcde"], [(name, *(f"{name}{letter}" for letter in "abcde")) for name in "xy"]
+    parts = side_by_side((head, rows), 2)
+    assert [head for head, _ in parts] == [["row", "a", "b"], ["row", "c", "d"], ["row", "e"]]
+    assert [[(name, *cells) for name, cells in rows] for _, rows in parts] == [
+        [("x", "xa", "xb"), ("y", "ya", "yb")],
+        [("x", "xc", "xd"), ("y", "yc", "yd")],
+        [("x", "xe"), ("y", "ye")],
+    ]
+
+
+@pytest.mark.parametrize(("total", "widths"), [(6, [6]), (7, [4, 3]), (12, [6, 6]), (13, [5, 5, 3]), (1, [1])])
+def test_no_column_is_left_by_itself(total, widths):
+    assert [len(head) - 1 for head, _ in side_by_side((["row", *range(total)], []), 6)] == widths
+
+
+def test_a_table_without_rows_or_columns_is_still_a_table():
+    assert side_by_side((["row"], []), 12) == [(["row"], [])]
+
+
+def test_parts_of_a_table_are_named_on_the_page(make_tree, tmp_path):
+    page = bf.report(make_tree(n_clusters=8, n_obs=80), tmp_path / "page.html").read_text(encoding="utf-8")
+    names = [name for name in re.findall(r"<caption>(.*?)</caption>", page) if name.startswith("Mean of")]
+    assert names == ["Mean of each feature, with 89% intervals", "Mean of each feature, with 89% intervals, continued"]
+    width = re.search(r'<th scope="col" style="min-width: (\d+)ch">cluster 7</th>', page)[1]
+    assert width == "9"
