@@ -308,7 +308,7 @@ class VariationalFairClustering(Engine):
         if self.mesh is not None and self.objective == "ncut":
             rule, remedy = (
                 "be None where objective is 'ncut'",
-                "The others have all rows at once, in one process.",
+                "A cut has all rows at once, in one process.",
             )
             raise ValueError(message("mesh", rule, "one", remedy))
         if self.fairness_weight is not None and self.max_fairness_error is not None:

@@ -8,6 +8,7 @@ import polars
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -223,8 +224,9 @@ def test_the_scale_of_the_numbers_changes_no_label(engine, scale):
 def test_time_stamps_are_ordinary_numbers(engine):
     if isinstance(engine, bf.BigLearnMixture):
         pytest.skip("refused in its own tests")
-    plain = clone(engine).fit(frame(), sensitive_features=GROUP)
-    np.testing.assert_array_equal(clone(engine).fit(frame() + 1e8, sensitive_features=GROUP).labels_, plain.labels_)
+    """Which of two starts that lead to the same clusters is told is a matter of rounding."""
+    plain, late = (clone(engine).fit(X, sensitive_features=GROUP) for X in (frame(), frame() + 1e8))
+    assert adjusted_rand_score(plain.labels_, late.labels_) == 1
 
 
 @pytest.mark.parametrize("engine", [*ENGINES[:2], *ENGINES[3:]], ids=lambda engine: type(engine).__name__)
