@@ -20,7 +20,7 @@ from bayesfair.balanced.centroids import Centroids
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.fairness import WithinOnePerson
 
-__all__ = ["Annealer", "Cooled", "Multipliers", "Rows", "SortedRows", "balanced_moments"]
+__all__ = ["AnnealedRows", "Annealer", "Cooled", "Multipliers", "SortedRows", "balanced_moments"]
 
 PART = 2**16  # rows that are sorted together
 BLOCK = 1024  # rows whose soft labels, of all starts, are in memory together
@@ -45,7 +45,7 @@ class SortedRows(NamedTuple):
     group: Int[Array, " blocks"]
 
 
-class Rows:
+class AnnealedRows:
     """`SortedRows` of a table in `parts`, on the device where they are PART rows or two; of more rows each part is made when it
     is asked for, so that there is no second table."""
 
@@ -86,7 +86,7 @@ class Rows:
         return SortedRows(*map(jax.device_put, (x, there, weight, self.group[part])))
 
 
-class Moments(NamedTuple):
+class SoftMoments(NamedTuple):
     """What soft labels add up to, of every start: expected counts, their derivatives by alpha, and the centres' sums."""
 
     counts: Float[Array, "starts groups clusters"]
@@ -103,7 +103,7 @@ class Moments(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="loss")
-def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature) -> Moments:
+def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature) -> SoftMoments:
     """Of these rows at centres (starts, clusters, dim), alpha (starts, groups, clusters) and one inverse temperature."""
 
     def one_block(total, block):
@@ -118,9 +118,9 @@ def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature) -> Mome
         mass, sums = pull(soft * weight)
         paid = jnp.einsum("tkb,tkb->t", soft, d)
         counts, slope = total.counts.at[:, group].add(counts), total.slope.at[:, group].add(slope)
-        return Moments(counts, slope, total.mass + mass, total.sum + sums, total.loss + paid), None
+        return SoftMoments(counts, slope, total.mass + mass, total.sum + sums, total.loss + paid), None
 
-    return jax.lax.scan(one_block, Moments.zeros(centers, alpha), rows)[0]
+    return jax.lax.scan(one_block, SoftMoments.zeros(centers, alpha), rows)[0]
 
 
 class Multipliers(NamedTuple):
@@ -210,7 +210,7 @@ class Annealer(NamedTuple):
     """What all temperatures share. own: the weighted sum of the rows' own terms. per_row: the loss of one cluster, a row. The
     rows' weights have a mean of 1 here, so that temperatures do not depend on their scale."""
 
-    rows: Rows
+    rows: AnnealedRows
     multipliers: Multipliers
     loss: Centroids
     middle: np.ndarray
@@ -226,7 +226,7 @@ class Annealer(NamedTuple):
         multipliers = Multipliers.of(constraint)
         n_obs, total = len(X), weight.sum()
         weight = weight if total == n_obs else weight / (total / n_obs)
-        rows = Rows(X, code, multipliers.A.shape[1], weight)
+        rows = AnnealedRows(X, code, multipliers.A.shape[1], weight)
         middle = loss.inside(loss.centers(X, np.zeros(len(X), np.int32), 1, weight)[0])
         parts = row_blocks(len(X))
         paid = loss.distances(X, middle[None], weight)[:, 0].sum()
@@ -257,7 +257,7 @@ class Annealer(NamedTuple):
         return Cooled(centers, duals, found.counts.swapaxes(1, 2), found.loss + self.own)
 
 
-def balanced_moments(loss, rows: Rows, multipliers: Multipliers, centers, mu, temperature):
+def balanced_moments(loss, rows: AnnealedRows, multipliers: Multipliers, centers, mu, temperature):
     """(mu, moments) after Newton's method. Where no row is near a border the dual is flat and a step endless: every number has
     a longest step of its own, which grows where it is reached and is halved where a step goes back."""
     fair = UNFAIR * float(len(rows)) / centers.shape[1]
@@ -275,11 +275,11 @@ def balanced_moments(loss, rows: Rows, multipliers: Multipliers, centers, mu, te
     return mu, found
 
 
-def moments_of(loss, rows: Rows, centers, alpha, temperature) -> Moments:
+def moments_of(loss, rows: AnnealedRows, centers, alpha, temperature) -> SoftMoments:
     """Of all rows, in float64; their parts are added up in one order."""
     arguments = *(np.asarray(each, np.float32) for each in (centers, alpha)), np.float32(1 / temperature)
 
     def of_part(part):
         return [*map(np.asarray, moments(loss, rows.of(part), *arguments))]
 
-    return Moments(*(np.sum(each, 0, dtype=np.float64) for each in zip(*map(of_part, rows.parts))))
+    return SoftMoments(*(np.sum(each, 0, dtype=np.float64) for each in zip(*map(of_part, rows.parts))))

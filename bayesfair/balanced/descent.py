@@ -30,7 +30,7 @@ SPARE = 3  # times as many people as a pass looks at are kept from all, for the 
 TOGETHER = 2**10  # transfers whose gains are worked out together
 
 
-class Transfers(NamedTuple):
+class Exchanges(NamedTuple):
     """Candidate changes: `out` leave cluster k and `back` come to it (people, -1 where there is none)."""
 
     k: np.ndarray
@@ -237,13 +237,13 @@ def descend(problem: BalancedProblem, labels, passes=PASSES):
     return reached, np.array(trace), optimal
 
 
-def improve(clusters: Clusters, found: Transfers, tiny):
+def improve(clusters: Clusters, found: Exchanges, tiny):
     """How many of the transfers were made: the best first, each looked at again before it is made."""
     made, width = 0, 1
     order = np.argsort(-found.gain, kind="stable")
     order = order[found.gain[order] > tiny]
     while len(order):
-        some = Transfers(*(part[order[:width]] for part in found))
+        some = Exchanges(*(part[order[:width]] for part in found))
         first = next(iter(still_good(clusters, some, tiny)), None)
         if first is None:
             order, width = order[width:], min(2 * width, TOGETHER)
@@ -253,7 +253,7 @@ def improve(clusters: Clusters, found: Transfers, tiny):
     return made
 
 
-def still_good(clusters: Clusters, some: Transfers, tiny):
+def still_good(clusters: Clusters, some: Exchanges, tiny):
     """Which transfers may be made as things are, and gain more than `tiny`."""
     k, to, out, back, _ = some
     here, two = out >= 0, back >= 0
@@ -289,16 +289,16 @@ def bundles(constraint, sizes):
     return np.array(sorted(kinds), dtype=int).reshape(-1, n_groups)
 
 
-def candidates(clusters: Clusters, kinds, most) -> Transfers:
+def candidates(clusters: Clusters, kinds, most) -> Exchanges:
     """The transfers that may be worth it, with their gains; pairs are made of the `most` cheapest people."""
     members, margins = clusters.members(most)
     parts = [singles(clusters, members, margins), swaps(clusters, members, margins, most)]
     parts += together(clusters, cheapest(clusters, members, margins), kinds)
     parts = [part for part in parts if part is not None]
     if not parts:
-        return Transfers(*np.zeros((5, 0), int))
+        return Exchanges(*np.zeros((5, 0), int))
     k, to, out, back, gain = zip(*parts)
-    return Transfers(*map(np.concatenate, (k, to)), widened(out), *map(np.concatenate, (back, gain)))
+    return Exchanges(*map(np.concatenate, (k, to)), widened(out), *map(np.concatenate, (back, gain)))
 
 
 def widened(parts):
@@ -319,11 +319,11 @@ def worth_it(clusters, k, to, out, back=None):
     for some in row_blocks(len(k), TOGETHER):
         gain[some] = clusters.gains(k[some], to[some], out[some], back[some])
     good = gain > 0
-    return Transfers(k[good], to[good], out[good], back[good], gain[good])
+    return Exchanges(k[good], to[good], out[good], back[good], gain[good])
 
 
 def concatenated(found):
-    return Transfers(*(np.concatenate(each) for each in zip(*found))) if found else None
+    return Exchanges(*(np.concatenate(each) for each in zip(*found))) if found else None
 
 
 def enough():

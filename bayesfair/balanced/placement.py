@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from bayesfair.balanced.annealing import Multipliers, Rows, balanced_moments
+from bayesfair.balanced.annealing import AnnealedRows, Multipliers, balanced_moments
 from bayesfair.balanced.transport import assign
 from bayesfair.fairness import BalanceConstraint, nearest_counts
 
@@ -90,7 +90,7 @@ class _Costs:
 def _soft(cost, code, constraint):
     """Expected counts (K, J) of the cheapest soft labels that are balanced, and the duals of the groups (J, K)."""
     multipliers, n_clusters = Multipliers.of(constraint), cost.shape[1]
-    rows = Rows(cost, code, multipliers.A.shape[1], np.ones(len(cost)))
+    rows = AnnealedRows(cost, code, multipliers.A.shape[1], np.ones(len(cost)))
     temperature = max(cost.mean(), np.finfo(np.float32).tiny)
     mu = np.zeros((1, len(multipliers.A), n_clusters))
     for _ in range(STEPS):

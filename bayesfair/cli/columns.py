@@ -10,7 +10,7 @@ import bayesfair as bf
 from bayesfair._check import message
 from bayesfair.cli.tables import UNNAMED, listed, separator_hint, typed
 
-__all__ = ["MISSING", "THOUSANDS", "Columns", "choose_columns", "column_of_names", "row_names", "standardized"]
+__all__ = ["MISSING", "THOUSANDS", "ChosenColumns", "choose_columns", "column_of_names", "row_names", "standardized"]
 
 # How programs write that a number is missing: those that pandas knows. In sensitive columns they are categories.
 MISSING_NUMBERS = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"} | {
@@ -26,7 +26,7 @@ THOUSANDS = (",", ".", " ", "'", "_")
 READINGS = [(decimal, thousands) for decimal in ".," for thousands in (None, *THOUSANDS) if decimal != thousands]
 
 
-class Columns(NamedTuple):
+class ChosenColumns(NamedTuple):
     """What `fit` takes from a table: features (obs, dim) and sensitive categories (obs, columns) under the names of its rows,
     {name: why it is left out}, {name: how many rows without a value in it were dropped}, and weights (obs,), None where
     every row is one."""
@@ -65,7 +65,7 @@ def choose_columns(
     thousands=None,
     missing="error",
     missing_group=None,
-) -> Columns:
+) -> ChosenColumns:
     """The columns of a table of text and numbers, by names; without `features` every numeric one that is not row names or
     constant. The `categorical` ones are features as they stand.
 
@@ -109,7 +109,7 @@ def choose_columns(
     _check_several(groups[kept])
     rows = row_names(table, names)[kept]
     features, groups, weight = (part[kept].set_axis(rows) for part in (X.join(kinds.astype(object)), groups, weight))
-    return Columns(features, groups, left_out, dropped, None if weights is None else weight[weights])
+    return ChosenColumns(features, groups, left_out, dropped, None if weights is None else weight[weights])
 
 
 def row_names(table, index):

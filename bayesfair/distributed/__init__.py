@@ -1,16 +1,6 @@
 """Several processes, one per machine or GPU, on JAX's own runtime: started, and told of each other's values and ends."""
 
-from bayesfair.distributed.processes import (
-    WHY_NO_ROWS,
-    ProcessLost,
-    check_mesh,
-    initialize,
-    leave,
-    lost_processes_told,
-    mesh,
-)
-from bayesfair.distributed.rows import deal, gather
-from bayesfair.distributed.shared_rows import (
+from bayesfair.distributed.messages import (
     agreed,
     check_alike,
     digest,
@@ -21,6 +11,16 @@ from bayesfair.distributed.shared_rows import (
     over_chains,
     sharing,
 )
+from bayesfair.distributed.processes import (
+    WHY_NO_ROWS,
+    ProcessLost,
+    check_mesh,
+    initialize,
+    leave,
+    lost_processes_told,
+    mesh,
+)
+from bayesfair.distributed.rows import deal, gather
 
 __all__ = [
     "WHY_NO_ROWS",

@@ -5,7 +5,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from bayesfair._check import check_same_length, message, random_state_of
-from bayesfair.distributed.shared_rows import everybody
+from bayesfair.distributed.messages import everybody
 from bayesfair.fairness import encode_groups
 
 __all__ = ["deal", "gather"]

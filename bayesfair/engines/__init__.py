@@ -7,7 +7,7 @@ from bayesfair.engines.big_learn import BigLearnMixture
 from bayesfair.engines.checks import check_engine
 from bayesfair.engines.fair_mixture import FairMixture
 from bayesfair.engines.fairlet_kmeans import FairletKMeans, cluster_fairlets
-from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Table, pack_factor, sample_rows
+from bayesfair.engines.families import COVARIANCE_TYPES, Components, EncodedTable, Family, pack_factor, sample_rows
 from bayesfair.engines.mixture import MixtureEngine
 from bayesfair.engines.optimize import Outcome, minimize
 from bayesfair.engines.path import fairness_path
@@ -31,6 +31,7 @@ __all__ = [
     "Columns",
     "Components",
     "Data",
+    "EncodedTable",
     "Encoder",
     "Engine",
     "FairMixture",
@@ -38,7 +39,6 @@ __all__ = [
     "Family",
     "MixtureEngine",
     "Outcome",
-    "Table",
     "TiltedKMeans",
     "VariationalFairClustering",
     "categorical_positions",

@@ -74,7 +74,7 @@ class Wanderer(NamedTuple):
     running: Float[Array, ""]
 
 
-class Expected(NamedTuple):
+class Settling(NamedTuple):
     """Parameters and what the E-step of the joint matching makes of them."""
 
     parameters: Gaussians
@@ -116,7 +116,7 @@ class Wandering:
         return Wanderer(parameters, key, running), running
 
 
-def settle(problem: SeenRows, state: Expected):
+def settle(problem: SeenRows, state: Settling):
     """One EM step of the joint matching: the objective never increases."""
     parameters = m_step(*state, jnp.ones(problem.dim, bool), problem.prior, problem.min_eigenvalue)
     return joint_of(problem, parameters)
@@ -125,7 +125,7 @@ def settle(problem: SeenRows, state: Expected):
 def joint_of(problem: SeenRows, parameters: Gaussians):
     """One pass over the rows: the state of `settle` at these parameters, and its loss."""
     mean_log_density, statistics = e_step(parameters, problem.rows, jnp.ones(problem.dim, bool))
-    return Expected(parameters, statistics), -mean_log_density - log_prior(problem, parameters)
+    return Settling(parameters, statistics), -mean_log_density - log_prior(problem, parameters)
 
 
 def log_prior(problem: SeenRows, parameters: Gaussians):
@@ -347,7 +347,7 @@ def check_start(X, middle, names, min_eigenvalue, everybody):
 
 
 @jax.jit
-def starts_of(problem: SeenRows, parameters: Gaussians) -> Expected:
+def starts_of(problem: SeenRows, parameters: Gaussians) -> Settling:
     """States of `settle` for a batch of parameters."""
     return jax.vmap(lambda one: joint_of(problem, one)[0])(parameters)
 

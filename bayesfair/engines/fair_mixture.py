@@ -16,7 +16,14 @@ from bayesfair._rows import Rows, total
 from bayesfair._units import warn_of_scales
 from bayesfair.distributed import agreed
 from bayesfair.engines.base import Data, kmeans_centers, warn_of_work
-from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family, Table, squared_distances, unpack_factor
+from bayesfair.engines.families import (
+    COVARIANCE_TYPES,
+    Components,
+    EncodedTable,
+    Family,
+    squared_distances,
+    unpack_factor,
+)
 from bayesfair.engines.fmc import (
     Ascent,
     FairRows,
@@ -504,7 +511,7 @@ def _completed(outcome: Outcome):
 
 
 @partial(jax.jit, static_argnames="family")
-def log_joint_of(family: Family, parameters: Components, table: Table):
+def log_joint_of(family: Family, parameters: Components, table: EncodedTable):
     return family.log_joint(parameters, table)
 
 

@@ -17,9 +17,9 @@ from jaxtyping import Array, Float
 __all__ = [
     "COVARIANCE_TYPES",
     "Components",
+    "EncodedTable",
     "Expected",
     "Family",
-    "Table",
     "pack_factor",
     "sample_rows",
     "squared_distances",
@@ -34,7 +34,7 @@ FLATTENED = 0.5  # how far level probabilities are drawn towards those of all ro
 SMOOTHING = 1e-2  # rows added to every level of a categorical feature, so that no level is impossible
 
 
-class Table(NamedTuple):
+class EncodedTable(NamedTuple):
     """Rows: centred, scaled continuous features, their squares' sum, and the levels' indicators."""
 
     x: Float[Array, "obs dim"]
@@ -69,7 +69,7 @@ class Family:
     covariance_type: str
     n_levels: tuple[int, ...] = ()
 
-    def log_joint(self, parameters: Components, table: Table) -> Float[Array, "clusters obs"]:
+    def log_joint(self, parameters: Components, table: EncodedTable) -> Float[Array, "clusters obs"]:
         """log pi_k + log f(x_i; theta_k)."""
         total = jnp.broadcast_to(jax.nn.log_softmax(parameters.weight)[:, None], (len(parameters.mean), len(table.x)))
         if table.x.shape[1]:
@@ -78,7 +78,7 @@ class Family:
             total = total + self.log_levels(parameters.logits) @ table.levels.T
         return total
 
-    def log_gaussian(self, parameters: Components, table: Table) -> Float[Array, "clusters obs"]:
+    def log_gaussian(self, parameters: Components, table: EncodedTable) -> Float[Array, "clusters obs"]:
         x, mean, spread = table.x.T, parameters.mean, parameters.spread
         constant = -0.5 * x.shape[0] * math.log(2 * math.pi)
         if self.covariance_type == "isotropic":
@@ -117,7 +117,7 @@ class Family:
         mean, spread = spread_out * np.asarray(parameters.mean), np.zeros(parameters.spread.shape, np.float32)
         return parameters._replace(mean=mean, spread=spread, logits=logits)
 
-    def expected(self, parameters: Components, table: Table, responsibilities) -> Expected:
+    def expected(self, parameters: Components, table: EncodedTable, responsibilities) -> Expected:
         """Sums over the rows."""
         mean, mass = parameters.mean, responsibilities.sum(1)
         shift = responsibilities @ table.x - mass[:, None] * mean

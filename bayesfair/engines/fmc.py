@@ -24,7 +24,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from bayesfair._arrays import code_masses, namespace
 from bayesfair._rows import Rows, each, total
-from bayesfair.engines.families import Components, Expected, Family, Table
+from bayesfair.engines.families import Components, EncodedTable, Expected, Family
 from bayesfair.engines.row_split import here
 from bayesfair.engines.samples import FEWEST
 from bayesfair.fairness import gaps_of_shares
@@ -147,10 +147,10 @@ def fair_rows(of, code, weight, split, n_groups, learning=None) -> FairRows:
     return FairRows(rows, *map(split.placed, (held, mass, np.ones(n_blocks, bool))), learning)
 
 
-def table_of(family: Family, x, levels) -> Table:
+def table_of(family: Family, x, levels) -> EncodedTable:
     """A block's rows as families take them."""
     parts = [jax.nn.one_hot(levels[j], n, dtype=x.dtype) for j, n in enumerate(family.n_levels)]
-    return Table(x.T, jnp.square(x).sum(0), jnp.concatenate([jnp.zeros((x.shape[1], 0), x.dtype), *parts], 1))
+    return EncodedTable(x.T, jnp.square(x).sum(0), jnp.concatenate([jnp.zeros((x.shape[1], 0), x.dtype), *parts], 1))
 
 
 def bounds_by_size(allowed, share) -> Float[Array, " clusters"]:

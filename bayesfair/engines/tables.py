@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 from bayesfair._arrays import row_blocks
 from bayesfair._check import check_columns, check_finite, check_same_index, column_names, is_date, message, place
 from bayesfair._units import center_and_spread, check_costs, check_resolution, here_alone
-from bayesfair.engines.families import Table
+from bayesfair.engines.families import EncodedTable
 from bayesfair.fairness import Groups, groups_for_fit
 
 __all__ = [
@@ -45,7 +45,7 @@ class Columns(NamedTuple):
 
 
 class Encoder(NamedTuple):
-    """How raw columns become a `Table`: `middle` and `scale` (d,) of the continuous ones, levels of the others."""
+    """How raw columns become a `EncodedTable`: `middle` and `scale` (d,) of the continuous ones, levels of the others."""
 
     middle: np.ndarray
     scale: np.ndarray
@@ -55,14 +55,14 @@ class Encoder(NamedTuple):
     def n_levels(self):
         return () if self.levels is None else tuple(map(len, self.levels.categories_))
 
-    def table(self, columns: Columns) -> Table:
+    def table(self, columns: Columns) -> EncodedTable:
         X = columns.continuous
         x, square = np.empty(X.shape, np.float32), np.empty(len(X), np.float32)
         for block in row_blocks(len(X)):
             rows = self.scaled(X[block])
             with np.errstate(over="ignore"):  # new rows that float32 cannot hold have no density, which is told then
                 x[block], square[block] = rows, (rows**2).sum(1)
-        return Table(x, square, self.indicators(columns.categorical))
+        return EncodedTable(x, square, self.indicators(columns.categorical))
 
     def scaled(self, X) -> np.ndarray:
         """Continuous columns, float64."""

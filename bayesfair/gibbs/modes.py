@@ -21,7 +21,7 @@ from bayesfair.gibbs.problem import Problem
 from bayesfair.gibbs.run import Run, chain_keys, forward
 from bayesfair.gibbs.threads import in_threads, of_every_chain
 
-__all__ = ["Mode", "Settled", "can_jump", "find_modes", "group", "modes_table", "n_search_starts"]
+__all__ = ["Found", "Mode", "can_jump", "find_modes", "group", "modes_table", "n_search_starts"]
 
 FEWEST_SWEEPS = 48  # that a start is settled for; with a shorter warm-up there are fewer starts
 MOST_SWEEPS = 1000
@@ -40,7 +40,7 @@ class CenterLaw(NamedTuple):
     dispersion: np.ndarray
 
 
-class Settled(NamedTuple):
+class Found(NamedTuple):
     """Where one start ended: its last state and labels, and of its snapshots the log density (NaN where there is none), the
     clustering loss, the law of the centres, and where the loss has none the labels of the first one; None otherwise."""
 
@@ -63,14 +63,14 @@ class Mode:
     """A place of the posterior: runs that are there, best first, how many of the starts led to it, its centres and their
     spread (None where the loss has none)."""
 
-    members: list[Settled]
+    members: list[Found]
     starts: int = 0
     center: np.ndarray | None = None
     spread: np.ndarray | None = None
     dispersion: float = np.nan
 
     @property
-    def best(self) -> Settled:
+    def best(self) -> Found:
         return self.members[0]
 
     def pool(self, size):
@@ -113,7 +113,7 @@ def find_modes(problem: Problem, num_chains: int, n_starts: int, num_warmup: int
     return [located(mode) for mode in _counted(group(again), places, again)]
 
 
-def _counted(modes: list[Mode], places: list[Mode], again: list[Settled]) -> list[Mode]:
+def _counted(modes: list[Mode], places: list[Mode], again: list[Found]) -> list[Mode]:
     """The modes with how many starts led to each: those of a place went where most of the chains from there did."""
     size = len(again) // len(places)
     for at, place in enumerate(places):
@@ -130,7 +130,7 @@ class Search:
         self.target, self.moves, self.seed, self.num_chains, self.bar = target, moves, seed, num_chains, bar
         self.next_chain = FIRST_KEY
 
-    def settle(self, states, sweeps) -> list[Settled]:
+    def settle(self, states, sweeps) -> list[Found]:
         """Every one of the states after so many sweeps."""
         n_states, ends = len(jax.tree.leaves(states)[0]), []
         self.bar.total = max(self.bar.total, self.bar.n + _length(n_states, self.num_chains, sweeps))
@@ -155,7 +155,7 @@ def _steps(sweeps):
     return max(1, sweeps - step * (SNAPSHOTS - 1)), step
 
 
-def _settled(run: Run, target, sweeps, bar) -> list[Settled]:
+def _settled(run: Run, target, sweeps, bar) -> list[Found]:
     before, step = _steps(sweeps)
     run, first, report = forward(run, target, before, bar)
     laws, reports = [center_law(run, target)], [report]
@@ -170,7 +170,7 @@ def _settled(run: Run, target, sweeps, bar) -> list[Settled]:
     def one(at):
         centers = None if law is None else _in_one_numbering(*(part[:, at] for part in law))
         state, first_labels = jax.tree.map(lambda part: part[at], states), first[at] if law is None else None
-        return Settled(state, labels[at], first_labels, lp[at], loss[at], centers)
+        return Found(state, labels[at], first_labels, lp[at], loss[at], centers)
 
     return [one(at) for at in range(len(first))]
 
@@ -230,7 +230,7 @@ def matched(center, variance, other, other_variance):
     return columns, np.sqrt(apart[rows, columns])
 
 
-def group(settled: list[Settled]) -> list[Mode]:
+def group(settled: list[Found]) -> list[Mode]:
     """Starts that ended in one place together, the best place first."""
     modes: list[Mode] = []
     for one in sorted(settled, key=lambda one: -one.score):
@@ -242,7 +242,7 @@ def group(settled: list[Settled]) -> list[Mode]:
     return modes
 
 
-def same_place(a: Settled, b: Settled) -> bool:
+def same_place(a: Found, b: Found) -> bool:
     """Are two starts in one mode: centres within NEAR spreads of each other, or labels no farther apart than a start's own."""
     if a.centers is None:
         own = max(bits_apart(one.first_labels, one.labels) for one in (a, b))

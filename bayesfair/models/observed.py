@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bayesfair._check import check_features, check_integer, check_number, check_same_length, message
-from bayesfair.engines import COVARIANCE_TYPES, Family, Table
+from bayesfair.engines import COVARIANCE_TYPES, EncodedTable, Family
 from bayesfair.fairness import encode_groups, gaps_of_shares
 from bayesfair.models.rows import ColumnUnits, scaled_table, units_of
 
@@ -25,7 +25,7 @@ class Observed(NamedTuple):
     """
 
     rows: Float[Array, "obs columns"]
-    table: Table
+    table: EncodedTable
     units: ColumnUnits
     member: Float[Array, "groups obs"] | None
     weight: Float[Array, ""]

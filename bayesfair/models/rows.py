@@ -10,7 +10,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float
 from numpyro.distributions import constraints
 
-from bayesfair.engines import Components, Family, Table, sample_rows
+from bayesfair.engines import Components, EncodedTable, Family, sample_rows
 
 __all__ = ["ColumnUnits", "LabelledRow", "MixtureRow", "scaled_table", "units_of"]
 
@@ -51,7 +51,7 @@ class MixtureRow(dist.Distribution):
         n_columns = components.mean.shape[-1] + len(family.n_levels)
         super().__init__(batch_shape=(), event_shape=(n_columns,), validate_args=validate_args)
 
-    def prepared_for(self, value, table: Table):
+    def prepared_for(self, value, table: EncodedTable):
         """The same law with `log_joint` of `value` (obs, columns), whose `scaled_table` is given, worked out: the density
         and psi of the same rows then share it, and its gradient."""
         row = copy(self)
@@ -65,7 +65,7 @@ class MixtureRow(dist.Distribution):
             return log_joint
         return self.log_joint_of(scaled_table(value, self.units, self.family))
 
-    def log_joint_of(self, table: Table) -> Float[Array, "clusters obs"]:
+    def log_joint_of(self, table: EncodedTable) -> Float[Array, "clusters obs"]:
         """`log_joint` of rows whose `scaled_table` is given."""
         return self.family.log_joint(self.components, table) - jnp.log(self.units.scale).sum()
 
@@ -103,11 +103,11 @@ class LabelledRow(MixtureRow):
         return self.sample_given(key, jnp.broadcast_to(self.label, (*sample_shape, *self.label.shape)))
 
 
-def scaled_table(rows, units: ColumnUnits, family: Family) -> Table:
+def scaled_table(rows, units: ColumnUnits, family: Family) -> EncodedTable:
     """Rows (N, d + c) as densities read them: continuous columns in `units`, indicators of the levels."""
     dim = len(units.middle)
     x = (rows[..., :dim] - units.middle) / units.scale
-    return Table(x, jnp.square(x).sum(-1), indicators(rows[..., dim:], family.n_levels))
+    return EncodedTable(x, jnp.square(x).sum(-1), indicators(rows[..., dim:], family.n_levels))
 
 
 def indicators(codes, n_levels) -> Float[Array, "obs levels"]:

@@ -23,7 +23,7 @@ LINEAR = 10.0  # the log masses from 0 down that have a linear axis; what lies d
 _GREY = "0.35"
 
 
-class Masses(NamedTuple):
+class ModeMasses(NamedTuple):
     """What the upper picture shows, all (modes,), best first.
 
     `position`: mean clustering loss, or log density where the tree has no loss, whose name is `axis`. `log_mass`, `lower`,
@@ -49,7 +49,7 @@ class Clusterings(NamedTuple):
     share: np.ndarray
 
 
-def mode_masses(tree) -> Masses:
+def mode_masses(tree) -> ModeMasses:
     """The arrays behind the upper picture of `modes`."""
     table = table_of(tree)
     has_loss = table["loss"].notna().all()
@@ -58,7 +58,7 @@ def mode_masses(tree) -> Masses:
     position = position.to_numpy() if axis != "mode" else table.index.to_numpy(float)
     log_mass, lower, upper = (table[name].to_numpy() for name in ("log_mass", "lower", "upper"))
     kind = np.where(np.isfinite(log_mass), "known", np.where(np.isfinite(upper), "bounded", "unknown"))
-    return Masses(position, axis, log_mass, lower, upper, kind)
+    return ModeMasses(position, axis, log_mass, lower, upper, kind)
 
 
 def mode_clusterings(tree, X=None, *, columns=None, sample=MANY, seed=0) -> Clusterings:

@@ -13,7 +13,7 @@ from numpyro.handlers import seed, trace
 from numpyro.infer.util import log_density
 
 import bayesfair as bf
-from bayesfair.engines.families import Components, Family, Table
+from bayesfair.engines.families import Components, EncodedTable, Family
 
 
 def least_time(run, repeats=20):
@@ -32,7 +32,7 @@ def main():
     n_obs, dim, k = parser.parse_args().rows, 5, 10
     rng = np.random.default_rng(0)
     X, groups = rng.normal(size=(n_obs, dim)), rng.integers(2, size=n_obs)
-    table = Table(jnp.asarray(X, jnp.float32), jnp.asarray((X**2).sum(1), jnp.float32), jnp.zeros((n_obs, 0)))
+    table = EncodedTable(jnp.asarray(X, jnp.float32), jnp.asarray((X**2).sum(1), jnp.float32), jnp.zeros((n_obs, 0)))
     for covariance_type, shape in (("isotropic", ()), ("diag", (k, dim)), ("full", (k, dim, dim))):
         family = Family(covariance_type)
         mean = jnp.asarray(rng.normal(size=(k, dim)), jnp.float32)

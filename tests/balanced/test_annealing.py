@@ -76,7 +76,7 @@ def test_sorted_rows_are_no_second_table():
     X, code = np.ones((n_obs, 20), np.float32), np.arange(n_obs) % 2
     weight = np.ones(n_obs)
     tracemalloc.start()
-    rows = annealing.Rows(X, code, 2, weight)
+    rows = annealing.AnnealedRows(X, code, 2, weight)
     there = sum(float(rows.of(part).there.sum()) for part in rows.parts)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -13,7 +13,7 @@ import bayesfair as bf
 from bayesfair.gibbs import Settings, make_problem, masses, resolve_loss, start_in_modes
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio, both, log_mass_ratio, relative
 from bayesfair.gibbs.masses import ENOUGH_SE, FIRST_LENGTH, is_alive, weigh
-from bayesfair.gibbs.modes import Mode, Settled, n_search_starts
+from bayesfair.gibbs.modes import Found, Mode, n_search_starts
 from bayesfair.gibbs.moves.mode_jumps import jump
 from bayesfair.gibbs.relocations import annealed_centers, relocated_centers
 
@@ -84,7 +84,7 @@ def mode_of(f, number, here, rng):
     which = rng.choice(len(f.law), WORKS, p=np.where(here, f.law, 0) / f.law[here].sum())
     states = f.at(which, np.full(WORKS, float(f.modes.dispersion[0])))
     members = [
-        Settled(jax.tree.map(lambda part: part[at], states), f.labels[which[at]], None, np.zeros(1), np.zeros(1), None)  # noqa: B023
+        Found(jax.tree.map(lambda part: part[at], states), f.labels[which[at]], None, np.zeros(1), np.zeros(1), None)  # noqa: B023
         for at in range(WORKS)
     ]
     center, spread, dispersion = (np.asarray(part[number]) for part in f.modes[:3])
