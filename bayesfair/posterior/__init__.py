@@ -21,7 +21,7 @@ from bayesfair.posterior.guarantees import (
     masses_of,
 )
 from bayesfair.posterior.in_short import Note, brief
-from bayesfair.posterior.labels import Labels
+from bayesfair.posterior.labels import LabelDraws
 from bayesfair.posterior.membership_table import memberships, runners_up
 from bayesfair.posterior.memory import check_disk, check_memory, sampler_bytes
 from bayesfair.posterior.merging import concatenate
@@ -61,7 +61,7 @@ __all__ = [
     "MODE_FIGURES",
     "STATE",
     "CredibleBall",
-    "Labels",
+    "LabelDraws",
     "Note",
     "Verdict",
     "View",

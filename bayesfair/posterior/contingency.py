@@ -12,7 +12,7 @@ import numpy as np
 from bayesfair._check import check_integer, message
 from bayesfair._partitions import tables_with
 from bayesfair.fairness import Groups, cluster_balance
-from bayesfair.posterior.labels import Labels, as_labels
+from bayesfair.posterior.labels import LabelDraws, as_labels
 
 __all__ = [
     "Company",
@@ -81,7 +81,7 @@ def distinct_observations(labels):
     return order[starts][coming], np.diff(starts, append=len(order))[coming], inverse
 
 
-def _hashes(labels: Labels):
+def _hashes(labels: LabelDraws):
     """Two numbers (2, obs) for each observation's history."""
     hashes = np.zeros((2, labels.shape[1]), np.uint64)
     per_word = 8 // labels.dtype.itemsize
@@ -201,7 +201,7 @@ def variation_of_information(labels, n_clusters):
 class _Compact(NamedTuple):
     """Draws of the distinct observations: `labels` of some draws, `columns` (U,) of them, how many have each (U,)."""
 
-    labels: Labels
+    labels: LabelDraws
     columns: np.ndarray
     weight: np.ndarray
     n_clusters: int

@@ -2,18 +2,18 @@
 
 import numpy as np
 
-__all__ = ["Labels", "as_labels", "is_on_disk"]
+__all__ = ["LabelDraws", "as_labels", "is_on_disk"]
 
 BLOCK = 2_000_000  # labels in a block, or one draw
 CHUNK = 16  # draws of a chain that lie together on disk, and are read together
 
 
-class Labels:
+class LabelDraws:
     """Labels of draws, chain after chain, as an array (draws, obs) that is read in blocks.
 
     What summaries ask of an array: `shape`, `dtype`, `len`, `max`, iteration over the draws; `labels[position]` is a draw
-    (obs,), `labels[positions]` and `labels[slice]` are the `Labels` of those draws, none of which is read. `np.asarray` reads
-    them all; `blocks` and `columns` do not.
+    (obs,), `labels[positions]` and `labels[slice]` are the `LabelDraws` of those draws, none of which is read.
+    `np.asarray` reads them all; `blocks` and `columns` do not.
     """
 
     def __init__(self, stored, positions=None):
@@ -32,7 +32,7 @@ class Labels:
     def __getitem__(self, which):
         if isinstance(which, (int, np.integer)):
             return self._read(self._positions[which : which + 1 or None])[0]
-        return Labels(self._stored, self._positions[which])
+        return LabelDraws(self._stored, self._positions[which])
 
     def __iter__(self):
         for block in self.blocks():
@@ -104,8 +104,8 @@ def _as_slice(positions):
 
 
 def as_labels(labels):
-    """`labels` (draws, obs) as `Labels`, whatever they are now."""
-    return labels if isinstance(labels, Labels) else Labels(np.asarray(labels)[None])
+    """`labels` (draws, obs) as `LabelDraws`, whatever they are now."""
+    return labels if isinstance(labels, LabelDraws) else LabelDraws(np.asarray(labels)[None])
 
 
 def is_on_disk(array):

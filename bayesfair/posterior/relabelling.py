@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from bayesfair._partitions import tables_with
-from bayesfair.posterior.labels import Labels, is_on_disk
+from bayesfair.posterior.labels import LabelDraws, is_on_disk
 from bayesfair.posterior.partitions import dahl_partition, point_of, reference_partition
 from bayesfair.posterior.schema import check_partition, count_clusters, flat_labels, other_sizes, variable
 from bayesfair.posterior.view import View
@@ -102,7 +102,7 @@ def renumber(labels, permutations):
 
     dims = "chain", "draw", "obs"
     if not is_on_disk(labels):
-        return xr.Variable(dims, apply_permutations(permutations, Labels(labels)).reshape(labels.shape))
+        return xr.Variable(dims, apply_permutations(permutations, LabelDraws(labels)).reshape(labels.shape))
     from bayesfair.posterior.renumbered import renumbered  # loads xarray
 
     return xr.Variable(dims, renumbered(labels, permutations))

@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesfair._check import message
 from bayesfair.fairness import Groups
-from bayesfair.posterior.labels import Labels
+from bayesfair.posterior.labels import LabelDraws
 from bayesfair.posterior.view import View, once
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def scalars_of(tree):
 
 
 @once
-def flat_labels(tree: "DataTree") -> Labels:
+def flat_labels(tree: "DataTree") -> LabelDraws:
     """Labels of all draws, chain after chain: (chains * draws, obs), in the tree's own memory or on its disk.
 
     Raises
@@ -82,7 +82,7 @@ def flat_labels(tree: "DataTree") -> Labels:
             "xarray fills up chains of unequal length with NaN: put runs together with bayesfair.posterior.concatenate."
         )
         raise ValueError(message("tree", rule, got, remedy))
-    return Labels(labels)
+    return LabelDraws(labels)
 
 
 def about_whole(tree: "DataTree") -> dict[str, str]:

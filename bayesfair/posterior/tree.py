@@ -12,7 +12,7 @@ from bayesfair._check import attempt, check_features, check_integer, check_same_
 from bayesfair._draws import Draws, Statistic
 from bayesfair.fairness import encode_groups
 from bayesfair.posterior.contingency import balance_of, company, count_labels
-from bayesfair.posterior.labels import Labels, as_labels
+from bayesfair.posterior.labels import LabelDraws, as_labels
 from bayesfair.posterior.relabelling import align, move_clusters, number_modes, order_by_size, renumber
 from bayesfair.posterior.saved import plain
 from bayesfair.posterior.schema import AXES, about_whole, flat_labels, groups_of, scalars_of, variable
@@ -141,7 +141,7 @@ def _check_labels(labels, n_clusters):
     if labels.ndim != 3 or labels.dtype.kind not in "iu" or 0 in labels.shape:
         rule, remedy = "be integers (chain, draw, obs), at least one of each", "Sample at least one draw."
         raise ValueError(message("draws.labels", rule, f"{labels.dtype} of shape {labels.shape}", remedy))
-    lowest, highest = Labels(labels).min(), Labels(labels).max()
+    lowest, highest = LabelDraws(labels).min(), LabelDraws(labels).max()
     if lowest < 0 or highest >= n_clusters:
         rule, remedy = f"lie in [0, {n_clusters})", "Pass the n_clusters that the sampler used."
         raise ValueError(message("draws.labels", rule, f"{lowest} to {highest}", remedy))
@@ -150,14 +150,14 @@ def _check_labels(labels, n_clusters):
 
 def _numbered(labels, n_clusters, point):
     """(labels (chain, draw, obs) with clusters numbered as in the reference partition, that partition, permutations)."""
-    flat, kind = Labels(labels), np.min_scalar_type(-n_clusters)
+    flat, kind = LabelDraws(labels), np.min_scalar_type(-n_clusters)
     candidates = company(flat, n_clusters)
     best = flat[candidates.draw[np.argmin(candidates.least_squares)]]
     reference = order_by_size(best, n_clusters).astype(kind)  # by size, so that runs can be compared
     permutations = align(flat, reference, n_clusters).astype(kind)
     labels = renumber(labels, permutations)
     if point == "mode":
-        reference = most_frequent(Labels(labels), n_clusters)
+        reference = most_frequent(LabelDraws(labels), n_clusters)
     return labels, reference, permutations
 
 

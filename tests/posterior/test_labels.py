@@ -6,7 +6,7 @@ import xarray as xr
 
 from bayesfair.posterior import labels as module
 from bayesfair.posterior.contingency import distinct_observations
-from bayesfair.posterior.labels import Labels, as_labels, is_on_disk
+from bayesfair.posterior.labels import LabelDraws, as_labels, is_on_disk
 from bayesfair.posterior.relabelling import apply_permutations, renumber
 
 SHAPE = 3, 7, 50
@@ -36,14 +36,14 @@ def labels(request, flat, tmp_path, monkeypatch):
     if request.param == "two dimensions":
         return as_labels(flat)
     if request.param == "on disk":
-        return Labels(on_disk(flat, tmp_path))
+        return LabelDraws(on_disk(flat, tmp_path))
     if request.param == "in strides":
-        return Labels(np.ascontiguousarray(whole.transpose(1, 0, 2)).transpose(1, 0, 2))
+        return LabelDraws(np.ascontiguousarray(whole.transpose(1, 0, 2)).transpose(1, 0, 2))
     if request.param == "renumbered":
         permutations = np.stack([np.random.default_rng(t).permutation(4) for t in range(len(flat))]).astype(np.int8)
         before = apply_permutations(np.argsort(permutations, axis=1).astype(np.int8), flat)
-        return Labels(renumber(on_disk(before, tmp_path), permutations))
-    return Labels(whole)
+        return LabelDraws(renumber(on_disk(before, tmp_path), permutations))
+    return LabelDraws(whole)
 
 
 def test_labels_are_what_an_array_of_them_is(labels, flat):
@@ -61,7 +61,7 @@ def test_labels_are_what_an_array_of_them_is(labels, flat):
 @pytest.mark.parametrize("which", [[5, 2, 2, 20], [], slice(3, 11), slice(None, None, 4), [6, 7, 8]], ids=str)
 def test_some_draws_are_labels_too(labels, flat, which):
     some, expected = labels[which], flat[which]
-    assert isinstance(some, Labels)
+    assert isinstance(some, LabelDraws)
     np.testing.assert_array_equal(some, expected)
     np.testing.assert_array_equal(some.columns([3, 1]), expected[:, [3, 1]])
     if len(expected):

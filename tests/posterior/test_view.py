@@ -23,7 +23,7 @@ SHARED = [  # modules and functions in which what is dear is worked out
     "diagnostics.partition_distance",
     "diagnostics._pairs",
     "guarantees.tables_with",
-    "schema.Labels",
+    "schema.LabelDraws",
 ]
 
 
