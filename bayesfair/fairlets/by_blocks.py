@@ -178,10 +178,10 @@ def _assigned(centers, members, lower, upper, dissimilarity):
     own, required = np.arange(len(centers)), int(lower.sum())
     place = np.concatenate([np.repeat(own, lower), np.repeat(own, upper - lower)])
     costs = priced(dissimilarity, members, centers, np.zeros(len(centers), centers.dtype))[:, place]
-    if len(place) == len(members):
-        costs -= _prices(costs)
-    else:  # a place that must be taken is worth more than what any two places differ by
-        costs[:, :required] -= 2 * np.ptp(costs) + 1
+    taken = slice(len(place) if len(place) == len(members) else required)
+    costs[:, taken] -= _prices(costs[:, taken])
+    if len(place) > len(members):  # a place that must be taken is worth more than what any two places differ by
+        costs[:, taken] -= 2 * np.ptp(costs) + 1
     return place[linear_sum_assignment(costs)[1]]
 
 
@@ -189,13 +189,15 @@ def _prices(costs):
     """About what each place (k,) is worth, all of which are taken, by some rounds of Sinkhorn's algorithm. What all members
     pay more for a place changes no cheapest plan, and the exact solver, which starts from no prices, ends several times
     sooner."""
+    if costs.shape[1] == 0:
+        return 0
     reduced = (costs - costs.min(1, keepdims=True)).astype(np.float32)
     least = reduced.min(0)
     reduced -= least
     softness = np.float32(SOFTNESS) * reduced.mean()
     if not 0 < softness < np.inf:
         return least
-    likely, worth = np.exp(reduced / -softness) + FLOOR, np.ones(len(costs), np.float32)
+    likely, worth = np.exp(reduced / -softness) + FLOOR, np.ones(costs.shape[1], np.float32)
     for _ in range(ROUNDS):
         worth = 1 / (1 / (likely @ worth) @ likely)
         worth = np.maximum(worth / worth.max(), FLOOR)
