@@ -75,8 +75,8 @@ class Decomposition(NamedTuple):
 
 
 def describe_gap(gap, risk=0.0):
-    """What the best fairlets cost beside those with this gap and risk, see `Decomposition`, in a clause; the percentage is
-    rounded up, so that it stays a bound."""
+    """What the best fairlets cost beside those with this gap, see `Decomposition`, in a clause; the percentage is rounded up,
+    so that it stays a bound. `risk`: that the bound is too high, of runs that earlier versions saved; now it is proved."""
     if not np.isfinite(gap):
         return "how much less the best ones would is not known"
     sure = f", but for a risk of {risk:.0e}" if risk else ""
@@ -96,12 +96,11 @@ def decompose(
 ) -> Decomposition:
     """The fairlet decomposition of least cost (paper, eq. 2; Chierichetti et al. 2017), or the best one found.
 
-    Where some group has exactly one member in every fairlet, these are anchors, the cost is the sum of D from the
-    others to their anchor, and the optimum is found with its proof; in tables of more than `exact_up_to` rows a
-    cheap one, without proof, by blocks solved exactly. Otherwise
-    D is measured to the fairlet's own centre and the result is a local
-    optimum, of exact transport up to as many rows. `.optimal`, `.gap` and `.risk` say which, how far from the optimum at
-    most, and how sure that is. Warns where "auto" lets a group of a few rows make fairlets of hundreds, and says what helps.
+    Where some group has exactly one member in every fairlet, these are anchors, and the cost is the sum of D from the
+    others to their anchor. The optimum is found with its proof; in tables of more than `exact_up_to` rows a cheap
+    decomposition is found without proof, by blocks that are solved exactly and made again. Otherwise D is measured to the
+    fairlet's own centre, and the same blocks give a cheap decomposition without proof in tables of any size. `.optimal`
+    and `.gap` say which. Warns where "auto" lets a group of a few rows make fairlets of hundreds, and says what helps.
 
     Parameters
     ----------
