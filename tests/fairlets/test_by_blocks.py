@@ -83,11 +83,11 @@ def test_a_pass_keeps_capacities_and_never_raises_the_cost(form, name, small):
     paid = Weighted(dissimilarity) if anchor is None else dissimilarity
     table = by_blocks.Table(X, code, held, paid, anchor, None)
     fairlet, cost = by_blocks.dealt_by_halves(table, rng), np.inf
-    for round_ in range(6):
+    for round_ in range(16):
         count = np.bincount(fairlet)
         blocks = by_blocks._blocks(table, fairlet, count, rng)
         np.testing.assert_array_equal(np.sort(np.concatenate(blocks)), np.arange(len(count)))
-        better, told = by_blocks._dealt_again(table, fairlet, 1 + round_ // 3 * (anchor is None), rng)
+        better, told = by_blocks._dealt_again(table, fairlet, 1 + round_ // 8 * (anchor is None), rng)
         for group in range(len(sizes)):
             own = np.bincount(better[code == group], minlength=len(count))
             assert ((held.lower[:, group] <= own) & (own <= held.upper[:, group])).all()
