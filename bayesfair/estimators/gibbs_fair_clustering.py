@@ -620,7 +620,7 @@ def _about_fairlets(problem):
     found = problem.table.fairlets
     if found is None or not problem.target.keeps_fairlets:
         return None
-    return {"gap": 0.0 if found.optimal else found.gap, "risk": found.risk}
+    return {"gap": 0.0 if found.optimal else found.gap}
 
 
 def _state_of(target, run):

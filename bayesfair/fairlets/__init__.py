@@ -10,7 +10,7 @@ from bayesfair.fairlets.compositions import (
 from bayesfair.fairlets.decomposition import Decomposition, decompose, describe_gap
 from bayesfair.fairlets.dissimilarity import Bregman, Dissimilarity, Minkowski, Weighted, resolve_dissimilarity
 from bayesfair.fairlets.fixed_margins import rectangular_loop
-from bayesfair.fairlets.hub import fairlet_centers, member_table
+from bayesfair.fairlets.members import fairlet_centers, member_table
 
 __all__ = [
     "Bregman",

@@ -1,99 +1,187 @@
-"""Cheap assignment of members to anchors of a large table: blocks solved exactly, and made again.
+"""Cheap fairlets by blocks that are solved exactly, and made again: of large tables, and of all in the hub form.
 
-A first plan halves both sides along random directions. Then anchors, each with its members, are cut into blocks at the
-medians of random directions, by the centres of the current fairlets, and every block is solved exactly. A fairlet stays
-whole within its block, so that no pass can raise the cost; passes end where one gains next to nothing. How far the result
-is from the optimum is not proved.
+At first the members of every group are dealt out to the fairlets by halving both along random directions. Then fairlets are
+cut into blocks at the medians of random directions, by their centres, and the members of a group are dealt out among the
+fairlets of a block anew, as an assignment problem. A fairlet stays whole within its block, and what raises its cost is not
+kept, so that no pass raises the cost. How far the result is from the optimum is not proved.
+
+Where every fairlet has an anchor, a block's assignment is the cheapest one. In the hub form everybody pays D to the
+fairlet's own centre, which moves with its members: the problem is NP-hard (two members of every group in a fairlet already hold
+three-dimensional matching). There a member is priced by what squared distances rise by if it alone joins the others who stay:
+2 W w / (W + w) times D from their centre, W and w what they and the member weigh. First all of a group are dealt out
+at once, then half of each fairlet's at a time, the others staying.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from bayesfair.fairlets.near_pairs import Problem, cut, on_all_cores, priced
-from bayesfair.fairlets.rows import project
-from bayesfair.fairlets.transport import Plan, transport
+from bayesfair._arrays import cluster_sums, row_blocks
+from bayesfair._units import RowsInUnits
+from bayesfair.fairlets.compositions import Capacities
+from bayesfair.fairlets.dissimilarity import Dissimilarity, Weighted
+from bayesfair.fairlets.transport import on_all_cores, priced, transport
 
-__all__ = ["transport_by_blocks"]
+__all__ = ["Table", "decompose_by_blocks"]
 
-BLOCK = 1000  # members of a block, and at most so many anchors
-FEWEST = 16  # anchors of a block, however many members they hold: of two or three, passes soon gain nothing
-ENOUGH = 1e-3  # of the cost: a pass that gains less is the last
+BLOCK = 1000  # members of a group in a block, and at most so many fairlets
+FEWEST = 16  # fairlets of a block, however many members they hold: of two or three, passes soon gain nothing
+STARTS, FEW = 3, 5_000  # in the hub form, up to so many rows; one start beyond
+# The parts in which a fairlet's members of a group are dealt out, and the share of the cost that the last pass gains less than.
+WITH_ANCHORS = ((1, 1e-3),)
+WITH_HUBS = ((1, 3e-2), (2, 1e-3), (2, 1e-3))
 MAX_PASSES = 50
 SOFTNESS, ROUNDS = 0.03, 10  # of the mean cost, to guess prices
 FLOOR = np.float32(1e-30)  # of shares, so that none vanishes
-SMALL_PART = 64  # anchors of a part whose rows are paired in their order
+SMALL_PART = 64  # fairlets of a part whose members are dealt out in their order
 
 
-def transport_by_blocks(problem: Problem, rng) -> Plan:
-    """A cheap plan; its bound is 0, which proves nothing unless the cost is 0 too."""
-    plan = plan_by_halves(problem, rng)
-    cost = _cost(problem, plan)
-    for _ in range(MAX_PASSES):
-        before = cost
-        plan = _solved_again(problem, plan, _fairlets_of_blocks(problem, plan, rng))
-        cost = _cost(problem, plan)
-        if cost >= before * (1 - ENOUGH):
-            break
-    return Plan(plan, cost, 0.0)
+class Table(NamedTuple):
+    """Rows X (N, d) of the groups `code` (N,) for fairlets of these capacities; `anchor`: the group whose members, one in every
+    fairlet, the others pay D to; they pay it to the fairlet's centre where it is None. With weights (N,) D is `Weighted`, as it
+    is in the hub form."""
+
+    X: np.ndarray | RowsInUnits
+    code: np.ndarray
+    capacities: Capacities
+    dissimilarity: Dissimilarity
+    anchor: int | None
+    weight: np.ndarray | None
+
+    @property
+    def n_fairlets(self):
+        return len(self.capacities.lower)
+
+    @property
+    def others(self):
+        """The groups that have no anchors."""
+        return [group for group in range(self.capacities.lower.shape[1]) if group != self.anchor]
+
+    def rows(self, which):
+        """Some rows as D takes them."""
+        x = self.X[which]
+        if not isinstance(self.dissimilarity, Weighted):
+            return x
+        return np.column_stack([x, np.ones(len(x)) if self.weight is None else self.weight[which]])
+
+    def centers(self, x, code, fairlet, n_fairlets):
+        """Whom the members of every fairlet pay D to, given its rows: its anchor, or its centre with what its rows weigh."""
+        if self.anchor is not None:
+            return x[code == self.anchor]
+        mass = np.bincount(fairlet, x[:, -1], n_fairlets)
+        sums = cluster_sums(x[:, :-1], fairlet, n_fairlets, x[:, -1])
+        sums[mass == 0] = x[0, :-1]  # nobody pays for it
+        return np.column_stack([sums / np.where(mass > 0, mass, 1)[:, None], mass])
+
+    def paid(self, x, code, fairlet, n_fairlets):
+        """What all of these rows pay; they are in the order of their fairlets where these have anchors."""
+        centers = self.centers(x, code, fairlet, n_fairlets)
+        if self.anchor is None:
+            return float(self.dissimilarity.to_center(x, centers[fairlet]).sum(dtype=np.float64))
+        others = code != self.anchor
+        return float(self.dissimilarity.between(x[others], centers[fairlet[others]]).sum(dtype=np.float64))
 
 
-def _cost(problem, plan):
-    """Of a plan, the anchor of every member (n,)."""
-    return float(problem.costs(plan, np.arange(len(plan), dtype=np.int32)).sum(dtype=np.float64))
+def decompose_by_blocks(table: Table, rng):
+    """(the fairlet of every row, int32 (N,), what all pay). With anchors fairlet i has the i-th one."""
+    starts = STARTS if table.anchor is None and len(table.code) <= FEW else 1
+    return min((_decomposed(table, rng) for _ in range(starts)), key=lambda found: found[1])
 
 
-def _fairlets_of_blocks(problem, plan, rng):
-    """The anchors of every block, cut by where the centres of the fairlets lie along differences of random rows."""
-    (m, n), anchors, members = problem.shape, problem.anchors, problem.members
-    most = max(min(BLOCK * m // max(n, 1), BLOCK), FEWEST)
-    depth = int(np.ceil(np.log2(max(m / most, 1))))
-    if depth == 0:
-        return [np.arange(m, dtype=np.int32)]
-    directions = anchors[rng.integers(m, size=depth)] - members[rng.integers(n, size=depth)]
-    of_anchors, of_members = np.empty((depth, m), anchors.dtype), np.empty((depth, n), anchors.dtype)
-    project(of_anchors, anchors, directions)
-    project(of_members, members, directions)
-    held = 1 + np.bincount(plan, minlength=m)
-    for own, others in zip(of_anchors, of_members):
-        own += np.bincount(plan, others, minlength=m)
-        own /= held
-    return cut(np.arange(m, dtype=np.int32), of_anchors)
+def _decomposed(table, rng):
+    fairlet, cost = dealt_by_halves(table, rng), np.inf
+    for parts, enough in WITH_HUBS if table.anchor is None else WITH_ANCHORS:
+        for _ in range(MAX_PASSES):
+            before = cost
+            fairlet, cost = _dealt_again(table, fairlet, parts, rng)
+            if cost >= before * (1 - enough):
+                break
+    return fairlet, cost
 
 
-def _solved_again(problem, plan, blocks):
-    """A plan in which the members of every block's anchors are dealt out among these anew, at the least cost."""
-    order = np.argsort(plan, kind="stable").astype(np.int32)
-    held, better = np.bincount(plan, minlength=problem.shape[0]).astype(np.int32), plan.copy()
-    start = np.cumsum(held, dtype=np.int32) - held
+def _dealt_again(table, fairlet, parts, rng):
+    """`fairlet` after a pass, and what all pay."""
+    count = np.bincount(fairlet, minlength=table.n_fairlets)
+    order = np.argsort(fairlet, kind="stable").astype(np.int32)
+    start, better = np.cumsum(count) - count, fairlet.copy()
+    blocks = _blocks(table, fairlet, count, rng)
 
-    def solve(own):
-        count = held[own]
-        before = np.cumsum(count) - count
-        others = order[np.repeat(start[own] - before, count) + np.arange(count.sum())]
-        if len(own) == 1 or len(others) == 0:
-            return
-        x, y = problem.anchors[own], problem.members[others]
-        found = own[_exactly(x, y, problem.lower[own], problem.upper[own], problem.dissimilarity)]
-        paid = [problem.costs(which, others).sum(dtype=np.float64) for which in (found, plan[others])]
-        if paid[0] < paid[1]:  # rounding aside, it never costs more
-            better[others] = found
+    def solve(block):
+        own, seed = block
+        held = count[own]
+        rows = order[np.repeat(start[own] - (np.cumsum(held) - held), held) + np.arange(held.sum())]
+        found, cost = _solved(table, own, rows, held, parts, np.random.default_rng(seed))
+        better[rows] = own[found]
+        return cost
 
-    on_all_cores(solve, blocks)  # which have no rows in common
-    return better
+    # No row is in two blocks.
+    return better, sum(on_all_cores(solve, list(zip(blocks, rng.integers(2**63, size=len(blocks))))))
 
 
-def _exactly(anchors, members, lower, upper, dissimilarity):
-    """The anchor of every member in the cheapest plan."""
-    if upper.sum() > 2 * max(BLOCK, len(anchors)):
-        rows = anchors.astype(float), members.astype(float)
+def _blocks(table, fairlet, count, rng):
+    """The fairlets of every block, cut by where their centres lie along differences of random rows."""
+    m, n = table.n_fairlets, max(np.count_nonzero(table.code == group) for group in table.others)
+    depth = int(np.ceil(np.log2(max(m / max(min(BLOCK * m // n, BLOCK), FEWEST), 1))))
+    ends = table.X[rng.integers(len(fairlet), size=2 * depth)]
+    directions = ends[:depth] - ends[depth:]
+    places = np.zeros((depth, m))
+    for rows in row_blocks(len(fairlet)) if depth else ():
+        for own, place in zip(places, directions @ table.X[rows].T):
+            np.add.at(own, fairlet[rows], place)
+    return _cut(np.arange(m, dtype=np.int32), places / count)
+
+
+def _cut(part, places):
+    """A part halved at the medians of its first `places`, the halves at those of the next ones, and so on."""
+    if len(places) == 0:
+        return [part]
+    order, half = np.argsort(places[0], kind="stable"), len(part) // 2
+    return [each for some in (order[:half], order[half:]) for each in _cut(part[some], places[1:, some])]
+
+
+def _solved(table, own, rows, held, parts, rng):
+    """(the fairlet within a block of each of its rows, what they pay) after every group was dealt out anew among the fairlets
+    `own`, which hold so many."""
+    x, code, fairlet = table.rows(rows), table.code[rows], np.repeat(np.arange(len(own)), held)
+    cost = table.paid(x, code, fairlet, len(own))
+    for group in table.others:
+        lower, upper = (limit[own, group] for limit in table.capacities)
+        for moving in _in_parts(fairlet, np.flatnonzero(code == group), parts, rng):
+            stays = np.ones(len(x), bool)
+            stays[moving] = False
+            kept = np.bincount(fairlet[stays & (code == group)], minlength=len(own))
+            limits = np.maximum(lower - kept, 0), np.minimum(upper - kept, -(-upper // parts))
+            centers = table.centers(x[stays], code[stays], fairlet[stays], len(own))
+            found = fairlet.copy()
+            found[moving] = _assigned(centers, x[moving], *limits, table.dissimilarity)
+            paid = table.paid(x, code, found, len(own))
+            if paid < cost:
+                fairlet, cost = found, paid
+    return fairlet, cost
+
+
+def _in_parts(fairlet, members, parts, rng):
+    """Members in so many parts, which have about as many from every fairlet."""
+    members = rng.permutation(members)
+    members = members[np.argsort(fairlet[members], kind="stable")]
+    held = np.bincount(fairlet[members])
+    rank = np.arange(len(members)) - np.repeat(np.cumsum(held) - held, held)
+    return [members[rank % parts == part] for part in range(parts)]
+
+
+def _assigned(centers, members, lower, upper, dissimilarity):
+    """The centre of every member in the cheapest assignment."""
+    if upper.sum() > 2 * max(BLOCK, len(centers)):
+        rows = centers.astype(float), members.astype(float)
         return transport(*rows, lower, upper, dissimilarity, random_state=0).anchor
-    own, required = np.arange(len(anchors)), int(lower.sum())
+    own, required = np.arange(len(centers)), int(lower.sum())
     place = np.concatenate([np.repeat(own, lower), np.repeat(own, upper - lower)])
-    costs = priced(dissimilarity, members, anchors, np.zeros(len(anchors), anchors.dtype))[:, place]
-    if len(place) == len(members):
-        costs -= _prices(costs)
-    else:  # a place that must be taken is worth more than what any two places differ by
-        costs[:, :required] -= 2 * np.ptp(costs) + 1
+    costs = priced(dissimilarity, members, centers, np.zeros(len(centers), centers.dtype))[:, place]
+    taken = slice(len(place) if len(place) == len(members) else required)
+    costs[:, taken] -= _prices(costs[:, taken])
+    if len(place) > len(members):  # a place that must be taken is worth more than what any two places differ by
+        costs[:, taken] -= 2 * np.ptp(costs) + 1
     return place[linear_sum_assignment(costs)[1]]
 
 
@@ -101,46 +189,54 @@ def _prices(costs):
     """About what each place (k,) is worth, all of which are taken, by some rounds of Sinkhorn's algorithm. What all members
     pay more for a place changes no cheapest plan, and the exact solver, which starts from no prices, ends several times
     sooner."""
+    if costs.shape[1] == 0:
+        return 0
     reduced = (costs - costs.min(1, keepdims=True)).astype(np.float32)
     least = reduced.min(0)
     reduced -= least
     softness = np.float32(SOFTNESS) * reduced.mean()
     if not 0 < softness < np.inf:
         return least
-    likely, worth = np.exp(reduced / -softness) + FLOOR, np.ones(len(costs), np.float32)
+    likely, worth = np.exp(reduced / -softness) + FLOOR, np.ones(costs.shape[1], np.float32)
     for _ in range(ROUNDS):
         worth = 1 / (1 / (likely @ worth) @ likely)
         worth = np.maximum(worth / worth.max(), FLOOR)
     return least + softness * np.log(worth)
 
 
-def plan_by_halves(problem, rng):
-    """The anchor of every member, int32 (n,), in a plan that keeps all capacities: both sides are halved along random
-    directions, members as the anchors' capacities allow; in small parts both are taken in the order of a direction."""
-    anchors, members, lower, upper, _ = problem
-    plan = np.empty(len(members), np.int32)
-    parts = [(np.arange(len(anchors), dtype=np.int32), np.arange(len(members), dtype=np.int32))]
-    while parts:
-        own, others = parts.pop()
-        direction = anchors[[rng.choice(own)]] - members[[rng.choice(others)]] if len(others) else anchors[[0]]
-        own, others = _in_order(anchors, own, direction), _in_order(members, others, direction)
-        if len(own) <= SMALL_PART:
-            plan[others] = np.repeat(own, _dealt(len(others), lower[own], upper[own]))
-            continue
-        half = len(own) // 2
-        count = int(_dealt(len(others), *(np.add.reduceat(limit[own], [0, half]) for limit in (lower, upper)))[0])
-        parts += [(own[:half], others[:count]), (own[half:], others[count:])]
-    return plan
+def dealt_by_halves(table, rng):
+    """The fairlet of every row, int32 (N,), within all capacities: fairlets, which lie where their anchor or a random row does,
+    and the members of a group are halved along random directions, members as capacities allow."""
+    hubs, m = table.anchor is None, table.n_fairlets
+    seeds = rng.choice(len(table.code), m, replace=False) if hubs else np.flatnonzero(table.code == table.anchor)
+    dealt = np.empty(len(table.code), np.int32)
+    dealt[seeds] = np.arange(m)
+    for group in table.others:
+        lower, upper = (limit[:, group] for limit in table.capacities)
+        parts = [(np.arange(m, dtype=np.int32), np.flatnonzero(table.code == group).astype(np.int32))]
+        while parts:
+            own, members = parts.pop()
+            if len(members) == 0:
+                continue
+            direction = np.subtract(*table.X[[seeds[rng.choice(own)], rng.choice(members)]])
+            own = own[np.argsort(_places(table.X, seeds[own], direction))]
+            members = members[np.argsort(_places(table.X, members, direction))]
+            if len(own) <= SMALL_PART:  # dealt out in this order
+                dealt[members] = np.repeat(own, _shares(len(members), lower[own], upper[own]))
+                continue
+            half = len(own) // 2
+            halves = (np.add.reduceat(limit[own], [0, half]) for limit in (lower, upper))
+            count = int(_shares(len(members), *halves)[0])
+            parts += [(own[:half], members[:count]), (own[half:], members[count:])]
+    return dealt
 
 
-def _in_order(rows, which, direction):
-    """The numbers `which` of rows, in the order of these along a direction (1, d)."""
-    place = np.empty((1, len(which)), rows.dtype)
-    project(place, rows, direction, which)
-    return which[np.argsort(place[0])]
+def _places(X, rows, direction):
+    """Where rows lie along a direction (d,)."""
+    return np.concatenate([X[rows[part]] @ direction for part in row_blocks(len(rows))])
 
 
-def _dealt(count, lower, upper):
+def _shares(count, lower, upper):
     """`count` members dealt out between limits, extra ones evenly over the order."""
     free = np.cumsum(upper - lower)
     taken = (count - lower.sum()) * free // max(free[-1], 1)

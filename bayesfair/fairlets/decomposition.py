@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._arrays import row_blocks
 from bayesfair._check import (
     check_columns,
     check_features,
@@ -20,8 +19,8 @@ from bayesfair._check import (
     message,
     tell,
 )
-from bayesfair._units import Scaling, scaling
-from bayesfair.fairlets.by_blocks import transport_by_blocks
+from bayesfair._units import RowsInUnits, Scaling, scaling
+from bayesfair.fairlets.by_blocks import Table, decompose_by_blocks
 from bayesfair.fairlets.compositions import anchor_group, capacities, rule_of_small_groups
 from bayesfair.fairlets.dissimilarity import (
     Dissimilarity,
@@ -31,10 +30,7 @@ from bayesfair.fairlets.dissimilarity import (
     Weighted,
     resolve_dissimilarity,
 )
-from bayesfair.fairlets.hub import decompose_hubs, fairlet_centers, lower_bound
-from bayesfair.fairlets.near_pairs import Problem, rounding_of
-from bayesfair.fairlets.rows import Rows
-from bayesfair.fairlets.transport import Plan, transport
+from bayesfair.fairlets.transport import rounding_of, transport
 from bayesfair.fairness import Groups, encode_groups
 
 __all__ = ["Decomposition", "decompose"]
@@ -49,8 +45,7 @@ class Decomposition(NamedTuple):
 
     `cost` is L_f, no decomposition costs less than `lower_bound`, and `gap` is their distance relative to the cost,
     infinite where nothing is proved. In the
-    anchored form fairlet i holds the i-th observation of the anchors' group. `risk`: the probability, over random seeds,
-    that the bound is too high; 0 where it is proved.
+    anchored form fairlet i holds the i-th observation of the anchors' group.
     """
 
     fairlet: np.ndarray
@@ -58,7 +53,6 @@ class Decomposition(NamedTuple):
     cost: float
     lower_bound: float
     anchored: bool
-    risk: float = 0.0
 
     @property
     def gap(self):
@@ -72,19 +66,17 @@ class Decomposition(NamedTuple):
 
     @property
     def method(self):
-        if self.anchored:
-            return "optimal transport" if self.optimal else "blocks solved exactly, and made again"
-        return "alternating transport and annealed swaps"
+        return "optimal transport" if self.optimal else "blocks solved exactly, and made again"
 
     def __repr__(self):
-        proof = ", optimal" if self.optimal else f"; {describe_gap(self.gap, self.risk)}"
+        proof = ", optimal" if self.optimal else f"; {describe_gap(self.gap)}"
         form = "anchored" if self.anchored else "hub"
         return f"Decomposition({len(self.composition)} fairlets, {form} form, cost {self.cost:.6g}{proof})"
 
 
 def describe_gap(gap, risk=0.0):
-    """What the best fairlets cost beside those with this gap and risk, see `Decomposition`, in a clause; the percentage is
-    rounded up, so that it stays a bound."""
+    """What the best fairlets cost beside those with this gap, see `Decomposition`, in a clause; the percentage is rounded up,
+    so that it stays a bound. `risk`: that the bound is too high, of runs that earlier versions saved; now it is proved."""
     if not np.isfinite(gap):
         return "how much less the best ones would is not known"
     sure = f", but for a risk of {risk:.0e}" if risk else ""
@@ -104,12 +96,11 @@ def decompose(
 ) -> Decomposition:
     """The fairlet decomposition of least cost (paper, eq. 2; Chierichetti et al. 2017), or the best one found.
 
-    Where some group has exactly one member in every fairlet, these are anchors, the cost is the sum of D from the
-    others to their anchor, and the optimum is found with its proof; in tables of more than `exact_up_to` rows a
-    cheap one, without proof, by blocks solved exactly. Otherwise
-    D is measured to the fairlet's own centre and the result is a local
-    optimum, of exact transport up to as many rows. `.optimal`, `.gap` and `.risk` say which, how far from the optimum at
-    most, and how sure that is. Warns where "auto" lets a group of a few rows make fairlets of hundreds, and says what helps.
+    Where some group has exactly one member in every fairlet, these are anchors, and the cost is the sum of D from the
+    others to their anchor. The optimum is found with its proof; in tables of more than `exact_up_to` rows a cheap
+    decomposition is found without proof, by blocks that are solved exactly and made again. Otherwise D is measured to the
+    fairlet's own centre, and the same blocks give a cheap decomposition without proof in tables of any size. `.optimal`
+    and `.gap` say which. Warns where "auto" lets a group of a few rows make fairlets of hundreds, and says what helps.
 
     Parameters
     ----------
@@ -145,23 +136,17 @@ def decompose(
         if degree is None
         else scaling(X, names=names, degree=degree, center=degree == 2)
     )
-    anchor, paid = anchor_group(held), dissimilarity if weight is None else Weighted(dissimilarity)
-
-    exactly = len(X) <= exact_up_to
-    precision = np.float64 if exactly else _precision(X, units, dissimilarity, rng)
-
-    def rows_at(at):
-        rows = Rows(X, at, units, precision, weight)
-        return rows[:] if exactly else rows
-
-    if anchor is None:
-        found = _hubs(rows_at(np.arange(len(X)))[:], code, held, paid, rng, exactly)
+    anchor, few = anchor_group(held), len(X) <= exact_up_to
+    paid = dissimilarity if weight is None and anchor is not None else Weighted(dissimilarity)
+    Z = RowsInUnits(X, units, np.float64 if few else _precision(X, units, dissimilarity, rng))
+    table = Table(Z, code, held, paid, anchor, weight)
+    if few and anchor is not None:
+        fairlet, cost, bound = _optimal(table)
     else:
-        found = _anchored(rows_at, code, held, anchor, paid, None if exactly else rng)
-    fairlet, cost, bound, risk = found
+        (fairlet, cost), bound = decompose_by_blocks(table, rng), 0.0
     cost, bound = (units.cost(value, degree or 0) for value in (cost, bound))
     composition = _composition(fairlet, code, held)
-    return Decomposition(fairlet.astype(np.int32, copy=False), composition, cost, bound, anchor is not None, risk)
+    return Decomposition(fairlet.astype(np.int32, copy=False), composition, cost, bound, anchor is not None)
 
 
 def _features(X):
@@ -186,20 +171,17 @@ def _positive(weight):
     return weight
 
 
-def _anchored(rows_at, code, held, anchor, dissimilarity, rng):
-    """`Plan` of all rows, some of which `rows_at` gives: given the anchors, every other group is a transport problem of its
-    own, exact without `rng`."""
-    own = np.flatnonzero(code == anchor).astype(np.int32)
-    fairlet, cost, bound, risk = np.empty(len(code), np.int32), 0.0, 0.0, 0.0
-    fairlet[own] = np.arange(len(own), dtype=np.int32)
-    anchors = rows_at(own)
-    for group in set(range(held.lower.shape[1])) - {anchor}:
-        others = np.flatnonzero(code == group).astype(np.int32)
-        problem = Problem(anchors, rows_at(others), held.lower[:, group], held.upper[:, group], dissimilarity)
-        plan = transport(*problem, random_state=0) if rng is None else transport_by_blocks(problem, rng)
-        fairlet[others] = plan.anchor
-        cost, bound, risk = cost + plan.cost, bound + plan.lower_bound, risk + plan.risk
-    return Plan(fairlet, cost, bound, risk)
+def _optimal(table):
+    """(fairlet (N,), cost, lower bound): given the anchors, every other group is a transport problem of its own."""
+    code, (lower, upper) = table.code, table.capacities
+    fairlet, cost, bound = np.empty(len(code), np.int32), 0.0, 0.0
+    fairlet[code == table.anchor] = np.arange(table.n_fairlets)
+    for group in table.others:
+        anchors, members = (table.rows(code == some) for some in (table.anchor, group))
+        plan = transport(anchors, members, lower[:, group], upper[:, group], table.dissimilarity, random_state=0)
+        fairlet[code == group] = plan.anchor
+        cost, bound = cost + plan.cost, bound + plan.lower_bound
+    return fairlet, cost, bound
 
 
 def _precision(X, units, dissimilarity, rng):
@@ -211,19 +193,6 @@ def _precision(X, units, dissimilarity, rng):
     np.fill_diagonal(far, np.inf)
     lost = rounding_of(rows) * 2 * np.square(rows).sum(1).mean()
     return np.float32 if lost < NEGLIGIBLE * far.min(1).mean() else np.float64
-
-
-def _hubs(X, code, held, dissimilarity, rng, exactly):
-    fairlet = decompose_hubs(X, code, held, dissimilarity, rng, exactly=exactly)
-    cost = _hub_cost(X, fairlet, dissimilarity)
-    bound, risk = lower_bound(X, code, held, dissimilarity, rng)
-    return Plan(fairlet, cost, min(bound, cost), risk)
-
-
-def _hub_cost(X, fairlet, dissimilarity):
-    centers = fairlet_centers(X, fairlet, X[:, -1] if isinstance(dissimilarity, Weighted) else None)
-    paid = (dissimilarity.to_center(X[rows], centers[fairlet[rows]]) for rows in row_blocks(len(X)))
-    return float(sum(part.sum(dtype=np.float64) for part in paid))
 
 
 def _composition(fairlet, code, held):

@@ -9,45 +9,65 @@ Floor and ceiling sizes are part of the problem: an anchor is a source of `lower
 `upper - lower` units that may go to a dummy for nothing.
 """
 
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count
 from typing import NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from bayesfair.fairlets.near_pairs import (
-    Pairs,
-    Problem,
-    cheap_pairs,
-    codes,
-    distinct,
-    joined,
-    leading,
-    least,
-    on_all_cores,
-    priced,
-    rounding_of,
-)
-from bayesfair.fairlets.rows import blocks
+from bayesfair._arrays import row_blocks
+from bayesfair.fairlets.dissimilarity import Dissimilarity, SquaredEuclidean
 
-__all__ = ["Plan", "transport"]
+__all__ = ["Plan", "Problem", "on_all_cores", "priced", "rounding_of", "transport"]
 
 WHOLE_PROBLEM = 2_000_000  # pairs: up to here every arc is a candidate
 SAMPLE = 4_000  # anchors, at most a third, whose optimum tells prices to start with
 ROW_ARCS = 12  # candidates per anchor or member and pricing round
-MANY = 64  # pairs per anchor; where more are cheap, some are enough
+MANY = 5  # times as many pairs per anchor: where more are cheap, some are enough
+PRICED = 256  # anchors or members that are priced at a time
+COSTED = 2**14  # pairs whose cost is worked out at a time
 SLACK = 0.01  # of the mean cost: dearer pairs are no candidates
 TOLERANCE = 1e-9  # of the cost: the gap at which a plan counts as proved
 MAX_ROUNDS = 60
 COARSE_GAP = 1e-3  # good enough for a sample whose potentials only choose arcs
 
 
+class Problem(NamedTuple):
+    """Members (n, d) to be given to anchors (m, d), of one float type; anchor i takes lower[i] to upper[i] of them."""
+
+    anchors: np.ndarray
+    members: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    dissimilarity: Dissimilarity
+
+    @property
+    def shape(self):
+        return len(self.anchors), len(self.members)
+
+    def costs(self, anchor, member):
+        """D of pairs, in the type of the rows."""
+        costs = np.empty(len(anchor), self.anchors.dtype)
+        for part in row_blocks(len(anchor), COSTED):
+            costs[part] = self.dissimilarity.between(self.anchors[anchor[part]], self.members[member[part]])
+        return costs
+
+
+class Pairs(NamedTuple):
+    """Pairs (anchor, member) with their reduced cost c_ij - u_i - v_j."""
+
+    anchor: np.ndarray
+    member: np.ndarray
+    reduced: np.ndarray
+
+
 class Plan(NamedTuple):
-    """`anchor` of every member, the cost of the plan, and a lower bound on the cost of any plan (weak duality), too high with
-    a probability of at most `risk`."""
+    """`anchor` of every member, the cost of the plan, and a lower bound on the cost of any plan (weak duality)."""
 
     anchor: np.ndarray
     cost: float
     lower_bound: float
-    risk: float = 0.0
 
 
 class Potentials(NamedTuple):
@@ -158,19 +178,16 @@ def _solve(network, rng, tolerance):
 
 def _first_candidates(network, rng):
     """Arcs of a graph that is cheap at the prices of a sample, to most anchors and members."""
-    problem = network.problem
-    problem = problem._replace(anchors=problem.anchors.astype(np.float32), members=problem.members.astype(np.float32))
-    u, price = _sample_potentials(problem, rng)
-    near = cheap_pairs(problem, u, price, rng)
-    others = (side.other for side in near)
-    anchor, member = np.divmod(distinct(np.concatenate(codes(slice(0, len(u)), *others))), len(price))
-    pairs = Pairs(anchor, member, problem.costs(anchor, member) + price[member] - u[anchor])
+    anchors, members, *rest = network.problem
+    single = _Network(anchors.astype(np.float32), members.astype(np.float32), *rest)
+    u, v = _sample_potentials(single.problem, rng)
+    pairs, _ = _price(single, u, v, np.inf, max(ROW_ARCS, 3 * int(single.upper.max())))
     source = np.where(network.optional, np.minimum(u, 0)[network.source_anchor], np.inf)
-    return network.cheap_arcs(pairs, source, -price, pairs.reduced.mean())
+    return network.cheap_arcs(pairs, source, v, pairs.reduced.mean())
 
 
 def _sample_potentials(problem: Problem, rng):
-    """(u (m,), prices (n,)) that the optimum of a small sample gives to all anchors and members; the dummy's is 0."""
+    """`Potentials` that the optimum of a small sample gives to all anchors and members; the dummy's is 0."""
     m, n = problem.shape
     own = np.sort(rng.choice(m, min(SAMPLE, max(m // 3, 1)), replace=False))
     lower, upper = problem.lower[own], problem.upper[own]
@@ -179,45 +196,89 @@ def _sample_potentials(problem: Problem, rng):
     anchors, members = problem.anchors[own], problem.members[others]
     sample = _Network(anchors.astype(np.float64), members.astype(np.float64), lower, upper, problem.dissimilarity)
     known = _solve(sample, rng, COARSE_GAP)[1]
-    single = [-side.astype(problem.anchors.dtype) for side in (known.anchor, known.member)]
-    u = least(problem.dissimilarity, problem.anchors, members, single[1])[0]
-    return u, -least(problem.dissimilarity, problem.members, anchors, single[0])[0]
+    u = _least(problem.dissimilarity, problem.anchors, members, known.member)
+    return Potentials(u, _least(problem.dissimilarity, problem.members, anchors, known.anchor))
 
 
-def _price(network, anchor_potential, member_potential, threshold):
+def _least(dissimilarity, x, y, potential):
+    """min_j D(x_i, y_j) - potential_j of every row of x."""
+    price = -potential.astype(x.dtype)
+    return np.concatenate(
+        on_all_cores(lambda rows: priced(dissimilarity, x[rows], y, price).min(1), row_blocks(len(x), PRICED))
+    )
+
+
+def _price(network, anchor_potential, member_potential, threshold, most=ROW_ARCS):
     """(`Pairs` of reduced cost below a threshold, numbers (m,) that min_j (cost - v_j) does not fall below).
 
-    Kept are the ROW_ARCS cheapest of every anchor and of every member. All pairs are asked through BLAS; those that may be
-    cheap after rounding are computed again.
+    Kept are the `most` cheapest of every anchor and the ROW_ARCS of every member. All pairs are asked through BLAS; those that
+    may be cheap after rounding are computed again.
     """
     problem, rounding = network.problem, rounding_of(network.problem.anchors)
+    m, n = problem.shape
 
     def ask(rows):
         values = priced(problem.dissimilarity, problem.anchors[rows], problem.members, -member_potential, rounding)
         values -= anchor_potential[rows, None]
         cheap = values < threshold
-        floor = np.full(len(rows), threshold)
-        if np.count_nonzero(cheap) > MANY * len(rows):
+        floor = np.full(len(values), threshold)
+        if np.count_nonzero(cheap) > MANY * most * len(values):
             floor = values.min(1)
-            cheap &= values <= np.partition(values[:, ::ROW_ARCS], 1, 1)[:, 1:2]  # about 2 ROW_ARCS in every row
-        row, member = np.divmod(np.flatnonzero(cheap), values.shape[1])
-        reduced = problem.costs(rows[row], member) - member_potential[member] - anchor_potential[rows[row]]
+            cheap &= values <= np.partition(values[:, ::most], 1, 1)[:, 1:2]  # about twice as many in every row
+        row, member = np.divmod(np.flatnonzero(cheap), n)
+        anchor = row + rows.start
+        reduced = problem.costs(anchor, member) - member_potential[member] - anchor_potential[anchor]
         np.minimum.at(floor, row, reduced)
         good = reduced < threshold
-        return Pairs(rows[row[good]], member[good], reduced[good].astype(np.float32)), floor
+        return anchor[good], member[good], reduced[good].astype(np.float32), floor
 
-    parts, floors = zip(*on_all_cores(ask, blocks(np.arange(len(problem.anchors)))))
-    pairs = joined(parts)
-    keep = leading(pairs, pairs.anchor, ROW_ARCS) | leading(pairs, pairs.member, ROW_ARCS)
-    return pairs.those(keep), anchor_potential + np.concatenate(floors)
+    *pairs, floors = map(np.concatenate, zip(*on_all_cores(ask, row_blocks(m, PRICED))))
+    anchor, member, reduced = pairs
+    keep = _leading(anchor, reduced, most) | _leading(member, reduced, ROW_ARCS)
+    return Pairs(*(part[keep] for part in pairs)), anchor_potential + floors
+
+
+def _leading(side, reduced, count):
+    """Is a pair among the `count` cheapest of its `side`?"""
+    order = np.lexsort((reduced, side))
+    own, leads = side[order], np.zeros(len(side), bool)
+    first = np.flatnonzero(np.append(True, own[1:] != own[:-1]))[: len(own)]
+    rank = np.arange(len(own)) - np.repeat(first, np.diff(first, append=len(own)))
+    leads[order[rank < count]] = True
+    return leads
+
+
+def priced(dissimilarity, x, y, price, rounding=0.0):
+    """D(x_i, y_j) + price_j (rows of x, rows of y) in the type of x, through BLAS where D is squared distance.
+
+    `rounding`: the share of its terms that each entry is lessened by, so that rounding makes none too large.
+    """
+    if not isinstance(dissimilarity, SquaredEuclidean):
+        values = dissimilarity.pairwise(x, y)
+        return (values * (1 - rounding) + (price - rounding * np.abs(price))).astype(x.dtype)
+    ones, kept = np.ones(len(x), x.dtype), x.dtype.type(1 - rounding)
+    offset = kept * np.einsum("ij,ij->i", y, y) + (price - rounding * np.abs(price))
+    left = np.column_stack([x * x.dtype.type(-2), kept * np.einsum("ij,ij->i", x, x), ones])
+    return left @ np.column_stack([y, np.ones(len(y), x.dtype), offset]).astype(x.dtype).T
+
+
+def rounding_of(rows):
+    """The share of |x|^2 + |y|^2 + |p| by which rounding may raise an entry of `priced`, that of the rows included."""
+    return (2 * rows.shape[1] + 12) * float(np.finfo(rows.dtype).eps)
+
+
+def on_all_cores(function, tasks):
+    """`function` of every task, in their order."""
+    with threadpool_limits(1), ThreadPoolExecutor(cpu_count()) as pool:  # no sum depends on the number of threads
+        return list(pool.map(function, tasks))
 
 
 def _merge(network, *arcs):
     """Each (source, target) once, in order."""
     width = len(network.demand)
-    return np.divmod(
-        distinct(np.concatenate([sources.astype(np.int64) * width + targets for sources, targets in arcs])), width
-    )
+    codes = np.concatenate([sources.astype(np.int64) * width + targets for sources, targets in arcs])
+    codes.sort()  # faster than NumPy's `unique`, which hashes
+    return np.divmod(codes[np.append(True, codes[1:] != codes[:-1])], width)
 
 
 def _network_simplex(network, sources, targets, potentials):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayesfair.fairlets import by_blocks, decompose, hub, resolve_dissimilarity
+from bayesfair.fairlets import Weighted, by_blocks, capacities, decompose, fairlet_centers, resolve_dissimilarity
 
 HALF = 1500
 
@@ -61,16 +61,41 @@ def test_rows_that_repeat_are_paired(X, small):
     assert found.cost == pytest.approx(0, abs=1e-6)
 
 
-def test_a_pass_never_raises_the_cost(small):
-    rng = np.random.default_rng(2)
-    given = by_blocks.Problem(*rng.normal(size=(2, 400, 3)), *np.ones((2, 400), int), resolve_dissimilarity("kmeans"))
-    plan = by_blocks.plan_by_halves(given, rng)
-    for _ in range(5):
-        blocks = by_blocks._fairlets_of_blocks(given, plan, rng)
-        np.testing.assert_array_equal(np.sort(np.concatenate(blocks)), np.arange(400))
-        better = by_blocks._solved_again(given, plan, blocks)
-        assert by_blocks._cost(given, better) <= by_blocks._cost(given, plan)
-        plan = better
+FORMS = {  # sizes of groups, composition, the group of the anchors
+    "1:1": ((200, 200), "auto", 0),
+    "floor/ceil": ((170, 230), "auto", 0),
+    "three groups": ((100, 100, 200), "auto", 0),
+    "hubs": ((160, 240), "auto", None),
+    "hubs of floor and ceiling sizes": ((170, 230), 60, None),
+}
+
+
+@pytest.mark.parametrize("name", ["kmeans", "manhattan", "kl"])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_pass_keeps_capacities_and_never_raises_the_cost(form, name, small):
+    sizes, composition, anchor = FORMS[form]
+    rng, dissimilarity = np.random.default_rng(2), resolve_dissimilarity(name)
+    X, code, held = (
+        rng.uniform(0.1, 1, (400, 3)),
+        np.repeat(np.arange(len(sizes)), sizes),
+        capacities(sizes, composition),
+    )
+    paid = Weighted(dissimilarity) if anchor is None else dissimilarity
+    table = by_blocks.Table(X, code, held, paid, anchor, None)
+    fairlet, cost = by_blocks.dealt_by_halves(table, rng), np.inf
+    for round_ in range(16):
+        count = np.bincount(fairlet)
+        blocks = by_blocks._blocks(table, fairlet, count, rng)
+        np.testing.assert_array_equal(np.sort(np.concatenate(blocks)), np.arange(len(count)))
+        better, told = by_blocks._dealt_again(table, fairlet, 1 + round_ // 8 * (anchor is None), rng)
+        for group in range(len(sizes)):
+            own = np.bincount(better[code == group], minlength=len(count))
+            assert ((held.lower[:, group] <= own) & (own <= held.upper[:, group])).all()
+        to = fairlet_centers(X, better) if anchor is None else X[code == anchor]
+        pays = dissimilarity.to_center if anchor is None else dissimilarity.between
+        assert told == pytest.approx(pays(X, to[better]).sum())
+        assert told <= cost * (1 + 1e-12)
+        fairlet, cost = better, told
 
 
 @pytest.mark.parametrize(("lower", "upper"), [(1, 1), (1, 2), (0, 3), (2, 2)])
@@ -81,21 +106,43 @@ def test_a_block_is_solved_exactly_by_dense_assignment(lower, upper, monkeypatch
     anchors, members = rng.normal(size=(30, 3)), 1 + rng.normal(size=(30 * (lower + upper) // 2, 3))
     best = by_blocks.transport(anchors, members, *limits, dissimilarity)
     monkeypatch.delattr(by_blocks, "transport")
-    found = by_blocks._exactly(anchors, members, *limits, dissimilarity)
+    found = by_blocks._assigned(anchors, members, *limits, dissimilarity)
     assert dissimilarity.between(anchors[found], members).sum() == pytest.approx(best.cost)
     held = np.bincount(found, minlength=30)
     assert lower <= held.min() <= held.max() <= upper
 
 
-def test_hubs_are_filled_by_blocks(small):
-    X, code = np.random.default_rng(0).normal(size=(200, 3)), np.repeat([0, 1], [80, 120])
-    best, found = (decompose(X, code, random_state=0, exact_up_to=rows) for rows in (200, 0))
-    assert not found.anchored
-    assert found.cost < 1.1 * best.cost
-    np.testing.assert_array_equal(found.composition, np.tile([2, 3], (40, 1)))
+@pytest.mark.parametrize("name", ["kmeans", "manhattan", "kl"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("counts", [(2, 3), (2, 2, 3), (4, 4)])
+def test_hubs_find_the_fairlets_that_were_planted(counts, weighted, name, small):
+    """Far apart, so that no other decomposition comes near; in several blocks."""
+    rng, m = np.random.default_rng(0), 64
+    planted = np.repeat(np.arange(m), sum(counts))
+    code = np.tile(np.repeat(np.arange(len(counts)), counts), m)
+    X = rng.permutation(1 + 10.0 * np.arange(m))[planted, None] + rng.uniform(0, 0.1, (len(planted), 2))
+    weight = rng.uniform(0.5, 2, len(X)) if weighted else None
+    found = decompose(X, code, np.tile(counts, (m, 1)), dissimilarity=name, sample_weight=weight, random_state=0)
+    together = np.unique(np.column_stack([planted, found.fairlet]), axis=0)
+    assert len(together) == m
+    centers = fairlet_centers(X, planted, weight)[planted]
+    pays = resolve_dissimilarity(name).to_center(X, centers) * (1 if weight is None else weight)
+    assert found.cost == pytest.approx(pays.sum())
 
 
-def test_the_bound_on_a_mean_holds_for_rare_large_values():
-    rng = np.random.default_rng(0)
-    sample = (rng.random((20, 10_000)) < 0.01).astype(float)
-    assert all(hub.mean_at_most(part, 1.0) > 0.01 for part in sample)
+def test_blocks_cost_hubs_little_more_than_one_block_does(small, monkeypatch):
+    X, code = (
+        differently_distributed("clusters", np.random.default_rng(0))[HALF - 400 : HALF + 600],
+        np.repeat([0, 1], [400, 600]),
+    )
+    found = decompose(X, code, random_state=0)
+    monkeypatch.setattr(by_blocks, "BLOCK", 1000)
+    assert found.cost < 1.05 * decompose(X, code, random_state=0).cost
+    np.testing.assert_array_equal(found.composition, np.tile([2, 3], (200, 1)))
+
+
+def test_fairlets_may_go_without_a_group(small):
+    rng, composition = np.random.default_rng(0), np.tile([[2, 0, 3], [0, 2, 2], [1, 1, 0]], (40, 1))
+    code = np.repeat(np.arange(3), composition.sum(0))
+    found = decompose(rng.normal(size=(len(code), 3)), code, composition, random_state=0)
+    np.testing.assert_array_equal(found.composition, composition)

@@ -230,7 +230,7 @@ def test_fairlets_that_are_kept_without_a_proof_are_told(monkeypatch):
     about = [str(one.message) for one in told if "not proved optimal" in str(one.message)]
     assert len(about) == 1
     found = decompose(X, groups, exact_up_to=0, random_state=fits[0]._seed)
-    less = describe_gap(found.gap, found.risk)
+    less = describe_gap(found.gap)
     assert repr(found) in about[0]
     assert less in about[0]
     kept, moved = (bf.posterior.summary(fit.posterior_) for fit in fits)

@@ -1,0 +1,30 @@
+"""Who is in a fairlet: the members of each, and their mean."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayesfair._arrays import cluster_sums
+
+__all__ = ["fairlet_centers", "member_table"]
+
+
+def fairlet_centers(X: ArrayLike, fairlet: ArrayLike, sample_weight: ArrayLike | None = None) -> np.ndarray:
+    """The mean (m, d) of the rows of every fairlet, weighted by `sample_weight` (N,); `fairlet` (N,) numbers them from 0 and
+    leaves no number out."""
+    weight = np.ones(len(X)) if sample_weight is None else sample_weight
+    mass = np.bincount(fairlet, weight)
+    return cluster_sums(X, fairlet, len(mass), weight) / mass[:, None]
+
+
+def member_table(fairlet, code, upper):
+    """Members of every fairlet (m, slots), `upper[:, j].max()` slots for group j; index N where a slot is empty."""
+    fairlet, code = np.asarray(fairlet), np.asarray(code)
+    n_obs, n_fairlets = len(fairlet), len(upper)
+    width = upper.max(0)
+    start = np.concatenate([[0], np.cumsum(width)[:-1]])
+    order = np.lexsort((fairlet, code))  # by group, then fairlet, then row
+    run = code[order].astype(np.int64) * n_fairlets + fairlet[order]
+    rank = np.arange(n_obs) - np.searchsorted(run, run)
+    table = np.full((n_fairlets, int(width.sum())), n_obs, dtype=np.int32)
+    table[fairlet[order], start[code[order]] + rank] = order
+    return table
