@@ -239,3 +239,13 @@ def test_no_module_is_named_like_what_its_room_exports(room):
     """`import bayesfair.posterior.modes` would give a function."""
     modules = {path.stem for path in (ROOT / room).glob("*.py")}
     assert not modules & set(import_module(f"bayesfair.{room}").__all__)
+
+
+def test_a_class_name_means_one_thing():
+    names = [
+        node.name
+        for file in FILES
+        for node in ast.walk(ast.parse((ROOT / file).read_text()))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert sorted({name for name in names if names.count(name) > 1}) == []

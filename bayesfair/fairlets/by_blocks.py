@@ -23,7 +23,7 @@ from bayesfair.fairlets.compositions import Capacities
 from bayesfair.fairlets.dissimilarity import Dissimilarity, Weighted
 from bayesfair.fairlets.transport import on_all_cores, priced, transport
 
-__all__ = ["Table", "decompose_by_blocks"]
+__all__ = ["PricedTable", "decompose_by_blocks"]
 
 BLOCK = 1000  # members of a group in a block, and at most so many fairlets
 FEWEST = 16  # fairlets of a block, however many members they hold: of two or three, passes soon gain nothing
@@ -37,7 +37,7 @@ FLOOR = np.float32(1e-30)  # of shares, so that none vanishes
 SMALL_PART = 64  # fairlets of a part whose members are dealt out in their order
 
 
-class Table(NamedTuple):
+class PricedTable(NamedTuple):
     """Rows X (N, d) of the groups `code` (N,) for fairlets of these capacities; `anchor`: the group whose members, one in every
     fairlet, the others pay D to; they pay it to the fairlet's centre where it is None. With weights (N,) D is `Weighted`, as it
     is in the hub form."""
@@ -83,7 +83,7 @@ class Table(NamedTuple):
         return float(self.dissimilarity.between(x[others], centers[fairlet[others]]).sum(dtype=np.float64))
 
 
-def decompose_by_blocks(table: Table, rng):
+def decompose_by_blocks(table: PricedTable, rng):
     """(the fairlet of every row, int32 (N,), what all pay). With anchors fairlet i has the i-th one."""
     starts = STARTS if table.anchor is None and len(table.code) <= FEW else 1
     return min((_decomposed(table, rng) for _ in range(starts)), key=lambda found: found[1])

@@ -20,7 +20,7 @@ from bayesfair._check import (
     tell,
 )
 from bayesfair._units import RowsInUnits, Scaling, scaling
-from bayesfair.fairlets.by_blocks import Table, decompose_by_blocks
+from bayesfair.fairlets.by_blocks import PricedTable, decompose_by_blocks
 from bayesfair.fairlets.compositions import anchor_group, capacities, rule_of_small_groups
 from bayesfair.fairlets.dissimilarity import (
     Dissimilarity,
@@ -139,7 +139,7 @@ def decompose(
     anchor, few = anchor_group(held), len(X) <= exact_up_to
     paid = dissimilarity if weight is None and anchor is not None else Weighted(dissimilarity)
     Z = RowsInUnits(X, units, np.float64 if few else _precision(X, units, dissimilarity, rng))
-    table = Table(Z, code, held, paid, anchor, weight)
+    table = PricedTable(Z, code, held, paid, anchor, weight)
     if few and anchor is not None:
         fairlet, cost, bound = _optimal(table)
     else:

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from bayesfair._arrays import row_blocks
 from bayesfair.fairlets.dissimilarity import Dissimilarity, SquaredEuclidean
 
-__all__ = ["Plan", "Problem", "on_all_cores", "priced", "rounding_of", "transport"]
+__all__ = ["MarginProblem", "Plan", "on_all_cores", "priced", "rounding_of", "transport"]
 
 WHOLE_PROBLEM = 2_000_000  # pairs: up to here every arc is a candidate
 SAMPLE = 4_000  # anchors, at most a third, whose optimum tells prices to start with
@@ -33,7 +33,7 @@ MAX_ROUNDS = 60
 COARSE_GAP = 1e-3  # good enough for a sample whose potentials only choose arcs
 
 
-class Problem(NamedTuple):
+class MarginProblem(NamedTuple):
     """Members (n, d) to be given to anchors (m, d), of one float type; anchor i takes lower[i] to upper[i] of them."""
 
     anchors: np.ndarray
@@ -91,7 +91,7 @@ class _Network:
 
     def __init__(self, anchors, members, lower, upper, dissimilarity):
         self.lower, self.upper = np.asarray(lower, np.int64), np.asarray(upper, np.int64)
-        self.problem = Problem(anchors, members, self.lower, self.upper, dissimilarity)
+        self.problem = MarginProblem(anchors, members, self.lower, self.upper, dissimilarity)
         self.shape = self.problem.shape
         m, n = len(anchors), len(members)
         extra = self.upper - self.lower
@@ -186,7 +186,7 @@ def _first_candidates(network, rng):
     return network.cheap_arcs(pairs, source, v, pairs.reduced.mean())
 
 
-def _sample_potentials(problem: Problem, rng):
+def _sample_potentials(problem: MarginProblem, rng):
     """`Potentials` that the optimum of a small sample gives to all anchors and members; the dummy's is 0."""
     m, n = problem.shape
     own = np.sort(rng.choice(m, min(SAMPLE, max(m // 3, 1)), replace=False))
