@@ -52,22 +52,18 @@ class Data(NamedTuple):
             return np.array(np.broadcast_to(1.0, len(self.groups.code))[rows])
         return self.given_weight[rows]
 
-    def weight_of_some(self, rows):
-        """Of some rows of the table that processes share, by their numbers there."""
-        return self.weight_of(rows) if len(self.split.sizes) < 2 else self.split.take(self.weight, rows)
+    def taken(self, rows):
+        """Some rows, by their numbers in the table that is split over processes, each of which has all of these."""
+        split, weight = self.split, None
+        if any(split.everybody(self.given_weight is not None)):
+            weight = split.take(self.weight, rows)
+        groups = split.groups._replace(code=split.groups.code[rows])
+        return Data(self.columns.take(rows, split), groups, weight, self.seed, RowSplit(None, (len(rows),), groups))
 
     def gathered(self):
         """With the rows of all processes, of which each fits all."""
-        split, rows = self.split, np.arange(self.split.n_obs)
-        weighted = any(split.everybody(self.given_weight is not None))
-        return Data(
-            self.columns.take(rows, split),
-            split.groups,
-            self.weight_of_some(rows) if weighted else None,
-            self.seed,
-            RowSplit(None, (split.n_obs,), split.groups),
-            slice(split.first, split.first + len(self.groups.code)),
-        )
+        first = self.split.first
+        return self.taken(np.arange(self.split.n_obs))._replace(own=slice(first, first + len(self.groups.code)))
 
     @property
     def total_weight(self):

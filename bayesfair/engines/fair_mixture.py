@@ -39,10 +39,10 @@ from bayesfair.engines.fmc import (
 )
 from bayesfair.engines.mixture import MixtureEngine
 from bayesfair.engines.optimize import Outcome, order_of
-from bayesfair.engines.row_split import ONE_BLOCK, RowSplit
+from bayesfair.engines.row_split import ONE_BLOCK
 from bayesfair.engines.samples import distinct_rows, stratified, with_distinct
 from bayesfair.engines.tables import fit_encoder, read_columns
-from bayesfair.fairness import Groups, gaps_of_shares
+from bayesfair.fairness import gaps_of_shares
 
 __all__ = ["FairMixture"]
 
@@ -245,14 +245,13 @@ class FairMixture(MixtureEngine):
         return fair_rows(scaled, data.groups.code, data.weight_of, data.split, len(data.groups.names), learning)
 
     def _taken(self, data, rows) -> Data:
-        """Data of some rows, by their numbers in the whole table, as every process has them."""
-        groups = Groups(data.split.groups.code[rows], data.groups.names)
-        absent = [name for name, size in zip(groups.names, groups.sizes) if size == 0]
+        """Some rows, among which there is somebody of every group."""
+        some = data.taken(rows)
+        absent = [name for name, size in zip(some.groups.names, some.groups.sizes) if size == 0]
         if absent:
             rule, remedy = "leave somebody of every group", "Raise subsample or batch_size, or merge small groups."
             raise ValueError(message("subsample", rule, f"none of {absent} among {len(rows)} rows", remedy))
-        columns, weight = data.columns.take(rows, data.split), data.weight_of_some(rows)
-        return Data(columns, groups, weight, data.seed, RowSplit(None, (len(rows),), groups))
+        return some
 
     def solve(self, everybody, data):
         """Explore some of the rows from several starts, go on from the best with more of them and then with all, more strictly

@@ -22,9 +22,9 @@ from bayesfair._check import check_integer, check_number, message, refuse_unread
 from bayesfair._rows import Rows, each, farthest, largest, sum_of_terms, total
 from bayesfair._units import center_and_spread, check_costs, scaling, warn_of_scales
 from bayesfair.distributed import agreed
-from bayesfair.engines.base import Data, Engine, check_distinct
+from bayesfair.engines.base import Engine, check_distinct
 from bayesfair.engines.hard_clusters import squares
-from bayesfair.engines.row_split import RowSplit, free
+from bayesfair.engines.row_split import free
 
 __all__ = ["TiltedKMeans"]
 
@@ -441,12 +441,7 @@ class TiltedKMeans(Engine):
         rng, n_obs = np.random.RandomState(data.seed), data.split.n_obs
         if n_obs <= EXPLORE_ROWS:
             return self._descend(problem, self._seeds(data, rng), data.seed)
-        rows = rng.choice(n_obs, min(n_obs, EXPLORE_ROWS), replace=False)
-        weight = data.split.take(data.relative_weight, rows)
-        groups = data.groups._replace(code=data.split.groups.code[rows])
-        some = Data(
-            data.columns.take(rows, data.split), groups, weight, data.seed, RowSplit(None, (len(rows),), groups)
-        )
+        some = data.taken(rng.choice(n_obs, EXPLORE_ROWS, replace=False))
         best = self._descend(self._problem_of(some, problem.tilt), self._seeds(some, rng), data.seed)
         return self._descend(problem, agreed(best.state.centers)[None], data.seed)
 

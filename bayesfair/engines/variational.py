@@ -20,11 +20,11 @@ from bayesfair._check import check_number, message, tell
 from bayesfair._rows import Rows, each, total
 from bayesfair._units import scaling, warn_of_scales
 from bayesfair.distributed import agreed, leads
-from bayesfair.engines.base import Data, Engine, kmeans_centers, relocate_empty
+from bayesfair.engines.base import Engine, kmeans_centers, relocate_empty
 from bayesfair.engines.families import squared_distances
 from bayesfair.engines.hard_clusters import NEAR, cost_of, means_of, medians_near
 from bayesfair.engines.optimize import Outcome
-from bayesfair.engines.row_split import UNSPLIT, RowSplit, free
+from bayesfair.engines.row_split import UNSPLIT, free
 from bayesfair.engines.samples import FEWEST, distinct_rows, stratified, weights_as_of_all, with_distinct
 from bayesfair.engines.soft_clusters import (
     AT_REST,
@@ -34,7 +34,7 @@ from bayesfair.engines.soft_clusters import (
     fairness_potential,
     log_simplex,
 )
-from bayesfair.fairness import Groups, check_target, cluster_kl
+from bayesfair.fairness import check_target, cluster_kl
 
 __all__ = ["VariationalFairClustering"]
 
@@ -395,9 +395,8 @@ class VariationalFairClustering(Engine):
 
         distinct = partial(distinct_rows, points, self.n_clusters, self.parts, split)
         rows = with_distinct(rows, partial(points, split=split), self.n_clusters, distinct)
-        groups = Groups(code[rows], data.groups.names)
-        weights = weights_as_of_all(groups.code, data.weight_of_some(rows), data.group_masses)
-        return Data(data.columns.take(rows, split), groups, weights, data.seed, RowSplit(None, (len(rows),), groups))
+        some = data.taken(rows)
+        return some._replace(given_weight=weights_as_of_all(some.groups.code, some.weight, data.group_masses))
 
     def _error(self, run, data):
         """The Kullback-Leibler error of a run's hard clusters."""
