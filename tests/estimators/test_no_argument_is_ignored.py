@@ -92,7 +92,7 @@ TABLE = [
         {"covariance_type": "diag"},
     ),
     Line(Variational, {"objective": "kmeans"}, f"{VARIATIONAL} {ERROR} mesh", {}),
-    Line(Variational, {"objective": "kmedians"}, f"{VARIATIONAL} {ERROR}", {"mesh": MESH}),
+    Line(Variational, {"objective": "kmedians"}, f"{VARIATIONAL} {ERROR} mesh", {}),
     Line(Variational, {"objective": "ncut"}, f"{VARIATIONAL} {ERROR}", {"mesh": MESH}),
     Line(Variational, {"max_fairness_error": 0.1}, f"{VARIATIONAL} max_fairness_error mesh", {"fairness_weight": 1.0}),
     Line(Fmc, {}, f"{FMC} max_gap fairness_weight {GAP} mesh", {}),
