@@ -324,7 +324,9 @@ def first_of(problem: FairRows, n_obs) -> FairRows:
     the table, and the others that have some of the first FEWEST of a group."""
     held = np.asarray(problem.held)
     seen = _with_the_first(held, FEWEST).any(1) | (np.arange(len(held)) < -(-n_obs // BLOCK))
-    return problem._replace(seen=jax.device_put(seen, problem.seen.sharding))
+    # On one device nowhere by name: an array that is put somewhere is compiled for anew.
+    where = None if problem.rows.mesh is None else problem.seen.sharding
+    return problem._replace(seen=jax.device_put(seen, where))
 
 
 def _with_the_first(held, most):
