@@ -261,19 +261,19 @@ class FairMixture(MixtureEngine):
         try:
             if len(rows) < data.split.n_obs:
                 some = self._taken(data, rows)
-                return agreed(self._learn(self._problem_of(some), some, np.arange(len(rows)), data.split))
-            return self._learn(everybody if self.batch_size is None else self._problem_of(data), data, rows, data.split)
+                problem = self._in_batches(self._fair_rows(some), some)
+                return agreed(self._learn(problem, some, np.arange(len(rows)), data.split))
+            return self._learn(self._in_batches(everybody, data), data, rows, data.split)
         except _Interrupted as ended:
             return ended.outcome
 
-    def _problem_of(self, data) -> FairRows:
-        """What is learned from; of mini-batches the penalty is on a fixed part of the rows."""
-        rows = self._fair_rows(data)
+    def _in_batches(self, problem: FairRows, data) -> FairRows:
+        """As it is, unless there are mini-batches: of these the penalty is on a fixed part of the rows."""
         if self.batch_size is None:
-            return rows
+            return problem
         order = np.random.default_rng(data.seed).permutation(len(data.X))
         some = self._taken(data, stratified(order, data.groups.code, max(self.batch_size, EXPLORE_ROWS)))
-        return self._fair_rows(some, (rows.rows, np.int32(len(data.X))))
+        return self._fair_rows(some, (problem.rows, np.int32(len(data.X))))
 
     def _learn(self, problem, data, rows, dealing):
         """From the rows of those numbers, in random order."""

@@ -442,6 +442,8 @@ class TiltedKMeans(Engine):
         if n_obs <= EXPLORE_ROWS:
             return self._descend(problem, self._seeds(data, rng), data.seed)
         some = data.taken(rng.choice(n_obs, EXPLORE_ROWS, replace=False))
+        if len(data.split.sizes) > 1:  # else all rows have been looked at
+            check_distinct(some.X, self.n_clusters)
         best = self._descend(self._problem_of(some, problem.tilt), self._seeds(some, rng), data.seed)
         return self._descend(problem, agreed(best.state.centers)[None], data.seed)
 
@@ -450,7 +452,6 @@ class TiltedKMeans(Engine):
         from sklearn.cluster import kmeans_plusplus
 
         Z = self._rows(data.X, slice(None))
-        check_distinct(Z, self.n_clusters)
         drawn = (
             kmeans_plusplus(Z, self.n_clusters, sample_weight=data.weight, random_state=rng) for _ in range(self.n_init)
         )
