@@ -56,16 +56,16 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not call `__geta
     from bayesfair import plots as plots
     from bayesfair import posterior as posterior
     from bayesfair import reports as reports
-    from bayesfair.engines import BalancedKMeans as BalancedKMeans
-    from bayesfair.engines import BigLearnMixture as BigLearnMixture
-    from bayesfair.engines import FairletKMeans as FairletKMeans
-    from bayesfair.engines import FairMixture as FairMixture
-    from bayesfair.engines import TiltedKMeans as TiltedKMeans
-    from bayesfair.engines import VariationalFairClustering as VariationalFairClustering
-    from bayesfair.estimators import BayesianFairMixture as BayesianFairMixture
-    from bayesfair.estimators import GibbsFairClustering as GibbsFairClustering
-    from bayesfair.estimators import compare_clusters as compare_clusters
-    from bayesfair.reports import report as report
+    from bayesfair.engines.balanced_kmeans import BalancedKMeans as BalancedKMeans
+    from bayesfair.engines.big_learn import BigLearnMixture as BigLearnMixture
+    from bayesfair.engines.fair_mixture import FairMixture as FairMixture
+    from bayesfair.engines.fairlet_kmeans import FairletKMeans as FairletKMeans
+    from bayesfair.engines.tilted_kmeans import TiltedKMeans as TiltedKMeans
+    from bayesfair.engines.variational import VariationalFairClustering as VariationalFairClustering
+    from bayesfair.estimators.bayesian_fair_mixture import BayesianFairMixture as BayesianFairMixture
+    from bayesfair.estimators.comparison import compare_clusters as compare_clusters
+    from bayesfair.estimators.gibbs_fair_clustering import GibbsFairClustering as GibbsFairClustering
+    from bayesfair.reports.page import report as report
 else:
 
     def __getattr__(name):

@@ -15,9 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import bayesfair as bf
-from bayesfair import gibbs
 from bayesfair.fairness import encode_groups
 from bayesfair.gibbs.labellings import Labelling
+from bayesfair.gibbs.losses import resolve_loss
+from bayesfair.gibbs.problem import make_problem
 from bayesfair.gibbs.sweep import run_chunk
 
 sys.path.insert(0, str(Path(__file__).parent / "paper"))
@@ -50,9 +51,7 @@ def sweep(arguments):
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(arguments.rows, 6)) + rng.integers(10, size=(arguments.rows, 1))).astype(np.float32)
     groups = encode_groups(rng.choice(["a", "b"], arguments.rows, p=[0.33, 0.67]))
-    problem = gibbs.make_problem(
-        X.astype(float), groups, n_clusters=10, loss=gibbs.resolve_loss("kmeans"), target="labels"
-    )
+    problem = make_problem(X.astype(float), groups, n_clusters=10, loss=resolve_loss("kmeans"), target="labels")
     target, label = problem.target, np.empty(arguments.rows, np.int32)
     for group in range(2):
         rows = np.flatnonzero(groups.code == group)

@@ -52,25 +52,25 @@ def table(name):
 
 def measure(case, arguments):
     """One line of the table."""
-    from bayesfair import gibbs
     from bayesfair.fairness import encode_groups
-    from bayesfair.posterior import build_tree, summary
+    from bayesfair.gibbs.losses import resolve_loss
+    from bayesfair.gibbs.problem import make_problem
+    from bayesfair.gibbs.run import draw, warm_up
+    from bayesfair.gibbs.search import start_in_modes
+    from bayesfair.posterior import summary
+    from bayesfair.posterior.tree import build_tree
 
     warnings.simplefilter("ignore")
     data, target, n_clusters = CASES[case]
     X, group = table(data)
-    loss = gibbs.resolve_loss("kmeans")
+    loss = resolve_loss("kmeans")
     choices = {"loss": loss, "target": target, "seed": arguments.seed}
-    problem = gibbs.make_problem(X, encode_groups(group), n_clusters=n_clusters, **choices)
-    if hasattr(gibbs, "start_in_modes"):
-        problem, run, _ = gibbs.start_in_modes(problem, 4, arguments.warmup, 32, "auto", False)
-    else:
-        run = gibbs.start_run(problem, 4)
-    run = gibbs.warm_up(run, problem.target, arguments.warmup)
-    run = run if isinstance(run, gibbs.Run) else run[0]
-    run, _ = gibbs.draw(run, problem.target, 1)  # compiled
+    problem = make_problem(X, encode_groups(group), n_clusters=n_clusters, **choices)
+    problem, run, _ = start_in_modes(problem, 4, arguments.warmup, 32, "auto", False)
+    run, _ = warm_up(run, problem.target, arguments.warmup)
+    run, _ = draw(run, problem.target, 1)  # compiled
     begin = time.perf_counter()
-    run, draws = gibbs.draw(run, problem.target, arguments.draws)
+    run, draws = draw(run, problem.target, arguments.draws)
     seconds = time.perf_counter() - begin
     scalars = summary(build_tree(draws, X, encode_groups(group), settings={}, n_clusters=n_clusters))
     scalars = scalars[~scalars.index.str.startswith("lp, chain")]

@@ -29,7 +29,8 @@ def table(arguments):
 
 
 def chunk(arguments, which, first):
-    from bayesfair.gibbs import Draws, Statistic
+    from bayesfair._draws import Draws
+    from bayesfair.gibbs import Statistic
 
     rng = np.random.default_rng(which)
     labels = np.tile(first, (arguments.chains, 1, 1))
@@ -42,7 +43,9 @@ def chunk(arguments, which, first):
 
 def write(arguments, path):
     from bayesfair.fairness import Groups
-    from bayesfair.posterior import begin_run, build_tree, state_dataset
+    from bayesfair.posterior.state import state_dataset
+    from bayesfair.posterior.store import begin_run
+    from bayesfair.posterior.tree import build_tree
 
     X, group = table(arguments)
     first = np.random.default_rng(1).integers(arguments.n_clusters, size=(1, arguments.rows)).astype(np.int8)
@@ -58,7 +61,7 @@ def write(arguments, path):
 
 
 def finish(arguments, path):
-    from bayesfair.posterior import continue_run
+    from bayesfair.posterior.store import continue_run
 
     run = continue_run(path)
     run.finish({})

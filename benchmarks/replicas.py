@@ -11,9 +11,11 @@ from unittest import mock
 
 import numpy as np
 
-from bayesfair import gibbs
 from bayesfair.fairness import encode_groups
 from bayesfair.gibbs import tempering
+from bayesfair.gibbs.losses import resolve_loss
+from bayesfair.gibbs.problem import make_problem
+from bayesfair.gibbs.run import start_run
 
 N_FEATURES, N_CLUSTERS, CHAINS, SPREAD = 6, 4, 2, 2.0
 SIZES = {"optimal": (50, 100, 200, 400), "labels": (50, 100, 200), "joint": (50, 100, 200, 400)}
@@ -37,10 +39,10 @@ def started(n_rows, target):
     rng = np.random.default_rng(1)
     clumps = SPREAD * rng.normal(size=(N_CLUSTERS + 1, N_FEATURES))
     X = clumps[rng.integers(N_CLUSTERS + 1, size=n_rows)] + rng.normal(size=(n_rows, N_FEATURES))
-    groups, loss = encode_groups(rng.integers(2, size=n_rows)), gibbs.resolve_loss("manhattan")
-    problem = gibbs.make_problem(X, groups, n_clusters=N_CLUSTERS, loss=loss, target=target)
+    groups, loss = encode_groups(rng.integers(2, size=n_rows)), resolve_loss("manhattan")
+    problem = make_problem(X, groups, n_clusters=N_CLUSTERS, loss=loss, target=target)
     problem = problem._replace(table=problem.target.prepared(problem.table, problem.settings))
-    return problem, gibbs.start_run(problem, CHAINS).states
+    return problem, start_run(problem, CHAINS).states
 
 
 def timed(problem, states, sweeps):

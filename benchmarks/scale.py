@@ -118,13 +118,17 @@ def engine_cell(bf, name, n_obs):
 
 def sweep_cell(bf, target, n_obs):
     """A sweep of two chains, compiled before; as it is before the warm-up has settled how many blocks decide."""
-    gibbs, (X, groups) = bf.gibbs, table(n_obs)
+    from bayesfair.gibbs.losses import resolve_loss
+    from bayesfair.gibbs.problem import make_problem
+    from bayesfair.gibbs.run import draw, start_run
+
+    X, groups = table(n_obs)
     groups = bf.fairness.encode_groups(groups)
-    problem = gibbs.make_problem(X, groups, n_clusters=K, loss=gibbs.resolve_loss("kmeans"), target=target, seed=0)
-    run, sweeps = gibbs.start_run(problem, 2), max(10, 10_000_000 // n_obs)
-    gibbs.draw(run, problem.target, 1)
+    problem = make_problem(X, groups, n_clusters=K, loss=resolve_loss("kmeans"), target=target, seed=0)
+    run, sweeps = start_run(problem, 2), max(10, 10_000_000 // n_obs)
+    draw(run, problem.target, 1)
     start, start_cpu = time.perf_counter(), time.process_time()
-    gibbs.draw(run, problem.target, 1, thinning=sweeps)
+    draw(run, problem.target, 1, thinning=sweeps)
     wall, cpu = (time.perf_counter() - start) / sweeps, (time.process_time() - start_cpu) / sweeps
     print(f"sweep {target}|{wall:.4f}|{cpu:.4f}|nan|of two chains")
 

@@ -14,13 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.cluster import KMeans
 
-from bayesfair.fairlets import capacities
-from bayesfair.gibbs import Joint, resolve_loss
+from bayesfair.fairlets.compositions import capacities
+from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.moves.blocked import BlockedReallocation, GivenCenters
 from bayesfair.gibbs.moves.matchings import neighbour_matchings
 from bayesfair.gibbs.moves.swaps import Swaps
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
 from bayesfair.gibbs.sweep import run_chunk
+from bayesfair.gibbs.targets.joint import Joint
 
 DIM, CLUSTERS, REPEATS, DRAWS = 6, 10, 7, 11
 

@@ -3,7 +3,8 @@
 import numpy as np
 import xarray as xr
 
-from bayesfair.gibbs import Draws, Statistic
+from bayesfair._draws import Draws
+from bayesfair.gibbs import Statistic
 
 KINDS = {
     "lambda_f": Statistic("parameter", -1),

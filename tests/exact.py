@@ -8,11 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesfair.fairlets import anchor_group, capacities, member_table
-from bayesfair.gibbs import TARGETS, Settings, resolve_loss
-from bayesfair.gibbs.losses import cluster_means
+from bayesfair.fairlets.compositions import anchor_group, capacities
+from bayesfair.fairlets.members import member_table
+from bayesfair.gibbs import Settings
+from bayesfair.gibbs.losses import cluster_means, resolve_loss
 from bayesfair.gibbs.run import draw
 from bayesfair.gibbs.states import CenteredState, FairletState, InverseTemperatures
+from bayesfair.gibbs.targets import TARGETS
 
 CASES = {  # group sizes, composition, clusters
     "1:1": ((3, 3), "auto", 2),

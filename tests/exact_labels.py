@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from exact import QUICKLY, again, divergence, is_norm, normalise, weights_of
 
-from bayesfair.fairness import Groups, balance_constraint, groups_for_fit
-from bayesfair.gibbs import resolve_loss
+from bayesfair.fairness import Groups
+from bayesfair.fairness.balanced import balance_constraint
+from bayesfair.fairness.groups import groups_for_fit
 from bayesfair.gibbs.labellings import Labelling
+from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.targets.labels import Labels
 
 LAMBDA = 1.3

@@ -8,14 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 from exact import normalise
 
-from bayesfair.fairlets import capacities, member_table
-from bayesfair.fairness import Groups, balance_constraint
-from bayesfair.gibbs import TARGETS, Dispersion, resolve_loss
+from bayesfair.fairlets.compositions import capacities
+from bayesfair.fairlets.members import member_table
+from bayesfair.fairness import Groups
+from bayesfair.fairness.balanced import balance_constraint
+from bayesfair.gibbs import Dispersion
 from bayesfair.gibbs.labellings import Labelling
-from bayesfair.gibbs.losses import cluster_means
+from bayesfair.gibbs.losses import cluster_means, resolve_loss
 from bayesfair.gibbs.moves import mode_jumps
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
+from bayesfair.gibbs.targets import TARGETS
 
 CODE = np.tile([0, 1], 5)
 PLACES = {  # two bumps, and one between them that belongs to either

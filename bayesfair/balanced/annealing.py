@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int
 from bayesfair._arrays import aligned_empty, row_blocks
 from bayesfair.balanced.centroids import Centroids
 from bayesfair.balanced.problem import BalancedProblem
-from bayesfair.fairness import WithinOnePerson
+from bayesfair.fairness.balanced import WithinOnePerson
 
 __all__ = ["AnnealedRows", "Annealer", "Cooled", "Multipliers", "SortedRows", "balanced_moments"]
 

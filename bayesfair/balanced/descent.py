@@ -14,7 +14,7 @@ from bayesfair._arrays import MANY, cluster_sums, row_blocks
 from bayesfair.balanced.centroids import Paid
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.transport import cheapest_to_move
-from bayesfair.fairness import WithinOnePerson
+from bayesfair.fairness.balanced import WithinOnePerson
 
 __all__ = ["Clusters", "bundles", "descend"]
 

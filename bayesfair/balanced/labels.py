@@ -12,7 +12,7 @@ from bayesfair.balanced.descent import descend
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.recombination import search
 from bayesfair.balanced.transport import assign
-from bayesfair.fairness import nearest_counts
+from bayesfair.fairness.balanced import nearest_counts
 
 __all__ = ["Cheapest", "balanced_labels", "cheapest_labels", "cooled_labels"]
 

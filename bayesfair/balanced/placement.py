@@ -7,7 +7,7 @@ import numpy as np
 
 from bayesfair.balanced.annealing import AnnealedRows, Multipliers, balanced_moments
 from bayesfair.balanced.transport import assign
-from bayesfair.fairness import BalanceConstraint, nearest_counts
+from bayesfair.fairness.balanced import BalanceConstraint, nearest_counts
 
 __all__ = ["balanced_placement"]
 

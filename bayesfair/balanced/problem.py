@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair.balanced.centroids import Centroids
-from bayesfair.fairness import BalanceConstraint
+from bayesfair.fairness.balanced import BalanceConstraint
 
 __all__ = ["BalancedProblem"]
 

@@ -40,6 +40,8 @@ def demo(arguments):
     """Cluster the bundled patients fairly; figures in print, posterior and pictures in a folder."""
     from sklearn.cluster import KMeans
 
+    from bayesfair.posterior.view import View
+
     places = [place_for(arguments.out / name) for name in ("run.nc", *PICTURES)]
     check_output(places, (), arguments.overwrite)
     data = bf.datasets.load_diabetes()
@@ -53,7 +55,7 @@ def demo(arguments):
     print(f"balance of the point estimate         {bf.fairness.balance(estimator.labels_, data.sensitive):.3f}")
     _print_target("labels", estimator)
     _print_target("optimal", _over_fairlets(arguments, X, data.sensitive))
-    view = bf.posterior.View(estimator.posterior_)
+    view = View(estimator.posterior_)
     print_summary(view)
     print_verdict(view)
     draw_pictures(view, arguments.out)
@@ -70,8 +72,10 @@ def _over_fairlets(arguments, X, sensitive):
 
 
 def _print_target(name, estimator):
+    from bayesfair.posterior.diagnostics import scalar_table
+
     tree = estimator.posterior_
-    least, r_hat = float(tree["sample_stats"]["balance"].min()), float(bf.posterior.scalar_table(tree)["r_hat"].max())
+    least, r_hat = float(tree["sample_stats"]["balance"].min()), float(scalar_table(tree)["r_hat"].max())
     print(f"{f'least of all draws, target={name!r}':<38}{least:.3f}, largest R-hat {r_hat:.2f}")
 
 
@@ -104,11 +108,13 @@ def _fit(arguments, mesh):
 @contextmanager
 def _saving_draws(estimator, run_file):
     """Save draws that were made within the block though it ended early, while something was computed from them."""
+    from bayesfair.distributed.messages import is_first
+
     before = getattr(estimator, "posterior_", None)
     try:
         yield
     except BaseException:
-        if getattr(estimator, "posterior_", None) is not before and bf.distributed.is_first():
+        if getattr(estimator, "posterior_", None) is not before and is_first():
             save(estimator, run_file)
         raise
 
@@ -137,8 +143,10 @@ def _estimator_of_method(arguments, mesh):
 
 def _check_out(arguments, estimator):
     """A place for the results, of the kind that the method leaves."""
+    from bayesfair.distributed.messages import is_first
+
     out = place_for(arguments.out)
-    if bf.distributed.is_first():  # of several processes the first one writes
+    if is_first():  # of several processes the first one writes
         check_output([out], [arguments.table], arguments.overwrite)
     if not leaves_posterior(estimator):
         check_ending(out)
@@ -156,7 +164,9 @@ def _of_table(arguments):
 
 
 def _saved_and_judged(estimator, run_file, of_table=""):
-    if not bf.distributed.is_first():
+    from bayesfair.distributed.messages import is_first
+
+    if not is_first():
         return DONE
     saved_to, status = save(estimator, run_file)
     if hasattr(estimator, "labels_"):
@@ -173,8 +183,10 @@ def resume(arguments):
 
 
 def _resume(arguments, mesh):
+    from bayesfair.posterior.saved import settings_of
+
     run_file = place_for(arguments.run_file)
-    made_by = bf.posterior.settings_of(bf.posterior.read_tree(run_file)).get("estimator")
+    made_by = settings_of(bf.posterior.read_tree(run_file)).get("estimator")
     kind = bf.BayesianFairMixture if made_by == "BayesianFairMixture" else bf.GibbsFairClustering
     estimator = kind.load(run_file).set_params(progress_bar=_shows_progress(arguments))
     if mesh is not None:
@@ -228,14 +240,18 @@ def _estimator(arguments, n_clusters, **settings):
 
 def summary(arguments):
     """Print diagnostics, how many observations are uncertain, and whether the chains agree."""
-    view = bf.posterior.View(bf.posterior.read_tree(arguments.run_file))
+    from bayesfair.posterior.view import View
+
+    view = View(bf.posterior.read_tree(arguments.run_file))
     print_summary(view)
     print_verdict(view)
 
 
 def modes(arguments):
     """Print which modes a run found, and how much mass each has."""
-    view = bf.posterior.View(bf.posterior.read_tree(arguments.run_file))
+    from bayesfair.posterior.view import View
+
+    view = View(bf.posterior.read_tree(arguments.run_file))
     print(bf.posterior.modes(view).drop(columns=["se", "lp"]).round(3).to_string())
     print(f"\n{fill(bf.posterior.modes_sentence(view), LINE)}")
 
@@ -256,7 +272,9 @@ def memberships(arguments):
 
 def _names_as_in(tree, table, index):
     """The names of a table's rows as `fit` reads them, whose features are those of the tree."""
-    features = bf.posterior.variable(tree, "observed_data", "X")["feature"].values.tolist()
+    from bayesfair.posterior.schema import variable
+
+    features = variable(tree, "observed_data", "X")["feature"].values.tolist()
     return row_names(table, column_of_names(table, index, features)[0])
 
 
@@ -297,7 +315,9 @@ def plot(arguments):
 
 def report(arguments):
     """Write the HTML page about a run, into a folder that is there."""
-    check_output([bf.posterior.check_destination(arguments.out)], [arguments.run_file], arguments.overwrite)
+    from bayesfair._files import check_destination
+
+    check_output([check_destination(arguments.out)], [arguments.run_file], arguments.overwrite)
     tree = bf.posterior.read_tree(arguments.run_file)
     with writing():
         bf.report(tree, arguments.out, title=arguments.title, progress_bar=shows_progress())

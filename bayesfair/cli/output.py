@@ -53,12 +53,14 @@ PICTURES = {
 
 def place_for(path, argument="--out"):
     """`path`, found fit for a file to be written there, its folder made if need be; ValueError or OSError if not."""
+    from bayesfair._files import check_destination
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         got, remedy = f"{str(path.parent)!r} ({error.strerror})", "Choose another folder."
         raise ValueError(message(argument, "be in a folder that exists or can be made", got, remedy)) from error
-    return bf.posterior.check_destination(path)
+    return check_destination(path)
 
 
 def check_output(places, reads, overwrite, argument="--out"):
@@ -80,9 +82,11 @@ def check_output(places, reads, overwrite, argument="--out"):
 def replaced(path, mesh):
     """Within the block an earlier run stands aside, under a free name. It comes back if no new run has begun by the end, as
     when its settings are refused; otherwise it is deleted."""
+    from bayesfair.distributed.messages import first_then_others, sharing
+
     aside = _free(path)
-    with bf.distributed.sharing(mesh, "chains"):  # before any of the processes looks at the place
-        moved = bf.distributed.first_then_others(lambda: path.exists() and path.rename(aside), lambda: None)
+    with sharing(mesh, "chains"):  # before any of the processes looks at the place
+        moved = first_then_others(lambda: path.exists() and path.rename(aside), lambda: None)
     try:
         yield
     finally:
@@ -103,11 +107,14 @@ def save(estimator, path):
     Where it is not where it was asked for, or not whole, that is told in a warning; None is where no place took it. A run
     whose draws went to a file as they were made is there already.
     """
+    from bayesfair.posterior.saved import settings_of
+    from bayesfair.posterior.store import is_stored
+
     tree = estimator.posterior_
-    settings = bf.posterior.settings_of(tree)
+    settings = settings_of(tree)
     wanted = settings.get("wanted", settings["parameters"]["num_draws"])
     status = INTERRUPTED if tree["posterior"].sizes["draw"] < wanted else DONE
-    if bf.posterior.is_stored(tree):
+    if is_stored(tree):
         print(f"the posterior is in {path}")
         return path, status
     for place in _places(path):
@@ -164,8 +171,10 @@ def _print_weighed(labels, groups, weights):
 def print_clusters(estimator):
     """Sizes, groups and balance of the clusters of the point estimate, by rows and by their weights, if any; their sizes alone
     where there are no groups."""
+    from bayesfair.posterior.schema import groups_of, variable
+
     tree, title = estimator.posterior_, "Clusters of the point estimate"
-    groups, weights = bf.posterior.groups_of(tree), bf.posterior.variable(tree, "constant_data", "weight")
+    groups, weights = groups_of(tree), variable(tree, "constant_data", "weight")
     print()
     if groups is not None:
         _print_report(title, estimator.labels_, groups)
@@ -187,9 +196,12 @@ def _print_report(title, labels, groups):
 def print_summary(tree):
     """Diagnostics of every scalar, how many clusters are occupied where that is open, and how many observations are uncertain;
     of a run that is not finished, how far it came."""
+    from bayesfair.posterior.diagnostics import scalar_table
+    from bayesfair.posterior.saved import cost_of
+
     if "unfinished" in tree.attrs:
         print(f"The run is not finished: it has {tree.attrs['unfinished']}. Go on with bayesfair resume.")
-    cost = bf.posterior.cost_of(tree)
+    cost = cost_of(tree)
     if cost:
         print(f"Sampled in {cost}.")
     occupied, uncertain = (
@@ -197,7 +209,7 @@ def print_summary(tree):
         bf.posterior.misclassification_probability(tree) > UNCERTAIN,
     )
     print("\nDiagnostics")
-    print(bf.posterior.scalar_table(tree))
+    print(scalar_table(tree))
     if occupied:
         print(f"\n{fill(occupied, LINE)}")
     print(
@@ -209,20 +221,27 @@ def print_summary(tree):
 def print_verdict(tree):
     """Whether the chains agree, by which figures, and what to do; which modes there are; and what groups of a few rows did
     to the fairlets."""
-    tree = bf.posterior.View.of(tree)
-    verdict, modes = bf.posterior.judge(tree), bf.posterior.modes_sentence(tree)
+    from bayesfair.posterior.saved import small_groups
+    from bayesfair.posterior.verdict import judge
+    from bayesfair.posterior.view import View
+
+    tree = View.of(tree)
+    verdict, modes = judge(tree), bf.posterior.modes_sentence(tree)
     print()
     said = [verdict.headline, verdict.evidence, verdict.advice, "" if modes in verdict.evidence else modes]
-    for text in (*said, _balance_line(tree), bf.posterior.small_groups(tree)):
+    for text in (*said, _balance_line(tree), small_groups(tree)):
         print(fill(text, LINE), end="\n" * bool(text))
 
 
 def _balance_line(tree):
     """The balance of the draws, and what the method promises of it; "" without groups."""
-    balance, promise = bf.posterior.variable(tree, "sample_stats", "balance"), bf.posterior.guarantee(tree)
+    from bayesfair.posterior.guarantees import at_least, guarantee
+    from bayesfair.posterior.schema import variable
+
+    balance, promise = variable(tree, "sample_stats", "balance"), guarantee(tree)
     if balance is None or promise is None:
         return ""
-    least = bf.posterior.at_least(float(balance.min()))
+    least = at_least(float(balance.min()))
     return f"All {balance.size:,} draws have a balance of at least {least}. {promise}"
 
 
@@ -239,10 +258,13 @@ def draw_pictures(tree, folder):
     """All PICTURES of a tree, as files in `folder`."""
     import matplotlib
 
+    from bayesfair._files import write_whole
+    from bayesfair.posterior.view import View
+
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    view = bf.posterior.View.of(tree)
+    view = View.of(tree)
     with progress(len(PICTURES), "pictures", shows_progress()) as bar:
         for name, draw in PICTURES.items():
             draw(view)
@@ -250,6 +272,6 @@ def draw_pictures(tree, folder):
             plt.gcf().savefig(picture, format="png", dpi=150, bbox_inches="tight")
             plt.close("all")
             with writing():
-                bf.posterior.write_whole([picture.getbuffer()], folder / name)
+                write_whole([picture.getbuffer()], folder / name)
             bar.update(1)
     print(f"drew {', '.join(PICTURES)} in {folder}")

@@ -40,11 +40,13 @@ def in_processes(arguments, work) -> int:
 
 def leave_others(status: int) -> int:
     """The exit status of this process, which ends at once where it is one of several and failed: they are told by that."""
+    from bayesfair.distributed.processes import leave
+
     if status != DONE and "jax" in sys.modules:
         import jax
 
         if jax.distributed.is_initialized():
-            bf.distributed.leave(status)
+            leave(status)
     return status
 
 

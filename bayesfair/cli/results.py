@@ -2,7 +2,6 @@
 
 import numpy as np
 
-import bayesfair as bf
 from bayesfair._check import message
 
 __all__ = ["beside", "clusters_of", "draws_of"]
@@ -57,11 +56,14 @@ def draws_of(tree, what):
     """
     import pandas as pd
 
+    from bayesfair.posterior.relabelling import numbered_alike
+    from bayesfair.posterior.schema import flat_labels
+
     posterior = tree["posterior"]
     chain, draw = np.meshgrid(posterior["chain"].values, posterior["draw"].values, indexing="ij")
     places = pd.DataFrame({"chain": chain.ravel(), "draw": draw.ravel()})
     if what == "labels":
-        labels = np.concatenate(list(bf.posterior.flat_labels(bf.posterior.numbered_alike(tree)).blocks()))
+        labels = np.concatenate(list(flat_labels(numbered_alike(tree)).blocks()))
         names = pd.Index(posterior["obs"].values.astype(str))
         if not names.is_unique:
             got, remedy = f"{names[names.duplicated()][0]!r} twice", "Write a .nc, or fit without --index."

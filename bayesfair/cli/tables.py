@@ -43,8 +43,10 @@ def read_table(path, separator=",", encoding="utf-8"):
     """
     import pandas as pd
 
+    from bayesfair.datasets.tables import COLUMNAR
+
     _check_is_there(path)
-    if path.suffix.lower() in bf.datasets.COLUMNAR:
+    if path.suffix.lower() in COLUMNAR:
         return _read_columnar(path)
     _check_is_text(path, encoding)
     first = _first_line(path, encoding)
@@ -83,13 +85,17 @@ def _with_rows(path, table):
 
 def is_table(path):
     """Whether a file's name ends as that of a table."""
-    return path.suffix.lower() == ".csv" or path.suffix.lower() in bf.datasets.COLUMNAR
+    from bayesfair.datasets.tables import COLUMNAR
+
+    return path.suffix.lower() == ".csv" or path.suffix.lower() in COLUMNAR
 
 
 def check_ending(path):
     """ValueError unless `path` ends as a table does that can be written here."""
+    from bayesfair.datasets.tables import COLUMNAR
+
     if not is_table(path):
-        rule = f"end in .csv or {', '.join(bf.datasets.COLUMNAR)}, as a table goes there"
+        rule = f"end in .csv or {', '.join(COLUMNAR)}, as a table goes there"
         raise ValueError(message("--out", rule, repr(path.name), "Spreadsheets read .csv."))
     if path.suffix.lower() != ".csv" and not (find_spec("pyarrow") or find_spec("polars")):
         remedy = "pip install 'bayesfair[parquet]', or write a .csv."
@@ -112,14 +118,17 @@ def write_table(table, path, **of_csv):
     ------
     ValueError: text that the encoding lacks.
     """
-    kind, buffer = bf.datasets.COLUMNAR.get(path.suffix.lower()), BytesIO()
+    from bayesfair._files import write_whole
+    from bayesfair.datasets.tables import COLUMNAR
+
+    kind, buffer = COLUMNAR.get(path.suffix.lower()), BytesIO()
     if kind is None:
         _encode(table, buffer, of_csv)
     elif find_spec("pyarrow"):
         getattr(table, f"to_{kind}")(buffer)
     else:
         _by_polars(table, buffer, "write_parquet" if kind == "parquet" else "write_ipc")
-    bf.posterior.write_whole([buffer.getbuffer()], path)
+    write_whole([buffer.getbuffer()], path)
 
 
 def _encode(table, buffer, of_csv):

@@ -4,7 +4,7 @@ from bayesfair.datasets.base import Dataset, subsample
 from bayesfair.datasets.bundled import load_diabetes
 from bayesfair.datasets.registry import SOURCES
 from bayesfair.datasets.simulate import make_gmm_grid, make_misspecified, make_vfc_synthetic, make_well_specified
-from bayesfair.datasets.tables import COLUMNAR, read_table
+from bayesfair.datasets.tables import read_table
 from bayesfair.datasets.uci import (
     load_adult,
     load_adult_sample,
@@ -17,7 +17,6 @@ from bayesfair.datasets.uci import (
 )
 
 __all__ = [
-    "COLUMNAR",
     "SOURCES",
     "Dataset",
     "load_adult",

@@ -6,7 +6,7 @@ from sklearn.utils import _safe_indexing
 
 from bayesfair._check import check_same_length, message, random_state_of
 from bayesfair.distributed.messages import everybody
-from bayesfair.fairness import encode_groups
+from bayesfair.fairness.groups import encode_groups
 
 __all__ = ["deal", "gather"]
 

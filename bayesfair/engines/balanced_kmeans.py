@@ -13,13 +13,15 @@ import numpy as np
 from bayesfair._arrays import MANY
 from bayesfair._check import message
 from bayesfair._units import Scaling, check_float32, warn_of_scales
-from bayesfair.balanced import CENTROIDS, BalancedProblem, Centroids, cheapest_labels
-from bayesfair.distributed import WHY_NO_ROWS
+from bayesfair.balanced.centroids import CENTROIDS, Centroids
+from bayesfair.balanced.labels import cheapest_labels
+from bayesfair.balanced.problem import BalancedProblem
+from bayesfair.distributed.processes import WHY_NO_ROWS
 from bayesfair.engines.base import Engine, nearest_center
 from bayesfair.engines.optimize import Outcome
 from bayesfair.engines.samples import distinct_rows
-from bayesfair.fairlets import resolve_dissimilarity
-from bayesfair.fairness import balance_constraint
+from bayesfair.fairlets.dissimilarity import resolve_dissimilarity
+from bayesfair.fairness.balanced import balance_constraint
 
 __all__ = ["BalancedKMeans"]
 

@@ -12,12 +12,12 @@ from bayesfair._arrays import code_masses, row_blocks
 from bayesfair._check import check_integer, check_number, check_weights, message, random_state_of, refuse_unread, tell
 from bayesfair._memory import give_back_freed
 from bayesfair._units import Scaling, standardise
-from bayesfair.distributed import agreed, check_alike, sharing
+from bayesfair.distributed.messages import agreed, check_alike, sharing
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
 from bayesfair.engines.row_split import UNSPLIT, RowSplit, split_rows
 from bayesfair.engines.samples import distinct_rows
 from bayesfair.engines.tables import Columns, read_columns, read_groups
-from bayesfair.fairness import Groups
+from bayesfair.fairness.groups import Groups
 
 __all__ = ["Data", "Engine", "check_distinct", "kmeans_centers", "nearest_center", "relocate_empty", "warn_of_work"]
 

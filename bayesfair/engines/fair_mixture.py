@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bayesfair._check import check_integer, check_number, message, tell, warn_of_no_numbers
 from bayesfair._rows import Rows, total
 from bayesfair._units import warn_of_scales
-from bayesfair.distributed import agreed
+from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import Data, kmeans_centers, warn_of_work
 from bayesfair.engines.families import (
     COVARIANCE_TYPES,
@@ -42,7 +42,7 @@ from bayesfair.engines.optimize import Outcome, order_of
 from bayesfair.engines.row_split import ONE_BLOCK
 from bayesfair.engines.samples import distinct_rows, stratified, with_distinct
 from bayesfair.engines.tables import fit_encoder, read_columns
-from bayesfair.fairness import gaps_of_shares
+from bayesfair.fairness.metrics import gaps_of_shares
 
 __all__ = ["FairMixture"]
 

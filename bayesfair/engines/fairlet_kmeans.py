@@ -12,7 +12,9 @@ from bayesfair._progress import one_step
 from bayesfair._units import scaling, warn_of_scales
 from bayesfair.engines.base import Data, Engine
 from bayesfair.engines.optimize import Outcome
-from bayesfair.fairlets import Decomposition, decompose, fairlet_centers, singleton_capacities
+from bayesfair.fairlets.compositions import singleton_capacities
+from bayesfair.fairlets.decomposition import Decomposition, decompose
+from bayesfair.fairlets.members import fairlet_centers
 
 __all__ = ["FairletKMeans", "cluster_fairlets"]
 

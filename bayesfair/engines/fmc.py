@@ -27,7 +27,7 @@ from bayesfair._rows import Rows, each, total
 from bayesfair.engines.families import Components, EncodedTable, Expected, Family
 from bayesfair.engines.row_split import here
 from bayesfair.engines.samples import FEWEST
-from bayesfair.fairness import gaps_of_shares
+from bayesfair.fairness.metrics import gaps_of_shares
 
 __all__ = [
     "Ascender",

@@ -9,7 +9,8 @@ from sklearn.base import BaseEstimator, clone
 
 from bayesfair._arrays import within_cluster_ss
 from bayesfair._check import check_columns, random_state_of
-from bayesfair.fairness import balance, encode_groups, gap, kl_error
+from bayesfair.fairness.groups import encode_groups
+from bayesfair.fairness.metrics import balance, gap, kl_error
 
 __all__ = ["fairness_path"]
 

@@ -9,8 +9,8 @@ from jax.sharding import NamedSharding
 
 from bayesfair._arrays import aligned_empty
 from bayesfair._rows import EVERYWHERE, Rows, of_blocks
-from bayesfair.distributed import everybody
-from bayesfair.fairness import Groups
+from bayesfair.distributed.messages import everybody
+from bayesfair.fairness.groups import Groups
 
 __all__ = ["ONE_BLOCK", "UNSPLIT", "RowSplit", "free", "here", "split_rows"]
 

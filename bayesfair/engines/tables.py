@@ -12,7 +12,7 @@ from bayesfair._arrays import row_blocks
 from bayesfair._check import check_columns, check_finite, check_same_index, column_names, is_date, message, place
 from bayesfair._units import center_and_spread, check_costs, check_resolution, here_alone
 from bayesfair.engines.families import EncodedTable
-from bayesfair.fairness import Groups, groups_for_fit
+from bayesfair.fairness.groups import Groups, groups_for_fit
 
 __all__ = [
     "Columns",

@@ -21,7 +21,7 @@ from bayesfair._arrays import inner_sum, row_blocks
 from bayesfair._check import check_integer, check_number, message, refuse_unread, tell
 from bayesfair._rows import Rows, each, farthest, largest, sum_of_terms, total
 from bayesfair._units import center_and_spread, check_costs, scaling, warn_of_scales
-from bayesfair.distributed import agreed
+from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import Engine, check_distinct
 from bayesfair.engines.hard_clusters import squares
 from bayesfair.engines.row_split import free

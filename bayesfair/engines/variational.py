@@ -19,7 +19,7 @@ from bayesfair._arrays import row_blocks, row_numbers
 from bayesfair._check import check_number, message, tell
 from bayesfair._rows import Rows, each, total
 from bayesfair._units import scaling, warn_of_scales
-from bayesfair.distributed import agreed, leads
+from bayesfair.distributed.messages import agreed, leads
 from bayesfair.engines.base import Engine, kmeans_centers, relocate_empty
 from bayesfair.engines.families import squared_distances
 from bayesfair.engines.hard_clusters import NEAR, cost_of, means_of, medians_near
@@ -34,7 +34,7 @@ from bayesfair.engines.soft_clusters import (
     fairness_potential,
     log_simplex,
 )
-from bayesfair.fairness import check_target, cluster_kl
+from bayesfair.fairness.metrics import check_target, cluster_kl
 
 __all__ = ["VariationalFairClustering"]
 

@@ -11,19 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._check import attempt, message, random_state_of
 from bayesfair._memory import peak_memory
-from bayesfair.distributed import digest
+from bayesfair.distributed.messages import digest
 from bayesfair.estimators.notebook import notes_as_html
-from bayesfair.posterior import (
-    FORMAT,
-    add_derived,
-    brief,
-    check_whole,
-    misclassification_probability,
-    plain,
-    settings_of,
-    warn_of_disagreement,
-    write_tree,
-)
+from bayesfair.posterior.co_clustering_probability import misclassification_probability
+from bayesfair.posterior.files import write_tree
+from bayesfair.posterior.in_short import brief
+from bayesfair.posterior.saved import FORMAT, plain, settings_of
+from bayesfair.posterior.schema import check_whole
+from bayesfair.posterior.tree import add_derived
+from bayesfair.posterior.verdict import warn_of_disagreement
 
 __all__ = ["OF_YOUR_OWN", "PosteriorEstimator", "whole_or_not"]
 

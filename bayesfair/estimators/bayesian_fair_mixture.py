@@ -11,21 +11,21 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 import bayesfair
-from bayesfair import models
 from bayesfair._check import check_integer, check_number, message, place, refuse_unread, row_names, warn_of_no_numbers
 from bayesfair._units import center_and_spread
-from bayesfair.engines import Encoder, categorical_positions, check_distinct, encoder_of, fit_encoder, read_columns
+from bayesfair.engines.base import check_distinct
+from bayesfair.engines.tables import Encoder, categorical_positions, encoder_of, fit_encoder, read_columns
 from bayesfair.estimators.base import PosteriorEstimator, whole_or_not
-from bayesfair.fairness import Groups, gap, groups_for_fit
-from bayesfair.posterior import (
-    STATE,
-    arrays_of,
-    build_tree,
-    check_memory,
-    draws_of,
-    read_run,
-    state_dataset,
-)
+from bayesfair.fairness.groups import Groups, groups_for_fit
+from bayesfair.fairness.metrics import gap
+from bayesfair.models.mixtures import SMOOTHING, Prior, check_prior
+from bayesfair.models.run import INFERENCES, make_run
+from bayesfair.models.sampling import check_chain_method
+from bayesfair.models.starts import STARTS
+from bayesfair.posterior.files import read_run
+from bayesfair.posterior.memory import check_memory
+from bayesfair.posterior.state import STATE, arrays_of, state_dataset
+from bayesfair.posterior.tree import build_tree, draws_of
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -97,12 +97,12 @@ class BayesianFairMixture(PosteriorEstimator):
         categorical_features: ArrayLike | None = None,
         inference: Literal["nuts", "gibbs", "svi"] = "nuts",
         tempering=False,
-        prior: models.Prior | None = None,
-        smoothing: float = models.SMOOTHING,
+        prior: Prior | None = None,
+        smoothing: float = SMOOTHING,
         num_chains: int = 4,
         num_warmup: int = 500,
         num_draws: int = 500,
-        starts: Sequence[str] = models.STARTS,
+        starts: Sequence[str] = STARTS,
         chain_method: str = "auto",
         random_state: int | np.random.RandomState | None = None,
         progress_bar: bool = True,
@@ -157,19 +157,19 @@ class BayesianFairMixture(PosteriorEstimator):
         return self._draw(run.start(kinds).warm_up(*self._going), self.num_draws)
 
     def _check_settings(self):
-        if self.inference not in models.INFERENCES:
-            rule = f"be one of {models.INFERENCES}"
+        if self.inference not in INFERENCES:
+            rule = f"be one of {INFERENCES}"
             raise ValueError(message("inference", rule, repr(self.inference), "See above."))
         check_number("fairness_weight", self.fairness_weight, minimum=0)
         check_number("smoothing", self.smoothing)
         for name in ("n_components", "num_chains", "num_draws"):
             check_integer(name, getattr(self, name))
         check_integer("num_warmup", self.num_warmup, minimum=0)
-        models.check_chain_method(self.chain_method)
-        if isinstance(self.starts, str) or not len(self.starts) or not set(self.starts) <= set(models.STARTS):
-            rule = f"be some of {models.STARTS}"
+        check_chain_method(self.chain_method)
+        if isinstance(self.starts, str) or not len(self.starts) or not set(self.starts) <= set(STARTS):
+            rule = f"be some of {STARTS}"
             raise ValueError(message("starts", rule, repr(self.starts), "Leave it out for all of them."))
-        models.check_prior(self.prior, self.inference)
+        check_prior(self.prior, self.inference)
         if self.inference == "svi":
             refuse_unread(self, "num_warmup", "chain_method", where="where inference is 'svi'")
         if self.inference == "gibbs":
@@ -195,11 +195,11 @@ class BayesianFairMixture(PosteriorEstimator):
         }
 
     def _make_run(self, *table):
-        return models.make_run(*table, self._seed, **{name: getattr(self, name) for name in OF_THE_RUN})
+        return make_run(*table, self._seed, **{name: getattr(self, name) for name in OF_THE_RUN})
 
     @property
     def _going(self):
-        return models.check_chain_method(self.chain_method), self.progress_bar
+        return check_chain_method(self.chain_method), self.progress_bar
 
     def _draw(self, run, num_draws):
         self._finish(run.draw(num_draws, *self._going))

@@ -15,8 +15,12 @@ from sklearn.utils.validation import _num_samples
 from bayesfair._arrays import within_cluster_ss
 from bayesfair._check import check_integer, message, random_state_of
 from bayesfair._progress import progress
-from bayesfair.fairness import Groups, balance, gap, groups_for_fit
-from bayesfair.posterior import View, misclassification_probability, modes, scalar_table
+from bayesfair.fairness.groups import Groups, groups_for_fit
+from bayesfair.fairness.metrics import balance, gap
+from bayesfair.posterior.co_clustering_probability import misclassification_probability
+from bayesfair.posterior.diagnostics import scalar_table
+from bayesfair.posterior.mode_tables import modes
+from bayesfair.posterior.view import View
 
 __all__ = ["compare_clusters"]
 

@@ -11,48 +11,41 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair import gibbs
 from bayesfair._arrays import cluster_sums, code_masses
 from bayesfair._check import check_integer, check_weights, column_names, message, refuse_unread, row_names
+from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
 from bayesfair._units import warn_of_scales
-from bayesfair.distributed import (
-    WHY_NO_ROWS,
-    agreed,
-    check_alike,
-    digest,
-    first_then_others,
-    leads,
-    sharing,
-)
-from bayesfair.engines import categorical_positions, check_distinct, read_columns, read_groups
+from bayesfair.distributed.messages import agreed, check_alike, digest, first_then_others, leads, sharing
+from bayesfair.distributed.processes import WHY_NO_ROWS
+from bayesfair.engines.base import check_distinct
+from bayesfair.engines.tables import categorical_positions, read_columns, read_groups
 from bayesfair.estimators.base import OF_YOUR_OWN, PosteriorEstimator, whole_or_not
 from bayesfair.estimators.mixed_tables import MixedTable, mixed_table
 from bayesfair.estimators.new_rows import distances, place_fairlets, place_people, soft_memberships
 from bayesfair.estimators.store import Store, Unwritten, Writer
-from bayesfair.fairness import known_groups
-from bayesfair.posterior import (
-    MODE_FIGURES,
-    STATE,
-    arrays_of,
-    begin_run,
-    build_tree,
-    check_disk,
-    check_memory,
-    check_store,
-    draws_of,
-    evenly_spaced,
-    fairlet_capacities,
-    groups_of,
-    is_stored,
-    map_partition,
-    plain,
-    read_run,
-    read_tree,
-    sampler_bytes,
-    settings_of,
-    state_dataset,
-)
+from bayesfair.fairness.groups import known_groups
+from bayesfair.gibbs.losses import Loss, resolve_loss
+from bayesfair.gibbs.moves.mode_jumps import Modes
+from bayesfair.gibbs.problem import in_units_of_table, loss_in_units_of_table, make_problem
+from bayesfair.gibbs.run import Run, draw, tuned, tuning, warm_up
+from bayesfair.gibbs.search import FEW_ROWS, FoundModes, start_in_modes, with_jumps
+from bayesfair.gibbs.target import Target
+from bayesfair.gibbs.targets import resolve_target
+from bayesfair.gibbs.temperature import Dispersion, resolve_temperature
+from bayesfair.gibbs.tempering import with_replicas
+from bayesfair.gibbs.thinning import suitable_thinning
+from bayesfair.posterior.contingency import evenly_spaced
+from bayesfair.posterior.files import read_run, read_tree
+from bayesfair.posterior.guarantees import fairlet_capacities
+from bayesfair.posterior.memory import check_disk, check_memory, sampler_bytes
+from bayesfair.posterior.mode_tables import MODE_FIGURES
+from bayesfair.posterior.partitions import map_partition
+from bayesfair.posterior.saved import plain, settings_of
+from bayesfair.posterior.schema import groups_of
+from bayesfair.posterior.state import STATE, arrays_of, state_dataset
+from bayesfair.posterior.store import begin_run, check_store, is_stored
+from bayesfair.posterior.tree import build_tree, draws_of
 
 __all__ = ["GibbsFairClustering"]
 
@@ -138,9 +131,9 @@ class GibbsFairClustering(PosteriorEstimator):
         self,
         n_clusters: int = 3,
         *,
-        loss: Literal["kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary"] | gibbs.Loss = "kmeans",
+        loss: Literal["kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary"] | Loss = "kmeans",
         power: float = 1.0,
-        target: Literal["joint", "cut", "optimal", "labels"] | type[gibbs.Target] = "joint",
+        target: Literal["joint", "cut", "optimal", "labels"] | type[Target] = "joint",
         composition: Mapping | ArrayLike = "auto",
         categorical_features: ArrayLike | None = None,
         category_weight: float | Literal["auto"] = "auto",
@@ -149,7 +142,7 @@ class GibbsFairClustering(PosteriorEstimator):
         inverse_temperature: Literal["dispersion", "holmes-walker"]
         | float
         | tuple[float, ...]
-        | gibbs.Dispersion = "dispersion",
+        | Dispersion = "dispersion",
         reallocation: Literal["auto", "collapsed", "blocked"] = "auto",
         inner_steps: int = 10,
         min_balance: Literal["exact"] | float = "exact",
@@ -279,13 +272,13 @@ class GibbsFairClustering(PosteriorEstimator):
         give_back_freed()
         length = self.num_chains, self.num_warmup, self.num_starts
         crossing = mode_jumps, plain(self.tempering)
-        problem, run, found = gibbs.start_in_modes(problem, *length, *crossing, self._shows_progress)
+        problem, run, found = start_in_modes(problem, *length, *crossing, self._shows_progress)
         problem = problem._replace(table=problem.table._replace(X=None))  # a copy, in the sampler's units, for starts
         give_back_freed()
-        run, reports = gibbs.warm_up(run, problem.target, self.num_warmup, self._shows_progress)
+        run, reports = warm_up(run, problem.target, self.num_warmup, self._shows_progress)
         self.thinning_ = self.thinning
         if self.thinning == "auto":
-            self.thinning_ = gibbs.suitable_thinning(reports, run.moves, problem.target)
+            self.thinning_ = suitable_thinning(reports, run.moves, problem.target)
         modes = None if found is None else _modes_dataset(problem, found)
         return self._sample(problem, run, self.num_draws, (X, groups, weight, modes))
 
@@ -382,11 +375,11 @@ class GibbsFairClustering(PosteriorEstimator):
 
     @property
     def _promise(self):
-        return gibbs.resolve_target(self.target).promise
+        return resolve_target(self.target).promise
 
     @property
     def _loss(self):
-        return gibbs.resolve_loss(self.loss, self.power)
+        return resolve_loss(self.loss, self.power)
 
     def _read_new(self, X):
         """New rows as numbers (N, columns of numbers), checked."""
@@ -400,9 +393,7 @@ class GibbsFairClustering(PosteriorEstimator):
         return X, distances(self._dissimilarity, X, self.cluster_centers_)
 
     @classmethod
-    def load(
-        cls, path: str | PathLike[str], *, loss: gibbs.Loss | None = None, target: type[gibbs.Target] | None = None
-    ) -> Self:
+    def load(cls, path: str | PathLike[str], *, loss: Loss | None = None, target: type[Target] | None = None) -> Self:
         """The estimator that `save` wrote to `path`. A loss or a target of your own is not stored: pass it again.
 
         Raises
@@ -424,13 +415,13 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def _problem(self, X, groups, weight, state=None):
         """`state`: the arrays from which a run goes on."""
-        problem = gibbs.make_problem(
+        problem = make_problem(
             X,
             groups,
             n_clusters=self.n_clusters,
             loss=self._loss,
             target=self.target,
-            inverse_temperature=gibbs.resolve_temperature(self.inverse_temperature),
+            inverse_temperature=resolve_temperature(self.inverse_temperature),
             names=self._mixed.names,
             weight=weight,
             dim=self._mixed.dim,
@@ -447,7 +438,7 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def _check_room(self, X, num_draws):
         shape, sizes = (self.num_chains, num_draws, len(X)), (self.n_clusters, X.shape[1])
-        moves_fairlets = self._promise != "labels" and not gibbs.resolve_target(self.target).keeps_fairlets
+        moves_fairlets = self._promise != "labels" and not resolve_target(self.target).keeps_fairlets
         sampling = sampler_bytes(self.num_chains, X.shape[1], moves_fairlets=moves_fairlets)
         if self._store is not None:
             return check_disk(self._store.path, shape, *sizes, sampling=sampling)
@@ -465,7 +456,7 @@ class GibbsFairClustering(PosteriorEstimator):
         settings = self._settings(
             sweep=run.sweep,
             thinning=self.thinning_,
-            tuning=gibbs.tuning(run.moves),
+            tuning=tuning(run.moves),
             wanted=done + num_draws,
             promise=self._promise,
             fairlets=_about_fairlets(problem) if earlier is None else self._run["fairlets"],
@@ -481,16 +472,16 @@ class GibbsFairClustering(PosteriorEstimator):
     def _remedy(self, problem, tree):
         """What else may help where chains stay in modes that nothing crosses: replicas that nobody tried yet."""
         unknown = "modes" in tree.children and tree["modes"].attrs["masses"] == "not known"
-        tried = plain(self.tempering) is True or problem.target.n_obs <= gibbs.FEW_ROWS
+        tried = plain(self.tempering) is True or problem.target.n_obs <= FEW_ROWS
         if not unknown or tried or not problem.target.has_density:
             return ""
         return "tempering=True (--tempering) may cross modes, with some hundreds of rows."
 
     def _draw_in_memory(self, problem, run, num_draws, table, earlier, settings):
-        run, draws = gibbs.draw(run, problem.target, num_draws, self.thinning_, self._shows_progress)
-        draws = gibbs.in_units_of_table(problem, draws)
+        run, draws = draw(run, problem.target, num_draws, self.thinning_, self._shows_progress)
+        draws = in_units_of_table(problem, draws)
         if earlier is not None:
-            draws = gibbs.concatenate([draws_of(earlier), draws])
+            draws = concatenate([draws_of(earlier), draws])
         tree = self._tree_of(problem, run, draws, table, settings)
         tree["sample_stats"].attrs.update(self._cost())
         return tree
@@ -517,11 +508,11 @@ class GibbsFairClustering(PosteriorEstimator):
         path, wanted = self._store.path, settings["wanted"]
 
         def begin(run, draws):
-            tree = self._tree_of(problem, run, gibbs.in_units_of_table(problem, draws), table, settings)
+            tree = self._tree_of(problem, run, in_units_of_table(problem, draws), table, settings)
             return begin_run(path, tree, run.sweep, wanted)
 
         def tell(run, draws):
-            return gibbs.in_units_of_table(problem, draws), run.sweep, _state_of(problem.target, run)
+            return in_units_of_table(problem, draws), run.sweep, _state_of(problem.target, run)
 
         def finish():
             into.finish(self._cost())
@@ -529,7 +520,7 @@ class GibbsFairClustering(PosteriorEstimator):
 
         with self._writer(begin, tell, wanted, earlier) if leads() else Unwritten() as into:
             if num_draws:
-                gibbs.draw(run, problem.target, num_draws, self.thinning_, self._shows_progress, into)
+                draw(run, problem.target, num_draws, self.thinning_, self._shows_progress, into)
             give_back_freed()
             tree = first_then_others(finish, lambda: read_tree(path))
         self._store.seen()
@@ -573,14 +564,14 @@ class GibbsFairClustering(PosteriorEstimator):
         """The problem, with the modes between which chains jump, and the run that the tree holds, ready to go on."""
         arrays = {name: jnp.asarray(values) for name, values in arrays_of(self.posterior_[STATE]).items()}
         keys, target, moves = arrays.pop("key"), problem.target, problem.target.moves(problem.settings)
-        known_modes = {name: arrays.pop(JUMP + name) for name in gibbs.Modes._fields if JUMP + name in arrays}
+        known_modes = {name: arrays.pop(JUMP + name) for name in Modes._fields if JUMP + name in arrays}
         betas = arrays.pop(BETAS, None)
         if betas is not None:
-            target = gibbs.with_replicas(target, betas)
+            target = with_replicas(target, betas)
             moves = target.moves(problem.settings)
         if known_modes:
-            target, moves = gibbs.with_jumps(target, moves, gibbs.Modes(**known_modes))
-        run = gibbs.Run(keys, self._run["sweep"], target.read(arrays), gibbs.tuned(moves, self._run["tuning"]))
+            target, moves = with_jumps(target, moves, Modes(**known_modes))
+        run = Run(keys, self._run["sweep"], target.read(arrays), tuned(moves, self._run["tuning"]))
         return problem._replace(target=target), run
 
     def _known_data(self, tree):
@@ -652,12 +643,12 @@ def _check_tempering(value):
         raise ValueError(message("tempering", "be 'auto', True or False", repr(value), remedy))
 
 
-def _modes_dataset(problem, found: gibbs.FoundModes):
+def _modes_dataset(problem, found: FoundModes):
     """The modes that were found, for the tree: losses in the units of the table."""
     import xarray as xr
 
     columns = {name: ("mode", getattr(found, name)) for name in MODE_FIGURES}
-    columns["loss"] = ("mode", gibbs.loss_in_units_of_table(problem, found.loss))
+    columns["loss"] = ("mode", loss_in_units_of_table(problem, found.loss))
     columns["labels"] = (("mode", "obs"), found.labels)
     masses = "measured" if found.weighed or len(found.starts) == 1 else "not known"
     return xr.Dataset(columns, attrs={"num_starts": found.num_starts, "masses": masses, "path_length": found.length})

@@ -15,9 +15,9 @@ import numpy as np
 
 from bayesfair._check import check_number, message, tell
 from bayesfair._units import center_and_spread
-from bayesfair.engines import Columns, Encoder, encoder_of, fit_encoder
-from bayesfair.fairlets import Minkowski
-from bayesfair.gibbs import KMeansLoss, Loss
+from bayesfair.engines.tables import Columns, Encoder, encoder_of, fit_encoder
+from bayesfair.fairlets.dissimilarity import Minkowski
+from bayesfair.gibbs.losses import KMeansLoss, Loss
 
 __all__ = ["MixedTable", "mixed_table"]
 

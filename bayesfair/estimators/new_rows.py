@@ -6,9 +6,9 @@ import numpy as np
 from scipy.special import softmax
 
 from bayesfair._arrays import row_blocks
-from bayesfair.balanced import balanced_placement
-from bayesfair.fairlets import decompose
-from bayesfair.fairness import balance_constraint
+from bayesfair.balanced.placement import balanced_placement
+from bayesfair.fairlets.decomposition import decompose
+from bayesfair.fairness.balanced import balance_constraint
 
 __all__ = ["distances", "place_fairlets", "place_people", "soft_memberships"]
 

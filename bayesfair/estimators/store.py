@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from bayesfair._check import message
-from bayesfair.posterior import continue_run
+from bayesfair.posterior.store import continue_run
 
 __all__ = ["Store", "Unwritten", "Writer"]
 

@@ -31,7 +31,7 @@ from bayesfair.fairlets.dissimilarity import (
     resolve_dissimilarity,
 )
 from bayesfair.fairlets.transport import rounding_of, transport
-from bayesfair.fairness import Groups, encode_groups
+from bayesfair.fairness.groups import Groups, encode_groups
 
 __all__ = ["Decomposition", "decompose"]
 

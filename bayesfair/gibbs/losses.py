@@ -19,7 +19,7 @@ import numpy as np
 from jax.scipy.special import gammaln, xlogy
 from jaxtyping import Array, Float, Int
 
-from bayesfair.fairlets import Minkowski, resolve_dissimilarity
+from bayesfair.fairlets.dissimilarity import Minkowski, resolve_dissimilarity
 from bayesfair.gibbs.parts_of_rows import sum_over_rows
 
 __all__ = [

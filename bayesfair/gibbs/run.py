@@ -14,7 +14,7 @@ from jaxtyping import Array, Int
 from bayesfair._check import message, tell
 from bayesfair._draws import Draws
 from bayesfair._progress import one_step, progress
-from bayesfair.distributed import agreed
+from bayesfair.distributed.messages import agreed
 from bayesfair.gibbs.problem import Problem
 from bayesfair.gibbs.sweep import every_move, run_chunk, statistics_of
 from bayesfair.gibbs.target import Target

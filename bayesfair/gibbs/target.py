@@ -14,8 +14,8 @@ from jaxtyping import Array, Float, Int
 
 from bayesfair._arrays import aligned_empty, is_aligned, row_blocks
 from bayesfair._units import Scaling
-from bayesfair.fairlets import Decomposition
-from bayesfair.fairness import Groups
+from bayesfair.fairlets.decomposition import Decomposition
+from bayesfair.fairness.groups import Groups
 from bayesfair.gibbs.losses import Loss
 from bayesfair.gibbs.temperature import Dispersion
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from bayesfair._check import check_number, message
-from bayesfair.balanced import medians
+from bayesfair.balanced.centroids import medians
 from bayesfair.gibbs.losses import BregmanLoss
 
 __all__ = ["Dispersion", "check_how_many", "holmes_walker", "refuse_without_degree", "resolve_temperature"]

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesfair.distributed import over_chains
+from bayesfair.distributed.messages import over_chains
 
 __all__ = ["compile_once", "in_threads", "of_every_chain"]
 

@@ -12,7 +12,7 @@ from numpyro.primitives import Messenger
 from numpyro.util import is_prng_key
 
 from bayesfair._check import message
-from bayesfair.gibbs import exchange
+from bayesfair.gibbs.replicas import exchange
 
 __all__ = ["BETA", "ExchangeState", "ReplicaExchange", "observed_energy", "tempered"]
 

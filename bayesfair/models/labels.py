@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from numpyro.infer import NUTS
 from numpyro.infer.gibbs import CustomGibbs, Gibbs
 
-from bayesfair.fairness import gaps_of_shares
+from bayesfair.fairness.metrics import gaps_of_shares
 from bayesfair.models.mixtures import Mixture, labelled_mixture
 from bayesfair.models.observed import Observed, observe
 

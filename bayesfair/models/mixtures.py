@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 from bayesfair._check import check_number, message
-from bayesfair.engines import Components, Family, pack_factor
+from bayesfair.engines.families import Components, Family, pack_factor
 from bayesfair.models.observed import Observed, cluster_gaps, observe
 from bayesfair.models.rows import ColumnUnits, LabelledRow, MixtureRow
 from bayesfair.models.sparse import SparseScores, log_weights, scores_of

@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from bayesfair._check import check_features, check_integer, check_number, check_same_length, message
-from bayesfair.engines import COVARIANCE_TYPES, EncodedTable, Family
-from bayesfair.fairness import encode_groups, gaps_of_shares
+from bayesfair.engines.families import COVARIANCE_TYPES, EncodedTable, Family
+from bayesfair.fairness.groups import encode_groups
+from bayesfair.fairness.metrics import gaps_of_shares
 from bayesfair.models.rows import ColumnUnits, scaled_table, units_of
 
 __all__ = ["Observed", "cluster_gaps", "family_of", "membership", "observe", "rows_of", "tables"]

@@ -10,7 +10,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float
 from numpyro.distributions import constraints
 
-from bayesfair.engines import Components, EncodedTable, Family, sample_rows
+from bayesfair.engines.families import Components, EncodedTable, Family, sample_rows
 
 __all__ = ["ColumnUnits", "LabelledRow", "MixtureRow", "scaled_table", "units_of"]
 

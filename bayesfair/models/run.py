@@ -8,9 +8,11 @@ import numpy as np
 
 from bayesfair._arrays import stack
 from bayesfair._check import attempt
-from bayesfair.engines import Encoder
-from bayesfair.fairness import Groups, gap
-from bayesfair.gibbs import Draws, Statistic, ladder
+from bayesfair._draws import Draws, Statistic
+from bayesfair.engines.tables import Encoder
+from bayesfair.fairness.groups import Groups
+from bayesfair.fairness.metrics import gap
+from bayesfair.gibbs.replicas import ladder
 from bayesfair.models.guide import draw_from_guide
 from bayesfair.models.mixtures import Mixture, Prior
 from bayesfair.models.observed import Observed, membership, observe, rows_of

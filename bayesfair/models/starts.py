@@ -5,7 +5,8 @@ import warnings
 import jax.numpy as jnp
 import numpy as np
 
-from bayesfair.engines import FairMixture, Family
+from bayesfair.engines.fair_mixture import FairMixture
+from bayesfair.engines.families import Family
 from bayesfair.models.rows import ColumnUnits, indicators
 
 __all__ = ["STARTS", "sites_of_partition", "start_partitions"]

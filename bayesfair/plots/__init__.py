@@ -4,18 +4,15 @@ from bayesfair.plots.comparison import cluster_comparison
 from bayesfair.plots.diagnostics import trace
 from bayesfair.plots.elbow_plot import elbow
 from bayesfair.plots.matrix import co_clustering
-from bayesfair.plots.modes_plot import height_of_modes, modes
+from bayesfair.plots.modes_plot import modes
 from bayesfair.plots.pareto_plot import pareto
 from bayesfair.plots.predictive_plot import predictive
-from bayesfair.plots.style import MARKERS
 from bayesfair.plots.uncertainty_plot import uncertainty, uncertainty_profile
 
 __all__ = [
-    "MARKERS",
     "cluster_comparison",
     "co_clustering",
     "elbow",
-    "height_of_modes",
     "modes",
     "pareto",
     "predictive",

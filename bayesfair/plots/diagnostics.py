@@ -7,7 +7,9 @@ import numpy as np
 
 from bayesfair._check import message
 from bayesfair.plots.style import FIGURE_WIDTH, as_written
-from bayesfair.posterior import View, diagnostic_vars, scalar_table, worst_first
+from bayesfair.posterior.diagnostics import diagnostic_vars, scalar_table
+from bayesfair.posterior.verdict import worst_first
+from bayesfair.posterior.view import View
 
 if TYPE_CHECKING:
     from xarray import DataTree

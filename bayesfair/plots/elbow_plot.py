@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 
 from bayesfair._arrays import within_cluster_ss
 from bayesfair._check import check_features, check_integer
-from bayesfair.engines import cluster_fairlets
-from bayesfair.fairlets import decompose
+from bayesfair.engines.fairlet_kmeans import cluster_fairlets
+from bayesfair.fairlets.decomposition import decompose
 from bayesfair.plots.style import axes_or_new
 
 if TYPE_CHECKING:

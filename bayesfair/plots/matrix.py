@@ -6,8 +6,10 @@ import numpy as np
 
 from bayesfair._check import check_integer, generator_of, message
 from bayesfair.plots.style import axes_or_new
-from bayesfair.posterior import View, misclassification_probability, reference_partition
-from bayesfair.posterior import co_clustering as probabilities
+from bayesfair.posterior.co_clustering_probability import co_clustering as probabilities
+from bayesfair.posterior.co_clustering_probability import misclassification_probability
+from bayesfair.posterior.partitions import reference_partition
+from bayesfair.posterior.view import View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,10 @@ from numpy.typing import ArrayLike
 from bayesfair._percent import percent
 from bayesfair.plots.style import FIGURE_WIDTH, cluster_colors
 from bayesfair.plots.uncertainty_plot import project
-from bayesfair.posterior import View, count_clusters, modes_of
-from bayesfair.posterior import modes as table_of
+from bayesfair.posterior.mode_tables import modes as table_of
+from bayesfair.posterior.mode_tables import modes_of
+from bayesfair.posterior.schema import count_clusters
+from bayesfair.posterior.view import View
 
 if TYPE_CHECKING:
     from xarray import DataTree

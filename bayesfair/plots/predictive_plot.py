@@ -7,7 +7,7 @@ import numpy as np
 from bayesfair._check import message
 from bayesfair._levels import levels_of
 from bayesfair.plots.style import FIGURE_WIDTH, as_written, cluster_colors
-from bayesfair.posterior import settings_of
+from bayesfair.posterior.saved import settings_of
 
 if TYPE_CHECKING:
     from xarray import DataTree

@@ -7,14 +7,10 @@ from numpy.typing import ArrayLike
 
 from bayesfair._check import check_features, check_same_length, message
 from bayesfair.plots.style import MARKERS, as_written, axes_or_new, cluster_colors
-from bayesfair.posterior import (
-    View,
-    group_names,
-    misclassification_probability,
-    observed_features,
-    reference_partition,
-    variable,
-)
+from bayesfair.posterior.co_clustering_probability import misclassification_probability
+from bayesfair.posterior.partitions import reference_partition
+from bayesfair.posterior.schema import group_names, observed_features, variable
+from bayesfair.posterior.view import View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,8 @@ import numpy as np
 
 from bayesfair._check import check_integer, message
 from bayesfair._partitions import tables_with
-from bayesfair.fairness import Groups, cluster_balance
+from bayesfair.fairness.groups import Groups
+from bayesfair.fairness.metrics import cluster_balance
 from bayesfair.posterior.labels import LabelDraws, as_labels
 
 __all__ = [

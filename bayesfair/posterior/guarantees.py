@@ -5,14 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesfair._partitions import parts_of, tables_with
-from bayesfair.fairness import (
-    BalanceConstraint,
-    Groups,
-    balance_constraint,
-    cluster_balance,
-    masses_of_attributes,
-    persons_off,
-)
+from bayesfair.fairness.balanced import BalanceConstraint, balance_constraint
+from bayesfair.fairness.groups import Groups
+from bayesfair.fairness.metrics import cluster_balance, masses_of_attributes, persons_off
 from bayesfair.posterior.saved import promise_of, settings_of
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, other_order, other_sizes, variable
 from bayesfair.posterior.view import once
@@ -60,7 +55,7 @@ def doubt_of_fairlets(tree: "DataTree") -> str:
     about = settings_of(tree).get("fairlets") or {"gap": 0.0}
     if about["gap"] == 0:
         return ""
-    from bayesfair.fairlets import describe_gap  # loads JAX
+    from bayesfair.fairlets.decomposition import describe_gap
 
     return f"The fairlets, which all draws keep, are not proved optimal: {describe_gap(**about)}."
 
@@ -159,7 +154,7 @@ def fairlet_capacities(tree):
     The sampler's own fairlets must be as many: a part of a run's rows promises nothing. Those that processes made of their own
     rows hold whom they hold, whatever those of all rows would.
     """
-    from bayesfair.fairlets import Capacities, capacities  # loads JAX
+    from bayesfair.fairlets.compositions import Capacities, capacities
 
     groups = groups_of(tree)
     members = variable(tree, "sampler_state", "members")

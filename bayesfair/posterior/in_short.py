@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from bayesfair._percent import percent
-from bayesfair.fairness import cluster_balance
+from bayesfair.fairness.metrics import cluster_balance
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.guarantees import at_least, guarantee
 from bayesfair.posterior.modes_in_words import modes_sentence

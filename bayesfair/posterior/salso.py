@@ -13,7 +13,9 @@ import numpy as np
 from bayesfair._check import check_integer, message
 from bayesfair._partitions import tables_with
 from bayesfair._progress import progress
-from bayesfair.fairness import BalanceConstraint, Groups, cluster_balance
+from bayesfair.fairness.balanced import BalanceConstraint
+from bayesfair.fairness.groups import Groups
+from bayesfair.fairness.metrics import cluster_balance
 from bayesfair.posterior.contingency import company, evenly_spaced, information
 from bayesfair.posterior.guarantees import balance_kept, least_balance, masses_of
 from bayesfair.posterior.partitions import reference_partition

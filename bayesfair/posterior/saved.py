@@ -86,7 +86,7 @@ def cost_of(tree):
 
 def small_groups(tree):
     """What groups of a few rows did to the fairlets of the run that made the tree, in a sentence; "" where nothing."""
-    from bayesfair.fairlets import rule_of_small_groups  # loads JAX
+    from bayesfair.fairlets.compositions import rule_of_small_groups
 
     group, names = variable(tree, "constant_data", "group"), group_names(tree)
     composition = settings_of(tree).get("parameters", {}).get("composition")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesfair._check import message
-from bayesfair.fairness import Groups
+from bayesfair.fairness.groups import Groups
 from bayesfair.posterior.labels import LabelDraws
 from bayesfair.posterior.view import View, once
 

@@ -10,7 +10,7 @@ from bayesfair import __version__
 from bayesfair._arrays import row_blocks
 from bayesfair._check import attempt, check_features, check_integer, check_same_length, message
 from bayesfair._draws import Draws, Statistic
-from bayesfair.fairness import encode_groups
+from bayesfair.fairness.groups import encode_groups
 from bayesfair.posterior.contingency import balance_of, company, count_labels
 from bayesfair.posterior.labels import LabelDraws, as_labels
 from bayesfair.posterior.relabelling import align, move_clusters, number_modes, order_by_size, renumber

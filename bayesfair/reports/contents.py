@@ -7,22 +7,17 @@ import numpy as np
 
 from bayesfair._levels import indicators_of, levels_of
 from bayesfair._percent import percent
-from bayesfair.fairness import Groups, cluster_balance
-from bayesfair.posterior import (
-    View,
-    count_clusters,
-    fairlet_capacities,
-    flat_labels,
-    groups_of,
-    masses_of,
-    misclassification_probability,
-    modes,
-    numbered_alike,
-    reference_partition,
-    runners_up,
-    settings_of,
-    variable,
-)
+from bayesfair.fairness.groups import Groups
+from bayesfair.fairness.metrics import cluster_balance
+from bayesfair.posterior.co_clustering_probability import misclassification_probability
+from bayesfair.posterior.guarantees import fairlet_capacities, masses_of
+from bayesfair.posterior.membership_table import runners_up
+from bayesfair.posterior.mode_tables import modes
+from bayesfair.posterior.partitions import reference_partition
+from bayesfair.posterior.relabelling import numbered_alike
+from bayesfair.posterior.saved import settings_of
+from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, variable
+from bayesfair.posterior.view import View
 from bayesfair.reports.lines import Line, lines_of, means_of, seen
 
 __all__ = [

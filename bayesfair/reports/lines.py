@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._levels import indicators_of, levels_of
-from bayesfair.posterior import tables_with
+from bayesfair._partitions import tables_with
 
 __all__ = ["Line", "lines_of", "means_of", "seen"]
 

@@ -10,21 +10,15 @@ import numpy as np
 
 from bayesfair import __version__
 from bayesfair._check import message
+from bayesfair._files import check_destination, write_whole
 from bayesfair._percent import percent
 from bayesfair._progress import progress
-from bayesfair.posterior import (
-    brief,
-    check_destination,
-    cost_of,
-    is_guide,
-    judge,
-    of_all_chains,
-    point_of,
-    reading,
-    scalar_table,
-    variable,
-    write_whole,
-)
+from bayesfair.posterior.diagnostics import is_guide, scalar_table
+from bayesfair.posterior.in_short import brief
+from bayesfair.posterior.partitions import point_of
+from bayesfair.posterior.saved import cost_of
+from bayesfair.posterior.schema import variable
+from bayesfair.posterior.verdict import judge, of_all_chains, reading
 from bayesfair.reports import contents as limits
 from bayesfair.reports.contents import (
     SHOWN_FEATURES,

@@ -8,8 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._percent import percent
-from bayesfair.plots import MARKERS, co_clustering, height_of_modes, modes, trace, uncertainty, uncertainty_profile
-from bayesfair.posterior import modes_of, scalar_table, worst_first
+from bayesfair.plots.diagnostics import trace
+from bayesfair.plots.matrix import co_clustering
+from bayesfair.plots.modes_plot import height_of_modes, modes
+from bayesfair.plots.style import MARKERS
+from bayesfair.plots.uncertainty_plot import uncertainty, uncertainty_profile
+from bayesfair.posterior.diagnostics import scalar_table
+from bayesfair.posterior.mode_tables import modes_of
+from bayesfair.posterior.verdict import worst_first
 
 __all__ = ["Picture", "draw_co_clustering", "draw_modes", "draw_profile", "draw_trace", "draw_uncertainty"]
 

@@ -5,10 +5,12 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from bayesfair.balanced import CENTROIDS, BalancedProblem, annealing
+from bayesfair.balanced import BalancedProblem, annealing
 from bayesfair.balanced.annealing import Multipliers
+from bayesfair.balanced.centroids import CENTROIDS
 from bayesfair.datasets import load_adult_sample
-from bayesfair.fairness import balance_constraint, encode_groups
+from bayesfair.fairness import encode_groups
+from bayesfair.fairness.balanced import balance_constraint
 
 K = 3
 

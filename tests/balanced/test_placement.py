@@ -5,9 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from bayesfair.balanced import balanced_placement
-from bayesfair.balanced.placement import _by_duals
-from bayesfair.fairness import balance_constraint, encode_groups
+from bayesfair.balanced.placement import _by_duals, balanced_placement
+from bayesfair.fairness import encode_groups
+from bayesfair.fairness.balanced import balance_constraint
 
 pytestmark = pytest.mark.filterwarnings("ignore:Groups with fewer members")
 

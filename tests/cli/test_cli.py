@@ -13,8 +13,9 @@ from bayesfair.cli import main
 from bayesfair.cli.arguments import LOSSES, TARGETS, make_parser
 from bayesfair.cli.columns import choose_columns
 from bayesfair.cli.tables import read_table, write_table
-from bayesfair.gibbs import TARGETS as KNOWN_TARGETS
-from bayesfair.gibbs import resolve_loss
+from bayesfair.gibbs.losses import resolve_loss
+from bayesfair.gibbs.targets import TARGETS as KNOWN_TARGETS
+from bayesfair.posterior.store import is_stored
 from bayesfair.posterior.verdict import judge
 
 SHORT = ["--num-chains", "2", "--num-warmup", "5", "--num-draws", "8"]
@@ -233,7 +234,7 @@ def test_draws_that_are_stored_as_they_are_made_are_those_that_are_saved(table, 
     assert fit(table, stored, "--store") == 0
     assert f"the posterior is in {stored}" in capsys.readouterr().out
     trees = [bf.posterior.read_tree(path) for path in (run_file, stored)]
-    assert [bf.posterior.is_stored(tree) for tree in trees] == [False, True]
+    assert [is_stored(tree) for tree in trees] == [False, True]
     assert trees[0]["posterior"].equals(trees[1]["posterior"])
     assert fit(table, stored.with_suffix(".nc"), "--store") == 2
     assert "`--out` must end in .zarr" in capsys.readouterr().err

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from bayesfair.datasets import SOURCES, load_adult
-from bayesfair.datasets.registry import fetch
+from bayesfair.datasets import load_adult
+from bayesfair.datasets.registry import SOURCES, fetch
 
 ROW = "39, Private, 77516, Bachelors, 13, Divorced, Sales, Unmarried, White, Male, 2174, 0, 40, Cuba, <=50K\n"
 

@@ -14,7 +14,6 @@ import pytest
 
 import bayesfair
 from bayesfair.datasets import (
-    SOURCES,
     load_adult,
     load_adult_sample,
     load_bank,
@@ -24,6 +23,7 @@ from bayesfair.datasets import (
     load_credit,
     load_diabetes130,
 )
+from bayesfair.datasets.registry import SOURCES
 
 SAMPLES = Path(bayesfair.__file__).parent / "datasets" / "samples"
 DRAW_SAMPLES = Path(bayesfair.__file__).parents[1] / "tools" / "draw-samples.py"

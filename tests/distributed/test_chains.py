@@ -11,6 +11,7 @@ import pytest
 from distributed.loopback import ends, found, said, start
 
 import bayesfair as bf
+from bayesfair.posterior.state import STATE
 
 DATA = """
 data = bf.datasets.make_vfc_synthetic()
@@ -119,7 +120,7 @@ def test_runs_of_earlier_versions_whose_rows_were_shared_are_refused(tmp_path, k
     if kind == "share":
         tree.attrs["settings"] = json.dumps({**json.loads(tree.attrs["settings"]), "shares": 2, "process": 0})
     else:
-        tree[bf.posterior.STATE]["fairlet_loss"] = 1.0
+        tree[STATE]["fairlet_loss"] = 1.0
     bf.posterior.write_tree(tree, tmp_path / "run.nc")
     assert bf.posterior.read_tree(tmp_path / "run.nc")["posterior"].sizes["draw"] == 30
     with pytest.raises(

@@ -11,8 +11,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
 from bayesfair import BalancedKMeans
-from bayesfair.balanced import resolve_centroids
+from bayesfair.balanced.centroids import resolve_centroids
+from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.fairness.groups import groups_for_fit
+from bayesfair.fairness.metrics import group_masses
 
 
 def table(sizes, seed, d=2, shift=0.5):
@@ -23,7 +25,7 @@ def table(sizes, seed, d=2, shift=0.5):
 
 def cheapest_by_enumeration(X, groups, n_clusters, min_balance="exact", loss="kmeans"):
     """The least loss of all labellings in S, the first row in cluster 0."""
-    constraint = bf.fairness.balance_constraint(groups, min_balance)
+    constraint = balance_constraint(groups, min_balance)
     labels = np.array([(0, *rest) for rest in product(range(n_clusters), repeat=len(X) - 1)])
     member = groups.code[:, None] == np.arange(len(groups.names))
     counts = np.einsum("znk,ng->zkg", labels[:, :, None] == np.arange(n_clusters), member.astype(int))
@@ -102,7 +104,7 @@ def test_attributes_each_on_its_own_ask_for_less_than_their_crossings():
     assert min(bf.fairness.balance(each.labels_, sensitive[name]) for name in sensitive) >= 0.6
     each = BalancedKMeans(3, crossed=False, random_state=0).fit(X, sensitive_features=sensitive)
     for name in sensitive:
-        held = bf.fairness.group_masses(each.labels_, sensitive[name])
+        held = group_masses(each.labels_, sensitive[name])
         assert np.abs(held - held.sum(1, keepdims=True) / 2).max() < 1
 
 
@@ -232,7 +234,7 @@ def test_ties_end_in_balanced_labels(name):
     assert est.converged_
     assert est.n_iter_ < 30
     groups = groups_for_fit(group, len(X), crossed=settings.get("crossed", True))
-    constraint = bf.fairness.balance_constraint(groups, settings.get("min_balance", "exact"), n_clusters)
+    constraint = balance_constraint(groups, settings.get("min_balance", "exact"), n_clusters)
     assert constraint.satisfied(est.counts_).all()
     if len(X) < 10:
         chosen = settings.get("min_balance", "exact"), settings.get("loss", "kmeans")

@@ -12,6 +12,7 @@ import bayesfair as bf
 from bayesfair import FairletKMeans, _arrays
 from bayesfair.engines.checks import DRAWN_ANEW
 from bayesfair.fairlets import by_blocks, decomposition, transport
+from bayesfair.fairlets.compositions import capacities
 
 
 def table(sizes, seed=0):
@@ -66,7 +67,7 @@ def test_singletons_are_k_means_whatever_the_groups():
 def test_every_composition_of_the_fairlets_room_is_kept(composition):
     X, group = table((30, 60))
     est = FairletKMeans(3, composition=composition, random_state=0).fit(X, sensitive_features=group)
-    held = bf.fairlets.capacities([30, 60], composition)
+    held = capacities([30, 60], composition)
     np.testing.assert_array_equal(est.decomposition_.composition, held.lower)
     fairlet = est.decomposition_.fairlet
     assert all(len(np.unique(est.labels_[fairlet == i])) == 1 for i in range(len(held.lower)))

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import bayesfair as bf
-from bayesfair.engines import read_columns
+from bayesfair.engines.tables import read_columns
 
 N = 30
 VALUES = np.arange(N) / 4

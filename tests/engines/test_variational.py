@@ -15,10 +15,11 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
-from bayesfair.engines import Columns, Data, row_split, variational
+from bayesfair.engines import Data, row_split, variational
 from bayesfair.engines.checks import DRAWN_ANEW
 from bayesfair.engines.optimize import Outcome
 from bayesfair.engines.row_split import RowSplit
+from bayesfair.engines.tables import Columns
 from bayesfair.engines.variational import OBJECTIVES, START, Descent, VariationalFairClustering
 
 KINDS = tuple(OBJECTIVES)

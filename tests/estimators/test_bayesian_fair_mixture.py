@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import bayesfair as bf
 from bayesfair._compilations import compilations
 from bayesfair.models import Prior, sampler, sampling
-from bayesfair.posterior.saved import plain, restored
+from bayesfair.posterior.saved import plain, restored, settings_of
 
 SHORT = {"num_chains": 2, "num_warmup": 100, "num_draws": 40, "random_state": 0, "progress_bar": False}
 RNG = np.random.default_rng(0)
@@ -340,9 +340,7 @@ def test_a_sparse_run_is_saved_predicts_and_resumes(sparse, tmp_path):
     np.testing.assert_array_equal(one["posterior"]["labels"], other["posterior"]["labels"])
     assert one["sample_stats"]["occupied"].sizes["draw"] == sparse.num_draws + 20
     for table in (loaded.prior_predictive(5), loaded.posterior_predictive(5)):
-        assert bf.posterior.settings_of(table) == bf.posterior.settings_of(
-            loaded.posterior_
-        )  # names of levels among them
+        assert settings_of(table) == settings_of(loaded.posterior_)  # names of levels among them
         (values,) = (node["X"].values for name, node in table.children.items() if name != "observed_data")
         assert np.isfinite(values).all()
 

@@ -20,7 +20,9 @@ from bayesfair import gibbs
 from bayesfair._compilations import compilations
 from bayesfair.estimators import GibbsFairClustering
 from bayesfair.gibbs import DissimilarityLoss
+from bayesfair.posterior.in_short import brief
 from bayesfair.posterior.saved import plain, restored
+from bayesfair.posterior.tree import draws_of
 
 SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 10, "random_state": 0, "progress_bar": False}
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # ten draws
@@ -184,7 +186,7 @@ def test_pickles_and_clones(data, fitted):
 def test_a_notebook_shows_the_diagram_and_the_posterior_in_short(fitted):
     shown = fitted._repr_html_()
     assert "sk-top-container" in shown
-    notes = bf.posterior.brief(fitted.posterior_)
+    notes = brief(fitted.posterior_)
     assert [note.headline for note in notes][-1] == "How sure:"
     for html in (shown, fitted._repr_mimebundle_()["text/html"]):
         assert all(escape(note.text) in html for note in notes)
@@ -251,7 +253,7 @@ def test_a_loss_of_your_own_survives_a_file(data, tmp_path):
 
 
 def test_holmes_walker_is_the_scale_of_a_normal_and_lower_under_heavy_tails():
-    from bayesfair.gibbs import resolve_loss
+    from bayesfair.gibbs.losses import resolve_loss
     from bayesfair.gibbs.temperature import holmes_walker
 
     rng = np.random.default_rng(0)
@@ -569,7 +571,7 @@ def test_a_posterior_without_density_has_no_map_and_all_else(data, tmp_path):
     np.testing.assert_array_equal(loaded.misclassification_probability_, est.misclassification_probability_)
     assert bf.plots.trace(loaded.posterior_).shape[1] == 2
     bf.report(loaded.posterior_, tmp_path / "report.html")
-    assert "lp" not in bf.posterior.draws_of(loaded.posterior_).scalars
+    assert "lp" not in draws_of(loaded.posterior_).scalars
 
 
 @pytest.mark.parametrize(

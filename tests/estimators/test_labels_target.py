@@ -11,10 +11,13 @@ import pytest
 
 import bayesfair as bf
 from bayesfair.fairlets.dissimilarity import Bregman
-from bayesfair.fairness import encode_groups, group_masses, groups_for_fit, persons_off
+from bayesfair.fairness import encode_groups
+from bayesfair.fairness.groups import groups_for_fit
+from bayesfair.fairness.metrics import group_masses, persons_off
 from bayesfair.gibbs import KMeansLoss
-from bayesfair.posterior import guarantee, masses_of, write_tree
-from bayesfair.posterior.guarantees import balance_kept
+from bayesfair.gibbs.targets import TARGETS
+from bayesfair.posterior import write_tree
+from bayesfair.posterior.guarantees import balance_kept, guarantee, masses_of
 
 SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 12, "random_state": 0, "progress_bar": False}
 pytestmark = pytest.mark.filterwarnings("ignore:The chains do not agree", "ignore:Too few draws", "ignore:One chain")
@@ -97,7 +100,7 @@ def test_the_promise_is_said_in_summary_and_report(exact, own, tmp_path):
 
 def test_a_target_given_as_a_class_promises_what_its_name_does(people, exact, tmp_path):
     X, sensitive = people
-    given = fit(people, target=bf.gibbs.TARGETS["labels"])
+    given = fit(people, target=TARGETS["labels"])
     np.testing.assert_array_equal(given.labels_, exact.labels_)
     assert guarantee(given.posterior_) == guarantee(exact.posterior_)
     assert type(balance_kept(given.posterior_)) is type(balance_kept(exact.posterior_))

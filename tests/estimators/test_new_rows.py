@@ -7,6 +7,7 @@ from sklearn.base import clone
 
 import bayesfair as bf
 from bayesfair.estimators.new_rows import distances
+from bayesfair.gibbs.losses import resolve_loss
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
 SHORT = {"num_chains": 2, "num_warmup": 30, "num_draws": 30, "num_starts": 0, "random_state": 0, "progress_bar": False}
@@ -108,7 +109,7 @@ def test_a_centre_at_the_edge_of_the_domain_takes_no_rows_from_elsewhere(loss, u
     unit = unit if loss == "kl" else 1.0
     centers, top = np.array(CENTERS_AT_EDGES[loss][0]) * unit, CENTERS_AT_EDGES[loss][1] * unit
     rows = np.array([[0.0, centers[0, 1]], [top, centers[0, 1]]])
-    dissimilarity = bf.gibbs.resolve_loss(loss).dissimilarity
+    dissimilarity = resolve_loss(loss).dissimilarity
     cost = distances(dissimilarity, rows, np.vstack([centers, [[np.nan, np.nan]]]).astype(np.float32)) / unit
     assert cost[0, 0] < 1e-5 < 1 < cost[0, 1] < np.inf
     assert cost[1, 1] < 1e-5 < 5 < cost[1, 0] < np.inf
@@ -117,7 +118,7 @@ def test_a_centre_at_the_edge_of_the_domain_takes_no_rows_from_elsewhere(loss, u
 
 def test_a_column_of_zeros_tells_no_cluster_from_another():
     """Nor do rows that have something there: it costs all of them the same."""
-    dissimilarity = bf.gibbs.resolve_loss("kl").dissimilarity
+    dissimilarity = resolve_loss("kl").dissimilarity
     cost = distances(dissimilarity, np.array([[1e-9, 1e-9]]), np.array([[1e-9, 0.0], [4e-9, 0.0]]))
     alone = distances(dissimilarity, np.array([[1e-9]]), np.array([[1e-9], [4e-9]]))
     np.testing.assert_allclose(np.diff(cost), np.diff(alone), rtol=1e-9)

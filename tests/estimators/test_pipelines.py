@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import bayesfair as bf
-from bayesfair.engines import read_columns
+from bayesfair.engines.tables import read_columns
 
 N = 60
 RNG = np.random.default_rng(0)

@@ -20,8 +20,11 @@ import bayesfair as bf
 from bayesfair.estimators import GibbsFairClustering
 from bayesfair.estimators import gibbs_fair_clustering as module
 from bayesfair.gibbs import run as gibbs_run
-from bayesfair.posterior import is_stored, memory, read_tree
+from bayesfair.posterior import memory, read_tree
 from bayesfair.posterior import store as stores
+from bayesfair.posterior.state import arrays_of
+from bayesfair.posterior.store import is_stored
+from bayesfair.posterior.tree import draws_of
 
 ROOT = Path(__file__).parents[2]
 SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 40, "random_state": 0, "progress_bar": False}
@@ -241,10 +244,10 @@ def test_a_finished_scalar_is_never_narrowed_in_silence(data, tmp_path):
     fit(data, tmp_path / "run.zarr", num_draws=1)
     run = stores.continue_run(tmp_path / "run.zarr")
     tree = read_tree(tmp_path / "run.zarr")
-    draws = bf.posterior.draws_of(tree)
+    draws = draws_of(tree)
     wide = draws._replace(scalars={**draws.scalars, "lp": np.full((2, 1), 1e300)})
     with pytest.raises(ValueError, match="`store` must hold a scalar of all draws in float32, got float64"):
-        run.append(wide, 9, bf.posterior.arrays_of(tree["sampler_state"]))
+        run.append(wide, 9, arrays_of(tree["sampler_state"]))
     run.close()
     assert read_tree(tmp_path / "run.zarr").identical(tree)
 

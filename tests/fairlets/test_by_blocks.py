@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from bayesfair.fairlets import Weighted, by_blocks, capacities, decompose, fairlet_centers, resolve_dissimilarity
+from bayesfair.fairlets import by_blocks, decompose, fairlet_centers
+from bayesfair.fairlets.compositions import capacities
+from bayesfair.fairlets.dissimilarity import Weighted, resolve_dissimilarity
 
 HALF = 1500
 

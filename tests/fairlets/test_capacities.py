@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import bayesfair as bf
-from bayesfair.fairlets import capacities, decompose
-from bayesfair.fairlets.compositions import rule_of_small_groups
+from bayesfair.fairlets import decompose
+from bayesfair.fairlets.compositions import capacities, rule_of_small_groups
 
 
 def test_automatic_compositions():

@@ -7,14 +7,10 @@ import numpy as np
 import pytest
 
 import bayesfair.fairlets.transport as module
-from bayesfair.fairlets import (
-    Decomposition,
-    anchor_group,
-    capacities,
-    decompose,
-    describe_gap,
-    resolve_dissimilarity,
-)
+from bayesfair.fairlets import Decomposition, decompose
+from bayesfair.fairlets.compositions import anchor_group, capacities
+from bayesfair.fairlets.decomposition import describe_gap
+from bayesfair.fairlets.dissimilarity import resolve_dissimilarity
 
 NAMES = ("kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary")
 

@@ -9,14 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesfair.fairness import (
-    Groups,
-    balance_constraint,
-    cluster_balance,
-    encode_groups,
-    groups_for_fit,
-    nearest_counts,
-)
+from bayesfair.fairness import Groups, cluster_balance, encode_groups
+from bayesfair.fairness.balanced import balance_constraint, nearest_counts
+from bayesfair.fairness.groups import groups_for_fit
 
 
 def of_sizes(*sizes):

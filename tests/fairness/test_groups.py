@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 import bayesfair as bf
-from bayesfair.fairness import Groups, encode_groups, groups_for_fit, merge_small_groups, target_proportions
+from bayesfair.fairness import Groups, encode_groups, merge_small_groups, target_proportions
+from bayesfair.fairness.groups import groups_for_fit
 
 SEX, RACE = ["M", "F", "M", "F", "M"], ["b", "a", "a", "a", "b"]
 ONE_COLUMN = {

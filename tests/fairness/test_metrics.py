@@ -17,10 +17,9 @@ from bayesfair.fairness import (
     cluster_kl,
     encode_groups,
     gap,
-    group_masses,
     kl_error,
 )
-from bayesfair.fairness.metrics import encode_assignment
+from bayesfair.fairness.metrics import encode_assignment, group_masses
 
 # Two groups, 4 F and 6 M, in three clusters: 2+1, 1+4, 1+1.
 SEX = list("FFMFMMMMFM")

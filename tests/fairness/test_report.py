@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayesfair.fairness import additive_gap, balance, gap, groups_for_fit, kl_error, report
+from bayesfair.fairness import additive_gap, balance, gap, kl_error, report
+from bayesfair.fairness.groups import groups_for_fit
 
 SEX = pd.Series(list("FMMFMM"), index=[9, 8, 7, 9, 8, 7])
 LABELS = np.array([4, 4, 4, 2, 2, 7])

@@ -10,7 +10,8 @@ import pytest
 from exact import LOSSES
 
 from bayesfair.fairlets import Minkowski
-from bayesfair.gibbs import DissimilarityLoss, KMeansLoss, Loss, check_loss, resolve_loss
+from bayesfair.gibbs import DissimilarityLoss, KMeansLoss, Loss, check_loss
+from bayesfair.gibbs.losses import resolve_loss
 
 X = np.random.default_rng(0).uniform(0.05, 0.95, (12, 2))
 

@@ -9,10 +9,15 @@ import pytest
 from exact import CHAINS, NOISE, distance_to, many_draws, normalise
 from exact_labels import LAMBDA, Labelling, law, losses, of_sizes, tiny
 
-from bayesfair.balanced import CENTROIDS, BalancedProblem, cooled_labels
-from bayesfair.fairness import balance_constraint, encode_groups
-from bayesfair.gibbs import Dispersion, Settings, make_problem, resolve_loss, start_run
-from bayesfair.gibbs.run import Run, chain_keys, draw
+from bayesfair.balanced import BalancedProblem
+from bayesfair.balanced.centroids import CENTROIDS
+from bayesfair.balanced.labels import cooled_labels
+from bayesfair.fairness import encode_groups
+from bayesfair.fairness.balanced import balance_constraint
+from bayesfair.gibbs import Dispersion, Settings
+from bayesfair.gibbs.losses import resolve_loss
+from bayesfair.gibbs.problem import make_problem
+from bayesfair.gibbs.run import Run, chain_keys, draw, start_run
 from bayesfair.gibbs.targets import labels
 from bayesfair.gibbs.targets.labels import bundle_composition
 

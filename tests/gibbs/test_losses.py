@@ -7,7 +7,8 @@ from exact import LOSSES
 from scipy.integrate import quad
 
 from bayesfair.fairlets.dissimilarity import SquaredEuclidean
-from bayesfair.gibbs import DissimilarityLoss, Loss, Units, resolve_loss
+from bayesfair.gibbs import DissimilarityLoss, Loss, Units
+from bayesfair.gibbs.losses import resolve_loss
 
 pytestmark = pytest.mark.usefixtures("x64")
 EXACT = ("kmeans", "manhattan", "minkowski")

@@ -7,18 +7,15 @@ import pytest
 
 import bayesfair as bf
 from bayesfair.balanced import labels as balanced_labels
-from bayesfair.fairlets import capacities, member_table
+from bayesfair.fairlets.compositions import capacities
+from bayesfair.fairlets.members import member_table
 from bayesfair.fairness import Groups
-from bayesfair.gibbs import (
-    make_problem,
-    masses,
-    problem,
-    relocations,
-    resolve_loss,
-)
+from bayesfair.gibbs import masses, problem, relocations
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio
 from bayesfair.gibbs.labellings import Labelling
+from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.parts_of_rows import PART
+from bayesfair.gibbs.problem import make_problem
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
 from bayesfair.gibbs.sweep import run_chunk
 from bayesfair.gibbs.targets import labels, starts

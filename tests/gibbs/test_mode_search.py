@@ -10,12 +10,15 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 import bayesfair as bf
-from bayesfair.gibbs import Settings, make_problem, masses, resolve_loss, start_in_modes
+from bayesfair.gibbs import Settings, masses
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio, both, log_mass_ratio, relative
+from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.masses import ENOUGH_SE, FIRST_LENGTH, is_alive, weigh
 from bayesfair.gibbs.modes import Found, Mode, n_search_starts
 from bayesfair.gibbs.moves.mode_jumps import jump
+from bayesfair.gibbs.problem import make_problem
 from bayesfair.gibbs.relocations import annealed_centers, relocated_centers
+from bayesfair.gibbs.search import start_in_modes
 
 REPETITIONS, WORKS = 200, 16
 

@@ -10,11 +10,12 @@ from exact_modes import SAMPLED, far
 from sklearn.exceptions import ConvergenceWarning
 
 import bayesfair as bf
-from bayesfair.gibbs import Settings, as_pytree, tempering, with_replicas
+from bayesfair.gibbs import Settings, as_pytree, tempering
 from bayesfair.gibbs.run import Run, chain_keys, draw
 from bayesfair.gibbs.targets import labels
 from bayesfair.gibbs.targets.starts import stacked_states
 from bayesfair.gibbs.targets.tempered import Tempered
+from bayesfair.gibbs.tempering import with_replicas
 
 BETAS = 0.1, 0.3, 0.6, 1.0
 

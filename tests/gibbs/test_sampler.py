@@ -21,15 +21,19 @@ from exact import (
 )
 
 import bayesfair as bf
-from bayesfair.fairlets import decompose, describe_gap
-from bayesfair.gibbs import Dispersion, Repeat, concatenate
+from bayesfair._draws import concatenate
+from bayesfair.fairlets import decompose
+from bayesfair.fairlets.decomposition import describe_gap
+from bayesfair.gibbs import Dispersion
 from bayesfair.gibbs.moves.collapsed import CollapsedReallocation
 from bayesfair.gibbs.moves.swaps_in_turn import SwapsInTurn
 from bayesfair.gibbs.run import Run, chain_keys, draw
 from bayesfair.gibbs.states import InverseTemperatures
+from bayesfair.gibbs.sweep import Repeat
 from bayesfair.gibbs.targets import starts
 from bayesfair.gibbs.targets.fairlets import Losses
 from bayesfair.gibbs.targets.starts import stacked_states
+from bayesfair.posterior.verdict import judge
 
 IN_TURN = SwapsInTurn(), Repeat((CollapsedReallocation(),))
 
@@ -235,7 +239,7 @@ def test_fairlets_that_are_kept_without_a_proof_are_told(monkeypatch):
     assert less in about[0]
     kept, moved = (bf.posterior.summary(fit.posterior_) for fit in fits)
     assert f"not proved optimal: {less}." in kept.attrs["fairlets"]
-    assert kept.attrs["fairlets"] in bf.posterior.judge(fits[0].posterior_).evidence
+    assert kept.attrs["fairlets"] in judge(fits[0].posterior_).evidence
     assert moved.attrs["fairlets"] == ""
     monkeypatch.undo()
     assert bf.posterior.summary(fits[0].resume(2).posterior_).attrs["fairlets"] == kept.attrs["fairlets"]

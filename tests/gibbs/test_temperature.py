@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from bayesfair.fairness import encode_groups
-from bayesfair.gibbs import Dispersion, make_problem, resolve_loss, resolve_temperature
+from bayesfair.gibbs import Dispersion
+from bayesfair.gibbs.losses import resolve_loss
+from bayesfair.gibbs.problem import make_problem
+from bayesfair.gibbs.temperature import resolve_temperature
 
 CODE = np.arange(24) % 2
 LIGHT = np.full(24, 2.0**-37)

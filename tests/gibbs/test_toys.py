@@ -24,9 +24,11 @@ from toys.move import ExchangeClusters, JointWithExchange
 from toys.target import FreeLabels, Labelling, MoveOne
 
 import bayesfair as bf
-from bayesfair.gibbs import Repeat, Settings, Table, resolve_loss
+from bayesfair.gibbs import Settings, Table
+from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.moves.collapsed import CollapsedReallocation
 from bayesfair.gibbs.run import Run, chain_keys, draw
+from bayesfair.gibbs.sweep import Repeat
 from bayesfair.gibbs.targets.starts import stacked_states
 
 FEW_DRAWS = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # thirty are for the plumbing

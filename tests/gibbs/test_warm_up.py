@@ -6,11 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bayesfair.fairlets import capacities, member_table
-from bayesfair.gibbs import Joint, Settings, resolve_loss, run, tuned, tuning
+from bayesfair.fairlets.compositions import capacities
+from bayesfair.fairlets.members import member_table
+from bayesfair.gibbs import Settings, run
+from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.moves.blocked import BLOCKS, choose_blocks
-from bayesfair.gibbs.run import WINDOW, Run, chain_keys, draw, warm_up
+from bayesfair.gibbs.run import WINDOW, Run, chain_keys, draw, tuned, tuning, warm_up
 from bayesfair.gibbs.states import InverseTemperatures
+from bayesfair.gibbs.targets.joint import Joint
 from bayesfair.gibbs.targets.starts import stacked_states
 
 CLOCKS = {  # seconds between two looks at the clock

@@ -12,8 +12,8 @@ from numpyro.infer import HMC, MCMC, NUTS
 from numpyro.infer.util import log_density
 
 import bayesfair as bf
-from bayesfair.gibbs import exchange, ladder, replicas
-from bayesfair.gibbs.replicas import swap
+from bayesfair.gibbs import replicas
+from bayesfair.gibbs.replicas import exchange, ladder, swap
 from bayesfair.models.exchange import BETA, ReplicaExchange, tempered
 
 BETAS = np.array([0.2, 0.5, 1.0])

@@ -11,6 +11,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 import bayesfair as bf
+from bayesfair.gibbs.targets.joint import Joint
 
 data = assert_type(bf.datasets.load_diabetes(), bf.datasets.Dataset)
 assert_type(bf.datasets.load_bank_sample(sensitive="married"), bf.datasets.Dataset)
@@ -29,7 +30,7 @@ tree = assert_type(est.posterior_, xr.DataTree)
 labels = assert_type(est.labels_, np.ndarray)
 assert_type(est.misclassification_probability_, np.ndarray)
 assert_type(est.predict(X), np.ndarray)
-bf.GibbsFairClustering(3, inverse_temperature=(2.0, 1.0), loss=bf.gibbs.KMeansLoss(), target=bf.gibbs.Joint)
+bf.GibbsFairClustering(3, inverse_temperature=(2.0, 1.0), loss=bf.gibbs.KMeansLoss(), target=Joint)
 
 mixture = assert_type(bf.BayesianFairMixture(3, inference="gibbs").fit(X), bf.BayesianFairMixture)
 assert_type(mixture.predict_proba(X[:5]), np.ndarray)

@@ -2,7 +2,7 @@ import matplotlib
 import pytest
 from draws import KINDS, draws_of
 
-import bayesfair as bf
+from bayesfair.posterior.tree import build_tree
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def make_tree():
         scalars = {name: rng.normal(size=(2, 25)) for name in ("lp", *KINDS)}
         groups = rng.integers(n_groups, size=n_obs)
         names = [f"f{j}" for j in range(dim)]
-        return bf.posterior.build_tree(
+        return build_tree(
             draws_of(labels, **scalars), X, groups, settings={}, feature_names=names, n_clusters=n_clusters
         )
 

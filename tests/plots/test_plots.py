@@ -8,7 +8,7 @@ from matplotlib import pyplot as plt
 import bayesfair as bf
 from bayesfair.plots.elbow_plot import elbow_costs
 from bayesfair.plots.matrix import ordered_matrix
-from bayesfair.plots.style import cluster_colors
+from bayesfair.plots.style import MARKERS, cluster_colors
 from bayesfair.plots.uncertainty_plot import uncertainty_points
 
 
@@ -66,7 +66,7 @@ def test_uncertainty_draws_every_point_once(make_tree, n_clusters, n_groups):
 
 
 def test_groups_beyond_the_markers_are_not_told_apart_and_the_legend_says_so(make_tree):
-    total = len(bf.plots.MARKERS) + 3
+    total = len(MARKERS) + 3
     ax = bf.plots.uncertainty(make_tree(n_obs=200, n_groups=total))
     assert len({part.get_paths()[0].vertices.tobytes() for part in ax.collections}) == 1
     texts = [text.get_text() for text in ax.get_legend().get_texts()]

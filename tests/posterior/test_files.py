@@ -15,7 +15,9 @@ import pytest
 import xarray as xr
 from draws import draws_of
 
-from bayesfair.posterior import build_tree, check_destination, files, read_tree, write_tree
+from bayesfair._files import check_destination
+from bayesfair.posterior import files, read_tree, write_tree
+from bayesfair.posterior.tree import build_tree
 
 ROOT = Path(__file__).parents[2]
 

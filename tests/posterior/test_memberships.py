@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 from draws import draws_of
 
-from bayesfair.posterior import build_tree, memberships, misclassification_probability, reference_partition
+from bayesfair.posterior import memberships, misclassification_probability, reference_partition
+from bayesfair.posterior.tree import build_tree
 
 N_OBS, N_CLUSTERS, NAMES = 7, 3, [f"person {row}" for row in range(7)]
 

@@ -10,24 +10,13 @@ from draws import draws_of, with_modes
 from sklearn.exceptions import ConvergenceWarning
 
 import bayesfair as bf
-from bayesfair.posterior import (
-    build_tree,
-    chains_apart,
-    judge,
-    modes,
-    modes_of,
-    modes_sentence,
-    partition_distance,
-    read_tree,
-    reference_partition,
-    relabel,
-    summary,
-    warn_of_disagreement,
-    write_tree,
-)
+from bayesfair.posterior import modes, partition_distance, read_tree, reference_partition, relabel, summary, write_tree
 from bayesfair.posterior.contingency import variation_of_information
-from bayesfair.posterior.mode_tables import occupancy
+from bayesfair.posterior.mode_tables import modes_of, occupancy
+from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
 from bayesfair.posterior.modes_of_draws import _masses
+from bayesfair.posterior.tree import build_tree
+from bayesfair.posterior.verdict import judge, warn_of_disagreement
 
 N_OBS, N_CLUSTERS, INFINITE = 60, 3, np.inf
 BEST = np.arange(N_OBS) % N_CLUSTERS

@@ -7,6 +7,9 @@ from draws import draws_of
 import bayesfair as bf
 from bayesfair._percent import percent
 from bayesfair.cli.output import print_summary
+from bayesfair.posterior.in_short import brief
+from bayesfair.posterior.tree import build_tree
+from bayesfair.posterior.verdict import judge
 
 N, K, CHAINS, DRAWS = 60, 5, 2, 40
 TRUTH = np.repeat([0, 1, 2], [30, 20, 10])
@@ -32,7 +35,7 @@ def tree():
     weights = rng.dirichlet(np.ones(K), (CHAINS, DRAWS))
     parameters = {"means": (("cluster", "continuous"), means), "weights": (("cluster",), weights)}
     settings = {"settings": {}, "n_clusters": K, "parameters": parameters, "point": "mode"}
-    return bf.posterior.build_tree(draws, X, np.arange(N) % 2, **settings)
+    return build_tree(draws, X, np.arange(N) % 2, **settings)
 
 
 def test_the_pmf_and_its_sentence(tree):
@@ -58,10 +61,10 @@ def test_a_number_that_hardly_occurs_leaves_the_others_less_than_all():
     labels[0, :200, :3] = (labels[0, :200, :3] + 1) % 3
     occupied = np.array([[len(np.unique(draw)) for draw in labels[0]]])
     draws, X = draws_of(labels, occupied=occupied), np.arange(1_000.0)[:, None]
-    one = bf.posterior.build_tree(draws, X, None, settings={}, n_clusters=K, point="mode")
+    one = build_tree(draws, X, None, settings={}, n_clusters=K, point="mode")
     said = "The number of occupied clusters is 3 in over 99% of the draws."
     assert bf.posterior.occupied_sentence(one) == said
-    notes = {note.headline: note.text for note in bf.posterior.brief(one)}
+    notes = {note.headline: note.text for note in brief(one)}
     assert notes["How many clusters:"] == said
     assert notes["How sure:"].startswith("3 of 1,000 rows (under 1%) have")
 
@@ -123,29 +126,29 @@ def test_that_most_draws_are_dropped_is_told(tree):
 def test_joined_chains_are_not_one_chain(tree):
     given = bf.posterior.given_occupied(tree)
     given["posterior"]["labels"][0, 3, 0] = 1  # something moves
-    verdict = bf.posterior.judge(given)
+    verdict = judge(given)
     assert verdict.kind == "caution"
     assert verdict.headline.startswith("The chains are joined")
     assert "num_chains" not in verdict.advice
     given.attrs["share_kept"] = 0.208
-    assert bf.posterior.judge(given).kind == "bad"
-    assert "Only 21% of the draws with this number of clusters are kept" in bf.posterior.judge(given).evidence
+    assert judge(given).kind == "bad"
+    assert "Only 21% of the draws with this number of clusters are kept" in judge(given).evidence
 
 
 def test_draws_of_a_guide_are_no_chain(tree):
     one = tree.isel(chain=[0])
-    assert bf.posterior.judge(one).headline == "One chain cannot be checked against others."
+    assert judge(one).headline == "One chain cannot be checked against others."
     one.attrs["settings"] = '{"parameters": {"inference": "svi", "num_chains": 4}}'
-    verdict = bf.posterior.judge(one)
+    verdict = judge(one)
     assert (verdict.kind, verdict.headline) == ("caution", "These are draws of a variational guide, not of chains.")
     assert "num_chains" not in verdict.advice
-    assert "too narrow" in bf.posterior.brief(one)[0].text
+    assert "too narrow" in brief(one)[0].text
 
 
 def test_errors_say_what_there_is(tree):
     with pytest.raises(ValueError, match=r"be one of \[3, 4\], got 7"):
         bf.posterior.given_occupied(tree, 7)
-    plain = bf.posterior.build_tree(draws_of(np.zeros((1, 4, 12), int)), np.eye(12), None, settings={}, n_clusters=3)
+    plain = build_tree(draws_of(np.zeros((1, 4, 12), int)), np.eye(12), None, settings={}, n_clusters=3)
     for ask in (bf.posterior.occupied_clusters, bf.posterior.given_occupied):
         with pytest.raises(ValueError, match="be of a sparse mixture"):
             ask(plain)

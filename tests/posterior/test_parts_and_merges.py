@@ -11,19 +11,19 @@ import bayesfair as bf
 from bayesfair.cli import main
 from bayesfair.posterior import (
     concatenate,
-    guarantee,
     memberships,
     misclassification_probability,
     modes,
-    modes_of,
-    modes_sentence,
-    numbered_alike,
     read_tree,
     relabel,
     salso_partition,
     summary,
     write_tree,
 )
+from bayesfair.posterior.guarantees import guarantee
+from bayesfair.posterior.mode_tables import modes_of
+from bayesfair.posterior.modes_in_words import modes_sentence
+from bayesfair.posterior.relabelling import numbered_alike
 
 SHORT = {"num_chains": 2, "num_warmup": 30, "num_draws": 40, "num_starts": 2, "progress_bar": False}
 RNG = np.random.default_rng(1)

@@ -7,16 +7,10 @@ import pytest
 from draws import draws_of
 
 import bayesfair as bf
-from bayesfair.posterior import (
-    binder_partition,
-    build_tree,
-    flat_labels,
-    partition_distance,
-    reference_partition,
-    salso_partition,
-    vi_partition,
-)
+from bayesfair.posterior import binder_partition, partition_distance, reference_partition, salso_partition, vi_partition
 from bayesfair.posterior.salso import _Search
+from bayesfair.posterior.schema import flat_labels
+from bayesfair.posterior.tree import build_tree
 
 GROUPS = np.array(list("aabaababb"))
 SETTINGS = {"parameters": {"target": "labels", "min_balance": "exact"}}

@@ -9,20 +9,13 @@ import xarray as xr
 from draws import draws_of
 
 from bayesfair.fairness import Groups
-from bayesfair.posterior import (
-    build_tree,
-    check_memory,
-    is_stored,
-    memory,
-    misclassification_probability,
-    read_tree,
-    sampler_bytes,
-    summary,
-)
 from bayesfair.posterior import labels as blocks
+from bayesfair.posterior import memory, misclassification_probability, read_tree, summary
 from bayesfair.posterior import store as stores
+from bayesfair.posterior.memory import check_memory, sampler_bytes
 from bayesfair.posterior.state import state_dataset
-from bayesfair.posterior.store import begin_run, open_store, write_store
+from bayesfair.posterior.store import begin_run, is_stored, open_store, write_store
+from bayesfair.posterior.tree import build_tree
 
 RNG = np.random.default_rng(0)
 SETTINGS = {"sweep": 0, "wanted": 5, "estimator": "none", "prior": (1, None)}

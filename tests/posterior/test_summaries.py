@@ -9,9 +9,7 @@ from draws import draws_of
 import bayesfair as bf
 from bayesfair.posterior import (
     binder_partition,
-    build_tree,
     co_clustering,
-    co_clustering_columns,
     credible_ball,
     dahl_partition,
     diagnostic_vars,
@@ -23,7 +21,8 @@ from bayesfair.posterior import (
     summary,
     vi_partition,
 )
-from bayesfair.posterior.tree import most_frequent
+from bayesfair.posterior.co_clustering_probability import co_clustering_columns
+from bayesfair.posterior.tree import build_tree, most_frequent
 
 N_OBS, N_CLUSTERS = 9, 3
 

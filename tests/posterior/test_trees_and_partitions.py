@@ -11,20 +11,19 @@ from draws import draws_of
 
 from bayesfair.posterior import (
     binder_partition,
-    build_tree,
     co_clustering,
     contingency,
     credible_ball,
     dahl_partition,
     diagnostic_vars,
     map_partition,
-    medoids,
     partition_distance,
     relabel,
     summary,
     vi_partition,
 )
-from bayesfair.posterior.co_clustering_probability import _total_manhattan
+from bayesfair.posterior.co_clustering_probability import _total_manhattan, medoids
+from bayesfair.posterior.tree import build_tree
 
 
 def every_partition(num_obs, most):

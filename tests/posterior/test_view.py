@@ -10,7 +10,11 @@ from draws import draws_of
 
 import bayesfair as bf
 from bayesfair.cli import main
-from bayesfair.posterior import View, build_tree
+from bayesfair.posterior.guarantees import masses_of
+from bayesfair.posterior.in_short import brief
+from bayesfair.posterior.tree import build_tree
+from bayesfair.posterior.verdict import warn_of_disagreement
+from bayesfair.posterior.view import View
 
 N_OBS, CHAINS, DRAWS = 60, 4, 50
 TRUTH = np.arange(N_OBS) % 3
@@ -64,8 +68,8 @@ def worked_out(monkeypatch):
 
 READERS = {
     "a summary": lambda tree, folder: bf.posterior.summary(tree),
-    "a warning": lambda tree, folder: bf.posterior.warn_of_disagreement(tree),
-    "notes": lambda tree, folder: bf.posterior.brief(tree),
+    "a warning": lambda tree, folder: warn_of_disagreement(tree),
+    "notes": lambda tree, folder: brief(tree),
     "the report": lambda tree, folder: bf.report(tree, folder / "page.html"),
     "the summary of the shell": lambda tree, folder: main(["summary", str(folder / "run.nc")]),
     "the modes of the shell": lambda tree, folder: main(["modes", str(folder / "run.nc")]),
@@ -147,19 +151,19 @@ CHANGES = {  # within the arrays of a tree, which says nothing of it
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_changed_tree_is_not_answered_with_what_it_was(change, tree):
-    before = bf.posterior.brief(tree), bf.posterior.summary(tree), bf.posterior.masses_of(tree)
+    before = brief(tree), bf.posterior.summary(tree), masses_of(tree)
     CHANGES[change](tree)
-    after = bf.posterior.brief(tree), bf.posterior.summary(tree), bf.posterior.masses_of(tree)
+    after = brief(tree), bf.posterior.summary(tree), masses_of(tree)
     assert not all(same(one, other) for one, other in zip(before, after))
     whole = tree.copy(deep=True)
-    assert same(after, (bf.posterior.brief(whole), bf.posterior.summary(whole), bf.posterior.masses_of(whole)))
+    assert same(after, (brief(whole), bf.posterior.summary(whole), masses_of(whole)))
 
 
 def test_nothing_outlives_a_tree():
     tree = make_tree()
     view = View(tree)
     held = [
-        weakref.ref(bf.posterior.masses_of(view)),
+        weakref.ref(masses_of(view)),
         weakref.ref(tree["posterior"]["labels"].values),
         weakref.ref(view),
     ]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from draws import KINDS, draws_of
 
-import bayesfair as bf
+from bayesfair.posterior.tree import build_tree
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +19,7 @@ def make_tree():
         group_names = names.pop("group_names", [f"group {j}" for j in range(n_groups)])
         groups = [group_names[row] for row in rng.integers(n_groups, size=n_obs)] if n_groups else None
         names = {"feature_names": [f"f{j}" for j in range(dim)], **names}
-        return bf.posterior.build_tree(
+        return build_tree(
             draws_of(labels, **scalars), X, groups, settings=settings or {}, n_clusters=n_clusters, **names
         )
 

@@ -11,8 +11,13 @@ from draws import draws_of, with_modes
 import bayesfair as bf
 from bayesfair.cli import main
 from bayesfair.cli.output import print_clusters
-from bayesfair.fairness import cluster_balance, group_masses, groups_for_fit
-from bayesfair.posterior import at_least, brief, build_tree, guaranteed_balance, reference_partition, relabel
+from bayesfair.fairness import cluster_balance
+from bayesfair.fairness.groups import groups_for_fit
+from bayesfair.fairness.metrics import group_masses
+from bayesfair.posterior import reference_partition, relabel
+from bayesfair.posterior.guarantees import at_least, guaranteed_balance
+from bayesfair.posterior.in_short import brief
+from bayesfair.posterior.tree import build_tree
 from bayesfair.posterior.verdict import judge
 from bayesfair.reports import contents as contents_module
 from bayesfair.reports import pictures
@@ -423,7 +428,7 @@ def test_a_sparse_mixture_shows_no_lines_of_clusters_that_hardly_a_draw_has(tmp_
     occupied = np.array([[len(np.unique(draw)) for draw in chain] for chain in labels])
     draws = draws_of(labels, lp=rng.normal(size=(2, 50)), occupied=occupied)
     X = rng.normal(size=(60, 2))
-    tree = bf.posterior.build_tree(draws, X, truth, settings={}, n_clusters=5, point="mode")
+    tree = build_tree(draws, X, truth, settings={}, n_clusters=5, point="mode")
     contents = read_contents(tree)
     head, rows = cluster_table(contents)
     assert [row[0] for row in rows] == [0, 1, 2]

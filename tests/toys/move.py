@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from bayesfair.gibbs import Joint, Statistic, as_pytree
+from bayesfair.gibbs import Statistic, as_pytree
+from bayesfair.gibbs.targets.joint import Joint
 
 
 @dataclass(frozen=True)

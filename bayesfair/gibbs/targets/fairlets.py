@@ -11,8 +11,10 @@ from jaxtyping import Array, Float, Int
 from bayesfair._arrays import inner_sum
 from bayesfair._check import check_integer, message
 from bayesfair._draws import Statistic
-from bayesfair.fairlets import Capacities, Weighted, anchor_group, capacities, member_table, rule_of_small_groups
-from bayesfair.fairness import Groups
+from bayesfair.fairlets.compositions import Capacities, anchor_group, capacities, rule_of_small_groups
+from bayesfair.fairlets.dissimilarity import Weighted
+from bayesfair.fairlets.members import member_table
+from bayesfair.fairness.groups import Groups
 from bayesfair.gibbs.losses import Loss, Units
 from bayesfair.gibbs.moves.blocked import BlockedReallocation, GivenCenters
 from bayesfair.gibbs.moves.collapsed import CollapsedReallocation

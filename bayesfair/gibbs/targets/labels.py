@@ -17,8 +17,11 @@ from jaxtyping import Array, Float, Int
 from bayesfair._arrays import MANY
 from bayesfair._check import check_integer, message
 from bayesfair._draws import Statistic
-from bayesfair.balanced import CENTROIDS, BalancedProblem, balanced_labels, cooled_labels, resolve_centroids
-from bayesfair.fairness import BalanceConstraint, Groups, balance_constraint
+from bayesfair.balanced.centroids import CENTROIDS, resolve_centroids
+from bayesfair.balanced.labels import balanced_labels, cooled_labels
+from bayesfair.balanced.problem import BalancedProblem
+from bayesfair.fairness.balanced import BalanceConstraint, balance_constraint
+from bayesfair.fairness.groups import Groups
 from bayesfair.gibbs.labellings import Labelling
 from bayesfair.gibbs.losses import Loss, Units
 from bayesfair.gibbs.moves.balanced_in_turn import BundlesOfPeople, Counted, Excursions, Singles, SwapsOfPeople

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 from bayesfair._arrays import aligned_empty
 from bayesfair._partitions import parts_of
 from bayesfair._units import RowsInUnits
-from bayesfair.fairlets import member_table
+from bayesfair.fairlets.members import member_table
 from bayesfair.gibbs.losses import Units
 from bayesfair.gibbs.moves.swaps import Swaps
 from bayesfair.gibbs.parts_of_rows import map_rows

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesfair._arrays import row_blocks
 from bayesfair._check import message, tell
-from bayesfair.fairlets import Decomposition, decompose
+from bayesfair.fairlets.decomposition import Decomposition, decompose
 from bayesfair.gibbs.relocations import annealed_centers, few_rows, has_distinct_rows, relocated_centers
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
 from bayesfair.gibbs.target import Settings, Table
