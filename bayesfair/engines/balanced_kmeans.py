@@ -12,6 +12,7 @@ import numpy as np
 
 from bayesfair._arrays import MANY
 from bayesfair._check import message
+from bayesfair._settings import Count, Positive
 from bayesfair._units import Scaling, check_float32, warn_of_scales
 from bayesfair.balanced.centroids import CENTROIDS, Centroids
 from bayesfair.balanced.labels import cheapest_labels
@@ -73,15 +74,15 @@ class BalancedKMeans(Engine):
 
     def __init__(
         self,
-        n_clusters: int = 10,
+        n_clusters: Count = 10,
         *,
-        min_balance: Literal["exact"] | float = "exact",
+        min_balance: Literal["exact"] | Positive = "exact",
         crossed: bool = True,
         loss: Literal["kmeans", "manhattan", "kl", "itakura-saito", "binary"] = "kmeans",
-        min_group_size: int | None = None,
+        min_group_size: Count | None = None,
         merged_group_name: str = "other",
-        n_init: int = 8,
-        max_iter: int = 300,
+        n_init: Count = 8,
+        max_iter: Count = 300,
         random_state: int | np.random.RandomState | None = None,
         progress_bar: bool = False,
         mesh: jax.sharding.Mesh | None = None,
@@ -99,9 +100,6 @@ class BalancedKMeans(Engine):
         self.mesh = mesh
 
     def check_settings(self):
-        if not (isinstance(self.loss, str) and self.loss in CENTROIDS):
-            remedy = "See the docstring for what each measures."
-            raise ValueError(message("loss", f"be one of {tuple(CENTROIDS)}", repr(self.loss), remedy))
         if self.mesh is not None:
             got, remedy = "a mesh of processes", f"Leave it out. {WHY_NO_ROWS}"
             raise ValueError(message("mesh", "be None: one process fits all rows", got, remedy))

@@ -18,8 +18,9 @@ from jaxtyping import Array, Float, Int
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._arrays import inner_sum, row_blocks
-from bayesfair._check import check_integer, check_number, message, refuse_unread, tell
+from bayesfair._check import message, refuse_unread, tell
 from bayesfair._rows import Rows, each, farthest, largest, sum_of_terms, total
+from bayesfair._settings import Count, NotNegative, Positive
 from bayesfair._units import center_and_spread, check_costs, scaling, warn_of_scales
 from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import Engine, check_distinct
@@ -349,15 +350,15 @@ class TiltedKMeans(Engine):
 
     def __init__(
         self,
-        n_clusters: int = 4,
+        n_clusters: Count = 4,
         *,
-        tilt: float = 0.1,
+        tilt: NotNegative = 0.1,
         solver: Literal["newton", "sgd"] = "newton",
-        learning_rate: float = 0.05,
-        batch_size: int = 100,
-        n_init: int = 16,
-        max_iter: int = 500,
-        tol: float = 1e-6,
+        learning_rate: Positive = 0.05,
+        batch_size: Count = 100,
+        n_init: Count = 16,
+        max_iter: Count = 500,
+        tol: NotNegative = 1e-6,
         random_state: int | np.random.RandomState | None = None,
         progress_bar: bool = False,
         mesh: jax.sharding.Mesh | None = None,
@@ -379,18 +380,12 @@ class TiltedKMeans(Engine):
         return self.solver == "newton"
 
     def check_settings(self):
-        if self.solver not in ("newton", "sgd"):
-            rule, remedy = "be 'newton' or 'sgd'", "See the docstring."
-            raise ValueError(message("solver", rule, repr(self.solver), remedy))
         if self.mesh is not None and self.solver != "newton":
             rule, remedy = (
                 "be None where solver is not 'newton'",
                 "Mini-batches are drawn from all rows, in one process.",
             )
             raise ValueError(message("mesh", rule, "one", remedy))
-        check_number("tilt", self.tilt, minimum=0)
-        check_number("learning_rate", self.learning_rate)
-        check_integer("batch_size", self.batch_size)
         if self.solver == "newton":
             refuse_unread(self, "learning_rate", "batch_size", where="unless solver='sgd'")
 
