@@ -14,7 +14,18 @@ import numpy as np
 
 from bayesfair._check import Number, message, refuse_unread
 
-__all__ = ["Count", "Declared", "Length", "NotNegative", "Positive", "Seed", "Share", "check_settings", "settings_of"]
+__all__ = [
+    "Count",
+    "Declared",
+    "Length",
+    "NotNegative",
+    "Positive",
+    "Seed",
+    "Share",
+    "check_settings",
+    "declared",
+    "settings_of",
+]
 
 Count = Annotated[int, Number(whole=True, least=1)]
 Length = Annotated[int, Number(whole=True, least=0)]
@@ -36,21 +47,22 @@ class Declared(NamedTuple):
         choices, numbers = (tuple(dict.fromkeys(one + more)) for one, more in zip(self[:2], other[:2]))
         return Declared(choices, numbers, self.closed and other.closed)
 
+    def words(self, show=repr):
+        """The choices, as `show` writes them, and the numbers."""
+        choices, numbers = [show(one) for one in self.choices if one is not None], " or ".join(map(str, self.numbers))
+        return ", ".join(choices) + " or " * bool(choices and numbers) + numbers
+
     def check(self, argument, value, show=repr):
-        """Raises TypeError or ValueError, whose message has the choices as `show` writes them, for anything else."""
+        """`value`; TypeError or ValueError if it may not be passed."""
         plain = value.item() if isinstance(value, np.generic) else value
         known = [choice for choice in self.choices if type(choice) is type(plain)]
         if plain in known or any(number.holds(plain) for number in self.numbers):
             return plain
         error = ValueError if known or any(number.knows(plain) for number in self.numbers) else TypeError
-        words = [show(choice) for choice in self.choices if choice is not None]
         kind = "a whole" if self.numbers and self.numbers[0].whole else "a finite"
-        remedy = "Choose one of them." if words else f"Pass {kind} number in that range."
-        if words and not self.numbers:
-            rule = f"be one of {', '.join(words)}"
-        else:
-            *first, last = *words, *self.numbers
-            rule = "be " + f"{', '.join(map(str, first))} or " * bool(first) + str(last)
+        only_numbers = not set(self.choices) - {None}
+        remedy = f"Pass {kind} number in that range." if only_numbers else "Choose one of them."
+        rule = f"be {'' if self.numbers else 'one of '}{self.words(show)}"
         if None in self.choices:
             remedy = f"{remedy[:-1]}, or leave it out."
         raise error(message(argument, rule, repr(plain), remedy))

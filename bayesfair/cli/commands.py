@@ -12,7 +12,7 @@ from bayesfair._check import message
 from bayesfair._progress import one_step
 from bayesfair.cli.columns import choose_columns, column_of_names, row_names, standardized
 from bayesfair.cli.exit_status import DONE, INTERRUPTED, interruptions, writing
-from bayesfair.cli.methods import check_weights, estimator_class, settings_of_method, takes
+from bayesfair.cli.methods import check_weights, estimator_class, settings_of_method
 from bayesfair.cli.output import (
     LINE,
     PICTURES,
@@ -136,9 +136,7 @@ def _estimator_of_method(arguments, mesh):
     if arguments.weights is not None:
         check_weights(arguments.method)
     settings |= {"mesh": mesh} if mesh is not None else {}
-    if takes(arguments.method, "progress_bar"):
-        settings["progress_bar"] = _shows_progress(arguments)
-    return estimator_class(arguments.method)(**settings)
+    return estimator_class(arguments.method)(progress_bar=_shows_progress(arguments), **settings)
 
 
 def _check_out(arguments, estimator):

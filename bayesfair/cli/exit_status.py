@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import bayesfair
+from bayesfair.cli.options import OPTIONS
 
 __all__ = [
     "DONE",
@@ -19,7 +20,6 @@ __all__ = [
     "INTERRUPTED",
     "LOST",
     "MEMBER",
-    "OPTIONS",
     "guarded",
     "interruptions",
     "writing",
@@ -45,39 +45,6 @@ MEMBER = "BAYESFAIR_PROCESS"  # in the environment of one of several processes, 
 
 class NotWritten(Exception):
     """Results that could not be put where they were asked for."""
-
-
-OPTIONS = {  # of the arguments that the package's messages name
-    "X": "--features",
-    "categorical_features": "--categorical",
-    "composition": "--composition",
-    "covariance_type": "--covariance",
-    "crossed": "--each-attribute",
-    "fairness_weight": "--fairness-weight",
-    "inference": "--inference",
-    "loss": "--loss",
-    "max_fairness_error": "--max-fairness-error",
-    "max_gap": "--max-gap",
-    "max_iter": "--max-iter",
-    "merged_group_name": "--merged-group-name",
-    "min_balance": "--min-balance",
-    "min_group_size": "--merge-groups-below",
-    "n_clusters": "--n-clusters",
-    "n_components": "--n-clusters",
-    "n_init": "--starts",
-    "num_chains": "--num-chains",
-    "num_draws": "--num-draws",
-    "num_warmup": "--num-warmup",
-    "objective": "--objective",
-    "random_state": "--seed",
-    "sample_weight": "--weights",
-    "sensitive_features": "--sensitive",
-    "store": "--out",
-    "target": "--target",
-    "tempering": "--tempering",
-    "thinning": "--thinning",
-    "tilt": "--tilt",
-}
 
 
 def guarded(program, command) -> int:

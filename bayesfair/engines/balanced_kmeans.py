@@ -12,7 +12,7 @@ import numpy as np
 
 from bayesfair._arrays import MANY
 from bayesfair._check import message
-from bayesfair._settings import Count, Positive
+from bayesfair._settings import Count, Positive, Seed
 from bayesfair._units import Scaling, check_float32, warn_of_scales
 from bayesfair.balanced.centroids import CENTROIDS, Centroids
 from bayesfair.balanced.labels import cheapest_labels
@@ -83,7 +83,7 @@ class BalancedKMeans(Engine):
         merged_group_name: str = "other",
         n_init: Count = 8,
         max_iter: Count = 300,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: Seed | np.random.RandomState | None = None,
         progress_bar: bool = False,
         mesh: jax.sharding.Mesh | None = None,
     ):

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 from bayesfair._arrays import row_blocks
 from bayesfair._check import message, place, tell
 from bayesfair._rows import Rows
-from bayesfair._settings import Count, NotNegative, Positive
+from bayesfair._settings import Count, NotNegative, Positive, Seed
 from bayesfair._units import center_and_spread, check_resolution
 from bayesfair.engines.base import warn_of_work
 from bayesfair.engines.gaussians import (
@@ -203,7 +203,7 @@ class BigLearnMixture(MixtureEngine):
         weight_prior: NotNegative | None = None,
         tol: NotNegative = 1e-5,
         n_init: Count = 1,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: Seed | np.random.RandomState | None = None,
         progress_bar: bool = False,
         mesh: jax.sharding.Mesh | None = None,
     ):

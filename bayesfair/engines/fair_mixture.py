@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._check import check_integer, message, tell, warn_of_no_numbers
 from bayesfair._rows import Rows, total
-from bayesfair._settings import Count, NotNegative, Positive, Share
+from bayesfair._settings import Count, NotNegative, Positive, Seed, Share
 from bayesfair._units import warn_of_scales
 from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import Data, kmeans_centers, warn_of_work
@@ -139,7 +139,7 @@ class FairMixture(MixtureEngine):
         n_init: Count = 24,
         max_iter: Count = 150,
         tol: NotNegative = 1e-6,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: Seed | np.random.RandomState | None = None,
         progress_bar: bool = False,
         mesh: jax.sharding.Mesh | None = None,
     ):

@@ -9,7 +9,7 @@ from bayesfair._arrays import cluster_sums, distinct_places, row_blocks
 from bayesfair._check import check_integer, message, refuse_unread
 from bayesfair._memory import give_back_freed
 from bayesfair._progress import one_step
-from bayesfair._settings import Count, Length, NotNegative
+from bayesfair._settings import Count, Length, NotNegative, Seed
 from bayesfair._units import scaling, warn_of_scales
 from bayesfair.engines.base import Data, Engine
 from bayesfair.engines.optimize import Outcome
@@ -70,7 +70,7 @@ class FairletKMeans(Engine):
         n_init: Count = 10,
         max_iter: Count = 300,
         tol: NotNegative = 1e-4,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: Seed | np.random.RandomState | None = None,
         progress_bar: bool = False,
     ):
         self.n_clusters = n_clusters

@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bayesfair._arrays import inner_sum, row_blocks
 from bayesfair._check import message, refuse_unread, tell
 from bayesfair._rows import Rows, each, farthest, largest, sum_of_terms, total
-from bayesfair._settings import Count, NotNegative, Positive
+from bayesfair._settings import Count, NotNegative, Positive, Seed
 from bayesfair._units import center_and_spread, check_costs, scaling, warn_of_scales
 from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import Engine, check_distinct
@@ -359,7 +359,7 @@ class TiltedKMeans(Engine):
         n_init: Count = 16,
         max_iter: Count = 500,
         tol: NotNegative = 1e-6,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: Seed | np.random.RandomState | None = None,
         progress_bar: bool = False,
         mesh: jax.sharding.Mesh | None = None,
     ):

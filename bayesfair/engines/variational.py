@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int, UInt
 from bayesfair._arrays import row_blocks, row_numbers
 from bayesfair._check import message, tell
 from bayesfair._rows import Rows, each, total
-from bayesfair._settings import Count, NotNegative
+from bayesfair._settings import Count, NotNegative, Seed
 from bayesfair._units import scaling, warn_of_scales
 from bayesfair.distributed.messages import agreed, leads
 from bayesfair.engines.base import Engine, kmeans_centers, relocate_empty
@@ -285,7 +285,7 @@ class VariationalFairClustering(Engine):
         n_init: Count | None = None,
         max_iter: Count = 300,
         tol: NotNegative = 1e-5,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: Seed | np.random.RandomState | None = None,
         progress_bar: bool = False,
         mesh: jax.sharding.Mesh | None = None,
     ):

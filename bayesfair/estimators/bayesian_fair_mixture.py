@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import bayesfair
 from bayesfair._check import check_integer, message, place, refuse_unread, row_names, warn_of_no_numbers
-from bayesfair._settings import Count, Length, NotNegative, Positive, check_settings
+from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
 from bayesfair._units import center_and_spread
 from bayesfair.engines.base import check_distinct
 from bayesfair.engines.tables import Encoder, categorical_positions, encoder_of, fit_encoder, read_columns
@@ -105,7 +105,7 @@ class BayesianFairMixture(PosteriorEstimator):
         num_draws: Count = 500,
         starts: Sequence[str] = STARTS,
         chain_method: Literal["auto", "parallel", "vectorized", "sequential"] = "auto",
-        random_state: int | np.random.RandomState | None = None,
+        random_state: Seed | np.random.RandomState | None = None,
         progress_bar: bool = True,
     ):
         self.n_components = n_components

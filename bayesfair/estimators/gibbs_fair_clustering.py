@@ -15,7 +15,7 @@ from bayesfair._arrays import cluster_sums, code_masses
 from bayesfair._check import check_integer, check_weights, column_names, message, refuse_unread, row_names
 from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
-from bayesfair._settings import Count, Length, Positive, check_settings
+from bayesfair._settings import Count, Length, Positive, Seed, check_settings
 from bayesfair._units import warn_of_scales
 from bayesfair.distributed.messages import agreed, check_alike, digest, first_then_others, leads, sharing
 from bayesfair.distributed.processes import WHY_NO_ROWS
@@ -155,7 +155,7 @@ class GibbsFairClustering(PosteriorEstimator):
         num_starts: Length = 32,
         mode_jumps: Count | Literal["auto", False] = "auto",
         tempering: bool | Literal["auto"] = "auto",
-        random_state: int | np.random.RandomState | None = None,
+        random_state: Seed | np.random.RandomState | None = None,
         progress_bar: bool = True,
         mesh: jax.sharding.Mesh | None = None,
     ):
