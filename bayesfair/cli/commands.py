@@ -10,7 +10,7 @@ from textwrap import fill
 import bayesfair as bf
 from bayesfair._check import message
 from bayesfair._progress import one_step
-from bayesfair.cli.columns import choose_columns, column_of_names, row_names, standardized
+from bayesfair.cli.columns import Wanted, choose_columns, column_of_names, row_names, standardized
 from bayesfair.cli.exit_status import DONE, INTERRUPTED, interruptions, writing
 from bayesfair.cli.methods import check_weights, estimator_class, settings_of_method
 from bayesfair.cli.output import (
@@ -200,19 +200,8 @@ def _read_columns(arguments, estimator):
     if missing == "keep" and not keeps:
         remedy = "--missing drop leaves those rows out."
         raise ValueError(message("--missing", "be error or drop but under big-learn", "'keep'", remedy))
-    return choose_columns(
-        read_table(arguments.table, arguments.separator, arguments.encoding),
-        arguments.sensitive,
-        arguments.features,
-        categorical=arguments.categorical_features or (),
-        weights=arguments.weights,
-        index=arguments.index,
-        na=arguments.na,
-        decimal=arguments.decimal,
-        thousands=arguments.thousands,
-        missing=missing,
-        missing_group=arguments.missing_group,
-    )
+    wanted = Wanted(**{name: getattr(arguments, name) for name in Wanted._fields})._replace(missing=missing)
+    return choose_columns(read_table(arguments.table, arguments.separator, arguments.encoding), wanted)
 
 
 def _silence(quiet):

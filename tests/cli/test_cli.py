@@ -11,7 +11,7 @@ import pytest
 import bayesfair as bf
 from bayesfair.cli import main
 from bayesfair.cli.arguments import parse
-from bayesfair.cli.columns import choose_columns
+from bayesfair.cli.columns import Wanted, choose_columns
 from bayesfair.cli.tables import read_table, write_table
 from bayesfair.posterior.store import is_stored
 from bayesfair.posterior.verdict import judge
@@ -312,7 +312,7 @@ def test_row_names_that_nobody_named_are_kept(tmp_path, header, cells, names):
     path.write_text(
         f"{header},x,s\n" + "".join(f"{cell},{value},{'ab'[value % 2]}\n" for value, cell in enumerate(cells))
     )
-    assert choose_columns(read_table(path), ["s"]).features.index.tolist() == names
+    assert choose_columns(read_table(path), Wanted(["s"])).features.index.tolist() == names
 
 
 def test_modes_are_listed(run_file, capsys):

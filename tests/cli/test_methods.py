@@ -155,7 +155,7 @@ def test_what_an_estimator_takes_can_be_typed_and_nothing_else(name, option, cap
             ["--weights", "x1", "--method", "bayesian-mixture"],
             "`--weights` must not come with --method bayesian-mixture",
         ),
-        (["--weights", "kind"], "`--weights` must name a column of numbers"),
+        (["--weights", "kind"], "`--weights` must name columns of numbers"),
         (["--weights", "x1"], "`--weights` must"),
         (["--weights", "x1", "--features", "x1,x2"], "must name columns of its own"),
         (["--decimal", ";"], "`--decimal` must be one of '.', ','"),
