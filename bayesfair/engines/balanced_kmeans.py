@@ -42,7 +42,7 @@ class BalancedKMeans(Engine):
     min_group_size, merged_group_name: groups of fewer rows become one group of that name first, see
         `bayesfair.fairness.merge_small_groups`; None merges nothing.
     n_init: starts, which cool together and are then recombined. max_iter: of transports and passes of the descent.
-    progress_bar: show one.
+    random_state: an int makes runs repeatable. progress_bar: show one.
     mesh: None. One process fits all rows: 24 GiB hold some 80 million of them.
 
     Whole people have a place here, and a row of weight 2 has one place, not two: `sample_weight` weighs the loss alone, and

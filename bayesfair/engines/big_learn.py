@@ -169,7 +169,7 @@ class BigLearnMixture(MixtureEngine):
         1e-6 in the joint steps after them, so that the weights are not pulled towards 1 / K. A number holds in both.
     tol: rounds end where the running mean of the objective changes by less than 0.02% twenty times in a row; joint EM steps
         then go on until it changes by less than `tol` of its size.
-    n_init: random starts, run together.
+    n_init: random starts, run together. random_state: an int makes runs repeatable. progress_bar: show one.
     mesh: `bayesfair.distributed.mesh(rows=...)`, processes that have some of the rows each; `labels_` are those of the
         process's own rows, everything else is of all.
 

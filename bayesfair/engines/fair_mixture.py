@@ -98,6 +98,8 @@ class FairMixture(MixtureEngine):
         goes on with all rows. Where that does not lead to fair clusters, as many others are explored, twice at most, whose
         components begin nearer to each other. More
         than 131,072 rows, without `batch_size`, are worked on in blocks, some 262,144 of them before all.
+    max_iter, tol: a run ends where the objective gains less than `tol` of its size in several iterations.
+    random_state: an int makes runs repeatable. progress_bar: show one.
     mesh: `bayesfair.distributed.mesh(rows=...)`, processes each of which fits rows of its own (`distributed.deal`): all learn
         one model from all rows, that of one process but for rounding, and have the labels of their own.
 

@@ -32,7 +32,7 @@ class FairletKMeans(Engine):
     exact_up_to: rows up to which the decomposition is optimal and proved to be; beyond, it is a cheap one
         without proof, see `bayesfair.fairlets.decompose`.
     n_init, max_iter, tol: of scikit-learn's `KMeans` on the fairlets' centres, weighted by their sizes.
-    progress_bar: show that fairlets are looked for, which is what takes long.
+    random_state: an int makes runs repeatable. progress_bar: show that fairlets are looked for, which is what takes long.
 
     A row has one fairlet, whatever it weighs: `sample_weight` weighs what fairlets and clusters cost (see
     `bayesfair.fairlets.dissimilarity.Weighted`), and compositions count rows. Rows of weight 0 are in no fairlet.

@@ -316,8 +316,8 @@ class TiltedKMeans(Engine):
     Parameters
     ----------
     n_clusters: K. tilt: t >= 0; 0 is k-means, large ones approach the centre of each cluster's smallest enclosing ball.
-    solver: "newton" (deterministic; the objective never increases) or "sgd", the paper's, with `learning_rate` and
-        `batch_size`.
+    solver: "newton" (deterministic; the objective never increases) or "sgd", the paper's.
+    learning_rate, batch_size: of "sgd", the size of its steps and the rows of a mini-batch.
     n_init: k-means++ seeds, run together on at most 10,000 rows; the best goes on with all of them.
     max_iter, tol: iterations, and the relative change of the objective below which they end; "sgd" keeps its step, so
         that it seldom settles. random_state: an int makes runs repeatable. progress_bar: show one.

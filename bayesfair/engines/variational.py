@@ -246,6 +246,7 @@ class VariationalFairClustering(Engine):
         weight of a path; None: 20 of up to 4,096 rows, else 2. The run of least E is the answer. Of more than 131,072 rows
         they run on 32,768, and the best goes on with all (not those of "ncut").
     max_iter, tol: a run ends where E changes by less than `tol` of its size and no assignment is worth changing.
+    random_state: an int makes runs repeatable. progress_bar: show one.
     mesh: not of objective="ncut": `bayesfair.distributed.mesh(rows=...)`, processes each of which fits rows of its own
         (`distributed.deal`): the clusters are those of all rows, labels and soft assignments those of its own.
 

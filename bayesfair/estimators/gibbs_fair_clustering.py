@@ -66,10 +66,12 @@ class GibbsFairClustering(PosteriorEstimator):
     Parameters
     ----------
     n_clusters: K; every cluster is used.
-    loss: "kmeans", "manhattan", "minkowski" (with `power`), "kl", "itakura-saito", "binary", or a `gibbs.Loss`.
+    loss: "kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary", or a `gibbs.Loss`.
+    power: of "minkowski", the norm ||x - y||_power.
     target: "joint", exactly eq. (9). "cut": B ~ exp(-lambda_f L_f), then C | B ~ exp(-lambda_c L_c), approached by
         `inner_steps` reallocations per sweep (one would not be exact; Plummer 2015). "optimal": B fixed at the
         optimal decomposition. "labels": balanced labellings without fairlets. Or a `gibbs.Target` class of your own.
+    inner_steps: of "cut", reallocations per sweep.
     composition: members of each group per fairlet, {group: count} or as `bayesfair.fairlets.capacities` has it;
         "singletons" is clustering without fairness.
     categorical_features: columns that are categories, by names, positions or a mask; None takes the data frame's columns that
