@@ -131,7 +131,7 @@ def test_what_numbers_a_setting_takes_ends_its_item():
     settings = {"a": declared(Count), "b": declared(Count | Literal["auto"]), "c": declared(bool)}
     told = with_settings(rst, settings)
     assert "``a``, ``b``\n    two words. *An integer, at least 1; 'auto' or an integer, at least 1.*\n" in told
-    assert told.endswith("``c``\n    a flag.\n")
+    assert told.endswith("``c``\n    a flag.\n\n")
 
 
 def test_examples_stay_as_they_are_and_names_in_prose_do_not_begin_items():
