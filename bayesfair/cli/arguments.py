@@ -67,12 +67,8 @@ def _demo(parser):
     _add_overwrite(parser)
     _add_seed(parser)
     group, options = parser.add_argument_group("sampling a posterior"), SETTINGS["sampling a posterior"]
-    for name, default in (
-        ("num_chains", 4),
-        ("num_warmup", 1000),
-        ("num_draws", 500),
-    ):  # enough, and seconds count here
-        _add_setting(group, name, options[name], default)
+    for name, enough in {"num_chains": 4, "num_warmup": 1000, "num_draws": 500}.items():  # seconds count here
+        _add_setting(group, name, options[name], enough)
 
 
 def _fit(parser):
@@ -92,7 +88,6 @@ def _fit(parser):
     as_made = "keep draws in --out, RUN.zarr, as they are made, not in memory"
     group.add_argument("--store", action="store_true", help=as_made)
     _add_processes(parser)
-    _add_quiet(parser)
     parser.add_argument("--resume", nargs="?", type=_not_here, const="RUN.nc", help=argparse.SUPPRESS)
 
 
@@ -145,14 +140,11 @@ def _add_format(group):
 def _add_processes(parser):
     share = "processes that share the chains: so many on this machine, or those that SLURM or Open MPI has started"
     _add(parser, "--processes", Literal[AUTO] | Count, default=1, metavar="N", help=share)
+    parser.add_argument("--quiet", action="store_true", help="print nothing but warnings and errors")
 
 
 def _add_overwrite(parser):
     parser.add_argument("--overwrite", action="store_true", help="replace what is there; without it that is refused")
-
-
-def _add_quiet(parser):
-    parser.add_argument("--quiet", action="store_true", help="print nothing but warnings and errors")
 
 
 def _add_run(parser):
@@ -164,7 +156,6 @@ def _resume(parser):
     missing = "draws per chain (default: those that an interrupted run was to make, or as many again)"
     _add(parser, "--num-draws", Count, metavar="N", help=missing)
     _add_processes(parser)
-    _add_quiet(parser)
 
 
 def _memberships(parser):

@@ -2,8 +2,7 @@
 
 import os
 import warnings
-from contextlib import contextmanager, nullcontext, redirect_stdout
-from io import StringIO
+from contextlib import contextmanager, nullcontext
 from shlex import quote
 from textwrap import fill
 
@@ -81,8 +80,7 @@ def _print_target(name, estimator):
 
 def fit(arguments):
     """Sample the posterior of a table; what is a feature is said before, the run is saved and judged after."""
-    with _silence(arguments.quiet):
-        return in_processes(arguments, _fit)
+    return in_processes(arguments, _fit)
 
 
 def _fit(arguments, mesh):
@@ -176,8 +174,7 @@ def _saved_and_judged(estimator, run_file, of_table=""):
 
 def resume(arguments):
     """Make further draws of a run, or those that it was not given time for, and judge it anew."""
-    with _silence(arguments.quiet):
-        return in_processes(arguments, _resume)
+    return in_processes(arguments, _resume)
 
 
 def _resume(arguments, mesh):
@@ -202,11 +199,6 @@ def _read_columns(arguments, estimator):
         raise ValueError(message("--missing", "be error or drop but under big-learn", "'keep'", remedy))
     wanted = Wanted(**{name: getattr(arguments, name) for name in Wanted._fields})._replace(missing=missing)
     return choose_columns(read_table(arguments.table, arguments.separator, arguments.encoding), wanted)
-
-
-def _silence(quiet):
-    """Nowhere for what is printed, where that is asked for; warnings and errors are told all the same."""
-    return redirect_stdout(StringIO()) if quiet else nullcontext()
 
 
 def _shows_progress(arguments):
@@ -245,6 +237,8 @@ def modes(arguments):
 
 def memberships(arguments):
     """Write the memberships of a run, a row for each of its table, to a file or to standard output."""
+    from bayesfair.posterior.schema import variable
+
     if arguments.out is not None:
         check_ending(arguments.out)
         check_output([place_for(arguments.out)], [arguments.run_file, arguments.table], arguments.overwrite)
@@ -254,15 +248,9 @@ def memberships(arguments):
     if arguments.table is None:
         return _write(rows.reset_index(), arguments)
     table = read_table(arguments.table, arguments.separator, arguments.encoding)
-    return _write(beside(table, _names_as_in(tree, table, arguments.index), rows), arguments)
-
-
-def _names_as_in(tree, table, index):
-    """The names of a table's rows as `fit` reads them, whose features are those of the tree."""
-    from bayesfair.posterior.schema import variable
-
     features = variable(tree, "observed_data", "X")["feature"].values.tolist()
-    return row_names(table, column_of_names(table, index, features)[0])
+    names = row_names(table, column_of_names(table, arguments.index, features)[0])  # as `fit` reads them
+    return _write(beside(table, names, rows), arguments)
 
 
 def convert(arguments):
