@@ -195,7 +195,7 @@ def test_rows_that_were_all_explored_do_not_begin_anew(data, monkeypatch):
     rules, through = [], FairMixture._through
     monkeypatch.setattr(FairMixture, "_through", lambda *given: (rules.append(len(given[3])), through(*given))[1])
     fit(data, max_gap=0.05)
-    assert rules == [1]
+    assert set(rules) == {1}
 
 
 def test_gradients_against_finite_differences(data):
