@@ -30,9 +30,9 @@ class Table(NamedTuple):
 
     X (obs, dim): of a problem (`make_problem`) in `units` near their spread, where the loss allows; `RowsInUnits` where rows
     are made as they are asked for. weight (obs,): above zero, None where all are 1. dim: dimensions that the rows span, None
-    where they are as many as X has columns. names: of the columns, for messages. fairlets, members: the decomposition that chains
-    start from, and who is in which slot of its fairlets, where a target has `prepared` them; members alone where a run goes
-    on.
+    where they are as many as X has columns. names: of the columns, for messages. fairlets, members: the decomposition that
+    chains start from, and who is in which slot of its fairlets, where a target has `prepared` them; members alone where a
+    run goes on.
     """
 
     X: Float[np.ndarray, "obs dim"]
