@@ -122,15 +122,13 @@ def check_number(argument, value, *, minimum=None, remedy="Pass a finite number 
     return Number(False, minimum or 0, above=minimum is None).check(argument, value, remedy)
 
 
-def refuse_unread(estimator, *names, where):
-    """ValueError for parameters that nothing reads `where` other settings are as they are, if they are not their defaults."""
+def refuse_unread(estimator, *names, where, why="It has no effect there."):
+    """ValueError for parameters that are not their defaults `where` other settings leave no room for them, and `why`."""
     known = signature(type(estimator)).parameters
     for name in names:
         value, default = getattr(estimator, name), known[name].default if name in known else None
         if not (value is default or (np.ndim(value) == 0 and value == default)):
-            raise ValueError(
-                message(name, f"be left out {where}", repr(value), "It has no effect there. Leave it out.")
-            )
+            raise ValueError(message(name, f"be left out {where}", repr(value), f"{why} Leave it out."))
 
 
 def warn_of_no_numbers(estimator, n_columns):

@@ -23,8 +23,8 @@ __all__ = [
     "Seed",
     "Share",
     "check_settings",
+    "declarations",
     "declared",
-    "settings_of",
 ]
 
 Count = Annotated[int, Number(whole=True, least=1)]
@@ -49,8 +49,8 @@ class Declared(NamedTuple):
 
     def words(self, show=repr):
         """The choices, as `show` writes them, and the numbers."""
-        choices, numbers = [show(one) for one in self.choices if one is not None], " or ".join(map(str, self.numbers))
-        return ", ".join(choices) + " or " * bool(choices and numbers) + numbers
+        choices = ", ".join(show(one) for one in self.choices if one is not None)
+        return " or ".join(filter(None, [choices, ", or ".join(map(str, self.numbers))]))
 
     def check(self, argument, value, show=repr):
         """`value`; TypeError or ValueError if it may not be passed."""
@@ -59,12 +59,12 @@ class Declared(NamedTuple):
         if plain in known or any(number.holds(plain) for number in self.numbers):
             return plain
         error = ValueError if known or any(number.knows(plain) for number in self.numbers) else TypeError
-        kind = "a whole" if self.numbers and self.numbers[0].whole else "a finite"
-        only_numbers = not set(self.choices) - {None}
-        remedy = f"Pass {kind} number in that range." if only_numbers else "Choose one of them."
-        rule = f"be {'' if self.numbers else 'one of '}{self.words(show)}"
+        remedy = "Choose one of them."
+        if len(self.numbers) == 1 and set(self.choices) <= {None}:
+            remedy = f"Pass a {'whole' if self.numbers[0].whole else 'finite'} number in that range."
         if None in self.choices:
             remedy = f"{remedy[:-1]}, or leave it out."
+        rule = f"be {'' if self.numbers else 'one of '}{self.words(show)}"
         raise error(message(argument, rule, repr(plain), remedy))
 
 
@@ -86,7 +86,7 @@ def declared(annotation) -> Declared:
     return Declared(closed=False)
 
 
-def settings_of(estimator: type) -> dict[str, Declared]:
+def declarations(estimator: type) -> dict[str, Declared]:
     """What the parameters of an estimator may be; those of USUAL need no declaration."""
     found = {}
     for name, parameter in signature(estimator).parameters.items():
@@ -97,7 +97,7 @@ def settings_of(estimator: type) -> dict[str, Declared]:
 
 def check_settings(estimator):
     """Raises where a setting of the estimator is not what its class declares."""
-    for name, one in settings_of(type(estimator)).items():
+    for name, one in declarations(type(estimator)).items():
         if one.closed:
             one.check(name, getattr(estimator, name))
     if getattr(estimator, "min_group_size", 1) is None:

@@ -279,7 +279,7 @@ def test_settings_that_are_declared_are_taken(name, values):
         ("thinning", True, ValueError, "got True"),
         ("thinning", 1.5, TypeError, "got 1.5"),
         ("merge", 1, TypeError, "`merge` must be one of True, False, got 1"),
-        ("subsample", 1.5, ValueError, "an integer, at least 1 or a finite number above zero and at most 1, got 1.5"),
+        ("subsample", 1.5, ValueError, "an integer, at least 1, or a finite number above zero and at most 1, got 1.5"),
         ("subsample", 0, ValueError, "got 0"),
     ],
 )

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from bayesfair._arrays import MANY
-from bayesfair._check import message
+from bayesfair._check import refuse_unread
 from bayesfair._settings import Count, Positive, Seed
 from bayesfair._units import Scaling, check_float32, warn_of_scales
 from bayesfair.balanced.centroids import CENTROIDS, Centroids
@@ -100,9 +100,7 @@ class BalancedKMeans(Engine):
         self.mesh = mesh
 
     def check_settings(self):
-        if self.mesh is not None:
-            got, remedy = "a mesh of processes", f"Leave it out. {WHY_NO_ROWS}"
-            raise ValueError(message("mesh", "be None: one process fits all rows", got, remedy))
+        refuse_unread(self, "mesh", where="of BalancedKMeans", why=WHY_NO_ROWS)
 
     def problem(self, data) -> BalancedProblem:
         centroids = CENTROIDS[self.loss]

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesfair._check import check_integer, message, tell, warn_of_no_numbers
+from bayesfair._check import check_integer, message, refuse_unread, tell, warn_of_no_numbers
 from bayesfair._rows import Rows, total
 from bayesfair._settings import Count, NotNegative, Positive, Seed, Share
 from bayesfair._units import warn_of_scales
@@ -178,15 +178,13 @@ class FairMixture(MixtureEngine):
         return read_columns(self, X, self.categorical_features, reset=reset, sensitive_features=sensitive_features)
 
     def check_settings(self):
-        if self.max_gap is not None and self.fairness_weight is not None:
-            rule, remedy = "be None where max_gap is given", "Give one of the two."
-            raise ValueError(message("fairness_weight", rule, self.fairness_weight, remedy))
+        if self.max_gap is not None:
+            refuse_unread(self, "fairness_weight", where="where max_gap is given", why="Give one of the two.")
+        if self.mesh is not None:
+            refuse_unread(self, "batch_size", where="where mesh is given", why="All rows are worked on in blocks.")
         if isinstance(self.subsample, Integral):
             remedy = "Pass a number of rows, or a fraction of them."
             check_integer("subsample", self.subsample, minimum=self.n_components, remedy=remedy)
-        if self.batch_size is not None and self.mesh is not None:
-            rule, remedy = "be None where mesh is given", "All rows are worked on in blocks."
-            raise ValueError(message("batch_size", rule, self.batch_size, remedy))
 
     def _warn_of_work(self, n_obs, n_columns, groups):
         if self.covariance_type != "full":

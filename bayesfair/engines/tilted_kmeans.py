@@ -380,14 +380,11 @@ class TiltedKMeans(Engine):
         return self.solver == "newton"
 
     def check_settings(self):
-        if self.mesh is not None and self.solver != "newton":
-            rule, remedy = (
-                "be None where solver is not 'newton'",
-                "Mini-batches are drawn from all rows, in one process.",
-            )
-            raise ValueError(message("mesh", rule, "one", remedy))
         if self.solver == "newton":
             refuse_unread(self, "learning_rate", "batch_size", where="unless solver='sgd'")
+        else:
+            one_process = "Mini-batches are drawn from all rows, in one process."
+            refuse_unread(self, "mesh", where="unless solver='newton'", why=one_process)
 
     def problem(self, data) -> TiltedRows:
         (n_obs, dim), split = data.X.shape, data.split

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, UInt
 
 from bayesfair._arrays import row_blocks, row_numbers
-from bayesfair._check import message, tell
+from bayesfair._check import message, refuse_unread, tell
 from bayesfair._rows import Rows, each, total
 from bayesfair._settings import Count, NotNegative, Seed
 from bayesfair._units import scaling, warn_of_scales
@@ -303,15 +303,13 @@ class VariationalFairClustering(Engine):
         self.mesh = mesh
 
     def check_settings(self):
-        if self.mesh is not None and self.objective == "ncut":
-            rule, remedy = (
-                "be None where objective is 'ncut'",
-                "A cut has all rows at once, in one process.",
+        if self.objective == "ncut":
+            one_process = "A cut has all rows at once, in one process."
+            refuse_unread(self, "mesh", where="where objective='ncut'", why=one_process)
+        if self.max_fairness_error is not None:
+            refuse_unread(
+                self, "fairness_weight", where="where max_fairness_error is given", why="Give one of the two."
             )
-            raise ValueError(message("mesh", rule, "one", remedy))
-        if self.fairness_weight is not None and self.max_fairness_error is not None:
-            rule, remedy = "be None where max_fairness_error is given", "Give one of the two."
-            raise ValueError(message("fairness_weight", rule, self.fairness_weight, remedy))
 
     def problem(self, data) -> TargetedRows:
         self._units = scaling(

@@ -170,9 +170,8 @@ class BayesianFairMixture(PosteriorEstimator):
             refuse_unread(self, "smoothing", where="where inference is 'gibbs'")
         if self.fairness_weight == 0:
             refuse_unread(self, "smoothing", where="where fairness_weight is 0")
-        if self.inference != "nuts" and self.tempering is not False:
-            rule, remedy = "be False unless inference is 'nuts'", "Leave one of them out."
-            raise ValueError(message("tempering", rule, repr(self.tempering), remedy))
+        if self.inference != "nuts":
+            refuse_unread(self, "tempering", where="unless inference='nuts'")
 
     def _describe(self, X, encoder, groups):
         """Names for the tree, continuous columns first, and the levels' own values."""

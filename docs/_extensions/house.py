@@ -12,7 +12,7 @@ from sphinx.ext import autosummary
 from sphinx.ext.autosummary import Autosummary
 from sphinx.util.docutils import SphinxRole
 
-from bayesfair._settings import settings_of
+from bayesfair._settings import declarations
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FIELD = "Alias for field number"  # what a NamedTuple says of a field that nobody described
@@ -57,7 +57,7 @@ def write_rst(app, what, name, obj, options, lines):
         lines[:] = ["A table of its own, described below."]
         return
     rst = to_rst("\n".join(lines), _parameters(obj))
-    lines[:] = (with_settings(rst, settings_of(obj)) if hasattr(obj, "get_params") else rst).splitlines()
+    lines[:] = (with_settings(rst, declarations(obj)) if hasattr(obj, "get_params") else rst).splitlines()
 
 
 def _parameters(obj):

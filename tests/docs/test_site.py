@@ -14,7 +14,7 @@ from typing import Literal
 import pytest
 
 import bayesfair
-from bayesfair._settings import Count, declared, settings_of
+from bayesfair._settings import Count, declarations, declared
 
 DOCS = Path(__file__).parents[2] / "docs"
 REFERENCE = DOCS / "reference"
@@ -113,7 +113,7 @@ def test_items_become_a_list_and_marks_are_harmless():
 def test_docstrings_and_declarations_have_the_same_settings(name):
     """Every parameter has an item, which names every choice that is a word; the site adds which numbers it takes."""
     estimator = getattr(bayesfair, name)
-    settings, text = settings_of(estimator), inspect.getdoc(estimator).split("Attributes\n")[0]
+    settings, text = declarations(estimator), inspect.getdoc(estimator).split("Attributes\n")[0]
     rst = with_settings(to_rst(text, tuple(settings)), settings)
     items = {
         name: about
