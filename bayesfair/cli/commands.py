@@ -38,6 +38,7 @@ __all__ = ["convert", "demo", "fit", "memberships", "modes", "plot", "report", "
 def demo(arguments):
     """Cluster the bundled patients fairly; figures in print, posterior and pictures in a folder."""
     from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
 
     from bayesfair.posterior.view import View
 
@@ -47,27 +48,23 @@ def demo(arguments):
     print(data, flush=True)
     X = standardized(data.features)
     plain = KMeans(3, n_init=10, random_state=arguments.random_state).fit_predict(X)
-    estimator = _estimator(arguments, 3, target="labels").fit(X, sensitive_features=data.sensitive)
+    typed = {name: getattr(arguments, name) for name in ("num_chains", "num_warmup", "num_draws", "random_state")}
+    settings = {"n_clusters": 3, "progress_bar": shows_progress(), **typed}
+    estimator = bf.GibbsFairClustering(target="labels", **settings).fit(X, sensitive_features=data.sensitive)
     _, status = save(estimator, places[0])
     print_clusters(estimator)
     print(f"\nbalance without fairness (k-means)    {bf.fairness.balance(plain, data.sensitive):.3f}")
     print(f"balance of the point estimate         {bf.fairness.balance(estimator.labels_, data.sensitive):.3f}")
     _print_target("labels", estimator)
-    _print_target("optimal", _over_fairlets(arguments, X, data.sensitive))
+    with warnings.catch_warnings():  # its line says whether the chains agree
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        over_fairlets = bf.GibbsFairClustering(target="optimal", num_starts=0, **settings)
+        _print_target("optimal", over_fairlets.fit(X, sensitive_features=data.sensitive))
     view = View(estimator.posterior_)
     print_summary(view)
     print_verdict(view)
     draw_pictures(view, arguments.out)
     return status
-
-
-def _over_fairlets(arguments, X, sensitive):
-    """The same table given the optimal fairlets, without a search for modes; its line says whether the chains agree."""
-    from sklearn.exceptions import ConvergenceWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return _estimator(arguments, 3, target="optimal", num_starts=0).fit(X, sensitive_features=sensitive)
 
 
 def _print_target(name, estimator):
@@ -134,7 +131,7 @@ def _estimator_of_method(arguments, mesh):
     if arguments.weights is not None:
         check_weights(arguments.method)
     settings |= {"mesh": mesh} if mesh is not None else {}
-    return estimator_class(arguments.method)(progress_bar=_shows_progress(arguments), **settings)
+    return estimator_class(arguments.method)(progress_bar=shows_progress(arguments.quiet), **settings)
 
 
 def _check_out(arguments, estimator):
@@ -183,7 +180,7 @@ def _resume(arguments, mesh):
     run_file = place_for(arguments.run_file)
     made_by = settings_of(bf.posterior.read_tree(run_file)).get("estimator")
     kind = bf.BayesianFairMixture if made_by == "BayesianFairMixture" else bf.GibbsFairClustering
-    estimator = kind.load(run_file).set_params(progress_bar=_shows_progress(arguments))
+    estimator = kind.load(run_file).set_params(progress_bar=shows_progress(arguments.quiet))
     if mesh is not None:
         estimator.set_params(mesh=mesh)
     with _saving_draws(estimator, run_file):
@@ -199,22 +196,6 @@ def _read_columns(arguments, estimator):
         raise ValueError(message("--missing", "be error or drop but under big-learn", "'keep'", remedy))
     wanted = Wanted(**{name: getattr(arguments, name) for name in Wanted._fields})._replace(missing=missing)
     return choose_columns(read_table(arguments.table, arguments.separator, arguments.encoding), wanted)
-
-
-def _shows_progress(arguments):
-    return shows_progress() and not getattr(arguments, "quiet", False)
-
-
-def _estimator(arguments, n_clusters, **settings):
-    return bf.GibbsFairClustering(
-        n_clusters,
-        num_chains=arguments.num_chains,
-        num_warmup=arguments.num_warmup,
-        num_draws=arguments.num_draws,
-        random_state=arguments.random_state,
-        progress_bar=_shows_progress(arguments),
-        **settings,
-    )
 
 
 def summary(arguments):

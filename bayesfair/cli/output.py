@@ -94,9 +94,9 @@ def replaced(path, mesh):
             aside.rename(path)
 
 
-def shows_progress():
-    """Whether somebody looks at standard error."""
-    return sys.stderr is not None and sys.stderr.isatty()
+def shows_progress(quiet=False):
+    """Whether somebody looks at standard error, and wants to."""
+    return not quiet and sys.stderr is not None and sys.stderr.isatty()
 
 
 def save(estimator, path):
