@@ -17,7 +17,7 @@ CHECK := tests/test_*.py tests/docs tests/fairness tests/gibbs/test_exactness.py
 demo: $(VENV)/.installed
 	$(BIN)/bayesfair demo --out demo-output --overwrite
 
-# Before every commit. Programs that an earlier run compiled are read from .pytest_cache/compiled; the first run takes longer.
+# Before every commit. Programs that an earlier run compiled are kept in the user's cache folder; the first run takes longer.
 check: lint
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(CHECK)
 
