@@ -42,7 +42,7 @@ class FairletState(NamedTuple):
 
     members: Int[Array, "fairlets slots"]
     cluster: Int[Array, " fairlets"]
-    temperatures: InverseTemperatures
+    lambdas: InverseTemperatures
 
 
 class OpenState(NamedTuple):
@@ -50,11 +50,11 @@ class OpenState(NamedTuple):
 
     fairlets: Fairlets
     cluster: Int[Array, " fairlets"]
-    temperatures: InverseTemperatures
+    lambdas: InverseTemperatures
 
     @property
     def lambda_c(self):
-        return self.temperatures.clustering
+        return self.lambdas.clustering
 
     def given(self, centers, means=None):
         return CenteredState(*self, centers, means)
@@ -68,16 +68,16 @@ class CenteredState(NamedTuple):
 
     fairlets: Fairlets
     cluster: Int[Array, " fairlets"]
-    temperatures: InverseTemperatures
+    lambdas: InverseTemperatures
     centers: Float[Array, "clusters dim"]
     means: ClusterMeans | None = None
 
     @property
     def lambda_c(self):
-        return self.temperatures.clustering
+        return self.lambdas.clustering
 
     def alone(self):
-        return OpenState(self.fairlets, self.cluster, self.temperatures)
+        return OpenState(self.fairlets, self.cluster, self.lambdas)
 
 
 def computed_once(values):

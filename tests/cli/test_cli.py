@@ -93,6 +93,7 @@ def test_report_writes_one_page(run_file, tmp_path, capsys):
     assert "<h1>A &lt; B</h1>" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_demo_leaves_a_posterior_and_pictures_and_says_whether_chains_agree(tmp_path, capsys):
     assert main(["demo", "--out", str(tmp_path), *SHORT]) == 0
     printed = capsys.readouterr().out
@@ -110,6 +111,7 @@ def test_settings_reach_the_estimator(table, tmp_path):
     assert {name: est.get_params()[name] for name in expected} == expected
 
 
+@pytest.mark.slow
 def test_small_groups_are_merged_and_shown_so(tmp_path, capsys):
     groups = ["a"] * 8 + ["b"] * 8 + ["c"] * 2 + ["d"] * 2
     (tmp_path / "t.csv").write_text("x,s\n" + "".join(f"{row % 7},{group}\n" for row, group in enumerate(groups)))
@@ -249,6 +251,7 @@ def test_resume_goes_on_in_the_file(table, tmp_path, option):
     assert bf.posterior.read_tree(run)["posterior"].sizes["draw"] == 8 + 3 + 8
 
 
+@pytest.mark.slow
 def test_names_that_the_terminal_cannot_show_are_escaped(tmp_path):
     (tmp_path / "t.csv").write_text("x,s\n5,ä\n2,b\n", encoding="utf-8")
     command = [*PROGRAM, "fit", "t.csv", "--sensitive", "s", "--n-clusters", "9", "--out", "r.nc"]
@@ -276,6 +279,7 @@ def test_memberships_go_back_to_the_table_under_its_own_names(table, tmp_path, e
         assert written[name].astype(float).fillna(-1).to_numpy() == pytest.approx(wanted, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_the_tables_own_columns_come_back_as_they_are(tmp_path):
     people = pd.DataFrame({"phone": [4915112345678.0, np.nan, 4915112345679.0, 1.0], "x": [0.1, 1 / 3, 5.0, 6.0]})
     write_table(people.assign(group=list("abab")), tmp_path / "people.parquet")
@@ -325,6 +329,7 @@ def test_modes_are_listed(run_file, capsys):
     assert bf.posterior.modes_sentence(bf.posterior.read_tree(run_file)).split()[0] in printed
 
 
+@pytest.mark.slow
 def test_a_quiet_fit_prints_nothing_and_takes_every_setting_of_labels(table, tmp_path, capsys):
     out = tmp_path / "run.nc"
     settings = ["--target", "labels", "--min-balance", "0.8", "--each-attribute", "--thinning", "2"]

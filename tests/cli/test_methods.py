@@ -39,6 +39,7 @@ def arguments_of(*more):
     return parse([*common, *more])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [method for method in METHODS if method not in BAYESIAN])
 def test_engines_leave_a_table_of_clusters(table, tmp_path, capsys, method):
     out = tmp_path / "clusters.csv"
@@ -70,6 +71,7 @@ def test_weights_are_those_of_the_fit_and_no_feature(table, tmp_path, capsys):
     assert f"By their weights the least balance is {weighed:.3f}." in printed
 
 
+@pytest.mark.slow
 def test_the_mixture_leaves_a_run_that_goes_on(table, tmp_path, capsys):
     run = tmp_path / "run.nc"
     small = ["--num-chains", "2", "--num-warmup", "5", "--num-draws", "6", "--categorical", "kind"]
@@ -83,6 +85,7 @@ def test_the_mixture_leaves_a_run_that_goes_on(table, tmp_path, capsys):
     assert bf.datasets.read_table(tmp_path / "people.csv")["obs"].iloc[0] == "no. 0"
 
 
+@pytest.mark.slow
 def test_a_run_without_groups_goes_on_too(tmp_path, capsys):
     X, settings = np.random.default_rng(0).normal(size=(12, 2)), {"num_chains": 1, "num_warmup": 5, "num_draws": 5}
     with warnings.catch_warnings():
@@ -186,6 +189,7 @@ def test_what_did_not_converge_is_told_in_the_words_of_the_shell(table, tmp_path
     assert "--max-iter" in error
 
 
+@pytest.mark.slow
 def test_rows_with_holes_are_kept_dropped_or_refused_as_told(tmp_path, capsys):
     path, out = tmp_path / "holes.csv", tmp_path / "c.csv"
     rows = [f"{row % 9},5;{row % 7},25;{'ab'[row % 2]};{'uv'[row % 3 == 0]}" for row in range(40)]
