@@ -88,7 +88,7 @@ def test_engines_by_rows_are_those_of_one_process(tmp_path, n_processes, n_devic
 
 SHARED_OUT = """
 import jax
-from bayesfair.distributed import everybody
+from bayesfair.distributed.messages import everybody
 from bayesfair.engines import base, fair_mixture
 minimize, explored = base.minimize, []
 
