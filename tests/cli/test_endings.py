@@ -14,7 +14,7 @@ import pytest
 
 import bayesfair as bf
 from bayesfair.cli import main
-from bayesfair.cli.arguments import make_parser
+from bayesfair.cli.arguments import parse
 from bayesfair.cli.exit_status import guarded
 from bayesfair.cli.tables import listed
 
@@ -384,7 +384,7 @@ def test_a_column_keeps_its_name_in_messages(table, tmp_path, capsys):
 def test_a_tilde_is_the_home_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     typed = ["fit", "~/t.csv", "--sensitive", "s", "--n-clusters", "2", "--out=~/run.nc"]
-    arguments = make_parser().parse_args(typed)
+    arguments = parse(typed)
     assert (arguments.table, arguments.out) == (tmp_path / "t.csv", tmp_path / "run.nc")
 
 

@@ -297,7 +297,7 @@ def test_powers_of_two_change_units_alone(X, power):
     ("settings", "match"),
     [
         ({"tilt": -1.0}, "`tilt` must be a finite number, at least 0"),
-        ({"solver": "lloyd"}, "`solver` must be 'newton' or 'sgd'"),
+        ({"solver": "lloyd"}, "`solver` must be one of 'newton', 'sgd'"),
         ({"n_clusters": 500}, "`n_clusters` must be an integer, between 1 and 201"),
         ({"batch_size": 0}, "`batch_size` must be an integer"),
         ({"tol": -1.0}, "`tol` must be a finite number, at least 0"),

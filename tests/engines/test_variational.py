@@ -200,7 +200,7 @@ def test_batches_that_do_not_fit_at_once_give_the_same(data, monkeypatch):
         ({"fairness_weight": -1.0}, "`fairness_weight` must be a finite number, at least 0"),
         (
             {"fairness_weight": 1.0, "max_fairness_error": 0.1},
-            "`fairness_weight` must be None where max_fairness_error",
+            "`fairness_weight` must be left out where max_fairness_error",
         ),
         ({"max_fairness_error": float("nan")}, "`max_fairness_error` must be a finite number"),
         ({"target_proportions": [0.5, 0.5]}, "hold one proportion for each of the groups"),
