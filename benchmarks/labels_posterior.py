@@ -16,8 +16,8 @@ import numpy as np
 
 import bayesfair as bf
 from bayesfair.fairness import encode_groups
+from bayesfair.gibbs import KMeansLoss, Settings, Table
 from bayesfair.gibbs.labellings import Labelling
-from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.problem import make_problem
 from bayesfair.gibbs.sweep import run_chunk
 
@@ -51,7 +51,7 @@ def sweep(arguments):
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(arguments.rows, 6)) + rng.integers(10, size=(arguments.rows, 1))).astype(np.float32)
     groups = encode_groups(rng.choice(["a", "b"], arguments.rows, p=[0.33, 0.67]))
-    problem = make_problem(X.astype(float), groups, n_clusters=10, loss=resolve_loss("kmeans"), target="labels")
+    problem = make_problem(Table(X.astype(float), groups), Settings(10, KMeansLoss(), target="labels"))
     target, label = problem.target, np.empty(arguments.rows, np.int32)
     for group in range(2):
         rows = np.flatnonzero(groups.code == group)
@@ -60,7 +60,7 @@ def sweep(arguments):
     moves, keys = target.moves(problem.settings), jax.random.split(jax.random.PRNGKey(0), 1)
 
     def run(first):
-        return jax.block_until_ready(run_chunk(target, keys, first, SWEEPS, 1, states, moves, SWEEPS))
+        return jax.block_until_ready(run_chunk(target, (keys, states), first, SWEEPS, 1, moves, SWEEPS))
 
     run(0)
     before, begin = peak(), time.perf_counter()
@@ -75,7 +75,7 @@ def sweep(arguments):
         f"{arguments.rows:,} rows: a sweep {own * 1e3:.0f} ms, a Lloyd iteration {theirs * 1e3:.0f} ms, "
         f"{own / theirs:.1f} of them"
     )
-    memory = run_chunk.lower(target, keys, 0, SWEEPS, 1, states, moves, SWEEPS).compile().memory_analysis()
+    memory = run_chunk.lower(target, (keys, states), 0, SWEEPS, 1, moves, SWEEPS).compile().memory_analysis()
     print(
         f"temporary memory of a chain: {memory.temp_size_in_bytes / arguments.rows:.0f} bytes a row; process {before:.2f} GiB"
     )

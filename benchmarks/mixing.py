@@ -53,7 +53,7 @@ def table(name):
 def measure(case, arguments):
     """One line of the table."""
     from bayesfair.fairness import encode_groups
-    from bayesfair.gibbs.losses import resolve_loss
+    from bayesfair.gibbs import KMeansLoss, Settings, Table
     from bayesfair.gibbs.problem import make_problem
     from bayesfair.gibbs.run import draw, warm_up
     from bayesfair.gibbs.search import start_in_modes
@@ -63,9 +63,8 @@ def measure(case, arguments):
     warnings.simplefilter("ignore")
     data, target, n_clusters = CASES[case]
     X, group = table(data)
-    loss = resolve_loss("kmeans")
-    choices = {"loss": loss, "target": target, "seed": arguments.seed}
-    problem = make_problem(X, encode_groups(group), n_clusters=n_clusters, **choices)
+    settings = Settings(n_clusters, KMeansLoss(), target=target, seed=arguments.seed)
+    problem = make_problem(Table(X, encode_groups(group)), settings)
     problem, run, _ = start_in_modes(problem, 4, arguments.warmup, 32, "auto", False)
     run, _ = warm_up(run, problem.target, arguments.warmup)
     run, _ = draw(run, problem.target, 1)  # compiled

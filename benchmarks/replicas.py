@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 
 from bayesfair.fairness import encode_groups
-from bayesfair.gibbs import tempering
+from bayesfair.gibbs import Settings, Table, replicas
 from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.problem import make_problem
 from bayesfair.gibbs.run import start_run
@@ -30,7 +30,7 @@ def main():
     for target, sizes in SIZES.items():
         for n_rows in sizes:
             problem, states = started(n_rows, target)
-            tempering.temper(problem, states, tempering.FEWEST_SWEEPS)
+            replicas.temper(problem, states, replicas.FEWEST_SWEEPS)
             (accepted, trips), seconds, used = timed(problem, states, sweeps)
             print(f"{n_rows:5d} {target:8} {trips:6.1f} {accepted:8.2f} {seconds:8.1f}  {'yes' if used else 'no'}")
 
@@ -40,8 +40,7 @@ def started(n_rows, target):
     clumps = SPREAD * rng.normal(size=(N_CLUSTERS + 1, N_FEATURES))
     X = clumps[rng.integers(N_CLUSTERS + 1, size=n_rows)] + rng.normal(size=(n_rows, N_FEATURES))
     groups, loss = encode_groups(rng.integers(2, size=n_rows)), resolve_loss("manhattan")
-    problem = make_problem(X, groups, n_clusters=N_CLUSTERS, loss=loss, target=target)
-    problem = problem._replace(table=problem.target.prepared(problem.table, problem.settings))
+    problem = make_problem(Table(X, groups), Settings(N_CLUSTERS, loss, target=target))
     return problem, start_run(problem, CHAINS).states
 
 
@@ -53,9 +52,9 @@ def timed(problem, states, sweeps):
         windows.append(window(*args))
         return windows[-1]
 
-    window, begun = tempering._window, time.perf_counter()
-    with mock.patch.object(tempering, "_window", watched):
-        used = tempering.temper(problem, states, sweeps) is not None
+    window, begun = replicas._window, time.perf_counter()
+    with mock.patch.object(replicas, "_window", watched):
+        used = replicas.temper(problem, states, sweeps) is not None
     _, accepted, trips = windows[-1]
     return (accepted.mean(), trips), time.perf_counter() - begun, used
 

@@ -118,13 +118,13 @@ def engine_cell(bf, name, n_obs):
 
 def sweep_cell(bf, target, n_obs):
     """A sweep of two chains, compiled before; as it is before the warm-up has settled how many blocks decide."""
-    from bayesfair.gibbs.losses import resolve_loss
+    from bayesfair.gibbs import KMeansLoss, Settings, Table
     from bayesfair.gibbs.problem import make_problem
     from bayesfair.gibbs.run import draw, start_run
 
     X, groups = table(n_obs)
     groups = bf.fairness.encode_groups(groups)
-    problem = make_problem(X, groups, n_clusters=K, loss=resolve_loss("kmeans"), target=target, seed=0)
+    problem = make_problem(Table(X, groups), Settings(K, KMeansLoss(), target=target))
     run, sweeps = start_run(problem, 2), max(10, 10_000_000 // n_obs)
     draw(run, problem.target, 1)
     start, start_cpu = time.perf_counter(), time.process_time()

@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from bayesfair.fairlets.compositions import capacities
+from bayesfair.gibbs import Settings, Table
 from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.moves.blocked import BlockedReallocation, GivenCenters
 from bayesfair.gibbs.moves.matchings import neighbour_matchings
@@ -35,7 +36,8 @@ def problem(n_fairlets, seed=0):
     X = np.concatenate([anchors, anchors + 0.3 * rng.normal(size=(n_fairlets, DIM))]).astype(np.float32)
     held = capacities(np.array([n_fairlets, n_fairlets]))
     matchings = neighbour_matchings(anchors, np.zeros(n_fairlets, int), rng)
-    target = Joint.of(X, held, resolve_loss("kmeans"), CLUSTERS, matchings)
+    asked = Settings(CLUSTERS, resolve_loss("kmeans"), (2.0, 1.0))
+    target = Joint.of(Table(X, None), held, asked, matchings)
     members = np.arange(2 * n_fairlets, dtype=np.int32).reshape(2, n_fairlets).T
     temperatures = InverseTemperatures(jnp.float32(2.0), jnp.float32(1.0))
     return X, centers, target, FairletState(jnp.asarray(members), jnp.asarray(cluster, jnp.int32), temperatures)
@@ -58,7 +60,7 @@ def sweep_seconds(target, state):
     keys, states = jax.random.PRNGKey(0)[None], jax.tree.map(lambda part: part[None], state)
 
     def draw(n_draws):
-        jax.block_until_ready(run_chunk(target, keys, 0, n_draws, 1, states, moves, DRAWS))
+        jax.block_until_ready(run_chunk(target, (keys, states), 0, n_draws, 1, moves, DRAWS))
 
     return (seconds(lambda: draw(DRAWS)) - seconds(lambda: draw(1))) / (DRAWS - 1)
 

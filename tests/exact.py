@@ -10,7 +10,7 @@ import numpy as np
 
 from bayesfair.fairlets.compositions import anchor_group, capacities
 from bayesfair.fairlets.members import member_table
-from bayesfair.gibbs import Settings
+from bayesfair.gibbs import Settings, Table
 from bayesfair.gibbs.losses import cluster_means, resolve_loss
 from bayesfair.gibbs.run import draw
 from bayesfair.gibbs.states import CenteredState, FairletState, InverseTemperatures
@@ -82,8 +82,8 @@ def tiny(case, loss="kmeans", name="joint", dtype=np.float64, prior=None):
     m = len(held.lower)
     pool = np.array([_mates(code if anchor_group(held) is None else np.zeros(m, int))])
     weight = weights_of(case, len(X))
-    weighing = {} if (weight == 1).all() else {"weight": weight, "n_numbers": weight.sum() * X.shape[1]}
-    target = TARGETS[name].of(X, held, resolve_loss(loss, 3.0), n_clusters, pool, prior=prior, dtype=dtype, **weighing)
+    asked = Settings(n_clusters, resolve_loss(loss, 3.0), prior or TEMPERATURES)
+    table = Table(X, None, None if (weight == 1).all() else weight)
     decompositions = _decompositions(code, held)
     clusterings = [c for c in product(range(n_clusters), repeat=m) if len(set(c)) == n_clusters]
     states = [(f, c) for f in decompositions for c in clusterings]
@@ -92,6 +92,10 @@ def tiny(case, loss="kmeans", name="joint", dtype=np.float64, prior=None):
     tables = {f: member_table(np.array(f), code, held.upper) for f in decompositions}
     members = np.stack([tables[f] for f, _ in states])
     index = {(*f, *c): s for s, (f, c) in enumerate(states)}
+    if name == "optimal":  # that is, at the first of all decompositions
+        target = TARGETS[name].of(table._replace(members=members[0]), held, asked, dtype)
+    else:
+        target = TARGETS[name].of(table, held, asked, pool, dtype)
     return Tiny(target, X, code, weight, held, fairlets, clusters, members, index)
 
 
@@ -223,7 +227,7 @@ def naive_augmented(t, loss, centers, temperatures=TEMPERATURES):
         )
 
     def log_normalizer(state):
-        means = cluster_means(t.target.units(t.target.fairlets(state.members), state.cluster), t.target.n_clusters)
+        means = cluster_means(t.target.units_of(t.target.open(state)), t.target.n_clusters)
         return t.target.loss.log_normalizer(temperatures.clustering, means).sum()
 
     return normalise(log - all_states(t, log_normalizer))

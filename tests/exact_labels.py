@@ -11,6 +11,7 @@ from exact import QUICKLY, again, divergence, is_norm, normalise, weights_of
 from bayesfair.fairness import Groups
 from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.fairness.groups import groups_for_fit
+from bayesfair.gibbs import Settings, Table
 from bayesfair.gibbs.labellings import Labelling
 from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.targets.labels import Labels
@@ -71,10 +72,8 @@ def tiny(case, loss="kmeans", *, prior=None, dtype=np.float64):
     rng = np.random.default_rng(len(case))
     X = rng.uniform(0.05, 0.95, (n_obs, 2)) * (1 if loss == "binary" else 2)
     constraint, weight = balance_constraint(groups, min_balance), weights_of(case, n_obs)
-    weighing = {} if (weight == 1).all() else {"weight": weight, "n_numbers": weight.sum() * X.shape[1]}
-    target = Labels.of(
-        X, groups, constraint, resolve_loss(loss, 3.0), n_clusters, rng=rng, prior=prior, dtype=dtype, **weighing
-    )
+    table = Table(X, groups, None if (weight == 1).all() else weight)
+    target = Labels.of(table, constraint, Settings(n_clusters, resolve_loss(loss, 3.0), prior or (LAMBDA,)), dtype)
     every = np.array(list(product(range(n_clusters), repeat=n_obs)), np.int32)
     member = np.eye(n_clusters, dtype=int)[every]  # (labellings, obs, clusters)
     counts = np.stack([member[:, groups.code == g].sum(1) for g in range(len(groups.names))], -1)

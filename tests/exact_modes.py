@@ -6,13 +6,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from exact import normalise
+from exact import TEMPERATURES, normalise
 
 from bayesfair.fairlets.compositions import capacities
 from bayesfair.fairlets.members import member_table
 from bayesfair.fairness import Groups
 from bayesfair.fairness.balanced import balance_constraint
-from bayesfair.gibbs import Dispersion
+from bayesfair.gibbs import Dispersion, Settings, Table
 from bayesfair.gibbs.labellings import Labelling
 from bayesfair.gibbs.losses import cluster_means, resolve_loss
 from bayesfair.gibbs.moves import mode_jumps
@@ -71,15 +71,20 @@ def far(name="optimal", loss="kmeans", prior=None, dtype=np.float64, apart=1.0, 
     X = center * (1 + 0.02 * rng.normal(size=len(center))) + 0.02 * rng.normal(size=len(center)) * (loss == "kmeans")
     X = apart * X[:, None]
     groups = Groups(CODE.astype(np.int32), ("a", "b"))
+    table, asked = Table(X, groups), Settings(2, resolve_loss(loss), prior or TEMPERATURES)
     if name == "labels":
         constraint = balance_constraint(groups, "exact")
-        target = TARGETS[name].of(X, groups, constraint, resolve_loss(loss), 2, rng=rng, prior=prior, dtype=dtype)
+        target = TARGETS[name].of(table, constraint, asked, dtype)
         states, labels = _labellings(groups, constraint)
     else:
         held = capacities(groups.sizes, "auto")
-        pool = np.array([[1, 0, 3, 2, 4]])
-        target = TARGETS[name].of(X, held, resolve_loss(loss), 2, pool, prior=prior, dtype=dtype)
         states, labels = _clusterings(name, held)
+        if name == "optimal":
+            table, more = table._replace(members=np.asarray(states.members[0])), ()
+            states = states._replace(members=())
+        else:
+            more = (np.array([[1, 0, 3, 2, 4]]),)
+        target = TARGETS[name].of(table, held, asked, *more, dtype=dtype)
     return _with_law(target, name, X, states, labels, LAMBDA[loss])
 
 

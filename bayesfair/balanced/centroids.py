@@ -11,13 +11,19 @@ from itertools import pairwise, starmap
 import jax.numpy as jnp
 import numpy as np
 
-from bayesfair._arrays import cluster_sums, namespace, row_blocks
-from bayesfair._check import message
+from bayesfair._arrays import cluster_sums, row_blocks
+from bayesfair.fairlets.dissimilarity import (
+    Bernoulli,
+    Bregman,
+    Dissimilarity,
+    ItakuraSaito,
+    KullbackLeibler,
+    Minkowski,
+    SquaredEuclidean,
+)
 
-__all__ = ["CENTROIDS", "Centroids", "Paid", "mean", "medians", "resolve_centroids"]
+__all__ = ["CENTROIDS", "Centroids", "Paid", "centroids_of", "mean", "medians"]
 
-EDGE = 1e-6  # how near to the edge of the domain a centre may be, in the loss's own `units`
-WIDEST = 1e30  # the largest entry of a column in such units: float32 holds it
 ROUNDING = 1e-12  # of the sum of weights: what lies so near to half of it is half of it
 PRODUCTS = 2**17  # of numbers: of twice as many BLAS makes one thread alone; others would wait longer than they work
 NEAR = 1e-4  # distance below which the weights of the medians grow no more
@@ -25,34 +31,30 @@ NEAR = 1e-4  # distance below which the weights of the medians grow no more
 
 @dataclass(frozen=True)
 class Centroids:
-    """The Bregman divergence of phi = `potential`; subclass it and write `potential` and `gradient`, of arrays (..., d)."""
+    """Means as centres, under a Bregman divergence that tells its `potential` and `gradient`."""
 
-    name = "custom"
+    dissimilarity: Dissimilarity
+
     degree = 0  # h where L(s X + a) = s^h L(X)
-    lowest, highest = -np.inf, np.inf  # of the coordinates of centres
     exact_moves = True
 
-    def potential(self, x):
-        """phi (...,)."""
-        raise NotImplementedError
-
-    def gradient(self, x):
-        """grad phi (..., d)."""
-        raise NotImplementedError
+    @property
+    def name(self):
+        return self.dissimilarity.name
 
     def units(self, X):
         """What to divide X by (all columns, or each) to have it near 1, and the unit of losses then: labels stay, and so do
         centres, but for what `inside` does to them."""
-        return 1.0, 1.0
+        return self.dissimilarity.units(X)
 
     def inside(self, centers):
         """Centres where the gradient is finite."""
-        return np.clip(centers, self.lowest, self.highest)
+        return np.clip(centers, self.dissimilarity.lowest, self.dissimilarity.highest)
 
     def affine(self, centers):
         """(a (...,), b (..., d)): d(x, m) is own(x) + a(m) + <b(m), x>."""
-        gradient = self.gradient(centers)
-        return (gradient * centers).sum(-1) - self.potential(centers), -gradient
+        gradient = self.dissimilarity.gradient(centers)
+        return (gradient * centers).sum(-1) - self.dissimilarity.potential(centers), -gradient
 
     def soft(self, centers, x):
         """d without own terms (starts, clusters, rows), and what weights of that shape make of it: masses and sums of the
@@ -67,7 +69,7 @@ class Centroids:
 
     def own(self, X):
         """phi of the rows (N,)."""
-        return self.potential(X)
+        return self.dissimilarity.potential(X)
 
     def distances(self, X, centers, weight=None):
         """d of every row to every centre (N, K), times the row's weight."""
@@ -96,8 +98,8 @@ class Centroids:
 
     def value(self, X, labels, centers, weight):
         """The loss of labels (N,) whose best centres those are."""
-        middle = self.inside(centers)
-        potential, gradient, paid = self.potential(middle), self.gradient(middle), np.empty(len(X))
+        middle, paid = self.inside(centers), np.empty(len(X))
+        potential, gradient = self.dissimilarity.potential(middle), self.dissimilarity.gradient(middle)
         for rows in row_blocks(len(X)):
             own = labels[rows]
             far = self.own(X[rows]) - potential[own]
@@ -107,16 +109,9 @@ class Centroids:
 
 @dataclass(frozen=True)
 class Means(Centroids):
-    """k-means: phi = ||x||^2."""
+    """k-means, whose distances bound what a move can gain."""
 
-    name = "kmeans"
     degree = 2
-
-    def potential(self, x):
-        return (x * x).sum(-1)
-
-    def gradient(self, x):
-        return 2 * x
 
     def reach(self, X):
         """The squared diameter: a swap of x and y changes the loss by their margins less ||x - y||^2 (1 / n_k + 1 / n_l)."""
@@ -134,65 +129,9 @@ class Means(Centroids):
 
 
 @dataclass(frozen=True)
-class PoissonMeans(Centroids):
-    """Kullback-Leibler divergence of counts: phi = sum x log x - x."""
-
-    name = "kl"
-    lowest = EDGE
-
-    def units(self, X):
-        """The mean."""
-        mean = X.sum() / X.size or 1.0
-        return mean, mean
-
-    def potential(self, x):
-        xp = namespace(x)
-        return (x * xp.log(xp.where(x > 0, x, 1.0)) - x).sum(-1)
-
-    def gradient(self, x):
-        return namespace(x).log(x)
-
-
-@dataclass(frozen=True)
-class ScaleMeans(Centroids):
-    """Itakura-Saito divergence: phi = -sum log x."""
-
-    name = "itakura-saito"
-    lowest = EDGE
-
-    def units(self, X):
-        """The least entry of every column: centres, which are above it, are never moved."""
-        return np.maximum(X.min(0), X.max(0) / WIDEST), 1.0
-
-    def potential(self, x):
-        return -namespace(x).log(x).sum(-1)
-
-    def gradient(self, x):
-        return -1 / x
-
-
-@dataclass(frozen=True)
-class BinaryMeans(Centroids):
-    """Logistic divergence of shares: phi = sum x log x + (1 - x) log(1 - x)."""
-
-    name = "binary"
-    lowest, highest = EDGE, 1 - EDGE
-
-    def potential(self, x):
-        xp = namespace(x)
-        inner = lambda part: part * xp.log(xp.where(part > 0, part, 1.0))  # noqa: E731
-        return (inner(x) + inner(1 - x)).sum(-1)
-
-    def gradient(self, x):
-        xp = namespace(x)
-        return xp.log(x) - xp.log1p(-x)
-
-
-@dataclass(frozen=True)
 class Medians(Centroids):
-    """k-medians: sums of absolute differences to the median of every coordinate."""
+    """k-medians: sums of absolute differences to the median of every coordinate, which is no Bregman divergence."""
 
-    name = "manhattan"
     degree = 1
     exact_moves = False
 
@@ -259,21 +198,20 @@ def medians(X, weight):
     return (values[low, column] + values[np.minimum(high, len(X) - 1), column]) / 2
 
 
-CENTROIDS = {kind.name: kind() for kind in (Means, Medians, PoissonMeans, ScaleMeans, BinaryMeans)}
+CENTROIDS = {
+    one.name: one
+    for one in (
+        Means(SquaredEuclidean()),
+        Medians(Minkowski()),
+        Centroids(KullbackLeibler()),
+        Centroids(ItakuraSaito()),
+        Centroids(Bernoulli()),
+    )
+}
 
 
-def resolve_centroids(loss) -> Centroids:
-    """The `Centroids` of that name, of a `Loss` whose dissimilarity has it, or the `Centroids` itself.
-
-    Raises
-    ------
-    ValueError: a loss without centres that have a formula.
-    """
-    if isinstance(loss, Centroids):
-        return loss
-    dissimilarity = getattr(loss, "dissimilarity", loss)
-    name = dissimilarity if isinstance(dissimilarity, str) else getattr(dissimilarity, "name", None)
-    if name in CENTROIDS:
-        return CENTROIDS[name]
-    names = ", ".join(map(repr, CENTROIDS))
-    raise ValueError(message("loss", f"be one of {names}", repr(loss), "Other losses have no centres with a formula."))
+def centroids_of(dissimilarity: Dissimilarity) -> Centroids | None:
+    """Those of a dissimilarity; None where the best centres have no formula."""
+    known = next((one for one in CENTROIDS.values() if one.dissimilarity == dissimilarity), None)
+    has_potential = isinstance(dissimilarity, Bregman) and type(dissimilarity).potential is not Bregman.potential
+    return known or (Centroids(dissimilarity) if has_potential else None)

@@ -194,7 +194,7 @@ class Clusters:
     def held(self, size, total):
         """W phi(mean), W its mass: what a cluster's loss is less than the own terms of its rows."""
         size = np.maximum(size, 1e-300)
-        return size * self.loss.potential(total / size[..., None])
+        return size * self.loss.dissimilarity.potential(total / size[..., None])
 
     def rounding(self):
         """What gains may be of rounding alone; margins at the centres as they are have next to none."""

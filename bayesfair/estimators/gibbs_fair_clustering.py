@@ -25,15 +25,16 @@ from bayesfair.estimators.mixed_tables import MixedTable, mixed_table
 from bayesfair.estimators.new_rows import distances, place_fairlets, place_people, soft_memberships
 from bayesfair.estimators.store import Store, Unwritten, Writer
 from bayesfair.fairness.groups import known_groups
+from bayesfair.gibbs.capabilities import HasUnits
 from bayesfair.gibbs.losses import Loss, resolve_loss
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.problem import in_units_of_table, loss_in_units_of_table, make_problem
+from bayesfair.gibbs.replicas import with_replicas
 from bayesfair.gibbs.run import Run, draw, tuned, tuning, warm_up
 from bayesfair.gibbs.search import FEW_ROWS, FoundModes, start_in_modes, with_jumps
-from bayesfair.gibbs.target import Target
+from bayesfair.gibbs.target import Settings, Table, Target
 from bayesfair.gibbs.targets import resolve_target
 from bayesfair.gibbs.temperature import Dispersion, resolve_temperature
-from bayesfair.gibbs.tempering import with_replicas
 from bayesfair.gibbs.thinning import suitable_thinning
 from bayesfair.posterior.contingency import evenly_spaced
 from bayesfair.posterior.files import read_run, read_tree
@@ -265,8 +266,8 @@ class GibbsFairClustering(PosteriorEstimator):
     def _fit(self, X, groups, weight, mode_jumps):
         self._check_alike(X, groups, weight)
         self._seed = agreed(self._seed)
-        problem = self._problem(X, groups, weight)
         check_distinct(X, self.n_clusters)
+        problem = self._problem(X, groups, weight)
         if self._loss.translation_invariant and self._mixed.n_numbers:
             warn_of_scales(X[:, : self._mixed.n_numbers], self._mixed.names)
         give_back_freed()
@@ -415,24 +416,19 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def _problem(self, X, groups, weight, state=None):
         """`state`: the arrays from which a run goes on."""
-        problem = make_problem(
-            X,
-            groups,
+        settings = Settings(
             n_clusters=self.n_clusters,
             loss=self._loss,
-            target=self.target,
             inverse_temperature=resolve_temperature(self.inverse_temperature),
-            names=self._mixed.names,
-            weight=weight,
-            dim=self._mixed.dim,
-            state=state,
-            progress_bar=self._shows_progress,
+            target=self.target,
             composition=self.composition,
             reallocation=self.reallocation,
             inner_steps=self.inner_steps,
             min_balance=self.min_balance,
             seed=self._seed,
         )
+        table = Table(X, groups, weight, self._mixed.dim, self._mixed.names)
+        problem = make_problem(table, settings, state, self._shows_progress)
         leaves, structure = jax.tree.flatten(problem.target)  # in which processors of two kinds may differ
         return problem._replace(target=structure.unflatten(agreed(leaves)))
 
@@ -616,7 +612,8 @@ def _about_fairlets(problem):
 
 def _state_of(target, run):
     """What a run goes on from, arrays by name."""
-    known_modes = {} if target.modes is None else target.modes._asdict()
+    modes = target.modes if isinstance(target, HasUnits) else None
+    known_modes = {} if modes is None else modes._asdict()
     state = {**target.write(run.states), "key": run.keys, **{JUMP + name: one for name, one in known_modes.items()}}
     if hasattr(target, "betas"):
         state[BETAS] = target.betas

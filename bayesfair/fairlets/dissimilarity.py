@@ -28,12 +28,19 @@ __all__ = [
 
 NEAR = 1e-2  # |x/y - 1| below which divergences are summed as a series: the closed forms cancel there
 EDGE = 1e-6  # of a column's mean: how near to the edge of the domain a centre is for rows that are not its own
+WIDEST = 1e30  # the largest entry of a column in units of its least one: float32 holds it
 
 
 class Dissimilarity(ABC):
-    """A fairlet dissimilarity; subclass it (as a frozen dataclass) and write `between` and `to_center`."""
+    """A fairlet dissimilarity; subclass it (as a frozen dataclass) and write `between` and `to_center`.
+
+    Attributes
+    ----------
+    lowest, highest: of the coordinates of centres, for data divided by their `units`: off the edge of the domain.
+    """
 
     name = "custom"
+    lowest, highest = -np.inf, np.inf
 
     @abstractmethod
     def between(self, x, y):
@@ -64,6 +71,10 @@ class Dissimilarity(ABC):
         """Centres (K, d) off the edge of the domain, where rows not their own pay without end; as they are by default."""
         return centers
 
+    def units(self, X):
+        """What to divide X by (all columns, or each) to have it near 1, and the unit of losses then."""
+        return 1.0, 1.0
+
     def check(self, X):
         """ValueError where rows of X (N, d) lie outside the domain of D; by default there is no outside."""
         return None
@@ -71,10 +82,26 @@ class Dissimilarity(ABC):
 
 @dataclass(frozen=True)
 class Bregman(Dissimilarity):
-    """D from the divergence d_phi(x, y) = phi(x) - phi(y) - <grad phi(y), x - y> of a convex phi."""
+    """D from the divergence d_phi(x, y) = phi(x) - phi(y) - <grad phi(y), x - y> of a convex phi.
 
+    Subclass it and write `divergence`, over the last axis of two arrays (..., d). Balanced labellings (`target="labels"`) are
+    annealed by `potential` and `gradient`; inverse temperatures by "holmes-walker" read `curvature`.
+    """
+
+    @abstractmethod
     def divergence(self, x, y):
-        """d_phi over the last axis."""
+        """d_phi(x, y) (...,), without the cancellation of the three terms."""
+
+    def potential(self, x):
+        """phi(x) (...,)."""
+        raise NotImplementedError
+
+    def gradient(self, y):
+        """grad phi(y) (..., d)."""
+        raise NotImplementedError
+
+    def curvature(self, y):
+        """The diagonal of phi''(y) (..., d); 0 at the edge of the domain, where every observation equals y."""
         raise NotImplementedError
 
     def between(self, x, y):
@@ -94,6 +121,15 @@ class SquaredEuclidean(Bregman):
     def divergence(self, x, y):
         return inner_sum((x - y) ** 2)
 
+    def potential(self, x):
+        return (x * x).sum(-1)
+
+    def gradient(self, y):
+        return 2 * y
+
+    def curvature(self, y):
+        return namespace(y).full_like(y, 2.0)
+
     def between(self, x, y):
         return self.divergence(x, y)
 
@@ -108,9 +144,24 @@ class KullbackLeibler(Bregman):
     """phi = sum x log x - x on x >= 0: the generalised Kullback-Leibler divergence of counts (Poisson)."""
 
     name = "kl"
+    lowest = EDGE
 
     def divergence(self, x, y):
         return inner_sum(_kl(x, y))
+
+    def potential(self, x):
+        return (_x_log_x(x) - x).sum(-1)
+
+    def gradient(self, y):
+        return namespace(y).log(y)
+
+    def curvature(self, y):
+        return _inverse(y)
+
+    def units(self, X):
+        """The mean."""
+        mean = X.sum() / X.size or 1.0
+        return mean, mean
 
     def interior(self, centers):
         mean = centers[~np.isnan(centers).any(1)].mean(0)
@@ -126,6 +177,7 @@ class ItakuraSaito(Bregman):
     """phi = -sum log x on x > 0: scale-free, x/y - log(x/y) - 1."""
 
     name = "itakura-saito"
+    lowest = EDGE
 
     def divergence(self, x, y):
         xp = namespace(x, y)
@@ -133,6 +185,19 @@ class ItakuraSaito(Bregman):
         r = ratio - 1
         series = r**2 * (1 / 2 - r / 3 + r**2 / 4 - r**3 / 5)
         return inner_sum(xp.where(abs(r) < NEAR, series, r - xp.log(ratio)))
+
+    def potential(self, x):
+        return -namespace(x).log(x).sum(-1)
+
+    def gradient(self, y):
+        return -1 / y
+
+    def curvature(self, y):
+        return 1 / namespace(y).square(y)
+
+    def units(self, X):
+        """The least entry of every column: centres, which are above it, never meet the edge."""
+        return np.maximum(X.min(0), X.max(0) / WIDEST), 1.0
 
     def check(self, X):
         _check_domain(self.name, "be above 0", X, X > 0)
@@ -143,12 +208,23 @@ class Bernoulli(Bregman):
     """phi = sum x log x + (1 - x) log(1 - x) on [0, 1]: the logistic divergence of zeros, ones and shares."""
 
     name = "binary"
+    lowest, highest = EDGE, 1 - EDGE
 
     def divergence(self, x, y):
         return inner_sum(_kl(x, y) + _kl(1 - x, 1 - y))
 
+    def potential(self, x):
+        return (_x_log_x(x) + _x_log_x(1 - x)).sum(-1)
+
+    def gradient(self, y):
+        xp = namespace(y)
+        return xp.log(y) - xp.log1p(-y)
+
+    def curvature(self, y):
+        return _inverse(y * (1 - y))
+
     def interior(self, centers):
-        return np.clip(centers, EDGE, 1 - EDGE)
+        return np.clip(centers, self.lowest, self.highest)
 
     def check(self, X):
         _check_domain(self.name, "lie in [0, 1]", X, (X >= 0) & (X <= 1))
@@ -237,6 +313,18 @@ NAMED = {
     "manhattan": lambda power: Minkowski(1.0),
     "minkowski": lambda power: Minkowski(check_number("power", power)),
 }
+
+
+def _x_log_x(x):
+    """Elementwise, with 0 log 0 = 0."""
+    xp = namespace(x)
+    return x * xp.log(xp.where(x > 0, x, 1.0))
+
+
+def _inverse(y):
+    """1 / y elementwise, 0 where y is not above 0."""
+    xp = namespace(y)
+    return xp.where(y > 0, 1 / xp.where(y > 0, y, 1.0), 0.0)
 
 
 def _kl(x, y):

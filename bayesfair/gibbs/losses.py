@@ -172,10 +172,6 @@ class BregmanLoss(Loss):
         """d_phi(x, y) over the last axis."""
         return self.dissimilarity.divergence(x, y)
 
-    def curvature(self, y):
-        """The diagonal of phi''(y), entrywise; 0 at the edge of the domain, where every observation equals y."""
-        raise NotImplementedError
-
     @property
     def augmentation(self):
         return self
@@ -244,9 +240,6 @@ class KMeansLoss(BregmanLoss):
     homogeneous = True
     normalizer_reads_mean = False
 
-    def curvature(self, y):
-        return jnp.full_like(y, 2.0)
-
     def log_measure(self, coordinates):
         return jnp.zeros((), coordinates.dtype)
 
@@ -279,9 +272,6 @@ class PoissonLoss(BregmanLoss):
 
     dissimilarity: Any = field(default_factory=lambda: resolve_dissimilarity("kl"))
 
-    def curvature(self, y):
-        return jnp.where(y > 0, 1 / jnp.where(y > 0, y, 1.0), 0.0)
-
     def coordinates(self, centers):
         return _log_of_positive(centers)
 
@@ -309,9 +299,6 @@ class ItakuraSaitoLoss(BregmanLoss):
     dissimilarity: Any = field(default_factory=lambda: resolve_dissimilarity("itakura-saito"))
     normalizer_reads_mean = False
 
-    def curvature(self, y):
-        return 1 / jnp.square(y)
-
     def coordinates(self, centers):
         return _log_of_positive(centers)
 
@@ -336,10 +323,6 @@ class BinaryLoss(BregmanLoss):
     """Logistic (Bernoulli) divergence of shares in [0, 1]; conjugate centres are beta, mu = (m (1 - m))^{-1/2} dm."""
 
     dissimilarity: Any = field(default_factory=lambda: resolve_dissimilarity("binary"))
-
-    def curvature(self, y):
-        variance = y * (1 - y)
-        return jnp.where(variance > 0, 1 / jnp.where(variance > 0, variance, 1.0), 0.0)
 
     def coordinates(self, centers):
         return jnp.log(centers) - jnp.log1p(-centers)

@@ -11,7 +11,7 @@ from bayesfair._progress import progress
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio, both, log_mass_ratio, relative
 from bayesfair.gibbs.modes import Mode, modes_table
 from bayesfair.gibbs.moves.mode_jumps import Modes, jump
-from bayesfair.gibbs.run import Run, advance, chain_keys
+from bayesfair.gibbs.run import Chains, advance
 from bayesfair.gibbs.threads import compile_once, in_threads, of_every_chain
 
 __all__ = ["NEGLIGIBLE", "Masses", "cannot_cross", "is_alive", "middle", "weigh"]
@@ -61,10 +61,9 @@ def cannot_cross(ratios, target) -> bool:
 class Pool:
     """Chains in one mode, from which jumps start."""
 
-    def __init__(self, mode: Mode, number, target, moves, seed, num_chains):
-        self.target = target
-        keys = chain_keys(seed, num_chains, FIRST_KEY + number * num_chains)
-        self.run = Run(keys, 0, mode.pool(num_chains), moves)
+    def __init__(self, mode: Mode, number, chains: Chains):
+        self.mode, self.target = mode, chains.target
+        self.run = chains.run(mode.pool(chains.number), FIRST_KEY + number * chains.number)
 
     def fresh(self):
         """States some sweeps on, and a key for each."""
@@ -72,18 +71,18 @@ class Pool:
         return self.run.states, jax.vmap(partial(jax.random.fold_in, data=self.run.sweep))(self.run.keys)
 
 
-def weigh(modes: list[Mode], target, moves, seed, num_chains, n_sweeps, longest=None, progress_bar=False) -> Masses:
+def weigh(modes: list[Mode], chains: Chains, n_sweeps, longest=None, progress_bar=False) -> Masses:
     """The masses of the modes against the heaviest; `n_sweeps` are those of the warm-up, which set the budget, unless
     `longest` says how long the longest path may be."""
-    pools = [Pool(mode, number, target, moves, seed, num_chains) for number, mode in enumerate(modes)]
-    budget = BUDGET if target.n_obs < MANY else BUDGET_OF_MANY
-    left = num_chains * n_sweeps * budget if longest is None else np.inf
+    pools = [Pool(mode, number, chains) for number, mode in enumerate(modes)]
+    budget = BUDGET if chains.target.n_obs < MANY else BUDGET_OF_MANY
+    left = chains.number * n_sweeps * budget if longest is None else np.inf
     best, told, ratio, gone = 0, [], [UNKNOWN] * len(modes), set()
     most = n_sweeps * budget // 2 if longest is None else None  # steps of both ways, of which a chain makes as many
     with progress(most, "masses, at most", progress_bar) as bar:
         for _ in range(REFERENCES):
             ratio = _over(ratio, best)
-            ratio, length, spent = _against(best, modes, pools, ratio, gone, left, longest or LONGEST, bar)
+            ratio, length, spent = _against(best, pools, ratio, gone, left, longest or LONGEST, bar)
             told, left = [*told, length], left - spent
             heaviest = max(set(range(len(modes))) - gone, key=lambda j: middle(ratio[j]))
             if heaviest == best:
@@ -100,7 +99,7 @@ def _over(ratio, best):
     return over
 
 
-def _against(best, modes, pools, ratio, gone, budget, longest, bar):
+def _against(best, pools, ratio, gone, budget, longest, bar):
     """(logs of every mass over that of `best`, at least as well known as in `ratio`; the length of the longest paths that
     tell; steps taken). Modes that turn out to be none join `gone`."""
     found, spent, told = list(ratio), 0, 0
@@ -110,7 +109,7 @@ def _against(best, modes, pools, ratio, gone, budget, longest, bar):
     tried = length = first = 1 if one_step else min(FIRST_LENGTH, longest - (longest + 1) % 2)
     while unsettled and (length == first or (spent < budget and length <= longest)):
         for j in list(unsettled):
-            measured, stayed, steps = _measured(modes[best], modes[j], pools[best], pools[j], length)
+            measured, stayed, steps = _measured(pools[best], pools[j], length)
             found[j] = both(found[j], measured)
             spent += 2 * len(pools[j].run.keys) * steps
             bar.update(steps)
@@ -129,10 +128,10 @@ def _is_settled(ratio: LogRatio) -> bool:
     return ratio.known or ratio.upper < NEGLIGIBLE
 
 
-def _measured(one: Mode, other: Mode, here: Pool, there: Pool, length) -> tuple[LogRatio, bool, int]:
-    """(log mass(other) / mass(one) by jumps of this length, whether most chains of the other are still there, steps of every
+def _measured(here: Pool, there: Pool, length) -> tuple[LogRatio, bool, int]:
+    """(log mass(there) / mass(here) by jumps of this length, whether most chains of there are still in it, steps of every
     chain); rounds go on where works overlap."""
-    table = modes_table([one, other], here.target.x.dtype)
+    table = modes_table([here.mode, there.mode], here.target.x.dtype)
     works, ratio, rounds = [np.zeros(0), np.zeros(0)], UNKNOWN, 0
     while rounds == 0 or (rounds < ROUNDS and ratio.known and ratio.se > ENOUGH_SE):
         for way, pool in enumerate((here, there)):

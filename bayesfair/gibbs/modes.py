@@ -15,10 +15,11 @@ from scipy.optimize import linear_sum_assignment
 
 from bayesfair._partitions import partition_distance
 from bayesfair._progress import one_step, progress
+from bayesfair.gibbs.capabilities import HasUnits
 from bayesfair.gibbs.losses import cluster_means
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.problem import Problem
-from bayesfair.gibbs.run import Run, chain_keys, forward
+from bayesfair.gibbs.run import Chains, Run, forward
 from bayesfair.gibbs.threads import in_threads, of_every_chain
 
 __all__ = ["Found", "Mode", "can_jump", "find_modes", "group", "modes_table", "n_search_starts"]
@@ -99,7 +100,7 @@ def find_modes(problem: Problem, num_chains: int, n_starts: int, num_warmup: int
     with one_step("starts", progress_bar):  # fairlets and clusters
         starts = target.starts(table, settings, n_starts - n_further)
     with progress(_length(n_starts, num_chains, sweeps), "modes", progress_bar) as bar:
-        search = Search(target, target.moves(settings), settings.seed, num_chains, bar)
+        search = Search(Chains.of(problem, num_chains), bar)
         settled = search.settle(starts, sweeps)
         del starts  # all their labels
         best = max(settled, key=lambda one: one.score)
@@ -126,20 +127,19 @@ def _counted(modes: list[Mode], places: list[Mode], again: list[Found]) -> list[
 class Search:
     """Runs of the search, `num_chains` at a time: the shape of the run itself, so that nothing compiles twice."""
 
-    def __init__(self, target, moves, seed, num_chains, bar):
-        self.target, self.moves, self.seed, self.num_chains, self.bar = target, moves, seed, num_chains, bar
+    def __init__(self, chains: Chains, bar):
+        self.chains, self.bar = chains, bar
         self.next_chain = FIRST_KEY
 
     def settle(self, states, sweeps) -> list[Found]:
         """Every one of the states after so many sweeps."""
-        n_states, ends = len(jax.tree.leaves(states)[0]), []
-        self.bar.total = max(self.bar.total, self.bar.n + _length(n_states, self.num_chains, sweeps))
-        for at in range(0, n_states, self.num_chains):
-            rows = np.arange(at, at + self.num_chains) % n_states  # the last batch is filled up with the first states
-            keys = chain_keys(self.seed, self.num_chains, self.next_chain)
-            run = Run(keys, 0, jax.tree.map(lambda part: part[rows], states), self.moves)  # noqa: B023
-            ends += _settled(run, self.target, sweeps, self.bar)[: n_states - at]
-            self.next_chain += self.num_chains
+        n_states, number, ends = len(jax.tree.leaves(states)[0]), self.chains.number, []
+        self.bar.total = max(self.bar.total, self.bar.n + _length(n_states, number, sweeps))
+        for at in range(0, n_states, number):
+            rows = np.arange(at, at + number) % n_states  # the last batch is filled up with the first states
+            run = self.chains.run(jax.tree.map(lambda part: part[rows], states), self.next_chain)  # noqa: B023
+            ends += _settled(run, self.chains.target, sweeps, self.bar)[: n_states - at]
+            self.next_chain += number
         return ends
 
 
@@ -192,7 +192,9 @@ def center_law(run: Run, target) -> CenterLaw | None:
 
 def can_jump(target) -> bool:
     """Do the target's moves and its loss make paths between modes?"""
-    if target.n_clusters == 1 or not (target.clusters_are_independent or target.path_moves()):
+    if not isinstance(target, HasUnits) or target.n_clusters == 1:
+        return False
+    if not (target.clusters_are_independent or target.path_moves()):
         return False
     augmentation = target.loss.augmentation
     return augmentation is not None and augmentation.log_measure is not None

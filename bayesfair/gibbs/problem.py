@@ -14,7 +14,7 @@ from bayesfair.gibbs.losses import Loss
 from bayesfair.gibbs.target import Settings, Table, Target
 from bayesfair.gibbs.targets import resolve_target
 from bayesfair.gibbs.targets.fairlets import FairletTarget
-from bayesfair.gibbs.targets.optimal import Optimal, OptimalByUnits
+from bayesfair.gibbs.targets.fixed_units import FixedUnits
 from bayesfair.gibbs.temperature import Dispersion
 
 __all__ = ["Problem", "in_units_of_table", "loss_in_units_of_table", "make_problem"]
@@ -31,56 +31,31 @@ class Problem(NamedTuple):
     target: Target
 
 
-def make_problem(
-    X,
-    groups,
-    *,
-    n_clusters,
-    loss: Loss,
-    target: str | type[Target] = "joint",
-    inverse_temperature=None,
-    names=None,
-    weight=None,
-    dim=None,
-    state=None,
-    progress_bar=False,
-    **choices,
-) -> Problem:
-    """The target of a table (N, d) and its groups; of many rows whose fairlets stay, what is left of these.
-
-    `target`: a name or a `Target` class. `inverse_temperature`: what `resolve_temperature` returns, in the units of the
-    table; None is `Dispersion()`. `names`: of the columns, for messages. `weight`, `dim`:
-    see `Table`. `state`: the arrays from which a run goes on. `choices`: further fields of `Settings`.
+def make_problem(table: Table, settings: Settings, state=None, progress_bar=False) -> Problem:
+    """The target of a table, and both in the sampler's units. `state`: the arrays from which a run goes on.
 
     Raises
     ------
     ValueError: an unknown target, data outside the domain of the loss or what float32 can tell apart, settings that do not
     suit the target.
     """
-    kind = resolve_target(target)
+    kind, loss, X = resolve_target(settings.target), settings.loss, table.X
     loss.dissimilarity.check(X)
-    by_units = kind is Optimal and len(X) >= MANY
-    Z, units, own = _own_units(X, loss, names, inverse_temperature, by_units)
-    table = Table(Z, units, groups, weight, dim)
-    settings = Settings(n_clusters, loss, own, **choices)
-    if by_units:
-        with one_step(kind.preparing, progress_bar and state is None):
-            return Problem(*OptimalByUnits.prepared_from(table, settings, state))
+    Z, units = _in_own_units(X, loss, table.names, where_asked=issubclass(kind, FixedUnits))
+    table = table._replace(X=Z, units=units)
+    own = _temperature_in_own_units(settings.inverse_temperature, units, loss)
+    settings = settings._replace(inverse_temperature=own)
+    with one_step(kind.preparing, progress_bar and state is None and kind.preparing):
+        table = kind.prepared(table, settings, state)
     target = kind.make(table, settings)
     if len(Z) >= MANY and Z is not X and isinstance(target, FairletTarget):
         table = table._replace(X=np.asarray(target.x)[:-1])  # one copy in these units is enough
     return Problem(table, settings, target)
 
 
-def _own_units(X, loss: Loss, names, inverse_temperature, where_asked):
-    """(X, its `Scaling`, the inverse temperature) in the sampler's units. `where_asked`: rows are made there."""
-    X, units = _in_own_units(X, loss, names, where_asked)
-    asked = Dispersion() if inverse_temperature is None else inverse_temperature
-    return X, units, _in_own_units_too(asked, units, loss)
-
-
 def _in_own_units(X, loss: Loss, names, where_asked):
-    """X in units near its spread, a power of two, where that changes nothing but the units; as it is for other losses."""
+    """X in units near its spread, a power of two, where that changes nothing but the units; as it is for other losses; and its
+    `Scaling`. `where_asked`: rows are made there."""
     degree = _degree(loss)
     if not degree:
         check_float32(X, names=names)
@@ -104,7 +79,7 @@ def _degree(loss: Loss):
     return int(loss.degree) if exact else 0
 
 
-def _in_own_units_too(inverse_temperature, units: Scaling, loss: Loss):
+def _temperature_in_own_units(inverse_temperature, units: Scaling, loss: Loss):
     """An inverse temperature that a user gave in the units of the table, or the rate of its prior, in the sampler's."""
     degree, cost = _degree(loss), units.cost
     if isinstance(inverse_temperature, Dispersion):

@@ -1,14 +1,50 @@
-"""Swaps between replicas at neighbouring inverse temperatures, and their ladder: for any sampler's replicas."""
+"""Replica exchange over the inverse temperature: how modes are crossed that no jump crosses.
+
+The replica at beta has the law p(z)^beta. With a prior of lambda that is (b + L)^(-beta D), L the total loss and
+D = a + N d / h the degrees: the law of z where lambda ~ Gamma(beta D, b + L), so that each replica draws a lambda of its own
+and the inner target's moves, which are given lambda, serve all of them.
+
+First the exchange itself, for any sampler's replicas; then any target in replicas, and the moves of its sweep; last the trial
+that says whether replicas make round trips.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int
 
 from bayesfair._check import check_integer
+from bayesfair._draws import Statistic
+from bayesfair._progress import progress
+from bayesfair.gibbs.problem import Problem
+from bayesfair.gibbs.run import Chains, Run, forward
+from bayesfair.gibbs.sweep import in_turn
+from bayesfair.gibbs.target import Target, as_pytree
+from bayesfair.gibbs.thinning import TRIPS
 
-__all__ = ["exchange", "ladder", "swap"]
+__all__ = [
+    "Tempered",
+    "TemperedState",
+    "exchange",
+    "ladder",
+    "swap",
+    "temper",
+    "with_replicas",
+]
 
 RATIO, FEWEST_ROWS = 0.6, 10  # of neighbours on the default ladder; what the hottest replica sees of the data
+N_REPLICAS = 16
+HOTTEST = 0.1  # degrees of freedom per person that the hottest replica sees
+WINDOWS = 16, 16, 8, 4, 2  # shares of the warm-up, one over these; the ladder is spaced anew after all but the last
+FEWEST_TRIPS = 1  # of a chain in the last window: draws, with thinning from the warm-up, are worth several windows
+FEWEST_SWEEPS = 64  # of a warm-up that can tell
+LEAST = 1e-3  # share of rejections between neighbours
+OWN = "came_from_hottest", "round_trips", "accepted"  # of a `TemperedState`, beside the inner target's
+FIGURES = "accepted", "round_trips"  # of a `TemperedState`
+FIRST_KEY = 1 << 22  # chains of the trial have numbers from here on
 
 
 def exchange(key, energy, betas):
@@ -46,3 +82,195 @@ def ladder(n_obs, ratio=RATIO):
     check_integer("n_obs", n_obs)
     n_steps = max(1, int(np.ceil(np.log(max(n_obs / FEWEST_ROWS, 1)) / -np.log(ratio))))
     return ratio ** np.arange(n_steps, -1.0, -1.0)
+
+
+class TemperedState(NamedTuple):
+    """replicas: states of the inner target, stacked, the hottest first. came_from_hottest: has this one been the hottest since
+    it was the coldest? round_trips: states so far that came from the hottest replica to the coldest. accepted: sums of the
+    shares of exchanges of neighbours."""
+
+    replicas: Any
+    came_from_hottest: Int[Array, " replicas"]
+    round_trips: Int[Array, ""]
+    accepted: Float[Array, " pairs"]
+
+
+@as_pytree
+class Tempered(Target):
+    """The draws are those of the coldest replica, at beta = 1, which has the inner target's law."""
+
+    inner: Target
+    betas: Float[Array, " replicas"]  # increasing, the last one 1
+
+    @property
+    def statistics(self):
+        return self.inner.statistics
+
+    @property
+    def n_obs(self):
+        return self.inner.n_obs
+
+    @property
+    def n_clusters(self):
+        return self.inner.n_clusters
+
+    @property
+    def n_fairlets(self):
+        return self.inner.n_fairlets
+
+    @property
+    def keeps_fairlets(self):
+        return self.inner.keeps_fairlets
+
+    @property
+    def looks_per_row(self):
+        return len(self.betas) * self.inner.looks_per_row
+
+    @property
+    def state_dims(self):
+        inner = {name: ("replica", *dims) for name, dims in self.inner.state_dims.items()}
+        return {**inner, "came_from_hottest": ("replica",)}
+
+    def replicate(self, states) -> TemperedState:
+        """Every chain's state in all of its replicas, inverse temperatures times beta."""
+        n, chains = len(self.betas), len(jax.tree.leaves(states)[0])
+        many = jax.tree.map(lambda part: jnp.repeat(part[:, None], n, axis=1), states)
+        many = many._replace(temperatures=jax.tree.map(lambda part: part * self.betas, many.temperatures))
+        nobody, none = jnp.zeros((chains, n), jnp.int32), jnp.zeros((chains, n - 1), self.betas.dtype)
+        return TemperedState(many, nobody, nobody[:, 0], none)
+
+    def begun(self, states: TemperedState) -> TemperedState:
+        """The same with nothing counted yet."""
+        return states._replace(round_trips=jnp.zeros_like(states.round_trips), accepted=jnp.zeros_like(states.accepted))
+
+    def moves(self, settings):
+        fixed = self.inner if self.inner.prior is None else replace(self.inner, prior=None)
+        return InEachReplica(fixed.moves(settings)), ExchangeReplicas()
+
+    def open(self, state):
+        return state._replace(replicas=jax.vmap(self.inner.open)(state.replicas))
+
+    def close(self, opened):
+        return opened._replace(replicas=jax.vmap(self.inner.close)(opened.replicas))
+
+    def labels(self, state):
+        return self.inner.labels(_coldest(state))
+
+    def losses(self, state):
+        return self.inner.losses(_coldest(state))
+
+    def report(self, state):
+        return self.inner.report(_coldest(state))
+
+    def write(self, states):
+        own = {name: np.asarray(getattr(states, name)) for name in OWN}
+        return {**self.inner.write(states.replicas), **own}
+
+    def read(self, arrays):
+        return TemperedState(self.inner.read(arrays), **{name: arrays[name] for name in OWN})
+
+    def energies(self, state) -> Float[Array, " replicas"]:
+        """V of each replica's state, p(z)^beta being proportional to exp(-beta V)."""
+        inner, replicas = self.inner, state.replicas
+        if inner.prior is None:
+            return -jax.vmap(lambda one: inner.log_density(one, _coldest(state).temperatures))(replicas)
+        loss = jax.vmap(lambda one: inner.total_loss(inner.losses(one)))(replicas)
+        power = inner.prior.shape + inner.degrees
+        return power * (jnp.log(inner.prior.rate + loss) - jnp.log(inner.prior.rate + loss[-1]))
+
+    def drawn_temperatures(self, key, state):
+        """Of every replica given its state; where they are fixed they stay where they are."""
+        inner, replicas = self.inner, state.replicas
+        if inner.prior is None:
+            return replicas.temperatures
+        rate = inner.prior.rate + jax.vmap(lambda one: inner.total_loss(inner.losses(one)))(replicas)
+        drawn = jax.random.gamma(key, self.betas * (inner.prior.shape + inner.degrees)) / rate
+        return jax.vmap(inner.with_dispersion)(replicas.temperatures, drawn)
+
+
+def _coldest(state: TemperedState):
+    return jax.tree.map(lambda part: part[-1], state.replicas)
+
+
+@dataclass(frozen=True)
+class InEachReplica:
+    """The inner target's moves given inverse temperatures, in all replicas at once; reported is the coldest."""
+
+    moves: tuple
+
+    def __call__(self, key, target, state):
+        keys = jax.random.split(key, len(target.betas))
+        replicas, stats = jax.vmap(lambda key, one: in_turn(key, target.inner, one, self.moves))(keys, state.replicas)
+        return state._replace(replicas=replicas), {name: values[-1] for name, values in stats.items()}
+
+
+@dataclass(frozen=True)
+class ExchangeReplicas:
+    """Neighbours exchange states; then every replica draws its inverse temperature, of which the exchange knew nothing."""
+
+    statistics = {"exchange_rate": Statistic("figure"), TRIPS: Statistic("figure")}  # noqa: RUF012
+
+    def __call__(self, key, target, state):
+        of_exchange, of_temperatures = jax.random.split(key)
+        order, accepted = exchange(of_exchange, target.energies(state), target.betas)
+        temperatures = state.replicas.temperatures
+        replicas, hot = jax.tree.map(lambda part: part[order], (state.replicas, state.came_from_hottest))
+        trips = state.round_trips + hot[-1]
+        state = state._replace(
+            replicas=replicas._replace(temperatures=temperatures),
+            came_from_hottest=hot.at[-1].set(0).at[0].set(1),
+            round_trips=trips,
+            accepted=state.accepted + accepted,
+        )
+        drawn = target.drawn_temperatures(of_temperatures, state)
+        state = state._replace(replicas=state.replicas._replace(temperatures=drawn))
+        return state, {"exchange_rate": accepted.mean(), TRIPS: trips.astype(jnp.float32)}
+
+
+def temper(problem: Problem, states, num_warmup: int, progress_bar=False) -> tuple[Problem, Run] | None:
+    """(the problem in replicas, a run of it from these states of the chains), where they made round trips; None where not.
+
+    The trial takes `num_warmup` sweeps of all replicas. Inverse temperatures are spaced so that all neighbours exchange as
+    often (Syed, Bouchard-Côté, Deligiannidis and Doucet 2022, Journal of the Royal Statistical Society B 84, section 5).
+    """
+    if num_warmup < FEWEST_SWEEPS:
+        return None
+    target = with_replicas(problem.target, first_ladder(problem.target))
+    states = target.replicate(states)
+    chains = Chains.of(problem._replace(target=target), len(states.round_trips))
+    run = chains.run(states, FIRST_KEY)
+    with progress(sum(num_warmup // share for share in WINDOWS), "replicas", progress_bar) as bar:
+        for share in WINDOWS[:-1]:
+            run, accepted, _ = _window(run, target, num_warmup // share, bar)
+            target = with_replicas(problem.target, spaced(target.betas, 1 - accepted))
+        run, _, trips = _window(run, target, num_warmup // WINDOWS[-1], bar)
+    if trips < FEWEST_TRIPS:
+        return None
+    return problem._replace(target=target), chains.run(target.begun(run.states))
+
+
+def _window(run: Run, target, n_sweeps, bar):
+    """(the run after so many sweeps, the share of exchanges of each pair that was accepted, round trips of a chain)."""
+    before = run.states
+    run, _, _ = forward(run, target, n_sweeps, bar)
+    accepted, trips = (np.asarray(getattr(run.states, name) - getattr(before, name), float) for name in FIGURES)
+    return run, accepted.mean(0) / n_sweeps, trips.mean()
+
+
+def first_ladder(target: Target):
+    """Inverse temperatures, in equal ratios, from where the hottest replica has lost the data up to 1."""
+    degree = target.loss.degree or 1.0
+    hottest = HOTTEST * degree / target.x.shape[1]
+    return np.geomspace(hottest, 1.0, N_REPLICAS)
+
+
+def spaced(betas, rejected):
+    """As many inverse temperatures, between the same ends, with as many rejections between any two neighbours."""
+    barrier = np.append(0.0, np.cumsum(np.maximum(rejected, LEAST)))
+    at = np.linspace(0, barrier[-1], len(barrier))
+    return np.exp(np.interp(at, barrier, np.log(np.asarray(betas, float))))
+
+
+def with_replicas(target: Target, betas) -> Tempered:
+    """The target in replicas at these inverse temperatures."""
+    return Tempered(target, jnp.asarray(betas, target.x.dtype))

@@ -21,7 +21,7 @@ from bayesfair.gibbs.target import Target
 from bayesfair.gibbs.thinning import cluster_sizes
 from bayesfair.gibbs.threads import compile_once, in_threads
 
-__all__ = ["Run", "advance", "chain_keys", "draw", "forward", "start_run", "tuned", "tuning", "warm_up"]
+__all__ = ["Chains", "Run", "advance", "chain_keys", "draw", "forward", "start_run", "tuned", "tuning", "warm_up"]
 
 CHUNK_BYTES = 32_000_000  # of labels held by the sampler at a time, all chains together
 MAX_CHUNK = 64
@@ -38,11 +38,27 @@ class Run(NamedTuple):
     moves: tuple
 
 
+class Chains(NamedTuple):
+    """Chains that run side by side: the target, the moves of a sweep, the seed, and how many there are."""
+
+    target: Target
+    moves: tuple
+    seed: int
+    number: int
+
+    @classmethod
+    def of(cls, problem: Problem, number: int):
+        return cls(problem.target, problem.target.moves(problem.settings), problem.settings.seed, number)
+
+    def run(self, states, first=0) -> Run:
+        """Of them at these states, numbered from `first` on."""
+        return Run(chain_keys(self.seed, self.number, first), 0, states, self.moves)
+
+
 def start_run(problem: Problem, num_chains: int) -> Run:
     """Chains at the target's starts, with the target's moves."""
     table, settings, target = problem
-    states = target.starts(table, settings, num_chains)
-    return Run(chain_keys(settings.seed, num_chains), 0, states, target.moves(settings))
+    return Chains.of(problem, num_chains).run(target.starts(table, settings, num_chains))
 
 
 def chain_keys(seed: int, num_chains: int, first=0) -> Int[Array, "chains 2"]:
@@ -197,9 +213,8 @@ def advance(run: Run, target: Target, n_draws: int, thinning: int):
     length, chains = _chunk_length(run, target), (run.keys, run.states)
 
     def chunk(chains, n_draws=n_draws):
-        keys, states = chains
-        arrays = keys, run.sweep, n_draws, thinning, states
-        states, labels, report = run_chunk(target, *arrays, moves=run.moves, length=length)
+        numbers = run.sweep, n_draws, thinning
+        states, labels, report = run_chunk(target, chains, *numbers, moves=run.moves, length=length)
         # Copies: a view would keep the whole chunk, which is mostly empty where sweeps are slow.
         report = jax.tree.map(lambda part: np.asarray(part)[:, :n_draws].copy(), report)
         return states, (np.asarray(labels)[:, :n_draws].copy(), report)

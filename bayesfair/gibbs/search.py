@@ -14,8 +14,8 @@ from bayesfair.gibbs.masses import Masses, cannot_cross, is_alive, middle, weigh
 from bayesfair.gibbs.modes import Mode, can_jump, find_modes, modes_table, n_search_starts
 from bayesfair.gibbs.moves.mode_jumps import ModeJumps, Modes
 from bayesfair.gibbs.problem import Problem
-from bayesfair.gibbs.run import Run, chain_keys, start_run
-from bayesfair.gibbs.tempering import temper
+from bayesfair.gibbs.replicas import temper
+from bayesfair.gibbs.run import Chains, start_run
 
 __all__ = ["FEW_ROWS", "FoundModes", "start_in_modes", "with_jumps"]
 
@@ -71,8 +71,6 @@ def start_in_modes(
     if tempering is True and not target.has_density:
         rule, remedy = "be left out for a target without a density", "States of replicas cannot be compared."
         raise ValueError(message("tempering", rule, "True", remedy))
-    with one_step(target.preparing, progress_bar and target.preparing):
-        problem = problem._replace(table=target.prepared(problem.table, problem.settings))
     jumps = mode_jumps if tempering is not True else False
     problem, run, found = _in_modes(problem, num_chains, num_warmup, num_starts, jumps, progress_bar)
     if tempering is True or (tempering == "auto" and _asks_for_replicas(target, found)):
@@ -86,26 +84,27 @@ def start_in_modes(
 
 def _in_modes(problem: Problem, num_chains, num_warmup, num_starts, mode_jumps, progress_bar):
     """`start_in_modes` without replicas."""
-    table, settings, target = problem
+    target = problem.target
     n_starts = n_search_starts(num_starts, num_chains, num_warmup)
     if n_starts == 0:
         with one_step("starts", progress_bar):
             return problem, start_run(problem, num_chains), None
-    modes, moves = find_modes(problem, num_chains, n_starts, num_warmup, progress_bar), target.moves(settings)
+    modes, chains = find_modes(problem, num_chains, n_starts, num_warmup, progress_bar), Chains.of(problem, num_chains)
     weighed = len(modes) > 1 and mode_jumps is not False and can_jump(target)
     masses = None
     if weighed:
         longest = None if mode_jumps == "auto" else mode_jumps
-        masses = weigh(modes, target, moves, settings.seed, num_chains, num_warmup, longest, progress_bar)
+        masses = weigh(modes, chains, num_warmup, longest, progress_bar)
         modes[masses.best].starts += sum(modes[j].starts for j in masses.left)
     order, alive = _order(modes, masses)
     homes = [alive[chain % len(alive)] for chain in range(num_chains)]
     states = _states(modes, masses, homes)
     if weighed and len(alive) > 1 and not cannot_cross([masses.ratio[j] for j in alive], target):
         places = modes_table([modes[j] for j in alive], target.x.dtype)
-        target, moves = with_jumps(target, moves, places, masses.length)
+        target, moves = with_jumps(target, chains.moves, places, masses.length)
+        chains = chains._replace(target=target, moves=moves)
     found = _found(modes, masses, order, homes, n_starts)
-    return Problem(table, settings, target), Run(chain_keys(settings.seed, num_chains), 0, states, moves), found
+    return problem._replace(target=target), chains.run(states), found
 
 
 def _asks_for_replicas(target, found: FoundModes | None) -> bool:

@@ -72,6 +72,10 @@ class CenteredState(NamedTuple):
     centers: Float[Array, "clusters dim"]
     means: ClusterMeans | None = None
 
+    @property
+    def lambda_c(self):
+        return self.temperatures.clustering
+
     def alone(self):
         return OpenState(self.fairlets, self.cluster, self.temperatures)
 

@@ -94,8 +94,8 @@ def sweep(key, target: Target, state, moves, number=0):
 
 
 @partial(jax.jit, static_argnames=("moves", "length"))
-def run_chunk(target: Target, keys, first, n_draws, thinning, states, moves: tuple, length: int):
-    """`n_draws` <= `length` draws, `thinning` sweeps each, of all chains at once.
+def run_chunk(target: Target, chains, first, n_draws, thinning, moves: tuple, length: int):
+    """`n_draws` <= `length` draws, `thinning` sweeps each, of all chains (keys, states) at once, from sweep number `first` on.
 
     Sweep t of a chain uses fold_in(key, t), whatever the chunk: a resumed run repeats a longer one bit for bit.
     Returns (states, labels (chains, length, obs), {name: (chains, length)}); draws past `n_draws` mean nothing.
@@ -119,4 +119,4 @@ def run_chunk(target: Target, keys, first, n_draws, thinning, states, moves: tup
         kept = {name: jnp.zeros((length, *one.shape), one.dtype) for name, one in stats.items()}
         return jax.lax.fori_loop(0, n_draws, draw, (state, jnp.zeros((length, target.n_obs), label_type), kept))
 
-    return of_every_chain(chain, keys, states)
+    return of_every_chain(chain, *chains)

@@ -26,18 +26,23 @@ STATIC = {"static": True}  # metadata of a field that decides what is compiled; 
 
 
 class Table(NamedTuple):
-    """The data as the sampler sees them: X in units near their spread where the loss allows (`units`).
+    """Rows, their groups and weights.
 
-    weight: of the observations, above zero, None where all are 1. dim: dimensions that the rows span, None where they are as
-    many as X has columns. fairlets: the decomposition that chains start from, where a target has `prepared` one.
+    X (obs, dim): of a problem (`make_problem`) in `units` near their spread, where the loss allows; `RowsInUnits` where rows
+    are made as they are asked for. weight (obs,): above zero, None where all are 1. dim: dimensions that the rows span, None
+    where they are as many as X has columns. names: of the columns, for messages. fairlets, members: the decomposition that
+    chains start from, and who is in which slot of its fairlets, where a target has `prepared` them; members alone where a
+    run goes on.
     """
 
     X: Float[np.ndarray, "obs dim"]
-    units: Scaling
     groups: Groups
     weight: Float[np.ndarray, " obs"] | None = None
     dim: int | None = None
+    names: list[str] | None = None
+    units: Scaling | None = None
     fairlets: Decomposition | None = None
+    members: Int[np.ndarray, "fairlets slots"] | None = None
 
     @property
     def n_numbers(self) -> float:
@@ -47,11 +52,15 @@ class Table(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What a user chose, of which a target takes what concerns it; temperatures in the units of the `Table`."""
+    """What a user chose, of which a target takes what concerns it.
+
+    inverse_temperature: what `resolve_temperature` returns, in the units of the table. target: a name, or a `Target` class.
+    """
 
     n_clusters: int
     loss: Loss
-    inverse_temperature: Dispersion | str | tuple[float, float] = Dispersion()
+    inverse_temperature: Dispersion | str | tuple[float, ...] = Dispersion()
+    target: str | type = "joint"
     composition: object = "auto"
     reallocation: str = "auto"
     inner_steps: int = 10
@@ -94,38 +103,35 @@ class Target:
     ----------
     n_clusters, n_obs: K and N. statistics: what `report` reports, {name: Statistic}.
     state_dims: names of the axes of what `write` writes, after the chains', for files; numbered where left out.
-    clusters_are_independent: given centres, but for prod g_k: such targets jump between modes in one step, others by a path.
     promise: what every draw keeps: "labels", every cluster is balanced to within one person or by `min_balance`; "fairlets", it
         is a union of whole fairlets of the composition; None: nothing.
     keeps_fairlets: do the fairlets stay where they start?
     preparing: what `prepared` finds, in a word for the progress bar; "" where it finds nothing.
-    modes: a field of targets whose chains may jump between modes, see `moves/mode_jumps.py`; None where they do not.
-    prior: a field of targets whose inverse temperature may be sampled: its `Dispersion`; None where it is fixed.
+    prior: of the inverse temperature, a `Dispersion`; None where it is fixed.
     has_density: is `log_density` known? Replicas compare states by it.
     looks_per_row: how many looks at a row and a centre take as long as what a sweep does with a row; K unless it is told.
     """
 
     state_dims = {}  # noqa: RUF012
-    modes = None
     prior = None
     has_density = True
     promise = None
     keeps_fairlets = False
     preparing = ""
-    clusters_are_independent = False
 
     @property
     def looks_per_row(self) -> int:
         return self.n_clusters
 
     @classmethod
-    def make(cls, table: Table, settings: Settings) -> "Target":
-        """The target of a table. ValueError where the settings do not suit it."""
-        raise NotImplementedError
-
-    def prepared(self, table: Table, settings: Settings) -> Table:
-        """The table with what its `starts` need and is slow to find."""
+    def prepared(cls, table: Table, settings: Settings, state: dict | None = None) -> Table:
+        """The table with what `make` and `starts` need and is slow to find. `state`: arrays of a run that goes on (`write`)."""
         return table
+
+    @classmethod
+    def make(cls, table: Table, settings: Settings) -> "Target":
+        """The target of a prepared table. ValueError where the settings do not suit it."""
+        raise NotImplementedError
 
     def starts(self, table: Table, settings: Settings, num_chains: int):
         """States of the chains at their starts, stacked along a leading axis."""
@@ -139,10 +145,6 @@ class Target:
     def moves(self, settings: Settings) -> tuple:
         """The sweep: moves `(key, target, state) -> (state, stats)`, each of which leaves this law invariant."""
         raise NotImplementedError
-
-    def path_moves(self) -> tuple:
-        """Moves given centres that a jump between modes makes at every step of its path; () where there is no such path."""
-        return ()
 
     def labels(self, state) -> Int[Array, " obs"]:
         """The cluster of every observation."""

@@ -47,7 +47,7 @@ def holmes_walker(loss, X, labels, *, dim=None, weight=None) -> float:
     scale = gammaincinv(dim / loss.degree, 0.5) / typical
     if not is_bregman:
         return float(scale)
-    curvature = np.asarray(loss.curvature(means), dtype=float)
+    curvature = np.asarray(loss.dissimilarity.curvature(means), dtype=float)
     expected = weight @ (curvature / scale).sum(1)
     observed = weight @ (np.square(curvature * (X - means))).sum(1)
     return float(scale * np.sqrt(expected / observed))

@@ -4,10 +4,9 @@ import numpy as np
 from jaxtyping import Float
 
 from bayesfair._draws import COMPARED
-from bayesfair.gibbs.moves.replicas import TRIPS
 from bayesfair.gibbs.sweep import statistics_of
 
-__all__ = ["autocorrelation_time", "cluster_sizes", "suitable_thinning"]
+__all__ = ["TRIPS", "autocorrelation_time", "cluster_sizes", "suitable_thinning"]
 
 WORTH = 0.5  # independent draws for a draw: 4 x 500 are 1,000, with which R-hat is below 1.01
 # Looks at a row and a centre from one draw to the next: with 4 x 1,000 draws about a minute on two cores.
@@ -15,6 +14,7 @@ BUDGET = 2_500_000
 A_SWEEP = 100_000  # as many looks take as long as a sweep of a very small table
 SHORTEST = 50  # sweeps in the second half of the warm-up, below which they tell nothing
 SIZE = "cluster_size_"
+TRIPS = "round_trips"  # in the chain so far, states that came from the hottest replica to the coldest
 
 
 def suitable_thinning(reports, moves, target) -> int:

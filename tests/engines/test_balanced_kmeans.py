@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
 from bayesfair import BalancedKMeans
-from bayesfair.balanced.centroids import resolve_centroids
+from bayesfair.balanced.centroids import CENTROIDS
 from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.fairness.groups import groups_for_fit
 from bayesfair.fairness.metrics import group_masses
@@ -29,7 +29,7 @@ def cheapest_by_enumeration(X, groups, n_clusters, min_balance="exact", loss="km
     labels = np.array([(0, *rest) for rest in product(range(n_clusters), repeat=len(X) - 1)])
     member = groups.code[:, None] == np.arange(len(groups.names))
     counts = np.einsum("znk,ng->zkg", labels[:, :, None] == np.arange(n_clusters), member.astype(int))
-    centroids = resolve_centroids(loss)
+    centroids = CENTROIDS[loss]
     labels = labels[constraint.satisfied(counts).all(1)]
     weight = np.ones(len(X))
     return min(centroids.value(X, one, centroids.centers(X, one, n_clusters, weight), weight) for one in labels)

@@ -448,7 +448,7 @@ def test_a_second_fit_that_fails_leaves_the_first_as_it_was(data, fitted, tmp_pa
     other = frame.assign(kind=frame["kind"].replace("u", "w"), more=1.0).set_axis(frame.index + 5)
     again, before = pickle.loads(pickle.dumps(est)), vars(est).copy()
     if error is KeyboardInterrupt:
-        monkeypatch.setattr(gibbs, "warm_up", _interrupted)
+        monkeypatch.setattr("bayesfair.estimators.gibbs_fair_clustering.warm_up", _interrupted)
     else:
         est.set_params(n_clusters=500)
     with pytest.raises(error):

@@ -282,7 +282,7 @@ def test_what_an_estimator_does_to_its_own_run_is_not_taken_for_anothers(data, t
         est.save(tmp_path / "run.zarr")
     same_tree(est.resume(3).posterior_, plain.resume(3).posterior_)
     with monkeypatch.context() as patched:
-        patched.setattr(module.gibbs, "draw", interrupted)
+        patched.setattr(module, "draw", interrupted)
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):
                 est.resume(5)
@@ -305,21 +305,21 @@ def interrupted(*_, **__):
 
 
 def test_a_file_that_appears_during_the_warm_up_is_left_alone(data, tmp_path, monkeypatch):
-    store, warm_up = tmp_path / "run.zarr", module.gibbs.warm_up
+    store, warm_up = tmp_path / "run.zarr", module.warm_up
 
     def meanwhile(*arguments):
         store.write_text("precious")
         return warm_up(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(module.gibbs, "warm_up", meanwhile)
+        patched.setattr(module, "warm_up", meanwhile)
         with pytest.raises(FileExistsError, match="`store` must name a folder that is not there yet"):
             fit(data, store)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["precious"]
 
 
 def test_a_run_whose_folder_was_replaced_does_not_end_with_the_draws_of_another(data, tmp_path, monkeypatch):
-    store, other, draw = tmp_path / "run.zarr", tmp_path / "other.zarr", module.gibbs.draw
+    store, other, draw = tmp_path / "run.zarr", tmp_path / "other.zarr", module.draw
     unfinished(data, other, monkeypatch, random_state=1)
     whole = read_tree(other).load()
 
@@ -328,7 +328,7 @@ def test_a_run_whose_folder_was_replaced_does_not_end_with_the_draws_of_another(
         shutil.rmtree(store)
         other.rename(store)
 
-    monkeypatch.setattr(module.gibbs, "draw", then_replaced)
+    monkeypatch.setattr(module, "draw", then_replaced)
     with pytest.raises(FileNotFoundError, match=r"`store` must stay where it is until the run is finished"):
         fit(data, store)
     same_tree(read_tree(store).load(), whole)
@@ -357,7 +357,7 @@ def test_damage_is_told_wherever_it_is(data, tmp_path, monkeypatch):
 def test_more_draws_than_there_is_room_for_are_refused_before_sampling(data, tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "_LARGE", 0)
     monkeypatch.setattr(memory, "free_memory", lambda: 60_000.0)
-    monkeypatch.setattr(module.gibbs, "start_in_modes", lambda *_: pytest.fail("went on"))
+    monkeypatch.setattr(module, "start_in_modes", lambda *_: pytest.fail("went on"))
     with pytest.raises(ValueError, match=r"room in the memory, where 0\.1 MB are free, got 2 chains of 1,000 draws of "
                        r"100 rows, which take 0\.6 MB\. Pass fit\(\.\.\., store='run\.zarr'\)"):  # fmt: skip
         fit(data, num_draws=1000)

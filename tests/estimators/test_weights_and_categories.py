@@ -12,7 +12,7 @@ import bayesfair as bf
 from bayesfair.engines.tables import Columns
 from bayesfair.estimators.mixed_tables import mixed_table
 from bayesfair.fairness import encode_groups
-from bayesfair.gibbs import Dispersion
+from bayesfair.gibbs import Dispersion, KMeansLoss, Settings, Table
 from bayesfair.gibbs.labellings import Labelling
 from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.problem import make_problem
@@ -85,8 +85,8 @@ def test_the_loss_of_a_cluster_is_that_of_its_pairs():
 
 def loss_of(labels, Z, loss, dim):
     """The clustering loss that the posterior over labellings of encoded rows has, in the units of the table."""
-    settings = {"n_clusters": 2, "target": "labels", "inverse_temperature": (0.1,), "dim": dim}
-    problem = make_problem(Z, encode_groups(SEX[: len(Z)]), loss=resolve_loss(loss), **settings)
+    table = Table(Z, encode_groups(SEX[: len(Z)]), dim=dim)
+    problem = make_problem(table, Settings(2, resolve_loss(loss), (0.1,), target="labels"))
     paid = problem.target.losses(Labelling(labels.astype(np.int32), np.float32(1.0))).clustering
     return problem.table.units.cost(float(paid)) if loss == "kmeans" else float(paid)
 
@@ -205,8 +205,8 @@ def test_whole_weights_give_the_log_density_of_repeated_rows_held_together(targe
     for table, w in ((np.arange(8), weight), (rows, None)):
         one_group = target == "labels"  # balance counts rows: it is not what is looked at
         groups = encode_groups(np.zeros(len(table)) if one_group else group[table])
-        settings = {"inverse_temperature": Dispersion(2.0, 1.0), "weight": w}
-        problem = make_problem(X[table], groups, n_clusters=2, loss=resolve_loss("kmeans"), target=target, **settings)
+        settings = Settings(2, KMeansLoss(), Dispersion(2.0, 1.0), target=target)
+        problem = make_problem(Table(X[table], groups, w), settings)
         densities.append(np.array([log_density(problem, target, labels, table) for labels in states]))
     ours, theirs = (one - one[0] for one in densities)
     np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-3)

@@ -47,7 +47,7 @@ def matrix(t, centers, kind, choices, weights, law=None, log_ratio=border.log_ra
         seats = border.seats_of(target, now)
 
         def one(*choice):
-            candidate = kind(target, seats, known, *choice)
+            candidate = kind(target, seats, known, choice)
             ratio = log_ratio(target, now, seats, candidate)[0]
             where = jnp.where(candidate.first, candidate.fairlets, len(seats.members))
             members = seats.members.at[where].set(candidate.members, mode="drop")
@@ -130,8 +130,8 @@ def test_planted_bugs_are_caught():
     centers, law = some_centers(t, "kmeans"), law_of_people(t)
     pi = naive_augmented(t, "kmeans", centers)
 
-    def ways_alike(target, seats, known, *choice):  # the laws of v and c forgotten
-        return border.flip(target, seats, known, *choice)._replace(log_proposal=jnp.zeros(()))
+    def ways_alike(target, seats, known, choice):  # the laws of v and c forgotten
+        return border.flip(target, seats, known, choice)._replace(log_proposal=jnp.zeros(()))
 
     assert invariance_error(pi, matrix(t, centers, ways_alike, *all_flips(t, law), law)) > CAUGHT
 

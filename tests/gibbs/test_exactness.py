@@ -88,13 +88,13 @@ def collapsed_matrix(t, temperature, unit_law=collapsed.unit_law):
     target, n_states = t.target, len(t.fairlets)
 
     def law(state):
-        units = target.units(target.fairlets(state.members), state.cluster)
+        units = target.units_of(target.open(state))
         count = jnp.zeros(target.n_clusters, int).at[units.cluster].add(1)
 
         def of_unit(i):
             unit = i, units.center[i], units.weight[i]
             stats = target.loss.remove(target.loss.start(units, target.n_clusters), *unit, units.cluster[i])
-            return jax.nn.softmax(unit_law(target, stats, count, *unit, units.cluster[i], temperature))
+            return jax.nn.softmax(unit_law(target, stats, count, unit, units.cluster[i], temperature))
 
         return jax.vmap(of_unit)(jnp.arange(target.n_fairlets))
 
@@ -124,8 +124,8 @@ def test_collapsed_check_catches_planted_bugs():
     pi = joint(t, "kmeans")
     assert invariance_error(pi, collapsed_matrix(t, EXCHANGED.clustering)) > CAUGHT
 
-    def without_weights(target, stats, count, i, center, weight, old, temperature):
-        return collapsed.unit_law(target, stats, count, i, center, jnp.ones_like(weight), old, temperature)
+    def without_weights(target, stats, count, unit, old, temperature):
+        return collapsed.unit_law(target, stats, count, (*unit[:2], jnp.ones_like(unit[2])), old, temperature)
 
     assert invariance_error(pi, collapsed_matrix(t, TEMPERATURES.clustering, without_weights)) > CAUGHT
 
@@ -191,7 +191,7 @@ def blocked_matrices(t, temperature, centers, log_block_ratio=blocked.log_block_
     blocks = np.array([np.ones(m, bool), np.arange(m) % 2 == 0])
 
     def law(state):
-        units = target.units(target.fairlets(state.members), state.cluster)
+        units = target.units_of(target.open(state))
         log_proposal = jax.nn.log_softmax(blocked.proposal_logits(target, units, centers, temperature))
 
         def one(block, choice):  # which all others keep to, or it is none
@@ -248,7 +248,7 @@ def test_blocks_decide_in_turn_each_by_what_those_before_have_changed(backwards)
     """What `blocked_matrices` shows of one block holds of all: the ratio of each is that from scratch."""
     t = tiny("floor/ceil")
     target, centers, temperature, n_blocks = t.target, some_centers(t, "kmeans"), TEMPERATURES.clustering, 3
-    units = target.units(target.fairlets(t.members[0]), jnp.asarray(t.clusters[0], jnp.int32))
+    units = target.units_of(target.open(t.state(0)))
     block, ratio = jnp.arange(target.n_fairlets) % n_blocks, jax.jit(partial(blocked.log_block_ratio, target))
     order, n_taken = range(n_blocks)[:: -1 if backwards else 1], 0
     together = jax.jit(lambda key: blocked.decide_blocks(key, target, units, centers, temperature, n_blocks, backwards))
@@ -276,7 +276,7 @@ def independence_matrices(t, temperature, blocks, log_ratio=independent_blocks.l
     choices = list(product(range(target.n_clusters), repeat=len(blocks[0])))
 
     def law(state):
-        units = target.units(target.fairlets(state.members), state.cluster)
+        units = target.units_of(target.open(state))
 
         def of_block(block):
             rest = independent_blocks.take_out(target, target.loss.start(units, target.n_clusters), units, block)

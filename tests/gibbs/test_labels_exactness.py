@@ -37,7 +37,7 @@ BUNDLES = {  # members of each group
 
 
 def counted(target, state):
-    stats = target.loss.start(target.units(state.label), target.n_clusters)
+    stats = target.loss.start(target.units_of(state), target.n_clusters)
     return CountedLabelling(*state, stats, target.counts(state.label))
 
 
@@ -255,7 +255,7 @@ def log_normalizers(t):
     """The package's log g of every labelling."""
 
     def of_state(state):
-        means = cluster_means(t.target.units(state.label), t.target.n_clusters)
+        means = cluster_means(t.target.units_of(state), t.target.n_clusters)
         return t.target.loss.log_normalizer(LAMBDA, means).sum()
 
     return all_states(t, of_state)

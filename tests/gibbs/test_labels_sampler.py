@@ -14,7 +14,7 @@ from bayesfair.balanced.centroids import CENTROIDS
 from bayesfair.balanced.labels import cooled_labels
 from bayesfair.fairness import encode_groups
 from bayesfair.fairness.balanced import balance_constraint
-from bayesfair.gibbs import Dispersion, Settings
+from bayesfair.gibbs import Dispersion, KMeansLoss, Settings, Table
 from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.problem import make_problem
 from bayesfair.gibbs.run import Run, chain_keys, draw, start_run
@@ -71,7 +71,7 @@ def test_with_one_group_it_is_gibbs_k_means_on_singletons(few_pairings):
     shares = []
     fairlets = {"composition": "singletons", "inverse_temperature": (1.0, 0.4)}
     for target, choices in (("labels", {"inverse_temperature": (0.4,)}), ("optimal", fairlets)):
-        problem = make_problem(X, groups, target=target, **same, **choices)
+        problem = make_problem(Table(X, groups), Settings(target=target, **same, **choices))
         draws = many_draws(start_run(problem, CHAINS), problem.target)
         apart = draws.labels[..., :, None] != draws.labels[..., None, :]
         shares.append(apart.mean((0, 1)))
@@ -84,7 +84,7 @@ def test_with_one_group_it_is_gibbs_k_means_on_singletons(few_pairings):
 def test_starts_are_balanced_and_a_run_stays_so(loss):
     rng = np.random.default_rng(0)
     X, groups = rng.normal(size=(61, 2)) + np.repeat([[0, 0], [4, 0]], [30, 31], 0), of_sizes(13, 20, 28)
-    problem = make_problem(X, groups, n_clusters=3, loss=resolve_loss(loss), target="labels")
+    problem = make_problem(Table(X, groups), Settings(3, resolve_loss(loss), target="labels"))
     run = start_run(problem, 2)
     assert len({tuple(row) for row in np.asarray(run.states.label)}) >= 1
     _, draws = draw(run, problem.target, 50)
@@ -118,18 +118,18 @@ def test_bundles_are_few_people_near_the_ratio():
 def test_what_concerns_fairlets_is_refused():
     X, groups = np.random.default_rng(0).normal(size=(6, 2)), of_sizes(3, 3)
     with pytest.raises(ValueError, match="composition"):
-        make_problem(X, groups, n_clusters=2, loss=resolve_loss("kmeans"), target="labels", composition=2)
+        make_problem(Table(X, groups), Settings(2, KMeansLoss(), target="labels", composition=2))
     with pytest.raises(ValueError, match="n_clusters"):
-        make_problem(X, groups, n_clusters=7, loss=resolve_loss("kmeans"), target="labels")
+        make_problem(Table(X, groups), Settings(7, KMeansLoss(), target="labels"))
     for target in ("joint", "cut", "optimal"):
         with pytest.raises(ValueError, match="min_balance"):
-            make_problem(X, groups, n_clusters=2, loss=resolve_loss("kmeans"), target=target, min_balance=0.5)
+            make_problem(Table(X, groups), Settings(2, KMeansLoss(), target=target, min_balance=0.5))
 
 
 def test_groups_smaller_than_the_number_of_clusters_are_told():
     X = np.random.default_rng(0).normal(size=(20, 2))
     with pytest.warns(UserWarning, match=r"fewer members than there are clusters \(3\): g0 \(2\)"):
-        make_problem(X, of_sizes(2, 18), n_clusters=3, loss=resolve_loss("kmeans"), target="labels")
+        make_problem(Table(X, of_sizes(2, 18)), Settings(3, KMeansLoss(), target="labels"))
 
 
 def test_states_are_written_and_read():

@@ -10,10 +10,9 @@ from bayesfair.balanced import labels as balanced_labels
 from bayesfair.fairlets.compositions import capacities
 from bayesfair.fairlets.members import member_table
 from bayesfair.fairness import Groups
-from bayesfair.gibbs import masses, problem, relocations
+from bayesfair.gibbs import KMeansLoss, Settings, Table, masses, problem, relocations
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio
 from bayesfair.gibbs.labellings import Labelling
-from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.parts_of_rows import PART
 from bayesfair.gibbs.problem import make_problem
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
@@ -59,7 +58,7 @@ def test_labels_of_many_rows_are_balanced_and_found_again(many):
 def test_many_rows_stay_in_the_precision_that_samples_them(many):
     X, group = many
     groups = bf.fairness.encode_groups(group)
-    made = make_problem(X, groups, n_clusters=K, loss=resolve_loss("kmeans", 1.0), target="labels")
+    made = make_problem(Table(X, groups), Settings(K, KMeansLoss(), target="labels"))
     assert made.table.X.dtype == np.float32
     np.testing.assert_array_equal(made.target.x, made.table.X)
     assert made.target.x.unsafe_buffer_pointer() == made.table.X.ctypes.data  # not a copy
@@ -77,23 +76,24 @@ def test_a_sweep_keeps_few_numbers_for_every_row(target, composition, most):
     X, groups = rng.normal(size=(n_obs, 25)).astype(np.float32), bf.fairness.encode_groups(np.arange(n_obs) % 25 < 12)
     groups = Groups(np.zeros(n_obs, np.int32), ("everyone",)) if composition == "singletons" else groups
     members = some_members(groups, "auto")
-    settings = {"n_clusters": K, "loss": resolve_loss("kmeans", 1.0), "composition": composition}
-    made = make_problem(X, groups, target=target, state={"members": members}, **settings)
+    settings = Settings(K, KMeansLoss(), target=target, composition=composition)
+    made = make_problem(Table(X, groups), settings, {"members": members})
     law, label = made.target, jax.ShapeDtypeStruct((1, n_obs), jnp.int32)
     if target == "labels":
         states = Labelling(label, jnp.ones(1))
     else:
         label = jax.ShapeDtypeStruct((1, law.n_fairlets), jnp.int32)
         states = FairletState((), label, InverseTemperatures(*jnp.ones((2, 1))))
-    arrays = jnp.zeros((1, 2), jnp.uint32), 0, 1, 1, states
-    program = run_chunk.lower(law, *arrays, moves=law.moves(made.settings), length=1).compile()
+    chains = jnp.zeros((1, 2), jnp.uint32), states
+    program = run_chunk.lower(law, chains, 0, 1, 1, moves=law.moves(made.settings), length=1).compile()
     assert program.memory_analysis().temp_size_in_bytes / n_obs < most
 
 
 def test_many_rows_are_held_once_by_targets_over_fairlets_too(many):
     X, group = many
     groups = bf.fairness.encode_groups(group)
-    made = make_problem(X, groups, n_clusters=K, loss=resolve_loss("kmeans", 1.0), target="joint")
+    members = some_members(groups, "auto")
+    made = make_problem(Table(X, groups), Settings(K, KMeansLoss()), {"members": members})
     assert made.target.x.unsafe_buffer_pointer() == made.table.X.ctypes.data  # not a copy
     np.testing.assert_allclose(made.table.units.points(made.table.X), X, atol=1e-5)
 
@@ -101,52 +101,13 @@ def test_many_rows_are_held_once_by_targets_over_fairlets_too(many):
 def test_of_many_rows_whose_fairlets_stay_centres_are_left(many):
     X, group = many
     groups = bf.fairness.encode_groups(group)
-    made = make_problem(X, groups, n_clusters=K, loss=resolve_loss("kmeans", 1.0), target="optimal")
+    made = make_problem(Table(X, groups), Settings(K, KMeansLoss(), target="optimal"))
     fairlet = made.table.fairlets.fairlet
     means = np.stack([X[fairlet == one].mean(0) for one in range(fairlet.max() + 1)])
     np.testing.assert_allclose(made.table.units.points(made.target.x), means, atol=1e-5)
     np.testing.assert_array_equal(made.target.fairlet, fairlet)
     assert made.table.X.X is X
     np.testing.assert_allclose(made.table.units.points(made.table.X), X, atol=1e-5)
-
-
-@pytest.mark.filterwarnings("ignore:The chains do not agree", "ignore:The clusters at the end")
-@pytest.mark.parametrize(
-    ("settings", "weighted"),
-    [
-        ({"num_starts": 32}, False),
-        ({"composition": (1, 2)}, True),
-        ({"composition": "singletons", "reallocation": "blocked"}, False),
-        ({"loss": "manhattan", "inverse_temperature": "holmes-walker"}, False),
-        ({"loss": "kl"}, False),
-        ({"tempering": True}, False),
-    ],
-)
-def test_fairlets_that_stay_are_sampled_alike_whether_rows_are_many_or_few(settings, weighted, monkeypatch):
-    """With their rows at hand, whose kernels are enumerated, and from their centres alone; gone on from a file's arrays too."""
-    rng = np.random.default_rng(1)
-    X, group = np.exp(rng.normal(size=(60, 2))), np.arange(60) % 3 > 0
-    chains = {
-        "num_chains": 2,
-        "num_warmup": 100,
-        "num_draws": 10,
-        "num_starts": 0,
-        "random_state": 0,
-        "progress_bar": False,
-    }
-    weight = rng.uniform(0.5, 2.0, 60) if weighted else None
-    trees = []
-    for many in (61, 60):
-        monkeypatch.setattr(problem, "MANY", many)
-        est = bf.GibbsFairClustering(K, target="optimal", **{**chains, **settings})
-        trees.append(est.fit(X, sensitive_features=group, sample_weight=weight).resume(10).posterior_)
-    few, many = trees
-    for name, part in few["posterior"].data_vars.items():
-        np.testing.assert_allclose(many["posterior"][name], part, rtol=1e-5)
-    for name in ("lp", "fairlet_loss", "clustering_loss"):
-        np.testing.assert_allclose(many["sample_stats"][name], few["sample_stats"][name], rtol=1e-4, err_msg=name)
-    assert set(many["sampler_state"].data_vars) == set(few["sampler_state"].data_vars)
-    np.testing.assert_array_equal(many["sampler_state"]["members"], few["sampler_state"]["members"])
 
 
 def test_k_means_of_many_rows_labels_all_of_them(many):

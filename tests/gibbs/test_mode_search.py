@@ -10,14 +10,14 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 import bayesfair as bf
-from bayesfair.gibbs import Settings, masses
+from bayesfair.gibbs import KMeansLoss, Settings, Table, masses
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio, both, log_mass_ratio, relative
-from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.masses import ENOUGH_SE, FIRST_LENGTH, is_alive, weigh
 from bayesfair.gibbs.modes import Found, Mode, n_search_starts
 from bayesfair.gibbs.moves.mode_jumps import jump
 from bayesfair.gibbs.problem import make_problem
 from bayesfair.gibbs.relocations import annealed_centers, relocated_centers
+from bayesfair.gibbs.run import Chains
 from bayesfair.gibbs.search import start_in_modes
 
 REPETITIONS, WORKS = 200, 16
@@ -72,7 +72,7 @@ def test_weighing_tells_the_mass_of_the_enumeration(order, x64):
     for seed in range(10):
         rng = np.random.default_rng(seed)
         modes = [mode_of(f, number, (left, ~left)[number], rng) for number in order]
-        found = weigh(modes, f.target, moves, seed, WORKS, 1000)
+        found = weigh(modes, Chains(f.target, moves, seed, WORKS), 1000)
         ratio = found.ratio[1 - heavy]
         assert (found.best, found.left, found.ratio[heavy]) == (heavy, set(), ITSELF)
         assert ratio.se < ENOUGH_SE
@@ -195,7 +195,7 @@ def test_losses_without_centres_have_modes_whose_masses_are_not_known():
 
 def test_without_a_search_chains_begin_at_the_targets_own_starts():
     X, groups = corners(8.0)
-    problem = make_problem(X, bf.fairness.encode_groups(groups), n_clusters=2, loss=resolve_loss("kmeans"))
+    problem = make_problem(Table(X, bf.fairness.encode_groups(groups)), Settings(2, KMeansLoss()))
     for choice in ({"num_warmup": 0}, {"num_warmup": 200, "num_starts": 0}):
         _, run, found = start_in_modes(problem, 2, **{"num_starts": 8, **choice})
         assert found is None
@@ -236,16 +236,20 @@ def test_a_relocated_centre_leaves_a_bad_optimum():
 
 
 FEW_PEOPLE = SimpleNamespace(n_obs=100, clusters_are_independent=True)
-NOBODY = SimpleNamespace(target=FEW_PEOPLE, run=SimpleNamespace(keys=np.zeros(4), states=()))
+
+
+def nobody(mode, number, chains):
+    """In place of a `Pool`."""
+    return SimpleNamespace(mode=mode, target=chains.target, run=SimpleNamespace(keys=np.zeros(4), states=()))
 
 
 def test_masses_are_over_the_heaviest_though_every_reference_turned_out_lighter(monkeypatch):
-    def measured(one, other, here, there, length):
-        return (LogRatio(1.0, 0.1, 0.8, 1.2) if other == one + 1 else UNKNOWN), True, length
+    def measured(here, there, length):
+        return (LogRatio(1.0, 0.1, 0.8, 1.2) if there.mode == here.mode + 1 else UNKNOWN), True, length
 
-    monkeypatch.setattr(masses, "Pool", lambda *_: NOBODY)
+    monkeypatch.setattr(masses, "Pool", nobody)
     monkeypatch.setattr(masses, "_measured", measured)
-    found = weigh(list(range(6)), FEW_PEOPLE, None, 0, 4, 100)
+    found = weigh(list(range(6)), Chains(FEW_PEOPLE, None, 0, 4), 100)
     assert found.best == masses.REFERENCES
     assert found.ratio[found.best] == ITSELF
     assert found.ratio[found.best - 1].estimate == -1.0
@@ -254,13 +258,14 @@ def test_masses_are_over_the_heaviest_though_every_reference_turned_out_lighter(
 def test_a_mode_that_its_chains_leave_is_no_reference(monkeypatch):
     """Of two works that were measured before its chains left it may seem the heaviest."""
 
-    def measured(one, other, here, there, length):
-        return LogRatio(known[other], 0.1, known[other] - 0.2, known[other] + 0.2), other != "left", length
+    def measured(here, there, length):
+        mass = known[there.mode]
+        return LogRatio(mass, 0.1, mass - 0.2, mass + 0.2), there.mode != "left", length
 
     known = {"left": 5.0, "stays": -1.0}
-    monkeypatch.setattr(masses, "Pool", lambda *_: NOBODY)
+    monkeypatch.setattr(masses, "Pool", nobody)
     monkeypatch.setattr(masses, "_measured", measured)
-    found = weigh(["best", "left", "stays"], FEW_PEOPLE, None, 0, 4, 100)
+    found = weigh(["best", "left", "stays"], Chains(FEW_PEOPLE, None, 0, 4), 100)
     assert (found.best, found.left) == (0, {1})
     assert found.ratio[2].estimate == -1.0
 
@@ -272,14 +277,13 @@ def test_no_path_is_longer_than_was_asked_for(monkeypatch, longest, walked):
     """The first one had 17 steps whatever was asked for."""
     lengths = []
 
-    def measured(one, other, here, there, length):
+    def measured(here, there, length):
         lengths.append(length)
         return UNKNOWN, True, length
 
     by_paths = SimpleNamespace(n_obs=100, clusters_are_independent=False)
-    pool = SimpleNamespace(target=by_paths, run=SimpleNamespace(keys=np.zeros(4), states=()))
-    monkeypatch.setattr(masses, "Pool", lambda *_: pool)
+    monkeypatch.setattr(masses, "Pool", nobody)
     monkeypatch.setattr(masses, "_measured", measured)
-    found = weigh(["one", "other"], by_paths, None, 0, 4, 100, longest)
+    found = weigh(["one", "other"], Chains(by_paths, None, 0, 4), 100, longest)
     assert lengths == walked
     assert found.length == walked[-1]

@@ -10,12 +10,11 @@ from exact_modes import SAMPLED, far
 from sklearn.exceptions import ConvergenceWarning
 
 import bayesfair as bf
-from bayesfair.gibbs import Settings, as_pytree, tempering
+from bayesfair.gibbs import Settings, as_pytree, replicas
+from bayesfair.gibbs.replicas import Tempered, with_replicas
 from bayesfair.gibbs.run import Run, chain_keys, draw
 from bayesfair.gibbs.targets import labels
 from bayesfair.gibbs.targets.starts import stacked_states
-from bayesfair.gibbs.targets.tempered import Tempered
-from bayesfair.gibbs.tempering import with_replicas
 
 BETAS = 0.1, 0.3, 0.6, 1.0
 
@@ -85,9 +84,9 @@ def share_left(draws):
 
 
 def test_the_ladder_is_spaced_by_rejections():
-    betas = tempering.spaced(np.array([0.01, 0.1, 1.0]), np.array([0.9, 0.1]))
+    betas = replicas.spaced(np.array([0.01, 0.1, 1.0]), np.array([0.9, 0.1]))
     np.testing.assert_allclose(betas, [0.01, 0.01 * 10 ** (0.5 / 0.9), 1.0])
-    assert (np.diff(tempering.spaced(np.geomspace(0.01, 1, 5), np.array([0, 0, 1.0, 0]))) > 0).all()
+    assert (np.diff(replicas.spaced(np.geomspace(0.01, 1, 5), np.array([0, 0, 1.0, 0]))) > 0).all()
 
 
 def corners(n_obs=32):

@@ -30,7 +30,7 @@ from bayesfair.gibbs.moves.swaps_in_turn import SwapsInTurn
 from bayesfair.gibbs.run import Run, chain_keys, draw
 from bayesfair.gibbs.states import InverseTemperatures
 from bayesfair.gibbs.sweep import Repeat
-from bayesfair.gibbs.targets import starts
+from bayesfair.gibbs.targets import over_fairlets
 from bayesfair.gibbs.targets.fairlets import Losses
 from bayesfair.gibbs.targets.starts import stacked_states
 from bayesfair.posterior.verdict import judge
@@ -39,7 +39,8 @@ IN_TURN = SwapsInTurn(), Repeat((CollapsedReallocation(),))
 
 
 def start(t, num_chains=2, seed=0, moves=None, **choices):
-    states = stacked_states(t.target, t.members[0], t.clusters[[0] * num_chains], TEMPERATURES)
+    members = () if t.target.keeps_fairlets else t.members[0]
+    states = stacked_states(t.target, members, t.clusters[[0] * num_chains], TEMPERATURES)
     return Run(chain_keys(seed, num_chains), 0, states, moves or t.target.moves(settings(t, **choices)))
 
 
@@ -114,9 +115,8 @@ def test_the_cut_is_another_target_and_is_approached_by_inner_steps():
 
 def test_optimal_keeps_the_decomposition():
     t = tiny("1:2", name="optimal", dtype=np.float32)
-    run, _ = draw(start(t, CHAINS), t.target, 10)
-    np.testing.assert_array_equal(run.states.members, np.stack([t.members[0]] * CHAINS))
-    draws = many_draws(run, t.target)
+    draws = many_draws(start(t, CHAINS), t.target)
+    np.testing.assert_array_equal(t.target.write(start(t).states)["members"], np.stack([t.members[0]] * 2))
     here = (t.fairlets == t.fairlets[0]).all(1)
     pi = normalise(-TEMPERATURES.clustering * naive_losses(t, "kmeans")[1])
     assert distance_to(label_law(t, np.where(here, pi, 0) / pi[here].sum()), draws) < NOISE
@@ -154,7 +154,7 @@ def test_reported_losses_are_those_of_the_state(case, name):
     t = tiny(case, name=name, dtype=np.float32)
     run, draws = draw(start(t), t.target, 1, thinning=3)
     told = {name: values[0, 0] for name, values in draws.scalars.items()}
-    s = t.state_of(run.states.members[0], run.states.cluster[0])
+    s = t.state_of(t.target.write(run.states)["members"][0], run.states.cluster[0])
     fairlet, clustering = naive_losses(t, "kmeans")
     np.testing.assert_allclose([told["fairlet_loss"], told["clustering_loss"]], [fairlet[s], clustering[s]], rtol=1e-5)
     lp = -TEMPERATURES.fairlet * fairlet[s] - TEMPERATURES.clustering * clustering[s]
@@ -216,7 +216,7 @@ def test_fairlets_that_are_kept_without_a_proof_are_told(monkeypatch):
     """Tables of more than 50,000 rows; here decompose is asked for the same of few."""
     rng = np.random.default_rng(0)
     X, groups = rng.normal(size=(200, 3)), np.array(["a", "b"])[np.arange(200) % 2]
-    monkeypatch.setattr(starts, "decompose", partial(decompose, exact_up_to=0))
+    monkeypatch.setattr(over_fairlets, "decompose", partial(decompose, exact_up_to=0))
     settings = {
         "num_chains": 1,
         "num_warmup": 2,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bayesfair.fairness import encode_groups
-from bayesfair.gibbs import Dispersion
+from bayesfair.gibbs import Dispersion, Settings, Table
 from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.problem import make_problem
 from bayesfair.gibbs.temperature import resolve_temperature
@@ -32,8 +32,8 @@ def test_a_prior_is_taken_as_it_is(prior):
 
 
 def start_of_lambda(X, loss, weight=None, prior=None):
-    choices = {"target": "optimal", "composition": "singletons", "weight": weight, "inverse_temperature": prior}
-    problem = make_problem(X, encode_groups(CODE), n_clusters=2, loss=resolve_loss(loss), **choices)
+    settings = Settings(2, resolve_loss(loss), prior or Dispersion(), target="optimal", composition="singletons")
+    problem = make_problem(Table(X, encode_groups(CODE), weight), settings)
     return float(problem.target.starts(problem.table, problem.settings, 1).temperatures.clustering[0])
 
 

@@ -39,7 +39,7 @@ SMALL = {"num_chains": 2, "num_warmup": 5, "random_state": 0, "progress_bar": Fa
 def free():
     """The toy target on five rows, with all of its states and their probabilities by the double loop."""
     X = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
-    target = FreeLabels.make(Table(X, None, None), Settings(2, resolve_loss("kmeans")))
+    target = FreeLabels.make(Table(X, None), Settings(2, resolve_loss("kmeans")))
     states = np.array([z for z in product(range(2), repeat=5) if len(set(z)) == 2], np.int32)
     loss = [sum(((X[z == k] - X[z == k].mean(0)) ** 2).sum() for k in range(2)) for z in states]
     return target, states, normalise(-0.7 * np.array(loss))

@@ -8,7 +8,7 @@ import pytest
 
 from bayesfair.fairlets.compositions import capacities
 from bayesfair.fairlets.members import member_table
-from bayesfair.gibbs import Settings, run
+from bayesfair.gibbs import Settings, Table, run
 from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.moves.blocked import BLOCKS, choose_blocks
 from bayesfair.gibbs.run import WINDOW, Run, chain_keys, draw, tuned, tuning, warm_up
@@ -27,7 +27,8 @@ def problem(n_clusters, dim, loss="kmeans", n_pairs=100):
     """Pairs without any clusters: many clusters in many dimensions leave blocks refused, few in few all accepted."""
     X = np.random.default_rng(0).normal(size=(2 * n_pairs, dim))
     held, own = capacities(np.array([n_pairs, n_pairs])), np.arange(n_pairs)
-    target = Joint.of(X, held, resolve_loss(loss), n_clusters, [own.reshape(-1, 2)[:, ::-1].ravel()])
+    asked, pool = Settings(n_clusters, resolve_loss(loss), (0.5, 0.05)), [own.reshape(-1, 2)[:, ::-1].ravel()]
+    target = Joint.of(Table(X, None), held, asked, pool)
     return target, member_table(np.tile(own, 2), np.repeat([0, 1], n_pairs), held.upper)
 
 

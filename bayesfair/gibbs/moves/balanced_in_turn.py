@@ -17,10 +17,10 @@ import jax
 import jax.numpy as jnp
 
 from bayesfair._draws import Statistic
+from bayesfair.gibbs.capabilities import HasLabels
 from bayesfair.gibbs.labellings import CountedLabelling, Labelling
 from bayesfair.gibbs.moves.collapsed import conditional, draw_cluster
 from bayesfair.gibbs.sweep import in_turn
-from bayesfair.gibbs.target import Target
 
 __all__ = [
     "BundlesOfPeople",
@@ -41,28 +41,28 @@ class Counted:
 
     moves: tuple
 
-    def __call__(self, key, target: Target, state: Labelling):
-        stats = target.loss.start(target.units(state.label), target.n_clusters)
+    def __call__(self, key, target: HasLabels, state: Labelling):
+        stats = target.loss.start(target.units_of(state), target.n_clusters)
         counted = CountedLabelling(*state, stats, target.counts(state.label))
         inside, reports = in_turn(key, target, counted, self.moves)
         return Labelling(inside.label, inside.temperatures), reports
 
 
-def take_out(target: Target, state: CountedLabelling, i):
+def take_out(target: HasLabels, state: CountedLabelling, i):
     """The state without observation i, whose entry in `label` stays."""
     cluster, unit = state.label[i], target.unit(i)
     stats = target.loss.remove(state.stats, *unit, cluster)
     return state._replace(stats=stats, counts=state.counts.at[cluster, target.group[i]].add(-1))
 
 
-def put_in(target: Target, state: CountedLabelling, i, cluster):
+def put_in(target: HasLabels, state: CountedLabelling, i, cluster):
     """The state with observation i, which is nowhere, in a cluster."""
     stats = target.loss.insert(state.stats, *target.unit(i), cluster)
     counts = state.counts.at[cluster, target.group[i]].add(1)
     return state._replace(label=state.label.at[i].set(cluster), stats=stats, counts=counts)
 
 
-def gain_of(target: Target, state: CountedLabelling, people, clusters):
+def gain_of(target: HasLabels, state: CountedLabelling, people, clusters):
     """What the loss gains where the people, who are nowhere, join the clusters."""
     total = jnp.zeros((), target.x.dtype)
     for j in range(people.shape[0]):
@@ -79,7 +79,7 @@ class Singles:
 
     statistics = {"reallocation_rate": Statistic("figure")}  # noqa: RUF012
 
-    def __call__(self, key, target: Target, state: CountedLabelling):
+    def __call__(self, key, target: HasLabels, state: CountedLabelling):
         uniforms = jax.random.uniform(key, (self.times + 1,), target.x.dtype)
         first = (uniforms[-1] * target.n_obs).astype(jnp.int32)
         people = (first + jnp.arange(self.times)) % target.n_obs
@@ -95,14 +95,14 @@ class Singles:
         return state, {"reallocation_rate": moved.mean(dtype=target.x.dtype)}
 
 
-def single_law(target: Target, state: CountedLabelling, i):
+def single_law(target: HasLabels, state: CountedLabelling, i):
     """(log of the law of observation i given the others, unnormalised, and the state without it)."""
     old, group, n_clusters = state.label[i], target.group[i], target.n_clusters
     rest = take_out(target, state, i)
     balanced = target.constraint.satisfied
     may_leave = balanced(rest.counts)[old]
     may_join = balanced(rest.counts.at[:, group].add(1))
-    logits = conditional(target, rest.stats, *target.unit(i), state.temperatures)
+    logits = conditional(target, rest.stats, target.unit(i), state.temperatures)
     stays = jnp.arange(n_clusters) == old
     return jnp.where(stays | (may_leave & may_join), logits, -jnp.inf), rest
 
@@ -115,7 +115,7 @@ class SwapsOfPeople:
 
     statistics = {"swap_rate": Statistic("figure")}  # noqa: RUF012
 
-    def __call__(self, key, target: Target, state: CountedLabelling):
+    def __call__(self, key, target: HasLabels, state: CountedLabelling):
         *drawn, uniforms = jax.random.uniform(key, (3, self.times), target.x.dtype)
         people = two_of_a_group(target, *drawn)
 
@@ -132,7 +132,7 @@ class SwapsOfPeople:
         return state, {"swap_rate": accepted.sum(dtype=target.x.dtype) / jnp.maximum(possible.sum(), 1)}
 
 
-def two_of_a_group(target: Target, one, other):
+def two_of_a_group(target: HasLabels, one, other):
     """People (pairs, 2) by two uniform numbers: anybody, and another of the same group; of any where there is no other."""
     place = (one * target.n_obs).astype(jnp.int32)
     group = target.group[target.by_group[place]]
@@ -142,7 +142,7 @@ def two_of_a_group(target: Target, one, other):
     return target.by_group[jnp.stack([place, mate], 1)]
 
 
-def log_people_ratio(target: Target, state: CountedLabelling, people):
+def log_people_ratio(target: HasLabels, state: CountedLabelling, people):
     """(log ratio of two people exchanging clusters, the state without them, the clusters they are in)."""
     now = state.label[people]
     rest = take_out(target, take_out(target, state, people[0]), people[1])
@@ -157,7 +157,7 @@ class BundlesOfPeople:
 
     statistics = {"bundle_rate": Statistic("figure")}  # noqa: RUF012
 
-    def __call__(self, key, target: Target, state: CountedLabelling):
+    def __call__(self, key, target: HasLabels, state: CountedLabelling):
         n_pools, n_bundles, _ = target.bundles.shape
         uniforms = jax.random.uniform(key, (n_bundles + 1,), target.x.dtype)
         pool = target.bundles[(uniforms[-1] * n_pools).astype(jnp.int32)]
@@ -175,7 +175,7 @@ class BundlesOfPeople:
         return state, {"bundle_rate": moved.sum(dtype=target.x.dtype) / jnp.maximum(shared.sum(), 1)}
 
 
-def bundle_law(target: Target, state: CountedLabelling, people):
+def bundle_law(target: HasLabels, state: CountedLabelling, people):
     """(log of the law of the one cluster of a bundle given all others, unnormalised; whether its members share one; the
     state without them)."""
     old = state.label[people[0]]
@@ -197,7 +197,7 @@ class Excursions:
 
     times: int
 
-    def __call__(self, key, target: Target, state: CountedLabelling):
+    def __call__(self, key, target: HasLabels, state: CountedLabelling):
         def one(i, state):
             log_ratio, end, uniform = log_excursion_ratio(jax.random.fold_in(key, i), target, state)
             return jax.tree.map(lambda new, old: jnp.where(jnp.log(uniform) < log_ratio, new, old), end, state)
@@ -205,7 +205,7 @@ class Excursions:
         return jax.lax.fori_loop(0, self.times, one, state), {}
 
 
-def log_excursion_ratio(key, target: Target, state: CountedLabelling):
+def log_excursion_ratio(key, target: HasLabels, state: CountedLabelling):
     """Two people or more, one after the other, are sent to clusters drawn at random, and after every one a coin says
     whether another follows: (log ratio, end, a uniform number to decide by).
 

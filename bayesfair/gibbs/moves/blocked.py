@@ -17,11 +17,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bayesfair._draws import Statistic
+from bayesfair.gibbs.capabilities import HasUnits
 from bayesfair.gibbs.losses import ClusterMeans, Units, cluster_means
 from bayesfair.gibbs.moves.collapsed import CollapsedReallocation, draw_cluster, share_moved
 from bayesfair.gibbs.states import CenteredState, computed_once
 from bayesfair.gibbs.sweep import in_turn
-from bayesfair.gibbs.target import Target
 
 __all__ = ["BlockedReallocation", "GivenCenters", "choose_blocks", "log_block_ratio", "poor_blocks", "proposal_logits"]
 
@@ -37,7 +37,7 @@ class GivenCenters:
 
     moves: tuple
 
-    def __call__(self, key, target: Target, state):
+    def __call__(self, key, target: HasUnits, state):
         means = cluster_means(target.units_of(state), target.n_clusters)
         centers = target.loss.augmentation.draw_centers(jax.random.fold_in(key, 0), state.lambda_c, means)
         known = {"means": means} if isinstance(self.moves[0], BlockedReallocation) else {}
@@ -55,9 +55,9 @@ class BlockedReallocation:
     statistics = {**CollapsedReallocation.statistics, "block_acceptance": Statistic("tuning")}  # noqa: RUF012
     tunes = ("n_blocks",)
 
-    def __call__(self, key, target: Target, state: CenteredState):
-        units = computed_once(target.units(state.fairlets, state.cluster))
-        temperature = state.temperatures.clustering
+    def __call__(self, key, target: HasUnits, state: CenteredState):
+        units = computed_once(target.units_of(state))
+        temperature = state.lambda_c
         order = self.n_blocks, self.backwards
         cluster, accepted = decide_blocks(key, target, units, state.centers, temperature, *order, means=state.means)
         stats = {**share_moved(target, state.cluster, cluster), "block_acceptance": accepted}
@@ -66,9 +66,9 @@ class BlockedReallocation:
     def adjoint(self):
         return replace(self, backwards=not self.backwards)
 
-    def adapt(self, target: Target, recent, tried):
+    def adapt(self, target: HasUnits, recent, tried):
         """Blocks are split where few are accepted, merged where nearly all are."""
-        n_blocks = choose_blocks(self.n_blocks, recent["block_acceptance"], target.n_fairlets, tried)
+        n_blocks = choose_blocks(self.n_blocks, recent["block_acceptance"], target.n_units, tried)
         return replace(self, n_blocks=n_blocks)
 
     def complaint(self, recent, window):
@@ -101,26 +101,26 @@ def poor_blocks(recent, where, why, window) -> str | None:
     )
 
 
-def proposal_logits(target: Target, units: Units, centers, inverse_temperature) -> Float[Array, "units clusters"]:
+def proposal_logits(target: HasUnits, units: Units, centers, inverse_temperature) -> Float[Array, "units clusters"]:
     """-lambda w_i d(u_i, m_k), up to a constant of the unit's own."""
     return -inverse_temperature * units.weight[:, None] * target.loss.divergences(units.center, centers)
 
 
-def log_block_ratio(target: Target, old: Units, new: Units, inverse_temperature):
+def log_block_ratio(target: HasUnits, old: Units, new: Units, inverse_temperature):
     """log prod_k g_k / g'_k, -inf where `new` leaves a cluster empty: what is left of the ratio after a proposal drawn
     from the softmax, or local in m."""
     means = (cluster_means(units, target.n_clusters) for units in (old, new))
     return _log_ratio_of_means(target, *means, inverse_temperature)
 
 
-def _log_ratio_of_means(target: Target, before: ClusterMeans, after: ClusterMeans, inverse_temperature):
+def _log_ratio_of_means(target: HasUnits, before: ClusterMeans, after: ClusterMeans, inverse_temperature):
     log_normalizer = target.loss.augmentation.log_normalizer
     change = log_normalizer(inverse_temperature, before) - log_normalizer(inverse_temperature, after)
     return jnp.where((after.count > 0).all(), change.sum(), -jnp.inf)
 
 
 def decide_blocks(
-    key, target: Target, units: Units, centers, inverse_temperature, n_blocks: int = 1, backwards=False, means=None
+    key, target: HasUnits, units: Units, centers, inverse_temperature, n_blocks: int = 1, backwards=False, means=None
 ):
     """Propose all clusters at once, accept block by block (one block: all or nothing); (clusters, accepted share). `means`: of
     the clusters now, if they are known."""

@@ -24,10 +24,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from bayesfair._draws import Statistic
+from bayesfair.gibbs.capabilities import HasFairlets
 from bayesfair.gibbs.losses import ClusterMeans, cluster_means
 from bayesfair.gibbs.moves.matchings import draw_group, scaled
 from bayesfair.gibbs.states import CenteredState, Fairlets, computed_once
-from bayesfair.gibbs.target import Target
 
 __all__ = [
     "BorderVisits",
@@ -93,7 +93,7 @@ class BorderVisits:
         """As many as suit a table of so many people: no more of a kind than there are people."""
         return cls(min(cls.flips, n_obs), min(cls.trades, n_obs), min(cls.extras, n_obs))
 
-    def __call__(self, key, target: Target, state: CenteredState):
+    def __call__(self, key, target: HasFairlets, state: CenteredState):
         kinds = [(flip, flips, self.flips), (trade, trades, self.trades)]
         if target.free_sizes:
             kinds.append((extra, extras, self.extras))
@@ -109,15 +109,15 @@ class BorderVisits:
 
             def visit(seats, inputs, kind=kind):
                 choice, log_uniform = inputs
-                return decided(target, state, seats, kind(target, seats, guide, *choice), log_uniform)
+                return decided(target, state, seats, kind(target, seats, guide, choice), log_uniform)
 
             seats, taken = jax.lax.scan(visit, seats, computed_once((choices, log_uniforms)))
             accepted, made = accepted + taken.sum(dtype=jnp.int32), made + len(log_uniforms)
-        after = state._replace(fairlets=target.fairlets(seats.members), cluster=seats.cluster)
+        after = state._replace(fairlets=target.opened(seats.members, target.x[seats.members]), cluster=seats.cluster)
         return after, {"border_rate": accepted.astype(target.x.dtype) / made}
 
 
-def seats_of(target: Target, state: CenteredState) -> Seats:
+def seats_of(target: HasFairlets, state: CenteredState) -> Seats:
     """Where everybody sits."""
     members = state.fairlets.members
     places = jnp.arange(members.size, dtype=jnp.int32).reshape(members.shape)
@@ -128,7 +128,7 @@ def seats_of(target: Target, state: CenteredState) -> Seats:
 # Who is visited
 
 
-def guide_of(uniforms, target: Target, state: CenteredState, seats: Seats) -> Guide:
+def guide_of(uniforms, target: HasFairlets, state: CenteredState, seats: Seats) -> Guide:
     """The guide to a sweep's visits, with pairs of clusters drawn from the uniform numbers by how much they overlap."""
     group = jnp.asarray(target.slot_group)[seats.place[:-1] % len(target.slot_group)]
     in_group = jnp.arange(target.lower.shape[1])[:, None] == group
@@ -144,7 +144,7 @@ def guide_of(uniforms, target: Target, state: CenteredState, seats: Seats) -> Gu
     return Guide(ends, border, near, log_law)
 
 
-def responsibilities(target: Target, state: CenteredState, in_group) -> Float[Array, "clusters obs"]:
+def responsibilities(target: HasFairlets, state: CenteredState, in_group) -> Float[Array, "clusters obs"]:
     """log p_ik: softmax of -lambda d(x_i, m_k) + alpha_gk, alpha such that all groups have nearly the same shares."""
     pull = -target.dispersion_of(state.temperatures) * target.loss.divergences(target.x[:-1], state.centers).T
     member = in_group.astype(pull.dtype)
@@ -180,7 +180,7 @@ def in_a_row(*arrays) -> tuple:
     return tuple(each.reshape(-1, *each.shape[2:]) for each in arrays)
 
 
-def flips(key, uniforms, target: Target, guide: Guide):
+def flips(key, uniforms, target: HasFairlets, guide: Guide):
     """What `flip` chooses: a, b of every group, c of every group and either end, the ends, and which slot."""
     one, two, three, which = uniforms
     keeper = 0 if target.anchor is None else target.anchor
@@ -191,7 +191,7 @@ def flips(key, uniforms, target: Target, guide: Guide):
     return in_a_row(a[:, keeper], jnp.moveaxis(b, 1, 2), jnp.moveaxis(c, 3, 1), ends, which)
 
 
-def trades(key, uniforms, target: Target, guide: Guide):
+def trades(key, uniforms, target: HasFairlets, guide: Guide):
     """What `trade` chooses: two people of a group."""
     one, two, which, _ = uniforms
     group = scaled(which, target.lower.shape[1])
@@ -199,7 +199,7 @@ def trades(key, uniforms, target: Target, guide: Guide):
     return in_a_row(*(of_groups(each, group) for each in found))
 
 
-def extras(key, uniforms, target: Target, guide: Guide):
+def extras(key, uniforms, target: HasFairlets, guide: Guide):
     """What `extra` chooses: somebody of a group that moves between fairlets, and a fairlet, each equally likely."""
     one, which, *_ = uniforms
     b = of_groups(people(one, guide.border), draw_group(which, target))
@@ -216,7 +216,7 @@ def touched(seats: Seats, *fairlets):
     return fairlets, first, jnp.where(first[:, None], seats.members[fairlets], -1)
 
 
-def group_of(target: Target, seats: Seats, who):
+def group_of(target: HasFairlets, seats: Seats, who):
     """The group of an observation, from the slot that they fill."""
     return jnp.asarray(target.slot_group)[seats.place[who] % len(target.slot_group)]
 
@@ -232,10 +232,10 @@ def exchanged(members, one, other):
     return jnp.where(here == one, flat[other], jnp.where(here == other, flat[one], flat)).reshape(members.shape)
 
 
-def trade(target: Target, seats: Seats, guide: Guide, a, b) -> Candidate:
+def trade(target: HasFairlets, seats: Seats, guide: Guide, choice) -> Candidate:
     """a and b, of one group, exchange places: the same proposal afterwards. Fairlets keep their anchor: where anchors go,
     their fairlets exchange everybody else and the cluster instead."""
-    n_slots = len(target.slot_group)
+    (a, b), n_slots = choice, len(target.slot_group)
     fairlets, first, members = touched(seats, seats.place[a] // n_slots, seats.place[b] // n_slots)
     cluster = seats.cluster[fairlets]
     possible = (cluster[0] != cluster[1]) & (group_of(target, seats, a) == group_of(target, seats, b))
@@ -246,13 +246,13 @@ def trade(target: Target, seats: Seats, guide: Guide, a, b) -> Candidate:
     return Candidate(fairlets, first, members, cluster, jnp.zeros((), target.x.dtype), possible)
 
 
-def flip(target: Target, seats: Seats, guide: Guide, a, b, c, ends, which) -> Candidate:
+def flip(target: HasFairlets, seats: Seats, guide: Guide, choice) -> Candidate:
     """The fairlet of a goes to the other end with somebody of b (groups,) aboard, and leaves them for one of c (2, groups).
 
     In full: of the members of a's fairlet but a, the one v is meant that `which` in [0, 1) points at. b, of v's group, and v
     exchange places; the fairlet changes cluster; c and b exchange places. The way back is given by a, b and v.
     """
-    n_slots = len(target.slot_group)
+    (a, b, c, ends, which), n_slots = choice, len(target.slot_group)
     fairlet, own = seats.place[a] // n_slots, seats.place[a] % n_slots
     old = seats.cluster[fairlet]
     end = (old == ends[0]).astype(jnp.int32)  # where it goes
@@ -276,9 +276,9 @@ def flip(target: Target, seats: Seats, guide: Guide, a, b, c, ends, which) -> Ca
     return Candidate(fairlets, first, members, cluster, log_proposal, possible)
 
 
-def extra(target: Target, seats: Seats, guide: Guide, b, fairlet) -> Candidate:
+def extra(target: HasFairlets, seats: Seats, guide: Guide, choice) -> Candidate:
     """b goes to an empty place of the fairlet; the way back is given by b and the fairlet that they left."""
-    n_slots = len(target.slot_group)
+    (b, fairlet), n_slots = choice, len(target.slot_group)
     fairlets, first, members = touched(seats, fairlet, seats.place[b] // n_slots)
     empty = (members[0] >= target.n_obs) & (jnp.asarray(target.slot_group) == group_of(target, seats, b))
     members = exchanged(members, jnp.argmax(empty), seat(members, b))
@@ -289,13 +289,13 @@ def extra(target: Target, seats: Seats, guide: Guide, b, fairlet) -> Candidate:
 # Whether it does
 
 
-def log_ratio(target: Target, state: CenteredState, seats: Seats, candidate: Candidate):
+def log_ratio(target: HasFairlets, state: CenteredState, seats: Seats, candidate: Candidate):
     """(log of the acceptance ratio given the centres, -inf where it is impossible; the means of the clusters afterwards)."""
     size, here = len(candidate.fairlets), candidate.fairlets
     members = jnp.concatenate([seats.members[here], jnp.maximum(candidate.members, 0)])  # before, then after
     cluster = jnp.concatenate([seats.cluster[here], candidate.cluster])
-    limits = (jnp.concatenate([part[here]] * 2) for part in (target.lower, target.upper))
-    fairlets = Fairlets(members, target.x[members], target._is_present(members), *limits)
+    lower, upper = (jnp.concatenate([part[here]] * 2) for part in (target.lower, target.upper))
+    fairlets = target.opened(members, target.x[members])._replace(lower=lower, upper=upper)
     both = state._replace(fairlets=fairlets, cluster=cluster)
     energy = target.swap_energies(both)
     change = jnp.where(candidate.first, energy[:size] - energy[size:], 0.0).sum()
@@ -307,7 +307,7 @@ def log_ratio(target: Target, state: CenteredState, seats: Seats, candidate: Can
     return jnp.where(possible, change + candidate.log_proposal, -jnp.inf), means
 
 
-def decided(target: Target, state: CenteredState, seats: Seats, candidate: Candidate, log_uniform):
+def decided(target: HasFairlets, state: CenteredState, seats: Seats, candidate: Candidate, log_uniform):
     """(the seats after the candidate has been accepted or not, whether it was)."""
     change, means = log_ratio(target, state, seats, candidate)
     accepted = log_uniform < change

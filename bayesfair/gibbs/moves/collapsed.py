@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from bayesfair._draws import Statistic
+from bayesfair.gibbs.capabilities import HasUnits
 from bayesfair.gibbs.losses import Units
 from bayesfair.gibbs.states import OpenState, computed_once
-from bayesfair.gibbs.target import Target
 
 __all__ = ["CollapsedReallocation", "conditional", "draw_cluster", "share_moved", "unit_law"]
 
@@ -24,25 +24,25 @@ class CollapsedReallocation:
 
     statistics = {"reallocation_rate": Statistic("figure")}  # noqa: RUF012
 
-    def __call__(self, key, target: Target, state: OpenState):
-        units = computed_once(target.units(state.fairlets, state.cluster))
-        cluster = visit_units(key, target, units, state.temperatures.clustering)
+    def __call__(self, key, target: HasUnits, state: OpenState):
+        units = computed_once(target.units_of(state))
+        cluster = visit_units(key, target, units, state.lambda_c)
         return state._replace(cluster=cluster), share_moved(target, state.cluster, cluster)
 
 
-def share_moved(target: Target, before, after):
+def share_moved(target: HasUnits, before, after):
     """The share of units that changed cluster, as it is reported."""
     return {"reallocation_rate": (before != after).mean(dtype=target.x.dtype)}
 
 
-def conditional(target: Target, stats, i, center, weight, inverse_temperature) -> Float[Array, " clusters"]:
-    """Log of the full conditional of unit i, which has been taken out of `stats`, unnormalised."""
-    return -inverse_temperature * target.loss.insertion(stats, i, center, weight, target.n_clusters)
+def conditional(target: HasUnits, stats, unit, inverse_temperature) -> Float[Array, " clusters"]:
+    """Log of the full conditional of a unit (i, centre, weight), which has been taken out of `stats`, unnormalised."""
+    return -inverse_temperature * target.loss.insertion(stats, *unit, target.n_clusters)
 
 
-def unit_law(target: Target, stats, count, i, center, weight, old, inverse_temperature) -> Float[Array, " clusters"]:
+def unit_law(target: HasUnits, stats, count, unit, old, inverse_temperature) -> Float[Array, " clusters"]:
     """`conditional`, but that a lone unit may not leave its cluster."""
-    logits = conditional(target, stats, i, center, weight, inverse_temperature)
+    logits = conditional(target, stats, unit, inverse_temperature)
     stay = jnp.where(jnp.arange(target.n_clusters) == old, 0.0, -jnp.inf).astype(logits.dtype)
     return jnp.where(count[old] == 1, stay, logits)
 
@@ -60,7 +60,7 @@ def draw_cluster(uniform, logits):
     return sum((below < threshold for below in running[:-1]), jnp.zeros(uniform.shape, jnp.int32))
 
 
-def visit_units(key, target: Target, units: Units, inverse_temperature):
+def visit_units(key, target: HasUnits, units: Units, inverse_temperature):
     """One sweep over the units; a lone unit may not leave its cluster. Returns the clusters."""
     n_units = units.center.shape[0]
     uniforms = jax.random.uniform(key, (n_units,), units.center.dtype)
@@ -69,12 +69,12 @@ def visit_units(key, target: Target, units: Units, inverse_temperature):
 
     def step(carry, inputs):
         stats, count = carry
-        i, center, weight, old, uniform = inputs
-        stats = target.loss.remove(stats, i, center, weight, old)
-        logits = unit_law(target, stats, count, i, center, weight, old, inverse_temperature)
+        unit, old, uniform = inputs
+        stats = target.loss.remove(stats, *unit, old)
+        logits = unit_law(target, stats, count, unit, old, inverse_temperature)
         new = draw_cluster(uniform, logits).astype(old.dtype)
-        stats = target.loss.insert(stats, i, center, weight, new)
+        stats = target.loss.insert(stats, *unit, new)
         return (stats, count.at[old].add(-1).at[new].add(1)), new
 
-    inputs = (jnp.arange(n_units), units.center, units.weight, units.cluster, uniforms)
+    inputs = (jnp.arange(n_units), units.center, units.weight), units.cluster, uniforms
     return jax.lax.scan(step, (stats, count), inputs)[1]

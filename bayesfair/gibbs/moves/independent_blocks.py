@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from bayesfair.gibbs.capabilities import HasUnits
 from bayesfair.gibbs.losses import Units
 from bayesfair.gibbs.moves.blocked import BlockedReallocation, poor_blocks
 from bayesfair.gibbs.moves.collapsed import conditional, draw_cluster, share_moved
 from bayesfair.gibbs.states import OpenState, computed_once
-from bayesfair.gibbs.target import Target
 
 __all__ = ["IndependentBlocks", "independent_logits", "log_independence_ratio", "take_out"]
 
@@ -26,9 +26,9 @@ class IndependentBlocks:
 
     statistics = BlockedReallocation.statistics
 
-    def __call__(self, key, target: Target, state: OpenState):
-        units = computed_once(target.units(state.fairlets, state.cluster))
-        cluster, accepted = visit_blocks(key, target, units, state.temperatures.clustering, self.block_size)
+    def __call__(self, key, target: HasUnits, state: OpenState):
+        units = computed_once(target.units_of(state))
+        cluster, accepted = visit_blocks(key, target, units, state.lambda_c, self.block_size)
         stats = {**share_moved(target, state.cluster, cluster), "block_acceptance": accepted}
         return state._replace(cluster=cluster), stats
 
@@ -36,7 +36,7 @@ class IndependentBlocks:
         return poor_blocks(recent, "", "", window)
 
 
-def take_out(target: Target, stats, units: Units, block):
+def take_out(target: HasUnits, stats, units: Units, block):
     """Statistics without the units of `block`."""
 
     def step(stats, i):
@@ -45,7 +45,7 @@ def take_out(target: Target, stats, units: Units, block):
     return jax.lax.scan(step, stats, block)[0]
 
 
-def put_in(target: Target, stats, units: Units, block, cluster):
+def put_in(target: HasUnits, stats, units: Units, block, cluster):
     """Statistics with the units of `block` in the clusters given, and what that adds to the loss."""
 
     def step(carry, inputs):
@@ -58,16 +58,16 @@ def put_in(target: Target, stats, units: Units, block, cluster):
     return jax.lax.scan(step, (stats, jnp.zeros((), units.center.dtype)), (block, cluster))[0]
 
 
-def independent_logits(target: Target, rest, units: Units, block, inverse_temperature):
+def independent_logits(target: HasUnits, rest, units: Units, block, inverse_temperature):
     """Log proposal of every unit of the block given the units that stayed, normalised (block, clusters)."""
 
     def logits(i):
-        return conditional(target, rest, i, units.center[i], units.weight[i], inverse_temperature)
+        return conditional(target, rest, (i, units.center[i], units.weight[i]), inverse_temperature)
 
     return jax.nn.log_softmax(jax.vmap(logits)(block), axis=-1)
 
 
-def log_independence_ratio(target: Target, rest, units: Units, block, proposed, logits, inverse_temperature):
+def log_independence_ratio(target: HasUnits, rest, units: Units, block, proposed, logits, inverse_temperature):
     """Log acceptance ratio of moving the block from its clusters to the proposed ones."""
     current = units.cluster[block]
     place = jnp.arange(block.shape[0])
@@ -78,7 +78,7 @@ def log_independence_ratio(target: Target, rest, units: Units, block, proposed, 
     return jnp.where(occupied, inverse_temperature * (old_gain - new_gain) + proposal, -jnp.inf)
 
 
-def visit_blocks(key, target: Target, units: Units, inverse_temperature, block_size: int):
+def visit_blocks(key, target: HasUnits, units: Units, inverse_temperature, block_size: int):
     """A sweep of blocks of units for any loss; (clusters, accepted share). The last block wraps around."""
     n_units = units.cluster.shape[0]
     size = min(block_size, n_units)

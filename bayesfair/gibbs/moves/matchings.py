@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from bayesfair.gibbs.capabilities import HasFairlets
 from bayesfair.gibbs.states import Fairlets
-from bayesfair.gibbs.target import Target
 
 __all__ = [
     "Chances",
@@ -52,7 +52,7 @@ class Chances(NamedTuple):
     priority: Float[Array, " points"]  # of the hub form; of no points in the anchored one
 
 
-def draw_chances(key, target: Target, rounds: int) -> Chances:
+def draw_chances(key, target: HasFairlets, rounds: int) -> Chances:
     """Those of so many rounds, stacked."""
     n_fairlets, scalars = target.n_fairlets, len(Chances._fields) - 3
     n_points = target.matchings.shape[1] if target.anchor is None else 0
@@ -78,7 +78,7 @@ def reflection(n: int, shift) -> Int[Array, " n"]:
     return (shift - jnp.arange(n)) % n
 
 
-def draw_pairing(chances: Chances, target: Target, fairlets: Fairlets) -> Pairing:
+def draw_pairing(chances: Chances, target: HasFairlets, fairlets: Fairlets) -> Pairing:
     """A pairing from a near matching or a random one; sometimes empty slots are offered first, to move extras."""
     matching = target.matchings[scaled(chances.matching, target.matchings.shape[0])]
     group = draw_group(chances.group, target)
@@ -92,13 +92,13 @@ def draw_pairing(chances: Chances, target: Target, fairlets: Fairlets) -> Pairin
     return jax.tree.map(lambda a, b: jnp.where(chances.near < NEAR_SHARE, a, b), close, random)
 
 
-def draw_group(uniform, target: Target) -> Int[Array, "..."]:
+def draw_group(uniform, target: HasFairlets) -> Int[Array, "..."]:
     """A group to move members of, in proportion to the slots it owns."""
     owners = jnp.asarray([target.slot_group[slot] for slot in target.swap_slots])
     return owners[scaled(uniform, len(owners))]
 
 
-def draw_slots(uniform: Float[Array, " fairlets"], target: Target, group) -> Int[Array, " fairlets"]:
+def draw_slots(uniform: Float[Array, " fairlets"], target: HasFairlets, group) -> Int[Array, " fairlets"]:
     """A slot of `group` for every fairlet, uniform over the ones that it may fill.
 
     Where capacities are fixed these are its members' in every state, the slots beyond them empty for good: two fairlets
@@ -110,7 +110,7 @@ def draw_slots(uniform: Float[Array, " fairlets"], target: Target, group) -> Int
     return start + jnp.maximum(jnp.minimum(offset, capacity - 1), 0)
 
 
-def phantom_slots(target: Target, group, fairlets: Fairlets, otherwise) -> Int[Array, " fairlets"]:
+def phantom_slots(target: HasFairlets, group, fairlets: Fairlets, otherwise) -> Int[Array, " fairlets"]:
     """The empty slot of `group` where a fairlet has one, else the slot in `otherwise`; for free sizes only.
 
     Offering the empty slot to a full partner moves an extra member across. Reversed, the partner has the empty slot and
@@ -121,7 +121,7 @@ def phantom_slots(target: Target, group, fairlets: Fairlets, otherwise) -> Int[A
     return jnp.where(empty.any(1), jnp.argmax(empty, 1), otherwise)
 
 
-def near_pairing(priority, target: Target, fairlets: Fairlets, mate) -> Pairing:
+def near_pairing(priority, target: HasFairlets, fairlets: Fairlets, mate) -> Pairing:
     """Fairlets paired through matched observations (hub form), each pair of fairlets by its best pair of observations.
 
     Every matched pair of observations draws one priority; a fairlet offers its member of highest priority, and two

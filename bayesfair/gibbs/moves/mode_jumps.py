@@ -32,11 +32,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from bayesfair._draws import Statistic
+from bayesfair.gibbs.capabilities import HasUnits
 from bayesfair.gibbs.losses import BregmanLoss, ClusterMeans, Units, cluster_means
 from bayesfair.gibbs.moves.collapsed import draw_cluster
 from bayesfair.gibbs.states import computed_once
 from bayesfair.gibbs.sweep import adjoint, in_turn
-from bayesfair.gibbs.target import Target
 
 __all__ = ["Jump", "ModeJumps", "Modes", "Place", "jump", "log_path_density", "moved_place", "nearest_mode"]
 
@@ -76,7 +76,7 @@ class ModeJumps:
     statistics = {"jump_acceptance": Statistic("figure")}  # noqa: RUF012
     tunes = ("length", "period")
 
-    def __call__(self, key, target: Target, state):
+    def __call__(self, key, target: HasUnits, state):
         key_jump, key_accept, key_mode = jax.random.split(key, 3)
         n_modes = target.modes.dispersion.shape[0]
         other = jax.random.randint(key_mode, (), 1, n_modes)
@@ -86,7 +86,7 @@ class ModeJumps:
         return state, {"jump_acceptance": jnp.nan_to_num(jnp.exp(jnp.minimum(made.log_ratio, 0.0)))}
 
 
-def jump(key, target: Target, modes: Modes, state, destination, length) -> Jump:
+def jump(key, target: HasUnits, modes: Modes, state, destination, length) -> Jump:
     """A path from `state` to the mode `destination(origin)`, not yet accepted."""
     means = cluster_means(target.units_of(state), target.n_clusters)
     centers = target.loss.augmentation.draw_centers(jax.random.fold_in(key, 0), state.lambda_c, means)
@@ -131,7 +131,7 @@ def paired(apart: Float[Array, "rows columns"]):
     return jax.lax.fori_loop(0, n, one, start)[1:]
 
 
-def moved_place(target: Target, modes: Modes, here: Place, origin, number, destination):
+def moved_place(target: HasUnits, modes: Modes, here: Place, origin, number, destination):
     """T: (theta' in the mode `destination`, log |dT|, whether T leads back from there)."""
     partner = modes.partner[origin, destination]
     deviation = (here.coordinates[number] - modes.center[origin]) / modes.spread[origin]
@@ -146,7 +146,7 @@ def moved_place(target: Target, modes: Modes, here: Place, origin, number, desti
     return there, log_jacobian, (nearest == destination) & (numbered[partner] == number).all()
 
 
-def in_one_step(key, target: Target, state, here: Place, there: Place):
+def in_one_step(key, target: HasUnits, state, here: Place, there: Place):
     """New labels at the new place, and w (without the Jacobian)."""
     old = target.units_of(state)
     moved = at_dispersion(target, state, there.dispersion)
@@ -160,7 +160,7 @@ def in_one_step(key, target: Target, state, here: Place, there: Place):
     return moved._replace(cluster=new.cluster), total + log_prior_ratio(target, apart, here, there)
 
 
-def log_choices(target: Target, units: Units, place: Place, lambda_c):
+def log_choices(target: HasUnits, units: Units, place: Place, lambda_c):
     """(log sum_k exp(-lambda_c w_i d(u_i, m_k)) of every unit, its terms)."""
     # Not `loss.divergences`, which leaves out the unit's own term: lambda differs between two places.
     apart = BregmanLoss.divergences(target.loss, units.center, target.loss.centers_at(place.coordinates))
@@ -168,14 +168,14 @@ def log_choices(target: Target, units: Units, place: Place, lambda_c):
     return jax.nn.logsumexp(logits, axis=1), logits
 
 
-def log_normalizers(target: Target, units: Units, lambda_c):
+def log_normalizers(target: HasUnits, units: Units, lambda_c):
     """sum_k log g_k; +inf where a cluster is empty."""
     means = cluster_means(units, target.n_clusters)
     total = target.loss.augmentation.log_normalizer(lambda_c, means).sum()
     return jnp.where((means.count > 0).all(), total, jnp.inf)
 
 
-def by_path(key, target: Target, state, here: Place, there: Place, length):
+def by_path(key, target: HasUnits, state, here: Place, there: Place, length):
     """The state at the end of the path, and w (without the Jacobian); `length` is odd, and may be traced."""
     forth = target.path_moves()
 
@@ -217,18 +217,18 @@ class Known(NamedTuple):
     loss: Float[Array, ""]
 
 
-def known_of(target: Target, state) -> Known:
+def known_of(target: HasUnits, state) -> Known:
     return Known(cluster_means(target.units_of(state), target.n_clusters), target.total_loss(target.losses(state)))
 
 
-def at_dispersion(target: Target, state, dispersion):
+def at_dispersion(target: HasUnits, state, dispersion):
     """The state at another lambda, where lambda is sampled."""
     if target.prior is None:
         return state
     return state._replace(temperatures=target.with_dispersion(state.temperatures, dispersion))
 
 
-def log_path_density(target: Target, state, known: Known, before: Place, after: Place):
+def log_path_density(target: HasUnits, state, known: Known, before: Place, after: Place):
     """log pi(z, after) - log pi(z, before) for the labels of `state`, from differences that float32 can hold."""
     loss = target.loss
 
@@ -243,7 +243,7 @@ def log_path_density(target: Target, state, known: Known, before: Place, after: 
     return change + log_prior_ratio(target, known.loss, before, after)
 
 
-def log_prior_ratio(target: Target, loss, before: Place, after: Place):
+def log_prior_ratio(target: HasUnits, loss, before: Place, after: Place):
     """The change of lambda^(a + degrees - 1) exp(-lambda (b + loss)), 0 where lambda is fixed."""
     if target.prior is None:
         return jnp.zeros_like(before.dispersion)

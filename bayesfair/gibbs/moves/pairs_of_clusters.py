@@ -19,12 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesfair._draws import Statistic
+from bayesfair.gibbs.capabilities import HasLabels
 from bayesfair.gibbs.labellings import CenteredLabelling, PairedLabelling
-from bayesfair.gibbs.losses import ClusterMeans, cluster_means
+from bayesfair.gibbs.losses import ClusterMeans, Units, cluster_means
 from bayesfair.gibbs.parts_of_rows import map_numbered, map_rows, sum_over_rows
 from bayesfair.gibbs.states import computed_once
 from bayesfair.gibbs.sweep import adjoint, in_turn
-from bayesfair.gibbs.target import Target
 from bayesfair.gibbs.uniforms import uniform_at
 
 __all__ = [
@@ -57,7 +57,7 @@ class InPairs:
     moves: tuple
     times: int = 1
 
-    def __call__(self, key, target: Target, state: CenteredLabelling):
+    def __call__(self, key, target: HasLabels, state: CenteredLabelling):
         def once(i, carry):
             state, _ = carry
             key_round = jax.random.fold_in(key, i)
@@ -74,7 +74,7 @@ class InPairs:
         return replace(self, moves=adjoint(self.moves))
 
 
-def in_order(target: Target, state: CenteredLabelling, clusters, uniforms) -> PairedLabelling:
+def in_order(target: HasLabels, state: CenteredLabelling, clusters, uniforms) -> PairedLabelling:
     """Everybody in order, the clusters paired as they follow each other in `clusters` (K,), and in bundles, for which
     `uniforms` (segments,) say where each segment's begin."""
     n_clusters, n_groups = target.n_clusters, target.n_groups
@@ -110,7 +110,7 @@ def in_order(target: Target, state: CenteredLabelling, clusters, uniforms) -> Pa
     return PairedLabelling(side, order, margin, segment, first, pairs, room, skipped, counts, state.temperatures)
 
 
-def margins(target: Target, x, pair, pairs, centers):
+def margins(target: HasLabels, x, pair, pairs, centers):
     """d(x_i, m_b) - d(x_i, m_a) of some rows, where (a, b) is their `pair` (rows,) of clusters."""
     a, b = (target.loss.divergence(x, centers[end[pair]]) for end in pairs.T)
     return b - a
@@ -162,7 +162,7 @@ class MarginSwaps:
     def adjoint(self):
         return replace(self, powers=self.powers[::-1])
 
-    def __call__(self, key, target: Target, state: PairedLabelling):
+    def __call__(self, key, target: HasLabels, state: PairedLabelling):
         def one(carry, inputs):
             side, possible, accepted = carry
             key, apart = inputs
@@ -176,7 +176,7 @@ class MarginSwaps:
         return state._replace(side=side), {"swap_rate": rate}
 
 
-def swapped(key, target: Target, state: PairedLabelling, apart):
+def swapped(key, target: HasLabels, state: PairedLabelling, apart):
     """A round of swaps of places that are `apart`: (who swaps, who might have)."""
     n_pairs = len(state.pairs)
     uniforms = uniform_at(key, target.n_obs + jnp.arange(n_pairs + 1), target.x.dtype)
@@ -195,7 +195,7 @@ def swapped(key, target: Target, state: PairedLabelling, apart):
     return swap, able
 
 
-def reads_who_moves(target: Target) -> bool:
+def reads_who_moves(target: HasLabels) -> bool:
     """Do the normalisers g_k read more than how many are in a cluster?"""
     return target.loss.normalizer_reads_mean or target.weight is not None
 
@@ -221,20 +221,19 @@ def swap_log_ratio(state: PairedLabelling, place, partner):
     return jnp.where(state.side[place] != state.side[partner], gained(place) + gained(partner), -jnp.inf)
 
 
-def log_round_ratio(target: Target, state: PairedLabelling, side):
+def log_round_ratio(target: HasLabels, state: PairedLabelling, side):
     """What the swaps' own terms leave out of the log ratio of a round, of every pair of clusters: prod g_k / g'_k, which
     changes where g reads means and not only counts."""
     old, new = means_of(target, state), means_of(target, state._replace(side=side))
     return change_of_normalizers(target, state, old, new).sum(1)
 
 
-def means_of(target: Target, state: PairedLabelling) -> ClusterMeans:
+def means_of(target: HasLabels, state: PairedLabelling) -> ClusterMeans:
     if not reads_who_moves(target):  # nobody has to be asked
         count = state.counts.sum(1)
         blank = jnp.zeros((target.n_clusters, target.x.shape[1]), target.x.dtype)
         return ClusterMeans(count, count.astype(target.x.dtype), blank)
-    label = labels_of(state)
-    return cluster_means(target.units(label), target.n_clusters)
+    return cluster_means(Units(target.x, target.weights, labels_of(state)), target.n_clusters)
 
 
 # Bundles
@@ -255,7 +254,7 @@ class Bundles:
     def adjoint(self):
         return replace(self, backwards=not self.backwards)
 
-    def __call__(self, key, target: Target, state: PairedLabelling):
+    def __call__(self, key, target: HasLabels, state: PairedLabelling):
         n_blocks = len(state.pairs) * BLOCKS
 
         def propose(_, bundle):
@@ -307,13 +306,13 @@ class Bundles:
         return jax.lax.scan(step, start, inputs, reverse=self.backwards)[1].T
 
 
-def mass_and_sum(target: Target, people):
+def mass_and_sum(target: HasLabels, people):
     """What people add to mass and sum of their cluster: (people, 1 + dim)."""
     weight = target.weights[people][:, None]
     return jnp.concatenate([weight, weight * target.x[people]], 1)
 
 
-def block_outcome(target: Target, state: PairedLabelling, counts, means: ClusterMeans, joined, total):
+def block_outcome(target: HasLabels, state: PairedLabelling, counts, means: ClusterMeans, joined, total):
     """Of every pair (a, b), between which `joined` (pairs, groups) more people of each group go to b than come from it,
     their `mass_and_sum` adding up to `total` (pairs, 1 + dim): (log of prod g_k / g'_k, -inf where a or b would be unbalanced;
     (counts, means) afterwards)."""
@@ -337,14 +336,14 @@ def chosen(accepted, pairs, after, before):
     return jax.tree.map(lambda new, old: jnp.where(taken.reshape(-1, *[1] * (new.ndim - 1)), new, old), after, before)
 
 
-def change_of_normalizers(target: Target, state, old: ClusterMeans, new: ClusterMeans):
+def change_of_normalizers(target: HasLabels, state, old: ClusterMeans, new: ClusterMeans):
     """log g_k / g'_k of the clusters of every pair (pairs, 2); that of an empty cluster is never read."""
     log_normalizer = target.loss.augmentation.log_normalizer
     change = log_normalizer(state.temperatures, old) - log_normalizer(state.temperatures, new)
     return jnp.where(new.count > 0, change, 0.0)[state.pairs]
 
 
-def laid_in_bundles(target: Target, first, uniforms):
+def laid_in_bundles(target: HasLabels, first, uniforms):
     """Of every pair of clusters (how many bundles it has (pairs,), how many of each group stand before them (pairs, groups)).
 
     Within a pair the t-th bundle holds the t-th few of each group, counted from a place drawn at random.
@@ -358,12 +357,12 @@ def laid_in_bundles(target: Target, first, uniforms):
     return room, jnp.minimum((uniforms.reshape(spare.shape) * (spare + 1)).astype(jnp.int32), spare)
 
 
-def every_bundle(target: Target, state: PairedLabelling):
+def every_bundle(target: HasLabels, state: PairedLabelling):
     """As many rows as there may be bundles at most, for maps over their numbers."""
     return state.side[: target.n_bundles]
 
 
-def bundle_at(target: Target, state: PairedLabelling, segment, place):
+def bundle_at(target: HasLabels, state: PairedLabelling, segment, place):
     """The bundle of those at some places, which are of these segments; `target.n_bundles` means none."""
     n_groups, wanted = target.n_groups, jnp.asarray(target.composition, jnp.int32)
     segment, before = segment.astype(jnp.int32), jnp.cumsum(state.room) - state.room
@@ -374,7 +373,7 @@ def bundle_at(target: Target, state: PairedLabelling, segment, place):
     return jnp.where(inside, before[pair] + index, target.n_bundles)
 
 
-def bundles_of(target: Target, state: PairedLabelling):
+def bundles_of(target: HasLabels, state: PairedLabelling):
     """The bundle of the one at every place."""
     return map_numbered(lambda segment, place: bundle_at(target, state, segment, place), state.segment)
 
@@ -385,7 +384,7 @@ def pair_of_bundle(state: PairedLabelling, bundle):
     return jnp.minimum(pair, len(state.pairs) - 1)
 
 
-def places_in(target: Target, state: PairedLabelling, bundle):
+def places_in(target: HasLabels, state: PairedLabelling, bundle):
     """(the places of the members of these bundles, an array of each member; whether there is such a bundle)."""
     pair, end = pair_of_bundle(state, bundle), jnp.cumsum(state.room)
     there = bundle < end[-1]
@@ -397,7 +396,7 @@ def places_in(target: Target, state: PairedLabelling, bundle):
     return places, there
 
 
-def bundle_law(target: Target, state: PairedLabelling, bundle):
+def bundle_law(target: HasLabels, state: PairedLabelling, bundle):
     """Of these bundles (what flipping each would add to the energy, whether its members share a cluster, whether that is b)."""
     places, there = places_in(target, state, bundle)
     change = sum(state.margin[place] for place in places)
@@ -406,7 +405,7 @@ def bundle_law(target: Target, state: PairedLabelling, bundle):
     return jnp.where(in_b, -change, change), there & (in_b | (n_in_b == 0)), in_b
 
 
-def bundle_changes(target: Target, state: PairedLabelling):
+def bundle_changes(target: HasLabels, state: PairedLabelling):
     """`bundle_law` of all of them."""
     return map_numbered(lambda _, bundle: bundle_law(target, state, bundle), every_bundle(target, state))
 
@@ -451,7 +450,7 @@ class PairedSingles:
 
     statistics = {"single_rate": Statistic("figure")}  # noqa: RUF012
 
-    def __call__(self, key, target: Target, state: PairedLabelling):
+    def __call__(self, key, target: HasLabels, state: PairedLabelling):
         n_pairs = len(state.pairs)
         low, size = (part.reshape(n_pairs, -1) for part in border(target, state))
         before = jnp.cumsum(size, 1) - size
@@ -474,7 +473,7 @@ class PairedSingles:
         return state._replace(side=side, counts=counts), {"single_rate": flipped.mean(dtype=target.x.dtype)}
 
 
-def border(target: Target, state: PairedLabelling):
+def border(target: HasLabels, state: PairedLabelling):
     """Of every segment, the first place near the border of the two clusters, and how many there are.
 
     Bundles in the groups' ratio pay more for b the later they stand: where that turns from a gain into a loss, the clusters
@@ -513,7 +512,7 @@ def border(target: Target, state: PairedLabelling):
     return first + below, near
 
 
-def flip_logit(target: Target, state: PairedLabelling, side, counts, means, place):
+def flip_logit(target: HasLabels, state: PairedLabelling, side, counts, means, place):
     """Log odds that the person at one place of each pair changes sides, -inf where a cluster would be unbalanced; and
     (counts, means) afterwards."""
     in_b, group = side[place], state.segment[place] % target.n_groups

@@ -16,9 +16,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from bayesfair._draws import Statistic
+from bayesfair.gibbs.capabilities import HasFairlets
 from bayesfair.gibbs.moves.matchings import Chances, Pairing, draw_chances, draw_pairing
 from bayesfair.gibbs.states import Fairlets, computed_once
-from bayesfair.gibbs.target import Target
 
 __all__ = ["Proposal", "Swaps", "accept", "in_rounds", "keep", "propose"]
 
@@ -35,11 +35,11 @@ class Swaps:
 
     statistics = {"swap_rate": Statistic("figure")}  # noqa: RUF012
 
-    def __call__(self, key, target: Target, state):
+    def __call__(self, key, target: HasFairlets, state):
         return in_rounds(swap_round, self.rounds, key, target, state)
 
 
-def in_rounds(swap, rounds: int, key, target: Target, state):
+def in_rounds(swap, rounds: int, key, target: HasFairlets, state):
     """`swap(chances, target, state, pairing)` for `rounds` pairings; (state, share of possible swaps accepted)."""
     zero = jnp.zeros((), target.x.dtype)
     if rounds == 0:
@@ -57,7 +57,7 @@ def in_rounds(swap, rounds: int, key, target: Target, state):
     return state._replace(fairlets=target.opened(members, x)), {"swap_rate": rate}
 
 
-def swap_round(chances: Chances, target: Target, state, pairing: Pairing):
+def swap_round(chances: Chances, target: HasFairlets, state, pairing: Pairing):
     """One matching's swaps at once; (fairlets, share of possible swaps accepted)."""
     proposal = propose(target, state, pairing, target.swap_energies)
     accepted = computed_once(accept(chances.pair, pairing, proposal))
@@ -75,7 +75,7 @@ class Proposal(NamedTuple):
     moves: Bool[Array, " fairlets"]  # would the swap change anything?
 
 
-def propose(target: Target, state, pairing: Pairing, energies) -> Proposal:
+def propose(target: HasFairlets, state, pairing: Pairing, energies) -> Proposal:
     """Carry out every swap of the pairing; `energies(state)` is minus the log of the law, a term for each fairlet."""
     own = jnp.arange(state.fairlets.members.shape[0])
     energy = computed_once(energies(state))
@@ -92,7 +92,7 @@ def propose(target: Target, state, pairing: Pairing, energies) -> Proposal:
     return Proposal(swapped, jnp.where(moves, log_ratio, 0.0), moves)
 
 
-def fits(target: Target, fairlets: Fairlets, slot) -> Bool[Array, " fairlets"]:
+def fits(target: HasFairlets, fairlets: Fairlets, slot) -> Bool[Array, " fairlets"]:
     """Does each fairlet hold as many of the group of its `slot` as it may?"""
     own = jnp.arange(fairlets.members.shape[0])
     group = jnp.asarray(target.slot_group)[slot]

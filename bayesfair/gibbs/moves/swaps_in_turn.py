@@ -13,10 +13,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
+from bayesfair.gibbs.capabilities import HasFairlets
 from bayesfair.gibbs.moves.matchings import Chances, Pairing
 from bayesfair.gibbs.moves.swaps import Swaps, in_rounds, propose
 from bayesfair.gibbs.states import OpenState
-from bayesfair.gibbs.target import Target
 
 __all__ = ["SwapsInTurn", "log_swap_ratio"]
 
@@ -27,7 +27,7 @@ class SwapsInTurn:
 
     statistics = Swaps.statistics
 
-    def __call__(self, key, target: Target, state: OpenState):
+    def __call__(self, key, target: HasFairlets, state: OpenState):
         return in_rounds(swap_pairs, 1, key, target, state)
 
 
@@ -38,7 +38,7 @@ class Pair(NamedTuple):
     slots: Int[Array, "2"]
 
 
-def clustering_gain(target: Target, rest, pair: Pair, units):
+def clustering_gain(target: HasFairlets, rest, pair: Pair, units):
     """What putting the two fairlets back, with these centres and weights, adds to the clustering loss."""
     a, b = pair.fairlets
     first = a, units.center[0], units.weight[0]
@@ -48,7 +48,7 @@ def clustering_gain(target: Target, rest, pair: Pair, units):
     return gain + target.loss.insertion(rest, *second, target.n_clusters)[units.cluster[1]]
 
 
-def log_swap_ratio(target: Target, rest, state: OpenState, pair: Pair):
+def log_swap_ratio(target: HasFairlets, rest, state: OpenState, pair: Pair):
     """(log ratio, fairlets after the swap) of one pair; `rest` are the loss's statistics without the two fairlets.
 
     `state` holds just the two fairlets.
@@ -63,7 +63,7 @@ def log_swap_ratio(target: Target, rest, state: OpenState, pair: Pair):
     return log_ratio, proposal.fairlets
 
 
-def swap_pairs(chances: Chances, target: Target, state: OpenState, pairing: Pairing):
+def swap_pairs(chances: Chances, target: HasFairlets, state: OpenState, pairing: Pairing):
     """Every pair of the matching in turn; the fairlets, and the share of possible swaps that were accepted."""
     n_fairlets = state.cluster.shape[0]
     own = jnp.arange(n_fairlets)
@@ -92,12 +92,12 @@ def swap_pairs(chances: Chances, target: Target, state: OpenState, pairing: Pair
     return fairlets, accepted.sum(dtype=target.x.dtype) / jnp.maximum(possible.sum(), 1)
 
 
-def without(target: Target, stats, two: OpenState, both):
+def without(target: HasFairlets, stats, two: OpenState, both):
     """The loss's statistics without two fairlets."""
     return _moved(target.loss.remove, target, stats, two, both)
 
 
-def with_pair(target: Target, stats, two: OpenState, both):
+def with_pair(target: HasFairlets, stats, two: OpenState, both):
     """The loss's statistics with the two fairlets back."""
     return _moved(target.loss.insert, target, stats, two, both)
 

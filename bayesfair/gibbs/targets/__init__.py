@@ -3,13 +3,13 @@
 from bayesfair._check import message
 from bayesfair.gibbs.target import Target
 from bayesfair.gibbs.targets.cut import Cut
+from bayesfair.gibbs.targets.fixed_units import FixedUnits
 from bayesfair.gibbs.targets.joint import Joint
 from bayesfair.gibbs.targets.labels import Labels
-from bayesfair.gibbs.targets.optimal import Optimal
 
 __all__ = ["TARGETS", "resolve_target"]
 
-TARGETS = {"joint": Joint, "cut": Cut, "optimal": Optimal, "labels": Labels}
+TARGETS = {"joint": Joint, "cut": Cut, "optimal": FixedUnits, "labels": Labels}
 
 
 def resolve_target(target) -> type[Target]:

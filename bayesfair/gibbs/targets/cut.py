@@ -31,4 +31,4 @@ class Cut(FairletTarget):
         return None
 
     def with_dispersion(self, temperatures, inverse_dispersion):
-        return super().with_dispersion(temperatures, inverse_dispersion)._replace(fairlet=temperatures.fairlet)
+        return self.of_dispersion(inverse_dispersion)._replace(fairlet=temperatures.fairlet)

@@ -42,7 +42,7 @@ class Joint(FairletTarget):
 
     def swap_energies(self, state: CenteredState):
         """-log p(B | C, m), a term for each fairlet."""
-        units = self.units(state.fairlets, state.cluster)
+        units = self.units_of(state)
         attraction = units.weight * self.loss.divergence(units.center, state.centers[state.cluster])
         return self.fairlet_energies(state) + state.temperatures.clustering * attraction
 
@@ -50,5 +50,5 @@ class Joint(FairletTarget):
         """The change in the augmentation's normaliser, where swaps can change it."""
         if not (self.free_sizes or self.loss.normalizer_reads_mean or self.weight is not None):
             return jnp.zeros((), self.x.dtype)
-        old, new = (self.units(state.fairlets, state.cluster) for state in (before, after))
+        old, new = self.units_of(before), self.units_of(after)
         return log_block_ratio(self, old, new, before.temperatures.clustering)

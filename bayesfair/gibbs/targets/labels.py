@@ -17,11 +17,11 @@ from jaxtyping import Array, Float, Int
 from bayesfair._arrays import MANY
 from bayesfair._check import check_integer, message
 from bayesfair._draws import Statistic
-from bayesfair.balanced.centroids import CENTROIDS, resolve_centroids
+from bayesfair.balanced.centroids import CENTROIDS, Centroids, centroids_of
 from bayesfair.balanced.labels import balanced_labels, cooled_labels
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.fairness.balanced import BalanceConstraint, balance_constraint
-from bayesfair.fairness.groups import Groups
+from bayesfair.gibbs.capabilities import HasLabels
 from bayesfair.gibbs.labellings import Labelling
 from bayesfair.gibbs.losses import Loss, Units
 from bayesfair.gibbs.moves.balanced_in_turn import BundlesOfPeople, Counted, Excursions, Singles, SwapsOfPeople
@@ -37,6 +37,7 @@ from bayesfair.gibbs.temperature import Dispersion, check_how_many, refuse_witho
 
 __all__ = ["Labels"]
 
+SQUARES = CENTROIDS["kmeans"]  # near enough to start from under losses without such centres
 LARGEST_BUNDLE = 12
 POOLS = 4  # of bundles, for losses without centres
 # How far a sweep reaches; larger tables get fewer of each, so that it stays O(N).
@@ -56,7 +57,7 @@ class LabelLosses(NamedTuple):
 
 
 @as_pytree
-class Labels(Target):
+class Labels(HasLabels, Target):
     """The Gibbs posterior of a clustering loss on balanced labellings."""
 
     x: Float[Array, "obs dim"]
@@ -70,10 +71,9 @@ class Labels(Target):
     n_groups: int = field(metadata=STATIC)
     composition: tuple[int, ...] = field(metadata=STATIC)
     prior: Dispersion | None = field(metadata=STATIC)
-    modes: Modes | None = None  # between which chains may jump
+    n_numbers: float = field(metadata=STATIC)
     weight: Float[Array, " obs"] | None = None  # of the observations, in the loss; None where all are 1
-    # See `Table.n_numbers`; None is that without weights.
-    n_numbers: float | None = field(default=None, metadata=STATIC)
+    modes: Modes | None = None
 
     promise = "labels"
     looks_per_row = 250  # rows are visited one after the other
@@ -102,45 +102,32 @@ class Labels(Target):
             refuse_without_degree(settings.inverse_temperature, "one number, lambda,")
         check_how_many(settings.inverse_temperature, ("lambda_c",))
         constraint = balance_constraint(table.groups, settings.min_balance, settings.n_clusters)
-        rng = np.random.default_rng(settings.seed)
-        weighing = {"weight": table.weight, "n_numbers": table.n_numbers, "prior": settings.prior}
-        return cls.of(table.X, table.groups, constraint, settings.loss, settings.n_clusters, rng=rng, **weighing)
+        return cls.of(table, constraint, settings)
 
     @classmethod
-    def of(
-        cls,
-        X,
-        groups: Groups,
-        constraint,
-        loss: Loss,
-        n_clusters: int,
-        *,
-        rng,
-        prior=None,
-        weight=None,
-        n_numbers=None,
-        dtype=jnp.float32,
-    ):
-        """The target for data `X` (N, d), centred first where the loss allows, so that float32 loses nothing."""
+    def of(cls, table: Table, constraint: BalanceConstraint, settings: Settings, dtype=jnp.float32):
+        """The target on the labellings of a table that keep the constraint."""
+        groups, loss, weight = table.groups, settings.loss, table.weight
         by_group = np.argsort(groups.code, kind="stable").astype(np.int32)
         first = np.concatenate([[0], np.cumsum(groups.sizes)]).astype(np.int32)
         composition = bundle_composition(groups.sizes)
         augmented = loss.augmentation is not None
-        bundles = np.zeros((0, 0, 0), np.int32) if augmented else _pools(X, by_group, first, composition, rng)
+        rng = np.random.default_rng(settings.seed)
+        bundles = np.zeros((0, 0, 0), np.int32) if augmented else _pools(table.X, by_group, first, composition, rng)
         return cls(
-            x=jax.device_put(rows_of(X, loss, dtype)),
+            x=jax.device_put(rows_of(table.X, loss, dtype)),
             group=jnp.asarray(groups.code, jnp.int32),
             by_group=jnp.asarray(by_group),
             first_of_group=jnp.asarray(first),
             bundles=jnp.asarray(bundles),
             constraint=jax.tree.map(jnp.asarray, constraint),
             loss=loss,
-            n_clusters=n_clusters,
+            n_clusters=settings.n_clusters,
             n_groups=len(groups.names),
             composition=composition,
-            prior=prior,
+            prior=settings.prior,
+            n_numbers=table.n_numbers,
             weight=None if weight is None else jnp.asarray(weight, dtype),
-            n_numbers=n_numbers,
         )
 
     @property
@@ -150,10 +137,9 @@ class Labels(Target):
     def starts(self, table, settings, num_chains):
         """Cooled labellings, the cheapest of several, another one in each chain; lambda at the mean of its law given the
         best of them."""
-        has_centers = self.loss.augmentation is not None and self.loss.dissimilarity.name in CENTROIDS
-        loss = self.loss if has_centers else "kmeans"  # of others, near enough to start from
+        known = None if self.loss.augmentation is None else centroids_of(self.loss.dissimilarity)
         n_starts = num_chains * (STARTS_PER_CHAIN if self.n_obs < MANY else 1)
-        labels, _ = cooled_labels(self._balanced(table, loss), n_starts, settings.seed)
+        labels, _ = cooled_labels(self._balanced(table, known or SQUARES), n_starts, settings.seed)
         labels = labels[:num_chains].astype(np.int32)
         losses = [float(_loss(self, jnp.asarray(label))) for label in labels]
         best = int(np.argmin(losses))
@@ -166,7 +152,7 @@ class Labels(Target):
         labels = np.asarray(best.label)
         if self.n_clusters == 1 or not has_distinct_rows(table.X, self.n_clusters + 1):
             return None
-        problem = self._balanced(table, "kmeans")
+        problem = self._balanced(table, SQUARES)
         moved = relocated_centers(table.X, problem.weight, labels, self.n_clusters, most, rng)
         found = np.empty((len(moved), len(labels)), np.int32)
         for own, centers in zip(found, moved):
@@ -174,12 +160,12 @@ class Labels(Target):
         temperatures = jnp.broadcast_to(jnp.asarray(best.temperatures), (len(found),))
         return Labelling(jnp.asarray(found), temperatures)
 
-    def _balanced(self, table, loss) -> BalancedProblem:
+    def _balanced(self, table, centroids: Centroids) -> BalancedProblem:
         """That of the cheapest labels, weights of mean 1 in double precision."""
         weight = np.ones(self.n_obs) if self.weight is None else np.asarray(self.weight, np.float64)
         constraint = jax.tree.map(np.asarray, self.constraint)
         rows = table.X, table.groups.code, weight / weight.mean()
-        return BalancedProblem(*rows, constraint, resolve_centroids(loss), self.n_clusters)
+        return BalancedProblem(*rows, constraint, centroids, self.n_clusters)
 
     def moves(self, settings):
         update = () if self.prior is None else (DrawInverseDispersion(),)
@@ -218,23 +204,18 @@ class Labels(Target):
     def labels(self, state: Labelling):
         return state.label
 
-    def units(self, label) -> Units:
-        """The observations, with weights of one unless they have others."""
-        return Units(self.x, self.weights, label)
+    def units_of(self, state):
+        """The observations."""
+        return Units(self.x, self.weights, state.label)
 
     @property
     def weights(self) -> Float[Array, " obs"]:
         return jnp.ones(self.n_obs, self.x.dtype) if self.weight is None else self.weight
 
-    def units_of(self, state) -> Units:
-        return self.units(state.label)
-
     def unit(self, i):
-        """(i, its features, its weight)."""
         return i, self.x[i], jnp.ones((), self.x.dtype) if self.weight is None else self.weight[i]
 
-    def counts(self, label) -> Int[Array, "clusters groups"]:
-        """Members of each group in each cluster."""
+    def counts(self, label):
         blank = jnp.zeros((self.n_clusters, self.n_groups), jnp.int32)
         return sum_over_rows(lambda rows, new: blank.at[rows].add(new.astype(jnp.int32)), (label, self.group))
 
@@ -251,36 +232,24 @@ class Labels(Target):
 
     def log_density(self, state, temperatures):
         """log p(z), or log p(z, lambda) where lambda has a prior, up to a constant."""
-        return self._log_density_at(self.losses(state), temperatures)
+        return self._log_density_at(self.losses(state).clustering, temperatures)
 
-    def _log_density_at(self, losses: LabelLosses, temperatures):
-        lp = -temperatures * losses.clustering
-        if self.prior is None:
-            return lp
-        power = self.prior.shape + self.degrees - 1
-        return lp + (power * jnp.log(temperatures) - self.prior.rate * temperatures)
+    def _log_density_at(self, loss, dispersion):
+        return -dispersion * loss + self.log_law_of(dispersion)
 
     def report(self, state):
-        losses = self.losses(state)
-        lp = self._log_density_at(losses, state.temperatures)
-        return {"lp": lp, "clustering_loss": losses.clustering, "lambda_c": state.temperatures}
-
-    @property
-    def degrees(self) -> float:
-        """N d / h, see `FairletTarget.degrees`; N d / 2 for squared distances."""
-        n_numbers = self.n_obs * self.x.shape[1] if self.n_numbers is None else self.n_numbers
-        return n_numbers / self.loss.degree
+        loss = self.losses(state).clustering
+        lp = self._log_density_at(loss, state.temperatures)
+        return {"lp": lp, "clustering_loss": loss, "lambda_c": state.temperatures}
 
     def total_loss(self, losses: LabelLosses):
         return losses.clustering
 
-    def dispersion_of(self, temperatures):
-        return temperatures
-
-    def with_dispersion(self, temperatures, inverse_dispersion):
+    def of_dispersion(self, inverse_dispersion):
         return inverse_dispersion
 
-    of_dispersion = staticmethod(lambda inverse_dispersion: inverse_dispersion)
+    def dispersion_of(self, temperatures):
+        return temperatures
 
 
 @jax.jit

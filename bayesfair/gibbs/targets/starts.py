@@ -8,15 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesfair._arrays import row_blocks
-from bayesfair._check import message, tell
-from bayesfair.fairlets.decomposition import Decomposition, decompose
+from bayesfair._check import message
 from bayesfair.gibbs.relocations import annealed_centers, few_rows, has_distinct_rows, relocated_centers
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
 from bayesfair.gibbs.target import Settings, Table
 from bayesfair.gibbs.temperature import Dispersion, holmes_walker
 
 __all__ = [
-    "best_fairlets",
     "fill_empty_clusters",
     "further_states",
     "stacked_states",
@@ -55,20 +53,6 @@ def _labels(target, members, cluster):
 def _units(target, members):
     nowhere = jnp.zeros(target.n_fairlets, jnp.int32)
     return target.units_of(target.open(FairletState(members, nowhere, None)))
-
-
-def best_fairlets(table: Table, settings: Settings, lower, composition, stay: bool) -> Decomposition:
-    """The decomposition that chains start from: the optimum, or the best found, which is told where fairlets `stay`.
-    lower (fairlets, groups): how many members each has at least."""
-    if lower.sum(1).max() == 1:
-        alone = np.arange(len(table.X))
-        return Decomposition(alone, np.ones((len(alone), 1), np.int64), 0.0, 0.0, True)
-    dissimilarity = settings.loss.dissimilarity
-    settled = {"dissimilarity": dissimilarity, "random_state": settings.seed, "sample_weight": table.weight}
-    found = decompose(table.X, table.groups, composition, **settled)
-    if found.anchored and not found.optimal and stay:
-        tell(f"The fairlets that all draws keep are not proved optimal: {found}.")
-    return found
 
 
 def start_clusterings(target, members, num_chains: int, rng: np.random.Generator):

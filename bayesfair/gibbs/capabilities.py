@@ -1,0 +1,128 @@
+"""What moves ask of a target beyond the protocol (`target.py`): three capabilities.
+
+A target inherits those whose moves it takes, and writes what has no body here. `HasUnits` is part of both others.
+"""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from bayesfair.gibbs.losses import Units
+from bayesfair.gibbs.states import Fairlets
+
+__all__ = ["HasFairlets", "HasLabels", "HasUnits"]
+
+
+class HasUnits:
+    """Weighted units in clusters, under one loss and one lambda: for reallocation, draws of lambda and jumps between modes.
+
+    Attributes
+    ----------
+    x: an array whose type all arrays of floats have. loss, n_clusters: the `Loss`, and K. n_units: how many there are.
+    n_numbers: see `Table`.
+    modes: between which chains may jump, see `moves/mode_jumps.py`; None where they do not.
+    clusters_are_independent: are units independent given centres, but for prod g_k? Such targets jump in one step, others by
+        a path.
+    """
+
+    modes = None
+    clusters_are_independent = False
+
+    def units_of(self, state) -> Units:
+        """The units of an opened state."""
+        raise NotImplementedError
+
+    def total_loss(self, losses) -> Float[Array, ""]:
+        """The loss of the observations, of which lambda is the inverse temperature."""
+        raise NotImplementedError
+
+    def of_dispersion(self, inverse_dispersion):
+        """The inverse temperatures of lambda = 1 / (2 sigma^2), sigma the within-cluster standard deviation."""
+        raise NotImplementedError
+
+    def dispersion_of(self, temperatures) -> Float[Array, ""]:
+        """The lambda of which these are the inverse temperatures."""
+        raise NotImplementedError
+
+    def with_dispersion(self, temperatures, inverse_dispersion):
+        """The inverse temperatures after lambda has been drawn anew."""
+        return self.of_dispersion(inverse_dispersion)
+
+    def path_moves(self) -> tuple:
+        """Moves given centres that a jump between modes makes at every step of its path; () where there is no such path."""
+        return ()
+
+    @property
+    def degrees(self) -> float:
+        """Power of lambda in the normaliser of exp(-lambda loss), N d / h for a loss of degree h (Rigon et al. 2023).
+
+        Exact for homogeneous losses, to second order for the other Bregman divergences (see `BregmanLoss`). Either way it
+        is part of the target as lambda^(N d / h), which the conjugate step samples exactly. N is the sum of the weights, and d
+        counts the dimensions that the rows span.
+        """
+        return self.n_numbers / self.loss.degree
+
+    def log_law_of(self, inverse_dispersion) -> Float[Array, ""]:
+        """What p(z, lambda) has beside exp(-lambda loss): (a + N d / h - 1) log lambda - b lambda; 0 where lambda is fixed."""
+        if self.prior is None:
+            return jnp.zeros((), self.x.dtype)
+        power = self.prior.shape + self.degrees - 1
+        return power * jnp.log(inverse_dispersion) - self.prior.rate * inverse_dispersion
+
+
+class HasFairlets(HasUnits):
+    """Fairlets, the units, whose slots may exchange members: for swaps, and for visits at the border of clusters.
+
+    Attributes
+    ----------
+    n_obs, n_fairlets: N, and how many fairlets there are. slot_group: the group that each slot is for.
+    lower, upper (fairlets, groups): how many of each group a fairlet holds. free_sizes: do they differ?
+    anchor: the group that supplies one anchor per fairlet; None in the hub form. swap_slots: those of all other groups.
+    matchings (pool, points): involutions that pair near neighbours, see `moves/matchings.py`.
+    has_phantoms: is a slot ever empty? clustering_moves_fairlets: does the clustering loss enter the law of B?
+    """
+
+    clustering_moves_fairlets = False
+
+    def opened(self, members: Int[Array, "fairlets slots"], x: Float[Array, "fairlets slots dim"]) -> Fairlets:
+        """Fairlets of these members, from their features."""
+        raise NotImplementedError
+
+    def replace_slot(self, fairlets: Fairlets, slot: Int[Array, " fairlets"], incoming) -> Fairlets:
+        """The fairlets after member `incoming[i]` has taken place `slot[i]` of fairlet i."""
+        raise NotImplementedError
+
+    def units(self, fairlets: Fairlets, cluster: Int[Array, " fairlets"]) -> Units:
+        """The units that fairlets are."""
+        raise NotImplementedError
+
+    def fairlet_energies(self, state) -> Float[Array, " fairlets"]:
+        """-log p(B), a term for each fairlet, as far as the fairlet loss goes."""
+        raise NotImplementedError
+
+    def swap_energies(self, state) -> Float[Array, " fairlets"]:
+        """What parallel swaps weigh: -log of the law of B at this state, a term for each fairlet."""
+        return self.fairlet_energies(state)
+
+    def log_round_ratio(self, before, after) -> Float[Array, ""]:
+        """What the fairlets' own terms leave out of the log ratio of a whole round of swaps."""
+        return jnp.zeros((), self.x.dtype)
+
+
+class HasLabels(HasUnits):
+    """A cluster for every observation, on the space S of balanced labellings: for moves without fairlets.
+
+    Attributes
+    ----------
+    n_obs, n_groups: N, and how many groups there are. group (obs,): everybody's.
+    by_group (obs,), first_of_group (groups + 1,): everybody sorted by group, and where each group begins.
+    constraint: the `BalanceConstraint` that says what S is. composition: members of each group in a bundle.
+    weights (obs,): in the loss. bundles (pools, bundles, members): of people near each other.
+    """
+
+    def counts(self, label: Int[Array, " obs"]) -> Int[Array, "clusters groups"]:
+        """Members of each group in each cluster."""
+        raise NotImplementedError
+
+    def unit(self, i) -> tuple:
+        """(i, its features, its weight)."""
+        raise NotImplementedError

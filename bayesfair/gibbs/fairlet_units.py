@@ -1,0 +1,57 @@
+"""What a fairlet is to the clustering, and what it pays: functions of the features of its members."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from bayesfair._arrays import inner_sum
+from bayesfair.fairlets.compositions import Capacities
+from bayesfair.fairlets.dissimilarity import Dissimilarity, Weighted
+from bayesfair.gibbs.losses import Units
+
+__all__ = ["fairlet_losses", "fairlet_units", "groups_of_slots"]
+
+
+def groups_of_slots(held: Capacities) -> tuple[int, ...]:
+    """The group that each slot is for: as many slots of a group as the largest of its counts in a fairlet."""
+    return tuple(group for group, width in enumerate(held.upper.max(0)) for _ in range(width))
+
+
+def fairlet_units(
+    x: Float[Array, "fairlets slots dim"],
+    present: Bool[Array, "fairlets slots"],
+    weight: Float[Array, "fairlets slots"] | None,
+    mean_size: float,
+    cluster: Int[Array, " fairlets"] | None,
+) -> Units:
+    """Fairlet centres u_i (means of the members) with weights n_i / mean size.
+
+    Where observations have weights (0 in an empty slot, as are its features), sums of them take the place of n_i. The mean size
+    is of rows: with all weights 2 every unit weighs twice as much, as where every fairlet is there twice.
+    """
+    if weight is None:
+        mass, total = present.sum(1).astype(x.dtype), inner_sum(x, 1)
+    else:
+        mass, total = inner_sum(weight, 1), inner_sum(weight[:, :, None] * x, 1)
+    return Units(total / mass[:, None], mass / mean_size, cluster)
+
+
+def fairlet_losses(
+    dissimilarity: Dissimilarity,
+    anchor_slot: int | None,
+    x: Float[Array, "fairlets slots dim"],
+    present: Bool[Array, "fairlets slots"],
+    weight: Float[Array, "fairlets slots"] | None,
+) -> Float[Array, " fairlets"]:
+    """What each fairlet pays: D to its anchor summed over the others, or D to its own centre without an anchor (hub)."""
+    if weight is not None:
+        dissimilarity, x = Weighted(dissimilarity), jnp.dstack([x, weight])
+    if anchor_slot is None:
+        return dissimilarity.hub(x, present)
+    anchor, total = x[:, anchor_slot], jnp.zeros(x.shape[0], x.dtype)
+    for slot in range(x.shape[1]):
+        if slot != anchor_slot:
+            there = present[:, slot]
+            # An empty slot is measured at the anchor itself: its own zeros may lie outside the domain of D.
+            member = jnp.where(there[:, None], x[:, slot], anchor)
+            total += jnp.where(there, dissimilarity.between(member, anchor), 0.0)
+    return total
