@@ -101,7 +101,7 @@ class FixedUnits(OverFairlets):
     def losses(self, state: OpenState) -> Losses:
         return Losses(self.fairlet_loss, self.loss.cluster_losses(self.units_of(state), self.n_clusters).sum())
 
-    def write(self, states: FairletState):
+    def write(self, states):
         fairlet, clustering = map(np.asarray, states.temperatures)
         members = np.broadcast_to(np.asarray(self.members), (*fairlet.shape, *self.members.shape))
         return {"cluster": np.asarray(states.cluster), "lambda_f": fairlet, "lambda_c": clustering, "members": members}

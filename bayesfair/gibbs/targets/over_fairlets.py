@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import ArrayLike, Float
 
 from bayesfair._check import check_integer, message, tell
 from bayesfair._draws import Statistic
@@ -30,8 +30,8 @@ COLLAPSED_LIMIT = 2_000  # fairlets: above it a sequential sweep costs more than
 class Losses(NamedTuple):
     """L_f(B) and L_c(C | u(B))."""
 
-    fairlet: Float[Array, ""]
-    clustering: Float[Array, ""]
+    fairlet: Float[ArrayLike, ""]
+    clustering: Float[ArrayLike, ""]
 
 
 class OverFairlets(HasUnits, Target):
