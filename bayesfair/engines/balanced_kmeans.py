@@ -154,5 +154,5 @@ class BalancedKMeans(Engine):
         if self._loss == "manhattan":
             return centroids.distances(rows, self._units.rows(self.cluster_centers_)).argmin(1)
         resolve_dissimilarity(self._loss).check(columns.continuous)
-        unit, _ = centroids.units(self.cluster_centers_)
+        unit, _ = centroids.scale(self.cluster_centers_)
         return centroids.distances(rows / unit, self.cluster_centers_ / unit).argmin(1)

@@ -40,12 +40,12 @@ class Fairlets(NamedTuple):
 class FairletState(NamedTuple):
     """A fair clustering: each observation has a fairlet, each fairlet a cluster, so balance holds by construction.
 
-    members: () where no state has them. temperatures: None where nobody reads them.
+    members: () where no state has them. lambdas: None where nobody reads them.
     """
 
     members: Int[ArrayLike, "fairlets slots"] | tuple[()]
     cluster: Int[ArrayLike, " fairlets"]
-    temperatures: InverseTemperatures | None
+    lambdas: InverseTemperatures | None
 
 
 class OpenState(NamedTuple):
@@ -53,11 +53,11 @@ class OpenState(NamedTuple):
 
     fairlets: Fairlets | tuple[()]
     cluster: Int[Array, " fairlets"]
-    temperatures: InverseTemperatures | None
+    lambdas: InverseTemperatures | None
 
     @property
     def lambda_c(self):
-        return self.temperatures.clustering
+        return self.lambdas.clustering
 
     def given(self, centers, means=None):
         return CenteredState(*self, centers, means)
@@ -71,16 +71,16 @@ class CenteredState(NamedTuple):
 
     fairlets: Fairlets | tuple[()]
     cluster: Int[Array, " fairlets"]
-    temperatures: InverseTemperatures
+    lambdas: InverseTemperatures
     centers: Float[Array, "clusters dim"]
     means: ClusterMeans | None = None
 
     @property
     def lambda_c(self):
-        return self.temperatures.clustering
+        return self.lambdas.clustering
 
     def alone(self):
-        return OpenState(self.fairlets, self.cluster, self.temperatures)
+        return OpenState(self.fairlets, self.cluster, self.lambdas)
 
 
 def computed_once(values):

@@ -59,11 +59,7 @@ def test_work_is_the_change_of_the_augmented_density(name, loss, prior, x64):
     after = Place(center + spread * rng.normal(size=spread.shape), dispersion * (1.3 if prior else 1.0))
 
     def density(target, state, place):
-        at = (
-            state
-            if prior is None
-            else state._replace(temperatures=target.with_dispersion(state.temperatures, place.dispersion))
-        )
+        at = state if prior is None else state._replace(lambdas=target.with_dispersion(state.lambdas, place.dispersion))
         losses, means = target.losses(at), cluster_means(target.units_of(at), 2)
         centers = target.loss.centers_at(place.coordinates)
         total = -at.lambda_c * (means.mass * target.loss.divergence(means.mean, centers)).sum()
@@ -176,7 +172,7 @@ def given_centers(f, centers, copies=60_000):
             units = target.units_of(opened)
             pull = opened.lambda_c * (units.weight * target.loss.divergence(units.center, centers[units.cluster])).sum()
             normalizer = target.loss.log_normalizer(opened.lambda_c, cluster_means(units, 2)).sum()
-            fairlet = opened.temperatures.fairlet * target.losses(opened).fairlet if hasattr(target, "anchor") else 0.0
+            fairlet = opened.lambdas.fairlet * target.losses(opened).fairlet if hasattr(target, "anchor") else 0.0
             return pull + normalizer + fairlet
 
         return jax.vmap(one)(states)

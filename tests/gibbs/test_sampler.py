@@ -125,8 +125,8 @@ def test_optimal_keeps_the_decomposition():
 def test_a_wrong_temperature_is_caught():
     t = tiny("1:1", dtype=np.float32)
     run = start(t, CHAINS)
-    wrong = InverseTemperatures(run.states.temperatures.clustering, run.states.temperatures.fairlet)
-    draws = many_draws(run._replace(states=run.states._replace(temperatures=wrong)), t.target)
+    wrong = InverseTemperatures(run.states.lambdas.clustering, run.states.lambdas.fairlet)
+    draws = many_draws(run._replace(states=run.states._replace(lambdas=wrong)), t.target)
     assert distance_to(label_law(t, joint(t, "kmeans")), draws) > NOISE
 
 

@@ -17,4 +17,4 @@ class DrawInverseDispersion:
         prior = target.prior
         rate = prior.rate + target.total_loss(target.losses(state))
         drawn = jax.random.gamma(key, prior.shape + target.degrees, dtype=target.x.dtype) / rate
-        return state._replace(temperatures=target.with_dispersion(state.temperatures, drawn)), {}
+        return state._replace(lambdas=target.with_dispersion(state.lambdas, drawn)), {}

@@ -105,19 +105,19 @@ class FairletTarget(HasFairlets, OverFairlets):
     # States
 
     def open(self, state: FairletState) -> OpenState:
-        return OpenState(self.opened(state.members, self.x[state.members]), state.cluster, state.temperatures)
+        return OpenState(self.opened(state.members, self.x[state.members]), state.cluster, state.lambdas)
 
     def close(self, opened: OpenState) -> FairletState:
-        return FairletState(opened.fairlets.members, opened.cluster, opened.temperatures)
+        return FairletState(opened.fairlets.members, opened.cluster, opened.lambdas)
 
     def write(self, states):
-        fairlet, clustering = map(np.asarray, states.temperatures)
+        fairlet, clustering = map(np.asarray, states.lambdas)
         tables = {"members": np.asarray(states.members), "cluster": np.asarray(states.cluster)}
         return {**tables, "lambda_f": fairlet, "lambda_c": clustering}
 
     def read(self, arrays):
-        temperatures = InverseTemperatures(arrays["lambda_f"], arrays["lambda_c"])
-        return FairletState(arrays["members"], arrays["cluster"], temperatures)
+        lambdas = InverseTemperatures(arrays["lambda_f"], arrays["lambda_c"])
+        return FairletState(arrays["members"], arrays["cluster"], lambdas)
 
     def opened(self, members, x):
         return Fairlets(members, x, self._is_present(members), self.lower, self.upper)
@@ -162,7 +162,7 @@ class FairletTarget(HasFairlets, OverFairlets):
         return Losses(self.fairlet_losses(state.fairlets).sum(), clustering.sum())
 
     def fairlet_energies(self, state):
-        return state.temperatures.fairlet * self.fairlet_losses(state.fairlets)
+        return state.lambdas.fairlet * self.fairlet_losses(state.fairlets)
 
 
 def _near_pool(X, code, anchor, rng):

@@ -87,10 +87,10 @@ class FixedUnits(OverFairlets):
         return Swaps(0), Repeat((self.reallocation(settings), *self.temperature_moves()))
 
     def open(self, state: FairletState) -> OpenState:
-        return OpenState((), state.cluster, state.temperatures)
+        return OpenState((), state.cluster, state.lambdas)
 
     def close(self, opened: OpenState) -> FairletState:
-        return FairletState((), opened.cluster, opened.temperatures)
+        return FairletState((), opened.cluster, opened.lambdas)
 
     def units_of(self, state):
         return Units(self.x, self.unit_weight, state.cluster)
@@ -102,13 +102,13 @@ class FixedUnits(OverFairlets):
         return Losses(self.fairlet_loss, self.loss.cluster_losses(self.units_of(state), self.n_clusters).sum())
 
     def write(self, states):
-        fairlet, clustering = map(np.asarray, states.temperatures)
+        fairlet, clustering = map(np.asarray, states.lambdas)
         members = np.broadcast_to(np.asarray(self.members), (*fairlet.shape, *self.members.shape))
         return {"cluster": np.asarray(states.cluster), "lambda_f": fairlet, "lambda_c": clustering, "members": members}
 
     def read(self, arrays):
-        temperatures = InverseTemperatures(arrays["lambda_f"], arrays["lambda_c"])
-        return FairletState((), arrays["cluster"], temperatures)
+        lambdas = InverseTemperatures(arrays["lambda_f"], arrays["lambda_c"])
+        return FairletState((), arrays["cluster"], lambdas)
 
 
 def _units_and_loss(table: Table, held: Capacities, loss: Loss, dtype):

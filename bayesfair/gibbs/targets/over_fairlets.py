@@ -89,23 +89,23 @@ class OverFairlets(HasUnits, Target):
 
     # The law
 
-    def log_density(self, state, temperatures):
+    def log_density(self, state, lambdas):
         """log p(B, C), or log p(B, C, lambda) where lambda has a prior, up to a constant."""
-        return self.log_density_at(self.losses(state), temperatures)
+        return self.log_density_at(self.losses(state), lambdas)
 
-    def log_density_at(self, losses: Losses, temperatures):
+    def log_density_at(self, losses: Losses, lambdas):
         """`log_density` from losses at hand."""
-        lp = -temperatures.fairlet * losses.fairlet - temperatures.clustering * losses.clustering
-        return lp + self.log_law_of(self.dispersion_of(temperatures))
+        lp = -lambdas.fairlet * losses.fairlet - lambdas.clustering * losses.clustering
+        return lp + self.log_law_of(self.dispersion_of(lambdas))
 
-    def report(self, state):
-        losses, temperatures = self.losses(state), state.temperatures
+    def scalars(self, state):
+        losses, lambdas = self.losses(state), state.lambdas
         values = {
-            "lp": self.log_density_at(losses, temperatures),
+            "lp": self.log_density_at(losses, lambdas),
             "fairlet_loss": losses.fairlet,
             "clustering_loss": losses.clustering,
-            "lambda_f": temperatures.fairlet,
-            "lambda_c": temperatures.clustering,
+            "lambda_f": lambdas.fairlet,
+            "lambda_c": lambdas.clustering,
         }
         return {name: values[name] for name in self.statistics}
 
@@ -120,8 +120,8 @@ class OverFairlets(HasUnits, Target):
     def of_dispersion(self, inverse_dispersion) -> InverseTemperatures:
         return InverseTemperatures(self.fairlet_factor * inverse_dispersion, self.mean_size * inverse_dispersion)
 
-    def dispersion_of(self, temperatures: InverseTemperatures):
-        return temperatures.clustering / self.mean_size
+    def dispersion_of(self, lambdas: InverseTemperatures):
+        return lambdas.clustering / self.mean_size
 
     # Moves
 
