@@ -30,8 +30,8 @@ class FairletTarget(HasFairlets, OverFairlets):
     """Data and losses of B and C; subclasses say how B and C depend on each other, and by which moves they change."""
 
     x: Float[Array, "obs_and_phantom dim"]  # the last row, all zeros, is the phantom's
-    lower: Int[Array, "fairlets groups"]
-    upper: Int[Array, "fairlets groups"]
+    lower: Int[Array, "all_fairlets groups"]
+    upper: Int[Array, "all_fairlets groups"]
     matchings: Int[Array, "pool points"]
     loss: Loss = field(metadata=STATIC)
     n_clusters: int = field(metadata=STATIC)
@@ -147,7 +147,7 @@ class FairletTarget(HasFairlets, OverFairlets):
         clustering = self.loss.cluster_losses(self.units_of(state), self.n_clusters)
         return Losses(self.fairlet_losses(state.fairlets).sum(), clustering.sum())
 
-    def fairlet_energies(self, state: OpenState):
+    def fairlet_energies(self, state):
         return state.lambdas.fairlet * self.fairlet_losses(state.fairlets)
 
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import ArrayLike, Float, Int
 
 from bayesfair._check import check_integer, message, tell
 from bayesfair._draws import Statistic
@@ -31,8 +31,8 @@ COLLAPSED_LIMIT = 2_000  # fairlets: above it a sequential sweep costs more than
 class Losses(NamedTuple):
     """L_f(B) and L_c(C | u(B))."""
 
-    fairlet: Float[Array, ""]
-    clustering: Float[Array, ""]
+    fairlet: Float[ArrayLike, ""]
+    clustering: Float[ArrayLike, ""]
 
 
 class OverFairlets(HasUnits, Target):
@@ -78,7 +78,7 @@ class OverFairlets(HasUnits, Target):
         """The best decomposition's fairlets around annealed centres, or around those of the best clustering, one relocated."""
         return further_states(self, best, most, rng)
 
-    def write(self, states: FairletState):
+    def write(self, states):
         lambda_f, lambda_c = map(np.asarray, states.lambdas)
         cluster = np.asarray(states.cluster)
         return {"members": self.members_of(states), "cluster": cluster, "lambda_f": lambda_f, "lambda_c": lambda_c}
@@ -87,7 +87,7 @@ class OverFairlets(HasUnits, Target):
         lambdas = InverseTemperatures(arrays["lambda_f"], arrays["lambda_c"])
         return FairletState(() if self.keeps_fairlets else arrays["members"], arrays["cluster"], lambdas)
 
-    def members_of(self, states: FairletState) -> Int[np.ndarray, "... fairlets slots"]:
+    def members_of(self, states) -> Int[np.ndarray, "*batch fairlets slots"]:
         """Who is in which slot, in every one of the states."""
         return np.asarray(states.members)
 
