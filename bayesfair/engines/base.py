@@ -124,7 +124,7 @@ class Engine(ClusterMixin, BaseEstimator):
         X: ArrayLike,
         y=None,
         *,
-        sensitive_features: ArrayLike | None = None,
+        sensitive_features: ArrayLike | Groups | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Cluster a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q).

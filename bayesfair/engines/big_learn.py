@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from bayesfair._arrays import row_blocks
 from bayesfair._check import message, place, tell
@@ -71,7 +71,7 @@ class Wanderer(NamedTuple):
     """Parameters on their way through matchings drawn with `key`, and the running mean of the objective."""
 
     parameters: Gaussians
-    key: Int[Array, "2"]
+    key: PRNGKeyArray
     running: Float[Array, ""]
 
 
@@ -344,12 +344,12 @@ def check_start(X, middle, names, min_eigenvalue, everybody):
 
 
 @jax.jit
-def starts_of(problem: SeenRows, parameters: Gaussians) -> Settling:
+def starts_of(problem: SeenRows, parameters):
     """States of `settle` for a batch of parameters."""
     return jax.vmap(lambda one: joint_of(problem, one)[0])(parameters)
 
 
-def start_states(seed, n_init, n_components, middle) -> Wanderer:
+def start_states(seed, n_init, n_components, middle):
     """The paper's random starts, mu ~ N(0, I) and Sigma = I, in the units of X, for rows less `middle`."""
     dim = len(middle)
     keys = np.asarray(jax.random.split(jax.random.PRNGKey(seed), 2 * n_init))

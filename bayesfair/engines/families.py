@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 __all__ = [
     "COVARIANCE_TYPES",
@@ -37,19 +37,19 @@ SMOOTHING = 1e-2  # rows added to every level of a categorical feature, so that 
 class EncodedTable(NamedTuple):
     """Rows: centred, scaled continuous features, their squares' sum, and the levels' indicators."""
 
-    x: Float[Array, "obs dim"]
-    square: Float[Array, " obs"]
-    levels: Float[Array, "obs levels"]
+    x: Float[ArrayLike, "obs dim"]
+    square: Float[ArrayLike, " obs"]
+    levels: Float[ArrayLike, "obs levels"]
 
 
 class Components(NamedTuple):
     """Unconstrained parameters. `spread`: log variance () or (K, d), or the Cholesky factor of the precision with
     logarithms on its diagonal (K, d, d). `logits`: of the levels (K, levels)."""
 
-    weight: Float[Array, " clusters"]
-    mean: Float[Array, "clusters dim"]
-    spread: Float[Array, "..."]
-    logits: Float[Array, "clusters levels"]
+    weight: Float[ArrayLike, " clusters"]
+    mean: Float[ArrayLike, "clusters dim"]
+    spread: Float[ArrayLike, "..."]
+    logits: Float[ArrayLike, "clusters levels"]
 
 
 class Expected(NamedTuple):

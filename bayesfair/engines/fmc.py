@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from bayesfair._arrays import code_masses, namespace
 from bayesfair._rows import Rows, each, total
@@ -66,10 +66,10 @@ class Rule(NamedTuple):
     cluster; temperature: of the sharpened responsibilities.
     """
 
-    weight: Float[Array, ""]
-    allowed: Float[Array, ""]
-    floor: Float[Array, ""]
-    temperature: Float[Array, ""]
+    weight: Float[ArrayLike, ""]
+    allowed: Float[ArrayLike, ""]
+    floor: Float[ArrayLike, ""]
+    temperature: Float[ArrayLike, ""]
 
 
 class GroupedRows(NamedTuple):
@@ -89,7 +89,7 @@ class FairRows(NamedTuple):
     held: Float[Array, "blocks groups"]
     mass: Float[Array, "blocks groups"]
     seen: Bool[Array, " blocks"] | None
-    learning: tuple[Rows, Int[Array, ""]] | None = None
+    learning: tuple[Rows, Int[ArrayLike, ""]] | None = None
 
     @property
     def size(self):
@@ -124,7 +124,7 @@ class Ascender(NamedTuple):
     parameters: Components
     adam: optax.ScaleByAdamState
     rate: Float[Array, ""]
-    key: Int[Array, "2"]
+    key: PRNGKeyArray
     rule: Rule
     standing: Standing | None
 
@@ -151,7 +151,7 @@ def table_of(family: Family, x, levels) -> EncodedTable:
     return EncodedTable(x.T, jnp.square(x).sum(0), jnp.concatenate([jnp.zeros((x.shape[1], 0), x.dtype), *parts], 1))
 
 
-def bounds_by_size(allowed, share) -> Float[Array, " clusters"]:
+def bounds_by_size(allowed, share) -> Float[ArrayLike, " clusters"]:
     """The largest gap of each cluster: a small one may differ by less, for the same gap is more of its members."""
     return allowed * namespace(share).minimum(1.0, len(share) * share)
 
@@ -324,7 +324,7 @@ def _with_the_first(held, most):
     return (held > 0) & (held.cumsum(0) - held < most)
 
 
-def start_states(family: Family, problem: FairRows, parameters: Components, rule: Rule, rate, seed) -> Ascender:
+def start_states(family: Family, problem: FairRows, parameters: Components, rule: Rule, rate, seed):
     """A batch of one fresh state."""
     rule = Rule(*(np.float32(part) for part in rule))
     standing = _standing(family, parameters, problem, rule.temperature)

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._arrays import inner_sum, row_blocks
@@ -64,7 +64,7 @@ class Partition(NamedTuple):
 
     centers: Float[Array, "clusters dim"]
     labels: Int[Array, "blocks rows"]
-    key: Int[Array, "2"]
+    key: PRNGKeyArray
 
 
 def distances(x, centers) -> Float[Array, "rows clusters"]:
@@ -502,5 +502,6 @@ def variance_of(values, weight):
 
 
 @jax.jit
-def start_states(problem: TiltedRows, centers, keys) -> Partition:
+def start_states(problem: TiltedRows, centers, keys):
+    """Partitions of all runs."""
     return Partition(centers, jax.vmap(partial(nearest, problem))(centers), keys)

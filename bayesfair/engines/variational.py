@@ -576,7 +576,7 @@ def start_state(descent: Descent, problem: TargetedRows, centers, weight, others
 
 
 @partial(jax.jit, static_argnames="descent")
-def start_states(descent: Descent, problem: TargetedRows, centers, weights, others) -> SoftClusters:
+def start_states(descent: Descent, problem: TargetedRows, centers, weights, others):
     """`start_state` of every run."""
     return jax.vmap(partial(start_state, descent, problem))(centers, weights, others)
 

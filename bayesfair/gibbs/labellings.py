@@ -6,7 +6,7 @@ of the observations, statistics of the loss) lives inside that scope alone.
 
 from typing import Any, NamedTuple
 
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 __all__ = ["CenteredLabelling", "CountedLabelling", "Labelling", "PairedLabelling"]
 
@@ -14,8 +14,8 @@ __all__ = ["CenteredLabelling", "CountedLabelling", "Labelling", "PairedLabellin
 class Labelling(NamedTuple):
     """A balanced clustering z of the observations; `lambdas` is the one inverse temperature lambda."""
 
-    label: Int[Array, " obs"]
-    lambdas: Float[Array, ""]
+    label: Int[ArrayLike, " obs"]
+    lambdas: Float[ArrayLike, ""]
 
     @property
     def lambda_c(self):

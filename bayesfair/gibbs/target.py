@@ -6,7 +6,7 @@ A new target is a file with a subclass of `Target`, named in `targets` or passed
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -29,13 +29,13 @@ class Table(NamedTuple):
     """Rows, their groups and weights.
 
     X (obs, dim): of a problem (`make_problem`) scaled to near their spread, where the loss allows; `RowsInUnits` where rows
-    are made as they are asked for. weight (obs,): above zero, None where all are 1. dim: dimensions that the rows span, None
-    where they are as many as X has columns. names: of the columns, for messages. fairlets, members: the decomposition that
-    chains start from, and who is in which slot of its fairlets, where a target has `prepared` them; members alone where a
-    run goes on.
+    are made as they are asked for; None once chains have started. weight (obs,): above zero, None where all are 1. dim:
+    dimensions that the rows span, None where they are as many as X has columns. names: of the columns, for messages. fairlets,
+    members: the decomposition that chains start from, and who is in which slot of its fairlets, where a target has `prepared`
+    them; members alone where a run goes on.
     """
 
-    X: Float[np.ndarray, "obs dim"]
+    X: Float[Any, "obs dim"] | None
     groups: Groups
     weight: Float[np.ndarray, " obs"] | None = None
     dim: int | None = None
@@ -150,7 +150,7 @@ class Target:
         """The cluster of every observation."""
         raise NotImplementedError
 
-    def losses(self, state) -> NamedTuple:
+    def losses(self, state) -> tuple:
         """The losses of an opened state, each from scratch."""
         raise NotImplementedError
 

@@ -200,7 +200,7 @@ def reads_who_moves(target: HasLabels) -> bool:
     return target.loss.normalizer_reads_mean or target.weight is not None
 
 
-def neighbours(state: PairedLabelling, place, apart: int, shift):
+def neighbours(state: PairedLabelling, place, apart, shift):
     """The place `apart` from each that it may swap with; its own where that is in another segment."""
     upward = ((place + shift) // apart) % 2 == 0
     partner = jnp.clip(jnp.where(upward, place + apart, place - apart), 0, len(state.order) - 1)

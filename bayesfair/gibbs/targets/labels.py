@@ -219,7 +219,7 @@ class Labels(HasLabels, Target):
         blank = jnp.zeros((self.n_clusters, self.n_groups), jnp.int32)
         return sum_over_rows(lambda rows, new: blank.at[rows].add(new.astype(jnp.int32)), (label, self.group))
 
-    def write(self, states: Labelling):
+    def write(self, states):
         return {"label": np.asarray(states.label), "lambda_c": np.asarray(states.lambdas)}
 
     def read(self, arrays):

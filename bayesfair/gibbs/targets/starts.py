@@ -27,7 +27,7 @@ NO_LOSS = 1e-10  # of the loss of one cluster: less is rounding
 LEAST_SHAPE = 0.25  # of the gamma law of lambda: draws of smaller shapes are 0 in float32
 
 
-def start_states(target, table: Table, settings: Settings, members, num_chains: int) -> FairletState:
+def start_states(target, table: Table, settings: Settings, members, num_chains: int):
     """The fairlets of these `members`, a clustering of them for every chain, temperatures that suit the best of them."""
     rng = np.random.default_rng(settings.seed)
     clusters = start_clusterings(target, members, num_chains, rng)
@@ -85,7 +85,7 @@ def _places(target, members):
     return np.asarray(units.center, np.float64), np.asarray(units.weight, np.float64)
 
 
-def further_states(target, best: FairletState, most: int, rng) -> FairletState | None:
+def further_states(target, best: FairletState, most: int, rng):
     """Clusterings of the fairlets of the `best` state: from annealed centres, and from its own with one relocated."""
     members = jax.tree.map(jnp.asarray, best.members)
     centers, weights = _places(target, members)
@@ -107,7 +107,7 @@ def fill_empty_clusters(labels, n_clusters: int):
     return labels
 
 
-def stacked_states(target, members, clusters, lambdas: InverseTemperatures) -> FairletState:
+def stacked_states(target, members, clusters, lambdas: InverseTemperatures):
     """The same decomposition and temperatures in every chain, its own clustering each."""
     n_chains = len(clusters)
     repeat = lambda part: jnp.broadcast_to(jnp.asarray(part), (n_chains, *jnp.shape(part)))  # noqa: E731
