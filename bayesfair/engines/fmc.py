@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from bayesfair._arrays import code_masses, namespace
@@ -48,8 +49,7 @@ __all__ = [
 ]
 
 INNER_STEPS = 10  # R of Algorithm 2
-DECAY = 0.9, 0.99  # of Adam's two averages
-NOISE = 1e-5  # gradients no larger than this are mostly rounding in float32: Adam makes no full steps of them
+ADAM = optax.scale_by_adam(b1=0.9, b2=0.99, eps=1e-5)  # smaller gradients are mostly rounding in float32: no full steps
 FLOOR_WEIGHT = 1e3
 FASTER, SLOWER = 1.02, 0.7  # what the learning rate is multiplied by after inner steps that are taken, or refused
 BATCH_SLOWER = 0.97
@@ -118,13 +118,11 @@ class Standing(NamedTuple):
 
 
 class Ascender(NamedTuple):
-    """Parameters, Adam's averages and age, the learning rate; the rule travels along so that runs may differ in it, and the
-    parameters' standing, so that no pass is made twice."""
+    """Parameters, Adam's averages of gradients, the learning rate; the rule travels along so that runs may differ in it, and
+    the parameters' standing, so that no pass is made twice."""
 
     parameters: Components
-    first: Components
-    second: Components
-    age: Float[Array, ""]
+    adam: optax.ScaleByAdamState
     rate: Float[Array, ""]
     key: PRNGKeyArray
     rule: Rule
@@ -288,21 +286,13 @@ class Ascent:
 def climb(merit, state: Ascender, start: Components) -> Ascender:
     """INNER_STEPS of Adam from there."""
 
-    def step(_, state):
-        gradient = jax.grad(merit)(state.parameters)
-        age = state.age + 1
-        first = jax.tree.map(lambda m, g: DECAY[0] * m + (1 - DECAY[0]) * g, state.first, gradient)
-        second = jax.tree.map(lambda v, g: DECAY[1] * v + (1 - DECAY[1]) * g * g, state.second, gradient)
-        unbiased = state.rate / (1 - DECAY[0] ** age), 1 / (1 - DECAY[1] ** age)
-        parameters = jax.tree.map(
-            lambda p, m, v: p - unbiased[0] * m / (jnp.sqrt(unbiased[1] * v) + NOISE),
-            state.parameters,
-            first,
-            second,
-        )
-        return state._replace(parameters=parameters, first=first, second=second, age=age)
+    def step(_, moved):
+        parameters, adam = moved
+        uphill, adam = ADAM.update(jax.grad(merit)(parameters), adam)
+        return jax.tree.map(lambda part, slope: part - state.rate * slope, parameters, uphill), adam
 
-    return jax.lax.fori_loop(0, INNER_STEPS, step, state._replace(parameters=start))
+    parameters, adam = jax.lax.fori_loop(0, INNER_STEPS, step, (start, state.adam))
+    return state._replace(parameters=parameters, adam=adam)
 
 
 def choose(condition, yes, no) -> Any:
@@ -336,10 +326,9 @@ def _with_the_first(held, most):
 
 def start_states(family: Family, problem: FairRows, parameters: Components, rule: Rule, rate, seed):
     """A batch of one fresh state."""
-    zero = jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), parameters)
     rule = Rule(*(np.float32(part) for part in rule))
     standing = _standing(family, parameters, problem, rule.temperature)
-    state = Ascender(parameters, zero, zero, np.float32(0), np.float32(rate), jax.random.PRNGKey(seed), rule, standing)
+    state = Ascender(parameters, ADAM.init(parameters), np.float32(rate), jax.random.PRNGKey(seed), rule, standing)
     return jax.tree.map(lambda part: np.asarray(part)[None], state)
 
 

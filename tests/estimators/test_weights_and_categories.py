@@ -148,6 +148,7 @@ def fitted():
     return X, est
 
 
+@pytest.mark.slow
 def test_a_mixed_table_is_fitted_and_predicts(fitted):
     X, est = fitted
     assert est.n_features_in_ == 4

@@ -42,6 +42,7 @@ def many(monkeypatch):
     return X, rng.integers(2, size=400)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The chains do not agree")  # twenty draws each need not
 def test_labels_of_many_rows_are_balanced_and_found_again(many):
     X, group = many
@@ -65,6 +66,7 @@ def test_many_rows_stay_in_the_precision_that_samples_them(many):
     np.testing.assert_allclose(made.table.scaling.points(made.table.X), X, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "composition", "most"),
     [("labels", "auto", 45), ("optimal", "singletons", 45), ("optimal", "auto", 30)],

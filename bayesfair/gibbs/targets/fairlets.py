@@ -14,7 +14,7 @@ from bayesfair.gibbs.losses import Loss, Units
 from bayesfair.gibbs.moves.matchings import neighbour_matchings
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.parts_of_rows import map_rows
-from bayesfair.gibbs.states import Fairlets, FairletState, InverseTemperatures, OpenState, computed_once
+from bayesfair.gibbs.states import Fairlets, FairletState, OpenState, computed_once
 from bayesfair.gibbs.target import STATIC, Settings, Table, as_pytree, rows_of
 from bayesfair.gibbs.targets.over_fairlets import Losses, OverFairlets, what_to_balance
 from bayesfair.gibbs.temperature import Dispersion
@@ -42,8 +42,6 @@ class FairletTarget(HasFairlets, OverFairlets):
     n_numbers: float = field(metadata=STATIC)
     weight: Float[Array, " obs_and_phantom"] | None = None  # of the observations; None where all are 1
     modes: Modes | None = None
-
-    state_dims = {"members": ("fairlet", "slot"), "cluster": ("fairlet",)}  # noqa: RUF012
 
     @classmethod
     def make(cls, table: Table, settings: Settings):
@@ -76,9 +74,6 @@ class FairletTarget(HasFairlets, OverFairlets):
             weight=None if weight is None else jnp.asarray(np.append(weight, 0.0), dtype),
         )
 
-    def members_at_start(self, table):
-        return jnp.asarray(table.members)
-
     @property
     def n_obs(self):
         return self.x.shape[0] - 1
@@ -109,15 +104,6 @@ class FairletTarget(HasFairlets, OverFairlets):
 
     def close(self, opened: OpenState) -> FairletState:
         return FairletState(opened.fairlets.members, opened.cluster, opened.lambdas)
-
-    def write(self, states):
-        fairlet, clustering = map(np.asarray, states.lambdas)
-        tables = {"members": np.asarray(states.members), "cluster": np.asarray(states.cluster)}
-        return {**tables, "lambda_f": fairlet, "lambda_c": clustering}
-
-    def read(self, arrays):
-        lambdas = InverseTemperatures(arrays["lambda_f"], arrays["lambda_c"])
-        return FairletState(arrays["members"], arrays["cluster"], lambdas)
 
     def opened(self, members, x):
         return Fairlets(members, x, self._is_present(members), self.lower, self.upper)
