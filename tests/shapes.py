@@ -7,6 +7,7 @@ cross a function whose annotation names the record, words for shapes being those
 
 import dataclasses
 import inspect
+import sys
 import types
 from functools import cache, reduce
 from operator import or_
@@ -15,7 +16,9 @@ from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
 from beartype import BeartypeConf, beartype
 from beartype.door import is_bearable
 from beartype.vale import Is
+from jaxtyping import jaxtyped
 
+PACKAGE = "bayesfair"
 NUMBERS = BeartypeConf(is_pep484_tower=True)  # an int is a float
 
 
@@ -28,11 +31,29 @@ def checked(function):
     return beartype(function, conf=NUMBERS)
 
 
+def check_interfaces():
+    """Check methods by what the methods that they override are annotated with too, in all modules that were imported."""
+    modules = [module for name, module in sys.modules.items() if name.startswith(PACKAGE)]
+    for kind in {kind for module in modules for kind in vars(module).values() if is_own(kind)}:
+        for name, method in [*vars(kind).items()]:
+            told = next((vars(base)[name] for base in kind.__mro__[1:] if is_own(base) and name in vars(base)), None)
+            if inspect.isfunction(method) and inspect.isfunction(told):
+                plain, names = inspect.unwrap(method), {*inspect.signature(method).parameters, "return"}
+                inherited = {key: hint for key, hint in told.__annotations__.items() if key in names}
+                plain.__annotations__ = {**inherited, **plain.__annotations__}
+                setattr(kind, name, jaxtyped(plain, typechecker=checked))
+
+
+def is_own(kind):
+    """Is it a class of the package?"""
+    return inspect.isclass(kind) and kind.__module__.startswith(PACKAGE)
+
+
 def looking_inside(hint):
     """The hint, in which classes of the package are those whose fields fit."""
     if hint is Self:
         return Any  # beartype knows it in classes alone
-    if inspect.isclass(hint) and hint.__module__.startswith("bayesfair"):
+    if is_own(hint):
         return Annotated[hint, Is[fields_fit]]
     parts = get_args(hint)
     if isinstance(hint, types.UnionType):

@@ -13,7 +13,9 @@ from jaxtyping import TypeCheckError, install_import_hook
 
 install_import_hook("bayesfair", "shapes.checked")
 
+import jax.numpy as jnp
 import numpy as np
+import shapes
 import bayesfair as bf
 from bayesfair.engines.families import Components, EncodedTable, Family
 from bayesfair.engines.fmc import bounds_by_size
@@ -21,11 +23,14 @@ from bayesfair.fairness.balanced import balance_constraint, nearest_counts
 from bayesfair.fairness.groups import encode_groups
 
 warnings.simplefilter("ignore")
+assert all(hasattr(bf, name) for name in bf.__all__)  # imports them
+shapes.check_interfaces()
 rng = np.random.default_rng(1)
 table = np.vstack([rng.normal(3, 0.5, (20, 2)), rng.normal(6, 0.5, (20, 2))])
 lacking = np.where(np.arange(80).reshape(40, 2) == 7, np.nan, table)
 mixed = np.column_stack([table, np.resize([0, 1, 2], 40)])
 zeros_and_ones = (rng.random((40, 3)) < np.repeat([[0.2], [0.8]], 20, 0)) * 1.0
+unequal = np.repeat(["f", "m"], [17, 23])
 two, three, weight = np.resize(["f", "m"], 40), np.resize(["a", "b", "b", "c"], 40), np.resize([1.0, 2.0, 0.5], 40)
 
 engine = dict(random_state=0, max_iter=3)
@@ -59,7 +64,7 @@ for target, loss in (("joint", "kmeans"), ("cut", "manhattan"), ("optimal", "kl"
     fit(gibbs(2, target=target, loss=loss, **chains), **more)
 for loss, power in (("itakura-saito", 1.0), ("minkowski", 1.5)):
     fit(gibbs(2, target="optimal", loss=loss, power=power, **chains))
-fit(gibbs(2, target="cut", loss="binary", **chains), zeros_and_ones)
+fit(gibbs(2, target="cut", loss="binary", thinning="auto", **chains), zeros_and_ones, unequal)
 fit(gibbs(2, reallocation="blocked", tempering=True, categorical_features=[2], **chains), mixed)
 fit(gibbs(2, target="labels", loss="manhattan", min_balance=0.5, tempering=True, **chains))
 
@@ -70,15 +75,18 @@ fit(mixture(2, covariance_type="full", starts=("random",), tempering=True, **cha
 people = encode_groups(two)
 parts = Components(np.zeros(2), np.zeros((2, 2)), np.zeros(()), np.zeros((2, 0)))
 rows = EncodedTable(table, np.square(table).sum(1), np.zeros((40, 0)))
-log_joint, wide = Family("isotropic").log_joint, np.zeros((40, 3))
+units = bf.gibbs.Units(*map(jnp.asarray, (table, np.ones(40), np.arange(40) % 2)))
+log_joint, losses = Family("isotropic").log_joint, bf.gibbs.KMeansLoss().cluster_losses
 PLANTED = {
     "an argument": lambda: nearest_counts(balance_constraint(people), people.sizes, people.sizes / 2),
     "a result": lambda: bounds_by_size(0.1, np.full((2, 2), 0.5)),
     "a field": lambda: log_joint(parts._replace(spread=None), rows),
     "fields that differ": lambda: log_joint(parts._replace(weight=np.zeros(1)), rows),
     "records that differ": lambda: log_joint(parts._replace(mean=np.zeros((2, 1))), rows),
+    "an interface": lambda: losses(units._replace(weight=units.weight[:3]), 2),
 }
 log_joint(parts, rows)
+losses(units, 2)
 for name, call in PLANTED.items():
     try:
         call()
@@ -101,6 +109,5 @@ def test_real_fits_have_the_shapes_that_annotations_tell(program):
 
 
 def test_wrong_shapes_are_caught(program):
-    """Each of these runs without a word where nobody checks it."""
     caught = [line.removeprefix("caught ") for line in program.stdout.splitlines() if line.startswith("caught ")]
-    assert caught == ["an argument", "a result", "a field", "fields that differ", "records that differ"]
+    assert caught == ["an argument", "a result", "a field", "fields that differ", "records that differ", "an interface"]

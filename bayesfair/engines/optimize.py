@@ -124,7 +124,7 @@ def _is_gone(tree):
 
 
 @partial(jax.jit, static_argnames=("step", "length"), donate_argnames="progress")
-def _chunk(step, problem, progress, tol, patience, most, length):
+def _chunk(step, problem, progress: _Progress, tol, patience, most, length):
     """Up to `length` iterations of every run, and what they did to the losses (runs, length)."""
 
     def one(carry):

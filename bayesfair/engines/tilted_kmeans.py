@@ -187,7 +187,7 @@ def solved(tilt, mass, first, second):
     return jnp.linalg.solve(hessian, first[:, :, None])[:, :, 0]
 
 
-def moments(block, centers):
+def moments(block: tuple[WeightedRows, tuple], centers):
     """Weights and weighted moments of the offsets of every cluster: (clusters,), (clusters, dim), (clusters, dim, dim).
 
     Rows come in the order of their labels, MEMBERS of a cluster at a time: no products are made for clusters not their own.

@@ -4,7 +4,7 @@ A target inherits those whose moves it takes, and writes what has no body here. 
 """
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, ArrayLike, Float, Int
 
 from bayesfair.gibbs.losses import Units
 from bayesfair.gibbs.states import Fairlets
@@ -31,7 +31,7 @@ class HasUnits:
         """The units of an opened state."""
         raise NotImplementedError
 
-    def total_loss(self, losses) -> Float[Array, ""]:
+    def total_loss(self, losses) -> Float[ArrayLike, ""]:
         """The loss of the observations, of which lambda is the inverse temperature."""
         raise NotImplementedError
 
@@ -83,8 +83,8 @@ class HasFairlets(HasUnits):
 
     clustering_moves_fairlets = False
 
-    def opened(self, members: Int[Array, "fairlets slots"], x: Float[Array, "fairlets slots dim"]) -> Fairlets:
-        """Fairlets of these members, from their features."""
+    def opened(self, members: Int[Array, "fairlets slots"], x: Float[Array, "fairlets slots dim"]):
+        """`Fairlets` of these members, from their features, with the bounds of all fairlets."""
         raise NotImplementedError
 
     def replace_slot(self, fairlets: Fairlets, slot: Int[Array, " fairlets"], incoming) -> Fairlets:

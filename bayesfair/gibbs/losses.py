@@ -377,7 +377,7 @@ class DissimilarityLoss(Loss):
         each = units.weight * self.dissimilarity.between(center, units.center)
         return jnp.where(units.cluster[None, :] == jnp.arange(n_clusters)[:, None], each, 0.0).sum(1)
 
-    def start(self, units, n_clusters):
+    def start(self, units, n_clusters) -> PairSums:
         member = (units.cluster[None, :] == jnp.arange(n_clusters)[:, None]) & (units.weight > 0)
         reach = jax.lax.map(lambda center: self._reach(units, center, n_clusters), units.center)  # no N x N matrix
         weight = jnp.where(member, units.weight, 0.0)

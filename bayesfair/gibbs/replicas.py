@@ -131,7 +131,7 @@ class Tempered(Target):
         inner = {name: ("replica", *dims) for name, dims in self.inner.state_dims.items()}
         return {**inner, "came_from_hottest": ("replica",)}
 
-    def replicate(self, states) -> TemperedState:
+    def replicate(self, states):
         """Every chain's state in all of its replicas, inverse temperatures times beta."""
         n, chains = len(self.betas), len(jax.tree.leaves(states)[0])
         many = jax.tree.map(lambda part: jnp.repeat(part[:, None], n, axis=1), states)
@@ -139,7 +139,7 @@ class Tempered(Target):
         nobody, none = jnp.zeros((chains, n), jnp.int32), jnp.zeros((chains, n - 1), self.betas.dtype)
         return TemperedState(many, nobody, nobody[:, 0], none)
 
-    def begun(self, states: TemperedState) -> TemperedState:
+    def begun(self, states):
         """The same with nothing counted yet."""
         return states._replace(round_trips=jnp.zeros_like(states.round_trips), accepted=jnp.zeros_like(states.accepted))
 

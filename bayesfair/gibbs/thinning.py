@@ -1,7 +1,7 @@
 """How many sweeps from one draw to the next, from the autocorrelation of the warm-up's second half: pure NumPy, no clock."""
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int, Real
 
 from bayesfair._draws import COMPARED
 from bayesfair.gibbs.sweep import statistics_of
@@ -38,7 +38,7 @@ def suitable_thinning(reports, moves, target) -> int:
     return max(1, int(min(np.ceil(WORTH * slowest), affordable)))
 
 
-def autocorrelation_time(values: Float[np.ndarray, "chains sweeps"]) -> float:
+def autocorrelation_time(values: Real[np.ndarray, "chains sweeps"]) -> float:
     """1 + 2 sum of autocorrelations of stationary chains, at least 1; 1 where nothing varies.
 
     Autocovariances around each chain's own mean, averaged over chains (what differs between chains is for R-hat), as far as
