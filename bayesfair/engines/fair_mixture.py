@@ -40,7 +40,7 @@ from bayesfair.engines.fmc import (
 from bayesfair.engines.mixture import MixtureEngine
 from bayesfair.engines.optimize import Outcome, order_of
 from bayesfair.engines.row_split import ONE_BLOCK
-from bayesfair.engines.samples import distinct_rows, stratified, with_distinct
+from bayesfair.engines.samples import stratified
 from bayesfair.engines.tables import fit_encoder, read_columns
 from bayesfair.fairness.metrics import gaps_of_shares
 
@@ -172,8 +172,8 @@ class FairMixture(MixtureEngine):
     def step(self):
         return Ascent(self._family, self.solver, self.batch_size)
 
-    def read(self, X, *, reset, sensitive_features=None):
-        return read_columns(self, X, self.categorical_features, reset=reset, sensitive_features=sensitive_features)
+    def read(self, X, *, reset):
+        return read_columns(self, X, self.categorical_features, reset=reset)
 
     def check_settings(self):
         for name, allowed in (("covariance_type", COVARIANCE_TYPES), ("solver", ("em", "gradient"))):
@@ -244,9 +244,9 @@ class FairMixture(MixtureEngine):
 
         return fair_rows(scaled, data.groups.code, data.weight_of, data.split, len(data.groups.names), learning)
 
-    def _taken(self, data, rows) -> Data:
-        """Some rows, among which there is somebody of every group."""
-        some = data.taken(rows)
+    def _some(self, data, rows) -> Data:
+        """Some rows, of which as many differ as there are components, and among which there is somebody of every group."""
+        some = data.taken(data.with_distinct(rows, self.n_components, self.parts, self._numbers))
         absent = [name for name, size in zip(some.groups.names, some.groups.sizes) if size == 0]
         if absent:
             rule, remedy = "leave somebody of every group", "Raise subsample or batch_size, or merge small groups."
@@ -260,10 +260,10 @@ class FairMixture(MixtureEngine):
         rows = rows[: self._n_learn(len(rows))]
         try:
             if len(rows) < data.split.n_obs:
-                some = self._taken(data, rows)
+                some = self._some(data, rows)
                 problem = self._in_batches(self._fair_rows(some), some)
-                return agreed(self._learn(problem, some, np.arange(len(rows)), data.split))
-            return self._learn(self._in_batches(everybody, data), data, rows, data.split)
+                return agreed(self._learn(problem, some, np.arange(len(some.X))))
+            return self._learn(self._in_batches(everybody, data), data, rows)
         except _Interrupted as ended:
             return ended.outcome
 
@@ -272,43 +272,36 @@ class FairMixture(MixtureEngine):
         if self.batch_size is None:
             return problem
         order = np.random.default_rng(data.seed).permutation(len(data.X))
-        some = self._taken(data, stratified(order, data.groups.code, max(self.batch_size, EXPLORE_ROWS)))
+        some = self._some(data, stratified(order, data.groups.code, max(self.batch_size, EXPLORE_ROWS)))
         return self._fair_rows(some, (problem.rows, np.int32(len(data.X))))
 
-    def _learn(self, problem, data, rows, dealing):
-        """From the rows of those numbers, in random order."""
-        part = self._with_distinct(stratified(rows, data.split.groups.code, PART), data)
-        explored = partial(self._explorations, self._taken(data, part), dealing)
+    def _learn(self, problem, data, rows):
+        """From the rows of those numbers, in random order: run every search of `_searches`, go on under the first one's rules,
+        and then with all rows from the best."""
+        part = self._some(data, stratified(rows, data.split.groups.code, PART))
         few = first_of(problem, MORE)
-        outcome = self._search(few, explored, data)
+        rules, *others = self._searches(data.groups)
+        outcomes = [self._search(few, part, rules, data)]
+        for other in others:
+            start = self._search(few, part, other, data).state.parameters
+            outcomes.append(self._through(few, start, rules, data.seed))
+        outcome = outcomes[order_of(np.array([outcome.loss for outcome in outcomes]))[0]]
         if bool(np.all(few.seen)):
             return outcome
         # From the first weight again: twice as often doubled, it empties components.
-        return self._strictly(problem, [outcome.state.parameters], self._rules()[-1:], data)
+        return self._strictly(problem, [outcome.state.parameters], rules[-1:], data)
 
-    def _search(self, problem, explored, data):
-        """Run every search of `_searches` from the starts `explored(rules)`, go on under the first one's rules, and return the
-        best."""
+    def _search(self, problem, part, rules, data):
+        """Where the starts that a part of the rows gives lead under those rules."""
+        after = self._after_exploring(rules, data.split.n_obs, data.groups)
+        return self._strictly(problem, self._explorations(part, rules), after, data)
 
-        def found(rules):
-            after = self._after_exploring(rules, data.split.n_obs, data.groups)
-            return self._strictly(problem, map(agreed, explored(rules)), after, data)
-
-        rules, *others = self._searches(data.groups)
-        outcomes = [found(rules)]
-        for other in others:
-            start = found(other).state.parameters
-            outcomes.append(self._through(problem, start, rules, data.seed))
-        return outcomes[order_of(np.array([outcome.loss for outcome in outcomes]))[0]]
-
-    def _explorations(self, part, dealing, rules):
+    def _explorations(self, part, rules):
         """The best of the starts on some of the rows; then on others, with another seed; and so on."""
         rows = np.arange(len(part.X))
         for time, spread_out in enumerate(SPREAD_OUT):
-            some = self._with_distinct(
-                stratified(np.roll(rows, -time * EXPLORE_ROWS), part.groups.code, EXPLORE_ROWS), part
-            )
-            yield self._explore(self._taken(part, some)._replace(seed=part.seed + time), rules, dealing, spread_out)
+            some = self._some(part, stratified(np.roll(rows, -time * EXPLORE_ROWS), part.groups.code, EXPLORE_ROWS))
+            yield agreed(self._explore(some._replace(seed=part.seed + time), rules, spread_out))
 
     def _strictly(self, problem, starts, rules, data):
         """Where the first of the starts leads that leads to fair clusters, through the rules; if none does, from where the best
@@ -342,22 +335,22 @@ class FairMixture(MixtureEngine):
         if len(rules) > 1:
             parameters = self._family.heated(parameters, spread_out)
         for rule in rules:
-            states = start_states(self._family, problem, parameters, rule, RATE, seed)
             settings = {} if rule is rules[-1] else {"max_iter": EXPLORE_ITERATIONS}
-            outcome = _completed(self.run(problem, states, **settings).best)
+            outcome = self._advanced(problem, parameters, rule, seed, **settings)
             parameters = outcome.state.parameters
         return outcome
 
-    def _with_distinct(self, rows, data):
-        """Some rows of the table, of which as many differ as there are components."""
+    def _advanced(self, problem, parameters, rule, seed, **settings) -> Outcome:
+        """Where one run under a rule leads, unless it is interrupted."""
+        states = start_states(self._family, problem, parameters, rule, RATE, seed)
+        outcome = self.run(problem, states, **settings).best
+        if outcome.status == Outcome.INTERRUPTED:
+            raise _Interrupted(outcome)
+        return outcome
 
-        def points(rows, split=None):
-            columns = data.columns.take(rows, split)
-            x, codes = self._encoder.scaled(columns.continuous), self._encoder.codes(columns.categorical)
-            return np.hstack([x.astype(np.float32), codes])
-
-        distinct = partial(distinct_rows, points, self.n_components, self.parts, data.split)
-        return with_distinct(rows, partial(points, split=data.split), self.n_components, distinct)
+    def _numbers(self, columns):
+        """The rows of a table as numbers, scaled columns beside the levels' indicators."""
+        return np.hstack(self._encoder.table(columns)[::2])
 
     def _rules(self) -> list[Rule]:
         """The rules a start is taken through: one, lambda Delta; or the exact penalty at falling temperatures."""
@@ -380,30 +373,30 @@ class FairMixture(MixtureEngine):
         """All of them where so many rows are more than were explored, and there are groups to be fair to; else the last one."""
         return rules[0 if n_obs > EXPLORE_ROWS and len(groups.names) > 1 else -1 :]
 
-    def _explore(self, some, rules, dealing, spread_out) -> Components:
-        """The best parameters of `n_init` starts on some rows, which processes that have these alike deal."""
+    def _explore(self, some, rules, spread_out) -> Components:
+        """The best parameters of `n_init` starts on some rows."""
         problem = self._fair_rows(some)
-        points = np.hstack(self._encoder.table(some.columns)[::2]).astype(np.float64)
-        starts = self._centers(points, some, dealing)
+        points = self._numbers(some.columns).astype(np.float64)
+        starts = self._centers(points, some)
         hot = range(self._first_hot(rules[0], some.groups), self.n_init)
         heated = partial(self._family.heated, spread_out=spread_out)
         parameters = [self._parameters_at(problem, centers) for centers in starts]
         parameters = [heated(one) if i in hot else one for i, one in enumerate(parameters)]
         for rule in rules:
-            parameters = self._best_of(problem, parameters, rule, some.seed, dealing)
+            parameters = self._best_of(problem, parameters, rule, some)
         return parameters[0]
 
-    def _best_of(self, problem, parameters, rule, seed, dealing) -> list[Components]:
+    def _best_of(self, problem, parameters, rule, some) -> list[Components]:
         """KEPT of those that a list of parameters lead to, best first. Each is a run of its own, so that it is the same, bit
         for bit, in however many processes: of a difference Adam makes much where gradients are nearly zero."""
-        settings = {"max_iter": EXPLORE_ITERATIONS, "patience": PATIENCE}
+        step = Ascent(self._family, self.solver)
+        settings = {"step": step, "max_iter": EXPLORE_ITERATIONS, "patience": PATIENCE}
 
         def advanced(one):
-            states = start_states(self._family, problem, one, rule, RATE, seed)
-            outcome = _completed(self.run(problem, states, step=Ascent(self._family, self.solver), **settings).best)
+            outcome = self._advanced(problem, one, rule, some.seed, **settings)
             return outcome.loss, outcome.state.parameters
 
-        losses, reached = zip(*dealing.dealt(advanced, parameters))
+        losses, reached = zip(*some.dealt(advanced, parameters))
         return [reached[i] for i in order_of(np.array(losses))[:KEPT]]
 
     def _first_hot(self, rule, groups):
@@ -412,10 +405,10 @@ class FairMixture(MixtureEngine):
             return self.n_init
         return 0 if np.isfinite(rule.allowed) else self.n_init - self.n_init // RANDOM_STARTS
 
-    def _centers(self, points, some, dealing):
+    def _centers(self, points, some):
         """One start in three is k random rows: k-means solutions may all split the rows along one unfair direction."""
         n_random, weight = self.n_init // RANDOM_STARTS, some.weight
-        known = kmeans_centers(points, self.n_components, some.seed, self.n_init - n_random, dealing, weight)
+        known = kmeans_centers(points, self.n_components, some, self.n_init - n_random)
         rows = np.random.default_rng(some.seed)
         p = None if (weight == weight[0]).all() else weight / weight.sum()
         random = [points[rows.choice(len(points), self.n_components, replace=False, p=p)] for _ in range(n_random)]
@@ -500,13 +493,6 @@ class FairMixture(MixtureEngine):
         spread = {"isotropic": min(d, 1), "diag": k * d, "full": k * d * (d + 1) // 2}[self._family.covariance_type]
         free = k - 1 + k * d + spread + k * sum(n - 1 for n in self._encoder.n_levels)
         return float(-2 * log_density.sum() + free * np.log(len(log_density)))
-
-
-def _completed(outcome: Outcome):
-    """The outcome of a run that has not been interrupted."""
-    if outcome.status == Outcome.INTERRUPTED:
-        raise _Interrupted(outcome)
-    return outcome
 
 
 @partial(jax.jit, static_argnames="family")

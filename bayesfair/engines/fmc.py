@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from bayesfair._arrays import code_masses, namespace
+from bayesfair._arrays import cell_masses, code_masses, namespace
 from bayesfair._rows import Rows, each, total
 from bayesfair.engines.families import Components, EncodedTable, Expected, Family
 from bayesfair.engines.row_split import here
@@ -353,12 +353,10 @@ def soft_shares(family: Family, parameters: Components, problem: FairRows):
 
 def hard_masses(family: Family, parameters: Components, problem: FairRows, split):
     """How much of each group has its largest responsibility in each component, float64 (clusters, groups), in weights."""
-    shape = len(parameters.mean), problem.mass.shape[1]
-    labels, code, weight = map(here, (labels_of(family, parameters, problem), *problem.rows.parts[2:]))
-    seen, held = np.asarray(problem.seen), np.zeros(shape)
-    for own_labels, own_code, own_weight in zip(labels[seen], code[seen], weight[seen]):
-        held += np.bincount(own_labels * shape[1] + own_code, own_weight, minlength=held.size).reshape(shape)
-    return sum(split.everybody(held))
+    shape, seen = (len(parameters.mean), problem.mass.shape[1]), np.asarray(problem.seen)
+    parts = labels_of(family, parameters, problem), problem.rows.parts.code, problem.rows.parts.weight
+    labels, code, weight = (here(part)[seen].ravel() for part in parts)
+    return sum(split.everybody(cell_masses(labels, code, shape, weight)))
 
 
 @partial(jax.jit, static_argnames="family")

@@ -14,9 +14,16 @@ import bayesfair
 from bayesfair._check import check_integer, check_number, message, place, refuse_unread, row_names, warn_of_no_numbers
 from bayesfair._units import center_and_spread
 from bayesfair.engines.base import check_distinct
-from bayesfair.engines.tables import Encoder, categorical_positions, encoder_of, fit_encoder, read_columns
+from bayesfair.engines.tables import (
+    Encoder,
+    categorical_positions,
+    encoder_of,
+    fit_encoder,
+    read_columns,
+    read_groups,
+)
 from bayesfair.estimators.base import PosteriorEstimator, whole_or_not
-from bayesfair.fairness.groups import Groups, groups_for_fit
+from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
 from bayesfair.models.mixtures import SMOOTHING, Prior, check_prior
 from bayesfair.models.run import INFERENCES, make_run
@@ -136,8 +143,8 @@ class BayesianFairMixture(PosteriorEstimator):
         """
         self._start_clock()
         self._check_settings()
-        columns = read_columns(self, X, self.categorical_features, reset=True, sensitive_features=sensitive_features)
-        groups = groups_for_fit(sensitive_features, len(columns.continuous), X=X)
+        columns = read_columns(self, X, self.categorical_features, reset=True)
+        groups = read_groups(self, sensitive_features, len(columns.continuous), X=X)
         warn_of_no_numbers(self, columns.continuous.shape[1])
         encoder = fit_encoder(columns, one_scale=False)
         _check_spreads(encoder.scale, columns.names)
