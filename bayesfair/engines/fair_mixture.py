@@ -35,7 +35,6 @@ from bayesfair.engines.fmc import (
     labels_of,
     soft_shares,
     start_states,
-    table_of,
 )
 from bayesfair.engines.mixture import MixtureEngine
 from bayesfair.engines.optimize import Outcome, order_of
@@ -505,7 +504,7 @@ def m_step_at(family: Family, old: Components, rows: Rows, centers):
     """Of hard assignments to the nearest of centres (clusters, columns and levels)."""
 
     def expected(block, old, centers):
-        table = table_of(family, block.x, block.levels)
+        table = block.table(family)
         points = jnp.concatenate([table.x, table.levels], 1)
         nearest = squared_distances(centers, points, jnp.square(points).sum(1)).argmin(0)
         hard = block.weight * (nearest == jnp.arange(len(centers))[:, None])

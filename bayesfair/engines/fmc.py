@@ -24,7 +24,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from bayesfair._arrays import cell_masses, code_masses, namespace
 from bayesfair._rows import Rows, each, total
-from bayesfair.engines.families import Components, EncodedTable, Expected, Family
+from bayesfair.engines.families import Components, EncodedTable, Expected, Family, indicators
 from bayesfair.engines.row_split import here
 from bayesfair.engines.samples import FEWEST
 from bayesfair.fairness.metrics import gaps_of_shares
@@ -44,7 +44,6 @@ __all__ = [
     "penalty_of_shares",
     "soft_shares",
     "start_states",
-    "table_of",
 ]
 
 INNER_STEPS = 10  # R of Algorithm 2
@@ -79,6 +78,10 @@ class GroupedRows(NamedTuple):
     levels: Int[Array, "features rows"]
     code: Int[Array, " rows"]
     weight: Float[Array, " rows"]
+
+    def table(self, family: Family) -> EncodedTable:
+        """The rows as families take them."""
+        return EncodedTable(self.x.T, jnp.square(self.x).sum(0), indicators(self.levels.T, family.n_levels))
 
 
 class FairRows(NamedTuple):
@@ -147,12 +150,6 @@ def fair_rows(of, code, weight, split, n_groups, learning=None) -> FairRows:
     return FairRows(rows, *map(split.placed, (held, mass, np.ones(n_blocks, bool))), learning)
 
 
-def table_of(family: Family, x, levels) -> EncodedTable:
-    """A block's rows as families take them."""
-    parts = [jax.nn.one_hot(levels[j], n, dtype=x.dtype) for j, n in enumerate(family.n_levels)]
-    return EncodedTable(x.T, jnp.square(x).sum(0), jnp.concatenate([jnp.zeros((x.shape[1], 0), x.dtype), *parts], 1))
-
-
 def bounds_by_size(allowed, share) -> Float[Array, " clusters"]:
     """The largest gap of each cluster: a small one may differ by less, for the same gap is more of its members."""
     return allowed * namespace(share).minimum(1.0, len(share) * share)
@@ -196,7 +193,7 @@ def standing_of(family: Family, parameters: Components, problem: FairRows, tempe
 
 def _in_block(family: Family, parameters: Components, block: GroupedRows, n_groups, temperature):
     """(what the block adds to the shares and to the log density, its rows, their responsibilities times their weights)."""
-    table, weight = table_of(family, block.x, block.levels), block.weight
+    table, weight = block.table(family), block.weight
     log_joint = family.log_joint(parameters, table)
     member = weight * (block.code == jnp.arange(n_groups)[:, None])
     soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / temperature, 0)
@@ -364,6 +361,6 @@ def labels_of(family: Family, parameters: Components, problem: FairRows):
     """The component of largest responsibility of every row (blocks, rows)."""
 
     def of_block(block, parameters):
-        return family.log_joint(parameters, table_of(family, block.x, block.levels)).argmax(0)
+        return family.log_joint(parameters, block.table(family)).argmax(0)
 
     return each(of_block, problem.rows, parameters)

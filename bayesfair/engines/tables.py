@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 from bayesfair._arrays import row_blocks
 from bayesfair._check import check_columns, check_finite, check_same_index, column_names, is_date, message, place
 from bayesfair._units import center_and_spread, check_costs, check_resolution, here_alone
-from bayesfair.engines.families import EncodedTable
+from bayesfair.engines.families import EncodedTable, indicators
 from bayesfair.fairness.groups import Groups, groups_for_fit
 
 __all__ = [
@@ -61,7 +61,7 @@ class Encoder(NamedTuple):
             rows = self.scaled(X[block])
             with np.errstate(over="ignore"):  # new rows that float32 cannot hold have no density, which is told then
                 x[block], square[block] = rows, (rows**2).sum(1)
-        return EncodedTable(x, square, self.indicators(columns.categorical))
+        return EncodedTable(x, square, indicators(self.codes(columns.categorical), self.n_levels))
 
     def scaled(self, X) -> np.ndarray:
         """Continuous columns, float64."""
@@ -76,12 +76,6 @@ class Encoder(NamedTuple):
         except ValueError as error:
             remedy = "Drop those rows, or give rare levels a common name before fitting."
             raise ValueError(message("X", "hold categories seen in fit", str(error), remedy)) from error
-
-    def indicators(self, categorical) -> np.ndarray:
-        """float32 (N, levels of all features), 1 where `codes` name the level."""
-        code, nothing = self.codes(categorical), np.zeros((len(categorical), 0), np.float32)
-        parts = [np.eye(n, dtype=np.float32)[code[:, j]] for j, n in enumerate(self.n_levels)]
-        return np.concatenate([nothing, *parts], 1)
 
 
 def fit_encoder(columns: Columns, one_scale: bool = False, everybody=here_alone, weight=None) -> Encoder:

@@ -26,7 +26,7 @@ from bayesfair.estimators.base import PosteriorEstimator, whole_or_not
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
 from bayesfair.models.mixtures import SMOOTHING, Prior, check_prior
-from bayesfair.models.run import INFERENCES, make_run
+from bayesfair.models.run import INFERENCES, RunSettings, make_run
 from bayesfair.models.sampling import check_chain_method
 from bayesfair.models.starts import STARTS
 from bayesfair.posterior.files import read_run
@@ -41,10 +41,6 @@ __all__ = ["BayesianFairMixture"]
 
 LABEL_BYTES = 16  # of a label as it is drawn, with its row's log-likelihood, and as the tree has it
 SPREADS = 1e-12, 1e12  # of columns: the model computes with their squares in float32
-OF_THE_RUN = (
-    *("n_components", "covariance_type", "fairness_weight", "prior", "smoothing"),
-    *("inference", "tempering", "num_warmup"),
-)
 
 
 class BayesianFairMixture(PosteriorEstimator):
@@ -202,7 +198,7 @@ class BayesianFairMixture(PosteriorEstimator):
         }
 
     def _make_run(self, *table):
-        return make_run(*table, self._seed, **{name: getattr(self, name) for name in OF_THE_RUN})
+        return make_run(*table, self._seed, RunSettings(*(getattr(self, name) for name in RunSettings._fields)))
 
     @property
     def _going(self):
