@@ -232,16 +232,7 @@ class FairMixture(MixtureEngine):
             warn_of_scales(data.X, data.columns.names)
         self._family = Family(self.covariance_type, self._encoder.n_levels)
         self._warn_of_work(*data.X.shape, data.groups)
-        return self._fair_rows(data)
-
-    def _fair_rows(self, data, learning=None) -> FairRows:
-        """All rows of the data, scaled."""
-
-        def scaled(some):
-            columns = data.columns.take(some)
-            return self._encoder.scaled(columns.continuous).astype(np.float32), self._encoder.codes(columns.categorical)
-
-        return fair_rows(scaled, data.groups.code, data.weight_of, data.split, len(data.groups.names), learning)
+        return fair_rows(data, self._encoder)
 
     def _some(self, data, rows) -> Data:
         """Some rows, of which as many differ as there are components, and among which there is somebody of every group."""
@@ -260,7 +251,7 @@ class FairMixture(MixtureEngine):
         try:
             if len(rows) < data.split.n_obs:
                 some = self._some(data, rows)
-                problem = self._in_batches(self._fair_rows(some), some)
+                problem = self._in_batches(fair_rows(some, self._encoder), some)
                 return agreed(self._learn(problem, some, np.arange(len(some.X))))
             return self._learn(self._in_batches(everybody, data), data, rows)
         except _Interrupted as ended:
@@ -272,28 +263,25 @@ class FairMixture(MixtureEngine):
             return problem
         order = np.random.default_rng(data.seed).permutation(len(data.X))
         some = self._some(data, stratified(order, data.groups.code, max(self.batch_size, EXPLORE_ROWS)))
-        return self._fair_rows(some, (problem.rows, np.int32(len(data.X))))
+        return fair_rows(some, self._encoder, (problem.rows, np.int32(len(data.X))))
 
     def _learn(self, problem, data, rows):
         """From the rows of those numbers, in random order: run every search of `_searches`, go on under the first one's rules,
         and then with all rows from the best."""
         part = self._some(data, stratified(rows, data.split.groups.code, PART))
         few = first_of(problem, MORE)
-        rules, *others = self._searches(data.groups)
-        outcomes = [self._search(few, part, rules, data)]
-        for other in others:
-            start = self._search(few, part, other, data).state.parameters
-            outcomes.append(self._through(few, start, rules, data.seed))
+        searches, outcomes = self._searches(data.groups), []
+        for rules in searches:
+            after = self._after_exploring(rules, data.split.n_obs, data.groups)
+            outcome = self._strictly(few, self._explorations(part, rules), after, data)
+            if rules is not searches[0]:
+                outcome = self._through(few, outcome.state.parameters, searches[0], data.seed)
+            outcomes.append(outcome)
         outcome = outcomes[order_of(np.array([outcome.loss for outcome in outcomes]))[0]]
         if bool(np.all(few.seen)):
             return outcome
         # From the first weight again: twice as often doubled, it empties components.
-        return self._strictly(problem, [outcome.state.parameters], rules[-1:], data)
-
-    def _search(self, problem, part, rules, data):
-        """Where the starts that a part of the rows gives lead under those rules."""
-        after = self._after_exploring(rules, data.split.n_obs, data.groups)
-        return self._strictly(problem, self._explorations(part, rules), after, data)
+        return self._strictly(problem, [outcome.state.parameters], searches[0][-1:], data)
 
     def _explorations(self, part, rules):
         """The best of the starts on some of the rows; then on others, with another seed; and so on."""
@@ -329,22 +317,17 @@ class FairMixture(MixtureEngine):
                 break
         return outcome
 
-    def _through(self, problem, parameters, rules, seed, spread_out=1.0):
-        """Where the last of the rules leads after the others, which begin hot."""
+    def _through(self, problem, parameters, rules, seed, spread_out=1.0, **settings) -> Outcome:
+        """Where the last of the rules leads after the others, which begin hot; `settings`: of its run."""
         if len(rules) > 1:
             parameters = self._family.heated(parameters, spread_out)
         for rule in rules:
-            settings = {} if rule is rules[-1] else {"max_iter": EXPLORE_ITERATIONS}
-            outcome = self._advanced(problem, parameters, rule, seed, **settings)
+            states = start_states(self._family, problem, parameters, rule, RATE, seed)
+            own = settings if rule is rules[-1] else {"max_iter": EXPLORE_ITERATIONS}
+            outcome = self.run(problem, states, **own).best
+            if outcome.status == Outcome.INTERRUPTED:
+                raise _Interrupted(outcome)
             parameters = outcome.state.parameters
-        return outcome
-
-    def _advanced(self, problem, parameters, rule, seed, **settings) -> Outcome:
-        """Where one run under a rule leads, unless it is interrupted."""
-        states = start_states(self._family, problem, parameters, rule, RATE, seed)
-        outcome = self.run(problem, states, **settings).best
-        if outcome.status == Outcome.INTERRUPTED:
-            raise _Interrupted(outcome)
         return outcome
 
     def _numbers(self, columns):
@@ -374,7 +357,7 @@ class FairMixture(MixtureEngine):
 
     def _explore(self, some, rules, spread_out) -> Components:
         """The best parameters of `n_init` starts on some rows."""
-        problem = self._fair_rows(some)
+        problem = fair_rows(some, self._encoder)
         points = self._numbers(some.columns).astype(np.float64)
         starts = self._centers(points, some)
         hot = range(self._first_hot(rules[0], some.groups), self.n_init)
@@ -392,7 +375,7 @@ class FairMixture(MixtureEngine):
         settings = {"step": step, "max_iter": EXPLORE_ITERATIONS, "patience": PATIENCE}
 
         def advanced(one):
-            outcome = self._advanced(problem, one, rule, some.seed, **settings)
+            outcome = self._through(problem, one, [rule], some.seed, **settings)
             return outcome.loss, outcome.state.parameters
 
         losses, reached = zip(*some.dealt(advanced, parameters))

@@ -24,9 +24,11 @@ from jaxtyping import Array, Bool, Float, Int
 
 from bayesfair._arrays import cell_masses, code_masses, namespace
 from bayesfair._rows import Rows, each, total
+from bayesfair.engines.base import Data
 from bayesfair.engines.families import Components, EncodedTable, Expected, Family, indicators
 from bayesfair.engines.row_split import here
 from bayesfair.engines.samples import FEWEST
+from bayesfair.engines.tables import Encoder
 from bayesfair.fairness.metrics import gaps_of_shares
 
 __all__ = [
@@ -134,16 +136,19 @@ class Ascender(NamedTuple):
     standing: Standing | None
 
 
-def fair_rows(of, code, weight, split, n_groups, learning=None) -> FairRows:
-    """Rows of this process, with their groups and weights; `of(some)`: x and levels, arrays (rows, ..), of some of them."""
+def fair_rows(data: Data, encoder: Encoder, learning=None) -> FairRows:
+    """All rows of the data, encoded."""
+    split, n_groups = data.split, len(data.groups.names)
     n_blocks = split.n_blocks(BLOCK)
     held, mass = [], []
 
     def block(some):
-        own = code[some], weight(some).astype(np.float32)
-        held.append(code_masses(own[0], n_groups, None))
-        mass.append(code_masses(own[0], n_groups, own[1]))
-        return GroupedRows(*of(some), *own)
+        columns, code = data.columns.take(some), data.groups.code[some]
+        weight = data.weight_of(some).astype(np.float32)
+        held.append(code_masses(code, n_groups, None))
+        mass.append(code_masses(code, n_groups, weight))
+        x, levels = encoder.scaled(columns.continuous).astype(np.float32), encoder.codes(columns.categorical)
+        return GroupedRows(x, levels, code, weight)
 
     rows = split.in_blocks(block, n_blocks)
     held, mass = sum(split.everybody(np.array([held, mass]))).astype(np.float32)
