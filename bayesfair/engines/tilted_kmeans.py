@@ -24,6 +24,7 @@ from bayesfair._rows import Rows, each, farthest, largest, sum_of_terms, total
 from bayesfair._units import center_and_spread, check_costs, scaling, warn_of_scales
 from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import Engine, check_distinct
+from bayesfair.engines.families import squared_distances
 from bayesfair.engines.hard_clusters import squares
 from bayesfair.engines.row_split import free, here
 
@@ -49,6 +50,10 @@ class WeightedRows(NamedTuple):
     square: Float[Array, " rows"]
     weight: Float[Array, " rows"]
 
+    def distances(self, centers) -> Float[Array, "clusters rows"]:
+        """||x_i - c_k||^2."""
+        return squared_distances(centers, self.x.T, self.square)
+
 
 class TiltedRows(NamedTuple):
     """Rows, what they weigh together, the tilt in their units, and the step length of the paper's solver."""
@@ -67,14 +72,9 @@ class Partition(NamedTuple):
     key: Int[Array, "2"]
 
 
-def distances(x, centers) -> Float[Array, "rows clusters"]:
-    """||x_i - c_k||^2 of centred data, up to ||x_i||^2: enough to find the nearest centre."""
-    return jnp.square(centers).sum(1) - 2 * x.T @ centers.T
-
-
 def nearest(problem: TiltedRows, centers) -> Int[Array, "blocks rows"]:
     """The labels of the nearest centres."""
-    return each(lambda block, centers: distances(block.x, centers).argmin(1), problem.rows, centers)
+    return each(lambda block, centers: block.distances(centers).argmin(0), problem.rows, centers)
 
 
 def offsets(x, label, centers) -> Float[Array, "dim rows"]:
@@ -256,8 +256,8 @@ def bounded_labels(problem: TiltedRows, state: Partition):
     """argmin_k of expm1(t d_ik) / (1 + A_k), A_k = exp(t J_k) - 1 the sum in cluster k; in logarithms."""
 
     def cheapest(block, centers, tilt, slope):
-        exponent = tilt * jnp.maximum(distances(block.x, centers) + block.square[:, None], 0.0)
-        return (exponent + jnp.log(-jnp.expm1(-jnp.maximum(exponent, 1e-30))) - slope).argmin(1)
+        exponent = tilt * jnp.maximum(block.distances(centers), 0.0)
+        return (exponent + jnp.log(-jnp.expm1(-jnp.maximum(exponent, 1e-30))) - slope[:, None]).argmin(0)
 
     slope = problem.tilt * cluster_losses(problem, state.centers, state.labels)
     labels = each(cheapest, problem.rows, state.centers, problem.tilt, slope)

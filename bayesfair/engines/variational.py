@@ -116,13 +116,13 @@ class KMeans:
     @staticmethod
     def sums(own, potential, x):
         """What a block adds, `own` being its assignments times the weights."""
-        return own @ x.T, own.sum(1), (own * potential).sum()
+        return own @ x.T, (own * potential).sum()
 
     @staticmethod
-    def settled(problem, log_s, centers, sums):
-        """(cost per row, centres, potentials where they are kept) of the sums over all blocks about the old centres: with the
-        means c' the cost is sum s d(x, c) - sum_k S_k |c' - c|^2."""
-        first, size, cost = sums
+    def settled(problem, log_s, centers, sums, size):
+        """(cost per row, centres, potentials where they are kept) of the sums over all blocks about the old centres and the
+        sizes of the clusters: with the means c' the cost is sum s d(x, c) - sum_k S_k |c' - c|^2."""
+        first, cost = sums
         means = first / size[:, None]
         return (cost - (size * jnp.square(means - centers).sum(1)).sum()) / problem.n_obs, means, ()
 
@@ -145,9 +145,9 @@ class KMedians:
         return pull @ x.T, pull.sum(1)
 
     @staticmethod
-    def settled(problem, log_s, centers, sums):
-        first, size = sums
-        centers = first / size[:, None]
+    def settled(problem, log_s, centers, sums, size):
+        first, pull = sums
+        centers = first / pull[:, None]
 
         def cost(block, centers):
             rows, log_s = block
@@ -166,7 +166,7 @@ class NormalizedCut:
         return ()
 
     @staticmethod
-    def settled(problem, log_s, centers, sums):
+    def settled(problem, log_s, centers, sums, size):
         graph, s = problem.graph, jnp.exp(log_s[0])
         entries = graph.value[:, None] * s.T[graph.column]  # a neighbour's assignments lie side by side
         ws = jax.ops.segment_sum(entries, graph.row, s.shape[1], indices_are_sorted=True).T
@@ -204,7 +204,7 @@ class Descent:
             return objective.sums(own, self.potential(rows, (), centers), rows.x), own @ problem.member(rows.code).T
 
         sums, masses = total(of_block, problem.rows.beside(log_s), centers)
-        cost, centers, kept = objective.settled(problem, log_s, centers, sums)
+        cost, centers, kept = objective.settled(problem, log_s, centers, sums, masses.sum(1))
         loss = cost + weight * fairness_penalty(masses, problem.target)
         return SoftClusters(log_s, kept, masses, centers, loss, lipschitz, weight)
 
@@ -499,7 +499,7 @@ class VariationalFairClustering(Engine):
         if self.objective == "ncut":
             hard = np.equal.outer(np.arange(self.n_clusters), self.labels_)
             log_hard = np.where(hard, np.float32(0), np.float32(-np.inf))
-            return float(jax.jit(NormalizedCut.settled)(problem, log_hard[None], None, ())[0]), centers
+            return float(jax.jit(NormalizedCut.settled)(problem, log_hard[None], None, (), ())[0]), centers
         return cost_of(*rows, centers, OBJECTIVES[self.objective].degree), centers
 
     def objective_of(self, losses):
