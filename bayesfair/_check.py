@@ -8,12 +8,14 @@ from datetime import date, time, timedelta
 from inspect import signature
 from numbers import Integral, Real
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from bayesfair._arrays import row_blocks
 
 __all__ = [
+    "Number",
     "attempt",
     "check_columns",
     "check_features",
@@ -75,39 +77,58 @@ def attempt(what, compute):
         return None
 
 
-def check_integer(argument, value, *, minimum=1, maximum=None, remedy="Pass a whole number in that range."):
+class Number(NamedTuple):
+    """Which numbers may be passed: whole ones or all finite ones, from `least` (or only `above` it) to `most`."""
+
+    whole: bool
+    least: float = -math.inf
+    most: float = math.inf
+    above: bool = False
+
+    def __str__(self):
+        what = "an integer" if self.whole else "a finite number"
+        if self.above:
+            least = "zero" if self.least == 0 else self.least
+            return f"{what} above {least}" + (f" and at most {self.most}" if self.most < math.inf else "")
+        return what + (
+            f", at least {self.least}" if self.most == math.inf else f", between {self.least} and {self.most}"
+        )
+
+    def knows(self, value):
+        """Is the value a number of this kind, in the range or not?"""
+        return isinstance(value, Integral if self.whole else Real) and not isinstance(value, (bool, np.bool_))
+
+    def holds(self, value):
+        if not (self.knows(value) and self.least <= value <= self.most):
+            return False
+        return (self.whole or math.isfinite(value)) and not (self.above and value == self.least)
+
+    def check(self, argument, value, remedy):
+        """`value` as an int or a float; TypeError for what is no such number, ValueError for one outside the range."""
+        if not self.knows(value):
+            raise TypeError(message(argument, f"be {self}", repr(value), remedy))
+        if not self.holds(value):
+            raise ValueError(message(argument, f"be {self}", value, remedy))
+        return int(value) if self.whole else float(value)
+
+
+def check_integer(argument, value, *, minimum=1, maximum=math.inf, remedy="Pass a whole number in that range."):
     """`value` as an int in [minimum, maximum]; TypeError for other types, ValueError outside the range."""
-    limits = f"at least {minimum}" if maximum is None else f"between {minimum} and {maximum}"
-    rule = f"be an integer, {limits}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
-        raise TypeError(message(argument, rule, repr(value), remedy))
-    if value < minimum or (maximum is not None and value > maximum):
-        raise ValueError(message(argument, rule, value, remedy))
-    return int(value)
+    return Number(True, minimum, maximum).check(argument, value, remedy)
 
 
-def check_number(argument, value, *, positive=True, minimum=None, remedy="Pass a finite number in that range."):
-    """`value` as a finite float, above zero unless `positive` is false or a `minimum` is given (which it may equal);
-    TypeError for other types, ValueError outside."""
-    positive = positive and minimum is None
-    rule = "be a finite number" + (" above zero" if positive else "" if minimum is None else f", at least {minimum}")
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
-        raise TypeError(message(argument, rule, repr(value), remedy))
-    too_low = value <= 0 if positive else minimum is not None and value < minimum
-    if not math.isfinite(value) or too_low:
-        raise ValueError(message(argument, rule, value, remedy))
-    return float(value)
+def check_number(argument, value, *, minimum=None, remedy="Pass a finite number in that range."):
+    """`value` as a finite float, at least `minimum` or else above zero; TypeError for other types, ValueError outside."""
+    return Number(False, minimum or 0, above=minimum is None).check(argument, value, remedy)
 
 
-def refuse_unread(estimator, *names, where):
-    """ValueError for parameters that nothing reads `where` other settings are as they are, if they are not their defaults."""
+def refuse_unread(estimator, *names, where, why="It has no effect there."):
+    """ValueError for parameters that are not their defaults `where` other settings leave no room for them, and `why`."""
     known = signature(type(estimator)).parameters
     for name in names:
         value, default = getattr(estimator, name), known[name].default if name in known else None
         if not (value is default or (np.ndim(value) == 0 and value == default)):
-            raise ValueError(
-                message(name, f"be left out {where}", repr(value), "It has no effect there. Leave it out.")
-            )
+            raise ValueError(message(name, f"be left out {where}", repr(value), f"{why} Leave it out."))
 
 
 def warn_of_no_numbers(estimator, n_columns):

@@ -39,8 +39,8 @@ def problem(n_fairlets, seed=0):
     asked = Settings(CLUSTERS, resolve_loss("kmeans"), (2.0, 1.0))
     target = Joint.of(Table(X, None), held, asked, matchings)
     members = np.arange(2 * n_fairlets, dtype=np.int32).reshape(2, n_fairlets).T
-    temperatures = InverseTemperatures(jnp.float32(2.0), jnp.float32(1.0))
-    return X, centers, target, FairletState(jnp.asarray(members), jnp.asarray(cluster, jnp.int32), temperatures)
+    lambdas = InverseTemperatures(jnp.float32(2.0), jnp.float32(1.0))
+    return X, centers, target, FairletState(jnp.asarray(members), jnp.asarray(cluster, jnp.int32), lambdas)
 
 
 def seconds(function, repeats=REPEATS):

@@ -1,12 +1,16 @@
 """What every test shares: compiled programs."""
 
+import hashlib
 import os
+import platform
+import time
 from pathlib import Path
 
 import jax
+import jaxlib
 import pytest
 
-COMPILED = Path(__file__).parents[1] / ".pytest_cache" / "compiled"
+KEPT_FOR = 30 * 24 * 3600  # seconds that a compiled program is kept on disk
 COMPILED_QUICKLY = {  # files of many programs that run for milliseconds: compiling them takes a third less time so
     "test_after_sampling.py",
     "test_arviz.py",
@@ -20,12 +24,22 @@ COMPILED_QUICKLY = {  # files of many programs that run for milliseconds: compil
 MANY_MAPS = 10_000  # about a gigabyte; the largest modules add 9,000
 
 
-def pytest_configure():
-    """Workers, notebooks and commands, of this run and of later ones, compile a program once: JAX keeps it on disk.
+def compiled_folder() -> Path:
+    """Where compiled programs are kept: in the user's cache folder, for these versions of JAX and this processor's features."""
+    cpu = Path("/proc/cpuinfo")
+    lines = cpu.read_text().splitlines() if cpu.exists() else []
+    features = next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
+    key = hashlib.sha256(f"{jax.__version__} {jaxlib.__version__} {features}".encode()).hexdigest()[:16]
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayesfair" / "compiled-for-tests" / key
 
-    Its name there is a digest of the program, of JAX's version and of the processor: what has changed is compiled anew.
-    """
-    folder = os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(COMPILED))
+
+def pytest_configure(config):
+    """Workers, notebooks and commands, of this run and of later ones, compile a program once: JAX keeps it on disk."""
+    folder = os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(compiled_folder()))
+    if not hasattr(config, "workerinput"):
+        for old in Path(folder).glob("*"):
+            if old.is_file() and time.time() - old.stat().st_mtime > KEPT_FOR:
+                old.unlink(missing_ok=True)
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     jax.config.update("jax_compilation_cache_dir", folder)  # JAX may have read the environment before
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)

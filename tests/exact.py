@@ -58,9 +58,9 @@ class Tiny(NamedTuple):
     def state(self, s):
         return FairletState(jnp.asarray(self.members[s]), jnp.asarray(self.clusters[s]), TEMPERATURES)
 
-    def opened(self, state, temperatures=TEMPERATURES, centers=None):
+    def opened(self, state, lambdas=TEMPERATURES, centers=None):
         """The state within a sweep, given centres where there are some."""
-        opened = self.target.open(state._replace(temperatures=temperatures))
+        opened = self.target.open(state._replace(lambdas=lambdas))
         return opened if centers is None else CenteredState(*opened, centers)
 
     def state_of(self, members, cluster):
@@ -209,26 +209,26 @@ def normalise(log_weights):
     return weights / weights.sum()
 
 
-def joint(t: Tiny, loss, temperatures=TEMPERATURES):
+def joint(t: Tiny, loss, lambdas=TEMPERATURES):
     fairlet, clustering = naive_losses(t, loss)
-    return normalise(-temperatures.fairlet * fairlet - temperatures.clustering * clustering)
+    return normalise(-lambdas.fairlet * fairlet - lambdas.clustering * clustering)
 
 
-def naive_augmented(t, loss, centers, temperatures=TEMPERATURES):
+def naive_augmented(t, loss, centers, lambdas=TEMPERATURES):
     """p(state | m) for fixed centres: exp(-lambda_f L_f - lambda_c sum_i w_i d(u_i, m)) / prod_k g_k, by hand."""
     fairlet_losses, _ = naive_losses(t, loss)
-    log = -temperatures.fairlet * fairlet_losses
+    log = -lambdas.fairlet * fairlet_losses
     for s, (fairlet, cluster) in enumerate(zip(t.fairlets, t.clusters)):
         units, weights = naive_units(t, fairlet)
         if t.target.loss.translation_invariant:
             units = units - t.X.mean(0)
-        log[s] -= temperatures.clustering * sum(
+        log[s] -= lambdas.clustering * sum(
             weights[i] * divergence(loss, units[i], centers[k]) for i, k in enumerate(cluster)
         )
 
     def log_normalizer(state):
         means = cluster_means(t.target.units_of(t.target.open(state)), t.target.n_clusters)
-        return t.target.loss.log_normalizer(temperatures.clustering, means).sum()
+        return t.target.loss.log_normalizer(lambdas.clustering, means).sum()
 
     return normalise(log - all_states(t, log_normalizer))
 

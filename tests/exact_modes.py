@@ -53,15 +53,15 @@ class Far(NamedTuple):
     def at(self, which, dispersion):
         dispersion = jnp.asarray(dispersion, self.target.x.dtype)
         states = jax.tree.map(lambda part: part[jnp.asarray(which)], self.states)
-        temperatures = jax.vmap(lambda one: temperatures_of(self.target, one))(dispersion)
-        return states._replace(temperatures=temperatures)
+        lambdas = jax.vmap(lambda one: temperatures_of(self.target, one))(dispersion)
+        return states._replace(lambdas=lambdas)
 
 
 def temperatures_of(target, dispersion):
-    temperatures = target.of_dispersion(dispersion)
+    lambdas = target.of_dispersion(dispersion)
     if type(target).__name__ == "Cut":  # whose lambda_f stays where it is
-        return InverseTemperatures(jnp.asarray(1.0, dispersion.dtype), temperatures.clustering)
-    return temperatures
+        return InverseTemperatures(jnp.asarray(1.0, dispersion.dtype), lambdas.clustering)
+    return lambdas
 
 
 def far(name="optimal", loss="kmeans", prior=None, dtype=np.float64, apart=1.0, middle=0.0) -> Far:
@@ -123,17 +123,17 @@ def _losses(target, states):
 def _with_law(target, name, X, states, labels, inverse_dispersion) -> Far:
     losses = jax.tree.map(np.asarray, _losses(target, states))
     total = np.asarray(target.total_loss(losses))
-    temperatures = temperatures_of(target, jnp.asarray(inverse_dispersion, target.x.dtype))
+    lambdas = temperatures_of(target, jnp.asarray(inverse_dispersion, target.x.dtype))
     if target.prior is not None:
         log_law = -target.degrees * np.log(total)
     else:
-        lambda_c = temperatures if name == "labels" else temperatures.clustering
+        lambda_c = lambdas if name == "labels" else lambdas.clustering
         log_law = -float(lambda_c) * losses.clustering
         if name == "joint":
-            log_law = log_law - float(temperatures.fairlet) * losses.fairlet
+            log_law = log_law - float(lambdas.fairlet) * losses.fairlet
     law = normalise(log_law)
     if name == "cut":
-        law = _cut(target, losses, law, log_law, float(temperatures.fairlet), labels, states)
+        law = _cut(target, losses, law, log_law, float(lambdas.fairlet), labels, states)
     modes = _modes(target, states, labels, law, total, inverse_dispersion)
     return Far(target, X, states, labels, law, total, modes)
 
@@ -165,9 +165,7 @@ def _modes(target, states, labels, law, total, inverse_dispersion) -> Modes:
         best = int(np.argmax(np.where(here, law, 0)))
         dispersion = target.degrees / total[best] if target.prior is not None else inverse_dispersion
         state = jax.tree.map(lambda part: part[best], states)  # noqa: B023
-        state = target.open(
-            state._replace(temperatures=temperatures_of(target, jnp.asarray(dispersion, target.x.dtype)))
-        )
+        state = target.open(state._replace(lambdas=temperatures_of(target, jnp.asarray(dispersion, target.x.dtype))))
         drawn = _drawn_centers(target, state)
         centers.append(np.asarray(drawn).mean(0))
         spreads.append(np.asarray(drawn).std(0))

@@ -10,6 +10,7 @@ import pytest
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "lines"),
     [

@@ -1,7 +1,11 @@
 """Tables of every make: read as numbers, or refused with the column's name."""
 
 import datetime
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -12,6 +16,7 @@ import scipy.sparse
 import bayesfair
 from bayesfair import fairness
 from bayesfair._check import check_features, check_weights, message
+from bayesfair._settings import Count, Length, NotNegative, Positive, Share, check_settings
 from bayesfair.fairlets import decompose
 from bayesfair.fairness import encode_groups
 
@@ -188,3 +193,96 @@ def test_a_dictionary_of_sensitive_values_is_not_printed():
     with pytest.raises((TypeError, ValueError)) as refused:
         encode_groups({"sex": ["female", "male"] * 3000})
     assert len(str(refused.value)) < 400
+
+
+@dataclass
+class Declaring:
+    """Settings of every kind that can be declared, and two that are checked elsewhere."""
+
+    n_clusters: int = 2
+    tol: float = 1e-3
+    size: Count | None = None
+    warmup: Length = 0
+    share: Share = 1.0
+    weight: NotNegative = 0
+    scale: Positive = 1
+    solver: Literal["em", "sgd"] = "em"
+    thinning: Count | Literal["auto", False] = "auto"
+    merge: bool = False
+    subsample: Count | Share | None = None
+    loss: Literal["kmeans"] | Callable = "kmeans"
+    table: np.ndarray | None = None
+
+
+def declaring(name, value):
+    check_settings(Declaring(**{name: value}))
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    {
+        "n_clusters": [1, np.int64(7)],
+        "tol": [0, 0.5, np.float32(1)],
+        "size": [None, 1],
+        "warmup": [0],
+        "share": [1, 0.001],
+        "weight": [0.0, 1e300],
+        "scale": [5e-324],
+        "solver": ["em", np.str_("sgd")],
+        "thinning": ["auto", False, np.False_, 3],
+        "merge": [True, np.False_],
+        "subsample": [5, 0.5, None],
+        "loss": ["other", len, 3],
+        "table": [np.ones(3), "path"],
+    }.items(),
+)
+def test_settings_that_are_declared_are_taken(name, values):
+    for value in values:
+        declaring(name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "told"),
+    [
+        (
+            "n_clusters",
+            0,
+            ValueError,
+            "`n_clusters` must be an integer, at least 1, got 0. Pass a whole number in that range.",
+        ),
+        ("n_clusters", 2.0, TypeError, "got 2.0"),
+        ("n_clusters", True, TypeError, "got True"),
+        (
+            "tol",
+            -1,
+            ValueError,
+            "`tol` must be a finite number, at least 0, got -1. Pass a finite number in that range.",
+        ),
+        ("size", 0, ValueError, "at least 1, got 0. Pass a whole number in that range, or leave it out."),
+        ("warmup", -1, ValueError, "an integer, at least 0, got -1"),
+        ("warmup", None, TypeError, "got None"),
+        ("share", 0, ValueError, "`share` must be a finite number above zero and at most 1, got 0"),
+        ("share", 1.5, ValueError, "got 1.5"),
+        ("weight", np.nan, ValueError, "got nan"),
+        ("weight", np.inf, ValueError, "got inf"),
+        ("weight", "1", TypeError, "got '1'"),
+        ("scale", 0.0, ValueError, "`scale` must be a finite number above zero, got 0.0"),
+        ("scale", np.array([1.0, 2.0]), TypeError, "above zero, got array"),
+        ("solver", "lloyd", ValueError, "`solver` must be one of 'em', 'sgd', got 'lloyd'. Choose one of them."),
+        ("solver", None, TypeError, "got None"),
+        (
+            "thinning",
+            0,
+            ValueError,
+            "`thinning` must be 'auto', False or an integer, at least 1, got 0. Choose one of them.",
+        ),
+        ("thinning", True, ValueError, "got True"),
+        ("thinning", 1.5, TypeError, "got 1.5"),
+        ("merge", 1, TypeError, "`merge` must be one of True, False, got 1"),
+        ("subsample", 1.5, ValueError, "an integer, at least 1, or a finite number above zero and at most 1, got 1.5"),
+        ("subsample", 0, ValueError, "got 0"),
+    ],
+)
+def test_settings_that_are_not_declared_are_refused_in_one_way(name, value, error, told):
+    with pytest.raises(error, match=re.escape(told)):
+        declaring(name, value)

@@ -52,6 +52,7 @@ for dtype in dtypes:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["engines", "gibbs", "mixtures"])
 @pytest.mark.parametrize(
     ("flag", "dtypes"), [("JAX_ENABLE_X64", ["float64", "float32"]), ("JAX_DEBUG_NANS", ["float64"])]

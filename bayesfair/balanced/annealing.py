@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, ArrayLike, Float, Int
 
 from bayesfair._arrays import aligned_empty, row_blocks
 from bayesfair.balanced.centroids import Centroids
@@ -89,11 +89,11 @@ class AnnealedRows:
 class SoftMoments(NamedTuple):
     """What soft labels add up to, of every start: expected counts, their derivatives by alpha, and the centres' sums."""
 
-    counts: Float[Array, "starts groups clusters"]
-    slope: Float[Array, "starts groups clusters clusters"]
-    mass: Float[Array, "starts clusters dim"]
-    sum: Float[Array, "starts clusters dim"]
-    loss: Float[Array, " starts"]
+    counts: Float[ArrayLike, "starts groups clusters"]
+    slope: Float[ArrayLike, "starts groups clusters clusters"]
+    mass: Float[ArrayLike, "starts clusters dim"]
+    sum: Float[ArrayLike, "starts clusters dim"]
+    loss: Float[ArrayLike, " starts"]
 
     @classmethod
     def zeros(cls, centers, alpha):
@@ -196,10 +196,10 @@ class Multipliers(NamedTuple):
 class Cooled(NamedTuple):
     """Where the starts ended: centres, duals of the distances (alpha / lambda), expected counts, losses without own terms."""
 
-    centers: Float[np.ndarray, "starts clusters dim"]
-    duals: Float[np.ndarray, "starts groups clusters"]
-    counts: Float[np.ndarray, "starts clusters groups"]
-    loss: Float[np.ndarray, " starts"]
+    centers: Float[np.ndarray, "*starts clusters dim"]
+    duals: Float[np.ndarray, "*starts groups clusters"]
+    counts: Float[np.ndarray, "*starts clusters groups"]
+    loss: Float[ArrayLike, "*starts"]
 
     def run(self, at):
         """One start alone; of several, those starts."""

@@ -42,10 +42,10 @@ class Centroids:
     def name(self):
         return self.dissimilarity.name
 
-    def units(self, X):
+    def scale(self, X):
         """What to divide X by (all columns, or each) to have it near 1, and the unit of losses then: labels stay, and so do
         centres, but for what `inside` does to them."""
-        return self.dissimilarity.units(X)
+        return self.dissimilarity.scale(X)
 
     def inside(self, centers):
         """Centres where the gradient is finite."""

@@ -118,7 +118,7 @@ def centered(X, loss: Centroids):
 def in_own_units(problem: BalancedProblem):
     """(the problem in units in which labels are found, the unit of losses there)."""
     X, loss = problem.X, problem.loss
-    of_rows, of_losses = loss.units(X)
+    of_rows, of_losses = loss.scale(X)
     X = X if np.all(of_rows == 1) else X / np.asarray(of_rows, X.dtype)
     return problem._replace(X=centered(X, loss)), float(of_losses)
 

@@ -4,26 +4,25 @@ import argparse
 import codecs
 import csv
 import re
+from contextlib import suppress
 from difflib import get_close_matches
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from pathlib import Path
+from types import FunctionType
+from typing import Literal
 
 import bayesfair
-from bayesfair._check import check_integer, check_number, message
+from bayesfair._check import message
+from bayesfair._settings import Count, Declared, Seed, declared
 from bayesfair.cli import commands
 from bayesfair.cli.columns import MISSING, THOUSANDS
 from bayesfair.cli.exit_status import EXIT_STATUSES
-from bayesfair.cli.methods import METHODS
+from bayesfair.cli.methods import takers_of
+from bayesfair.cli.options import METHODS, SETTINGS
 from bayesfair.cli.processes import AUTO
 
-__all__ = ["make_parser"]
-
-LOSSES = ("kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary")
-COVARIANCES = ("isotropic", "diag", "full")
-OBJECTIVES = ("kmeans", "kmedians", "ncut")
-INFERENCES = ("nuts", "gibbs", "svi")
-TARGETS = ("joint", "cut", "optimal", "labels")  # those of bayesfair.gibbs, which takes a second to import
-LARGEST_SEED = 2**32 - 1
+__all__ = ["parse"]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -49,52 +48,51 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {text if text.endswith('?') else text.rstrip('.') + '.'} See {self.prog} --help.\n")
 
 
-def make_parser():
-    """The parser of `bayesfair`: what it returns has `command`, and `run` to be called with it."""
+def parse(argv):
+    """What was typed, with `run` to be called with it. Only the command's own options are made: those of `fit` are read from
+    the estimators, which take a while to import."""
     parser = _Parser(prog="bayesfair", description="Bayesian fair clustering with uncertainty.")
     parser.add_argument("--version", action="version", version=f"bayesfair {bayesfair.__version__}")
     added = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_demo(added.add_parser("demo", help="run the main job on the bundled data, leave pictures and a posterior"))
-    _add_fit(added.add_parser("fit", help="sample the posterior of a table (CSV, Parquet, Feather)"))
-    _add_resume(added.add_parser("resume", help="go on with a run, in its file"))
-    _add_summary(added.add_parser("summary", help="print the summary of a saved run"))
-    _add_modes(added.add_parser("modes", help="print which modes a run found, and how much mass each has"))
-    _add_memberships(added.add_parser("memberships", help="write who is where, how surely and where else, as a table"))
-    _add_convert(added.add_parser("convert", help="write the draws of a saved run as a table, or the run by itself"))
-    _add_plot(added.add_parser("plot", help="draw the pictures of a saved run"))
-    _add_report(added.add_parser("report", help="write one self-contained HTML page about a saved run"))
-    return parser
+    for name, (add_options, about) in COMMANDS.items():
+        command = added.add_parser(name, help=about)
+        if argv[:1] == [name]:
+            add_options(command)
+            command.set_defaults(run=getattr(commands, name))
+    return parser.parse_args(argv)
 
 
-def _add_demo(parser):
+def _demo(parser):
     _add(parser, "--out", _path, default=Path("demo-output"), metavar="DIR")
     _add_overwrite(parser)
-    defaults = {"num_chains": 4, "num_warmup": 1000, "num_draws": 500}  # enough, and seconds count here
-    parser.set_defaults(run=commands.demo)
-    _add_seed(_add_sampling(parser, **defaults))
+    _add_seed(parser)
+    group, options = parser.add_argument_group("sampling a posterior"), SETTINGS["sampling a posterior"]
+    for name, enough in {"num_chains": 4, "num_warmup": 1000, "num_draws": 500}.items():  # seconds count here
+        _add_setting(group, name, options[name], enough)
 
 
-def _add_fit(parser):
+def _fit(parser):
     _add(parser, "table", _path, metavar="TABLE.csv")
-    where = (
-        "where the posterior goes, RUN.nc or RUN.zarr, or the clusters of other methods, a .csv, .parquet or .feather"
-    )
-    _add(parser, "--out", _path, required=True, metavar="FILE", help=where)
+    out = "where the posterior goes, RUN.nc or RUN.zarr, or the clusters of other methods, a .csv, .parquet or .feather"
+    _add(parser, "--out", _path, required=True, metavar="FILE", help=out)
     _add_overwrite(parser)
-    _add_reading(parser)
-    _add_clustering(parser.add_argument_group("clustering"))
-    _add_engines(parser.add_argument_group("of some methods"))
-    group = _add_sampling(parser)
-    sweeps = "sweeps from draw to draw: a number, or auto, by the autocorrelation in the warm-up (default)"
-    _add(group, "--thinning", _thinning, metavar="N", help=sweeps)
-    copies = "copies of the chains at higher temperatures cross modes that nothing else does, at several times the cost"
-    group.add_argument("--tempering", action="store_const", const=True, help=copies)
+    _add(parser, "--method", Literal[*METHODS], default="gibbs", metavar="NAME", help="the first two leave a posterior")
+    _add(parser, "--n-clusters", Count, required=True, metavar="K")
+    _add_seed(parser)
+    _add_columns(parser.add_argument_group("columns (quote a name that holds a comma: '\"income, gross\",age')"))
+    _add_reading(parser.add_argument_group("reading the table"))
+    for title, options in SETTINGS.items():
+        group = parser.add_argument_group(title)
+        for name, option in options.items():
+            _add_setting(group, name, option)
     as_made = "keep draws in --out, RUN.zarr, as they are made, not in memory"
     group.add_argument("--store", action="store_true", help=as_made)
     _add_processes(parser)
-    _add_quiet(parser)
     parser.add_argument("--resume", nargs="?", type=_not_here, const="RUN.nc", help=argparse.SUPPRESS)
-    parser.set_defaults(run=commands.fit)
+
+
+def _add_seed(parser):
+    _add(parser, "--seed", Seed, default=0, dest="random_state", metavar="N", help="makes a run repeatable")
 
 
 def _not_here(run_file):
@@ -103,28 +101,11 @@ def _not_here(run_file):
     )
 
 
-def _add_reading(parser):
-    """How a table is read, and what of it."""
-    _add_columns(parser.add_argument_group("columns (quote a name that holds a comma: '\"income, gross\",age')"))
-    group = parser.add_argument_group("reading the table")
-    _add_format(group)
-    marks = "between groups of three digits: --thousands , reads 25,836 as 25836"
-    _add(group, "--thousands", _thousands, metavar="CHAR", help=marks)
-    missing = "cells that mean missing; empty cells always do, and in features NA, NaN, null and the like"
-    _add(group, "--na", _names, default=[], metavar="TEXT[,TEXT]", help=missing)
-    rows = "rows without a value: error, drop, or keep, for big-learn alone (default: error; keep for big-learn)"
-    _add(group, "--missing", partial(_choice, choices=MISSING), metavar="NAME", help=rows)
-    own = "put rows without a value in a sensitive column into a group of this name"
-    _add(group, "--missing-group", _filled, metavar="NAME", help=own)
-
-
 def _add_columns(group):
     columns = {"metavar": "COL[,COL]"}
     _add(group, "--sensitive", _names, required=True, help="protected attributes; several are crossed", **columns)
     standard = "default: every numeric column that is neither sensitive, nor constant, nor row names"
     _add(group, "--features", _names, help=standard, **columns)
-    kinds = "features that are categories, of methods that take them: gibbs and the mixtures but big-learn"
-    _add(group, "--categorical", _names, dest="categorical_features", help=kinds, **columns)
     counts = "how much each row counts, of methods but bayesian-mixture (default: 1)"
     _add(group, "--weights", _filled, metavar="COL", help=counts)
     _add_index(group)
@@ -137,102 +118,48 @@ def _add_index(group):
     _add(group, "--index", _filled, metavar="COL", help=names)
 
 
+def _add_reading(group):
+    _add_format(group)
+    marks = "between groups of three digits: --thousands , reads 25,836 as 25836"
+    _add(group, "--thousands", Literal[*THOUSANDS], metavar="CHAR", help=marks)
+    missing = "cells that mean missing; empty cells always do, and in features NA, NaN, null and the like"
+    _add(group, "--na", _names, default=[], metavar="TEXT[,TEXT]", help=missing)
+    rows = "rows without a value; keep is for big-learn alone, whose default it is"
+    _add(group, "--missing", Literal[*MISSING], metavar="NAME", help=rows)
+    own = "put rows without a value in a sensitive column into a group of this name"
+    _add(group, "--missing-group", _filled, metavar="NAME", help=own)
+
+
 def _add_format(group):
     """How CSV is written, in a file to be read or to be written."""
     _add(group, "--separator", _separator, default=",", metavar="CHAR", help="between columns: ';', '|', '\\t'")
-    _add(group, "--decimal", _decimal, default=".", metavar="CHAR", help="of numbers, such as ',' (default: '.')")
-    _add(group, "--encoding", _encoding, default="utf-8", help="of the file, such as cp1252 (default: utf-8)")
-
-
-def _add_clustering(group):
-    _add(group, "--n-clusters", _whole, required=True, metavar="K")
-    _add_choice(group, "--method", METHODS, "gibbs", "the first two leave a posterior", default="gibbs")
-    _add_choice(group, "--target", TARGETS, "joint", "of gibbs")
-    _add_choice(group, "--loss", LOSSES, "kmeans", "of gibbs and balanced-kmeans")
-    fairlets = (
-        "members of each group per fairlet: auto, singletons, 9,8 (groups sorted), F=9,M=8, or a number of fairlets"
-    )
-    _add(group, "--composition", _composition, metavar="COUNTS", help=f"{fairlets} (default: auto)")
-    of = "of balanced-kmeans and --target labels"
-    least = f"{of}: exact, to within one person (default), or the least Balance of a cluster, such as 0.8"
-    _add(group, "--min-balance", _min_balance, metavar="B", help=least)
-    own = f"{of}: balance every sensitive column on its own, not their combinations"
-    group.add_argument("--each-attribute", action="store_const", const=False, dest="crossed", help=own)
-    merge = "merge groups of fewer rows into one"
-    _add(group, "--merge-groups-below", _whole, dest="min_group_size", metavar="N", help=merge)
-    _add(group, "--merged-group-name", _filled, metavar="NAME", help="of the merged group (default: other)")
-    _add_seed(group)
-
-
-def _add_engines(group):
-    weight = "of variational and the mixtures: what fairness weighs against the loss"
-    _add(group, "--fairness-weight", partial(_number, minimum=0), metavar="W", help=weight)
-    _add(group, "--max-gap", _number, metavar="GAP", help="of fair-mixture: the largest gap (FMC, eq. 6)")
-    error = "of variational: the largest KL error, met by the smallest weight that does"
-    _add(group, "--max-fairness-error", _number, metavar="KL", help=error)
-    _add_choice(
-        group, "--covariance", COVARIANCES, "isotropic", "of the mixtures but big-learn", dest="covariance_type"
-    )
-    _add_choice(group, "--objective", OBJECTIVES, "kmeans", "of variational")
-    _add_choice(group, "--inference", INFERENCES, "nuts", "of bayesian-mixture")
-    _add(group, "--tilt", partial(_number, positive=False), metavar="T", help="of tilted-kmeans")
-    _add(group, "--starts", _whole, dest="n_init", metavar="N", help="of methods without a posterior: restarts")
-    _add(group, "--max-iter", _whole, metavar="N", help="of methods without a posterior: iterations at most")
-
-
-def _add_sampling(parser, num_chains=None, num_warmup=None, num_draws=None):
-    group = parser.add_argument_group("sampling a posterior")
-    given = {"--num-chains": (1, num_chains, "4"), "--num-warmup": (0, num_warmup, "1000; bayesian-mixture: 500")}
-    given["--num-draws"] = 1, num_draws, "1000; bayesian-mixture: 500"
-    for option, (minimum, default, otherwise) in given.items():
-        convert = partial(_whole, minimum=minimum)
-        told = f"default: {otherwise if default is None else default}"
-        _add(group, option, convert, default=default, metavar="N", help=told)
-    return group
-
-
-def _add_seed(group):
-    convert = partial(_whole, minimum=0, maximum=LARGEST_SEED)
-    repeat = "makes a run repeatable (default: 0)"
-    _add(group, "--seed", convert, default=0, dest="random_state", metavar="N", help=repeat)
-
-
-def _add_resume(parser):
-    _add(parser, "run_file", _path, metavar="RUN.nc")
-    missing = "draws per chain (default: those that an interrupted run was to make, or as many again)"
-    _add(parser, "--num-draws", _whole, metavar="N", help=missing)
-    _add_processes(parser)
-    _add_quiet(parser)
-    parser.set_defaults(run=commands.resume)
+    _add(group, "--decimal", Literal[".", ","], default=".", metavar="CHAR", help="of numbers")
+    _add(group, "--encoding", _encoding, default="utf-8", help="of the file, such as cp1252")
 
 
 def _add_processes(parser):
-    share = (
-        f"processes that share the chains: so many on this machine, or {AUTO}, those that SLURM or Open MPI has started"
-    )
-    _add(parser, "--processes", _processes, default=1, metavar="N", help=f"{share} (default: 1)")
+    share = "processes that share the chains: so many on this machine, or those that SLURM or Open MPI has started"
+    _add(parser, "--processes", Literal[AUTO] | Count, default=1, metavar="N", help=share)
+    parser.add_argument("--quiet", action="store_true", help="print nothing but warnings and errors")
 
 
 def _add_overwrite(parser):
     parser.add_argument("--overwrite", action="store_true", help="replace what is there; without it that is refused")
 
 
-def _add_quiet(parser):
-    parser.add_argument("--quiet", action="store_true", help="print nothing but warnings and errors")
-
-
-def _add_summary(parser):
+def _add_run(parser):
     _add(parser, "run_file", _path, metavar="RUN.nc")
-    parser.set_defaults(run=commands.summary)
 
 
-def _add_modes(parser):
-    _add(parser, "run_file", _path, metavar="RUN.nc")
-    parser.set_defaults(run=commands.modes)
+def _resume(parser):
+    _add_run(parser)
+    missing = "draws per chain (default: those that an interrupted run was to make, or as many again)"
+    _add(parser, "--num-draws", Count, metavar="N", help=missing)
+    _add_processes(parser)
 
 
-def _add_memberships(parser):
-    _add(parser, "run_file", _path, metavar="RUN.nc")
+def _memberships(parser):
+    _add_run(parser)
     ending = "CSV, Parquet or Feather, by its ending (default: CSV, printed)"
     _add(parser, "--out", _path, metavar="PEOPLE.csv", help=ending)
     _add_overwrite(parser)
@@ -240,51 +167,86 @@ def _add_memberships(parser):
     _add(group, "--table", _path, metavar="TABLE.csv", help="the table; its rows are found by their names or places")
     _add_index(group)
     _add_format(parser.add_argument_group("reading that table, and writing CSV"))
-    parser.set_defaults(run=commands.memberships)
 
 
-def _add_convert(parser):
-    _add(parser, "run_file", _path, metavar="RUN.nc")
+def _convert(parser):
+    _add_run(parser)
     kinds = "a table, .csv, .parquet or .feather; or a run, .nc or .zarr"
     _add(parser, "out", _path, metavar="OUT", help=kinds)
     _add_overwrite(parser)
-    what = "of a table: scalars, a column each; or labels, a column for each row of the fit"
-    kind = partial(_choice, choices=("scalars", "labels"))
-    _add(parser, "--what", kind, default="scalars", metavar="NAME", help=f"{what} (default: scalars)")
+    what = "of a table: a column for each scalar, or for the label of each row of the fit"
+    _add(parser, "--what", Literal["scalars", "labels"], default="scalars", metavar="NAME", help=what)
     _add_format(parser.add_argument_group("writing CSV"))
-    parser.set_defaults(run=commands.convert)
 
 
-def _add_plot(parser):
-    _add(parser, "run_file", _path, metavar="RUN.nc")
-    _add(parser, "--out", _path, required=True, metavar="DIR")
+def _plot(parser, metavar="DIR"):
+    _add_run(parser)
+    _add(parser, "--out", _path, required=True, metavar=metavar)
     _add_overwrite(parser)
-    parser.set_defaults(run=commands.plot)
 
 
-def _add_report(parser):
-    _add(parser, "run_file", _path, metavar="RUN.nc")
-    _add(parser, "--out", _path, required=True, metavar="REPORT.html")
-    _add_overwrite(parser)
+def _report(parser):
+    _plot(parser, "REPORT.html")
     parser.add_argument("--title", help="default: what was clustered into how many clusters")
-    parser.set_defaults(run=commands.report)
 
 
-def _add_choice(parser, option, choices, usual, about, **settings):
-    convert, listed = partial(_choice, choices=choices), ", ".join(choices)
-    _add(parser, option, convert, metavar="NAME", help=f"{about}: {listed} (default: {usual})", **settings)
+COMMANDS = {
+    "demo": (_demo, "run the main job on the bundled data, leave pictures and a posterior"),
+    "fit": (_fit, "sample the posterior of a table (CSV, Parquet, Feather)"),
+    "resume": (_resume, "go on with a run, in its file"),
+    "summary": (_add_run, "print the summary of a saved run"),
+    "modes": (_add_run, "print which modes a run found, and how much mass each has"),
+    "memberships": (_memberships, "write who is where, how surely and where else, as a table"),
+    "convert": (_convert, "write the draws of a saved run as a table, or the run by itself"),
+    "plot": (_plot, "draw the pictures of a saved run"),
+    "report": (_report, "write one self-contained HTML page about a saved run"),
+}
 
 
-def _add(parser, name, convert, **settings):
-    """An argument whose text goes through `convert(name, text)`; what that raises is the message."""
+def _add_setting(group, name, option, default=None):
+    """The option of a setting of estimators: whose it is, what may be typed and what is usual are theirs to say."""
+    takers = takers_of(name)
+    about = option.help if default else ": ".join(filter(None, [f"of {', '.join(takers)}", option.help]))
+    if option.metavar is None:
+        group.add_argument(option.name, action="store_const", const=option.const, dest=name, help=about)
+        return
+    kind = READ.get(name) or reduce(or_, (declared(taker.annotation) for taker in takers.values()))
+    values = {method: taker.default for method, taker in takers.items() if taker.default is not None}
+    usual, *others = dict.fromkeys([default] if default else values.values()) or [None]
+    if others:
+        usual = ", ".join(f"{method} {value}" for method, value in values.items())
+    _add(group, option.name, kind, help=about, usual=usual, default=default, dest=name, metavar=option.metavar)
+
+
+def _add(parser, name, kind, *, help="", usual=None, **settings):
+    """An argument that is what an annotation says, or what `kind(name, text)` gives; what that raises is the message."""
+    shown = settings["metavar"] if name[0] != "-" else name
+    if not isinstance(kind, FunctionType):
+        one = kind if isinstance(kind, Declared) else declared(kind)
+        show = str if all(re.fullmatch(r"[\w-]+", str(choice)) for choice in one.choices) else repr
+        kind, help = partial(_declared, one, show), ": ".join(filter(None, [help, one.words(show)]))
+    usual = settings.get("default") if usual is None else usual
+    if usual not in (None, []):
+        help += f" (default: {usual})"
 
     def parse(text):
         try:
-            return convert(settings["metavar"] if name[0] != "-" else name, text)
+            return kind(shown, text)
         except (TypeError, ValueError) as error:
             raise argparse.ArgumentTypeError(str(error)) from error
 
-    parser.add_argument(name, type=parse, **settings)
+    parser.add_argument(name, type=parse, help=help, **settings)
+
+
+def _declared(one: Declared, show, option, text):
+    """One of the choices, or a number."""
+    value = text
+    if any(number.whole for number in one.numbers) and re.fullmatch(r"[+-]?[0-9]{1,1000}", text):
+        value = int(text)
+    elif not all(number.whole for number in one.numbers):
+        with suppress(ValueError):
+            value = float(text)
+    return one.check(option, value, show)
 
 
 def _filled(option, text):
@@ -298,38 +260,6 @@ def _path(option, text):
         return Path(_filled(option, text)).expanduser()  # the shell leaves the ~ of --out=~/run.nc as it is
     except RuntimeError:  # nobody of that name
         return Path(text)
-
-
-def _whole(option, text, minimum=1, maximum=None):
-    number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,1000}", text) else text
-    remedy = "Write a whole number in that range in digits."
-    return check_integer(option, number, minimum=minimum, maximum=maximum, remedy=remedy)
-
-
-def _number(option, text, **limits):
-    try:
-        number = float(text)
-    except ValueError:
-        number = text
-    return check_number(option, number, **limits)
-
-
-def _thinning(option, text):
-    return text if text == "auto" else _whole(option, text)
-
-
-def _min_balance(option, text):
-    if text == "exact":
-        return text
-    try:
-        return check_number(option, float(text))
-    except ValueError:
-        remedy = "1 is clusters of equal groups."
-        raise ValueError(message(option, "be exact or a number above zero", repr(text), remedy)) from None
-
-
-def _processes(option, text):
-    return AUTO if text == AUTO else _whole(option, text)
 
 
 def _fields(option, text):
@@ -348,30 +278,11 @@ def _names(option, text):
     return names
 
 
-def _choice(option, text, choices):
-    if text not in choices:
-        raise ValueError(message(option, f"be one of {', '.join(choices)}", repr(text), "Choose one of them."))
-    return text
-
-
 def _separator(option, text):
     separator = "\t" if text in ("\\t", "tab") else text
     if len(separator) != 1 or separator in '"\r\n':
         raise ValueError(message(option, "be one character", repr(text), "Write ';' or '|', and '\\t' for tabs."))
     return separator
-
-
-def _decimal(option, text):
-    if text not in (",", "."):
-        raise ValueError(message(option, "be ',' or '.'", repr(text), "Choose one of them."))
-    return text
-
-
-def _thousands(option, text):
-    if text not in THOUSANDS:
-        rule = f"be one of {', '.join(map(repr, THOUSANDS))}"
-        raise ValueError(message(option, rule, repr(text), "Write --thousands , for 25,836."))
-    return text
 
 
 def _encoding(option, text):
@@ -398,3 +309,6 @@ def _composition(option, text):
     if named:
         return dict(zip(groups, map(int, counts)))
     return int(counts[0]) if len(counts) == 1 else tuple(map(int, counts))
+
+
+READ = {"composition": _composition, "categorical_features": _names, "merged_group_name": _filled}

@@ -1,6 +1,8 @@
 """Which columns of a table are features, which are sensitive, which are left out, and why."""
 
 import re
+from collections.abc import Sequence
+from itertools import combinations
 from shlex import quote
 from typing import NamedTuple
 
@@ -10,7 +12,16 @@ import bayesfair as bf
 from bayesfair._check import message
 from bayesfair.cli.tables import UNNAMED, listed, separator_hint, typed
 
-__all__ = ["MISSING", "THOUSANDS", "ChosenColumns", "choose_columns", "column_of_names", "row_names", "standardized"]
+__all__ = [
+    "MISSING",
+    "THOUSANDS",
+    "ChosenColumns",
+    "Wanted",
+    "choose_columns",
+    "column_of_names",
+    "row_names",
+    "standardized",
+]
 
 # How programs write that a number is missing: those that pandas knows. In sensitive columns they are categories.
 MISSING_NUMBERS = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"} | {
@@ -20,6 +31,7 @@ MISSING = ("error", "drop", "keep")  # what may be done about rows without a val
 UNNAMED_ROWS = "row names, as it has no name itself"
 COUNTED_ROWS = "row numbers; name it in --features to take it"
 MAX_LINE = 200  # letters of the names that a remedy spells out
+TOGETHER = (("--sensitive", "--features"), ("--features", "--categorical"))  # may name the same columns
 TRUTH = {"True": "1", "TRUE": "1", "true": "1", "False": "0", "FALSE": "0", "false": "0"}
 INTEGER = r"[+-]?(?:0|[1-9][0-9]{0,14})(?:\.0+)?"  # as floats hold exactly; not 007, which is a code
 THOUSANDS = (",", ".", " ", "'", "_")
@@ -52,59 +64,79 @@ class ChosenColumns(NamedTuple):
         return "\n".join(lines + [f"dropped    rows: {without}"] * bool(without))
 
 
-def choose_columns(
-    table,
-    sensitive,
-    features=None,
-    *,
-    categorical=(),
-    weights=None,
-    index=None,
-    na=(),
-    decimal=".",
-    thousands=None,
-    missing="error",
-    missing_group=None,
-) -> ChosenColumns:
-    """The columns of a table of text and numbers, by names; without `features` every numeric one that is not row names or
-    constant. The `categorical` ones are features as they stand.
+class Wanted(NamedTuple):
+    """What is asked of a table: names of columns, and how cells are read.
 
-    `weights`: the column of how much rows count. `na`: texts that mean missing in every column of text, beside empty cells and,
-    for numbers, MISSING_NUMBERS. `decimal`: the point of numbers in columns of text; `thousands`: what stands between groups of
-    three digits. `missing`: rows without a value are an
-    "error"; "drop" leaves them out, "keep" leaves numbers missing. `missing_group`: the group of rows whose value is missing in
-    a sensitive column. `index`: the column of row names.
+    `features`: None for every numeric column that is not row names or constant. `weights`: the column of how much rows count;
+    `index`: that of row names. `na`: texts that mean missing in every column of text, beside empty cells and, for numbers,
+    MISSING_NUMBERS. `decimal`: the point of numbers in columns of text; `thousands`: what stands between groups of three
+    digits. `missing`: rows without a value are an "error"; "drop" leaves them out, "keep" leaves numbers missing.
+    `missing_group`: the group of rows whose value is missing in a sensitive column.
+    """
+
+    sensitive: list
+    features: list | None = None
+    categorical_features: list | None = None
+    weights: str | None = None
+    index: str | None = None
+    na: Sequence[str] = ()
+    decimal: str = "."
+    thousands: str | None = None
+    missing: str = "error"
+    missing_group: str | None = None
+
+    @property
+    def categories(self):
+        return self.categorical_features or []
+
+    @property
+    def style(self):
+        """(what is no number but missing, the decimal point, the mark of thousands)"""
+        return MISSING_NUMBERS | set(self.na), self.decimal, self.thousands
+
+    @property
+    def named(self):
+        """{option: the columns that it names}"""
+        lists = {"--sensitive": self.sensitive, "--features": self.features or [], "--categorical": self.categories}
+        alone = {"--weights": self.weights, "--index": self.index}
+        return lists | {option: [] if name is None else [name] for option, name in alone.items()}
+
+
+def choose_columns(table, wanted: Wanted) -> ChosenColumns:
+    """The columns of a table of text and numbers; categories are features as they stand.
 
     Raises
     ------
     ValueError: names that the table lacks, text or missing values among the features, missing groups, one group only.
     """
-    if thousands == decimal:
+    if wanted.thousands == wanted.decimal:
         remedy = "For 1.234,5 pass --decimal , --thousands ."
-        raise ValueError(message("--thousands", "be another character than --decimal", repr(thousands), remedy))
-    _check_all_names(table, sensitive, features, categorical, weights, index)
-    style = MISSING_NUMBERS | set(na), decimal, thousands
+        raise ValueError(message("--thousands", "be another character than --decimal", repr(wanted.thousands), remedy))
+    _check_names(table, wanted.named)
+    sensitive, features, categories, weights, style = *wanted[:2], wanted.categories, wanted.weights, wanted.style
     others = [name for name in table if name not in sensitive and name != weights]
-    wanted = [name for name in features or others if name not in categorical]
-    numbers = {name: _numbers(table[name], *style) for name in wanted}
-    reasons = dict.fromkeys(others, "not in --features") if features else _reasons(table, numbers, style)
-    names, reason = column_of_names(table, index, {*sensitive, *categorical, weights, *(features or [])})
+    possible = [name for name in features or others if name not in categories]
+    numbers = {name: _numbers(table[name], *style) for name in possible}
+    reasons = {name: "not in --features" if features else _reason(table, name, numbers, style) for name in others}
+    names, reason = column_of_names(table, wanted.index, {*sensitive, *categories, weights, *(features or [])})
     _check_unique(table, names)
     reasons |= {} if names is None else {names: reason}
-    chosen = wanted if features else [name for name in wanted if reasons[name] is None]
-    left_out = {name: reasons[name] for name in others if name not in (*chosen, *categorical)}
-    _check_any([*chosen, *categorical], left_out)
-    X, (kinds, no_kind) = (
-        _numeric_features(table, chosen, numbers, style),
-        _cleaned(table[list(categorical)], {"", *na}),
-    )
-    groups, no_group = _cleaned(table[sensitive], {"", *na})
-    if missing_group is not None:
-        groups, no_group = groups.astype(object).mask(no_group, missing_group), no_group & False
-    weight = _weights(table, weights, style)
+    chosen = possible if features else [name for name in possible if reasons[name] is None]
+    left_out = {name: reasons[name] for name in others if name not in (*chosen, *categories)}
+    if not (chosen or categories):
+        got = f"none; left out: {_with_reasons(left_out)}"
+        remedy = "Encode categories as numbers in the file first, or name them in --categorical."
+        raise ValueError(message("--features", "leave numeric columns", got, remedy))
+    X = _numeric(table, "--features", {name: numbers[name] for name in chosen}, style)
+    weight = {} if weights is None else {weights: _numbers(table[weights], *style)}
+    weight = _numeric(table, "--weights", weight, style).astype(float)
+    kinds, no_kind = _categories(table[categories], {"", *wanted.na})
+    groups, no_group = _categories(table[sensitive], {"", *wanted.na})
+    if wanted.missing_group is not None:
+        groups, no_group = groups.astype(object).mask(no_group, wanted.missing_group), no_group & False
     absent = {"--features": X.isna(), "--categorical": no_kind, "--weights": weight.isna(), "--sensitive": no_group}
-    kept, dropped = _complete(absent) if missing == "drop" else (np.full(len(table), True), {})
-    _check_present({option: part[kept] for option, part in absent.items()}, keep_numbers=missing == "keep")
+    kept, dropped = _complete(absent) if wanted.missing == "drop" else (np.full(len(table), True), {})
+    _check_present({option: part[kept] for option, part in absent.items()}, keep_numbers=wanted.missing == "keep")
     _check_finite(X[kept])
     _check_several(groups[kept])
     rows = row_names(table, names)[kept]
@@ -134,7 +166,9 @@ def column_of_names(table, index, taken):
         return None, ""
     if first.startswith(UNNAMED):
         return first, UNNAMED_ROWS
-    return (first, COUNTED_ROWS) if _counts_rows(_numbers(table[first], MISSING_NUMBERS)[0]) else (None, "")
+    numbers, _ = _numbers(table[first], MISSING_NUMBERS)
+    counts = any(np.array_equal(numbers, np.arange(len(numbers)) + start) for start in (0, 1))
+    return (first, COUNTED_ROWS) if counts else (None, "")
 
 
 def _with_reasons(left_out):
@@ -159,39 +193,18 @@ def standardized(features):
     return features.assign(**(centred / spread))
 
 
-def _check_all_names(table, sensitive, features, categorical, weights, index):
-    taken = {"--sensitive": sensitive, "--features": features or [], "--categorical": categorical}
-    taken |= {option: [] if name is None else [name] for option, name in (("--weights", weights), ("--index", index))}
-    for option, names in taken.items():
-        _check_names(table, option, names)
-    own = {
-        "--categorical": ["--sensitive"],
-        "--weights": ["--sensitive", "--features", "--categorical"],
-        "--index": ["--sensitive", "--features", "--categorical", "--weights"],
-    }
-    for option, others in own.items():
-        for other in others:
-            _check_own(option, taken[option], other, taken[other])
-
-
-def _check_names(table, option, names):
-    missing = [name for name in names if name not in table]
-    if missing:
-        remedy = f"The columns of the table are: {listed(map(typed, table), 40)}.{separator_hint(table)}"
-        raise ValueError(message(option, "name columns of the table", listed(map(repr, missing)), remedy))
-
-
-def _check_own(option, names, other, taken):
-    for name in set(names) & set(taken):
-        got = f"{name!r}, which {other} names too"
-        raise ValueError(message(option, "name columns of its own", got, "Leave it out in one of the two."))
-
-
-def _check_any(chosen, left_out):
-    if not chosen:
-        got = f"none; left out: {_with_reasons(left_out)}"
-        remedy = "Encode categories as numbers in the file first, or name them in --categorical."
-        raise ValueError(message("--features", "leave numeric columns", got, remedy))
+def _check_names(table, named):
+    """ValueError where columns that options name, {option: names}, are none of the table, or another option's too."""
+    for option, names in named.items():
+        missing = [name for name in names if name not in table]
+        if missing:
+            remedy = f"The columns of the table are: {listed(map(typed, table), 40)}.{separator_hint(table)}"
+            raise ValueError(message(option, "name columns of the table", listed(map(repr, missing)), remedy))
+    for other, option in combinations(named, 2):
+        twice = [name for name in named[option] if name in named[other]]
+        if twice and (other, option) not in TOGETHER:
+            got = f"{twice[0]!r}, which {other} names too"
+            raise ValueError(message(option, "name columns of its own", got, "Leave it out in one of the two."))
 
 
 def _numbers(cells, missing, decimal=".", thousands=None):
@@ -213,17 +226,16 @@ def _numbers(cells, missing, decimal=".", thousands=None):
     return numbers, present & numbers.isna()
 
 
-def _reasons(table, numbers, style):
-    """{name: why it is no feature unless it is named so}, None where nothing speaks against it."""
-    return {name: _reason(table[name], *columns, style) for name, columns in numbers.items()}
-
-
-def _reason(cells, numbers, is_text, style):
+def _reason(table, name, numbers, style):
+    """Why a column is no feature unless it is named so, None where nothing speaks against it or it was not asked for."""
+    if name not in numbers:
+        return None
+    values, is_text = numbers[name]
     if is_text.any():
-        return _text_reason(cells, cells[is_text], numbers, style)
-    if numbers.isna().all():
+        return _text_reason(table[name], table[name][is_text], values, style)
+    if values.isna().all():
         return "empty"
-    return "constant" if numbers.notna().all() and numbers.nunique() == 1 else None
+    return "constant" if values.notna().all() and values.nunique() == 1 else None
 
 
 def _text_reason(cells, texts, numbers, style):
@@ -263,36 +275,18 @@ def _check_unique(table, names):
     raise ValueError(message("--index", "name each row once", got, remedy))
 
 
-def _counts_rows(numbers):
-    return any(np.array_equal(numbers, np.arange(len(numbers)) + start) for start in (0, 1))
-
-
-def _numeric_features(table, names, numbers, style):
-    """The features as a table of numbers, NaN where there is none."""
+def _numeric(table, option, numbers, style):
+    """Columns {name: what `_numbers` gives} as a table, NaN where there is none."""
     import pandas as pd
 
-    for name in names:
-        texts = table[name][numbers[name][1]]
+    for name, (_, is_text) in numbers.items():
+        texts = table[name][is_text]
         if len(texts):
             got = f"the text {texts.iloc[0]!r} in {name!r}, row {texts.index[0] + 1} ({len(texts)} such cells in it)"
             got += _number_hint(table[name], texts, style)
             remedy = "Leave it out, name it in --categorical, write numbers, or name texts that mean missing in --na."
-            raise ValueError(message("--features", "name columns of numbers", got, remedy))
-    return pd.DataFrame({name: numbers[name][0] for name in names}, index=table.index)
-
-
-def _weights(table, name, style):
-    """A table of the column of weights, as numbers; of no column where there is none."""
-    import pandas as pd
-
-    if name is None:
-        return pd.DataFrame(index=table.index)
-    numbers, is_text = _numbers(table[name], *style)
-    if is_text.any():
-        texts = table[name][is_text]
-        got = f"the text {texts.iloc[0]!r} in {name!r}{_number_hint(table[name], texts, style)}"
-        raise ValueError(message("--weights", "name a column of numbers", got, "Write numbers there."))
-    return pd.DataFrame({name: numbers.astype(float)})
+            raise ValueError(message(option, "name columns of numbers", got, remedy))
+    return pd.DataFrame({name: values for name, (values, _) in numbers.items()}, index=table.index)
 
 
 def _complete(absent):
@@ -339,16 +333,25 @@ def _check_finite(features):
         )
 
 
-def _cleaned(cells, missing):
+def _categories(cells, missing):
     """(columns of categories as they stand, numbers that are whole as integers; where there is no value)."""
     import pandas as pd
 
-    whole = {name: _whole(cells[name]) for name in cells if pd.api.types.is_numeric_dtype(cells[name])}
-    text = cells.apply(lambda column: whole[column.name] if column.name in whole else column.str.strip())
-    absent = text.apply(lambda column: column.isna() if column.name in whole else column.isin(missing))
-    return text.apply(
-        lambda column: column if column.name in whole else _integers(column, ~absent[column.name])
-    ), absent
+    columns = {name: _column_of_categories(cells[name], missing) for name in cells}
+    return tuple(pd.DataFrame({name: pair[at] for name, pair in columns.items()}, index=cells.index) for at in (0, 1))
+
+
+def _column_of_categories(cells, missing):
+    """Integers where every value is one, so that 1.0 is the group 1 and 10 comes after 9."""
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(cells):
+        return cells.astype("Int64") if (cells.dropna() % 1 == 0).all() else cells, cells.isna()
+    values = cells.str.strip().astype(object)
+    absent = values.isin(missing)
+    if values[~absent].str.fullmatch(INTEGER).all():
+        values[~absent] = [int(float(value)) for value in values[~absent]]
+    return values, absent
 
 
 def _check_several(groups):
@@ -356,19 +359,6 @@ def _check_several(groups):
     if len(names) == 1:
         remedy = "Name a column in which rows differ."
         raise ValueError(message("--sensitive", "make at least two groups", f"only {names[0]!r}", remedy))
-
-
-def _integers(column, present):
-    """Integers where every value is one, so that 1.0 is the group 1 and 10 comes after 9; text otherwise."""
-    values = column.astype(object)
-    if column[present].str.fullmatch(INTEGER).all():
-        values[present] = [int(float(value)) for value in column[present]]
-    return values
-
-
-def _whole(numbers):
-    """Integers where every number is one, so that 1.0 is the group 1."""
-    return numbers.astype("Int64") if (numbers.dropna() % 1 == 0).all() else numbers
 
 
 def _kind(values):

@@ -2,17 +2,16 @@
 
 import os
 import warnings
-from contextlib import contextmanager, nullcontext, redirect_stdout
-from io import StringIO
+from contextlib import contextmanager, nullcontext
 from shlex import quote
 from textwrap import fill
 
 import bayesfair as bf
 from bayesfair._check import message
 from bayesfair._progress import one_step
-from bayesfair.cli.columns import choose_columns, column_of_names, row_names, standardized
+from bayesfair.cli.columns import Wanted, choose_columns, column_of_names, row_names, standardized
 from bayesfair.cli.exit_status import DONE, INTERRUPTED, interruptions, writing
-from bayesfair.cli.methods import check_weights, estimator_class, settings_of_method, takes
+from bayesfair.cli.methods import check_weights, estimator_class, settings_of_method
 from bayesfair.cli.output import (
     LINE,
     PICTURES,
@@ -39,6 +38,7 @@ __all__ = ["convert", "demo", "fit", "memberships", "modes", "plot", "report", "
 def demo(arguments):
     """Cluster the bundled patients fairly; figures in print, posterior and pictures in a folder."""
     from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
 
     from bayesfair.posterior.view import View
 
@@ -48,27 +48,23 @@ def demo(arguments):
     print(data, flush=True)
     X = standardized(data.features)
     plain = KMeans(3, n_init=10, random_state=arguments.random_state).fit_predict(X)
-    estimator = _estimator(arguments, 3, target="labels").fit(X, sensitive_features=data.sensitive)
+    typed = {name: getattr(arguments, name) for name in ("num_chains", "num_warmup", "num_draws", "random_state")}
+    settings = {"n_clusters": 3, "progress_bar": shows_progress(), **typed}
+    estimator = bf.GibbsFairClustering(target="labels", **settings).fit(X, sensitive_features=data.sensitive)
     _, status = save(estimator, places[0])
     print_clusters(estimator)
     print(f"\nbalance without fairness (k-means)    {bf.fairness.balance(plain, data.sensitive):.3f}")
     print(f"balance of the point estimate         {bf.fairness.balance(estimator.labels_, data.sensitive):.3f}")
     _print_target("labels", estimator)
-    _print_target("optimal", _over_fairlets(arguments, X, data.sensitive))
+    with warnings.catch_warnings():  # its line says whether the chains agree
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        over_fairlets = bf.GibbsFairClustering(target="optimal", num_starts=0, **settings)
+        _print_target("optimal", over_fairlets.fit(X, sensitive_features=data.sensitive))
     view = View(estimator.posterior_)
     print_summary(view)
     print_verdict(view)
     draw_pictures(view, arguments.out)
     return status
-
-
-def _over_fairlets(arguments, X, sensitive):
-    """The same table given the optimal fairlets, without a search for modes; its line says whether the chains agree."""
-    from sklearn.exceptions import ConvergenceWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return _estimator(arguments, 3, target="optimal", num_starts=0).fit(X, sensitive_features=sensitive)
 
 
 def _print_target(name, estimator):
@@ -81,8 +77,7 @@ def _print_target(name, estimator):
 
 def fit(arguments):
     """Sample the posterior of a table; what is a feature is said before, the run is saved and judged after."""
-    with _silence(arguments.quiet):
-        return in_processes(arguments, _fit)
+    return in_processes(arguments, _fit)
 
 
 def _fit(arguments, mesh):
@@ -136,9 +131,7 @@ def _estimator_of_method(arguments, mesh):
     if arguments.weights is not None:
         check_weights(arguments.method)
     settings |= {"mesh": mesh} if mesh is not None else {}
-    if takes(arguments.method, "progress_bar"):
-        settings["progress_bar"] = _shows_progress(arguments)
-    return estimator_class(arguments.method)(**settings)
+    return estimator_class(arguments.method)(progress_bar=shows_progress(arguments.quiet), **settings)
 
 
 def _check_out(arguments, estimator):
@@ -178,8 +171,7 @@ def _saved_and_judged(estimator, run_file, of_table=""):
 
 def resume(arguments):
     """Make further draws of a run, or those that it was not given time for, and judge it anew."""
-    with _silence(arguments.quiet):
-        return in_processes(arguments, _resume)
+    return in_processes(arguments, _resume)
 
 
 def _resume(arguments, mesh):
@@ -188,7 +180,7 @@ def _resume(arguments, mesh):
     run_file = place_for(arguments.run_file)
     made_by = settings_of(bf.posterior.read_tree(run_file)).get("estimator")
     kind = bf.BayesianFairMixture if made_by == "BayesianFairMixture" else bf.GibbsFairClustering
-    estimator = kind.load(run_file).set_params(progress_bar=_shows_progress(arguments))
+    estimator = kind.load(run_file).set_params(progress_bar=shows_progress(arguments.quiet))
     if mesh is not None:
         estimator.set_params(mesh=mesh)
     with _saving_draws(estimator, run_file):
@@ -202,40 +194,8 @@ def _read_columns(arguments, estimator):
     if missing == "keep" and not keeps:
         remedy = "--missing drop leaves those rows out."
         raise ValueError(message("--missing", "be error or drop but under big-learn", "'keep'", remedy))
-    return choose_columns(
-        read_table(arguments.table, arguments.separator, arguments.encoding),
-        arguments.sensitive,
-        arguments.features,
-        categorical=arguments.categorical_features or (),
-        weights=arguments.weights,
-        index=arguments.index,
-        na=arguments.na,
-        decimal=arguments.decimal,
-        thousands=arguments.thousands,
-        missing=missing,
-        missing_group=arguments.missing_group,
-    )
-
-
-def _silence(quiet):
-    """Nowhere for what is printed, where that is asked for; warnings and errors are told all the same."""
-    return redirect_stdout(StringIO()) if quiet else nullcontext()
-
-
-def _shows_progress(arguments):
-    return shows_progress() and not getattr(arguments, "quiet", False)
-
-
-def _estimator(arguments, n_clusters, **settings):
-    return bf.GibbsFairClustering(
-        n_clusters,
-        num_chains=arguments.num_chains,
-        num_warmup=arguments.num_warmup,
-        num_draws=arguments.num_draws,
-        random_state=arguments.random_state,
-        progress_bar=_shows_progress(arguments),
-        **settings,
-    )
+    wanted = Wanted(**{name: getattr(arguments, name) for name in Wanted._fields})._replace(missing=missing)
+    return choose_columns(read_table(arguments.table, arguments.separator, arguments.encoding), wanted)
 
 
 def summary(arguments):
@@ -258,6 +218,8 @@ def modes(arguments):
 
 def memberships(arguments):
     """Write the memberships of a run, a row for each of its table, to a file or to standard output."""
+    from bayesfair.posterior.schema import variable
+
     if arguments.out is not None:
         check_ending(arguments.out)
         check_output([place_for(arguments.out)], [arguments.run_file, arguments.table], arguments.overwrite)
@@ -267,15 +229,9 @@ def memberships(arguments):
     if arguments.table is None:
         return _write(rows.reset_index(), arguments)
     table = read_table(arguments.table, arguments.separator, arguments.encoding)
-    return _write(beside(table, _names_as_in(tree, table, arguments.index), rows), arguments)
-
-
-def _names_as_in(tree, table, index):
-    """The names of a table's rows as `fit` reads them, whose features are those of the tree."""
-    from bayesfair.posterior.schema import variable
-
     features = variable(tree, "observed_data", "X")["feature"].values.tolist()
-    return row_names(table, column_of_names(table, index, features)[0])
+    names = row_names(table, column_of_names(table, arguments.index, features)[0])  # as `fit` reads them
+    return _write(beside(table, names, rows), arguments)
 
 
 def convert(arguments):

@@ -33,12 +33,13 @@ def _pictures_to_files():
 
 
 def _run(argv):
-    from bayesfair.cli.arguments import make_parser  # takes a moment, in which Ctrl-C may come
+    from bayesfair.cli.arguments import parse  # takes a moment, in which Ctrl-C may come
     from bayesfair.cli.processes import leave_others
 
+    typed = list(sys.argv[1:] if argv is None else argv)
     try:
-        arguments = make_parser().parse_args(argv)
+        arguments = parse(typed)
     except SystemExit as told:  # by argparse: help, or wrong use
         return told.code
-    arguments.typed = list(sys.argv[1:] if argv is None else argv)
+    arguments.typed = typed
     return leave_others(guarded(f"bayesfair {arguments.command}", lambda: arguments.run(arguments)))

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import bayesfair
+from bayesfair.cli.options import OPTIONS
 
 __all__ = [
     "DONE",
@@ -19,7 +20,6 @@ __all__ = [
     "INTERRUPTED",
     "LOST",
     "MEMBER",
-    "OPTIONS",
     "guarded",
     "interruptions",
     "writing",
@@ -45,39 +45,6 @@ MEMBER = "BAYESFAIR_PROCESS"  # in the environment of one of several processes, 
 
 class NotWritten(Exception):
     """Results that could not be put where they were asked for."""
-
-
-OPTIONS = {  # of the arguments that the package's messages name
-    "X": "--features",
-    "categorical_features": "--categorical",
-    "composition": "--composition",
-    "covariance_type": "--covariance",
-    "crossed": "--each-attribute",
-    "fairness_weight": "--fairness-weight",
-    "inference": "--inference",
-    "loss": "--loss",
-    "max_fairness_error": "--max-fairness-error",
-    "max_gap": "--max-gap",
-    "max_iter": "--max-iter",
-    "merged_group_name": "--merged-group-name",
-    "min_balance": "--min-balance",
-    "min_group_size": "--merge-groups-below",
-    "n_clusters": "--n-clusters",
-    "n_components": "--n-clusters",
-    "n_init": "--starts",
-    "num_chains": "--num-chains",
-    "num_draws": "--num-draws",
-    "num_warmup": "--num-warmup",
-    "objective": "--objective",
-    "random_state": "--seed",
-    "sample_weight": "--weights",
-    "sensitive_features": "--sensitive",
-    "store": "--out",
-    "target": "--target",
-    "tempering": "--tempering",
-    "thinning": "--thinning",
-    "tilt": "--tilt",
-}
 
 
 def guarded(program, command) -> int:
@@ -125,6 +92,8 @@ def writing():
 
 
 def _told(program, error):
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    source = Path(last.filename)
     if isinstance(error, KeyboardInterrupt):
         return _end(program, "interrupted", INTERRUPTED)
     if type(error).__name__ == "ProcessLost":
@@ -135,10 +104,14 @@ def _told(program, error):
         return _end(program, f"out of memory. Ask for fewer draws or chains, or take fewer rows. ({error})", FAILED)
     if isinstance(error, OSError) and error.errno is not None:
         return _end(program, _refusal_of_the_system(error), FAILED)
-    if _is_about_devices(error):
+    # JAX could not start on the devices it was told to use: an AssertionError without a word in some versions.
+    if isinstance(error, (RuntimeError, AssertionError)) and source.name == "xla_bridge.py":
         return _end(program, _no_device(error), MISUSED)
-    if isinstance(error, (ValueError, TypeError, OSError)) and _is_meant_for_users(error):
-        return _end(program, error if _is_of_shell(error) else _in_shell(error), MISUSED)
+    # What a `raise` of this package made is for users, in the words of the shell if a command raised it; the rest is a bug.
+    is_ours = source.is_relative_to(Path(bayesfair.__file__).parent) and last.line.startswith("raise")
+    if isinstance(error, (ValueError, TypeError, OSError)) and is_ours:
+        of_shell = source.is_relative_to(Path(__file__).parent)
+        return _end(program, error if of_shell else _in_shell(error), MISUSED)
     traceback.print_exception(error)
     text = f"this is a bug of bayesfair {bayesfair.__version__}. Please report it, with the lines above."
     return _end(program, text, FAILED)
@@ -170,32 +143,12 @@ def _refusal_of_the_system(error):
     return f"{os.fspath(error.filename)!r}: {error.strerror}"
 
 
-def _is_about_devices(error):
-    """Whether JAX could not start on the devices it was told to use: an AssertionError without a word in some versions."""
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    return isinstance(error, (RuntimeError, AssertionError)) and any(
-        Path(frame.filename).name == "xla_bridge.py" for frame in last
-    )
-
-
 def _no_device(error):
     asked, why = os.environ.get("JAX_PLATFORMS", ""), f" ({error})" if str(error) else ""
     remedy = "Check the driver, and install JAX for the device, such as pip install 'jax[cuda12]'."
     if not asked:
         return f"JAX finds no device that it can use{why}. Set JAX_PLATFORMS=cpu to use the processor. {remedy}"
     return f"JAX cannot use JAX_PLATFORMS={asked}{why}. Unset JAX_PLATFORMS to use what is here. {remedy}"
-
-
-def _is_meant_for_users(error):
-    """Whether a `raise` of this package made it: its messages are for users, while anything else is a bug."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return Path(last.filename).is_relative_to(Path(bayesfair.__file__).parent) and last.line.startswith("raise")
-
-
-def _is_of_shell(error):
-    """Whether a command raised it, in the words of the shell."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return Path(last.filename).is_relative_to(Path(__file__).parent)
 
 
 @contextmanager

@@ -40,14 +40,12 @@ __all__ = [
 UNCERTAIN = 0.1  # misclassification probability from which the summary counts an observation as uncertain
 LINE = 80  # letters
 SHOWN_OBS = 1000  # rows and columns of the picture of co-clustering at most
-PICTURES = {
-    "clustering.png": lambda tree: bf.plots.uncertainty(tree),
-    "uncertainty_profile.png": lambda tree: bf.plots.uncertainty_profile(tree),
-    "co_clustering.png": lambda tree: bf.plots.co_clustering(
-        tree, sample=min(tree["posterior"].sizes["obs"], SHOWN_OBS)
-    ),
-    "trace.png": lambda tree: bf.plots.trace(tree),
-    "modes.png": lambda tree: bf.plots.modes(tree),
+PICTURES = {  # names of plots
+    "clustering.png": "uncertainty",
+    "uncertainty_profile.png": "uncertainty_profile",
+    "co_clustering.png": "co_clustering",
+    "trace.png": "trace",
+    "modes.png": "modes",
 }
 
 
@@ -96,9 +94,9 @@ def replaced(path, mesh):
             aside.rename(path)
 
 
-def shows_progress():
-    """Whether somebody looks at standard error."""
-    return sys.stderr is not None and sys.stderr.isatty()
+def shows_progress(quiet=False):
+    """Whether somebody looks at standard error, and wants to."""
+    return not quiet and sys.stderr is not None and sys.stderr.isatty()
 
 
 def save(estimator, path):
@@ -204,10 +202,8 @@ def print_summary(tree):
     cost = cost_of(tree)
     if cost:
         print(f"Sampled in {cost}.")
-    occupied, uncertain = (
-        bf.posterior.occupied_sentence(tree),
-        bf.posterior.misclassification_probability(tree) > UNCERTAIN,
-    )
+    occupied = bf.posterior.occupied_sentence(tree)
+    uncertain = bf.posterior.misclassification_probability(tree) > UNCERTAIN
     print("\nDiagnostics")
     print(scalar_table(tree))
     if occupied:
@@ -265,9 +261,10 @@ def draw_pictures(tree, folder):
     from matplotlib import pyplot as plt
 
     view = View.of(tree)
+    more = {"co_clustering": {"sample": min(tree["posterior"].sizes["obs"], SHOWN_OBS)}}
     with progress(len(PICTURES), "pictures", shows_progress()) as bar:
-        for name, draw in PICTURES.items():
-            draw(view)
+        for name, plot in PICTURES.items():
+            getattr(bf.plots, plot)(view, **more.get(plot, {}))
             picture = BytesIO()
             plt.gcf().savefig(picture, format="png", dpi=150, bbox_inches="tight")
             plt.close("all")

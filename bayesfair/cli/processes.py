@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections import deque
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from io import StringIO
 
 import bayesfair as bf
@@ -26,7 +26,12 @@ LOOK = 0.2  # seconds between two looks at them
 
 def in_processes(arguments, work) -> int:
     """The exit status of `work(arguments, mesh)` in as many processes as `arguments.processes` says, of which the first one
-    prints; in 1, the usual case, `mesh` is None."""
+    prints, unless it is to be `quiet`; in 1, the usual case, `mesh` is None."""
+    with redirect_stdout(StringIO()) if arguments.quiet else nullcontext():
+        return _in_processes(arguments, work)
+
+
+def _in_processes(arguments, work):
     if arguments.processes == 1:
         return work(arguments, None)
     if MEMBER not in os.environ and arguments.processes != AUTO:

@@ -47,7 +47,7 @@ def read_table(path, separator=",", encoding="utf-8"):
 
     _check_is_there(path)
     if path.suffix.lower() in COLUMNAR:
-        return _read_columnar(path)
+        return _with_rows(path, _read_columnar(path))
     _check_is_text(path, encoding)
     first = _first_line(path, encoding)
     of_excel = re.fullmatch("sep=(.)", first)
@@ -176,7 +176,7 @@ def _read_columnar(path):
     except ValueError as error:
         raise _unreadable(path, error.__cause__ or error) from error
     table = table.set_axis(_names(path, [str(name).strip() for name in table.columns]), axis=1)
-    return _with_rows(path, table.apply(_numbers_or_text).reset_index(drop=True))
+    return table.apply(_numbers_or_text).reset_index(drop=True)
 
 
 def _numbers_or_text(column):
@@ -196,9 +196,14 @@ def _check_is_there(path):
         raise FileNotFoundError(message("TABLE.csv", "be a file that exists", repr(str(path)), "Check the name."))
 
 
+def _is_plain(path):
+    """Can the file be looked into before pandas reads it? A pipe can be read only once."""
+    return path.is_file() and path.suffix.lower() not in COMPRESSED
+
+
 def _check_is_text(path, encoding):
-    """Refuse what can be told from the beginning of the file; pipes, which can be read once only, are let through."""
-    if not path.is_file() or path.suffix.lower() in COMPRESSED:
+    """Refuse what can be told from the beginning of the file."""
+    if not _is_plain(path):
         return
     try:
         with path.open("rb") as file:
@@ -213,7 +218,7 @@ def _check_is_text(path, encoding):
 
 def _first_line(path, encoding):
     """The first line of a file that is read as it is, "" of others; one that cannot be decoded is told later."""
-    if not path.is_file() or path.suffix.lower() in COMPRESSED:
+    if not _is_plain(path):
         return ""
     with path.open(encoding=encoding, errors="replace") as file:
         return file.readline(BEGINNING).strip().lstrip("\ufeff")
@@ -228,7 +233,7 @@ def _unreadable(path, error):
 
 def _wrong_encoding(path, encoding):
     got, guess = "other bytes", "cp1252"
-    if path.is_file() and path.suffix.lower() not in COMPRESSED:
+    if _is_plain(path):
         whole = path.read_bytes()
         guess = "utf-16" if whole.startswith(BYTE_ORDER_MARKS) else guess
         got = _first_wrong_byte(whole, encoding) or got

@@ -11,7 +11,8 @@ import jax
 import numpy as np
 
 from bayesfair._arrays import MANY, cell_masses
-from bayesfair._check import message
+from bayesfair._check import refuse_unread
+from bayesfair._settings import Count, Positive, Seed
 from bayesfair._units import Scaling, check_float32, warn_of_scales
 from bayesfair.balanced.centroids import CENTROIDS, Centroids
 from bayesfair.balanced.labels import cheapest_labels
@@ -40,7 +41,7 @@ class BalancedKMeans(Engine):
     min_group_size, merged_group_name: groups of fewer rows become one group of that name first, see
         `bayesfair.fairness.merge_small_groups`; None merges nothing.
     n_init: starts, which cool together and are then recombined. max_iter: of transports and passes of the descent.
-    progress_bar: show one.
+    random_state: an int makes runs repeatable. progress_bar: show one.
     mesh: None. One process fits all rows: 24 GiB hold some 80 million of them.
 
     Whole people have a place here, and a row of weight 2 has one place, not two: `sample_weight` weighs the loss alone, and
@@ -72,16 +73,16 @@ class BalancedKMeans(Engine):
 
     def __init__(
         self,
-        n_clusters: int = 10,
+        n_clusters: Count = 10,
         *,
-        min_balance: Literal["exact"] | float = "exact",
+        min_balance: Literal["exact"] | Positive = "exact",
         crossed: bool = True,
         loss: Literal["kmeans", "manhattan", "kl", "itakura-saito", "binary"] = "kmeans",
-        min_group_size: int | None = None,
+        min_group_size: Count | None = None,
         merged_group_name: str = "other",
-        n_init: int = 8,
-        max_iter: int = 300,
-        random_state: int | np.random.RandomState | None = None,
+        n_init: Count = 8,
+        max_iter: Count = 300,
+        random_state: Seed | np.random.RandomState | None = None,
         progress_bar: bool = False,
         mesh: jax.sharding.Mesh | None = None,
     ):
@@ -98,12 +99,7 @@ class BalancedKMeans(Engine):
         self.mesh = mesh
 
     def check_settings(self):
-        if not (isinstance(self.loss, str) and self.loss in CENTROIDS):
-            remedy = "See the docstring for what each measures."
-            raise ValueError(message("loss", f"be one of {tuple(CENTROIDS)}", repr(self.loss), remedy))
-        if self.mesh is not None:
-            got, remedy = "a mesh of processes", f"Leave it out. {WHY_NO_ROWS}"
-            raise ValueError(message("mesh", "be None: one process fits all rows", got, remedy))
+        refuse_unread(self, "mesh", where="of BalancedKMeans", why=WHY_NO_ROWS)
 
     def problem(self, data) -> BalancedProblem:
         centroids = CENTROIDS[self.loss]
@@ -151,5 +147,5 @@ class BalancedKMeans(Engine):
         if self._loss == "manhattan":
             return centroids.distances(rows, self._units.rows(self.cluster_centers_)).argmin(1)
         resolve_dissimilarity(self._loss).check(columns.continuous)
-        unit, _ = centroids.units(self.cluster_centers_)
+        unit, _ = centroids.scale(self.cluster_centers_)
         return centroids.distances(rows / unit, self.cluster_centers_ / unit).argmin(1)

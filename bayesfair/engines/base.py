@@ -9,8 +9,9 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._arrays import cell_masses, code_masses, distinct_places, row_blocks
-from bayesfair._check import check_integer, check_number, check_weights, message, random_state_of, refuse_unread, tell
+from bayesfair._check import check_integer, check_weights, message, random_state_of, tell
 from bayesfair._memory import give_back_freed
+from bayesfair._settings import check_settings
 from bayesfair._units import Scaling, standardise
 from bayesfair.distributed.messages import agreed, check_alike, sharing
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
@@ -133,8 +134,7 @@ class Engine(ClusterMixin, BaseEstimator):
     monotone: false where `objective_trace_` may get worse on its way, as with random mini-batches. weights: "rows" where a
     `sample_weight` of 2 is a row that stands there twice, in the objective and in the groups' shares alike; "loss" where
     whole rows are counted for balance, and weights enter the objective alone; None where there are none. remedy: what
-    helps a run that did not converge. derived: which of n_init and max_iter may be None, as the engine finds them. of_rows: the
-    attributes that have a place for every row.
+    helps a run that did not converge. of_rows: the attributes that have a place for every row.
     """
 
     __metadata_request__fit = {"sensitive_features": True, "sample_weight": True}  # noqa: RUF012
@@ -143,7 +143,6 @@ class Engine(ClusterMixin, BaseEstimator):
     patience = 1
     monotone = True
     weights = "rows"
-    derived = ()
     of_rows = ("labels_",)
     remedy = "raise max_iter or tol."
     labels_: np.ndarray
@@ -156,7 +155,7 @@ class Engine(ClusterMixin, BaseEstimator):
         X: ArrayLike,
         y=None,
         *,
-        sensitive_features: ArrayLike | None = None,
+        sensitive_features: ArrayLike | Groups | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Cluster a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q).
@@ -171,7 +170,7 @@ class Engine(ClusterMixin, BaseEstimator):
         ------
         TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
         """
-        check_shared_settings(self)
+        check_settings(self)
         self.check_settings()
         with sharing(getattr(self, "mesh", None), "rows"):
             data, left_out = self._data(X, sensitive_features, sample_weight)
@@ -250,7 +249,7 @@ class Engine(ClusterMixin, BaseEstimator):
         raise NotImplementedError
 
     def check_settings(self):
-        """Raises where an argument of the engine's own is bad; n_init, max_iter and tol have been looked at."""
+        """Raises where settings do not go together; each by itself is what `__init__` declares (`bayesfair._settings`)."""
 
     def read(self, X, *, reset) -> Columns:
         """The checked columns of a table, of a fit (`reset`) or of a prediction; numbers alone, NaN by the tags."""
@@ -279,19 +278,6 @@ class Engine(ClusterMixin, BaseEstimator):
     def assign(self, columns: Columns):
         """The cluster of every row (N,): the one whose centre is nearest."""
         return nearest_center(columns.continuous, self.cluster_centers_, self._units)
-
-
-def check_shared_settings(estimator):
-    """Raises where arguments that engines have in common are bad."""
-    settings = estimator.get_params(deep=False)
-    for name in {"n_init", "max_iter"} & settings.keys():
-        if settings[name] is None and name in estimator.derived:
-            continue
-        check_integer(name, settings[name])
-    if "tol" in settings:
-        check_number("tol", settings["tol"], minimum=0)
-    if "min_group_size" in settings and settings["min_group_size"] is None:
-        refuse_unread(estimator, "merged_group_name", where="without min_group_size")
 
 
 def check_distinct(X, n_clusters):

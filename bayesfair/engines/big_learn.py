@@ -11,11 +11,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from bayesfair._arrays import row_blocks
-from bayesfair._check import check_integer, check_number, message, place, tell
+from bayesfair._check import message, place, tell
 from bayesfair._rows import Rows
+from bayesfair._settings import Count, NotNegative, Positive, Seed
 from bayesfair._units import center_and_spread, check_resolution
 from bayesfair.engines.base import warn_of_work
 from bayesfair.engines.gaussians import (
@@ -70,7 +71,7 @@ class Wanderer(NamedTuple):
     """Parameters on their way through matchings drawn with `key`, and the running mean of the objective."""
 
     parameters: Gaussians
-    key: Int[Array, "2"]
+    key: PRNGKeyArray
     running: Float[Array, ""]
 
 
@@ -168,7 +169,7 @@ class BigLearnMixture(MixtureEngine):
         1e-6 in the joint steps after them, so that the weights are not pulled towards 1 / K. A number holds in both.
     tol: rounds end where the running mean of the objective changes by less than 0.02% twenty times in a row; joint EM steps
         then go on until it changes by less than `tol` of its size.
-    n_init: random starts, run together.
+    n_init: random starts, run together. random_state: an int makes runs repeatable. progress_bar: show one.
     mesh: `bayesfair.distributed.mesh(rows=...)`, processes that have some of the rows each; `labels_` are those of the
         process's own rows, everything else is of all.
 
@@ -193,16 +194,16 @@ class BigLearnMixture(MixtureEngine):
 
     def __init__(
         self,
-        n_components: int = 10,
+        n_components: Count = 10,
         *,
-        max_iter: int = 500,
-        min_eigenvalue: float = 1e-3,
-        n_local_steps: int = 5,
+        max_iter: Count = 500,
+        min_eigenvalue: Positive = 1e-3,
+        n_local_steps: Count = 5,
         matching_probabilities=(0.4, 0.1, 0.5),
-        weight_prior=None,
-        tol: float = 1e-5,
-        n_init: int = 1,
-        random_state: int | np.random.RandomState | None = None,
+        weight_prior: NotNegative | None = None,
+        tol: NotNegative = 1e-5,
+        n_init: Count = 1,
+        random_state: Seed | np.random.RandomState | None = None,
         progress_bar: bool = False,
         mesh: jax.sharding.Mesh | None = None,
     ):
@@ -224,10 +225,6 @@ class BigLearnMixture(MixtureEngine):
         return tags
 
     def check_settings(self):
-        check_number("min_eigenvalue", self.min_eigenvalue)
-        check_integer("n_local_steps", self.n_local_steps)
-        if self.weight_prior is not None:
-            check_number("weight_prior", self.weight_prior, minimum=0)
         p = np.asarray(self.matching_probabilities, float)
         if p.shape != (3,) or (p < 0).any() or abs(p.sum() - 1) > 1e-9:
             rule, remedy = "be three numbers, at least 0 and summing to 1", "The paper's are (0.4, 0.1, 0.5)."
@@ -347,12 +344,12 @@ def check_start(X, middle, names, min_eigenvalue, everybody):
 
 
 @jax.jit
-def starts_of(problem: SeenRows, parameters: Gaussians) -> Settling:
+def starts_of(problem: SeenRows, parameters):
     """States of `settle` for a batch of parameters."""
     return jax.vmap(lambda one: joint_of(problem, one)[0])(parameters)
 
 
-def start_states(seed, n_init, n_components, middle) -> Wanderer:
+def start_states(seed, n_init, n_components, middle):
     """The paper's random starts, mu ~ N(0, I) and Sigma = I, in the units of X, for rows less `middle`."""
     dim = len(middle)
     keys = np.asarray(jax.random.split(jax.random.PRNGKey(seed), 2 * n_init))

@@ -11,13 +11,13 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesfair._check import check_integer, check_number, message, tell, warn_of_no_numbers
+from bayesfair._check import check_integer, message, refuse_unread, tell, warn_of_no_numbers
 from bayesfair._rows import Rows, total
+from bayesfair._settings import Count, NotNegative, Positive, Seed, Share
 from bayesfair._units import warn_of_scales
 from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import Data, kmeans_centers, warn_of_work
 from bayesfair.engines.families import (
-    COVARIANCE_TYPES,
     Components,
     EncodedTable,
     Family,
@@ -97,6 +97,8 @@ class FairMixture(MixtureEngine):
         goes on with all rows. Where that does not lead to fair clusters, as many others are explored, twice at most, whose
         components begin nearer to each other. More
         than 131,072 rows, without `batch_size`, are worked on in blocks, some 262,144 of them before all.
+    max_iter, tol: a run ends where the objective gains less than `tol` of its size in several iterations.
+    random_state: an int makes runs repeatable. progress_bar: show one.
     mesh: `bayesfair.distributed.mesh(rows=...)`, processes each of which fits rows of its own (`distributed.deal`): all learn
         one model from all rows, that of one process but for rounding, and have the labels of their own.
 
@@ -124,21 +126,21 @@ class FairMixture(MixtureEngine):
 
     def __init__(
         self,
-        n_components: int = 10,
+        n_components: Count = 10,
         *,
         covariance_type: Literal["isotropic", "diag", "full"] = "isotropic",
-        max_gap: float | None = None,
-        fairness_weight: float | None = None,
-        gap_margin=0.74,
-        min_share=0.35,
+        max_gap: Positive | None = None,
+        fairness_weight: NotNegative | None = None,
+        gap_margin: Share = 0.74,
+        min_share: NotNegative = 0.35,
         categorical_features=None,
         solver: Literal["em", "gradient"] = "em",
-        batch_size: int | None = None,
-        subsample: float | None = None,
-        n_init: int = 24,
-        max_iter: int = 150,
-        tol: float = 1e-6,
-        random_state: int | np.random.RandomState | None = None,
+        batch_size: Count | None = None,
+        subsample: Count | Share | None = None,
+        n_init: Count = 24,
+        max_iter: Count = 150,
+        tol: NotNegative = 1e-6,
+        random_state: Seed | np.random.RandomState | None = None,
         progress_bar: bool = False,
         mesh: jax.sharding.Mesh | None = None,
     ):
@@ -175,27 +177,13 @@ class FairMixture(MixtureEngine):
         return read_columns(self, X, self.categorical_features, reset=reset)
 
     def check_settings(self):
-        for name, allowed in (("covariance_type", COVARIANCE_TYPES), ("solver", ("em", "gradient"))):
-            if getattr(self, name) not in allowed:
-                raise ValueError(message(name, f"be one of {allowed}", repr(getattr(self, name)), "See the docstring."))
-        if self.max_gap is not None and self.fairness_weight is not None:
-            rule, remedy = "be None where max_gap is given", "Give one of the two."
-            raise ValueError(message("fairness_weight", rule, self.fairness_weight, remedy))
         if self.max_gap is not None:
-            check_number("max_gap", self.max_gap)
-        if self.fairness_weight is not None:
-            check_number("fairness_weight", self.fairness_weight, minimum=0)
-        check_number("min_share", self.min_share, minimum=0)
-        if not 0 < check_number("gap_margin", self.gap_margin) <= 1:
-            rule, remedy = "be above 0 and at most 1", "1 aims at max_gap itself."
-            raise ValueError(message("gap_margin", rule, self.gap_margin, remedy))
-        if self.subsample is not None:
-            self._n_learn(2**62)
-        if self.batch_size is not None:
-            check_integer("batch_size", self.batch_size)
-            if self.mesh is not None:
-                rule, remedy = "be None where mesh is given", "All rows are worked on in blocks."
-                raise ValueError(message("batch_size", rule, self.batch_size, remedy))
+            refuse_unread(self, "fairness_weight", where="where max_gap is given", why="Give one of the two.")
+        if self.mesh is not None:
+            refuse_unread(self, "batch_size", where="where mesh is given", why="All rows are worked on in blocks.")
+        if isinstance(self.subsample, Integral):
+            remedy = "Pass a number of rows, or a fraction of them."
+            check_integer("subsample", self.subsample, minimum=self.n_components, remedy=remedy)
 
     def _warn_of_work(self, n_obs, n_columns, groups):
         if self.covariance_type != "full":
@@ -215,13 +203,9 @@ class FairMixture(MixtureEngine):
     def _n_learn(self, n_obs):
         if self.subsample is None:
             return n_obs
-        remedy = "Pass a number of rows, or a fraction of them."
         if isinstance(self.subsample, Integral):
-            return min(n_obs, check_integer("subsample", self.subsample, minimum=self.n_components, remedy=remedy))
-        fraction = check_number("subsample", self.subsample, remedy=remedy)
-        if fraction > 1:
-            raise ValueError(message("subsample", "be an integer, or a fraction of at most 1", self.subsample, remedy))
-        return max(self.n_components, int(fraction * n_obs))
+            return min(n_obs, int(self.subsample))
+        return max(self.n_components, int(self.subsample * n_obs))
 
     def problem(self, data) -> FairRows:
         """Everybody; `solve` learns from all of them or some."""

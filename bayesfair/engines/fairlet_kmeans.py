@@ -9,6 +9,7 @@ from bayesfair._arrays import distinct_places
 from bayesfair._check import check_integer, message, refuse_unread
 from bayesfair._memory import give_back_freed
 from bayesfair._progress import one_step
+from bayesfair._settings import Count, Length, NotNegative, Seed
 from bayesfair._units import scaling, warn_of_scales
 from bayesfair.engines.base import Data, Engine
 from bayesfair.engines.hard_clusters import cost_of, means_of
@@ -32,7 +33,7 @@ class FairletKMeans(Engine):
     exact_up_to: rows up to which the decomposition is optimal and proved to be; beyond, it is a cheap one
         without proof, see `bayesfair.fairlets.decompose`.
     n_init, max_iter, tol: of scikit-learn's `KMeans` on the fairlets' centres, weighted by their sizes.
-    progress_bar: show that fairlets are looked for, which is what takes long.
+    random_state: an int makes runs repeatable. progress_bar: show that fairlets are looked for, which is what takes long.
 
     A row has one fairlet, whatever it weighs: `sample_weight` weighs what fairlets and clusters cost (see
     `bayesfair.fairlets.dissimilarity.Weighted`), and compositions count rows. Rows of weight 0 are in no fairlet.
@@ -61,16 +62,16 @@ class FairletKMeans(Engine):
 
     def __init__(
         self,
-        n_clusters: int = 4,
+        n_clusters: Count = 4,
         *,
         composition: Mapping | ArrayLike = "auto",
-        min_group_size: int | None = None,
+        min_group_size: Count | None = None,
         merged_group_name: str = "other",
-        exact_up_to: int = 50_000,
-        n_init: int = 10,
-        max_iter: int = 300,
-        tol: float = 1e-4,
-        random_state: int | np.random.RandomState | None = None,
+        exact_up_to: Length = 50_000,
+        n_init: Count = 10,
+        max_iter: Count = 300,
+        tol: NotNegative = 1e-4,
+        random_state: Seed | np.random.RandomState | None = None,
         progress_bar: bool = False,
     ):
         self.n_clusters = n_clusters

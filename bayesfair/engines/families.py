@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from bayesfair._arrays import namespace
 
@@ -40,19 +40,19 @@ SMOOTHING = 1e-2  # rows added to every level of a categorical feature, so that 
 class EncodedTable(NamedTuple):
     """Rows: centred, scaled continuous features, their squares' sum, and the levels' indicators."""
 
-    x: Float[Array, "obs dim"]
-    square: Float[Array, " obs"]
-    levels: Float[Array, "obs levels"]
+    x: Float[ArrayLike, "obs dim"]
+    square: Float[ArrayLike, " obs"]
+    levels: Float[ArrayLike, "obs levels"]
 
 
 class Components(NamedTuple):
     """Unconstrained parameters. `spread`: log variance () or (K, d), or the Cholesky factor of the precision with
     logarithms on its diagonal (K, d, d). `logits`: of the levels (K, levels)."""
 
-    weight: Float[Array, " clusters"]
-    mean: Float[Array, "clusters dim"]
-    spread: Float[Array, "..."]
-    logits: Float[Array, "clusters levels"]
+    weight: Float[ArrayLike, " clusters"]
+    mean: Float[ArrayLike, "clusters dim"]
+    spread: Float[ArrayLike, "..."]
+    logits: Float[ArrayLike, "clusters levels"]
 
 
 class Expected(NamedTuple):
@@ -177,7 +177,7 @@ class Family:
         return jnp.where(alive[:, :, None], pack_precision(covariance), old.spread)
 
 
-def indicators(codes, n_levels) -> Float[Array, "obs levels"]:
+def indicators(codes, n_levels) -> Float[ArrayLike, "obs levels"]:
     """One column per level of each feature, 1 where `codes` (obs, features) name it."""
     xp = namespace(codes)
     parts = [(codes[..., j, None] == np.arange(n)).astype(np.float32) for j, n in enumerate(n_levels)]

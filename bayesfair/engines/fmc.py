@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+import optax
+from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
 from bayesfair._arrays import cell_masses, code_masses, namespace
 from bayesfair._rows import Rows, each, total
@@ -49,8 +50,7 @@ __all__ = [
 ]
 
 INNER_STEPS = 10  # R of Algorithm 2
-DECAY = 0.9, 0.99  # of Adam's two averages
-NOISE = 1e-5  # gradients no larger than this are mostly rounding in float32: Adam makes no full steps of them
+ADAM = optax.scale_by_adam(b1=0.9, b2=0.99, eps=1e-5)  # smaller gradients are mostly rounding in float32: no full steps
 FLOOR_WEIGHT = 1e3
 FASTER, SLOWER = 1.02, 0.7  # what the learning rate is multiplied by after inner steps that are taken, or refused
 BATCH_SLOWER = 0.97
@@ -67,10 +67,10 @@ class Rule(NamedTuple):
     cluster; temperature: of the sharpened responsibilities.
     """
 
-    weight: Float[Array, ""]
-    allowed: Float[Array, ""]
-    floor: Float[Array, ""]
-    temperature: Float[Array, ""]
+    weight: Float[ArrayLike, ""]
+    allowed: Float[ArrayLike, ""]
+    floor: Float[ArrayLike, ""]
+    temperature: Float[ArrayLike, ""]
 
 
 class GroupedRows(NamedTuple):
@@ -94,7 +94,7 @@ class FairRows(NamedTuple):
     held: Float[Array, "blocks groups"]
     mass: Float[Array, "blocks groups"]
     seen: Bool[Array, " blocks"] | None
-    learning: tuple[Rows, Int[Array, ""]] | None = None
+    learning: tuple[Rows, Int[ArrayLike, ""]] | None = None
 
     @property
     def size(self):
@@ -123,15 +123,13 @@ class Standing(NamedTuple):
 
 
 class Ascender(NamedTuple):
-    """Parameters, Adam's averages and age, the learning rate; the rule travels along so that runs may differ in it, and the
-    parameters' standing, so that no pass is made twice."""
+    """Parameters, Adam's averages of gradients, the learning rate; the rule travels along so that runs may differ in it, and
+    the parameters' standing, so that no pass is made twice."""
 
     parameters: Components
-    first: Components
-    second: Components
-    age: Float[Array, ""]
+    adam: optax.ScaleByAdamState
     rate: Float[Array, ""]
-    key: Int[Array, "2"]
+    key: PRNGKeyArray
     rule: Rule
     standing: Standing | None
 
@@ -155,7 +153,7 @@ def fair_rows(data: Data, encoder: Encoder, learning=None) -> FairRows:
     return FairRows(rows, *map(split.placed, (held, mass, np.ones(n_blocks, bool))), learning)
 
 
-def bounds_by_size(allowed, share) -> Float[Array, " clusters"]:
+def bounds_by_size(allowed, share) -> Float[ArrayLike, " clusters"]:
     """The largest gap of each cluster: a small one may differ by less, for the same gap is more of its members."""
     return allowed * namespace(share).minimum(1.0, len(share) * share)
 
@@ -290,21 +288,13 @@ class Ascent:
 def climb(merit, state: Ascender, start: Components) -> Ascender:
     """INNER_STEPS of Adam from there."""
 
-    def step(_, state):
-        gradient = jax.grad(merit)(state.parameters)
-        age = state.age + 1
-        first = jax.tree.map(lambda m, g: DECAY[0] * m + (1 - DECAY[0]) * g, state.first, gradient)
-        second = jax.tree.map(lambda v, g: DECAY[1] * v + (1 - DECAY[1]) * g * g, state.second, gradient)
-        unbiased = state.rate / (1 - DECAY[0] ** age), 1 / (1 - DECAY[1] ** age)
-        parameters = jax.tree.map(
-            lambda p, m, v: p - unbiased[0] * m / (jnp.sqrt(unbiased[1] * v) + NOISE),
-            state.parameters,
-            first,
-            second,
-        )
-        return state._replace(parameters=parameters, first=first, second=second, age=age)
+    def step(_, moved):
+        parameters, adam = moved
+        uphill, adam = ADAM.update(jax.grad(merit)(parameters), adam)
+        return jax.tree.map(lambda part, slope: part - state.rate * slope, parameters, uphill), adam
 
-    return jax.lax.fori_loop(0, INNER_STEPS, step, state._replace(parameters=start))
+    parameters, adam = jax.lax.fori_loop(0, INNER_STEPS, step, (start, state.adam))
+    return state._replace(parameters=parameters, adam=adam)
 
 
 def choose(condition, yes, no) -> Any:
@@ -336,12 +326,11 @@ def _with_the_first(held, most):
     return (held > 0) & (held.cumsum(0) - held < most)
 
 
-def start_states(family: Family, problem: FairRows, parameters: Components, rule: Rule, rate, seed) -> Ascender:
+def start_states(family: Family, problem: FairRows, parameters: Components, rule: Rule, rate, seed):
     """A batch of one fresh state."""
-    zero = jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), parameters)
     rule = Rule(*(np.float32(part) for part in rule))
     standing = _standing(family, parameters, problem, rule.temperature)
-    state = Ascender(parameters, zero, zero, np.float32(0), np.float32(rate), jax.random.PRNGKey(seed), rule, standing)
+    state = Ascender(parameters, ADAM.init(parameters), np.float32(rate), jax.random.PRNGKey(seed), rule, standing)
     return jax.tree.map(lambda part: np.asarray(part)[None], state)
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import ArrayLike, Bool, Float, Int
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._check import tell
@@ -32,10 +32,10 @@ class Outcome(NamedTuple):
     """
 
     state: Any
-    loss: Float[np.ndarray, " runs"]
-    trace: Float[np.ndarray, "runs iterations"]
-    n_iter: Int[np.ndarray, " runs"]
-    status: Int[np.ndarray, " runs"]
+    loss: Float[ArrayLike, "*runs"]
+    trace: Float[ArrayLike, "*runs iterations"]
+    n_iter: Int[ArrayLike, "*runs"]
+    status: Int[ArrayLike, "*runs"]
 
     RUNNING, CONVERGED, NOT_FINITE, REFUSED, INTERRUPTED = range(5)
 
@@ -68,14 +68,14 @@ def _on_host(part):
 
 class _Progress(NamedTuple):
     state: Any
-    loss: Float[Array, " runs"]
-    n_iter: Int[Array, " runs"]
-    quiet: Int[Array, " runs"]  # iterations in a row that changed the loss by no more than the tolerance, at rest
-    refused: Int[Array, " runs"]  # and in a row that did so although there was more to gain
-    status: Int[Array, " runs"]
+    loss: Float[ArrayLike, " runs"]
+    n_iter: Int[ArrayLike, " runs"]
+    quiet: Int[ArrayLike, " runs"]  # iterations in a row that changed the loss by no more than the tolerance, at rest
+    refused: Int[ArrayLike, " runs"]  # and in a row that did so although there was more to gain
+    status: Int[ArrayLike, " runs"]
 
     @property
-    def active(self) -> Bool[Array, " runs"]:
+    def active(self) -> Bool[ArrayLike, " runs"]:
         return self.status == Outcome.RUNNING
 
 

@@ -15,12 +15,13 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._arrays import inner_sum
-from bayesfair._check import check_integer, check_number, message, refuse_unread, tell
+from bayesfair._check import message, refuse_unread, tell
 from bayesfair._rows import Rows, each, farthest, largest, sum_of_terms, total
+from bayesfair._settings import Count, NotNegative, Positive, Seed
 from bayesfair._units import center_and_spread, check_costs, scaling, warn_of_scales
 from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import Engine, check_distinct
@@ -69,7 +70,7 @@ class Partition(NamedTuple):
 
     centers: Float[Array, "clusters dim"]
     labels: Int[Array, "blocks rows"]
-    key: Int[Array, "2"]
+    key: PRNGKeyArray
 
 
 def nearest(problem: TiltedRows, centers) -> Int[Array, "blocks rows"]:
@@ -316,8 +317,8 @@ class TiltedKMeans(Engine):
     Parameters
     ----------
     n_clusters: K. tilt: t >= 0; 0 is k-means, large ones approach the centre of each cluster's smallest enclosing ball.
-    solver: "newton" (deterministic; the objective never increases) or "sgd", the paper's, with `learning_rate` and
-        `batch_size`.
+    solver: "newton" (deterministic; the objective never increases) or "sgd", the paper's.
+    learning_rate, batch_size: of "sgd", the size of its steps and the rows of a mini-batch.
     n_init: k-means++ seeds, run together on at most 10,000 rows; the best goes on with all of them.
     max_iter, tol: iterations, and the relative change of the objective below which they end; "sgd" keeps its step, so
         that it seldom settles. random_state: an int makes runs repeatable. progress_bar: show one.
@@ -350,16 +351,16 @@ class TiltedKMeans(Engine):
 
     def __init__(
         self,
-        n_clusters: int = 4,
+        n_clusters: Count = 4,
         *,
-        tilt: float = 0.1,
+        tilt: NotNegative = 0.1,
         solver: Literal["newton", "sgd"] = "newton",
-        learning_rate: float = 0.05,
-        batch_size: int = 100,
-        n_init: int = 16,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        random_state: int | np.random.RandomState | None = None,
+        learning_rate: Positive = 0.05,
+        batch_size: Count = 100,
+        n_init: Count = 16,
+        max_iter: Count = 500,
+        tol: NotNegative = 1e-6,
+        random_state: Seed | np.random.RandomState | None = None,
         progress_bar: bool = False,
         mesh: jax.sharding.Mesh | None = None,
     ):
@@ -380,20 +381,11 @@ class TiltedKMeans(Engine):
         return self.solver == "newton"
 
     def check_settings(self):
-        if self.solver not in ("newton", "sgd"):
-            rule, remedy = "be 'newton' or 'sgd'", "See the docstring."
-            raise ValueError(message("solver", rule, repr(self.solver), remedy))
-        if self.mesh is not None and self.solver != "newton":
-            rule, remedy = (
-                "be None where solver is not 'newton'",
-                "Mini-batches are drawn from all rows, in one process.",
-            )
-            raise ValueError(message("mesh", rule, "one", remedy))
-        check_number("tilt", self.tilt, minimum=0)
-        check_number("learning_rate", self.learning_rate)
-        check_integer("batch_size", self.batch_size)
         if self.solver == "newton":
             refuse_unread(self, "learning_rate", "batch_size", where="unless solver='sgd'")
+        else:
+            one_process = "Mini-batches are drawn from all rows, in one process."
+            refuse_unread(self, "mesh", where="unless solver='newton'", why=one_process)
 
     def problem(self, data) -> TiltedRows:
         dim, split = data.X.shape[1], data.split
@@ -509,5 +501,6 @@ def variance_of(values, weight):
 
 
 @jax.jit
-def start_states(problem: TiltedRows, centers, keys) -> Partition:
+def start_states(problem: TiltedRows, centers, keys):
+    """Partitions of all runs."""
     return Partition(centers, jax.vmap(partial(nearest, problem))(centers), keys)

@@ -16,8 +16,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, UInt
 
 from bayesfair._arrays import row_numbers
-from bayesfair._check import check_number, message, tell
+from bayesfair._check import message, refuse_unread, tell
 from bayesfair._rows import Rows, each, total
+from bayesfair._settings import Count, NotNegative, Seed
 from bayesfair._units import scaling, warn_of_scales
 from bayesfair.distributed.messages import agreed, leads
 from bayesfair.engines.base import Engine, kmeans_centers, relocate_empty
@@ -245,6 +246,7 @@ class VariationalFairClustering(Engine):
         weight of a path; None: 20 of up to 4,096 rows, else 2. The run of least E is the answer. Of more than 131,072 rows
         they run on 32,768, and the best goes on with all (not those of "ncut").
     max_iter, tol: a run ends where E changes by less than `tol` of its size and no assignment is worth changing.
+    random_state: an int makes runs repeatable. progress_bar: show one.
     mesh: not of objective="ncut": `bayesfair.distributed.mesh(rows=...)`, processes each of which fits rows of its own
         (`distributed.deal`): the clusters are those of all rows, labels and soft assignments those of its own.
 
@@ -264,7 +266,6 @@ class VariationalFairClustering(Engine):
     (400,)
     """
 
-    derived = ("n_init",)
     of_rows = ("labels_", "soft_assignment_")
     patience = 8  # refused steps among them change E little
     remedy = "raise max_iter or tol; large fairness weights take longest."
@@ -276,16 +277,16 @@ class VariationalFairClustering(Engine):
 
     def __init__(
         self,
-        n_clusters: int = 10,
+        n_clusters: Count = 10,
         *,
         objective: Literal["kmeans", "kmedians", "ncut"] = "kmeans",
-        fairness_weight: float | None = None,
-        max_fairness_error: float | None = None,
+        fairness_weight: NotNegative | None = None,
+        max_fairness_error: NotNegative | None = None,
         target_proportions=None,
-        n_init: int | None = None,
-        max_iter: int = 300,
-        tol: float = 1e-5,
-        random_state: int | np.random.RandomState | None = None,
+        n_init: Count | None = None,
+        max_iter: Count = 300,
+        tol: NotNegative = 1e-5,
+        random_state: Seed | np.random.RandomState | None = None,
         progress_bar: bool = False,
         mesh: jax.sharding.Mesh | None = None,
     ):
@@ -302,21 +303,13 @@ class VariationalFairClustering(Engine):
         self.mesh = mesh
 
     def check_settings(self):
-        if self.objective not in OBJECTIVES:
-            remedy = "See the docstring for what each minimises."
-            raise ValueError(message("objective", f"be one of {tuple(OBJECTIVES)}", repr(self.objective), remedy))
-        if self.mesh is not None and self.objective == "ncut":
-            rule, remedy = (
-                "be None where objective is 'ncut'",
-                "A cut has all rows at once, in one process.",
+        if self.objective == "ncut":
+            one_process = "A cut has all rows at once, in one process."
+            refuse_unread(self, "mesh", where="where objective='ncut'", why=one_process)
+        if self.max_fairness_error is not None:
+            refuse_unread(
+                self, "fairness_weight", where="where max_fairness_error is given", why="Give one of the two."
             )
-            raise ValueError(message("mesh", rule, "one", remedy))
-        if self.fairness_weight is not None and self.max_fairness_error is not None:
-            rule, remedy = "be None where max_fairness_error is given", "Give one of the two."
-            raise ValueError(message("fairness_weight", rule, self.fairness_weight, remedy))
-        for name in ("fairness_weight", "max_fairness_error"):
-            if getattr(self, name) is not None:
-                check_number(name, getattr(self, name), minimum=0)
 
     def problem(self, data) -> TargetedRows:
         self._units = scaling(
@@ -566,7 +559,7 @@ def start_state(descent: Descent, problem: TargetedRows, centers, weight, others
 
 
 @partial(jax.jit, static_argnames="descent")
-def start_states(descent: Descent, problem: TargetedRows, centers, weights, others) -> SoftClusters:
+def start_states(descent: Descent, problem: TargetedRows, centers, weights, others):
     """`start_state` of every run."""
     return jax.vmap(partial(start_state, descent, problem))(centers, weights, others)
 

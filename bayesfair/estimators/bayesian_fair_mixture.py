@@ -11,7 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 import bayesfair
-from bayesfair._check import check_integer, check_number, message, place, refuse_unread, row_names, warn_of_no_numbers
+from bayesfair._check import check_integer, message, place, refuse_unread, row_names, warn_of_no_numbers
+from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
 from bayesfair._units import center_and_spread
 from bayesfair.engines.base import check_distinct
 from bayesfair.engines.tables import (
@@ -26,8 +27,8 @@ from bayesfair.estimators.base import PosteriorEstimator, whole_or_not
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
 from bayesfair.models.mixtures import SMOOTHING, Prior, check_prior
-from bayesfair.models.run import INFERENCES, RunSettings, make_run
-from bayesfair.models.sampling import check_chain_method
+from bayesfair.models.run import RunSettings, make_run
+from bayesfair.models.sampling import resolve_chain_method
 from bayesfair.models.starts import STARTS
 from bayesfair.posterior.files import read_run
 from bayesfair.posterior.memory import check_memory
@@ -93,21 +94,21 @@ class BayesianFairMixture(PosteriorEstimator):
 
     def __init__(
         self,
-        n_components: int = 3,
+        n_components: Count = 3,
         *,
-        fairness_weight: float = 1.0,
+        fairness_weight: NotNegative = 1.0,
         covariance_type: Literal["isotropic", "diag", "full"] = "isotropic",
         categorical_features: ArrayLike | None = None,
         inference: Literal["nuts", "gibbs", "svi"] = "nuts",
         tempering=False,
         prior: Prior | None = None,
-        smoothing: float = SMOOTHING,
-        num_chains: int = 4,
-        num_warmup: int = 500,
-        num_draws: int = 500,
+        smoothing: Positive = SMOOTHING,
+        num_chains: Count = 4,
+        num_warmup: Length = 500,
+        num_draws: Count = 500,
         starts: Sequence[str] = STARTS,
-        chain_method: str = "auto",
-        random_state: int | np.random.RandomState | None = None,
+        chain_method: Literal["auto", "parallel", "vectorized", "sequential"] = "auto",
+        random_state: Seed | np.random.RandomState | None = None,
         progress_bar: bool = True,
     ):
         self.n_components = n_components
@@ -138,6 +139,7 @@ class BayesianFairMixture(PosteriorEstimator):
         the rule and the remedy.
         """
         self._start_clock()
+        check_settings(self)
         self._check_settings()
         columns = read_columns(self, X, self.categorical_features, reset=True)
         groups = read_groups(self, sensitive_features, len(columns.continuous), X=X)
@@ -160,15 +162,7 @@ class BayesianFairMixture(PosteriorEstimator):
         return self._draw(run.start(kinds).warm_up(*self._going), self.num_draws)
 
     def _check_settings(self):
-        if self.inference not in INFERENCES:
-            rule = f"be one of {INFERENCES}"
-            raise ValueError(message("inference", rule, repr(self.inference), "See above."))
-        check_number("fairness_weight", self.fairness_weight, minimum=0)
-        check_number("smoothing", self.smoothing)
-        for name in ("n_components", "num_chains", "num_draws"):
-            check_integer(name, getattr(self, name))
-        check_integer("num_warmup", self.num_warmup, minimum=0)
-        check_chain_method(self.chain_method)
+        """Raises where settings do not go together, or one is not what no annotation can say."""
         if isinstance(self.starts, str) or not len(self.starts) or not set(self.starts) <= set(STARTS):
             rule = f"be some of {STARTS}"
             raise ValueError(message("starts", rule, repr(self.starts), "Leave it out for all of them."))
@@ -179,9 +173,8 @@ class BayesianFairMixture(PosteriorEstimator):
             refuse_unread(self, "smoothing", where="where inference is 'gibbs'")
         if self.fairness_weight == 0:
             refuse_unread(self, "smoothing", where="where fairness_weight is 0")
-        if self.inference != "nuts" and self.tempering is not False:
-            rule, remedy = "be False unless inference is 'nuts'", "Leave one of them out."
-            raise ValueError(message("tempering", rule, repr(self.tempering), remedy))
+        if self.inference != "nuts":
+            refuse_unread(self, "tempering", where="unless inference='nuts'")
 
     def _describe(self, X, encoder, groups):
         """Names for the tree, continuous columns first, and the levels' own values."""
@@ -202,7 +195,7 @@ class BayesianFairMixture(PosteriorEstimator):
 
     @property
     def _going(self):
-        return check_chain_method(self.chain_method), self.progress_bar
+        return resolve_chain_method(self.chain_method), self.progress_bar
 
     def _draw(self, run, num_draws):
         self._finish(run.draw(num_draws, *self._going))

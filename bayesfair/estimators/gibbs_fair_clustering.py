@@ -15,6 +15,7 @@ from bayesfair._arrays import cluster_sums, code_masses
 from bayesfair._check import check_integer, check_weights, column_names, message, refuse_unread, row_names
 from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
+from bayesfair._settings import Count, Length, Positive, Seed, check_settings
 from bayesfair._units import warn_of_scales
 from bayesfair.distributed.messages import agreed, check_alike, digest, first_then_others, leads, sharing
 from bayesfair.distributed.processes import WHY_NO_ROWS
@@ -66,10 +67,12 @@ class GibbsFairClustering(PosteriorEstimator):
     Parameters
     ----------
     n_clusters: K; every cluster is used.
-    loss: "kmeans", "manhattan", "minkowski" (with `power`), "kl", "itakura-saito", "binary", or a `gibbs.Loss`.
+    loss: "kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary", or a `gibbs.Loss`.
+    power: of "minkowski", the norm ||x - y||_power.
     target: "joint", exactly eq. (9). "cut": B ~ exp(-lambda_f L_f), then C | B ~ exp(-lambda_c L_c), approached by
         `inner_steps` reallocations per sweep (one would not be exact; Plummer 2015). "optimal": B fixed at the
         optimal decomposition. "labels": balanced labellings without fairlets. Or a `gibbs.Target` class of your own.
+    inner_steps: of "cut", reallocations per sweep.
     composition: members of each group per fairlet, {group: count} or as `bayesfair.fairlets.capacities` has it;
         "singletons" is clustering without fairness.
     categorical_features: columns that are categories, by names, positions or a mask; None takes the data frame's columns that
@@ -130,32 +133,32 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def __init__(
         self,
-        n_clusters: int = 3,
+        n_clusters: Count = 3,
         *,
         loss: Literal["kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary"] | Loss = "kmeans",
-        power: float = 1.0,
+        power: Positive = 1.0,
         target: Literal["joint", "cut", "optimal", "labels"] | type[Target] = "joint",
         composition: Mapping | ArrayLike = "auto",
         categorical_features: ArrayLike | None = None,
-        category_weight: float | Literal["auto"] = "auto",
-        min_group_size: int | None = None,
+        category_weight: Positive | Literal["auto"] = "auto",
+        min_group_size: Count | None = None,
         merged_group_name: str = "other",
         inverse_temperature: Literal["dispersion", "holmes-walker"]
         | float
         | tuple[float, ...]
         | Dispersion = "dispersion",
         reallocation: Literal["auto", "collapsed", "blocked"] = "auto",
-        inner_steps: int = 10,
-        min_balance: Literal["exact"] | float = "exact",
+        inner_steps: Count = 10,
+        min_balance: Literal["exact"] | Positive = "exact",
         crossed: bool = True,
-        num_chains: int = 4,
-        num_warmup: int = 1000,
-        num_draws: int = 1000,
-        thinning: int | Literal["auto"] = "auto",
-        num_starts: int = 32,
-        mode_jumps: int | Literal["auto"] = "auto",
+        num_chains: Count = 4,
+        num_warmup: Length = 1000,
+        num_draws: Count = 1000,
+        thinning: Count | Literal["auto"] = "auto",
+        num_starts: Length = 32,
+        mode_jumps: Count | Literal["auto", False] = "auto",
         tempering: bool | Literal["auto"] = "auto",
-        random_state: int | np.random.RandomState | None = None,
+        random_state: Seed | np.random.RandomState | None = None,
         progress_bar: bool = True,
         mesh: jax.sharding.Mesh | None = None,
     ):
@@ -215,13 +218,7 @@ class GibbsFairClustering(PosteriorEstimator):
         argument, the rule and the remedy. FileExistsError: a `store` that is there already.
         """
         self._start_clock()
-        for name in ("num_chains", "num_draws", "inner_steps"):
-            check_integer(name, getattr(self, name))
-        _check_thinning(self.thinning)
-        for name in ("num_warmup", "num_starts"):
-            check_integer(name, getattr(self, name), minimum=0)
-        mode_jumps = _check_mode_jumps(self.mode_jumps)
-        _check_tempering(self.tempering)
+        check_settings(self)
         _refuse_rows(self.mesh)
         self._refuse_unread()
         self._store = None if store is None else Store(check_store(store))
@@ -238,7 +235,7 @@ class GibbsFairClustering(PosteriorEstimator):
         self._names = {"feature_names": columns, "mixed": self._mixed._asdict()}
         self._draw_seed()
         with sharing(self.mesh, "chains", stops=True):
-            return self._fit(X, groups, weight, mode_jumps)
+            return self._fit(X, groups, weight)
 
     def _refuse_unread(self):
         """ValueError where an argument would have no effect; targets and tables of numbers refuse others themselves."""
@@ -248,8 +245,6 @@ class GibbsFairClustering(PosteriorEstimator):
             refuse_unread(self, "inner_steps", where="unless target='cut'")
         if isinstance(self.target, str) and self.target in ("joint", "cut", "optimal"):
             refuse_unread(self, "crossed", where="unless target='labels'")
-        if self.min_group_size is None:
-            refuse_unread(self, "merged_group_name", where="without min_group_size")
         if plain(self.mode_jumps) is not False:  # with which there are none anyway
             if self.num_starts == 0:
                 refuse_unread(self, "mode_jumps", where="where num_starts is 0, as nothing looks for modes")
@@ -263,7 +258,7 @@ class GibbsFairClustering(PosteriorEstimator):
         table = partial(digest, X) if weight is None else partial(digest, X, weight)
         return check_alike(self, X=table, sensitive_features=partial(digest, groups.code, groups.names), **more)
 
-    def _fit(self, X, groups, weight, mode_jumps):
+    def _fit(self, X, groups, weight):
         self._check_alike(X, groups, weight)
         self._seed = agreed(self._seed)
         check_distinct(X, self.n_clusters)
@@ -272,7 +267,7 @@ class GibbsFairClustering(PosteriorEstimator):
             warn_of_scales(X[:, : self._mixed.n_numbers], self._mixed.names)
         give_back_freed()
         length = self.num_chains, self.num_warmup, self.num_starts
-        crossing = mode_jumps, plain(self.tempering)
+        crossing = plain(self.mode_jumps), plain(self.tempering)
         problem, run, found = start_in_modes(problem, *length, *crossing, self._shows_progress)
         problem = problem._replace(table=problem.table._replace(X=None))  # a copy, in the sampler's units, for starts
         give_back_freed()
@@ -625,21 +620,6 @@ def _axes_of(target):
     return {name: ("chain", *dims) for name, dims in target.state_dims.items()}
 
 
-def _check_mode_jumps(value):
-    if plain(value) is False or (isinstance(value, str) and value == "auto"):
-        return plain(value)
-    remedy = "'auto' keeps the cost near that of the warm-up."
-    if isinstance(value, (bool, np.bool_, str)):
-        raise ValueError(message("mode_jumps", "be 'auto', False or a number of steps", repr(value), remedy))
-    return check_integer("mode_jumps", value, remedy=remedy)
-
-
-def _check_tempering(value):
-    if not (isinstance(value, (bool, np.bool_)) or (isinstance(value, str) and value == "auto")):
-        remedy = "'auto' tries replicas where nothing else crosses modes."
-        raise ValueError(message("tempering", "be 'auto', True or False", repr(value), remedy))
-
-
 def _modes_dataset(problem, found: FoundModes):
     """The modes that were found, for the tree: losses in the units of the table."""
     import xarray as xr
@@ -649,11 +629,6 @@ def _modes_dataset(problem, found: FoundModes):
     columns["labels"] = (("mode", "obs"), found.labels)
     masses = "measured" if found.weighed or len(found.starts) == 1 else "not known"
     return xr.Dataset(columns, attrs={"num_starts": found.num_starts, "masses": masses, "path_length": found.length})
-
-
-def _check_thinning(thinning):
-    if not (isinstance(thinning, str) and thinning == "auto"):
-        check_integer("thinning", thinning, remedy="'auto' takes it from the warm-up.")
 
 
 def _positive_weights(sample_weight, X, n_obs):

@@ -36,7 +36,7 @@ class Dissimilarity(ABC):
 
     Attributes
     ----------
-    lowest, highest: of the coordinates of centres, for data divided by their `units`: off the edge of the domain.
+    lowest, highest: of the coordinates of centres, for data divided by their `scale`: off the edge of the domain.
     """
 
     name = "custom"
@@ -71,7 +71,7 @@ class Dissimilarity(ABC):
         """Centres (K, d) off the edge of the domain, where rows not their own pay without end; as they are by default."""
         return centers
 
-    def units(self, X):
+    def scale(self, X):
         """What to divide X by (all columns, or each) to have it near 1, and the unit of losses then."""
         return 1.0, 1.0
 
@@ -158,7 +158,7 @@ class KullbackLeibler(Bregman):
     def curvature(self, y):
         return _inverse(y)
 
-    def units(self, X):
+    def scale(self, X):
         """The mean."""
         mean = X.sum() / X.size or 1.0
         return mean, mean
@@ -195,7 +195,7 @@ class ItakuraSaito(Bregman):
     def curvature(self, y):
         return 1 / namespace(y).square(y)
 
-    def units(self, X):
+    def scale(self, X):
         """The least entry of every column: centres, which are above it, never meet the edge."""
         return np.maximum(X.min(0), X.max(0) / WIDEST), 1.0
 

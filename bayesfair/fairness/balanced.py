@@ -2,10 +2,10 @@
 
 A constraint looks at how many members of every group each cluster holds, and at nothing else: `counts` (..., K, J), as
 `group_masses` has them. Where several attributes are each to be balanced on their own, the J groups are their crossings
-and an attribute's counts are sums over them.
+and an attribute's counts are sums over them. Arrays are NumPy's or, in compiled programs, JAX's.
 """
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -30,11 +30,11 @@ class WithinOnePerson(NamedTuple):
     they are these.
     """
 
-    sizes: Int[ndarray, " groups"]
-    incidence: Int[ndarray, "groups cells"] | None
-    n_obs: int
+    sizes: Int[Any, " groups"]
+    incidence: Int[Any, "groups cells"] | None
+    n_obs: int | Int[Any, ""]
 
-    def satisfied(self, counts) -> Bool[ndarray, "... clusters"]:
+    def satisfied(self, counts) -> Bool[Any, "... clusters"]:
         """Which clusters are balanced, and not empty.
 
         In whole numbers, |N n_gk - N_g n_k| < N. In 32 bits these products wrap around for more than 46,341 people, and
@@ -61,12 +61,12 @@ class AtLeastBalanced(NamedTuple):
     attribute: of every group; pairs g, h are of one. needed: the least count beside one of 0, 1, ..., N.
     """
 
-    incidence: Int[ndarray, "groups cells"] | None
-    attribute: Int[ndarray, " groups"]
-    needed: Int[ndarray, " counts"]
-    min_balance: float
+    incidence: Int[Any, "groups cells"] | None
+    attribute: Int[Any, " groups"]
+    needed: Int[Any, " counts"]
+    min_balance: float | Float[Any, ""]
 
-    def satisfied(self, counts) -> Bool[ndarray, "... clusters"]:
+    def satisfied(self, counts) -> Bool[Any, "... clusters"]:
         """Which clusters are balanced, and not empty."""
         xp = namespace(counts)
         held = _held(counts, self.incidence)

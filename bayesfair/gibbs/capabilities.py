@@ -39,11 +39,11 @@ class HasUnits:
         """The inverse temperatures of lambda = 1 / (2 sigma^2), sigma the within-cluster standard deviation."""
         raise NotImplementedError
 
-    def dispersion_of(self, temperatures) -> Float[Array, ""]:
+    def dispersion_of(self, lambdas) -> Float[Array, ""]:
         """The lambda of which these are the inverse temperatures."""
         raise NotImplementedError
 
-    def with_dispersion(self, temperatures, inverse_dispersion):
+    def with_dispersion(self, lambdas, inverse_dispersion):
         """The inverse temperatures after lambda has been drawn anew."""
         return self.of_dispersion(inverse_dispersion)
 

@@ -1,7 +1,7 @@
 """What a fairlet is to the clustering, and what it pays: functions of the features of its members."""
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from bayesfair._arrays import inner_sum
 from bayesfair.fairlets.compositions import Capacities
@@ -20,7 +20,7 @@ def fairlet_units(
     x: Float[Array, "fairlets slots dim"],
     present: Bool[Array, "fairlets slots"],
     weight: Float[Array, "fairlets slots"] | None,
-    mean_size: float,
+    mean_size: Float[ArrayLike, ""],
     cluster: Int[Array, " fairlets"] | None,
 ) -> Units:
     """Fairlet centres u_i (means of the members) with weights n_i / mean size.

@@ -6,20 +6,20 @@ of the observations, statistics of the loss) lives inside that scope alone.
 
 from typing import Any, NamedTuple
 
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 __all__ = ["CenteredLabelling", "CountedLabelling", "Labelling", "PairedLabelling"]
 
 
 class Labelling(NamedTuple):
-    """A balanced clustering z of the observations; `temperatures` is the one inverse temperature lambda."""
+    """A balanced clustering z of the observations; `lambdas` is the one inverse temperature lambda."""
 
-    label: Int[Array, " obs"]
-    temperatures: Float[Array, ""]
+    label: Int[ArrayLike, " obs"]
+    lambdas: Float[ArrayLike, ""]
 
     @property
     def lambda_c(self):
-        return self.temperatures
+        return self.lambdas
 
     def given(self, centers):
         return CenteredLabelling(*self, centers)
@@ -29,11 +29,11 @@ class CenteredLabelling(NamedTuple):
     """The same with cluster centres m drawn given z, inside `GivenCenters` alone: moves there are to be given m."""
 
     label: Int[Array, " obs"]
-    temperatures: Float[Array, ""]
+    lambdas: Float[Array, ""]
     centers: Float[Array, "clusters dim"]
 
     def alone(self):
-        return Labelling(self.label, self.temperatures)
+        return Labelling(self.label, self.lambdas)
 
 
 class PairedLabelling(NamedTuple):
@@ -49,16 +49,16 @@ class PairedLabelling(NamedTuple):
     segment: Int[Array, " obs"]  # pair * groups + group; of few bits
     first: Int[Array, " segments_and_one"]  # the first place of every segment
     pairs: Int[Array, "pairs 2"]
-    room: Int[Array, " pairs"]  # bundles of every pair
+    bundles_of_pair: Int[Array, " pairs"]  # how many there are
     skipped: Int[Array, "pairs groups"]  # who stand before the first bundle, of every segment
     counts: Int[Array, "clusters groups"]
-    temperatures: Float[Array, ""]
+    lambdas: Float[Array, ""]
 
 
 class CountedLabelling(NamedTuple):
     """The labelling with the loss's statistics of it and the counts of every group in every cluster: inside `Counted`."""
 
     label: Int[Array, " obs"]
-    temperatures: Float[Array, ""]
+    lambdas: Float[Array, ""]
     stats: Any
     counts: Int[Array, "clusters groups"]

@@ -40,7 +40,7 @@ class Units(NamedTuple):
 
     center: Float[Array, "units dim"]
     weight: Float[Array, " units"]
-    cluster: Int[Array, " units"]
+    cluster: Int[Array, " units"] | None
 
     def put(self, i, center, weight, cluster):
         return Units(self.center.at[i].set(center), self.weight.at[i].set(weight), self.cluster.at[i].set(cluster))

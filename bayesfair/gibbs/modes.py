@@ -210,7 +210,7 @@ def _center_law(target, keys, states):
             return target.loss.coordinates(target.loss.draw_centers(key, state.lambda_c, means))
 
         drawn = jax.vmap(draw)(jax.random.split(key, CENTER_DRAWS))
-        return drawn.mean(0), drawn.var(0), target.dispersion_of(state.temperatures)
+        return drawn.mean(0), drawn.var(0), target.dispersion_of(state.lambdas)
 
     return of_every_chain(one, keys, states)
 

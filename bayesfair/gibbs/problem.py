@@ -41,9 +41,9 @@ def make_problem(table: Table, settings: Settings, state=None, progress_bar=Fals
     """
     kind, loss, X = resolve_target(settings.target), settings.loss, table.X
     loss.dissimilarity.check(X)
-    Z, units = _in_own_units(X, loss, table.names, where_asked=issubclass(kind, FixedUnits))
-    table = table._replace(X=Z, units=units)
-    own = _temperature_in_own_units(settings.inverse_temperature, units, loss)
+    Z, scaling = _in_own_units(X, loss, table.names, where_asked=issubclass(kind, FixedUnits))
+    table = table._replace(X=Z, scaling=scaling)
+    own = _temperature_in_own_units(settings.inverse_temperature, scaling, loss)
     settings = settings._replace(inverse_temperature=own)
     with one_step(kind.preparing, progress_bar and state is None and kind.preparing):
         table = kind.prepared(table, settings, state)
@@ -96,7 +96,7 @@ def _temperature_in_own_units(inverse_temperature, units: Scaling, loss: Loss):
 
 def in_units_of_table(problem: Problem, draws: Draws) -> Draws:
     """The draws with every scalar in the units of the table, by the power that it declares."""
-    degree, units = _degree(problem.settings.loss), problem.table.units
+    degree, units = _degree(problem.settings.loss), problem.table.scaling
     power = {name: degree * draws.statistics[name].power for name in draws.scalars}
     told = {name: _told(values, units, power[name]) for name, values in draws.scalars.items()}
     return draws._replace(scalars=told)
@@ -105,7 +105,7 @@ def in_units_of_table(problem: Problem, draws: Draws) -> Draws:
 def loss_in_units_of_table(problem: Problem, losses):
     """Clustering losses in the units of the table."""
     degree = _degree(problem.settings.loss)
-    return _told(np.asarray(losses, float), problem.table.units, degree)
+    return _told(np.asarray(losses, float), problem.table.scaling, degree)
 
 
 def _told(values, units: Scaling, power: int):

@@ -135,7 +135,7 @@ class Tempered(Target):
         """Every chain's state in all of its replicas, inverse temperatures times beta."""
         n, chains = len(self.betas), len(jax.tree.leaves(states)[0])
         many = jax.tree.map(lambda part: jnp.repeat(part[:, None], n, axis=1), states)
-        many = many._replace(temperatures=jax.tree.map(lambda part: part * self.betas, many.temperatures))
+        many = many._replace(lambdas=jax.tree.map(lambda part: part * self.betas, many.lambdas))
         nobody, none = jnp.zeros((chains, n), jnp.int32), jnp.zeros((chains, n - 1), self.betas.dtype)
         return TemperedState(many, nobody, nobody[:, 0], none)
 
@@ -159,8 +159,8 @@ class Tempered(Target):
     def losses(self, state):
         return self.inner.losses(_coldest(state))
 
-    def report(self, state):
-        return self.inner.report(_coldest(state))
+    def scalars(self, state):
+        return self.inner.scalars(_coldest(state))
 
     def write(self, states):
         own = {name: np.asarray(getattr(states, name)) for name in OWN}
@@ -173,7 +173,7 @@ class Tempered(Target):
         """V of each replica's state, p(z)^beta being proportional to exp(-beta V)."""
         inner, replicas = self.inner, state.replicas
         if inner.prior is None:
-            return -jax.vmap(lambda one: inner.log_density(one, _coldest(state).temperatures))(replicas)
+            return -jax.vmap(lambda one: inner.log_density(one, _coldest(state).lambdas))(replicas)
         loss = jax.vmap(lambda one: inner.total_loss(inner.losses(one)))(replicas)
         power = inner.prior.shape + inner.degrees
         return power * (jnp.log(inner.prior.rate + loss) - jnp.log(inner.prior.rate + loss[-1]))
@@ -182,10 +182,10 @@ class Tempered(Target):
         """Of every replica given its state; where they are fixed they stay where they are."""
         inner, replicas = self.inner, state.replicas
         if inner.prior is None:
-            return replicas.temperatures
+            return replicas.lambdas
         rate = inner.prior.rate + jax.vmap(lambda one: inner.total_loss(inner.losses(one)))(replicas)
         drawn = jax.random.gamma(key, self.betas * (inner.prior.shape + inner.degrees)) / rate
-        return jax.vmap(inner.with_dispersion)(replicas.temperatures, drawn)
+        return jax.vmap(inner.with_dispersion)(replicas.lambdas, drawn)
 
 
 def _coldest(state: TemperedState):
@@ -213,17 +213,17 @@ class ExchangeReplicas:
     def __call__(self, key, target, state):
         of_exchange, of_temperatures = jax.random.split(key)
         order, accepted = exchange(of_exchange, target.energies(state), target.betas)
-        temperatures = state.replicas.temperatures
+        lambdas = state.replicas.lambdas
         replicas, hot = jax.tree.map(lambda part: part[order], (state.replicas, state.came_from_hottest))
         trips = state.round_trips + hot[-1]
         state = state._replace(
-            replicas=replicas._replace(temperatures=temperatures),
+            replicas=replicas._replace(lambdas=lambdas),
             came_from_hottest=hot.at[-1].set(0).at[0].set(1),
             round_trips=trips,
             accepted=state.accepted + accepted,
         )
         drawn = target.drawn_temperatures(of_temperatures, state)
-        state = state._replace(replicas=state.replicas._replace(temperatures=drawn))
+        state = state._replace(replicas=state.replicas._replace(lambdas=drawn))
         return state, {"exchange_rate": accepted.mean(), TRIPS: trips.astype(jnp.float32)}
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, UInt
 
 from bayesfair._check import message, tell
 from bayesfair._draws import Draws
@@ -32,7 +32,7 @@ WINDOW = 32  # sweeps of the warm-up from one adaptation of the moves to the nex
 class Run(NamedTuple):
     """A run that can go on: the chains' keys, sweeps done, states, and the moves that the warm-up settled on."""
 
-    keys: Int[Array, "chains 2"]
+    keys: UInt[Array, "chains 2"]
     sweep: int
     states: Any
     moves: tuple
@@ -61,7 +61,7 @@ def start_run(problem: Problem, num_chains: int) -> Run:
     return Chains.of(problem, num_chains).run(target.starts(table, settings, num_chains))
 
 
-def chain_keys(seed: int, num_chains: int, first=0) -> Int[Array, "chains 2"]:
+def chain_keys(seed: int, num_chains: int, first=0) -> UInt[Array, "chains 2"]:
     """One key per chain, of those numbered from `first` on; sweep t of a chain uses fold_in(key, t)."""
     chains = first + jnp.arange(num_chains)
     return jax.vmap(lambda chain: jax.random.fold_in(jax.random.PRNGKey(seed), chain))(chains)

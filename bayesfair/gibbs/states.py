@@ -9,7 +9,7 @@ means nothing, and every decomposition is written in equally many ways, so the l
 from typing import NamedTuple
 
 import jax
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from bayesfair.gibbs.losses import ClusterMeans
 
@@ -19,8 +19,8 @@ __all__ = ["CenteredState", "FairletState", "Fairlets", "InverseTemperatures", "
 class InverseTemperatures(NamedTuple):
     """lambda_f of the fairlet loss and lambda_c of the clustering loss, both above zero."""
 
-    fairlet: Float[Array, ""]
-    clustering: Float[Array, ""]
+    fairlet: Float[ArrayLike, ""]
+    clustering: Float[ArrayLike, ""]
 
 
 class Fairlets(NamedTuple):
@@ -38,23 +38,26 @@ class Fairlets(NamedTuple):
 
 
 class FairletState(NamedTuple):
-    """A fair clustering: each observation has a fairlet, each fairlet a cluster, so balance holds by construction."""
+    """A fair clustering: each observation has a fairlet, each fairlet a cluster, so balance holds by construction.
 
-    members: Int[Array, "fairlets slots"]
-    cluster: Int[Array, " fairlets"]
-    temperatures: InverseTemperatures
+    members: () where no state has them. lambdas: None where nobody reads them.
+    """
+
+    members: Int[ArrayLike, "fairlets slots"] | tuple[()]
+    cluster: Int[ArrayLike, " fairlets"]
+    lambdas: InverseTemperatures | None
 
 
 class OpenState(NamedTuple):
-    """The same within a sweep."""
+    """The same within a sweep. `fairlets`: () where no state has members."""
 
-    fairlets: Fairlets
+    fairlets: Fairlets | tuple[()]
     cluster: Int[Array, " fairlets"]
-    temperatures: InverseTemperatures
+    lambdas: InverseTemperatures | None
 
     @property
     def lambda_c(self):
-        return self.temperatures.clustering
+        return self.lambdas.clustering
 
     def given(self, centers, means=None):
         return CenteredState(*self, centers, means)
@@ -66,18 +69,18 @@ class CenteredState(NamedTuple):
     `means`: of the clusters, for a move that reads them and comes first; None where they would have to be worked out.
     """
 
-    fairlets: Fairlets
+    fairlets: Fairlets | tuple[()]
     cluster: Int[Array, " fairlets"]
-    temperatures: InverseTemperatures
+    lambdas: InverseTemperatures
     centers: Float[Array, "clusters dim"]
     means: ClusterMeans | None = None
 
     @property
     def lambda_c(self):
-        return self.temperatures.clustering
+        return self.lambdas.clustering
 
     def alone(self):
-        return OpenState(self.fairlets, self.cluster, self.temperatures)
+        return OpenState(self.fairlets, self.cluster, self.lambdas)
 
 
 def computed_once(values):

@@ -90,7 +90,7 @@ def statistics_of(target: Target, moves) -> dict[str, Statistic]:
 def sweep(key, target: Target, state, moves, number=0):
     """One sweep, of this number; pure in the key: (state, what moves and target report)."""
     opened, stats = in_turn(key, target, target.open(state), moves, number=number)
-    return target.close(opened), {**stats, **target.report(opened)}
+    return target.close(opened), {**stats, **target.scalars(opened)}
 
 
 @partial(jax.jit, static_argnames=("moves", "length"))

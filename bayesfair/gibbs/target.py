@@ -6,7 +6,7 @@ A new target is a file with a subclass of `Target`, named in `targets` or passed
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -28,19 +28,19 @@ STATIC = {"static": True}  # metadata of a field that decides what is compiled; 
 class Table(NamedTuple):
     """Rows, their groups and weights.
 
-    X (obs, dim): of a problem (`make_problem`) in `units` near their spread, where the loss allows; `RowsInUnits` where rows
-    are made as they are asked for. weight (obs,): above zero, None where all are 1. dim: dimensions that the rows span, None
-    where they are as many as X has columns. names: of the columns, for messages. fairlets, members: the decomposition that
-    chains start from, and who is in which slot of its fairlets, where a target has `prepared` them; members alone where a
-    run goes on.
+    X (obs, dim): of a problem (`make_problem`) scaled to near their spread, where the loss allows; `RowsInUnits` where rows
+    are made as they are asked for; None once chains have started. weight (obs,): above zero, None where all are 1. dim:
+    dimensions that the rows span, None where they are as many as X has columns. names: of the columns, for messages. fairlets,
+    members: the decomposition that chains start from, and who is in which slot of its fairlets, where a target has `prepared`
+    them; members alone where a run goes on.
     """
 
-    X: Float[np.ndarray, "obs dim"]
+    X: Float[Any, "obs dim"] | None
     groups: Groups
     weight: Float[np.ndarray, " obs"] | None = None
     dim: int | None = None
     names: list[str] | None = None
-    units: Scaling | None = None
+    scaling: Scaling | None = None
     fairlets: Decomposition | None = None
     members: Int[np.ndarray, "fairlets slots"] | None = None
 
@@ -101,7 +101,7 @@ class Target:
 
     Attributes
     ----------
-    n_clusters, n_obs: K and N. statistics: what `report` reports, {name: Statistic}.
+    n_clusters, n_obs: K and N. statistics: what `scalars` reports, {name: Statistic}.
     state_dims: names of the axes of what `write` writes, after the chains', for files; numbered where left out.
     promise: what every draw keeps: "labels", every cluster is balanced to within one person or by `min_balance`; "fairlets", it
         is a union of whole fairlets of the composition; None: nothing.
@@ -150,15 +150,15 @@ class Target:
         """The cluster of every observation."""
         raise NotImplementedError
 
-    def losses(self, state) -> NamedTuple:
+    def losses(self, state) -> tuple:
         """The losses of an opened state, each from scratch."""
         raise NotImplementedError
 
-    def log_density(self, state, temperatures) -> Float[Array, ""]:
+    def log_density(self, state, lambdas) -> Float[Array, ""]:
         """Log of the law at an opened state, at these inverse temperatures, up to one constant; None without `has_density`."""
         raise NotImplementedError
 
-    def report(self, state) -> dict[str, Float[Array, ""]]:
+    def scalars(self, state) -> dict[str, Float[Array, ""]]:
         """The scalars that are kept of every draw, from an opened state, under the names of `statistics`."""
         raise NotImplementedError
 

@@ -1,7 +1,7 @@
 """How many sweeps from one draw to the next, from the autocorrelation of the warm-up's second half: pure NumPy, no clock."""
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from bayesfair._draws import COMPARED
 from bayesfair.gibbs.sweep import statistics_of
@@ -56,7 +56,7 @@ def autocorrelation_time(values: Float[np.ndarray, "chains sweeps"]) -> float:
     return max(1.0, float(2 * np.minimum.accumulate(pairs[: positive.argmax()]).sum() - 1))
 
 
-def cluster_sizes(labels, n_clusters: int) -> dict[str, Float[np.ndarray, "chains draws"]]:
+def cluster_sizes(labels, n_clusters: int) -> dict[str, Int[np.ndarray, "chains draws"]]:
     """Sizes of the clusters of labels (chains, draws, obs), from the largest down: what no renumbering changes."""
     sizes = -np.sort(-np.stack([(labels == k).sum(2) for k in range(n_clusters)]), axis=0)
     return {f"{SIZE}{rank}": values for rank, values in enumerate(sizes, 1)}

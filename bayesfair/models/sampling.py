@@ -8,20 +8,16 @@ import jax
 import numpy as np
 
 from bayesfair._arrays import stack, unstack
-from bayesfair._check import message, tell
+from bayesfair._check import tell
 from bayesfair._progress import progress
 from bayesfair.models.sampler import CHUNK, iterate
 
-__all__ = ["CHAIN_METHODS", "advance", "check_chain_method"]
-
-CHAIN_METHODS = "auto", "parallel", "vectorized", "sequential"
+__all__ = ["advance", "resolve_chain_method"]
 
 
-def check_chain_method(method):
+def resolve_chain_method(method):
     """ "parallel": a thread per chain up to the cores, no virtual devices needed. "vectorized": one vmap, whose chains
     wait for the longest trajectory among them, as one does on an accelerator. "sequential". "auto": parallel on CPUs."""
-    if method not in CHAIN_METHODS:
-        raise ValueError(message("chain_method", f"be one of {CHAIN_METHODS}", repr(method), "See the docstring."))
     if method == "auto":
         return "parallel" if jax.default_backend() == "cpu" else "vectorized"
     return method

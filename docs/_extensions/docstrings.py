@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["to_rst"]
+__all__ = ["to_rst", "with_settings"]
 
 SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 EXCEPTION = r"[A-Z]\w*(?:Error|Warning|Interrupt)"
@@ -17,6 +17,17 @@ def to_rst(text, parameters=()):
     for title, body in zip(rest[::2], rest[1::2]):
         parts += [f".. rubric:: {title}", _section(title, body.strip("\n"), parameters)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def with_settings(rst, settings):
+    """`rst` with what `settings`, {name: Declared}, say of numbers, at the end of each item."""
+
+    def told(item):
+        of_item = [settings[name] for name in re.findall(r"``(\w+)``", item[1]) if name in settings]
+        numbers = "; ".join(dict.fromkeys(one.words() for one in of_item if one.numbers))
+        return f"{item[0]} *{numbers[0].upper()}{numbers[1:]}.*" if numbers else item[0]
+
+    return re.sub(r"^(``\w+``(?:, ``\w+``)*)\n    .*$", told, rst, flags=re.MULTILINE)
 
 
 def _section(title, body, parameters):

@@ -4,13 +4,15 @@ import inspect
 from importlib import import_module
 from pathlib import Path
 
-from docstrings import to_rst
+from docstrings import to_rst, with_settings
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx import addnodes
 from sphinx.ext import autosummary
 from sphinx.ext.autosummary import Autosummary
 from sphinx.util.docutils import SphinxRole
+
+from bayesfair._settings import declarations
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FIELD = "Alias for field number"  # what a NamedTuple says of a field that nobody described
@@ -54,7 +56,8 @@ def write_rst(app, what, name, obj, options, lines):
     if what == "data":  # the docstring is that of its type
         lines[:] = ["A table of its own, described below."]
         return
-    lines[:] = to_rst("\n".join(lines), _parameters(obj)).splitlines()
+    rst = to_rst("\n".join(lines), _parameters(obj))
+    lines[:] = (with_settings(rst, declarations(obj)) if hasattr(obj, "get_params") else rst).splitlines()
 
 
 def _parameters(obj):

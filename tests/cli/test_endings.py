@@ -14,7 +14,7 @@ import pytest
 
 import bayesfair as bf
 from bayesfair.cli import main
-from bayesfair.cli.arguments import make_parser
+from bayesfair.cli.arguments import parse
 from bayesfair.cli.exit_status import guarded
 from bayesfair.cli.tables import listed
 
@@ -307,6 +307,7 @@ def test_a_full_output_is_told(run_file):
     assert done.stderr == "bayesfair summary: the output could not be written: No space left on device\n"
 
 
+@pytest.mark.slow
 def test_a_run_is_saved_before_anything_is_printed_about_it(table, tmp_path):
     out = tmp_path / "run.nc"
     typed = shlex.join([*PROGRAM, "fit", str(table), "--sensitive", "s", "--out", str(out), *SHORT])
@@ -316,6 +317,7 @@ def test_a_run_is_saved_before_anything_is_printed_about_it(table, tmp_path):
     assert out.exists()
 
 
+@pytest.mark.slow
 def test_closed_standard_streams_do_no_harm(run_file):
     summary = shlex.join([*PROGRAM, "summary"])
     assert shell(f"{summary} {shlex.quote(str(run_file))} >&-").stdout == "0\n"
@@ -336,6 +338,7 @@ def test_warnings_are_one_line_each(table, tmp_path, monkeypatch, capsys):
     assert all(line.startswith("bayesfair fit: warning: ") for line in lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["plot {run} --out {out}", "report {run} --out {out}.html"])
 def test_the_backend_of_a_notebook_is_not_used(run_file, tmp_path, command):
     typed = command.format(run=run_file, out=tmp_path / "out").split()
@@ -344,6 +347,7 @@ def test_the_backend_of_a_notebook_is_not_used(run_file, tmp_path, command):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("platform", ["cuda", "nonsense"])
 def test_a_missing_device_is_no_bug(table, tmp_path, platform):
     typed = ["fit", str(table), "--sensitive", "s", "--out", str(tmp_path / "run.nc"), *SHORT]
@@ -380,7 +384,7 @@ def test_a_column_keeps_its_name_in_messages(table, tmp_path, capsys):
 def test_a_tilde_is_the_home_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     typed = ["fit", "~/t.csv", "--sensitive", "s", "--n-clusters", "2", "--out=~/run.nc"]
-    arguments = make_parser().parse_args(typed)
+    arguments = parse(typed)
     assert (arguments.table, arguments.out) == (tmp_path / "t.csv", tmp_path / "run.nc")
 
 

@@ -1,5 +1,6 @@
 """`--method`: every estimator from the shell, what it leaves, and whose option is whose."""
 
+import re
 import signal
 import warnings
 
@@ -7,10 +8,11 @@ import numpy as np
 import pytest
 
 import bayesfair as bf
+from bayesfair._settings import declared
 from bayesfair.cli import main
-from bayesfair.cli.arguments import COVARIANCES, INFERENCES, OBJECTIVES, make_parser
-from bayesfair.cli.exit_status import OPTIONS
-from bayesfair.cli.methods import METHODS, estimator_class, settings_of_method, takes
+from bayesfair.cli.arguments import parse
+from bayesfair.cli.methods import estimator_class, settings_of_method, takers_of
+from bayesfair.cli.options import METHODS, OPTIONS, SETTINGS
 
 BAYESIAN = ["gibbs", "bayesian-mixture"]
 QUICK = {"variational": ["--max-iter", "20"], "fair-mixture": ["--starts", "1", "--max-iter", "20", "--max-gap", "0.2"]}
@@ -34,9 +36,10 @@ def fit(table, out, *more):
 
 def arguments_of(*more):
     common = ["fit", "t.csv", "--sensitive", "s", "--n-clusters", "2", "--out", "o"]
-    return make_parser().parse_args([*common, *more])
+    return parse([*common, *more])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [method for method in METHODS if method not in BAYESIAN])
 def test_engines_leave_a_table_of_clusters(table, tmp_path, capsys, method):
     out = tmp_path / "clusters.csv"
@@ -68,6 +71,7 @@ def test_weights_are_those_of_the_fit_and_no_feature(table, tmp_path, capsys):
     assert f"By their weights the least balance is {weighed:.3f}." in printed
 
 
+@pytest.mark.slow
 def test_the_mixture_leaves_a_run_that_goes_on(table, tmp_path, capsys):
     run = tmp_path / "run.nc"
     small = ["--num-chains", "2", "--num-warmup", "5", "--num-draws", "6", "--categorical", "kind"]
@@ -81,6 +85,7 @@ def test_the_mixture_leaves_a_run_that_goes_on(table, tmp_path, capsys):
     assert bf.datasets.read_table(tmp_path / "people.csv")["obs"].iloc[0] == "no. 0"
 
 
+@pytest.mark.slow
 def test_a_run_without_groups_goes_on_too(tmp_path, capsys):
     X, settings = np.random.default_rng(0).normal(size=(12, 2)), {"num_chains": 1, "num_warmup": 5, "num_draws": 5}
     with warnings.catch_warnings():
@@ -93,7 +98,7 @@ def test_a_run_without_groups_goes_on_too(tmp_path, capsys):
 def test_every_option_of_the_estimators_is_known_by_its_parameter():
     typed = vars(arguments_of())
     assert set(OPTIONS) - set(typed) == {"X", "sensitive_features", "sample_weight", "n_components"}
-    assert all(any(takes(method, name) for method in METHODS) for name in set(OPTIONS) & set(typed) - {"store"})
+    assert all(takers_of(name) for name in set(OPTIONS) & set(typed) - {"store"})
 
 
 def test_settings_go_to_the_estimator_under_its_own_names():
@@ -104,17 +109,33 @@ def test_settings_go_to_the_estimator_under_its_own_names():
     assert estimator_class("fair-mixture")(**settings).max_gap == 0.1
 
 
-@pytest.mark.parametrize(
-    ("method", "option", "choices"),
-    [
-        ("fair-mixture", "covariance_type", COVARIANCES),
-        ("bayesian-mixture", "inference", INFERENCES),
-        ("variational", "objective", OBJECTIVES),
-    ],
-)
-def test_choices_are_those_of_the_estimator(method, option, choices):
-    literal = estimator_class(method).__init__.__annotations__[option]
-    assert literal.__args__ == choices
+def test_the_help_says_whose_a_setting_is_what_may_be_typed_and_what_is_usual(capsys):
+    assert main(["fit", "--help"]) == 0
+    shown = re.sub(r"(?<=\w-) ", "", " ".join(capsys.readouterr().out.split()))
+    told = [
+        "of gibbs: joint, cut, optimal, labels (default: joint)",
+        "of gibbs, balanced-kmeans: kmeans, manhattan, minkowski, kl, itakura-saito, binary (default: kmeans)",
+        "of tilted-kmeans: a finite number, at least 0 (default: 0.1)",
+        "an integer, at least 0 (default: gibbs 1000, bayesian-mixture 500)",
+        "(default: balanced-kmeans 8, fairlet-kmeans 10, fair-mixture 24, tilted-kmeans 16, big-learn 1)",
+    ]
+    assert [text for text in told if text not in shown] == []
+
+
+@pytest.mark.parametrize(("name", "option"), [pair for options in SETTINGS.values() for pair in options.items()])
+def test_what_an_estimator_takes_can_be_typed_and_nothing_else(name, option, capsys):
+    if option.metavar is None:
+        assert getattr(arguments_of(option.name), name) is option.const
+        return
+    every = [declared(taker.annotation) for taker in takers_of(name).values()]
+    choices = {choice for one in every for choice in one.choices if isinstance(choice, str)}
+    assert all(getattr(arguments_of(option.name, choice), name) == choice for choice in choices)
+    for number in {number for one in every for number in one.numbers}:
+        assert getattr(arguments_of(option.name, "7"), name) == 7
+        assert main(["fit", option.name, "-7"]) == 2
+        assert str(number) in capsys.readouterr().err
+    assert main(["fit", option.name, ""]) == 2
+    assert f"`{option.name}` must" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -131,16 +152,16 @@ def test_choices_are_those_of_the_estimator(method, option, choices):
         (["--missing", "keep"], "`--missing` must be error or drop"),
         (["--categorical", "kind", "--method", "tilted-kmeans"], "must come with --method"),
         (["--method", "kmeans"], "`--method` must be one of gibbs, bayesian-mixture"),
-        (["--tilt", "steep"], "`--tilt` must be a finite number, got 'steep'"),
+        (["--tilt", "steep"], "`--tilt` must be a finite number, at least 0, got 'steep'"),
         (["--resume", "run.nc"], "Type bayesfair resume run.nc"),
         (
             ["--weights", "x1", "--method", "bayesian-mixture"],
             "`--weights` must not come with --method bayesian-mixture",
         ),
-        (["--weights", "kind"], "`--weights` must name a column of numbers"),
+        (["--weights", "kind"], "`--weights` must name columns of numbers"),
         (["--weights", "x1"], "`--weights` must"),
         (["--weights", "x1", "--features", "x1,x2"], "must name columns of its own"),
-        (["--decimal", ";"], "`--decimal` must be ',' or '.'"),
+        (["--decimal", ";"], "`--decimal` must be one of '.', ','"),
     ],
 )
 def test_options_of_other_methods_are_refused(table, tmp_path, capsys, options, told):
@@ -168,6 +189,7 @@ def test_what_did_not_converge_is_told_in_the_words_of_the_shell(table, tmp_path
     assert "--max-iter" in error
 
 
+@pytest.mark.slow
 def test_rows_with_holes_are_kept_dropped_or_refused_as_told(tmp_path, capsys):
     path, out = tmp_path / "holes.csv", tmp_path / "c.csv"
     rows = [f"{row % 9},5;{row % 7},25;{'ab'[row % 2]};{'uv'[row % 3 == 0]}" for row in range(40)]

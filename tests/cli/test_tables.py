@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from bayesfair.cli import main
-from bayesfair.cli.columns import choose_columns, standardized
+from bayesfair.cli.columns import Wanted, choose_columns, standardized
 from bayesfair.cli.tables import read_table
 from bayesfair.fairness import encode_groups
 
@@ -29,7 +29,7 @@ def groups_of(columns):
 
 
 def test_features_are_the_numeric_columns_and_the_others_are_told(tmp_path):
-    columns = choose_columns(table_of(tmp_path, PEOPLE), ["sex"])
+    columns = choose_columns(table_of(tmp_path, PEOPLE), Wanted(["sex"]))
     assert list(columns.features) == ["age", "income, gross", "code", "married"]
     assert (columns.features["income, gross"] == np.arange(1, 13) ** 0.5).all()
     assert str(columns).splitlines() == [
@@ -40,7 +40,9 @@ def test_features_are_the_numeric_columns_and_the_others_are_told(tmp_path):
 
 
 def test_named_features_are_taken_as_they_are(tmp_path):
-    columns = choose_columns(table_of(tmp_path, PEOPLE), ["sex", "code"], ["id", "year", "code"], index="income, gross")
+    columns = choose_columns(
+        table_of(tmp_path, PEOPLE), Wanted(["sex", "code"], ["id", "year", "code"], index="income, gross")
+    )
     assert list(columns.features) == ["id", "year", "code"]
     assert groups_of(columns) == {"F, 0": 6, "M, 1": 6}
     assert columns.left_out["income, gross"] == "row names"
@@ -49,7 +51,7 @@ def test_named_features_are_taken_as_they_are(tmp_path):
 
 @pytest.mark.parametrize("header", ["", "Unnamed: 0"])
 def test_a_first_column_without_a_name_is_no_feature(tmp_path, header):
-    columns = choose_columns(table_of(tmp_path, f"{header},x,s\n7,1,a\n9,2,b\n"), ["s"])
+    columns = choose_columns(table_of(tmp_path, f"{header},x,s\n7,1,a\n9,2,b\n"), Wanted(["s"]))
     assert list(columns.features) == ["x"]
     assert columns.left_out == {"Unnamed: 0": "row names, as it has no name itself"}
 
@@ -59,7 +61,7 @@ def test_a_first_column_without_a_name_is_no_feature(tmp_path, header):
 )
 def test_row_numbers_are_no_feature(tmp_path, first, taken):
     lines = "".join(f"{value},{value**2 % 5},{'ab'[row % 2]}\n" for row, value in enumerate(first))
-    columns = choose_columns(table_of(tmp_path, "n,x,s\n" + lines), ["s"])
+    columns = choose_columns(table_of(tmp_path, "n,x,s\n" + lines), Wanted(["s"]))
     assert ("n" in columns.features) == taken
 
 
@@ -67,12 +69,12 @@ def test_categories_stand_as_they_are_written(tmp_path):
     table = table_of(
         tmp_path, "x,s\n" + "".join(f"{row},{value}\n" for row, value in enumerate(["None", "NA ", "nan", "F"]))
     )
-    assert groups_of(choose_columns(table, ["s"], ["x"])) == {"F": 1, "NA": 1, "None": 1, "nan": 1}
+    assert groups_of(choose_columns(table, Wanted(["s"], ["x"]))) == {"F": 1, "NA": 1, "None": 1, "nan": 1}
     with pytest.raises(
         ValueError, match=r"got 2 missing in 's'\. Make those of 's' a group of their own, --missing-group unknown"
     ):
-        choose_columns(table, ["s"], ["x"], na=["NA", "nan"])
-    merged = choose_columns(table, ["s"], ["x"], na=["NA", "nan"], missing_group="unknown")
+        choose_columns(table, Wanted(["s"], ["x"], na=["NA", "nan"]))
+    merged = choose_columns(table, Wanted(["s"], ["x"], na=["NA", "nan"], missing_group="unknown"))
     assert groups_of(merged) == {"F": 1, "None": 1, "unknown": 2}
 
 
@@ -89,22 +91,22 @@ def test_categories_stand_as_they_are_written(tmp_path):
 )
 def test_whole_numbers_are_groups_without_a_point(tmp_path, values, names):
     table = table_of(tmp_path, "x,s\n" + "".join(f"{row},{value}\n" for row, value in enumerate(values)))
-    assert list(groups_of(choose_columns(table, ["s"], ["x"], missing_group="none"))) == names
+    assert list(groups_of(choose_columns(table, Wanted(["s"], ["x"], missing_group="none")))) == names
 
 
 def test_missing_numbers_are_refused_with_what_to_type(tmp_path):
     table = table_of(tmp_path, 'x,y,"z, w",s\n1,NA,1,a\n2,3,3,b\n3,?,5,b\n,3,1,a\n')
     with pytest.raises(ValueError, match="text '\\?' in 'y', row 3"):
-        choose_columns(table, ["s"], ["y"])
+        choose_columns(table, Wanted(["s"], ["y"]))
     refusal = "got 1 missing in 'x', 2 missing in 'y'.*--features '\"z, w\"'"
     with pytest.raises(ValueError, match=refusal):
-        choose_columns(table, ["s"], na=["?"])
-    columns = choose_columns(table, ["s"], ["z, w"])
+        choose_columns(table, Wanted(["s"], na=["?"]))
+    columns = choose_columns(table, Wanted(["s"], ["z, w"]))
     assert columns.features["z, w"].tolist() == [1, 3, 5, 1]
 
 
 def test_one_text_among_numbers_is_told_with_what_to_type(tmp_path):
-    columns = choose_columns(table_of(tmp_path, "x,y,s\n1,5,a\n2,6,b\n?,8,b\n4,7,a\n"), ["s"])
+    columns = choose_columns(table_of(tmp_path, "x,y,s\n1,5,a\n2,6,b\n?,8,b\n4,7,a\n"), Wanted(["s"]))
     assert columns.left_out == {"x": "1 times '?' among numbers; if that means missing, --na '?'"}
 
 
@@ -133,7 +135,7 @@ def test_one_text_among_numbers_is_told_with_what_to_type(tmp_path):
 )
 def test_other_files_are_refused_in_our_words(tmp_path, text, match):
     with pytest.raises((ValueError, OSError), match=match):
-        choose_columns(table_of(tmp_path, text), ["s"])
+        choose_columns(table_of(tmp_path, text), Wanted(["s"]))
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_other_files_are_refused_in_our_words(tmp_path, text, match):
 def test_a_hint_says_every_reading_of_a_number(tmp_path, cells, style, hint):
     lines = "".join(f'"{cell}",{row**2 % 5},{"ab"[row]}\n' for row, cell in enumerate(cells))
     table = table_of(tmp_path, "income,x,s\n" + lines)
-    told = choose_columns(table, ["s"], ["x"] if "x" in cells else None, **style).left_out["income"]
+    told = choose_columns(table, Wanted(["s"], ["x"] if "x" in cells else None, **style)).left_out["income"]
     assert told == (f"text such as {cells[0]!r}{hint}" if hint else "not in --features")
 
 
@@ -175,9 +177,9 @@ def test_a_hint_says_every_reading_of_a_number(tmp_path, cells, style, hint):
 def test_thousands_are_read(tmp_path, cells, style):
     lines = "".join(f'"{cell}",{"ab"[row % 2]}\n' for row, cell in enumerate(cells))
     table = table_of(tmp_path, "income,s\n" + lines)
-    assert choose_columns(table, ["s"], **style).features["income"].tolist() == [25836, 950, -1234.5]
+    assert choose_columns(table, Wanted(["s"], **style)).features["income"].tolist() == [25836, 950, -1234.5]
     with pytest.raises(ValueError, match="must be another character than --decimal"):
-        choose_columns(table, ["s"], thousands=".", decimal=".")
+        choose_columns(table, Wanted(["s"], thousands=".", decimal="."))
 
 
 def test_the_line_of_excel_says_the_separator(tmp_path):
@@ -188,13 +190,13 @@ def test_all_missing_values_are_told_at_once(tmp_path):
     table = table_of(tmp_path, "x,k,w,s\n1,,1,a\n2,u,,b\n,v,2,\n5,u,1,b\n")
     told = "`--features` and `--categorical` and `--weights` and `--sensitive` must have .* 1 missing in 'x', "
     with pytest.raises(ValueError, match=told + "1 missing in 'k', 1 missing in 'w', 1 missing in 's'"):
-        choose_columns(table, ["s"], ["x"], categorical=["k"], weights="w")
+        choose_columns(table, Wanted(["s"], ["x"], categorical_features=["k"], weights="w"))
 
 
 def test_rows_that_share_a_name_are_refused(tmp_path):
     table = table_of(tmp_path, "who,x,s\nann,1,a\nann,2,b\n")
     with pytest.raises(ValueError, match="`--index` must name each row once, got 'ann' twice in 'who'"):
-        choose_columns(table, ["s"], index="who")
+        choose_columns(table, Wanted(["s"], index="who"))
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-8-sig", "cp1252"])
@@ -230,24 +232,27 @@ def test_numbers_of_parquet_and_feather_keep_their_type_and_it_is_told(tmp_path,
     }
     write(pl.DataFrame(columns), tmp_path / f"table.{ending}")
     table = read_table(tmp_path / f"table.{ending}")
-    found = choose_columns(table, ["sex", "code"])
+    found = choose_columns(table, Wanted(["sex", "code"]))
     assert str(found).splitlines() == [
         "features   age (whole numbers, int16), income (numbers, float32), wealth (numbers), married (0 or 1, int8)",
         "sensitive  sex x code: F, 9 (6), M, 10 (6)",
         "left out   region (text such as 'north')",
     ]
     assert found.features["income"].dtype == np.float32
-    assert groups_of(choose_columns(table, ["region"], ["age"], missing_group="none")) == {"none": 1, "north": 11}
+    assert groups_of(choose_columns(table, Wanted(["region"], ["age"], missing_group="none"))) == {
+        "none": 1,
+        "north": 11,
+    }
 
 
 def test_missing_numbers_of_parquet_are_refused_and_missing_groups_named(tmp_path):
     path = tmp_path / "table.parquet"
     pl.DataFrame({"x": [1, None, 3], "y": [1.5, 2.0, 3.0], "g": [1, None, 2]}).write_parquet(path)
     with pytest.raises(ValueError, match="1 missing in 'x'"):
-        choose_columns(read_table(path), ["g"], missing_group="none")
+        choose_columns(read_table(path), Wanted(["g"], missing_group="none"))
     with pytest.raises(ValueError, match="got 1 missing in 'g'"):
-        choose_columns(read_table(path), ["g"], ["y"])
-    assert groups_of(choose_columns(read_table(path), ["g"], ["y"], missing_group="none")) == {
+        choose_columns(read_table(path), Wanted(["g"], ["y"]))
+    assert groups_of(choose_columns(read_table(path), Wanted(["g"], ["y"], missing_group="none"))) == {
         "1": 1,
         "2": 1,
         "none": 1,
@@ -264,7 +269,7 @@ def test_a_parquet_file_that_is_none_is_refused_in_our_words(tmp_path):
 @pytest.mark.parametrize("values", [[2.0, 2.0], [1e300, -1e300]])
 def test_what_cannot_be_standardized_is_named(tmp_path, values):
     table = table_of(tmp_path, "x,s\n" + "".join(f"{value},{group}\n" for value, group in zip(values, "ab")))
-    features = choose_columns(table, ["s"], ["x"]).features
+    features = choose_columns(table, Wanted(["s"], ["x"])).features
     with pytest.raises(ValueError, match="constant or too large to square: x"):
         standardized(features)
 
@@ -283,3 +288,16 @@ def test_no_table_at_all_is_one_line(tmp_path, monkeypatch, capsys, table, text)
     error = capsys.readouterr().err
     assert text in error
     assert error.count("\n") == 1
+
+
+def test_columns_have_one_use_but_for_features_that_are_groups_or_categories_too(tmp_path):
+    table = table_of(tmp_path, "x,k,s\n1,1,1\n2,2,2\n3,1,1\n")
+    columns = choose_columns(table, Wanted(["s"], ["x", "s", "k"], categorical_features=["k"]))
+    assert list(columns.features) == ["x", "s", "k"]
+    for uses, told in [
+        ({"categorical_features": ["s"]}, "`--categorical` .*'s', which --sensitive names"),
+        ({"weights": "k", "categorical_features": ["k"]}, "`--weights` .*'k', which --categorical names"),
+        ({"index": "x", "features": ["x"]}, "`--index` .*'x', which --features names"),
+    ]:
+        with pytest.raises(ValueError, match=told):
+            choose_columns(table, Wanted(["s"], **uses))

@@ -53,6 +53,7 @@ def in_this_process(code, **names):
     return space
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::RuntimeWarning")
 def test_every_target_is_bit_for_bit_that_of_one_process(tmp_path):
     """Three chains over two processes, one of which fills up; once with a search for modes and jumps between them."""
@@ -64,6 +65,7 @@ def test_every_target_is_bit_for_bit_that_of_one_process(tmp_path):
             np.testing.assert_array_equal(process[name], values, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::RuntimeWarning")
 def test_a_stored_run_goes_on_with_another_number_of_processes(tmp_path):
     found(DATA + STORED, 2, tmp_path)
@@ -74,6 +76,7 @@ def test_a_stored_run_goes_on_with_another_number_of_processes(tmp_path):
         np.testing.assert_array_equal(process["reference"], alone.labels_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "name"),
     [

@@ -58,6 +58,7 @@ def test_a_run_in_two_processes_is_that_of_one(table, tmp_path, capfd):
     np.testing.assert_array_equal(labels_of(tmp_path / "two.nc"), labels_of(tmp_path / "one.nc"))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_process_that_is_killed_ends_the_others_and_the_run_goes_on(table, tmp_path, victim):

@@ -72,6 +72,7 @@ def alone():
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_processes", "n_devices", "blocks"), [(2, 1, False), (2, 1, True), (1, 2, True), (2, 2, True)]
 )
@@ -107,6 +108,7 @@ made = {"explored": explored, "told": np.all(told)}
 """
 
 
+@pytest.mark.slow
 def test_processes_deal_the_starts_that_are_explored(tmp_path):
     """Under each of the four rules; and what they tell each other arrives, in one parcel or in two."""
     begin = DATA + IN_BLOCKS + "mesh = bf.distributed.mesh(rows=n_processes)"
@@ -123,6 +125,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_process_that_is_killed_ends_the_other(tmp_path, victim):
     """In one line, but where it was process 0, in which JAX's own service ran: JAX may be faster then, in words of its own."""
@@ -177,5 +180,5 @@ def test_one_process_deals_itself_all_rows_in_any_order():
 )
 def test_what_cannot_be_shared_is_refused(engine, name):
     data = bf.datasets.make_vfc_synthetic()
-    with pytest.raises(ValueError, match=f"`{name}` must be (None|another) where"):
+    with pytest.raises(ValueError, match=f"`{name}` must be left out where"):
         engine.set_params(mesh=bf.distributed.mesh(rows=1)).fit(data.features, sensitive_features=data.sensitive)

@@ -57,6 +57,7 @@ def shown(page):
     return INCLUDE.sub(part, page)
 
 
+@pytest.mark.slow
 def test_python_runs_as_printed(tmp_path):
     code = printed((ROOT / "README.md").read_text(), "python")
     assert code
@@ -73,6 +74,7 @@ def test_the_first_page_prints_how_readme_begins():
     assert printed(readme, "python").startswith(begun)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["README.md", "docs/install.md"])
 def test_commands_run_as_printed(page, tmp_path):
     people(tmp_path)

@@ -35,6 +35,7 @@ def cheapest_by_enumeration(X, groups, n_clusters, min_balance="exact", loss="km
     return min(centroids.value(X, one, centroids.centers(X, one, n_clusters, weight), weight) for one in labels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "n_clusters", "min_balance", "loss"),
     [
@@ -56,6 +57,7 @@ def test_small_tables_get_the_optimum(sizes, n_clusters, min_balance, loss):
         np.testing.assert_allclose(est.inertia_, best, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["kl", "itakura-saito"])
 def test_the_unit_of_the_numbers_changes_nothing(loss):
     """Centres were kept 1e-6 from the edge of the domain, which is far for small numbers."""
@@ -75,6 +77,7 @@ def test_the_unit_of_the_numbers_changes_nothing(loss):
     np.testing.assert_allclose(fit(1e-7).inertia_, here.inertia_ * (1e-7 if loss == "kl" else 1.0), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_columns_of_several_units_count_alike_for_a_loss_without_one():
     X, group = table((20, 20), 5, d=3)
     units = np.array([2.0**-40, 1.0, 2.0**40])
@@ -248,6 +251,7 @@ def test_a_group_smaller_than_the_number_of_clusters_is_told():
         BalancedKMeans(3, random_state=0).fit(X, sensitive_features=group)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("BAYESFAIR_DATA" not in os.environ, reason="needs the file of Adult: set BAYESFAIR_DATA")
 def test_adult_is_cheaper_than_any_balanced_clustering_in_print():
     """FCA: 10,297 at Balance 0.492 (issue 3); four starts are enough to be below it."""
@@ -261,6 +265,7 @@ def test_adult_is_cheaper_than_any_balanced_clustering_in_print():
     assert est.inertia_ < 10_265
 
 
+@pytest.mark.slow
 @parametrize_with_checks([BalancedKMeans(3, n_init=2, random_state=0)])
 @pytest.mark.filterwarnings("ignore:No sensitive features given")
 def test_sklearn_checks(estimator, check):

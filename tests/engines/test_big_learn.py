@@ -213,6 +213,7 @@ def test_rows_find_what_they_lack_where_one_block_has_as_many_patterns_as_rows(m
     np.testing.assert_array_equal(np.sort(found, 1)[: len(table)], lacking[order])
 
 
+@pytest.mark.slow
 def test_fits_and_predicts_rows_with_missing_values(X):
     holes = np.where(np.random.default_rng(3).random(X.shape) < 0.15, np.nan, X)
     holes[0] = np.nan
@@ -223,6 +224,7 @@ def test_fits_and_predicts_rows_with_missing_values(X):
     assert (est.predict(X) == est.predict(np.where(np.isnan(holes), np.nan, X))).mean() > 0.8
 
 
+@pytest.mark.slow
 def test_rows_without_a_density_are_refused(X):
     est = BigLearnMixture(2, random_state=0).fit(X)
     far = X[:3].copy()
@@ -259,6 +261,7 @@ def test_bad_settings_say_what_to_do(X, settings, match):
         BigLearnMixture(**settings).fit(X)
 
 
+@pytest.mark.slow
 def test_bad_tables_say_what_to_do(X):
     with pytest.raises(ValueError, match="infinity"):
         BigLearnMixture(K).fit(np.where(X > 1, np.inf, X))
@@ -301,12 +304,14 @@ def test_columns_that_the_start_cannot_tell_apart_are_refused(X, change, match):
         BigLearnMixture(K).fit(change(X))
 
 
+@pytest.mark.slow
 def test_columns_beside_which_all_starts_are_alike_are_told():
     X = pd.DataFrame(1e6 * np.random.default_rng(0).random((40, 2)), columns=["age", "income"])
     with pytest.warns(UserWarning, match=r"column '(age|income)' spreads by .*MinMaxScaler"):
         BigLearnMixture(2, max_iter=3, random_state=0).fit(X)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:BigLearnMixture. no row has its largest")  # tables of any scale, fitted in haste
 @parametrize_with_checks([BigLearnMixture(2, max_iter=30)])
 def test_scikit_learn_conventions(estimator, check):
@@ -327,6 +332,7 @@ def test_columns_that_follow_from_others_in_large_units_keep_covariances_above_z
     assert np.unique(np.arange(300)[est.labels_ == est.labels_[0]] % 2).size == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.1, 0.3])
 def test_default_weights_are_those_of_the_data(share):
     rng = np.random.default_rng(0)

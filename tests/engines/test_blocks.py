@@ -67,6 +67,7 @@ every_covariance = pytest.mark.parametrize("covariance_type", ["isotropic", "dia
 RULE = Rule(*map(np.float32, (30.0, 0.02, 0.05, 0.3)))
 
 
+@pytest.mark.slow
 @every_covariance
 def test_the_objective_and_its_gradient_are_the_definition(data, monkeypatch, covariance_type):
     """Of all rows at once, written down plainly."""
@@ -108,6 +109,7 @@ def test_q_follows_from_expected_statistics(data, monkeypatch, covariance_type):
         np.testing.assert_allclose(family.expected_log_joint(at, old, known), q, rtol=1e-4)
 
 
+@pytest.mark.slow
 @every_covariance
 @pytest.mark.parametrize("solver", ["em", "gradient"])
 def test_an_iteration_in_blocks_is_that_of_all_rows_at_once(data, monkeypatch, covariance_type, solver):
@@ -157,6 +159,7 @@ def test_a_group_that_no_block_has_leaves_shares_and_slopes_finite(data, monkeyp
     assert all(np.isfinite(part).all() for part in jax.grad(loss)(parameters))
 
 
+@pytest.mark.slow
 def test_a_mixture_of_many_rows_is_fair_and_its_objective_never_decreases(data, monkeypatch):
     X, group, _ = data
     two = np.where(group == "a", "a", "b")
@@ -173,6 +176,7 @@ def test_a_mixture_of_many_rows_is_fair_and_its_objective_never_decreases(data, 
     np.testing.assert_allclose(est.gap_, bf.fairness.gap(est.predict_proba(X), two), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["kmeans", "kmedians"])
 @pytest.mark.parametrize("weight", [0.0, 1.0, 100.0])
 def test_variational_steps_in_blocks_are_those_of_all_rows_at_once(data, weight, objective):
@@ -194,6 +198,7 @@ def test_variational_steps_in_blocks_are_those_of_all_rows_at_once(data, weight,
     np.testing.assert_allclose(*(np.exp(in_order(one.log_s, N)) for one in (whole, ours)), atol=5e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{}, {"fairness_weight": 20.0}, {"max_fairness_error": 0.05}, {"fairness_weight": 0.0}]
 )
@@ -212,6 +217,7 @@ def test_variational_clusters_of_many_rows_are_those_of_all_at_once(data, monkey
         assert est.fairness_error_ <= 0.05
 
 
+@pytest.mark.slow
 def test_many_rows_that_are_not_fair_enough_are_refused_as_few_are(data, monkeypatch):
     """All rows at weights that are too small for them: what a part of them had needed is no promise."""
     in_blocks(monkeypatch)
@@ -221,6 +227,7 @@ def test_many_rows_that_are_not_fair_enough_are_refused_as_few_are(data, monkeyp
         bf.VariationalFairClustering(K, max_fairness_error=0.05, random_state=0).fit(X, sensitive_features=group)
 
 
+@pytest.mark.slow
 def test_small_groups_are_all_among_the_rows_that_come_first(monkeypatch):
     """Six of 700 in one group, three in each of two even blobs: some draws of 300 have none of them in one."""
     in_blocks(monkeypatch)
@@ -233,6 +240,7 @@ def test_small_groups_are_all_among_the_rows_that_come_first(monkeypatch):
     assert est.fit(X, sensitive_features=group).fairness_error_ <= 0.01
 
 
+@pytest.mark.slow
 def test_clusters_of_many_rows_that_repeat(monkeypatch):
     """Nine rows of 700 differ from the others: a tenth of them has too few."""
     in_blocks(monkeypatch)
@@ -306,6 +314,7 @@ def test_tilted_losses_and_their_slopes_are_the_definition(several, tilt):
         np.testing.assert_allclose(slopes[own == k], np.exp(exponents[k] - held[k]), rtol=1e-3, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_tilted_steps_are_the_same_by_either_solver(several, monkeypatch):
     problem, _, _, centers, labels = several
     given = problem, centers, blocked(problem, labels)
@@ -322,6 +331,7 @@ def test_rows_that_were_read_for_the_last_time_are_gone(data):
     assert all(part.is_deleted() for part in problem.rows.parts)
 
 
+@pytest.mark.slow
 def test_iterations_of_many_rows_hold_little_of_each():
     """By XLA's own account: beside what is given to them, less than two soft assignments (80 bytes a row), or twelve labels."""
     n_blocks, dim, k, size = 40, 5, 10, variational.BLOCK

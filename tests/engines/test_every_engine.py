@@ -79,6 +79,7 @@ def test_a_fraction_of_the_rows_is_at_most_one(value):
         bf.FairMixture(2, subsample=value).fit(SIXTY[0], sensitive_features=SIXTY[1])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("number", [np.float16, np.float32, np.float64])
 def test_scalars_of_numpy_are_numbers(number):
@@ -108,6 +109,7 @@ def test_new_rows_are_placed_by_what_was_fitted(engine):
         np.testing.assert_array_equal(method(frame()), before)
 
 
+@pytest.mark.slow
 @every_engine
 @every_table
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*fairness_error_ is infinite")
@@ -150,6 +152,7 @@ VARIANTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_second_fit_of_the_same_shape_compiles_nothing(variant):
@@ -157,6 +160,7 @@ def test_a_second_fit_of_the_same_shape_compiles_nothing(variant):
     checks.compiles_once(VARIANTS[variant])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_second_fit_with_missing_values_compiles_nothing():
     hole = (np.arange(60)[:, None] == 3) & (np.arange(3) == 1)
@@ -229,6 +233,7 @@ def test_time_stamps_are_ordinary_numbers(engine):
     assert adjusted_rand_score(plain.labels_, late.labels_) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", [*ENGINES[:2], *ENGINES[3:]], ids=lambda engine: type(engine).__name__)
 def test_columns_of_other_units_are_told_where_distances_are_of_raw_columns(engine):
     """Constant columns have none. BigLearn has a warning of its own."""
@@ -239,6 +244,7 @@ def test_columns_of_other_units_are_told_where_distances_are_of_raw_columns(engi
         clone(engine).fit(apart, sensitive_features=GROUP)
 
 
+@pytest.mark.slow
 def test_mixtures_that_scale_every_column_by_itself_take_any_units():
     apart = frame().assign(income=3000 * frame().income)
     clone(ENGINES[0]).set_params(covariance_type="diag").fit(apart, sensitive_features=GROUP)

@@ -54,6 +54,7 @@ def random_components(covariance_type, k, d, n_levels=0, seed=0):
     return Components(*(jnp.asarray(part, jnp.float32) for part in parts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
 def test_densities_are_those_of_scipy(data, covariance_type):
     est = fit(data, covariance_type=covariance_type, fairness_weight=0.0)
@@ -86,6 +87,7 @@ def test_m_step_maximises_q(data, covariance_type):
     assert float(jnp.abs(moved.mean).max()) > 2e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("covariance_type", ["diag", "full"])
 def test_without_fairness_it_is_expectation_maximisation(data, covariance_type):
     ours = fit(data, 2, covariance_type=covariance_type, fairness_weight=0.0, tol=1e-7)
@@ -169,6 +171,7 @@ def overlapping(n_obs, seed):
     return centers[label] + rng.normal(0, 0.8, (n_obs, 25)), group
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocked", [False, True])
 def test_more_rows_than_were_explored_begin_hot_again(monkeypatch, blocked):
     """What is fair of few rows is so by chance: from there, cold, more rows do not lead to fair clusters."""
@@ -195,7 +198,7 @@ def test_rows_that_were_all_explored_do_not_begin_anew(data, monkeypatch):
     rules, through = [], FairMixture._through
     monkeypatch.setattr(FairMixture, "_through", lambda *given: (rules.append(len(given[3])), through(*given))[1])
     fit(data, max_gap=0.05)
-    assert rules == [1]
+    assert set(rules) == {1}
 
 
 def test_gradients_against_finite_differences(data):
@@ -239,6 +242,7 @@ def patients(n_obs):
     return (X - X.mean(0)) / X.std(0), diabetes.sensitive.to_numpy()[rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["simulated", "patients"])
 def test_what_the_margin_keeps_back_is_room_for_labels(data, name):
     """Responsibilities keep to gap_margin times max_gap, labels, which cannot be so fair, to max_gap."""
@@ -269,6 +273,7 @@ def answers(seed):
     return pd.DataFrame(columns), np.where(group, "a", "b")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("kind", ["answers", "numbers", "mixed"])
 @pytest.mark.parametrize("weight", [1.0, 10.0])
@@ -293,6 +298,7 @@ def test_hot_components_know_of_every_level_what_all_rows_tell(data):
     np.testing.assert_allclose(heated, (own + mean) / 2, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("BAYESFAIR_DATA" not in os.environ, reason="BAYESFAIR_DATA names no folder with UCI's files")
 def test_a_weight_on_the_categories_of_adult():
     """Of all of Adult NLL + 10 gap was once 9.36 where the solution of max_gap had 8.94; of 8,000 rows that has 8.78."""
@@ -322,6 +328,7 @@ def mixed_frame(data):
     return pd.DataFrame({"x": X[:, 0], "work": work, "y": X[:, 1], "flag": X[:, 1] > 1}), group
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("categorical_features", [None, ["work", "flag"], [1, 3], [False, True, False, True]])
 def test_mixed_tables_by_dtype_name_position_and_mask(data, categorical_features):
     frame, group = mixed_frame(data)
@@ -334,6 +341,7 @@ def test_mixed_tables_by_dtype_name_position_and_mask(data, categorical_features
     assert est.feature_names_in_.tolist() == ["x", "work", "y", "flag"]
 
 
+@pytest.mark.slow
 def test_columns_are_categories_as_in_the_fit_whatever_the_types_of_new_rows(data):
     frame, group = mixed_frame(data)
     est = fit((frame, group), 2, max_gap=0.1)
@@ -363,6 +371,7 @@ def test_missing_values_of_pandas_beside_categories_are_named(data, column, text
         fit((frame.assign(new=column), group), 2)
 
 
+@pytest.mark.slow
 def test_rows_without_a_density_are_refused(data):
     est = fit(data, 2, max_gap=0.1)
     far = data[0][:3].copy()
@@ -380,6 +389,7 @@ def test_polars_and_pandas_agree(data):
     np.testing.assert_array_equal(one.labels_, other.labels_)
 
 
+@pytest.mark.slow
 def test_categorical_tables_recover_latent_classes():
     rng = np.random.default_rng(0)
     z = rng.integers(2, size=800)
@@ -403,6 +413,7 @@ def test_unseen_and_missing_levels_say_what_to_do(data):
         fit((frame, group), categorical_features=["nowhere"])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_mini_batches_and_sub_samples_come_near(data):
     whole = fit(data, max_gap=0.05)
@@ -413,6 +424,7 @@ def test_mini_batches_and_sub_samples_come_near(data):
         assert part.gap_ < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_small_groups_are_in_the_rows_explored(data, monkeypatch):
     """Four of 600 in one group: a plain sub-sample of 60 would lack it two times in three."""
@@ -426,6 +438,7 @@ def test_small_groups_are_in_the_rows_explored(data, monkeypatch):
     assert len(np.unique(rows)) == len(rows) <= 600 // 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocked", [False, True])
 def test_rows_that_repeat_are_no_fewer_components(blocked, monkeypatch):
     """Nine rows of 600 differ from the others: a tenth of them has too few."""
@@ -456,8 +469,8 @@ def test_a_group_missing_from_the_sub_sample_is_an_error(data):
         ({"covariance_type": "tied"}, "`covariance_type` must be one of"),
         ({"solver": "newton"}, "`solver` must be one of"),
         ({"max_gap": 0.0}, "`max_gap` must be a finite number above zero"),
-        ({"max_gap": 0.1, "fairness_weight": 1.0}, "`fairness_weight` must be None where max_gap is given"),
-        ({"gap_margin": 1.5}, "`gap_margin` must be above 0 and at most 1, got 1.5"),
+        ({"max_gap": 0.1, "fairness_weight": 1.0}, "`fairness_weight` must be left out where max_gap is given"),
+        ({"gap_margin": 1.5}, "`gap_margin` must be a finite number above zero and at most 1, got 1.5"),
         ({"fairness_weight": -1.0}, "`fairness_weight` must be a finite number, at least 0"),
         ({"k": 601}, "`n_components` must be an integer, between 1 and 600"),
     ],
@@ -483,6 +496,7 @@ def test_short_work_is_not_told(n_obs, settings):
     FairMixture(10, covariance_type="full", **settings)._warn_of_work(n_obs, 15, encode_groups(["a", "b"]))
 
 
+@pytest.mark.slow
 def test_odd_tables(data):
     X, group = data
     fit((np.column_stack([X, np.ones(600)]), group), max_gap=0.1)
@@ -492,6 +506,7 @@ def test_odd_tables(data):
         fit((X, np.repeat("a", 600)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unfair", [0, 2, 99])
 def test_other_starts_are_explored_where_clusters_are_not_fair(data, monkeypatch, unfair):
     """Then, where none of them leads to fair clusters, the penalty gets stricter."""
@@ -519,6 +534,7 @@ def test_other_starts_are_explored_where_clusters_are_not_fair(data, monkeypatch
     assert any("allow " in str(one.message) for one in caught) == (unfair > 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("blocked", "explored"), [(False, False), (True, False), (False, True)])
 def test_ctrl_c_ends_the_fit_whatever_was_still_to_come(data, monkeypatch, blocked, explored):
     """Clusters that are not fair call for no other starts then, a part for no more rows, a start for no others."""
@@ -545,12 +561,14 @@ def test_ctrl_c_ends_the_fit_whatever_was_still_to_come(data, monkeypatch, block
     assert (est.n_iter_, est.converged_, len(est.labels_)) == (5, False, 600)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_met_is_said(data):
     with pytest.warns(ConvergenceWarning) as told:
         FairMixture(40, max_gap=1e-4, n_init=1, max_iter=5, random_state=0).fit(data[0], sensitive_features=data[1])
     assert any("where max_gap is 0.0001. Remedy: raise n_init" in str(warning.message) for warning in told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("worst", "said"),
     [
@@ -566,6 +584,7 @@ def test_a_warning_names_what_was_missed_alone(data, monkeypatch, worst, said):
         est._warn_of_unfair(np.bincount(est.labels_) / 600)
 
 
+@pytest.mark.slow
 def test_separated_clusters_come_loose(data):
     """Of 25 columns components as wide as the data share no rows: the gap stood at 0.036."""
     rng = np.random.default_rng(0)
@@ -575,6 +594,7 @@ def test_separated_clusters_come_loose(data):
     assert max(est.gap_, est.hard_gap_) <= 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("BAYESFAIR_DATA" not in os.environ, reason="BAYESFAIR_DATA names no folder with UCI's files")
 def test_adult_stands_where_the_reference_stands():
     """Cost at most 12,346 at Balance 0.45 on average over seeds (issue 3): one seed here, with some room."""
@@ -590,6 +610,7 @@ def test_adult_stands_where_the_reference_stands():
     assert -est.score(X) <= 2.649
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:No sensitive features given")
 @parametrize_with_checks(
     [FairMixture(2, n_init=1, max_iter=300, tol=1e-4)], expected_failed_checks=lambda _: DRAWN_ANEW

@@ -39,6 +39,7 @@ def same(ours, theirs, rtol=2e-5, atol=2e-5):
         np.testing.assert_allclose(one, other, rtol=rtol, atol=atol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["em", "gradient"])
 @pytest.mark.parametrize("covariance_type", ["isotropic", "diag", "full"])
 def test_fair_mixture(covariance_type, solver):
@@ -105,6 +106,7 @@ def test_the_normalized_cut_is_that_of_copies_linked_as_their_rows_are():
     np.testing.assert_allclose(potential[0], gradient[:, first(ROWS)], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tilt", [0.0, 0.05, 20.0])
 def test_tilted_k_means(tilt):
     def step(rows, weight):
@@ -117,6 +119,7 @@ def test_tilted_k_means(tilt):
     same(*both(step), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_big_learning_with_missing_values():
     def step(rows, weight):
         table = np.where(np.arange(2 * N).reshape(N, 2) % 7 == 3, np.nan, X)[rows]
@@ -139,6 +142,7 @@ def labellings(n, k):
     return np.array(list(itertools.product(range(k), repeat=n)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["kmeans", "manhattan", "kl"])
 def test_balanced_k_means_is_the_cheapest_by_weighted_loss_among_labellings_that_count_people(loss):
     rng = np.random.default_rng(3)
@@ -222,6 +226,7 @@ def test_measures_of_fairness_count_weights_as_repeated_people():
     np.testing.assert_allclose(shares, bf.fairness.target_proportions(GROUP[ROWS]))
 
 
+@pytest.mark.slow
 def test_a_group_of_weight_zero_is_no_group():
     data = bf.datasets.make_vfc_synthetic()
     group = np.where(np.arange(400) < 10, "rare", data.sensitive)

@@ -83,6 +83,7 @@ def test_large_tilt_approaches_the_smallest_enclosing_ball(X):
     np.testing.assert_allclose(radii[-1], ball.fun, rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_every_cluster_has_its_own_smallest_enclosing_ball():
     rng = np.random.default_rng(2)
     parts = [rng.normal(size=(40, 2)), rng.normal([60, 0], [1, 3], size=(80, 2))]
@@ -175,6 +176,7 @@ def test_the_rare_branch_is_paid_for_only_where_a_run_needs_it():
     np.testing.assert_array_equal(batch[1], by_cond(problem, raised))
 
 
+@pytest.mark.slow
 def test_tilts_that_overflow_naively_are_fine_and_impossible_ones_are_refused(X):
     est = TiltedKMeans(2, tilt=20.0, random_state=0, max_iter=3000).fit(1e1 * X)
     assert np.isfinite(est.tilted_sse_)
@@ -183,6 +185,7 @@ def test_tilts_that_overflow_naively_are_fine_and_impossible_ones_are_refused(X)
         TiltedKMeans(2, tilt=1e30).fit(X)
 
 
+@pytest.mark.slow
 def test_stochastic_gradients_come_near(X):
     with pytest.warns(ConvergenceWarning, match="not converged"):
         sgd = TiltedKMeans(2, tilt=0.1, solver="sgd", learning_rate=0.05, batch_size=50, random_state=0).fit(X)
@@ -229,6 +232,7 @@ def test_rows_in_their_own_span_keep_all_distances():
     assert tilted_kmeans.span(tall)[0] is tall
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tilt", [0.0, 0.01])
 def test_many_columns_are_fitted_in_the_span_of_the_rows(monkeypatch, tilt):
     """The work is that of 30 columns, the answer that of 500."""
@@ -249,6 +253,7 @@ def test_many_columns_are_fitted_in_the_span_of_the_rows(monkeypatch, tilt):
     np.testing.assert_array_equal(turned.predict(X), turned.labels_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tilt", [1e-3, 0.2])
 def test_conjugate_gradients_take_newtons_step(X, monkeypatch, tilt):
     rng = np.random.default_rng(0)
@@ -269,6 +274,7 @@ def test_no_matrix_of_the_columns_is_made_where_there_are_many():
         assert (f"{dim},{dim}" in str(jax.make_jaxpr(tilted_kmeans.newton_step)(*given))) == (dim == 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [-200, 200])
 def test_powers_of_two_change_units_alone(X, power):
     """The tilt is per squared unit."""
@@ -291,7 +297,7 @@ def test_powers_of_two_change_units_alone(X, power):
     ("settings", "match"),
     [
         ({"tilt": -1.0}, "`tilt` must be a finite number, at least 0"),
-        ({"solver": "lloyd"}, "`solver` must be 'newton' or 'sgd'"),
+        ({"solver": "lloyd"}, "`solver` must be one of 'newton', 'sgd'"),
         ({"n_clusters": 500}, "`n_clusters` must be an integer, between 1 and 201"),
         ({"batch_size": 0}, "`batch_size` must be an integer"),
         ({"tol": -1.0}, "`tol` must be a finite number, at least 0"),
@@ -307,6 +313,7 @@ def test_lengths_must_agree(X):
         TiltedKMeans(2).fit(X, sensitive_features=["a", "b"])
 
 
+@pytest.mark.slow
 @parametrize_with_checks([TiltedKMeans(3)], expected_failed_checks=lambda _: DRAWN_ANEW)
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)

@@ -7,7 +7,6 @@ import numpy as np
 from sklearn.cluster import kmeans_plusplus
 
 import bayesfair as bf
-from bayesfair.engines.base import check_distinct
 
 
 class Rows(NamedTuple):
@@ -31,7 +30,7 @@ class CentredKMeans(bf.engines.Engine):
             raise ValueError(f"`blend` must lie in [0, 1], got {self.blend}. 0 is plain k-means.")
 
     def problem(self, data):
-        check_distinct(data.X, self.n_clusters)
+        bf.engines.check_distinct(data.X, self.n_clusters)
         Z = self.standardised(data, precision=np.float32)
         means = bf.fairlets.fairlet_centers(Z, data.groups.code, data.weight)
         moved = Z - self.blend * means[data.groups.code]

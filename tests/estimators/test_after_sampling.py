@@ -58,6 +58,7 @@ def partitions(tree):
     return labels[..., :, None] == labels[..., None, :]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "which", "of_tree", "of_estimator"), CASES)
 def test_what_fails_after_sampling_loses_no_draws(whole, step, which, of_tree, of_estimator, monkeypatch, tmp_path):
     known = whole(which)

@@ -22,6 +22,7 @@ def disagreement(a, b):
     return np.quantile(np.abs(bf.posterior.co_clustering(a) - bf.posterior.co_clustering(b)), 0.999)
 
 
+@pytest.mark.slow
 def test_collapsed_and_blocked_give_the_same_posterior():
     """Four seeds gave 0.056 to 0.094 (standard deviation 0.016): 0.13 is passed by chance less than once in a thousand."""
     X, groups = blobs()
@@ -36,6 +37,7 @@ def test_collapsed_and_blocked_give_the_same_posterior():
     np.testing.assert_allclose(losses[0].std(), losses[1].std(), rtol=0.25)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "degree"), [("kmeans", 2), ("manhattan", 1)])
 def test_clustering_without_fairness_has_the_dispersion_of_its_loss(loss, degree):
     """lambda | L ~ Gamma(n d / h, L), so that E[lambda L] = n d / h; chains agree on who is together."""

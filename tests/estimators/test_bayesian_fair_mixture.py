@@ -44,6 +44,7 @@ def fitted(request):
     return mixture(inference=request.param).fit(TABLE, sensitive_features=GROUPS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"tempering": [0.3, 1.0]}, {"inference": "gibbs"}, {"inference": "svi"}])
 def test_a_second_fit_compiles_nothing(settings):
     """Of another table of the same shape, with another weight and seed, which predicts and resumes."""
@@ -166,6 +167,7 @@ def test_settings_come_back_as_they_were(name, value):
     np.testing.assert_equal(again, est.get_params(deep=False))
 
 
+@pytest.mark.slow
 def test_a_table_that_is_changed_after_the_fit_does_not_reach_it():
     X = TABLE[["age", "income"]].to_numpy(copy=True)
     est = mixture(inference="gibbs").fit(X, sensitive_features=GROUPS)
@@ -181,6 +183,7 @@ def test_resuming_with_other_settings_is_refused(fitted):
         est.resume(2)
 
 
+@pytest.mark.slow
 def test_a_prior_comes_back_from_a_file(tmp_path):
     est = mixture(prior=Prior(weight=3.0, sd=(0.4, 0.6)), starts=("k-means",), inference="svi")
     est.fit(TABLE[["age"]], sensitive_features=GROUPS).save(tmp_path / "run.nc")
@@ -205,6 +208,7 @@ def test_predictive_checks_take_one_line(fitted, group):
     assert inside > 0.85
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_keeps_what_it_drew(monkeypatch):
     chunk, calls = sampling._chunk, []
 
@@ -221,6 +225,7 @@ def test_an_interrupted_run_keeps_what_it_drew(monkeypatch):
     assert est.posterior_["posterior"].sizes["draw"] == sampling.CHUNK
 
 
+@pytest.mark.slow
 def test_a_second_mode_is_told():
     from models.examples import two_ways_to_merge
 
@@ -233,6 +238,7 @@ def test_a_second_mode_is_told():
     assert told[0].filename == __file__
 
 
+@pytest.mark.slow
 def test_chain_methods_draw_from_one_law():
     """Means of lp of 300 draws of two chains differ by less than 1.5 nats: over five standard errors."""
     lp = []
@@ -270,6 +276,7 @@ def test_bad_input_is_refused_with_a_remedy(settings, data, text):
         est.fit(data.get("X", TABLE), sensitive_features=data.get("sensitive_features", GROUPS))
 
 
+@pytest.mark.slow
 def test_without_groups_it_warns_and_is_an_ordinary_mixture():
     with pytest.warns(UserWarning, match="without any fairness"):
         est = bf.BayesianFairMixture(2, **SHORT).fit(TABLE[["age"]])
@@ -282,6 +289,7 @@ def test_an_unseen_category_is_refused(fitted):
         fitted.predict(TABLE.assign(colour="blue"))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:No sensitive features given")
 @parametrize_with_checks(
     [bf.BayesianFairMixture(2, num_chains=1, num_warmup=1, num_draws=2, starts=["k-means"], progress_bar=False)]
@@ -312,6 +320,7 @@ def sparse(request):
     return est.fit(X, sensitive_features=np.arange(60) // 3 % 2)
 
 
+@pytest.mark.slow
 def test_a_sparse_mixture_finds_how_many_clusters_there_are(sparse):
     tree = sparse.posterior_
     labels, occupied = tree["posterior"]["labels"].values, tree["sample_stats"]["occupied"].values
@@ -327,6 +336,7 @@ def test_a_sparse_mixture_finds_how_many_clusters_there_are(sparse):
     assert bf.plots.uncertainty(given) is not None
 
 
+@pytest.mark.slow
 def test_a_sparse_run_is_saved_predicts_and_resumes(sparse, tmp_path):
     sparse.save(tmp_path / "run.nc")
     loaded = bf.BayesianFairMixture.load(tmp_path / "run.nc")
@@ -345,6 +355,7 @@ def test_a_sparse_run_is_saved_predicts_and_resumes(sparse, tmp_path):
         assert np.isfinite(values).all()
 
 
+@pytest.mark.slow
 def test_a_concentration_with_a_prior_is_a_parameter():
     X = np.array([-9.0, 0.0, 7.0])[np.arange(60) % 3, None] + np.random.default_rng(0).normal(size=(60, 1))
     est = bf.BayesianFairMixture(6, **{**SPARSE, "prior": Prior(weight=(1.0, 20.0)), "num_warmup": 50, "num_draws": 50})

@@ -27,6 +27,7 @@ def table():
     return bf.compare_clusters(bf.FairletKMeans(random_state=0), X, GROUPS, [3, 2, 6, 4], num_bootstraps=2)
 
 
+@pytest.mark.slow
 def test_costs_and_fairness_are_those_of_single_fits(table):
     assert table.index.tolist() == [3, 2, 6, 4]
     assert table.index.name == "n_clusters"
@@ -101,6 +102,7 @@ def gibbs():
     return bf.compare_clusters(GIBBS, X, GROUPS, [2, 4], num_bootstraps=1)
 
 
+@pytest.mark.slow
 def test_samplers_tell_chains_modes_and_losses(gibbs):
     posterior = {"expected_loss", "chains_ari", "doubt", "modes", "best_mode", "r_hat"}
     assert posterior <= set(gibbs.columns)
@@ -111,6 +113,7 @@ def test_samplers_tell_chains_modes_and_losses(gibbs):
     assert gibbs.loc[4, "doubt"] < 0.02
 
 
+@pytest.mark.slow
 def test_mixtures_tell_bic_and_loo():
     settings = {"n_clusters": [2], "num_bootstraps": 0}
     engine = bf.compare_clusters(bf.FairMixture(max_gap=0.2, n_init=2, random_state=0), X, GROUPS, **settings)
@@ -130,6 +133,7 @@ def test_chains_are_compared_by_their_most_frequent_labels():
     assert comparison._chains_agreement(labels) == pytest.approx(adjusted_rand_score(TRUTH, TRUTH % 2))
 
 
+@pytest.mark.slow
 def test_without_groups_and_numbers_the_columns_are_absent():
     with pytest.warns(UserWarning, match="without any fairness"):
         table = bf.compare_clusters(bf.FairletKMeans(random_state=0), X, None, [2], num_bootstraps=0)

@@ -42,6 +42,7 @@ def fitted(data):
 REFUSED = {"check_sample_weight_equivalence_on_dense_data": "it has weights of 0"}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:No sensitive features given")
 @parametrize_with_checks([GibbsFairClustering(2, **SHORT)], expected_failed_checks=lambda _: REFUSED)
 def test_scikit_learn_checks(estimator, check):
@@ -147,6 +148,7 @@ def test_settings_come_back_as_they_were(name, value):
     assert all(same_value(parameters[name], value) for name, value in again.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [gibbs.Dispersion(2, 1), np.array([0.5, 2.0])], ids=["prior", "array"])
 def test_a_run_from_a_file_has_its_settings_and_goes_on(data, tmp_path, temperature):
     """Dispersion(2, 1), a prior, used to come back as the pair of fixed temperatures [2, 1]."""
@@ -221,7 +223,10 @@ def test_targets_and_temperatures(data, target, temperature):
         assert est.inverse_temperature_ == (0.5, 1.0)
 
 
-@pytest.mark.parametrize("loss", ["manhattan", "minkowski", "kl", "itakura-saito", "binary"])
+SLOW_LOSSES = [pytest.param(loss, marks=pytest.mark.slow) for loss in ("minkowski", "kl", "itakura-saito", "binary")]
+
+
+@pytest.mark.parametrize("loss", ["manhattan", *SLOW_LOSSES])
 def test_losses(data, loss):
     X = data.features.to_numpy()
     X = (X - X.min(0) + 0.1) / (np.ptp(X, axis=0) + 0.2)
@@ -231,6 +236,7 @@ def test_losses(data, loss):
     assert est.predict(X).shape == (100,)
 
 
+@pytest.mark.slow
 def test_three_crossed_groups_and_sizes_that_do_not_divide():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(95, 3))
@@ -338,6 +344,7 @@ def test_bad_tables_are_told(name):
         GibbsFairClustering(3, **SHORT).fit(X, sensitive_features=groups)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Group 'b' has 1 of 40 rows")
 @pytest.mark.parametrize("name", ["one feature", "duplicated rows", "constant column", "a group of one member"])
 def test_awkward_tables_work(name):
@@ -365,6 +372,7 @@ TEMPERATURES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "degree"), [("kmeans", 2), ("manhattan", 1)])
 @pytest.mark.parametrize("name", TEMPERATURES)
 def test_the_size_of_the_numbers_changes_the_units_and_nothing_else(data, name, loss, degree):
@@ -440,6 +448,7 @@ def _interrupted(*_):
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_a_second_fit_that_fails_leaves_the_first_as_it_was(data, fitted, tmp_path, monkeypatch, error):
     """It left its own encoding, names, store and seed with the posterior of the first, and rows went to other clusters."""
@@ -513,6 +522,7 @@ def test_damaged_and_foreign_files_are_told(fitted, tmp_path):
         GibbsFairClustering.load(tmp_path / "nothing.nc")
 
 
+@pytest.mark.slow
 def test_estimator_pictures_and_page_tell_of_one_partition(data, fitted):
     """README's five lines: row 151 was told 0.95 by the estimator, whose labels it was about 0.05."""
     from bayesfair.plots.matrix import ordered_matrix
@@ -532,6 +542,7 @@ def test_estimator_pictures_and_page_tell_of_one_partition(data, fitted):
     assert np.abs(of_map - est.misclassification_probability_).max() > 0.3  # they are different questions
 
 
+@pytest.mark.slow
 def test_chains_that_disagree_are_told_after_fit_and_resume():
     """Five clusters of 25 heaps at a temperature that makes the valleys between good solutions deep."""
     heaps = bf.datasets.make_gmm_grid(n_samples=200)
@@ -574,6 +585,7 @@ def test_a_posterior_without_density_has_no_map_and_all_else(data, tmp_path):
     assert "lp" not in draws_of(loaded.posterior_).scalars
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "choices",
     [{}, {"target": "cut", "inner_steps": 2}, {"target": "optimal", "reallocation": "blocked"}, {"loss": "manhattan"}],
@@ -600,6 +612,7 @@ SEARCHED = {  # choices, and what a run that has them reports
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", SEARCHED)
 def test_a_second_fit_with_a_search_for_modes_compiles_nothing(way):
     """Four heaps at the corners of a square: two clusters are left and right, or above and below."""
@@ -619,6 +632,7 @@ def test_a_second_fit_with_a_search_for_modes_compiles_nothing(way):
     assert not compiled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["joint", "cut", "optimal", "labels"])
 def test_as_many_clusters_as_rows_that_differ_and_not_more(target):
     """Engines refused more; the sampler ran on, or hung where distances are tied."""
@@ -632,6 +646,7 @@ def test_as_many_clusters_as_rows_that_differ_and_not_more(target):
         GibbsFairClustering(6, target=target, **short).fit(X, sensitive_features=s)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["joint", "cut", "optimal", "labels"])
 def test_inverse_temperatures_of_a_fit_can_be_handed_back(data, target):
     fitted = GibbsFairClustering(2, target=target, **SHORT).fit(data.features, sensitive_features=data.sensitive)

@@ -59,6 +59,7 @@ def test_every_draw_is_balanced_to_within_one_person(people, exact):
     assert table.attrs["off_by"] == table["off_by"].max()
 
 
+@pytest.mark.slow
 def test_attributes_are_balanced_each_on_its_own(people, own):
     crossed = encode_groups(people[1])
     assert persons_off(masses_of(own.posterior_, crossed)).max() >= 1  # which is not promised
@@ -76,6 +77,7 @@ def test_attributes_are_balanced_each_on_its_own(people, own):
     )
 
 
+@pytest.mark.slow
 def test_a_least_balance_holds_in_every_draw(people):
     X, sensitive = people
     est = bf.GibbsFairClustering(3, target="labels", min_balance=0.25, **SHORT).fit(
@@ -150,6 +152,7 @@ REAL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("BAYESFAIR_DATA" not in os.environ, reason="needs the real data: set BAYESFAIR_DATA")
 @pytest.mark.parametrize("name", REAL)
 def test_real_data_are_balanced_to_within_one_person(name):
@@ -199,6 +202,7 @@ class OwnCentres(KMeansLoss):
     dissimilarity: Bregman = Unnamed()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [OwnLoss(), OwnCentres()])
 def test_a_loss_of_ones_own_is_balanced_too(people, loss):
     est = fit((people[0][:40], people[1]["sex"][:40]), loss=loss)

@@ -26,6 +26,7 @@ def fitted(request, table):
     return bf.GibbsFairClustering(2, target=request.param, **SHORT).fit(X, sensitive_features=groups)
 
 
+@pytest.mark.slow
 def test_memberships_of_new_rows_are_means_over_draws(fitted, table):
     X = table[0].iloc[:7]
     posterior = fitted.posterior_["posterior"]
@@ -56,6 +57,7 @@ def test_groups_that_the_fit_had_not_are_refused(fitted, table):
         fitted.reassign(table[0].iloc[:3], sensitive_features=["a", "b", "c"])
 
 
+@pytest.mark.slow
 def test_merged_groups_are_known_by_the_name_of_the_merged_one(table):
     X, groups = table[0], np.array([*["a"] * 40, *["b"] * 40, *["c"] * 5, *["d"] * 5])
     est = bf.GibbsFairClustering(2, target="labels", min_group_size=8, **SHORT).fit(X, sensitive_features=groups)
@@ -63,6 +65,7 @@ def test_merged_groups_are_known_by_the_name_of_the_merged_one(table):
     assert set(labels) <= {0, 1}
 
 
+@pytest.mark.slow
 def test_attributes_are_placed_each_on_its_own(table):
     X = table[0]
     sensitive = pd.DataFrame({"s": table[1], "t": np.array(["u", "v"])[np.arange(90) % 2]}, index=X.index)
@@ -125,6 +128,7 @@ def test_a_column_of_zeros_tells_no_cluster_from_another():
     assert np.isfinite(distances(dissimilarity, np.ones((1, 2)), np.zeros((2, 2)))).all()
 
 
+@pytest.mark.slow
 def test_counts_are_predicted_and_reassigned_beside_a_cluster_of_zeros():
     X = np.r_[np.zeros((20, 2)), np.random.default_rng(0).poisson(9, (20, 2))]
     groups = np.arange(40) % 2

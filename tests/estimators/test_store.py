@@ -84,6 +84,7 @@ def unfinished(data, store, monkeypatch, **settings):
             fit(data, store, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{}, {"target": "labels"}, {"target": "cut", "num_starts": 0, "num_chains": 3}], ids=str
 )
@@ -115,6 +116,7 @@ def test_units_that_float32_cannot_hold_come_back(data, tmp_path):
     same_tree(fit(large, tmp_path / "run.zarr").posterior_, fit(large).posterior_)
 
 
+@pytest.mark.slow
 def test_summaries_report_and_saved_copy_of_a_stored_run(data, tmp_path):
     stored, plain = fit(data, tmp_path / "run.zarr"), fit(data)
     for summary in (bf.posterior.summary, bf.posterior.modes, bf.posterior.vi_partition, bf.posterior.co_clustering):
@@ -127,6 +129,7 @@ def test_summaries_report_and_saved_copy_of_a_stored_run(data, tmp_path):
     same_tree(read_tree(tmp_path / "run.zarr"), stored.posterior_)
 
 
+@pytest.mark.slow
 def test_another_process_reads_the_finished_draws_while_they_are_made(data, tmp_path, monkeypatch):
     store, append, seen = tmp_path / "run.zarr", stores.StoredRun.append, []
 
@@ -275,6 +278,7 @@ def test_two_processes_do_not_write_to_one_run(data, tmp_path, monkeypatch):
     GibbsFairClustering.load(store).resume(2)
 
 
+@pytest.mark.slow
 def test_what_an_estimator_does_to_its_own_run_is_not_taken_for_anothers(data, tmp_path, monkeypatch):
     """Begun to be gone on with and interrupted before the first draws: the file has what the estimator has."""
     est, plain = fit(data, tmp_path / "run.zarr"), fit(data)
@@ -289,6 +293,7 @@ def test_what_an_estimator_does_to_its_own_run_is_not_taken_for_anothers(data, t
     same_tree(est.resume(5).posterior_, plain.resume(5).posterior_)
 
 
+@pytest.mark.slow
 def test_a_resume_that_failed_after_draws_is_not_gone_on_with_from_before_them(data, tmp_path, monkeypatch):
     est = fit(data, tmp_path / "run.zarr")
     with monkeypatch.context() as patched:
@@ -394,6 +399,7 @@ IN_THE_END = "_fill", "_write_root", "_delete_chunks"  # before the step of this
 LIMIT = 600  # seconds: the last guard against a process that hangs
 
 
+@pytest.mark.slow
 def test_kill_nine_loses_no_finished_chunk_and_changes_no_bit(data, tmp_path):
     """One run, killed at draws and delays that a seed decides, then at each step of its end."""
     num_draws = 60 * (MOMENTS + 1)

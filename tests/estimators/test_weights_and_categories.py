@@ -88,7 +88,7 @@ def loss_of(labels, Z, loss, dim):
     table = Table(Z, encode_groups(SEX[: len(Z)]), dim=dim)
     problem = make_problem(table, Settings(2, resolve_loss(loss), (0.1,), target="labels"))
     paid = problem.target.losses(Labelling(labels.astype(np.int32), np.float32(1.0))).clustering
-    return problem.table.units.cost(float(paid)) if loss == "kmeans" else float(paid)
+    return problem.table.scaling.cost(float(paid)) if loss == "kmeans" else float(paid)
 
 
 @pytest.mark.parametrize("loss", ["kl", "binary"])
@@ -148,6 +148,7 @@ def fitted():
     return X, est
 
 
+@pytest.mark.slow
 def test_a_mixed_table_is_fitted_and_predicts(fitted):
     X, est = fitted
     assert est.n_features_in_ == 4
@@ -229,7 +230,7 @@ def log_density(problem, target, labels, table):
         )
         members = members.reshape(-1, 2).astype(np.int32)
         cluster = labels[table][members[:, 0]].astype(np.int32)
-        temperatures = InverseTemperatures(*map(np.float32, problem.target.of_dispersion(inverse_dispersion)))
-        state = problem.target.open(FairletState(members, cluster, temperatures))
-        values.append(float(problem.target.log_density(state, temperatures)))
+        lambdas = InverseTemperatures(*map(np.float32, problem.target.of_dispersion(inverse_dispersion)))
+        state = problem.target.open(FairletState(members, cluster, lambdas))
+        values.append(float(problem.target.log_density(state, lambdas)))
     return np.array(values)

@@ -35,6 +35,7 @@ def test_there_are_notebooks():
     assert len(NOTEBOOKS) >= 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs(notebook, tmp_path):
     done = run(notebook, tmp_path)

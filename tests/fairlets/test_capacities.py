@@ -90,6 +90,7 @@ def test_merging_as_the_warning_offers_silences_it():
     assert est.decomposition_.composition.sum(0).tolist() == [1294, 500, 206]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Too few draws", "ignore:The chains do not agree")
 def test_the_posterior_knows_the_merged_groups(tmp_path):
     X, group = bank_like()

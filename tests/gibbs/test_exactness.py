@@ -316,13 +316,13 @@ def test_independent_blocks_check_catches_a_missing_proposal_ratio():
 # Swaps
 
 
-def swap_matrices(t, temperatures, centers, pairings, round_ratio=None):
+def swap_matrices(t, lambdas, centers, pairings, round_ratio=None):
     """One kernel for each pairing; `pairings(fairlets)` gives (choices, fairlets) arrays of partners and slots."""
     target, own = t.target, np.arange(t.target.n_fairlets)
     round_ratio = round_ratio or target.log_round_ratio
 
     def law(state):
-        now = t.opened(state, temperatures, centers)
+        now = t.opened(state, lambdas, centers)
 
         def one(pairing):
             proposal = swaps.propose(target, now, pairing, target.swap_energies)
@@ -477,7 +477,7 @@ def test_swaps_that_break_a_fixed_composition_are_caught(case, monkeypatch):
         swap_matrix(t, TEMPERATURES, centers, wide)
 
 
-def loop_matrix(t, temperatures, ratio=swaps_in_turn.log_swap_ratio):
+def loop_matrix(t, lambdas, ratio=swaps_in_turn.log_swap_ratio):
     """The sequential kernel: a random pair of fairlets, random slots of a random group."""
     target = t.target
     group_of = np.array(target.slot_group)
@@ -493,7 +493,7 @@ def loop_matrix(t, temperatures, ratio=swaps_in_turn.log_swap_ratio):
     slots = jnp.array([pair for _, pair in choices])
 
     def law(state):
-        now = t.opened(state, temperatures)
+        now = t.opened(state, lambdas)
         stats = target.loss.start(target.units(now.fairlets, now.cluster), target.n_clusters)
 
         def one(pair_fairlets, pair_slots):

@@ -220,7 +220,7 @@ def walked(t, ends: Ends, ways):
         steps = iter(way[1:])
 
         def follow(key, target, state, moves):
-            now = Place(target.loss.coordinates(state.centers), target.dispersion_of(state.temperatures))
+            now = Place(target.loss.coordinates(state.centers), target.dispersion_of(state.lambdas))
             asked.append((moves, now))
             return labelled(next(steps), now.dispersion).given(state.centers), {}
 

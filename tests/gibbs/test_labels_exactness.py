@@ -144,7 +144,7 @@ def test_a_swap_between_groups_leaves_the_space():
         rest = in_turn.take_out(target, in_turn.take_out(target, state, people[0]), people[1])
         now = state.label[people]
         change = in_turn.gain_of(target, rest, people, now[::-1]) - in_turn.gain_of(target, rest, people, now)
-        return jnp.where(now[0] != now[1], -state.temperatures * change, -jnp.inf), rest, now
+        return jnp.where(now[0] != now[1], -state.lambdas * change, -jnp.inf), rest, now
 
     with pytest.raises(AssertionError):
         list(swap_matrices(t, of_any_group))

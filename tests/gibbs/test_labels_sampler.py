@@ -42,11 +42,11 @@ def law_of(t, pi):
     ("case", "loss"),
     [
         ("three groups", "kmeans"),
-        ("at least a third", "kmeans"),
-        ("attributes", "kmeans"),
-        ("equal shares", "kl"),
+        pytest.param("at least a third", "kmeans", marks=pytest.mark.slow),
+        pytest.param("attributes", "kmeans", marks=pytest.mark.slow),
+        pytest.param("equal shares", "kl", marks=pytest.mark.slow),
         ("sizes that do not divide", "manhattan"),
-        ("attributes, at least 0.4", "manhattan"),
+        pytest.param("attributes, at least 0.4", "manhattan", marks=pytest.mark.slow),
     ],
 )
 def test_draws_agree_with_enumeration(case, loss, few_pairings):
@@ -55,6 +55,7 @@ def test_draws_agree_with_enumeration(case, loss, few_pairings):
     assert distance_to(law_of(t, law(t, loss)), draws) < NOISE
 
 
+@pytest.mark.slow
 def test_sampled_dispersion_agrees_with_enumeration():
     """p(z) with lambda integrated out of lambda^(N d / 2 - 1) exp(-lambda L): L^(-N d / 2). Pairings as by default."""
     t = tiny("2:3", prior=Dispersion(), dtype=np.float32)
@@ -64,6 +65,7 @@ def test_sampled_dispersion_agrees_with_enumeration():
     assert distance_to(law_of(t, law(t, "kmeans")), draws) > 2 * NOISE
 
 
+@pytest.mark.slow
 def test_with_one_group_it_is_gibbs_k_means_on_singletons(few_pairings):
     X = np.random.default_rng(0).normal(size=(6, 2))
     groups, loss = of_sizes(6), resolve_loss("kmeans")
@@ -80,6 +82,7 @@ def test_with_one_group_it_is_gibbs_k_means_on_singletons(few_pairings):
     )  # of 40,000 draws each: 0.0035 a standard error, correlated
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["kmeans", "manhattan"])
 def test_starts_are_balanced_and_a_run_stays_so(loss):
     rng = np.random.default_rng(0)

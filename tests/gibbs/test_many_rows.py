@@ -42,6 +42,7 @@ def many(monkeypatch):
     return X, rng.integers(2, size=400)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The chains do not agree")  # twenty draws each need not
 def test_labels_of_many_rows_are_balanced_and_found_again(many):
     X, group = many
@@ -62,9 +63,10 @@ def test_many_rows_stay_in_the_precision_that_samples_them(many):
     assert made.table.X.dtype == np.float32
     np.testing.assert_array_equal(made.target.x, made.table.X)
     assert made.target.x.unsafe_buffer_pointer() == made.table.X.ctypes.data  # not a copy
-    np.testing.assert_allclose(made.table.units.points(made.table.X), X, atol=1e-5)
+    np.testing.assert_allclose(made.table.scaling.points(made.table.X), X, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "composition", "most"),
     [("labels", "auto", 45), ("optimal", "singletons", 45), ("optimal", "auto", 30)],
@@ -95,7 +97,7 @@ def test_many_rows_are_held_once_by_targets_over_fairlets_too(many):
     members = some_members(groups, "auto")
     made = make_problem(Table(X, groups), Settings(K, KMeansLoss()), {"members": members})
     assert made.target.x.unsafe_buffer_pointer() == made.table.X.ctypes.data  # not a copy
-    np.testing.assert_allclose(made.table.units.points(made.table.X), X, atol=1e-5)
+    np.testing.assert_allclose(made.table.scaling.points(made.table.X), X, atol=1e-5)
 
 
 def test_of_many_rows_whose_fairlets_stay_centres_are_left(many):
@@ -104,10 +106,10 @@ def test_of_many_rows_whose_fairlets_stay_centres_are_left(many):
     made = make_problem(Table(X, groups), Settings(K, KMeansLoss(), target="optimal"))
     fairlet = made.table.fairlets.fairlet
     means = np.stack([X[fairlet == one].mean(0) for one in range(fairlet.max() + 1)])
-    np.testing.assert_allclose(made.table.units.points(made.target.x), means, atol=1e-5)
+    np.testing.assert_allclose(made.table.scaling.points(made.target.x), means, atol=1e-5)
     np.testing.assert_array_equal(made.target.fairlet, fairlet)
     assert made.table.X.X is X
-    np.testing.assert_allclose(made.table.units.points(made.table.X), X, atol=1e-5)
+    np.testing.assert_allclose(made.table.scaling.points(made.table.X), X, atol=1e-5)
 
 
 def test_k_means_of_many_rows_labels_all_of_them(many):

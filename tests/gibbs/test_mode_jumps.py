@@ -59,11 +59,7 @@ def test_work_is_the_change_of_the_augmented_density(name, loss, prior, x64):
     after = Place(center + spread * rng.normal(size=spread.shape), dispersion * (1.3 if prior else 1.0))
 
     def density(target, state, place):
-        at = (
-            state
-            if prior is None
-            else state._replace(temperatures=target.with_dispersion(state.temperatures, place.dispersion))
-        )
+        at = state if prior is None else state._replace(lambdas=target.with_dispersion(state.lambdas, place.dispersion))
         losses, means = target.losses(at), cluster_means(target.units_of(at), 2)
         centers = target.loss.centers_at(place.coordinates)
         total = -at.lambda_c * (means.mass * target.loss.divergence(means.mean, centers)).sum()
@@ -130,7 +126,10 @@ def off_by(log_ratio, origin):
     return np.abs(found)
 
 
-@pytest.mark.parametrize(("name", "loss", "prior"), EVERY)
+@pytest.mark.parametrize(
+    ("name", "loss", "prior"),
+    [pytest.param(*one, marks=pytest.mark.slow) if one[0] in ("joint", "labels") else one for one in EVERY],
+)
 def test_mean_work_is_the_ratio_of_masses(name, loss, prior, x64):
     """Where k-means' lambda is fixed modes are so narrow that in few steps a handful of works would make the mean: more steps
     of fewer jumps."""
@@ -150,6 +149,7 @@ def test_planted_bugs_in_the_map_are_caught(bug, monkeypatch, x64):
     assert (off_by(*works(f, 5)).max() < WIDE) == (bug is None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["joint", "labels"])
 def test_adjoint_moves_have_the_reversed_law(name, x64):
     """pi(z) K(z, z') = pi(z') K*(z', z) given centres, by counting; moves that are not mirrored are caught."""
@@ -176,7 +176,7 @@ def given_centers(f, centers, copies=60_000):
             units = target.units_of(opened)
             pull = opened.lambda_c * (units.weight * target.loss.divergence(units.center, centers[units.cluster])).sum()
             normalizer = target.loss.log_normalizer(opened.lambda_c, cluster_means(units, 2)).sum()
-            fairlet = opened.temperatures.fairlet * target.losses(opened).fairlet if hasattr(target, "anchor") else 0.0
+            fairlet = opened.lambdas.fairlet * target.losses(opened).fairlet if hasattr(target, "anchor") else 0.0
             return pull + normalizer + fairlet
 
         return jax.vmap(one)(states)
@@ -234,7 +234,14 @@ def discrepancy(a, b):
     return (np.square(a - b)[enough] / total[enough]).sum() / enough.sum()
 
 
-@pytest.mark.parametrize(("name", "prior"), [("optimal", None), ("joint", None), ("labels", None)])
+@pytest.mark.parametrize(
+    ("name", "prior"),
+    [
+        ("optimal", None),
+        pytest.param("joint", None, marks=pytest.mark.slow),
+        pytest.param("labels", None, marks=pytest.mark.slow),
+    ],
+)
 def test_runs_with_jumps_agree_from_any_start_and_runs_without_are_caught(name, prior, x64):
     f = far(name, prior=prior, apart=2.0)
     left = together(f.labels)
@@ -266,6 +273,7 @@ def test_draws_without_a_jump_have_nan_there_which_no_program_gives_back(thinnin
 
 
 # Lengths that nobody reads, as there is no path: each has a program of its own, with the bug or without.
+@pytest.mark.slow
 @pytest.mark.parametrize(("bug", "length"), [(None, 3), ("no Jacobian", 5), ("lambda is not carried along", 7)])
 def test_runs_with_jumps_draw_lambda_too_and_agree_with_the_enumeration(bug, length, monkeypatch, x64):
     """Lambda is integrated out there: a Gamma integral. Scores are of chains' means, which are independent."""

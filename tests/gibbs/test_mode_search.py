@@ -150,6 +150,7 @@ def fitted():
     return bf.GibbsFairClustering(2, target="optimal", random_state=0, **settings).fit(X, sensitive_features=groups)
 
 
+@pytest.mark.slow
 def test_the_modes_of_a_rectangle_are_found_and_weighed(fitted):
     table = bf.posterior.modes(fitted.posterior_)
     assert len(table) == 2
@@ -164,6 +165,7 @@ def test_the_modes_of_a_rectangle_are_found_and_weighed(fitted):
     np.testing.assert_array_equal(np.sort(tree["modes"]["labels"].values[0]), np.sort(fitted.labels_))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of so few draws
 def test_a_run_with_jumps_goes_on_bit_for_bit(tmp_path):
     X, groups = corners(10.0, size=4, noise=0.05)

@@ -37,7 +37,11 @@ class AsCold(Tempered):
 
 @pytest.mark.parametrize(
     ("loss", "kind", "agrees"),
-    [("kmeans", Tempered, True), ("kmeans", Repelled, False), ("manhattan", Tempered, True)],
+    [
+        pytest.param("kmeans", Tempered, True, marks=pytest.mark.slow),
+        ("kmeans", Repelled, False),
+        ("manhattan", Tempered, True),
+    ],
 )
 def test_replicas_at_fixed_temperatures_keep_the_law(loss, kind, agrees):
     t = tiny("1:1", loss, dtype=np.float32)
@@ -51,7 +55,12 @@ def test_replicas_at_fixed_temperatures_keep_the_law(loss, kind, agrees):
 
 @pytest.mark.parametrize(
     ("name", "kind", "agrees"),
-    [*((name, Tempered, True) for name in ("optimal", "joint", "labels")), ("optimal", AsCold, False)],
+    [
+        ("optimal", Tempered, True),
+        pytest.param("joint", Tempered, True, marks=pytest.mark.slow),
+        pytest.param("labels", Tempered, True, marks=pytest.mark.slow),
+        ("optimal", AsCold, False),
+    ],
 )
 def test_replicas_with_a_sampled_temperature_keep_the_law(name, kind, agrees, monkeypatch):
     """(b + L)^(-beta D) each: from the worst state of all, with two far modes; pairings are few, to save time."""
@@ -106,6 +115,7 @@ def fitted():
     return est.fit(X, sensitive_features=sensitive)
 
 
+@pytest.mark.slow
 def test_a_loss_without_centres_crosses_its_modes_and_tells_their_masses(fitted):
     tree, modes = fitted.posterior_, bf.posterior.modes(fitted.posterior_)
     assert tree["sample_stats"]["round_trips"][:, -1].min() >= 4
@@ -120,6 +130,7 @@ def test_a_loss_without_centres_crosses_its_modes_and_tells_their_masses(fitted)
     assert bf.posterior.summary(apart.posterior_)["r_hat"].max() > 1.5
 
 
+@pytest.mark.slow
 def test_a_run_in_replicas_is_saved_and_goes_on(fitted, tmp_path):
     fitted.save(tmp_path / "run.nc")
     again = bf.GibbsFairClustering.load(tmp_path / "run.nc").resume(num_draws=20)
@@ -131,6 +142,7 @@ def test_a_run_in_replicas_is_saved_and_goes_on(fitted, tmp_path):
             np.testing.assert_array_equal(values, again.posterior_[group][name], err_msg=f"{group}/{name}")
 
 
+@pytest.mark.slow
 def test_replicas_of_a_loss_with_centres_are_made_where_they_are_asked_for(tmp_path):
     X, sensitive = corners()
     est = bf.GibbsFairClustering(2, target="optimal", tempering=True, **SMALL)
@@ -144,6 +156,7 @@ def test_replicas_of_a_loss_with_centres_are_made_where_they_are_asked_for(tmp_p
     assert abs(means[0] / means[1] - 1) < 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # twenty draws
 def test_where_nothing_makes_round_trips_it_is_said():
     X = np.random.default_rng(0).normal(size=(400, 6))
@@ -153,6 +166,7 @@ def test_where_nothing_makes_round_trips_it_is_said():
     assert "round_trips" not in est.posterior_["sample_stats"]
 
 
+@pytest.mark.slow
 def test_replicas_are_offered_where_nobody_tried_them():
     X, sensitive = corners(104)
     est = bf.GibbsFairClustering(2, loss="manhattan", target="optimal", **SMALL)

@@ -52,14 +52,14 @@ def marginal_over_dispersion(t, loss):
 @pytest.mark.parametrize(
     ("case", "loss", "choices"),
     [
-        ("1:1", "kmeans", {}),
+        pytest.param("1:1", "kmeans", {}, marks=pytest.mark.slow),
         ("floor/ceil", "kl", {"reallocation": "blocked"}),
-        ("two-member hubs", "kmeans", {}),
+        pytest.param("two-member hubs", "kmeans", {}, marks=pytest.mark.slow),
         ("floor/ceil", "manhattan", {"reallocation": "blocked"}),
         ("1:1", "kmeans", {"moves": IN_TURN}),
-        ("unequal", "kmeans", {}),
+        pytest.param("unequal", "kmeans", {}, marks=pytest.mark.slow),
         ("unequal, one alone", "kmeans", {"reallocation": "blocked"}),
-        ("unequal hubs, one lacks a group", "manhattan", {}),
+        pytest.param("unequal hubs, one lacks a group", "manhattan", {}, marks=pytest.mark.slow),
     ],
 )
 def test_draws_agree_with_enumeration(case, loss, choices):
@@ -68,6 +68,7 @@ def test_draws_agree_with_enumeration(case, loss, choices):
     assert distance_to(label_law(t, joint(t, loss)), draws) < NOISE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "loss"),
     [
@@ -125,8 +126,8 @@ def test_optimal_keeps_the_decomposition():
 def test_a_wrong_temperature_is_caught():
     t = tiny("1:1", dtype=np.float32)
     run = start(t, CHAINS)
-    wrong = InverseTemperatures(run.states.temperatures.clustering, run.states.temperatures.fairlet)
-    draws = many_draws(run._replace(states=run.states._replace(temperatures=wrong)), t.target)
+    wrong = InverseTemperatures(run.states.lambdas.clustering, run.states.lambdas.fairlet)
+    draws = many_draws(run._replace(states=run.states._replace(lambdas=wrong)), t.target)
     assert distance_to(label_law(t, joint(t, "kmeans")), draws) > NOISE
 
 
@@ -211,6 +212,7 @@ def test_an_interrupt_before_the_first_draw_is_passed_on(monkeypatch):
         draw(start(t), t.target, 100)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
 def test_fairlets_that_are_kept_without_a_proof_are_told(monkeypatch):
     """Tables of more than 50,000 rows; here decompose is asked for the same of few."""

@@ -34,7 +34,7 @@ def test_a_prior_is_taken_as_it_is(prior):
 def start_of_lambda(X, loss, weight=None, prior=None):
     settings = Settings(2, resolve_loss(loss), prior or Dispersion(), target="optimal", composition="singletons")
     problem = make_problem(Table(X, encode_groups(CODE), weight), settings)
-    return float(problem.target.starts(problem.table, problem.settings, 1).temperatures.clustering[0])
+    return float(problem.target.starts(problem.table, problem.settings, 1).lambdas.clustering[0])
 
 
 @pytest.fixture(scope="module")

@@ -48,6 +48,7 @@ def settle(target, members, num_warmup=4 * WINDOW, n_blocks=1, progress_bar=Fals
 SPLIT, MERGE = (10, 40), (2, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("layout", "n_blocks", "settled"), [(SPLIT, 1, 64), (MERGE, 8, 1)])
 def test_the_clock_has_no_say(layout, n_blocks, settled, monkeypatch):
     case, pace = problem(*layout), run._pace

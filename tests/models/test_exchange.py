@@ -120,6 +120,7 @@ def sample(kernel, num_samples=2_000):
 TOLERANCE = np.array([0.05, 0.06, 0.05])  # four standard errors at the effective sizes seen
 
 
+@pytest.mark.slow
 def test_replica_exchange_agrees_with_integration(grid):
     assert 0.05 < moments(grid)[0] < 0.95  # both orders of the components count
     kernel = ReplicaExchange(HMC(MODEL, num_steps=8, trajectory_length=None), [0.1, 0.3, 0.6, 1.0])

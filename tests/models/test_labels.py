@@ -81,6 +81,7 @@ def test_sweeps_visit_states_as_often_as_the_target_says():
     assert np.abs(np.bincount(code, minlength=243) / 20_000 - TARGET).max() < 0.012
 
 
+@pytest.mark.slow
 def test_the_kernel_takes_groups_as_a_user_of_numpyro_hands_them():
     from numpyro.infer import MCMC
 

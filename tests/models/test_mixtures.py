@@ -183,6 +183,7 @@ def test_bad_input_is_refused_with_a_remedy(call, text):
         call()
 
 
+@pytest.mark.slow
 def test_a_group_of_one_member_and_a_constant_column_work():
     groups = np.r_[1, np.zeros(39, int)]
     table = np.c_[X, np.ones(40)]

@@ -14,6 +14,7 @@ from scipy import stats
 import bayesfair as bf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mixed", "sparse"])
 def test_posteriors_are_calibrated(kind):
     """100 replications; five statistics, so that a right model fails in one of 1,000 runs. All kinds and 200
@@ -29,6 +30,7 @@ def test_the_calibration_test_can_fail(kind):
     assert min(p_values.values()) < 1e-3 / len(p_values)
 
 
+@pytest.mark.slow
 def test_without_fairness_both_label_treatments_have_one_law():
     """The marginalised model and the label-sampling one at lambda = 0: ranks of thinned draws, p above 0.001."""
     rng = np.random.default_rng(0)
@@ -67,6 +69,7 @@ def tempered():
     return bf.BayesianFairMixture(3, tempering=True, **settings).fit(X, sensitive_features=groups)
 
 
+@pytest.mark.slow
 def test_from_any_start_tempered_chains_agree_on_both_modes(tempered):
     stats_of = tempered.posterior_["sample_stats"]
     mass = (stats_of["gap"].values < 0.15).mean(1)  # of the fair mode, chain by chain
@@ -76,6 +79,7 @@ def test_from_any_start_tempered_chains_agree_on_both_modes(tempered):
     assert r_hat(stats_of["gap"].values) < 1.04  # eight seeds gave 1.003 to 1.019
 
 
+@pytest.mark.slow
 def test_the_naive_start_would_have_hidden_the_fair_mode(tempered):
     """Four chains from k-means solutions agree with one another, and on half of the posterior only."""
     X, groups = two_ways_to_merge()

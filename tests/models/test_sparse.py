@@ -154,11 +154,13 @@ def exact_pmf():
     return pmf(np.array([p.max() + 1 for p in every]), law)
 
 
+@pytest.mark.slow
 def test_occupied_clusters_agree_with_enumeration():
     """t with 15 degrees of freedom at 5 standard errors, four numbers: fails in one of 1,500 runs."""
     assert off(sampled_pmf(0.0), exact_pmf()) < 5
 
 
+@pytest.mark.slow
 def test_and_with_the_fairness_factor():
     exact = fair_pmf()
     assert exact[0] > 0.5 > 0.2 > exact_pmf()[0]  # one cluster is fair

@@ -45,6 +45,7 @@ def trees():
 NAMES = {"mixture": ["weights", "means"], "gibbs": ["lambda_c", "centers"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", PLOTS)
 @pytest.mark.parametrize("sampler", NAMES)
 def test_parameters_and_scalars_are_drawn(trees, sampler, function):

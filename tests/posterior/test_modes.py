@@ -160,6 +160,7 @@ def walk(rng, leave, enter, num_chains=4, num_draws=500):
     return np.stack(where, axis=1).astype(int)
 
 
+@pytest.mark.slow
 def test_masses_are_shares_of_draws_where_chains_move_and_their_intervals_hold():
     """At most 4 of 40 intervals of 95% miss the truth, which chance breaks once in 70 times; they are no wider than need be."""
     misses, widths = 0, []

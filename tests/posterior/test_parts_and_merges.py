@@ -81,6 +81,7 @@ CUTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cut", "said"), CUTS.values(), ids=CUTS)
 @pytest.mark.parametrize("target", ["labels", "joint"])
 def test_a_part_of_a_run_is_not_loaded_as_a_run(run, joint, tmp_path, target, cut, said):
@@ -91,6 +92,7 @@ def test_a_part_of_a_run_is_not_loaded_as_a_run(run, joint, tmp_path, target, cu
     summary(read_tree(tmp_path / "part.nc"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [cut for cut, _ in CUTS.values()], ids=CUTS)
 def test_a_part_of_a_run_in_memory_is_not_gone_on_with(run, mixture, cut):
     for fitted in (run, mixture):
@@ -115,6 +117,7 @@ def test_numbers_that_name_rows_are_the_same_in_files(tmp_path):
     assert bf.GibbsFairClustering.load(tmp_path / "run.nc").resume(1).posterior_["posterior"].sizes["draw"] == 41
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [[0] * 40, [*range(39, -1, -1)]])
 def test_no_guarantee_is_told_of_rows_in_another_order(run, rows):
     """Of a number asked for it was told though one row stood for all."""
@@ -143,6 +146,7 @@ def test_nothing_is_guaranteed_of_some_of_the_rows(run, more):
     assert "By construction" in guarantee(some_draws)
 
 
+@pytest.mark.slow
 def test_a_searched_partition_has_no_smaller_clusters_than_the_draws():
     """On these patients the search once left a cluster of one person, who is within one person of every share."""
     data = bf.datasets.load_diabetes()

@@ -65,6 +65,7 @@ def test_it_is_the_best_of_all_partitions_of_nine_points(seed, loss, fair):
     assert not fair or within_one_person(found, GROUPS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["vi", "binder"])
 @pytest.mark.parametrize("most", [2, 4])
 def test_it_is_the_best_over_numbers_of_clusters_too(loss, most):
@@ -74,6 +75,7 @@ def test_it_is_the_best_over_numbers_of_clusters_too(loss, most):
     assert expected(tree, found, loss) == pytest.approx(best, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
 @pytest.mark.parametrize(("loss", "of_draws"), [("vi", vi_partition), ("binder", binder_partition)])
 @pytest.mark.parametrize("target", ["labels", "joint"])
@@ -128,6 +130,7 @@ def test_bad_arguments_are_refused():
         salso_partition(unfair)
 
 
+@pytest.mark.slow
 def test_without_groups_any_partition_will_do():
     tree = tree_of(2)
     alone = build_tree(draws_of(tree["posterior"]["labels"].values), np.zeros((9, 1)), None, settings={}, n_clusters=3)

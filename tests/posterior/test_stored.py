@@ -84,6 +84,7 @@ def test_a_run_on_disk_is_the_tree_in_memory(tmp_path, n_clusters, about):
         assert made["posterior"]["labels"].dtype == known["posterior"]["labels"].dtype
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_draws(tmp_path, monkeypatch):
     """400 bytes of labels a row, and 16 of features: finished, read and summarised in less than 120 a row each."""
     monkeypatch.setattr(blocks, "BLOCK", 5_000)

@@ -317,6 +317,7 @@ def test_many_rows_take_little_room(make_tree, tmp_path):
     assert "A random sample of 1,000 of the 30,000 rows" in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_same_tree_gives_the_same_page_and_leaves_matplotlib_alone(make_tree, tmp_path):
     import matplotlib
     from matplotlib import pyplot as plt
@@ -399,6 +400,7 @@ def test_the_old_page_stays_where_the_new_one_fails(make_tree, tmp_path, monkeyp
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Too few draws", "ignore:Group 'unknown' has 2 of 120 rows")
 @pytest.mark.parametrize(
     ("composition", "said"),

@@ -20,9 +20,9 @@ class ExchangeClusters:
     def law(self, target, state, i, j):
         """(log acceptance ratio, clusters after it) of fairlets i and j."""
         cluster = state.cluster.at[i].set(state.cluster[j]).at[j].set(state.cluster[i])
-        after = target.log_density(state._replace(cluster=cluster), state.temperatures)
-        change = after - target.log_density(state, state.temperatures)
-        return (change / state.temperatures.clustering if self.forgets_lambda else change), cluster
+        after = target.log_density(state._replace(cluster=cluster), state.lambdas)
+        change = after - target.log_density(state, state.lambdas)
+        return (change / state.lambdas.clustering if self.forgets_lambda else change), cluster
 
     def __call__(self, key, target, state):
         key_pair, key_accept = jax.random.split(key)

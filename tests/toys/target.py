@@ -14,7 +14,7 @@ class Labelling(NamedTuple):
     """Where a chain of `FreeLabels` is."""
 
     label: Int[Array, " obs"]
-    temperatures: Float[Array, ""]
+    lambdas: Float[Array, ""]
 
 
 @as_pytree
@@ -54,12 +54,12 @@ class FreeLabels(Target):
         units = Units(self.x, jnp.ones(self.n_obs, self.x.dtype), state.label)
         return self.loss.cluster_losses(units, self.n_clusters).sum()
 
-    def log_density(self, state, temperatures):
-        return -temperatures * self.losses(state)
+    def log_density(self, state, lambdas):
+        return -lambdas * self.losses(state)
 
-    def report(self, state):
-        lp = self.log_density(state, state.temperatures)
-        return {"lp": lp, "loss_of_labels": self.losses(state), "lambda_of_labels": state.temperatures}
+    def scalars(self, state):
+        lp = self.log_density(state, state.lambdas)
+        return {"lp": lp, "loss_of_labels": self.losses(state), "lambda_of_labels": state.lambdas}
 
     def read(self, arrays):
         return Labelling(**arrays)
@@ -75,7 +75,7 @@ class MoveOne:
         """Log acceptance ratio of moving row i to cluster k."""
         after = state._replace(label=state.label.at[i].set(k))
         used = jnp.zeros(target.n_clusters, bool).at[after.label].set(True).all()
-        change = target.log_density(after, state.temperatures) - target.log_density(state, state.temperatures)
+        change = target.log_density(after, state.lambdas) - target.log_density(state, state.lambdas)
         return jnp.where(used, change, -jnp.inf)
 
     def __call__(self, key, target, state):

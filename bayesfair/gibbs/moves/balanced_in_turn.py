@@ -45,7 +45,7 @@ class Counted:
         stats = target.loss.start(target.units_of(state), target.n_clusters)
         counted = CountedLabelling(*state, stats, target.counts(state.label))
         inside, reports = in_turn(key, target, counted, self.moves)
-        return Labelling(inside.label, inside.temperatures), reports
+        return Labelling(inside.label, inside.lambdas), reports
 
 
 def take_out(target: HasLabels, state: CountedLabelling, i):
@@ -102,7 +102,7 @@ def single_law(target: HasLabels, state: CountedLabelling, i):
     balanced = target.constraint.satisfied
     may_leave = balanced(rest.counts)[old]
     may_join = balanced(rest.counts.at[:, group].add(1))
-    logits = conditional(target, rest.stats, target.unit(i), state.temperatures)
+    logits = conditional(target, rest.stats, target.unit(i), state.lambdas)
     stays = jnp.arange(n_clusters) == old
     return jnp.where(stays | (may_leave & may_join), logits, -jnp.inf), rest
 
@@ -148,7 +148,7 @@ def log_people_ratio(target: HasLabels, state: CountedLabelling, people):
     rest = take_out(target, take_out(target, state, people[0]), people[1])
     change = gain_of(target, rest, people, now[::-1]) - gain_of(target, rest, people, now)
     able = (now[0] != now[1]) & (target.group[people[0]] == target.group[people[1]])
-    return jnp.where(able, -state.temperatures * change, -jnp.inf), rest, now
+    return jnp.where(able, -state.lambdas * change, -jnp.inf), rest, now
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def bundle_law(target: HasLabels, state: CountedLabelling, people):
     members = jnp.zeros(target.n_groups, jnp.int32).at[target.group[people]].add(1)
     balanced = target.constraint.satisfied
     allowed = balanced(rest.counts)[old] & balanced(rest.counts + members)
-    return jnp.where((clusters == old) | allowed, -state.temperatures * gains, -jnp.inf), shared, rest
+    return jnp.where((clusters == old) | allowed, -state.lambdas * gains, -jnp.inf), shared, rest
 
 
 @dataclass(frozen=True)
@@ -226,4 +226,4 @@ def log_excursion_ratio(key, target: HasLabels, state: CountedLabelling):
     start = state, zero, 0, jnp.array(True), zero
     end, gained, _, _, uniform = jax.lax.while_loop(lambda carry: carry[3], send, start)
     balanced = target.constraint.satisfied(end.counts).all()
-    return jnp.where(balanced, -state.temperatures * gained, -jnp.inf), end, uniform
+    return jnp.where(balanced, -state.lambdas * gained, -jnp.inf), end, uniform

@@ -146,7 +146,7 @@ def guide_of(uniforms, target: HasFairlets, state: CenteredState, seats: Seats) 
 
 def responsibilities(target: HasFairlets, state: CenteredState, in_group) -> Float[Array, "clusters obs"]:
     """log p_ik: softmax of -lambda d(x_i, m_k) + alpha_gk, alpha such that all groups have nearly the same shares."""
-    pull = -target.dispersion_of(state.temperatures) * target.loss.divergences(target.x[:-1], state.centers).T
+    pull = -target.dispersion_of(state.lambdas) * target.loss.divergences(target.x[:-1], state.centers).T
     member = in_group.astype(pull.dtype)
     size, tiny = member.sum(1), jnp.finfo(pull.dtype).eps
 
@@ -301,7 +301,7 @@ def log_ratio(target: HasFairlets, state: CenteredState, seats: Seats, candidate
     change = jnp.where(candidate.first, energy[:size] - energy[size:], 0.0).sum()
     difference = _means(target, both, jnp.concatenate([-1 * candidate.first, candidate.first]))
     means = jax.tree.map(jnp.add, seats.means, difference)
-    normalizer, temperature = target.loss.augmentation.log_normalizer, state.temperatures.clustering
+    normalizer, temperature = target.loss.augmentation.log_normalizer, state.lambdas.clustering
     change += (normalizer(temperature, seats.means) - normalizer(temperature, means)).sum()
     possible = candidate.possible & (means.count > 0).all() & _suits(target, fairlets, jnp.tile(candidate.first, 2))
     return jnp.where(possible, change + candidate.log_proposal, -jnp.inf), means

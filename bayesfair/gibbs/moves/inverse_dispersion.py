@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import jax
 
 from bayesfair.gibbs.capabilities import HasUnits
-from bayesfair.gibbs.states import OpenState
 
 __all__ = ["DrawInverseDispersion"]
 
@@ -14,8 +13,8 @@ __all__ = ["DrawInverseDispersion"]
 class DrawInverseDispersion:
     """lambda | B, C ~ Gamma(a + N d / h, rate b + loss), (a, b) the target's prior (Rigon, Herring and Dunson 2023)."""
 
-    def __call__(self, key, target: HasUnits, state: OpenState):
+    def __call__(self, key, target: HasUnits, state):
         prior = target.prior
         rate = prior.rate + target.total_loss(target.losses(state))
         drawn = jax.random.gamma(key, prior.shape + target.degrees, dtype=target.x.dtype) / rate
-        return state._replace(temperatures=target.with_dispersion(state.temperatures, drawn)), {}
+        return state._replace(lambdas=target.with_dispersion(state.lambdas, drawn)), {}

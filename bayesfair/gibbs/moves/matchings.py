@@ -49,10 +49,10 @@ class Chances(NamedTuple):
     round: Float[Array, ""]
     slot: Float[Array, " fairlets"]
     pair: Float[Array, " fairlets"]
-    priority: Float[Array, " points"]  # of the hub form; of no points in the anchored one
+    priority: Float[Array, " priorities"]  # of the hub form; of no points in the anchored one
 
 
-def draw_chances(key, target: HasFairlets, rounds: int) -> Chances:
+def draw_chances(key, target: HasFairlets, rounds: int):
     """Those of so many rounds, stacked."""
     n_fairlets, scalars = target.n_fairlets, len(Chances._fields) - 3
     n_points = target.matchings.shape[1] if target.anchor is None else 0

@@ -90,7 +90,7 @@ def jump(key, target: HasUnits, modes: Modes, state, destination, length) -> Jum
     """A path from `state` to the mode `destination(origin)`, not yet accepted."""
     means = cluster_means(target.units_of(state), target.n_clusters)
     centers = target.loss.augmentation.draw_centers(jax.random.fold_in(key, 0), state.lambda_c, means)
-    here = Place(target.loss.coordinates(centers), target.dispersion_of(state.temperatures))
+    here = Place(target.loss.coordinates(centers), target.dispersion_of(state.lambdas))
     origin, number = nearest_mode(modes, here.coordinates)
     there, log_jacobian, leads_back = moved_place(target, modes, here, origin, number, destination(origin))
     key_work = jax.random.fold_in(key, 1)
@@ -225,7 +225,7 @@ def at_dispersion(target: HasUnits, state, dispersion):
     """The state at another lambda, where lambda is sampled."""
     if target.prior is None:
         return state
-    return state._replace(temperatures=target.with_dispersion(state.temperatures, dispersion))
+    return state._replace(lambdas=target.with_dispersion(state.lambdas, dispersion))
 
 
 def log_path_density(target: HasUnits, state, known: Known, before: Place, after: Place):

@@ -90,7 +90,7 @@ def in_order(target: HasLabels, state: CenteredLabelling, clusters, uniforms) ->
 
     def of(rows, number):
         pair = pair_of[rows["label"]]
-        margin = state.temperatures * margins(target, rows["x"], pair, pairs, state.centers)
+        margin = state.lambdas * margins(target, rows["x"], pair, pairs, state.centers)
         margin = (rows["weight"] * margin if "weight" in rows else margin).astype(target.x.dtype)
         return sort_key(pair * n_groups + rows["group"], margin, n_segments), number, margin
 
@@ -105,9 +105,9 @@ def in_order(target: HasLabels, state: CenteredLabelling, clusters, uniforms) ->
 
     segment, side, margin = map_rows(in_place, (key, order))
     first = jnp.searchsorted(segment, jnp.arange(n_segments + 1, dtype=narrow)).astype(jnp.int32)
-    room, skipped = laid_in_bundles(target, first, uniforms)
+    bundles_of_pair, skipped = laid_in_bundles(target, first, uniforms)
     counts = target.counts(state.label)
-    return PairedLabelling(side, order, margin, segment, first, pairs, room, skipped, counts, state.temperatures)
+    return PairedLabelling(side, order, margin, segment, first, pairs, bundles_of_pair, skipped, counts, state.lambdas)
 
 
 def margins(target: HasLabels, x, pair, pairs, centers):
@@ -200,7 +200,7 @@ def reads_who_moves(target: HasLabels) -> bool:
     return target.loss.normalizer_reads_mean or target.weight is not None
 
 
-def neighbours(state: PairedLabelling, place, apart: int, shift):
+def neighbours(state: PairedLabelling, place, apart, shift):
     """The place `apart` from each that it may swap with; its own where that is in another segment."""
     upward = ((place + shift) // apart) % 2 == 0
     partner = jnp.clip(jnp.where(upward, place + apart, place - apart), 0, len(state.order) - 1)
@@ -339,7 +339,7 @@ def chosen(accepted, pairs, after, before):
 def change_of_normalizers(target: HasLabels, state, old: ClusterMeans, new: ClusterMeans):
     """log g_k / g'_k of the clusters of every pair (pairs, 2); that of an empty cluster is never read."""
     log_normalizer = target.loss.augmentation.log_normalizer
-    change = log_normalizer(state.temperatures, old) - log_normalizer(state.temperatures, new)
+    change = log_normalizer(state.lambdas, old) - log_normalizer(state.lambdas, new)
     return jnp.where(new.count > 0, change, 0.0)[state.pairs]
 
 
@@ -350,11 +350,11 @@ def laid_in_bundles(target: HasLabels, first, uniforms):
     """
     wanted = jnp.asarray(target.composition, jnp.int32)
     size = jnp.diff(first).reshape(-1, target.n_groups)
-    room = jnp.where(wanted > 0, size // jnp.maximum(wanted, 1), target.n_obs).min(1)
+    bundles_of_pair = jnp.where(wanted > 0, size // jnp.maximum(wanted, 1), target.n_obs).min(1)
     if target.n_clusters % 2:
-        room = room.at[-1].set(0)
-    spare = size - room[:, None] * wanted
-    return room, jnp.minimum((uniforms.reshape(spare.shape) * (spare + 1)).astype(jnp.int32), spare)
+        bundles_of_pair = bundles_of_pair.at[-1].set(0)
+    spare = size - bundles_of_pair[:, None] * wanted
+    return bundles_of_pair, jnp.minimum((uniforms.reshape(spare.shape) * (spare + 1)).astype(jnp.int32), spare)
 
 
 def every_bundle(target: HasLabels, state: PairedLabelling):
@@ -365,11 +365,13 @@ def every_bundle(target: HasLabels, state: PairedLabelling):
 def bundle_at(target: HasLabels, state: PairedLabelling, segment, place):
     """The bundle of those at some places, which are of these segments; `target.n_bundles` means none."""
     n_groups, wanted = target.n_groups, jnp.asarray(target.composition, jnp.int32)
-    segment, before = segment.astype(jnp.int32), jnp.cumsum(state.room) - state.room
+    segment, before = segment.astype(jnp.int32), jnp.cumsum(state.bundles_of_pair) - state.bundles_of_pair
     pair, group = segment // n_groups, segment % n_groups
     rank = place - state.first[segment] - state.skipped[pair, group]
     index = rank // jnp.maximum(wanted, 1)[group]
-    inside = (rank >= 0) & (index < state.room[pair]) & (wanted[group] > 0) & (segment < len(state.first) - 1)
+    inside = (
+        (rank >= 0) & (index < state.bundles_of_pair[pair]) & (wanted[group] > 0) & (segment < len(state.first) - 1)
+    )
     return jnp.where(inside, before[pair] + index, target.n_bundles)
 
 
@@ -380,15 +382,15 @@ def bundles_of(target: HasLabels, state: PairedLabelling):
 
 def pair_of_bundle(state: PairedLabelling, bundle):
     """The pair of clusters of these bundles; the last one where there is no such bundle."""
-    pair = jnp.searchsorted(jnp.cumsum(state.room), bundle, side="right").astype(jnp.int32)
+    pair = jnp.searchsorted(jnp.cumsum(state.bundles_of_pair), bundle, side="right").astype(jnp.int32)
     return jnp.minimum(pair, len(state.pairs) - 1)
 
 
 def places_in(target: HasLabels, state: PairedLabelling, bundle):
     """(the places of the members of these bundles, an array of each member; whether there is such a bundle)."""
-    pair, end = pair_of_bundle(state, bundle), jnp.cumsum(state.room)
+    pair, end = pair_of_bundle(state, bundle), jnp.cumsum(state.bundles_of_pair)
     there = bundle < end[-1]
-    number = bundle - (end - state.room)[pair]
+    number = bundle - (end - state.bundles_of_pair)[pair]
     places = []
     for group, count in enumerate(target.composition):
         first = state.first[pair * target.n_groups + group] + state.skipped[pair, group] + number * count
@@ -490,7 +492,7 @@ def border(target: HasLabels, state: PairedLabelling):
 
     which = map_numbered(gains, every_bundle(target, state))
     share = jnp.repeat(
-        summed_by(which, jnp.ones_like(which), n_pairs) / jnp.maximum(state.room, 1),
+        summed_by(which, jnp.ones_like(which), n_pairs) / jnp.maximum(state.bundles_of_pair, 1),
         n_groups,
         total_repeat_length=n_segments,
     )

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from bayesfair._draws import Statistic
-from bayesfair.gibbs.capabilities import HasFairlets
+from bayesfair.gibbs.capabilities import HasFairlets, HasUnits
 from bayesfair.gibbs.moves.matchings import Chances, Pairing, draw_chances, draw_pairing
 from bayesfair.gibbs.states import Fairlets, computed_once
 
@@ -28,18 +28,18 @@ class Swaps:
     """Rounds of swaps in parallel; none where `rounds` is 0.
 
     They weigh `target.swap_energies`: the law of B given C and the centres m, inside `GivenCenters`, or, under targets whose
-    fairlets do not look at the clusters, the law of B by itself.
+    fairlets do not look at the clusters, the law of B by itself. Rounds need a target with fairlets (`HasFairlets`).
     """
 
     rounds: int = 1
 
     statistics = {"swap_rate": Statistic("figure")}  # noqa: RUF012
 
-    def __call__(self, key, target: HasFairlets, state):
+    def __call__(self, key, target: HasUnits, state):
         return in_rounds(swap_round, self.rounds, key, target, state)
 
 
-def in_rounds(swap, rounds: int, key, target: HasFairlets, state):
+def in_rounds(swap, rounds: int, key, target: HasUnits, state):
     """`swap(chances, target, state, pairing)` for `rounds` pairings; (state, share of possible swaps accepted)."""
     zero = jnp.zeros((), target.x.dtype)
     if rounds == 0:

@@ -53,7 +53,7 @@ def log_swap_ratio(target: HasFairlets, rest, state: OpenState, pair: Pair):
 
     `state` holds just the two fairlets.
     """
-    temperature = state.temperatures.clustering
+    temperature = state.lambdas.clustering
     proposal = propose(target, state, Pairing(jnp.array([1, 0]), pair.slots), target.fairlet_energies)
     log_ratio = jnp.where(proposal.moves[0], proposal.log_ratio[0], -jnp.inf)
     if target.clustering_moves_fairlets:

@@ -27,8 +27,8 @@ class Cut(FairletTarget):
         inner = self.reallocation(settings), *self.temperature_moves()
         return Swaps(self.swap_rounds()), Repeat(inner, settings.inner_steps)
 
-    def log_density(self, state, temperatures):
+    def log_density(self, state, lambdas):
         return None
 
-    def with_dispersion(self, temperatures, inverse_dispersion):
-        return self.of_dispersion(inverse_dispersion)._replace(fairlet=temperatures.fairlet)
+    def with_dispersion(self, lambdas, inverse_dispersion):
+        return self.of_dispersion(inverse_dispersion)._replace(fairlet=lambdas.fairlet)

@@ -14,7 +14,7 @@ from bayesfair.gibbs.losses import Loss, Units
 from bayesfair.gibbs.moves.matchings import neighbour_matchings
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.parts_of_rows import map_rows
-from bayesfair.gibbs.states import Fairlets, FairletState, InverseTemperatures, OpenState, computed_once
+from bayesfair.gibbs.states import Fairlets, FairletState, OpenState, computed_once
 from bayesfair.gibbs.target import STATIC, Settings, Table, as_pytree, rows_of
 from bayesfair.gibbs.targets.over_fairlets import Losses, OverFairlets, what_to_balance
 from bayesfair.gibbs.temperature import Dispersion
@@ -30,8 +30,8 @@ class FairletTarget(HasFairlets, OverFairlets):
     """Data and losses of B and C; subclasses say how B and C depend on each other, and by which moves they change."""
 
     x: Float[Array, "obs_and_phantom dim"]  # the last row, all zeros, is the phantom's
-    lower: Int[Array, "fairlets groups"]
-    upper: Int[Array, "fairlets groups"]
+    lower: Int[Array, "all_fairlets groups"]
+    upper: Int[Array, "all_fairlets groups"]
     matchings: Int[Array, "pool points"]
     loss: Loss = field(metadata=STATIC)
     n_clusters: int = field(metadata=STATIC)
@@ -42,8 +42,6 @@ class FairletTarget(HasFairlets, OverFairlets):
     n_numbers: float = field(metadata=STATIC)
     weight: Float[Array, " obs_and_phantom"] | None = None  # of the observations; None where all are 1
     modes: Modes | None = None
-
-    state_dims = {"members": ("fairlet", "slot"), "cluster": ("fairlet",)}  # noqa: RUF012
 
     @classmethod
     def make(cls, table: Table, settings: Settings):
@@ -76,9 +74,6 @@ class FairletTarget(HasFairlets, OverFairlets):
             weight=None if weight is None else jnp.asarray(np.append(weight, 0.0), dtype),
         )
 
-    def members_at_start(self, table):
-        return jnp.asarray(table.members)
-
     @property
     def n_obs(self):
         return self.x.shape[0] - 1
@@ -105,19 +100,10 @@ class FairletTarget(HasFairlets, OverFairlets):
     # States
 
     def open(self, state: FairletState) -> OpenState:
-        return OpenState(self.opened(state.members, self.x[state.members]), state.cluster, state.temperatures)
+        return OpenState(self.opened(state.members, self.x[state.members]), state.cluster, state.lambdas)
 
     def close(self, opened: OpenState) -> FairletState:
-        return FairletState(opened.fairlets.members, opened.cluster, opened.temperatures)
-
-    def write(self, states: FairletState):
-        fairlet, clustering = map(np.asarray, states.temperatures)
-        tables = {"members": np.asarray(states.members), "cluster": np.asarray(states.cluster)}
-        return {**tables, "lambda_f": fairlet, "lambda_c": clustering}
-
-    def read(self, arrays):
-        temperatures = InverseTemperatures(arrays["lambda_f"], arrays["lambda_c"])
-        return FairletState(arrays["members"], arrays["cluster"], temperatures)
+        return FairletState(opened.fairlets.members, opened.cluster, opened.lambdas)
 
     def opened(self, members, x):
         return Fairlets(members, x, self._is_present(members), self.lower, self.upper)
@@ -161,8 +147,8 @@ class FairletTarget(HasFairlets, OverFairlets):
         clustering = self.loss.cluster_losses(self.units_of(state), self.n_clusters)
         return Losses(self.fairlet_losses(state.fairlets).sum(), clustering.sum())
 
-    def fairlet_energies(self, state: OpenState):
-        return state.temperatures.fairlet * self.fairlet_losses(state.fairlets)
+    def fairlet_energies(self, state):
+        return state.lambdas.fairlet * self.fairlet_losses(state.fairlets)
 
 
 def _near_pool(X, code, anchor, rng):

@@ -14,7 +14,7 @@ from bayesfair.gibbs.fairlet_units import fairlet_losses, fairlet_units, groups_
 from bayesfair.gibbs.losses import Loss, Units
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.moves.swaps import Swaps
-from bayesfair.gibbs.states import FairletState, InverseTemperatures, OpenState
+from bayesfair.gibbs.states import FairletState, OpenState
 from bayesfair.gibbs.sweep import Repeat
 from bayesfair.gibbs.target import STATIC, Settings, Table, as_pytree
 from bayesfair.gibbs.targets.over_fairlets import Losses, OverFairlets, what_to_balance
@@ -43,7 +43,6 @@ class FixedUnits(OverFairlets):
 
     clusters_are_independent = True
     keeps_fairlets = True
-    state_dims = {"members": ("fairlet", "slot"), "cluster": ("fairlet",)}  # noqa: RUF012
 
     @classmethod
     def make(cls, table: Table, settings: Settings):
@@ -72,9 +71,6 @@ class FixedUnits(OverFairlets):
             n_numbers=table.n_numbers,
         )
 
-    def members_at_start(self, table):
-        return ()
-
     @property
     def n_obs(self):
         return len(self.fairlet)
@@ -87,10 +83,10 @@ class FixedUnits(OverFairlets):
         return Swaps(0), Repeat((self.reallocation(settings), *self.temperature_moves()))
 
     def open(self, state: FairletState) -> OpenState:
-        return OpenState((), state.cluster, state.temperatures)
+        return OpenState((), state.cluster, state.lambdas)
 
     def close(self, opened: OpenState) -> FairletState:
-        return FairletState((), opened.cluster, opened.temperatures)
+        return FairletState((), opened.cluster, opened.lambdas)
 
     def units_of(self, state):
         return Units(self.x, self.unit_weight, state.cluster)
@@ -101,14 +97,8 @@ class FixedUnits(OverFairlets):
     def losses(self, state: OpenState) -> Losses:
         return Losses(self.fairlet_loss, self.loss.cluster_losses(self.units_of(state), self.n_clusters).sum())
 
-    def write(self, states: FairletState):
-        fairlet, clustering = map(np.asarray, states.temperatures)
-        members = np.broadcast_to(np.asarray(self.members), (*fairlet.shape, *self.members.shape))
-        return {"cluster": np.asarray(states.cluster), "lambda_f": fairlet, "lambda_c": clustering, "members": members}
-
-    def read(self, arrays):
-        temperatures = InverseTemperatures(arrays["lambda_f"], arrays["lambda_c"])
-        return FairletState((), arrays["cluster"], temperatures)
+    def members_of(self, states):
+        return np.broadcast_to(np.asarray(self.members), (*states.lambdas.fairlet.shape, *self.members.shape))
 
 
 def _units_and_loss(table: Table, held: Capacities, loss: Loss, dtype):

@@ -44,11 +44,11 @@ class Joint(FairletTarget):
         """-log p(B | C, m), a term for each fairlet."""
         units = self.units_of(state)
         attraction = units.weight * self.loss.divergence(units.center, state.centers[state.cluster])
-        return self.fairlet_energies(state) + state.temperatures.clustering * attraction
+        return self.fairlet_energies(state) + state.lambdas.clustering * attraction
 
     def log_round_ratio(self, before: CenteredState, after: CenteredState):
         """The change in the augmentation's normaliser, where swaps can change it."""
         if not (self.free_sizes or self.loss.normalizer_reads_mean or self.weight is not None):
             return jnp.zeros((), self.x.dtype)
         old, new = self.units_of(before), self.units_of(after)
-        return log_block_ratio(self, old, new, before.temperatures.clustering)
+        return log_block_ratio(self, old, new, before.lambdas.clustering)

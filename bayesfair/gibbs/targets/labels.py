@@ -157,8 +157,8 @@ class Labels(HasLabels, Target):
         found = np.empty((len(moved), len(labels)), np.int32)
         for own, centers in zip(found, moved):
             own[:] = balanced_labels(problem, centers)
-        temperatures = jnp.broadcast_to(jnp.asarray(best.temperatures), (len(found),))
-        return Labelling(jnp.asarray(found), temperatures)
+        lambdas = jnp.broadcast_to(jnp.asarray(best.lambdas), (len(found),))
+        return Labelling(jnp.asarray(found), lambdas)
 
     def _balanced(self, table, centroids: Centroids) -> BalancedProblem:
         """That of the cheapest labels, weights of mean 1 in double precision."""
@@ -219,8 +219,8 @@ class Labels(HasLabels, Target):
         blank = jnp.zeros((self.n_clusters, self.n_groups), jnp.int32)
         return sum_over_rows(lambda rows, new: blank.at[rows].add(new.astype(jnp.int32)), (label, self.group))
 
-    def write(self, states: Labelling):
-        return {"label": np.asarray(states.label), "lambda_c": np.asarray(states.temperatures)}
+    def write(self, states):
+        return {"label": np.asarray(states.label), "lambda_c": np.asarray(states.lambdas)}
 
     def read(self, arrays):
         return Labelling(arrays["label"], arrays["lambda_c"])
@@ -230,17 +230,17 @@ class Labels(HasLabels, Target):
     def losses(self, state) -> LabelLosses:
         return LabelLosses(self.loss.cluster_losses(self.units_of(state), self.n_clusters).sum())
 
-    def log_density(self, state, temperatures):
+    def log_density(self, state, lambdas):
         """log p(z), or log p(z, lambda) where lambda has a prior, up to a constant."""
-        return self._log_density_at(self.losses(state).clustering, temperatures)
+        return self._log_density_at(self.losses(state).clustering, lambdas)
 
     def _log_density_at(self, loss, dispersion):
         return -dispersion * loss + self.log_law_of(dispersion)
 
-    def report(self, state):
+    def scalars(self, state):
         loss = self.losses(state).clustering
-        lp = self._log_density_at(loss, state.temperatures)
-        return {"lp": lp, "clustering_loss": loss, "lambda_c": state.temperatures}
+        lp = self._log_density_at(loss, state.lambdas)
+        return {"lp": lp, "clustering_loss": loss, "lambda_c": state.lambdas}
 
     def total_loss(self, losses: LabelLosses):
         return losses.clustering
@@ -248,8 +248,8 @@ class Labels(HasLabels, Target):
     def of_dispersion(self, inverse_dispersion):
         return inverse_dispersion
 
-    def dispersion_of(self, temperatures):
-        return temperatures
+    def dispersion_of(self, lambdas):
+        return lambdas
 
 
 @jax.jit

@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import ArrayLike, Float, Int
 
 from bayesfair._check import check_integer, message, tell
 from bayesfair._draws import Statistic
@@ -17,7 +18,7 @@ from bayesfair.gibbs.moves.blocked import BlockedReallocation, GivenCenters
 from bayesfair.gibbs.moves.collapsed import CollapsedReallocation
 from bayesfair.gibbs.moves.independent_blocks import IndependentBlocks
 from bayesfair.gibbs.moves.inverse_dispersion import DrawInverseDispersion
-from bayesfair.gibbs.states import InverseTemperatures
+from bayesfair.gibbs.states import FairletState, InverseTemperatures
 from bayesfair.gibbs.target import Settings, Table, Target
 from bayesfair.gibbs.targets.starts import further_states, start_states
 from bayesfair.gibbs.temperature import check_how_many, refuse_without_degree
@@ -30,8 +31,8 @@ COLLAPSED_LIMIT = 2_000  # fairlets: above it a sequential sweep costs more than
 class Losses(NamedTuple):
     """L_f(B) and L_c(C | u(B))."""
 
-    fairlet: Float[Array, ""]
-    clustering: Float[Array, ""]
+    fairlet: Float[ArrayLike, ""]
+    clustering: Float[ArrayLike, ""]
 
 
 class OverFairlets(HasUnits, Target):
@@ -49,6 +50,7 @@ class OverFairlets(HasUnits, Target):
 
     promise = "fairlets"
     preparing = "fairlets"
+    state_dims = {"members": ("fairlet", "slot"), "cluster": ("fairlet",)}  # noqa: RUF012
     statistics = {  # noqa: RUF012
         "lp": Statistic("quantity"),
         "fairlet_loss": Statistic("quantity", power=1),
@@ -67,17 +69,27 @@ class OverFairlets(HasUnits, Target):
         found = _best_fairlets(table._replace(groups=groups), settings, held, composition, cls.keeps_fairlets)
         return table._replace(fairlets=found, members=member_table(found.fairlet, groups.code, held.upper))
 
-    def members_at_start(self, table):
-        """The fairlets of a prepared table, as states have them."""
-        raise NotImplementedError
-
     def starts(self, table, settings, num_chains):
         """The decomposition of the table in every chain, a k-means++ restart of the clustering each."""
-        return start_states(self, table, settings, self.members_at_start(table), num_chains)
+        members = () if self.keeps_fairlets else jnp.asarray(table.members)
+        return start_states(self, table, settings, members, num_chains)
 
     def further_starts(self, table, settings, best, most, rng):
         """The best decomposition's fairlets around annealed centres, or around those of the best clustering, one relocated."""
         return further_states(self, best, most, rng)
+
+    def write(self, states):
+        lambda_f, lambda_c = map(np.asarray, states.lambdas)
+        cluster = np.asarray(states.cluster)
+        return {"members": self.members_of(states), "cluster": cluster, "lambda_f": lambda_f, "lambda_c": lambda_c}
+
+    def read(self, arrays):
+        lambdas = InverseTemperatures(arrays["lambda_f"], arrays["lambda_c"])
+        return FairletState(() if self.keeps_fairlets else arrays["members"], arrays["cluster"], lambdas)
+
+    def members_of(self, states) -> Int[np.ndarray, "*batch fairlets slots"]:
+        """Who is in which slot, in every one of the states."""
+        return np.asarray(states.members)
 
     @property
     def n_units(self):
@@ -89,23 +101,23 @@ class OverFairlets(HasUnits, Target):
 
     # The law
 
-    def log_density(self, state, temperatures):
+    def log_density(self, state, lambdas):
         """log p(B, C), or log p(B, C, lambda) where lambda has a prior, up to a constant."""
-        return self.log_density_at(self.losses(state), temperatures)
+        return self.log_density_at(self.losses(state), lambdas)
 
-    def log_density_at(self, losses: Losses, temperatures):
+    def log_density_at(self, losses: Losses, lambdas):
         """`log_density` from losses at hand."""
-        lp = -temperatures.fairlet * losses.fairlet - temperatures.clustering * losses.clustering
-        return lp + self.log_law_of(self.dispersion_of(temperatures))
+        lp = -lambdas.fairlet * losses.fairlet - lambdas.clustering * losses.clustering
+        return lp + self.log_law_of(self.dispersion_of(lambdas))
 
-    def report(self, state):
-        losses, temperatures = self.losses(state), state.temperatures
+    def scalars(self, state):
+        losses, lambdas = self.losses(state), state.lambdas
         values = {
-            "lp": self.log_density_at(losses, temperatures),
+            "lp": self.log_density_at(losses, lambdas),
             "fairlet_loss": losses.fairlet,
             "clustering_loss": losses.clustering,
-            "lambda_f": temperatures.fairlet,
-            "lambda_c": temperatures.clustering,
+            "lambda_f": lambdas.fairlet,
+            "lambda_c": lambdas.clustering,
         }
         return {name: values[name] for name in self.statistics}
 
@@ -120,8 +132,8 @@ class OverFairlets(HasUnits, Target):
     def of_dispersion(self, inverse_dispersion) -> InverseTemperatures:
         return InverseTemperatures(self.fairlet_factor * inverse_dispersion, self.mean_size * inverse_dispersion)
 
-    def dispersion_of(self, temperatures: InverseTemperatures):
-        return temperatures.clustering / self.mean_size
+    def dispersion_of(self, lambdas: InverseTemperatures):
+        return lambdas.clustering / self.mean_size
 
     # Moves
 

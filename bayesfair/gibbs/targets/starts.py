@@ -27,15 +27,15 @@ NO_LOSS = 1e-10  # of the loss of one cluster: less is rounding
 LEAST_SHAPE = 0.25  # of the gamma law of lambda: draws of smaller shapes are 0 in float32
 
 
-def start_states(target, table: Table, settings: Settings, members, num_chains: int) -> FairletState:
+def start_states(target, table: Table, settings: Settings, members, num_chains: int):
     """The fairlets of these `members`, a clustering of them for every chain, temperatures that suit the best of them."""
     rng = np.random.default_rng(settings.seed)
     clusters = start_clusterings(target, members, num_chains, rng)
     losses = [jax.tree.map(float, _losses(target, members, cluster)) for cluster in clusters]
     best = int(np.argmin([target.total_loss(each) for each in losses]))
     labels = np.asarray(_labels(target, members, clusters[best]))
-    temperatures = _temperatures(target, table, settings.inverse_temperature, labels, losses[best])
-    return stacked_states(target, members, clusters, temperatures)
+    lambdas = _temperatures(target, table, settings.inverse_temperature, labels, losses[best])
+    return stacked_states(target, members, clusters, lambdas)
 
 
 # Compiled whole: run one operation at a time they cost seconds of compilation.
@@ -85,7 +85,7 @@ def _places(target, members):
     return np.asarray(units.center, np.float64), np.asarray(units.weight, np.float64)
 
 
-def further_states(target, best: FairletState, most: int, rng) -> FairletState | None:
+def further_states(target, best: FairletState, most: int, rng):
     """Clusterings of the fairlets of the `best` state: from annealed centres, and from its own with one relocated."""
     members = jax.tree.map(jnp.asarray, best.members)
     centers, weights = _places(target, members)
@@ -95,7 +95,7 @@ def further_states(target, best: FairletState, most: int, rng) -> FairletState |
     labels = np.asarray(best.cluster)
     moved = relocated_centers(centers, weights, labels, target.n_clusters, most - len(annealed), rng)
     clusters = k_means(centers, weights, [*annealed, *moved], target.n_clusters, target.n_clusters, rng)
-    return stacked_states(target, members, clusters, best.temperatures)
+    return stacked_states(target, members, clusters, best.lambdas)
 
 
 def fill_empty_clusters(labels, n_clusters: int):
@@ -107,12 +107,12 @@ def fill_empty_clusters(labels, n_clusters: int):
     return labels
 
 
-def stacked_states(target, members, clusters, temperatures: InverseTemperatures) -> FairletState:
+def stacked_states(target, members, clusters, lambdas: InverseTemperatures):
     """The same decomposition and temperatures in every chain, its own clustering each."""
     n_chains = len(clusters)
     repeat = lambda part: jnp.broadcast_to(jnp.asarray(part), (n_chains, *jnp.shape(part)))  # noqa: E731
-    temperatures = InverseTemperatures(*(repeat(jnp.asarray(part, target.x.dtype)) for part in temperatures))
-    return FairletState(jax.tree.map(repeat, members), jnp.asarray(clusters), temperatures)
+    lambdas = InverseTemperatures(*(repeat(jnp.asarray(part, target.x.dtype)) for part in lambdas))
+    return FairletState(jax.tree.map(repeat, members), jnp.asarray(clusters), lambdas)
 
 
 def _temperatures(target, table: Table, inverse_temperature, labels, losses) -> InverseTemperatures:

@@ -1,0 +1,104 @@
+"""A setting is declared once, where the `__init__` of its estimator annotates it:
+
+    solver: Literal["newton", "sgd"] = "newton", tilt: NotNegative = 0.1, batch_size: Count | None = None
+
+`check_settings` holds estimators to it, and the shell makes its options from it. What other annotations stand for, such as
+tables and functions, is checked where it is read.
+"""
+
+from inspect import signature
+from types import NoneType, UnionType
+from typing import Annotated, Literal, NamedTuple, Union, get_args, get_origin
+
+import numpy as np
+
+from bayesfair._check import Number, message, refuse_unread
+
+__all__ = [
+    "Count",
+    "Declared",
+    "Length",
+    "NotNegative",
+    "Positive",
+    "Seed",
+    "Share",
+    "check_settings",
+    "declarations",
+    "declared",
+]
+
+Count = Annotated[int, Number(whole=True, least=1)]
+Length = Annotated[int, Number(whole=True, least=0)]
+Seed = Annotated[int, Number(whole=True, least=0, most=2**32 - 1)]
+Positive = Annotated[float, Number(whole=False, least=0, above=True)]
+NotNegative = Annotated[float, Number(whole=False, least=0)]
+Share = Annotated[float, Number(whole=False, least=0, most=1, above=True)]
+USUAL = {"n_clusters": Count, "n_components": Count, "n_init": Count, "max_iter": Count, "tol": NotNegative}
+
+
+class Declared(NamedTuple):
+    """What may be passed: one of the choices, a number, or, where it is not `closed`, something that is checked elsewhere."""
+
+    choices: tuple = ()
+    numbers: tuple[Number, ...] = ()
+    closed: bool = True
+
+    def __or__(self, other):
+        choices, numbers = (tuple(dict.fromkeys(one + more)) for one, more in zip(self[:2], other[:2]))
+        return Declared(choices, numbers, self.closed and other.closed)
+
+    def words(self, show=repr):
+        """The choices, as `show` writes them, and the numbers."""
+        choices = ", ".join(show(one) for one in self.choices if one is not None)
+        return " or ".join(filter(None, [choices, ", or ".join(map(str, self.numbers))]))
+
+    def check(self, argument, value, show=repr):
+        """`value`; TypeError or ValueError if it may not be passed."""
+        plain = value.item() if isinstance(value, np.generic) else value
+        known = [choice for choice in self.choices if type(choice) is type(plain)]
+        if plain in known or any(number.holds(plain) for number in self.numbers):
+            return plain
+        error = ValueError if known or any(number.knows(plain) for number in self.numbers) else TypeError
+        remedy = "Choose one of them."
+        if len(self.numbers) == 1 and set(self.choices) <= {None}:
+            remedy = f"Pass a {'whole' if self.numbers[0].whole else 'finite'} number in that range."
+        if None in self.choices:
+            remedy = f"{remedy[:-1]}, or leave it out."
+        rule = f"be {'' if self.numbers else 'one of '}{self.words(show)}"
+        raise error(message(argument, rule, repr(plain), remedy))
+
+
+def declared(annotation) -> Declared:
+    """What an annotation says."""
+    if get_origin(annotation) in (Union, UnionType):
+        first, *others = map(declared, get_args(annotation))
+        for other in others:
+            first |= other
+        return first
+    if annotation in (None, NoneType):
+        return Declared((None,))
+    if annotation is bool:
+        return Declared((True, False))
+    if get_origin(annotation) is Literal:
+        return Declared(get_args(annotation))
+    if get_origin(annotation) is Annotated:
+        return Declared(numbers=annotation.__metadata__)
+    return Declared(closed=False)
+
+
+def declarations(estimator: type) -> dict[str, Declared]:
+    """What the parameters of an estimator may be; those of USUAL need no declaration."""
+    found = {}
+    for name, parameter in signature(estimator).parameters.items():
+        one = declared(parameter.annotation)
+        found[name] = one if one.closed or name not in USUAL else declared(USUAL[name])
+    return found
+
+
+def check_settings(estimator):
+    """Raises where a setting of the estimator is not what its class declares."""
+    for name, one in declarations(type(estimator)).items():
+        if one.closed:
+            one.check(name, getattr(estimator, name))
+    if getattr(estimator, "min_group_size", 1) is None:
+        refuse_unread(estimator, "merged_group_name", where="without min_group_size")

@@ -1,0 +1,85 @@
+"""What the shell calls the estimators and their settings; types, ranges, choices and defaults are the estimators' own."""
+
+from typing import NamedTuple
+
+__all__ = ["METHODS", "OPTIONS", "SETTINGS", "Option"]
+
+METHODS = {  # those that leave a posterior first
+    "gibbs": "GibbsFairClustering",
+    "bayesian-mixture": "BayesianFairMixture",
+    "balanced-kmeans": "BalancedKMeans",
+    "fairlet-kmeans": "FairletKMeans",
+    "variational": "VariationalFairClustering",
+    "fair-mixture": "FairMixture",
+    "tilted-kmeans": "TiltedKMeans",
+    "big-learn": "BigLearnMixture",
+}
+
+
+class Option(NamedTuple):
+    """How a setting is typed; one without a metavar is typed by itself, and means `const`."""
+
+    name: str
+    metavar: str | None = None
+    help: str = ""
+    const: bool | None = None
+
+
+OF_LABELS = "gibbs with --target labels alone"
+SETTINGS = {  # {title in the help: {parameter: option}}
+    "clustering": {
+        "categorical_features": Option("--categorical", "COL[,COL]", "features that are categories"),
+        "target": Option("--target", "NAME"),
+        "loss": Option("--loss", "NAME"),
+        "composition": Option(
+            "--composition",
+            "COUNTS",
+            "members of each group per fairlet: auto, singletons, 9,8 (groups sorted), F=9,M=8, or a number of fairlets",
+        ),
+        "min_balance": Option(
+            "--min-balance", "B", f"the least Balance of a cluster; exact is to within one person; {OF_LABELS}"
+        ),
+        "crossed": Option(
+            "--each-attribute",
+            help=f"balance every sensitive column on its own, not their combinations; {OF_LABELS}",
+            const=False,
+        ),
+        "min_group_size": Option("--merge-groups-below", "N", "merge groups of fewer rows into one"),
+        "merged_group_name": Option("--merged-group-name", "NAME", "name of the merged group"),
+    },
+    "of some methods": {
+        "fairness_weight": Option("--fairness-weight", "W", "what fairness weighs against the loss"),
+        "max_gap": Option("--max-gap", "GAP", "the largest gap (FMC, eq. 6)"),
+        "max_fairness_error": Option(
+            "--max-fairness-error", "KL", "the largest KL error, met by the smallest weight that does"
+        ),
+        "covariance_type": Option("--covariance", "NAME"),
+        "objective": Option("--objective", "NAME"),
+        "inference": Option("--inference", "NAME"),
+        "tilt": Option("--tilt", "T"),
+        "n_init": Option("--starts", "N", "restarts"),
+        "max_iter": Option("--max-iter", "N", "iterations at most"),
+    },
+    "sampling a posterior": {
+        "num_chains": Option("--num-chains", "N"),
+        "num_warmup": Option("--num-warmup", "N"),
+        "num_draws": Option("--num-draws", "N"),
+        "thinning": Option(
+            "--thinning", "N", "sweeps from draw to draw; auto goes by the autocorrelation in the warm-up"
+        ),
+        "tempering": Option(
+            "--tempering",
+            help="copies of the chains at higher temperatures cross modes that nothing else does, at several times the cost",
+            const=True,
+        ),
+    },
+}
+OPTIONS = {name: option.name for options in SETTINGS.values() for name, option in options.items()} | {
+    "X": "--features",  # and what else the package's messages name
+    "n_clusters": "--n-clusters",
+    "n_components": "--n-clusters",
+    "random_state": "--seed",
+    "sample_weight": "--weights",
+    "sensitive_features": "--sensitive",
+    "store": "--out",
+}

@@ -1,0 +1,106 @@
+"""Shapes that annotations tell are those of real fits: a process in which every call of the package is checked makes them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import warnings
+from jaxtyping import TypeCheckError, install_import_hook
+
+install_import_hook("bayesfair", "shapes.checked")
+
+import numpy as np
+import bayesfair as bf
+from bayesfair.engines.families import Components, EncodedTable, Family
+from bayesfair.engines.fmc import bounds_by_size
+from bayesfair.fairness.balanced import balance_constraint, nearest_counts
+from bayesfair.fairness.groups import encode_groups
+
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(1)
+table = np.vstack([rng.normal(3, 0.5, (20, 2)), rng.normal(6, 0.5, (20, 2))])
+lacking = np.where(np.arange(80).reshape(40, 2) == 7, np.nan, table)
+mixed = np.column_stack([table, np.resize([0, 1, 2], 40)])
+zeros_and_ones = (rng.random((40, 3)) < np.repeat([[0.2], [0.8]], 20, 0)) * 1.0
+two, three, weight = np.resize(["f", "m"], 40), np.resize(["a", "b", "b", "c"], 40), np.resize([1.0, 2.0, 0.5], 40)
+
+engine = dict(random_state=0, max_iter=3)
+draws = dict(num_draws=4, num_chains=2, random_state=0, progress_bar=False)
+chains = dict(num_warmup=4, **draws)
+gibbs, mixture = bf.GibbsFairClustering, bf.BayesianFairMixture
+more = dict(groups=three, sample_weight=weight)
+
+
+def fit(estimator, X=table, groups=two, **more):
+    print(type(estimator).__name__, {**estimator.get_params(), **{name: "given" for name in more}}, flush=True)
+    estimator.fit(X, sensitive_features=groups, **more)
+    if hasattr(estimator, "posterior_"):
+        str(bf.posterior.summary(estimator.posterior_))
+        bf.posterior.reference_partition(estimator.posterior_)
+        estimator.predict_proba(X)
+
+
+for objective in ("kmeans", "kmedians", "ncut"):
+    fit(bf.VariationalFairClustering(2, objective=objective, n_init=2, **engine), **more)
+fit(bf.FairMixture(2, covariance_type="diag", n_init=2, **engine), **more)
+fit(bf.FairMixture(2, covariance_type="full", solver="gradient", batch_size=10, n_init=2, **engine), **more)
+fit(bf.FairMixture(2, categorical_features=[2], n_init=2, **engine), mixed, **more)
+fit(bf.BigLearnMixture(2, **engine), lacking)
+fit(bf.TiltedKMeans(2, n_init=2, **engine), **more)
+fit(bf.TiltedKMeans(2, solver="sgd", n_init=2, **engine))
+fit(bf.BalancedKMeans(2, random_state=0), **more)
+fit(bf.FairletKMeans(2, random_state=0), **more)
+
+for target, loss in (("joint", "kmeans"), ("cut", "manhattan"), ("optimal", "kl"), ("labels", "kmeans")):
+    fit(gibbs(2, target=target, loss=loss, **chains), **more)
+for loss, power in (("itakura-saito", 1.0), ("minkowski", 1.5)):
+    fit(gibbs(2, target="optimal", loss=loss, power=power, **chains))
+fit(gibbs(2, target="cut", loss="binary", **chains), zeros_and_ones)
+fit(gibbs(2, reallocation="blocked", tempering=True, categorical_features=[2], **chains), mixed)
+fit(gibbs(2, target="labels", loss="manhattan", min_balance=0.5, tempering=True, **chains))
+
+fit(mixture(2, inference="svi", starts=("k-means",), **draws))
+fit(mixture(2, inference="gibbs", categorical_features=[2], starts=("random",), **chains), mixed, three)
+fit(mixture(2, covariance_type="full", starts=("random",), tempering=True, **chains))
+
+people = encode_groups(two)
+parts = Components(np.zeros(2), np.zeros((2, 2)), np.zeros(()), np.zeros((2, 0)))
+rows = EncodedTable(table, np.square(table).sum(1), np.zeros((40, 0)))
+log_joint, wide = Family("isotropic").log_joint, np.zeros((40, 3))
+PLANTED = {
+    "an argument": lambda: nearest_counts(balance_constraint(people), people.sizes, people.sizes / 2),
+    "a result": lambda: bounds_by_size(0.1, np.full((2, 2), 0.5)),
+    "a field": lambda: log_joint(parts._replace(spread=None), rows),
+    "fields that differ": lambda: log_joint(parts._replace(weight=np.zeros(1)), rows),
+    "records that differ": lambda: log_joint(parts._replace(mean=np.zeros((2, 1))), rows),
+}
+log_joint(parts, rows)
+for name, call in PLANTED.items():
+    try:
+        call()
+    except TypeCheckError:
+        print("caught", name)
+print("done")
+"""
+
+
+@pytest.fixture(scope="module")
+def program():
+    """Whether fits run at all, so that programs are compiled the quick way."""
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    settings = {**os.environ, "PYTHONPATH": path, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    return subprocess.run([sys.executable, "-c", PROGRAM], env=settings, capture_output=True, text=True, check=False)
+
+
+def test_real_fits_have_the_shapes_that_annotations_tell(program):
+    assert program.returncode == 0, program.stdout[-300:] + program.stderr[-3000:]
+
+
+def test_wrong_shapes_are_caught(program):
+    """Each of these runs without a word where nobody checks it."""
+    caught = [line.removeprefix("caught ") for line in program.stdout.splitlines() if line.startswith("caught ")]
+    assert caught == ["an argument", "a result", "a field", "fields that differ", "records that differ"]
