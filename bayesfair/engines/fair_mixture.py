@@ -434,10 +434,7 @@ class FairMixture(MixtureEngine):
         return -losses - np.log(self._encoder.scale).sum()
 
     def log_joint(self, columns):
-        return self._in_units_of_table(log_joint_of(self._family, self._parameters, self._encoder.table(columns)))
-
-    def _in_units_of_table(self, log_joint):
-        """Log densities (K, N) of scaled rows as those of the rows, (N, K)."""
+        log_joint = log_joint_of(self._family, self._parameters, self._encoder.table(columns))  # of scaled rows
         return np.asarray(log_joint).T.astype(np.float64) - np.log(self._encoder.scale).sum()
 
     def _describe(self, parameters: Components):
