@@ -6,6 +6,7 @@ __all__ = [
     "BLOCK",
     "MANY",
     "aligned_empty",
+    "cell_masses",
     "cluster_sums",
     "code_masses",
     "distinct_places",
@@ -97,6 +98,15 @@ def code_masses(code, n_codes, weight=None):
     blocks = row_blocks(len(code))
     held = (np.bincount(code[rows], None if weight is None else weight[rows], n_codes) for rows in blocks)
     return sum(held, np.zeros(n_codes, int if weight is None else float))
+
+
+def cell_masses(labels, code, shape, weight=None):
+    """How many rows of every code are in every cluster, or what they weigh, of `shape` (clusters, codes); by blocks too."""
+    held = np.zeros(shape, int if weight is None else float)
+    for rows in row_blocks(len(code)):
+        cells = np.ravel_multi_index((labels[rows], code[rows]), shape)
+        held += np.bincount(cells, None if weight is None else weight[rows], held.size).reshape(shape)
+    return held
 
 
 def row_numbers(n_rows):

@@ -10,7 +10,7 @@ from typing import Literal
 import jax
 import numpy as np
 
-from bayesfair._arrays import MANY
+from bayesfair._arrays import MANY, cell_masses
 from bayesfair._check import refuse_unread
 from bayesfair._settings import Count, Positive, Seed
 from bayesfair._units import Scaling, check_float32, warn_of_scales
@@ -18,9 +18,8 @@ from bayesfair.balanced.centroids import CENTROIDS, Centroids
 from bayesfair.balanced.labels import cheapest_labels
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.distributed.processes import WHY_NO_ROWS
-from bayesfair.engines.base import Engine, nearest_center
+from bayesfair.engines.base import Engine, check_distinct, nearest_center
 from bayesfair.engines.optimize import Outcome
-from bayesfair.engines.samples import distinct_rows
 from bayesfair.fairlets.dissimilarity import resolve_dissimilarity
 from bayesfair.fairness.balanced import balance_constraint
 
@@ -106,7 +105,7 @@ class BalancedKMeans(Engine):
         centroids = CENTROIDS[self.loss]
         self._loss = self.loss  # by which new rows are placed, whatever set_params changes
         Z = self._in_own_units(data, centroids)
-        distinct_rows(Z.__getitem__, self.n_clusters, "n_clusters")
+        check_distinct(Z, self.n_clusters)
         constraint = balance_constraint(data.groups, self.min_balance, self.n_clusters)
         return BalancedProblem(Z, data.groups.code, data.relative_weight, constraint, centroids, self.n_clusters)
 
@@ -136,9 +135,7 @@ class BalancedKMeans(Engine):
         self.cluster_centers_ = self._units.points(centers)
         self.inertia_ = float(self.objective_of(outcome.loss))
         self.group_names_ = data.groups.names
-        shape = self.n_clusters, len(self.group_names_)
-        cells = np.ravel_multi_index((self.labels_, data.groups.code), shape)
-        self.counts_ = np.bincount(cells, minlength=np.prod(shape)).reshape(shape)
+        self.counts_ = cell_masses(self.labels_, data.groups.code, (self.n_clusters, len(self.group_names_)))
 
     def objective_of(self, losses):
         return self._units.cost(losses, CENTROIDS[self._loss].degree)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._arrays import code_masses, row_blocks
+from bayesfair._arrays import cell_masses, code_masses, distinct_places, row_blocks
 from bayesfair._check import check_integer, check_weights, message, random_state_of, tell
 from bayesfair._memory import give_back_freed
 from bayesfair._settings import check_settings
@@ -28,13 +28,17 @@ FARTHEST = 1e150  # from the middle of the training rows, in units of their spre
 
 class Data(NamedTuple):
     """What a fit is given: checked columns, groups, the rows' weights, all above zero, None where all are 1, the seed that
-    drives everything random in it, and how the rows of all processes are split."""
+    drives everything random in it, and how the rows of all processes are split.
+
+    dealing: processes that have these rows alike, which share what is to be tried on them; None where they do not.
+    """
 
     columns: Columns
     groups: Groups
     given_weight: np.ndarray | None
     seed: int
     split: RowSplit = UNSPLIT
+    dealing: RowSplit | None = None
     own: slice = slice(None)  # which of them are this process's
 
     @property
@@ -59,12 +63,33 @@ class Data(NamedTuple):
         if any(split.everybody(self.given_weight is not None)):
             weight = split.take(self.weight, rows)
         groups = split.groups._replace(code=split.groups.code[rows])
-        return Data(self.columns.take(rows, split), groups, weight, self.seed, RowSplit(None, (len(rows),), groups))
+        alike = RowSplit(None, (len(rows),), groups)
+        return Data(self.columns.take(rows, split), groups, weight, self.seed, alike, self.dealing or split)
+
+    def with_distinct(self, rows, n_parts, argument, points):
+        """Some rows, by their numbers as in `taken`, joined by others where fewer than `n_parts` of them differ;
+        `points(columns)`: the numbers (rows, ..) that tell rows apart.
+
+        Raises
+        ------
+        ValueError: with the `argument` that asks for so many parts, where fewer rows differ.
+        """
+        known = distinct_places(lambda part: points(self.columns.take(rows[part], self.split)), n_parts)
+        if len(known) == n_parts:
+            return rows
+        return np.union1d(
+            rows, distinct_rows(lambda own: points(self.columns.take(own)), n_parts, argument, self.split)
+        )
+
+    def dealt(self, of, tasks) -> list:
+        """`of` every task on these rows, which processes that have them alike share."""
+        return (self.dealing or UNSPLIT).dealt(of, tasks)
 
     def gathered(self):
         """With the rows of all processes, of which each fits all."""
         first = self.split.first
-        return self.taken(np.arange(self.split.n_obs))._replace(own=slice(first, first + len(self.groups.code)))
+        own = slice(first, first + len(self.groups.code))
+        return self.taken(np.arange(self.split.n_obs))._replace(dealing=None, own=own)
 
     @property
     def total_weight(self):
@@ -76,6 +101,12 @@ class Data(NamedTuple):
     def group_masses(self):
         """How much the groups weigh (groups,), with the rows of all processes."""
         return sum(self.split.everybody(code_masses(self.groups.code, len(self.groups.names), self.given_weight)))
+
+    def masses_in(self, labels, n_clusters):
+        """How much the groups weigh in hard clusters (clusters, groups), with the rows of all processes; labels (obs,): of
+        this one's."""
+        shape = n_clusters, len(self.groups.names)
+        return sum(self.split.everybody(cell_masses(labels, self.groups.code, shape, self.given_weight)))
 
     @property
     def relative_weight(self):
@@ -162,7 +193,7 @@ class Engine(ClusterMixin, BaseEstimator):
         return self.assign(self.read(X, reset=False))
 
     def _data(self, X, sensitive_features, sample_weight) -> tuple[Data, LeftOut | None]:
-        columns = self.read(X, reset=True, sensitive_features=sensitive_features)
+        columns = self.read(X, reset=True)
         n_obs, counted, left_out = len(columns.continuous), None, None
         weight = self._weights(sample_weight, X, n_obs)
         if weight is not None and not weight.all():
@@ -220,10 +251,9 @@ class Engine(ClusterMixin, BaseEstimator):
     def check_settings(self):
         """Raises where settings do not go together; each by itself is what `__init__` declares (`bayesfair._settings`)."""
 
-    def read(self, X, *, reset, sensitive_features=None) -> Columns:
+    def read(self, X, *, reset) -> Columns:
         """The checked columns of a table, of a fit (`reset`) or of a prediction; numbers alone, NaN by the tags."""
-        allow_nan = self.__sklearn_tags__().input_tags.allow_nan
-        return read_columns(self, X, (), reset=reset, allow_nan=allow_nan, sensitive_features=sensitive_features)
+        return read_columns(self, X, (), reset=reset, allow_nan=self.__sklearn_tags__().input_tags.allow_nan)
 
     def standardised(self, data: Data, **settings):
         """The rows in units near their spread, float64 (N, d), so that the size of the numbers decides nothing;
@@ -255,20 +285,20 @@ def check_distinct(X, n_clusters):
     distinct_rows(X.__getitem__, n_clusters, "n_clusters")
 
 
-def kmeans_centers(X, n_clusters, seed, n_init=1, split=UNSPLIT, weight=None):
-    """Centres (n_init, n_clusters, dim) of k-means++ restarts, best first: where the engines start. `weight` (obs,): of the
-    rows. Processes over which rows are `split`, and which have the same rows X of them, split the restarts too."""
+def kmeans_centers(X, n_clusters, data: Data, n_init=1):
+    """Centres (n_init, n_clusters, dim) of k-means++ restarts, best first: where the engines start. X (obs, dim): the rows of
+    the data as numbers."""
     from sklearn.cluster import KMeans
 
     check_distinct(X, n_clusters)
-    rng = np.random.RandomState(seed)
+    rng, weight = np.random.RandomState(data.seed), data.weight
     seeds = [rng.randint(2**31 - 1) for _ in range(n_init)]
 
     def restarted(own):
         fit = KMeans(n_clusters, n_init=1, random_state=own).fit(X, sample_weight=weight)
         return fit.inertia_, fit.cluster_centers_
 
-    best_first = sorted(split.dealt(restarted, seeds), key=itemgetter(0))
+    best_first = sorted(data.dealt(restarted, seeds), key=itemgetter(0))
     return np.stack([centers for _, centers in best_first])
 
 

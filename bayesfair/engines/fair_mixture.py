@@ -35,12 +35,11 @@ from bayesfair.engines.fmc import (
     labels_of,
     soft_shares,
     start_states,
-    table_of,
 )
 from bayesfair.engines.mixture import MixtureEngine
 from bayesfair.engines.optimize import Outcome, order_of
 from bayesfair.engines.row_split import ONE_BLOCK
-from bayesfair.engines.samples import distinct_rows, stratified, with_distinct
+from bayesfair.engines.samples import stratified
 from bayesfair.engines.tables import fit_encoder, read_columns
 from bayesfair.fairness.metrics import gaps_of_shares
 
@@ -174,8 +173,8 @@ class FairMixture(MixtureEngine):
     def step(self):
         return Ascent(self._family, self.solver, self.batch_size)
 
-    def read(self, X, *, reset, sensitive_features=None):
-        return read_columns(self, X, self.categorical_features, reset=reset, sensitive_features=sensitive_features)
+    def read(self, X, *, reset):
+        return read_columns(self, X, self.categorical_features, reset=reset)
 
     def check_settings(self):
         if self.max_gap is not None:
@@ -217,20 +216,11 @@ class FairMixture(MixtureEngine):
             warn_of_scales(data.X, data.columns.names)
         self._family = Family(self.covariance_type, self._encoder.n_levels)
         self._warn_of_work(*data.X.shape, data.groups)
-        return self._fair_rows(data)
+        return fair_rows(data, self._encoder)
 
-    def _fair_rows(self, data, learning=None) -> FairRows:
-        """All rows of the data, scaled."""
-
-        def scaled(some):
-            columns = data.columns.take(some)
-            return self._encoder.scaled(columns.continuous).astype(np.float32), self._encoder.codes(columns.categorical)
-
-        return fair_rows(scaled, data.groups.code, data.weight_of, data.split, len(data.groups.names), learning)
-
-    def _taken(self, data, rows) -> Data:
-        """Some rows, among which there is somebody of every group."""
-        some = data.taken(rows)
+    def _some(self, data, rows) -> Data:
+        """Some rows, of which as many differ as there are components, and among which there is somebody of every group."""
+        some = data.taken(data.with_distinct(rows, self.n_components, self.parts, self._numbers))
         absent = [name for name, size in zip(some.groups.names, some.groups.sizes) if size == 0]
         if absent:
             rule, remedy = "leave somebody of every group", "Raise subsample or batch_size, or merge small groups."
@@ -244,10 +234,10 @@ class FairMixture(MixtureEngine):
         rows = rows[: self._n_learn(len(rows))]
         try:
             if len(rows) < data.split.n_obs:
-                some = self._taken(data, rows)
-                problem = self._in_batches(self._fair_rows(some), some)
-                return agreed(self._learn(problem, some, np.arange(len(rows)), data.split))
-            return self._learn(self._in_batches(everybody, data), data, rows, data.split)
+                some = self._some(data, rows)
+                problem = self._in_batches(fair_rows(some, self._encoder), some)
+                return agreed(self._learn(problem, some, np.arange(len(some.X))))
+            return self._learn(self._in_batches(everybody, data), data, rows)
         except _Interrupted as ended:
             return ended.outcome
 
@@ -256,43 +246,33 @@ class FairMixture(MixtureEngine):
         if self.batch_size is None:
             return problem
         order = np.random.default_rng(data.seed).permutation(len(data.X))
-        some = self._taken(data, stratified(order, data.groups.code, max(self.batch_size, EXPLORE_ROWS)))
-        return self._fair_rows(some, (problem.rows, np.int32(len(data.X))))
+        some = self._some(data, stratified(order, data.groups.code, max(self.batch_size, EXPLORE_ROWS)))
+        return fair_rows(some, self._encoder, (problem.rows, np.int32(len(data.X))))
 
-    def _learn(self, problem, data, rows, dealing):
-        """From the rows of those numbers, in random order."""
-        part = self._with_distinct(stratified(rows, data.split.groups.code, PART), data)
-        explored = partial(self._explorations, self._taken(data, part), dealing)
+    def _learn(self, problem, data, rows):
+        """From the rows of those numbers, in random order: run every search of `_searches`, go on under the first one's rules,
+        and then with all rows from the best."""
+        part = self._some(data, stratified(rows, data.split.groups.code, PART))
         few = first_of(problem, MORE)
-        outcome = self._search(few, explored, data)
+        searches, outcomes = self._searches(data.groups), []
+        for rules in searches:
+            after = self._after_exploring(rules, data.split.n_obs, data.groups)
+            outcome = self._strictly(few, self._explorations(part, rules), after, data)
+            if rules is not searches[0]:
+                outcome = self._through(few, outcome.state.parameters, searches[0], data.seed)
+            outcomes.append(outcome)
+        outcome = outcomes[order_of(np.array([outcome.loss for outcome in outcomes]))[0]]
         if bool(np.all(few.seen)):
             return outcome
         # From the first weight again: twice as often doubled, it empties components.
-        return self._strictly(problem, [outcome.state.parameters], self._rules()[-1:], data)
+        return self._strictly(problem, [outcome.state.parameters], searches[0][-1:], data)
 
-    def _search(self, problem, explored, data):
-        """Run every search of `_searches` from the starts `explored(rules)`, go on under the first one's rules, and return the
-        best."""
-
-        def found(rules):
-            after = self._after_exploring(rules, data.split.n_obs, data.groups)
-            return self._strictly(problem, map(agreed, explored(rules)), after, data)
-
-        rules, *others = self._searches(data.groups)
-        outcomes = [found(rules)]
-        for other in others:
-            start = found(other).state.parameters
-            outcomes.append(self._through(problem, start, rules, data.seed))
-        return outcomes[order_of(np.array([outcome.loss for outcome in outcomes]))[0]]
-
-    def _explorations(self, part, dealing, rules):
+    def _explorations(self, part, rules):
         """The best of the starts on some of the rows; then on others, with another seed; and so on."""
         rows = np.arange(len(part.X))
         for time, spread_out in enumerate(SPREAD_OUT):
-            some = self._with_distinct(
-                stratified(np.roll(rows, -time * EXPLORE_ROWS), part.groups.code, EXPLORE_ROWS), part
-            )
-            yield self._explore(self._taken(part, some)._replace(seed=part.seed + time), rules, dealing, spread_out)
+            some = self._some(part, stratified(np.roll(rows, -time * EXPLORE_ROWS), part.groups.code, EXPLORE_ROWS))
+            yield agreed(self._explore(some._replace(seed=part.seed + time), rules, spread_out))
 
     def _strictly(self, problem, starts, rules, data):
         """Where the first of the starts leads that leads to fair clusters, through the rules; if none does, from where the best
@@ -321,27 +301,22 @@ class FairMixture(MixtureEngine):
                 break
         return outcome
 
-    def _through(self, problem, parameters, rules, seed, spread_out=1.0):
-        """Where the last of the rules leads after the others, which begin hot."""
+    def _through(self, problem, parameters, rules, seed, spread_out=1.0, **settings) -> Outcome:
+        """Where the last of the rules leads after the others, which begin hot; `settings`: of its run."""
         if len(rules) > 1:
             parameters = self._family.heated(parameters, spread_out)
         for rule in rules:
             states = start_states(self._family, problem, parameters, rule, RATE, seed)
-            settings = {} if rule is rules[-1] else {"max_iter": EXPLORE_ITERATIONS}
-            outcome = _completed(self.run(problem, states, **settings).best)
+            own = settings if rule is rules[-1] else {"max_iter": EXPLORE_ITERATIONS}
+            outcome = self.run(problem, states, **own).best
+            if outcome.status == Outcome.INTERRUPTED:
+                raise _Interrupted(outcome)
             parameters = outcome.state.parameters
         return outcome
 
-    def _with_distinct(self, rows, data):
-        """Some rows of the table, of which as many differ as there are components."""
-
-        def points(rows, split=None):
-            columns = data.columns.take(rows, split)
-            x, codes = self._encoder.scaled(columns.continuous), self._encoder.codes(columns.categorical)
-            return np.hstack([x.astype(np.float32), codes])
-
-        distinct = partial(distinct_rows, points, self.n_components, self.parts, data.split)
-        return with_distinct(rows, partial(points, split=data.split), self.n_components, distinct)
+    def _numbers(self, columns):
+        """The rows of a table as numbers, scaled columns beside the levels' indicators."""
+        return np.hstack(self._encoder.table(columns)[::2])
 
     def _rules(self) -> list[Rule]:
         """The rules a start is taken through: one, lambda Delta; or the exact penalty at falling temperatures."""
@@ -364,30 +339,30 @@ class FairMixture(MixtureEngine):
         """All of them where so many rows are more than were explored, and there are groups to be fair to; else the last one."""
         return rules[0 if n_obs > EXPLORE_ROWS and len(groups.names) > 1 else -1 :]
 
-    def _explore(self, some, rules, dealing, spread_out) -> Components:
-        """The best parameters of `n_init` starts on some rows, which processes that have these alike deal."""
-        problem = self._fair_rows(some)
-        points = np.hstack(self._encoder.table(some.columns)[::2]).astype(np.float64)
-        starts = self._centers(points, some, dealing)
+    def _explore(self, some, rules, spread_out) -> Components:
+        """The best parameters of `n_init` starts on some rows."""
+        problem = fair_rows(some, self._encoder)
+        points = self._numbers(some.columns).astype(np.float64)
+        starts = self._centers(points, some)
         hot = range(self._first_hot(rules[0], some.groups), self.n_init)
         heated = partial(self._family.heated, spread_out=spread_out)
         parameters = [self._parameters_at(problem, centers) for centers in starts]
         parameters = [heated(one) if i in hot else one for i, one in enumerate(parameters)]
         for rule in rules:
-            parameters = self._best_of(problem, parameters, rule, some.seed, dealing)
+            parameters = self._best_of(problem, parameters, rule, some)
         return parameters[0]
 
-    def _best_of(self, problem, parameters, rule, seed, dealing) -> list[Components]:
+    def _best_of(self, problem, parameters, rule, some) -> list[Components]:
         """KEPT of those that a list of parameters lead to, best first. Each is a run of its own, so that it is the same, bit
         for bit, in however many processes: of a difference Adam makes much where gradients are nearly zero."""
-        settings = {"max_iter": EXPLORE_ITERATIONS, "patience": PATIENCE}
+        step = Ascent(self._family, self.solver)
+        settings = {"step": step, "max_iter": EXPLORE_ITERATIONS, "patience": PATIENCE}
 
         def advanced(one):
-            states = start_states(self._family, problem, one, rule, RATE, seed)
-            outcome = _completed(self.run(problem, states, step=Ascent(self._family, self.solver), **settings).best)
+            outcome = self._through(problem, one, [rule], some.seed, **settings)
             return outcome.loss, outcome.state.parameters
 
-        losses, reached = zip(*dealing.dealt(advanced, parameters))
+        losses, reached = zip(*some.dealt(advanced, parameters))
         return [reached[i] for i in order_of(np.array(losses))[:KEPT]]
 
     def _first_hot(self, rule, groups):
@@ -396,10 +371,10 @@ class FairMixture(MixtureEngine):
             return self.n_init
         return 0 if np.isfinite(rule.allowed) else self.n_init - self.n_init // RANDOM_STARTS
 
-    def _centers(self, points, some, dealing):
+    def _centers(self, points, some):
         """One start in three is k random rows: k-means solutions may all split the rows along one unfair direction."""
         n_random, weight = self.n_init // RANDOM_STARTS, some.weight
-        known = kmeans_centers(points, self.n_components, some.seed, self.n_init - n_random, dealing, weight)
+        known = kmeans_centers(points, self.n_components, some, self.n_init - n_random)
         rows = np.random.default_rng(some.seed)
         p = None if (weight == weight[0]).all() else weight / weight.sum()
         random = [points[rows.choice(len(points), self.n_components, replace=False, p=p)] for _ in range(n_random)]
@@ -459,10 +434,7 @@ class FairMixture(MixtureEngine):
         return -losses - np.log(self._encoder.scale).sum()
 
     def log_joint(self, columns):
-        return self._in_units_of_table(log_joint_of(self._family, self._parameters, self._encoder.table(columns)))
-
-    def _in_units_of_table(self, log_joint):
-        """Log densities (K, N) of scaled rows as those of the rows, (N, K)."""
+        log_joint = log_joint_of(self._family, self._parameters, self._encoder.table(columns))  # of scaled rows
         return np.asarray(log_joint).T.astype(np.float64) - np.log(self._encoder.scale).sum()
 
     def _describe(self, parameters: Components):
@@ -486,13 +458,6 @@ class FairMixture(MixtureEngine):
         return float(-2 * log_density.sum() + free * np.log(len(log_density)))
 
 
-def _completed(outcome: Outcome):
-    """The outcome of a run that has not been interrupted."""
-    if outcome.status == Outcome.INTERRUPTED:
-        raise _Interrupted(outcome)
-    return outcome
-
-
 @partial(jax.jit, static_argnames="family")
 def log_joint_of(family: Family, parameters: Components, table: EncodedTable):
     return family.log_joint(parameters, table)
@@ -503,7 +468,7 @@ def m_step_at(family: Family, old: Components, rows: Rows, centers):
     """Of hard assignments to the nearest of centres (clusters, columns and levels)."""
 
     def expected(block, old, centers):
-        table = table_of(family, block.x, block.levels)
+        table = block.table(family)
         points = jnp.concatenate([table.x, table.levels], 1)
         nearest = squared_distances(centers, points, jnp.square(points).sum(1)).argmin(0)
         hard = block.weight * (nearest == jnp.arange(len(centers))[:, None])

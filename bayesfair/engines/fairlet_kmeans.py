@@ -5,13 +5,14 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._arrays import cluster_sums, distinct_places, row_blocks
+from bayesfair._arrays import distinct_places
 from bayesfair._check import check_integer, message, refuse_unread
 from bayesfair._memory import give_back_freed
 from bayesfair._progress import one_step
 from bayesfair._settings import Count, Length, NotNegative, Seed
 from bayesfair._units import scaling, warn_of_scales
 from bayesfair.engines.base import Data, Engine
+from bayesfair.engines.hard_clusters import cost_of, means_of
 from bayesfair.engines.optimize import Outcome
 from bayesfair.fairlets.compositions import singleton_capacities
 from bayesfair.fairlets.decomposition import Decomposition, decompose
@@ -118,17 +119,10 @@ class FairletKMeans(Engine):
     def report(self, outcome, centers, data):
         fit = outcome.state
         self.labels_ = fit.labels_[self.decomposition_.fairlet]
-        blocks = row_blocks(len(data.X))
-
-        def of_block(rows):
-            return self._units.rows(data.X[rows]), self.labels_[rows], data.weight_of(rows)
-
-        mass = np.bincount(self.labels_, data.given_weight, self.n_clusters)
-        sums = sum(cluster_sums(Z, labels, self.n_clusters, weight) for Z, labels, weight in map(of_block, blocks))
-        means = np.where(mass[:, None] > 0, sums / np.where(mass > 0, mass, 1)[:, None], fit.cluster_centers_)
+        rows = data, self._units, self.labels_
+        means = means_of(*rows, fit.cluster_centers_)
         self.cluster_centers_ = self._units.points(means)
-        inertia = sum(weight @ np.square(Z - means[labels]).sum(1) for Z, labels, weight in map(of_block, blocks))
-        self.inertia_ = float(self._units.cost(inertia))
+        self.inertia_ = float(self._units.cost(cost_of(*rows, means, 2)))
 
     def objective_of(self, losses):
         return self._units.cost(losses)

@@ -14,12 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
+from bayesfair._arrays import namespace
+
 __all__ = [
     "COVARIANCE_TYPES",
     "Components",
     "EncodedTable",
     "Expected",
     "Family",
+    "indicators",
     "pack_factor",
     "sample_rows",
     "squared_distances",
@@ -172,6 +175,13 @@ class Family:
             return jnp.where(alive, jnp.log(jnp.maximum(variance, MIN_VARIANCE)), old.spread)
         covariance = known.square / mass[:, :, None] - move[:, :, None] * move[:, None, :]
         return jnp.where(alive[:, :, None], pack_precision(covariance), old.spread)
+
+
+def indicators(codes, n_levels) -> Float[ArrayLike, "obs levels"]:
+    """One column per level of each feature, 1 where `codes` (obs, features) name it."""
+    xp = namespace(codes)
+    parts = [(codes[..., j, None] == np.arange(n)).astype(np.float32) for j, n in enumerate(n_levels)]
+    return xp.concatenate([xp.zeros((*codes.shape[:-1], 0), np.float32), *parts], -1)
 
 
 def squared_distances(centers, x, square) -> Float[Array, "clusters obs"]:

@@ -23,11 +23,13 @@ import numpy as np
 import optax
 from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 
-from bayesfair._arrays import code_masses, namespace
+from bayesfair._arrays import cell_masses, code_masses, namespace
 from bayesfair._rows import Rows, each, total
-from bayesfair.engines.families import Components, EncodedTable, Expected, Family
+from bayesfair.engines.base import Data
+from bayesfair.engines.families import Components, EncodedTable, Expected, Family, indicators
 from bayesfair.engines.row_split import here
 from bayesfair.engines.samples import FEWEST
+from bayesfair.engines.tables import Encoder
 from bayesfair.fairness.metrics import gaps_of_shares
 
 __all__ = [
@@ -45,7 +47,6 @@ __all__ = [
     "penalty_of_shares",
     "soft_shares",
     "start_states",
-    "table_of",
 ]
 
 INNER_STEPS = 10  # R of Algorithm 2
@@ -79,6 +80,10 @@ class GroupedRows(NamedTuple):
     levels: Int[Array, "features rows"]
     code: Int[Array, " rows"]
     weight: Float[Array, " rows"]
+
+    def table(self, family: Family) -> EncodedTable:
+        """The rows as families take them."""
+        return EncodedTable(self.x.T, jnp.square(self.x).sum(0), indicators(self.levels.T, family.n_levels))
 
 
 class FairRows(NamedTuple):
@@ -129,26 +134,23 @@ class Ascender(NamedTuple):
     standing: Standing | None
 
 
-def fair_rows(of, code, weight, split, n_groups, learning=None) -> FairRows:
-    """Rows of this process, with their groups and weights; `of(some)`: x and levels, arrays (rows, ..), of some of them."""
+def fair_rows(data: Data, encoder: Encoder, learning=None) -> FairRows:
+    """All rows of the data, encoded."""
+    split, n_groups = data.split, len(data.groups.names)
     n_blocks = split.n_blocks(BLOCK)
     held, mass = [], []
 
     def block(some):
-        own = code[some], weight(some).astype(np.float32)
-        held.append(code_masses(own[0], n_groups, None))
-        mass.append(code_masses(own[0], n_groups, own[1]))
-        return GroupedRows(*of(some), *own)
+        columns, code = data.columns.take(some), data.groups.code[some]
+        weight = data.weight_of(some).astype(np.float32)
+        held.append(code_masses(code, n_groups, None))
+        mass.append(code_masses(code, n_groups, weight))
+        x, levels = encoder.scaled(columns.continuous).astype(np.float32), encoder.codes(columns.categorical)
+        return GroupedRows(x, levels, code, weight)
 
     rows = split.in_blocks(block, n_blocks)
     held, mass = sum(split.everybody(np.array([held, mass]))).astype(np.float32)
     return FairRows(rows, *map(split.placed, (held, mass, np.ones(n_blocks, bool))), learning)
-
-
-def table_of(family: Family, x, levels) -> EncodedTable:
-    """A block's rows as families take them."""
-    parts = [jax.nn.one_hot(levels[j], n, dtype=x.dtype) for j, n in enumerate(family.n_levels)]
-    return EncodedTable(x.T, jnp.square(x).sum(0), jnp.concatenate([jnp.zeros((x.shape[1], 0), x.dtype), *parts], 1))
 
 
 def bounds_by_size(allowed, share) -> Float[ArrayLike, " clusters"]:
@@ -194,7 +196,7 @@ def standing_of(family: Family, parameters: Components, problem: FairRows, tempe
 
 def _in_block(family: Family, parameters: Components, block: GroupedRows, n_groups, temperature):
     """(what the block adds to the shares and to the log density, its rows, their responsibilities times their weights)."""
-    table, weight = table_of(family, block.x, block.levels), block.weight
+    table, weight = block.table(family), block.weight
     log_joint = family.log_joint(parameters, table)
     member = weight * (block.code == jnp.arange(n_groups)[:, None])
     soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / temperature, 0)
@@ -342,12 +344,10 @@ def soft_shares(family: Family, parameters: Components, problem: FairRows):
 
 def hard_masses(family: Family, parameters: Components, problem: FairRows, split):
     """How much of each group has its largest responsibility in each component, float64 (clusters, groups), in weights."""
-    shape = len(parameters.mean), problem.mass.shape[1]
-    labels, code, weight = map(here, (labels_of(family, parameters, problem), *problem.rows.parts[2:]))
-    seen, held = np.asarray(problem.seen), np.zeros(shape)
-    for own_labels, own_code, own_weight in zip(labels[seen], code[seen], weight[seen]):
-        held += np.bincount(own_labels * shape[1] + own_code, own_weight, minlength=held.size).reshape(shape)
-    return sum(split.everybody(held))
+    shape, seen = (len(parameters.mean), problem.mass.shape[1]), np.asarray(problem.seen)
+    parts = labels_of(family, parameters, problem), problem.rows.parts.code, problem.rows.parts.weight
+    labels, code, weight = (here(part)[seen].ravel() for part in parts)
+    return sum(split.everybody(cell_masses(labels, code, shape, weight)))
 
 
 @partial(jax.jit, static_argnames="family")
@@ -355,6 +355,6 @@ def labels_of(family: Family, parameters: Components, problem: FairRows):
     """The component of largest responsibility of every row (blocks, rows)."""
 
     def of_block(block, parameters):
-        return family.log_joint(parameters, table_of(family, block.x, block.levels)).argmax(0)
+        return family.log_joint(parameters, block.table(family)).argmax(0)
 
     return each(of_block, problem.rows, parameters)

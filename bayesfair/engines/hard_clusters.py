@@ -10,9 +10,10 @@ __all__ = ["NEAR", "cost_of", "means_of", "medians_near", "squares"]
 NEAR = 1e-6  # distance below which a row's pull on a median grows no more
 
 
-def means_of(data, units, labels, n_clusters):
-    """Weighted means (clusters, dim) of the rows of all processes, in `units`; labels (obs,): of the rows of this one."""
-    return _pulled(data, units, labels, n_clusters, lambda block, rows: data.weight_of(block))
+def means_of(data, units, labels, centers):
+    """Weighted means (clusters, dim) of the rows of all processes, in `units`, of nobody the old one of the `centers`; labels
+    (obs,): of the rows of this one."""
+    return _pulled(data, units, labels, centers, lambda block, rows: data.weight_of(block))
 
 
 def medians_near(data, units, labels, centers):
@@ -21,7 +22,7 @@ def medians_near(data, units, labels, centers):
     def pull(block, rows):
         return data.weight_of(block) / np.maximum(np.linalg.norm(rows - centers[labels[block]], axis=1), NEAR)
 
-    return _pulled(data, units, labels, len(centers), pull)
+    return _pulled(data, units, labels, centers, pull)
 
 
 def cost_of(data, units, labels, centers, power):
@@ -38,13 +39,14 @@ def squares(data, units, labels, centers):
     return found
 
 
-def _pulled(data, units, labels, n_clusters, pull):
+def _pulled(data, units, labels, centers, pull):
     """Means whose weights `pull(block, rows)` tells."""
-    mass, sums = np.zeros(n_clusters), np.zeros((n_clusters, data.X.shape[1]))
+    n_clusters = len(centers)
+    mass, sums = np.zeros(n_clusters), np.zeros(centers.shape)
     for block in row_blocks(len(labels)):
         rows, own = units.rows(data.X[block]), labels[block]
         weight = pull(block, rows)
         mass += np.bincount(own, weight, n_clusters)
         sums += cluster_sums(rows, own, n_clusters, weight)
     mass, sums = (sum(data.split.everybody(part)) for part in (mass, sums))
-    return sums / mass[:, None]
+    return np.where(mass[:, None] > 0, sums / np.where(mass > 0, mass, 1)[:, None], centers)

@@ -49,12 +49,12 @@ class MixtureEngine(Engine):
 
     def _of_log_joint(self, of, columns):
         """`of(log joint densities)`, from blocks of rows."""
-        return np.concatenate([of(self._joint_of(columns, block)) for block in row_blocks(len(columns.continuous))])
-
-    def _joint_of(self, columns, block):
-        log_joint = self.log_joint(columns.take(block))
-        check_near(np.isfinite(log_joint).any(1), block.start)
-        return log_joint
+        found = []
+        for block in row_blocks(len(columns.continuous)):
+            log_joint = self.log_joint(columns.take(block))
+            check_near(np.isfinite(log_joint).any(1), block.start)
+            found.append(of(log_joint))
+        return np.concatenate(found)
 
     def _warn_of_empty(self, remedy, used=None):
         """Says which components are nobody's most probable one; `used`: those that are somebody's, of all processes."""

@@ -79,7 +79,7 @@ class _Progress(NamedTuple):
         return self.status == Outcome.RUNNING
 
 
-def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=False, description=None) -> Outcome:
+def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=False) -> Outcome:
     """Iterate `step` on a batch of states until each run's loss has settled.
 
     A run converges after `patience` iterations in a row that change its loss by at most `tol` times its size and had no
@@ -98,7 +98,7 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
     problem = jax.tree.map(lambda part: part if isinstance(part, jax.Array) else jax.device_put(part), problem)
     traces = [np.empty((n_runs, 0))]
     done, unfinished = 0, Outcome.RUNNING
-    with progress(max_iter, description, progress_bar) as bar:
+    with progress(max_iter, None, progress_bar) as bar:
         try:
             while done < max_iter and bool(now.active.any()):
                 now, trace = _chunk(step, problem, now, float(tol), patience, max_iter - done, CHUNK)

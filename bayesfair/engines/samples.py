@@ -6,7 +6,7 @@ from bayesfair._arrays import distinct_places, row_blocks
 from bayesfair._check import message
 from bayesfair.engines.row_split import UNSPLIT
 
-__all__ = ["FEWEST", "distinct_rows", "stratified", "weights_as_of_all", "with_distinct"]
+__all__ = ["FEWEST", "distinct_rows", "stratified", "weights_as_of_all"]
 
 FEWEST = 30  # rows of a group in a sub-sample
 
@@ -48,10 +48,3 @@ def distinct_rows(points, n_parts, argument, split=UNSPLIT):
         rule = f"be at most the number of distinct rows, {len(found)}"
         raise ValueError(message(argument, rule, n_parts, "Ask for fewer, or look why rows repeat."))
     return np.concatenate(split.everybody(own + split.first))[found[:n_parts]]
-
-
-def with_distinct(rows, points, n_parts, distinct):
-    """Some rows, joined by the `distinct()` ones where fewer than `n_parts` of them differ; `points(rows)`: of the whole
-    table."""
-    known = distinct_places(lambda part: points(rows[part]), n_parts)
-    return rows if len(known) == n_parts else np.union1d(rows, distinct())

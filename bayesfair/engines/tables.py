@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 from bayesfair._arrays import row_blocks
 from bayesfair._check import check_columns, check_finite, check_same_index, column_names, is_date, message, place
 from bayesfair._units import center_and_spread, check_costs, check_resolution, here_alone
-from bayesfair.engines.families import EncodedTable
+from bayesfair.engines.families import EncodedTable, indicators
 from bayesfair.fairness.groups import Groups, groups_for_fit
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "fit_encoder",
     "read_columns",
     "read_groups",
-    "read_table",
 ]
 
 
@@ -62,7 +61,7 @@ class Encoder(NamedTuple):
             rows = self.scaled(X[block])
             with np.errstate(over="ignore"):  # new rows that float32 cannot hold have no density, which is told then
                 x[block], square[block] = rows, (rows**2).sum(1)
-        return EncodedTable(x, square, self.indicators(columns.categorical))
+        return EncodedTable(x, square, indicators(self.codes(columns.categorical), self.n_levels))
 
     def scaled(self, X) -> np.ndarray:
         """Continuous columns, float64."""
@@ -77,12 +76,6 @@ class Encoder(NamedTuple):
         except ValueError as error:
             remedy = "Drop those rows, or give rare levels a common name before fitting."
             raise ValueError(message("X", "hold categories seen in fit", str(error), remedy)) from error
-
-    def indicators(self, categorical) -> np.ndarray:
-        """float32 (N, levels of all features), 1 where `codes` name the level."""
-        code, nothing = self.codes(categorical), np.zeros((len(categorical), 0), np.float32)
-        parts = [np.eye(n, dtype=np.float32)[code[:, j]] for j, n in enumerate(self.n_levels)]
-        return np.concatenate([nothing, *parts], 1)
 
 
 def fit_encoder(columns: Columns, one_scale: bool = False, everybody=here_alone, weight=None) -> Encoder:
@@ -118,27 +111,17 @@ def encoder_of(levels) -> OrdinalEncoder | None:
     return OrdinalEncoder(categories=categories).fit(np.array([[part[0] for part in levels]], dtype=object))
 
 
-def read_table(estimator, X, *, reset, allow_nan=False, sensitive_features=None, order="C"):
-    """(X (N, d), names of its columns or None) for an estimator's fit (`reset`) or predict, which records or compares names
-    and number of columns; scikit-learn's checks, after ours that name the column. float32 stays float32; all else becomes
-    float64. With `order` None, one array of either is not copied.
+def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False) -> Columns:
+    """The columns of an estimator's fit (`reset`) or predict, which records or compares their names and number;
+    `categorical_features`: names, positions, a mask, () for none of the columns or None for those whose dtype says so, in the
+    fit. scikit-learn's checks, after ours that name the column. float32 stays float32; all else becomes float64. One array of
+    either is not copied.
 
     Raises
     ------
     TypeError: LazyFrames, sparse matrices, text, dates. ValueError: repeated names, NaN (unless `allow_nan`) or infinity,
-    a wrong shape, other columns than in the fit, another row index than that of `sensitive_features`.
+    a wrong shape, other columns than in the fit.
     """
-    check_same_index("sensitive_features", sensitive_features, "X", X)
-    names = check_columns(X)
-    X = validate_data(estimator, X, dtype=(np.float64, np.float32), order=order, reset=reset, ensure_all_finite=False)
-    check_finite(X, names, allow_nan=allow_nan)
-    return X, names
-
-
-def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False, sensitive_features=None) -> Columns:
-    """X checked as by `read_table` and split; `categorical_features`: names, positions, a mask, () for none of the columns
-    or None for those whose dtype says so, in the fit."""
-    check_same_index("sensitive_features", sensitive_features, "X", X)
     if not reset and column_names(X) is not None:  # other columns, or another order, are told before what is in them
         validate_data(estimator, X, reset=False, skip_check_array=True)
     of_fit = None if reset or len(np.shape(X)) != 2 else getattr(estimator, "_categorical", None)
@@ -146,7 +129,9 @@ def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False, 
     if reset:
         estimator._categorical = where
     if len(where) == 0:
-        X, names = read_table(estimator, X, reset=reset, allow_nan=allow_nan, order=None)
+        names, kinds = check_columns(X), (np.float64, np.float32)
+        X = validate_data(estimator, X, dtype=kinds, order=None, reset=reset, ensure_all_finite=False)
+        check_finite(X, names, allow_nan=allow_nan)
         return Columns(X, np.empty((len(X), 0), object), names)
     rest = np.setdiff1d(np.arange(np.shape(X)[1]), where)
     known = check_columns(X, only=rest)
@@ -160,7 +145,13 @@ def read_columns(estimator, X, categorical_features, *, reset, allow_nan=False, 
 def read_groups(estimator, sensitive_features, n_obs, *, needed=True, rows=None, X=None) -> Groups:
     """`groups_for_fit` by the estimator's min_group_size and merged_group_name, where it has them. Not `needed`: that
     they are left out is no news. `rows`: a mask of those that count (N,); the groups are theirs. `X`: the table as it was
-    given, whose columns that tell the groups are told where the estimator is `needed` to treat these alike."""
+    given, whose columns that tell the groups are told where the estimator is `needed` to treat these alike.
+
+    Raises
+    ------
+    ValueError: another row index than that of `X`; as `groups_for_fit`.
+    """
+    check_same_index("sensitive_features", sensitive_features, "X", X)
     if sensitive_features is None and not needed:
         return Groups(np.zeros(n_obs if rows is None else rows.sum(), np.int32), ("everyone",))
     settings = estimator.get_params(deep=False)

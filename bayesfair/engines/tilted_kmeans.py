@@ -9,6 +9,7 @@ minimises.
 
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 import jax
@@ -17,15 +18,16 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesfair._arrays import inner_sum, row_blocks
+from bayesfair._arrays import inner_sum
 from bayesfair._check import message, refuse_unread, tell
 from bayesfair._rows import Rows, each, farthest, largest, sum_of_terms, total
 from bayesfair._settings import Count, NotNegative, Positive, Seed
 from bayesfair._units import center_and_spread, check_costs, scaling, warn_of_scales
 from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import Engine, check_distinct
+from bayesfair.engines.families import squared_distances
 from bayesfair.engines.hard_clusters import squares
-from bayesfair.engines.row_split import free
+from bayesfair.engines.row_split import free, here
 
 __all__ = ["TiltedKMeans"]
 
@@ -49,6 +51,10 @@ class WeightedRows(NamedTuple):
     square: Float[Array, " rows"]
     weight: Float[Array, " rows"]
 
+    def distances(self, centers) -> Float[Array, "clusters rows"]:
+        """||x_i - c_k||^2."""
+        return squared_distances(centers, self.x.T, self.square)
+
 
 class TiltedRows(NamedTuple):
     """Rows, what they weigh together, the tilt in their units, and the step length of the paper's solver."""
@@ -67,14 +73,9 @@ class Partition(NamedTuple):
     key: PRNGKeyArray
 
 
-def distances(x, centers) -> Float[Array, "rows clusters"]:
-    """||x_i - c_k||^2 of centred data, up to ||x_i||^2: enough to find the nearest centre."""
-    return jnp.square(centers).sum(1) - 2 * x.T @ centers.T
-
-
 def nearest(problem: TiltedRows, centers) -> Int[Array, "blocks rows"]:
     """The labels of the nearest centres."""
-    return each(lambda block, centers: distances(block.x, centers).argmin(1), problem.rows, centers)
+    return each(lambda block, centers: block.distances(centers).argmin(0), problem.rows, centers)
 
 
 def offsets(x, label, centers) -> Float[Array, "dim rows"]:
@@ -256,8 +257,8 @@ def bounded_labels(problem: TiltedRows, state: Partition):
     """argmin_k of expm1(t d_ik) / (1 + A_k), A_k = exp(t J_k) - 1 the sum in cluster k; in logarithms."""
 
     def cheapest(block, centers, tilt, slope):
-        exponent = tilt * jnp.maximum(distances(block.x, centers) + block.square[:, None], 0.0)
-        return (exponent + jnp.log(-jnp.expm1(-jnp.maximum(exponent, 1e-30))) - slope).argmin(1)
+        exponent = tilt * jnp.maximum(block.distances(centers), 0.0)
+        return (exponent + jnp.log(-jnp.expm1(-jnp.maximum(exponent, 1e-30))) - slope[:, None]).argmin(0)
 
     slope = problem.tilt * cluster_losses(problem, state.centers, state.labels)
     labels = each(cheapest, problem.rows, state.centers, problem.tilt, slope)
@@ -387,9 +388,7 @@ class TiltedKMeans(Engine):
             refuse_unread(self, "mesh", where="unless solver='newton'", why=one_process)
 
     def problem(self, data) -> TiltedRows:
-        (n_obs, dim), split = data.X.shape, data.split
-        if len(split.sizes) == 1:
-            check_distinct(data.X, self.n_clusters)
+        dim, split = data.X.shape[1], data.split
         whole = {"weight": data.given_weight, "everybody": split.everybody}
         self._units = scaling(data.X, names=data.columns.names, precision=np.float32, **whole)
         spread = center_and_spread(data.X, **whole)[1]
@@ -397,9 +396,8 @@ class TiltedKMeans(Engine):
         check_costs(spread, names=data.columns.names, degree=4, terms=split.n_obs * dim)
         warn_of_scales(data.X, data.columns.names)
         self._axes = span(self._units.rows(data.X))[1] if split.n_obs < dim else None
-        squares_of = [np.square(self._rows(data.X, some)).sum(1) for some in row_blocks(n_obs)]
-        tilt = self._tilt(split, np.concatenate(squares_of), data.relative_weight)
-        return self._problem_of(data, tilt)
+        problem = self._problem_of(data, 0.0)
+        return problem._replace(tilt=split.placed(np.float32(self._tilt(problem.rows, split))))
 
     def _problem_of(self, data, tilt) -> TiltedRows:
         relative, split = data.split.n_obs / data.total_weight, data.split
@@ -416,8 +414,9 @@ class TiltedKMeans(Engine):
         rows = self._units.rows(X[at])
         return rows if self._axes is None else rows @ self._axes.T
 
-    def _tilt(self, split, square, weight):
-        """In the units of the rows that are worked in, whose squares' sums are told."""
+    def _tilt(self, rows, split):
+        """In the units of the rows that are worked in."""
+        square, weight = (here(part).ravel().astype(np.float64) for part in rows.parts[1:])
         tilt, far = self._units.cost(self.tilt) if self.tilt else 0.0, max(split.everybody(square.max()))
         self._mean_square = sum(split.everybody(weight @ square)) / split.n_obs
         exponent = tilt * 4 * far
@@ -433,9 +432,8 @@ class TiltedKMeans(Engine):
         rng, n_obs = np.random.RandomState(data.seed), data.split.n_obs
         if n_obs <= EXPLORE_ROWS:
             return self._descend(problem, self._seeds(data, rng), data.seed)
-        some = data.taken(rng.choice(n_obs, EXPLORE_ROWS, replace=False))
-        if len(data.split.sizes) > 1:  # else all rows have been looked at
-            check_distinct(some.X, self.n_clusters)
+        drawn = rng.choice(n_obs, EXPLORE_ROWS, replace=False)
+        some = data.taken(data.with_distinct(drawn, self.n_clusters, self.parts, attrgetter("continuous")))
         best = self._descend(self._problem_of(some, problem.tilt), self._seeds(some, rng), data.seed)
         return self._descend(problem, agreed(best.state.centers)[None], data.seed)
 
@@ -443,6 +441,7 @@ class TiltedKMeans(Engine):
         """k-means++ seeds (n_init, n_clusters, dim), as they are: Lloyd's iterations would make them alike."""
         from sklearn.cluster import kmeans_plusplus
 
+        check_distinct(data.X, self.n_clusters)
         Z = self._rows(data.X, slice(None))
         drawn = (
             kmeans_plusplus(Z, self.n_clusters, sample_weight=data.weight, random_state=rng) for _ in range(self.n_init)

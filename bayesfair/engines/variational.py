@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, UInt
 
-from bayesfair._arrays import row_blocks, row_numbers
+from bayesfair._arrays import row_numbers
 from bayesfair._check import message, refuse_unread, tell
 from bayesfair._rows import Rows, each, total
 from bayesfair._settings import Count, NotNegative, Seed
@@ -25,8 +25,8 @@ from bayesfair.engines.base import Engine, kmeans_centers, relocate_empty
 from bayesfair.engines.families import squared_distances
 from bayesfair.engines.hard_clusters import NEAR, cost_of, means_of, medians_near
 from bayesfair.engines.optimize import Outcome
-from bayesfair.engines.row_split import UNSPLIT, free
-from bayesfair.engines.samples import FEWEST, distinct_rows, stratified, weights_as_of_all, with_distinct
+from bayesfair.engines.row_split import free
+from bayesfair.engines.samples import FEWEST, stratified, weights_as_of_all
 from bayesfair.engines.soft_clusters import (
     AT_REST,
     FLOOR,
@@ -117,13 +117,13 @@ class KMeans:
     @staticmethod
     def sums(own, potential, x):
         """What a block adds, `own` being its assignments times the weights."""
-        return own @ x.T, own.sum(1), (own * potential).sum()
+        return own @ x.T, (own * potential).sum()
 
     @staticmethod
-    def settled(problem, log_s, centers, sums):
-        """(cost per row, centres, potentials where they are kept) of the sums over all blocks about the old centres: with the
-        means c' the cost is sum s d(x, c) - sum_k S_k |c' - c|^2."""
-        first, size, cost = sums
+    def settled(problem, log_s, centers, sums, size):
+        """(cost per row, centres, potentials where they are kept) of the sums over all blocks about the old centres and the
+        sizes of the clusters: with the means c' the cost is sum s d(x, c) - sum_k S_k |c' - c|^2."""
+        first, cost = sums
         means = first / size[:, None]
         return (cost - (size * jnp.square(means - centers).sum(1)).sum()) / problem.n_obs, means, ()
 
@@ -146,9 +146,9 @@ class KMedians:
         return pull @ x.T, pull.sum(1)
 
     @staticmethod
-    def settled(problem, log_s, centers, sums):
-        first, size = sums
-        centers = first / size[:, None]
+    def settled(problem, log_s, centers, sums, size):
+        first, pull = sums
+        centers = first / pull[:, None]
 
         def cost(block, centers):
             rows, log_s = block
@@ -167,7 +167,7 @@ class NormalizedCut:
         return ()
 
     @staticmethod
-    def settled(problem, log_s, centers, sums):
+    def settled(problem, log_s, centers, sums, size):
         graph, s = problem.graph, jnp.exp(log_s[0])
         entries = graph.value[:, None] * s.T[graph.column]  # a neighbour's assignments lie side by side
         ws = jax.ops.segment_sum(entries, graph.row, s.shape[1], indices_are_sorted=True).T
@@ -205,7 +205,7 @@ class Descent:
             return objective.sums(own, self.potential(rows, (), centers), rows.x), own @ problem.member(rows.code).T
 
         sums, masses = total(of_block, problem.rows.beside(log_s), centers)
-        cost, centers, kept = objective.settled(problem, log_s, centers, sums)
+        cost, centers, kept = objective.settled(problem, log_s, centers, sums, masses.sum(1))
         loss = cost + weight * fairness_penalty(masses, problem.target)
         return SoftClusters(log_s, kept, masses, centers, loss, lipschitz, weight)
 
@@ -345,14 +345,11 @@ class VariationalFairClustering(Engine):
         return check_target(self.target_proportions, data.groups, data.group_masses, argument="target_proportions")
 
     def starts(self, problem, data):
-        return self._restarts(data, data.split)
-
-    def _restarts(self, data, dealing):
         """Centres (n_init, K, d) of the best k-means++ restarts, and random rows: k-means makes starts alike."""
         n_init, Z = self.n_init, self._units.rows(data.X)
         if n_init is None:
             n_init = STARTS_OF_FEW if len(Z) <= FEW_ROWS else STARTS
-        best = kmeans_centers(Z, self.n_clusters, data.seed, RESTARTS, dealing, data.weight)[:n_init]
+        best = kmeans_centers(Z, self.n_clusters, data, RESTARTS)[:n_init]
         if n_init <= RESTARTS:
             return best
         rng, points = np.random.default_rng(data.seed), np.unique(Z, axis=0)
@@ -364,9 +361,9 @@ class VariationalFairClustering(Engine):
         """The best run at the weight asked for, or at the smallest weight of a path that is fair enough: of many rows on some,
         from where all of them go on, at greater weights where they must."""
         if len(problem.rows) == 1:
-            return self._solve_from(problem, self.starts(problem, data), data)
+            return self._solve_on(problem, data)
         some, least = self._some_of(data), np.inf
-        found = self._solve_from(self._problem_of(some), self._restarts(some, data.split), some).state
+        found = self._solve_on(self._problem_of(some), some).state
         centers, weight = agreed((found.centers, found.weight))
         for factor in HEAVIER:
             run = self._descend(problem, centers[None], [factor * weight]).best
@@ -379,21 +376,16 @@ class VariationalFairClustering(Engine):
 
     def _some_of(self, data):
         """EXPLORE_ROWS of the rows, or as many more as there are of small groups, with the groups' masses of all rows."""
-        split, code, rng = data.split, data.split.groups.code, np.random.default_rng(data.seed)
+        code, rng = data.split.groups.code, np.random.default_rng(data.seed)
         enough = max(FEWEST, min(ENOUGH, EXPLORE_ROWS // len(data.groups.names)))
         rows = np.sort(stratified(rng.permutation(row_numbers(len(code))), code, EXPLORE_ROWS, enough))
-
-        def points(rows, split=UNSPLIT):
-            return self._units.rows(split.take(data.X, rows))
-
-        distinct = partial(distinct_rows, points, self.n_clusters, self.parts, split)
-        rows = with_distinct(rows, partial(points, split=split), self.n_clusters, distinct)
-        some = data.taken(rows)
+        points = lambda columns: self._units.rows(columns.continuous)  # noqa: E731
+        some = data.taken(data.with_distinct(rows, self.n_clusters, self.parts, points))
         return some._replace(given_weight=weights_as_of_all(some.groups.code, some.weight, data.group_masses))
 
     def _error(self, run, data):
         """The Kullback-Leibler error of a run's hard clusters."""
-        masses = hard_masses(self._labels(run, data), data, self.n_clusters)
+        masses = data.masses_in(self._labels(run, data), self.n_clusters)
         return float(cluster_kl(masses, self._target(data)).sum())
 
     def _labels(self, run, data):
@@ -409,7 +401,8 @@ class VariationalFairClustering(Engine):
         ordered = (runs.run(int(at)) for at in runs.order)
         return next((one for one in ordered if np.isfinite(self._error(one, data))), runs.best)
 
-    def _solve_from(self, problem, starts, data) -> Outcome:
+    def _solve_on(self, problem, data) -> Outcome:
+        starts = self.starts(problem, data)
         scale = 1.0 if self.objective == "ncut" else float(cost_per_row(self.step, problem, starts[0]))
         if self.max_fairness_error is not None:
             return self._fair_enough(problem, starts, data, scale)
@@ -480,7 +473,7 @@ class VariationalFairClustering(Engine):
         self.cost_ = float(self._cost(cost))
         self.cluster_centers_ = self._units.points(centers)
         self.fairness_weight_ = float(self._cost(run.state.weight))
-        masses, target = hard_masses(self.labels_, data, self.n_clusters), self._target(data)
+        masses, target = data.masses_in(self.labels_, self.n_clusters), self._target(data)
         self.fairness_error_ = float(cluster_kl(masses, target).sum())
         if warn_of_absent_groups(masses, data.groups.names, target) and self.fairness_weight_ > 0:
             self.converged_ = False  # E of the hard clusters is infinite: nothing has been minimised
@@ -495,25 +488,15 @@ class VariationalFairClustering(Engine):
     def _hard_cost(self, problem, data, centers):
         """(cost of the labels; centres)."""
         rows = data, self._units, self.labels_
-        centers = medians_near(*rows, centers) if self.objective == "kmedians" else means_of(*rows, self.n_clusters)
+        centers = (medians_near if self.objective == "kmedians" else means_of)(*rows, centers)
         if self.objective == "ncut":
             hard = np.equal.outer(np.arange(self.n_clusters), self.labels_)
             log_hard = np.where(hard, np.float32(0), np.float32(-np.inf))
-            return float(jax.jit(NormalizedCut.settled)(problem, log_hard[None], None, ())[0]), centers
+            return float(jax.jit(NormalizedCut.settled)(problem, log_hard[None], None, (), ())[0]), centers
         return cost_of(*rows, centers, OBJECTIVES[self.objective].degree), centers
 
     def objective_of(self, losses):
         return self._cost(losses)
-
-
-def hard_masses(labels, data, n_clusters):
-    """Masses of the groups in hard clusters (clusters, groups), of the rows of all processes; labels (obs,): of this one's."""
-    shape = n_clusters, len(data.groups.names)
-    held = np.zeros(shape)
-    for rows in row_blocks(len(labels)):
-        cells = np.ravel_multi_index((labels[rows], data.groups.code[rows]), shape)
-        held += np.bincount(cells, data.weight_of(rows), held.size).reshape(shape)
-    return sum(data.split.everybody(held))
 
 
 def warn_of_absent_groups(masses, names, target):

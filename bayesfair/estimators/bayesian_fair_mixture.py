@@ -15,12 +15,19 @@ from bayesfair._check import check_integer, message, place, refuse_unread, row_n
 from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
 from bayesfair._units import center_and_spread
 from bayesfair.engines.base import check_distinct
-from bayesfair.engines.tables import Encoder, categorical_positions, encoder_of, fit_encoder, read_columns
+from bayesfair.engines.tables import (
+    Encoder,
+    categorical_positions,
+    encoder_of,
+    fit_encoder,
+    read_columns,
+    read_groups,
+)
 from bayesfair.estimators.base import PosteriorEstimator, whole_or_not
-from bayesfair.fairness.groups import Groups, groups_for_fit
+from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
 from bayesfair.models.mixtures import SMOOTHING, Prior, check_prior
-from bayesfair.models.run import make_run
+from bayesfair.models.run import RunSettings, make_run
 from bayesfair.models.sampling import resolve_chain_method
 from bayesfair.models.starts import STARTS
 from bayesfair.posterior.files import read_run
@@ -35,10 +42,6 @@ __all__ = ["BayesianFairMixture"]
 
 LABEL_BYTES = 16  # of a label as it is drawn, with its row's log-likelihood, and as the tree has it
 SPREADS = 1e-12, 1e12  # of columns: the model computes with their squares in float32
-OF_THE_RUN = (
-    *("n_components", "covariance_type", "fairness_weight", "prior", "smoothing"),
-    *("inference", "tempering", "num_warmup"),
-)
 
 
 class BayesianFairMixture(PosteriorEstimator):
@@ -138,8 +141,8 @@ class BayesianFairMixture(PosteriorEstimator):
         self._start_clock()
         check_settings(self)
         self._check_settings()
-        columns = read_columns(self, X, self.categorical_features, reset=True, sensitive_features=sensitive_features)
-        groups = groups_for_fit(sensitive_features, len(columns.continuous), X=X)
+        columns = read_columns(self, X, self.categorical_features, reset=True)
+        groups = read_groups(self, sensitive_features, len(columns.continuous), X=X)
         warn_of_no_numbers(self, columns.continuous.shape[1])
         encoder = fit_encoder(columns, one_scale=False)
         _check_spreads(encoder.scale, columns.names)
@@ -188,7 +191,7 @@ class BayesianFairMixture(PosteriorEstimator):
         }
 
     def _make_run(self, *table):
-        return make_run(*table, self._seed, **{name: getattr(self, name) for name in OF_THE_RUN})
+        return make_run(*table, self._seed, RunSettings(*(getattr(self, name) for name in RunSettings._fields)))
 
     @property
     def _going(self):

@@ -224,7 +224,7 @@ class GibbsFairClustering(PosteriorEstimator):
         self._store = None if store is None else Store(check_store(store))
         self._row_names = row_names(X)
         names = column_names(X)
-        columns = read_columns(self, X, self.categorical_features, reset=True, sensitive_features=sensitive_features)
+        columns = read_columns(self, X, self.categorical_features, reset=True)
         weight = _positive_weights(sample_weight, X, len(columns.continuous))
         where = categorical_positions(X, self.categorical_features)
         self._mixed = mixed_table(columns, where, names, self._loss, self.category_weight, weight)

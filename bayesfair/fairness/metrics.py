@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import rel_entr
 
-from bayesfair._arrays import namespace
+from bayesfair._arrays import cell_masses, namespace
 from bayesfair._check import check_in_memory, check_same_index, check_same_length, check_weights, message
 from bayesfair.fairness.groups import Groups, encode_groups, encode_values, target_proportions
 
@@ -127,9 +127,7 @@ def group_masses(
     if assignment.ndim == 2:
         held = assignment if weight is None else assignment * weight[:, None]
         return np.stack([held[groups.code == j].sum(axis=0) for j in range(len(groups.names))], axis=1)
-    shape = len(levels), len(groups.names)
-    cells = np.ravel_multi_index((assignment, groups.code), shape)
-    return np.bincount(cells, weight, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+    return cell_masses(assignment, groups.code, (len(levels), len(groups.names)), weight).astype(np.float64)
 
 
 def cluster_balance(masses: np.ndarray, groups: Groups | None = None) -> np.ndarray:

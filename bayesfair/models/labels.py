@@ -39,7 +39,8 @@ def labelled_kernel(
     >>> mcmc.get_samples()["labels"].shape
     (20, 100)
     """
-    observed, family = observe(X, codes, groups, n_components, n_levels, covariance_type, fairness_weight, units)
+    settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "units": units}
+    observed, family = observe(X, codes, groups, n_levels=n_levels, **settings)
     return sweeping_kernel(labelled_mixture, Mixture(family, n_components), observed, **nuts)
 
 

@@ -15,7 +15,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
-from bayesfair._check import check_number, message
+from bayesfair._check import check_integer, check_number, message
 from bayesfair.engines.families import Components, Family, pack_factor
 from bayesfair.models.observed import Observed, cluster_gaps, observe
 from bayesfair.models.rows import ColumnUnits, LabelledRow, MixtureRow
@@ -141,8 +141,8 @@ def fair_mixed_mixture(
 
     Either may be None: the general form of the two models above. The site `x` (N, d + c) has the continuous columns first.
     """
-    described = n_components, n_levels, covariance_type, fairness_weight, units
-    observed, family = observe(X, codes, groups, *described)
+    settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "units": units}
+    observed, family = observe(X, codes, groups, n_levels=n_levels, **settings)
     marginal(Mixture(family, n_components, prior or Prior(), smoothing), observed)
 
 
@@ -167,8 +167,8 @@ def labelled_mixture(
     the parameters are hardly bent. Its labels cannot be enumerated (the factor couples them): sample it with
     `bayesfair.models.labelled_kernel`. Sites: those of `fair_mixed_mixture`, and `labels` (N,).
     """
-    described = n_components, n_levels, covariance_type, fairness_weight, units
-    observed, family = observe(X, codes, groups, *described)
+    settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "units": units}
+    observed, family = observe(X, codes, groups, n_levels=n_levels, **settings)
     labelled(Mixture(family, n_components, prior or Prior()), observed)
 
 
@@ -261,6 +261,7 @@ def labelled(mixture: Mixture, observed: Observed):
 def sample_parameters(mixture: Mixture, units: ColumnUnits):
     """The parameter sites, by name, drawn from their prior."""
     family, n_components, prior, _ = mixture
+    check_integer("n_components", n_components)
     dim = len(units.middle)
     sites = _sample_weights(n_components, prior)
     if dim:

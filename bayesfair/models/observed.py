@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from bayesfair._check import check_features, check_integer, check_number, check_same_length, message
+from bayesfair._check import check_features, check_number, check_same_length, message
 from bayesfair.engines.families import COVARIANCE_TYPES, EncodedTable, Family
 from bayesfair.fairness.groups import encode_groups
 from bayesfair.fairness.metrics import gaps_of_shares
@@ -32,10 +32,10 @@ class Observed(NamedTuple):
     weight: Float[Array, ""]
 
 
-def observe(X, codes, groups, n_components, n_levels, covariance_type, fairness_weight, units):
+def observe(X, codes, groups, *, n_levels=None, covariance_type, fairness_weight, units=None):
     """`Observed` and `Family` of a table that a model is given; units are those of the table where None."""
     x, codes, n_levels = tables(X, codes, n_levels)
-    family = family_of(covariance_type, n_levels, n_components)
+    family = family_of(covariance_type, n_levels)
     units = units_of(x, covariance_type) if units is None else units
     rows = rows_of(x, codes)
     member = _member(groups, len(rows), fairness_weight)
@@ -95,11 +95,10 @@ def _codes(codes, n_levels):
     return table.astype(np.int32), n_levels
 
 
-def family_of(covariance_type, n_levels, n_components) -> Family:
+def family_of(covariance_type, n_levels) -> Family:
     if covariance_type not in COVARIANCE_TYPES:
         rule = f"be one of {COVARIANCE_TYPES}"
         raise ValueError(message("covariance_type", rule, repr(covariance_type), "See the docstring."))
-    check_integer("n_components", n_components)
     return Family(covariance_type, n_levels)
 
 

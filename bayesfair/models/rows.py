@@ -10,7 +10,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float
 from numpyro.distributions import constraints
 
-from bayesfair.engines.families import Components, EncodedTable, Family, sample_rows
+from bayesfair.engines.families import Components, EncodedTable, Family, indicators, sample_rows
 
 __all__ = ["ColumnUnits", "LabelledRow", "MixtureRow", "scaled_table", "units_of"]
 
@@ -108,9 +108,3 @@ def scaled_table(rows, units: ColumnUnits, family: Family) -> EncodedTable:
     dim = len(units.middle)
     x = (rows[..., :dim] - units.middle) / units.scale
     return EncodedTable(x, jnp.square(x).sum(-1), indicators(rows[..., dim:], family.n_levels))
-
-
-def indicators(codes, n_levels) -> Float[Array, "obs levels"]:
-    """One column per level of each feature, 1 where `codes` (N, features) name it."""
-    parts = [jax.nn.one_hot(codes[..., j].astype(int), n) for j, n in enumerate(n_levels)]
-    return jnp.concatenate([jnp.zeros((*codes.shape[:-1], 0)), *parts], -1)

@@ -21,7 +21,7 @@ from bayesfair.models.sampler import LEAPFROG_STEPS, Sampler, constrained, start
 from bayesfair.models.sampling import advance
 from bayesfair.models.starts import sites_of_partition, start_partitions
 
-__all__ = ["STATISTICS", "MixtureRun", "make_run"]
+__all__ = ["STATISTICS", "MixtureRun", "RunSettings", "make_run"]
 
 POINTWISE = 50_000_000  # log-likelihoods kept at most: 200 MB
 STATISTICS = {  # of a draw
@@ -39,6 +39,30 @@ DIMENSIONS = {
     "scales": ("cluster", "continuous"),
     "correlation_cholesky": ("cluster", "continuous", "continuous_bis"),
 }
+
+
+class RunSettings(NamedTuple):
+    """What a run is asked for, by the names of the estimator's arguments."""
+
+    n_components: int
+    covariance_type: str
+    fairness_weight: float
+    prior: Prior | None
+    smoothing: float
+    inference: str
+    tempering: Any
+    num_warmup: int
+
+    def sampler(self, family, n_obs) -> Sampler:
+        """Of a table of so many rows."""
+        prior = Prior() if self.prior is None else self.prior
+        weight = prior.weight if np.isscalar(prior.weight) else tuple(map(float, prior.weight))
+        mixture = Mixture(family, self.n_components, prior._replace(weight=weight, sd=tuple(prior.sd)), self.smoothing)
+        kind, betas = self.inference, None
+        if self.tempering is not False:
+            betas = ladder(n_obs) if self.tempering is True else self.tempering
+            kind, betas = "exchange", tuple(np.atleast_1d(np.asarray(betas, np.float32)).tolist())
+        return Sampler(mixture, kind, self.num_warmup, LEAPFROG_STEPS.get(kind), betas)
 
 
 class MixtureRun(NamedTuple):
@@ -91,14 +115,14 @@ class MixtureRun(NamedTuple):
         return partitions, stack([sites_of_partition(labels, *rest) for labels in partitions])
 
     def warm_up(self, method, progress_bar=False):
-        going = self.sampler, self.observed, self.states, self.sampler.num_warmup, method
-        return self._replace(states=advance(*going, "warm-up", progress_bar, keep=False)[0])
+        chains = self.sampler, self.observed, self.states
+        states, _ = advance(*chains, self.sampler.num_warmup, method, progress_bar, keep=False)
+        return self._replace(states=states)
 
     def draw(self, num_draws, method, progress_bar=False):
         """`num_draws` more per chain; Ctrl-C keeps those already made."""
-        states, (z, figures) = advance(
-            self.sampler, self.observed, self.states, num_draws, method, "draws", progress_bar
-        )
+        chains = self.sampler, self.observed, self.states
+        states, (z, figures) = advance(*chains, num_draws, method, progress_bar)
         sites = constrained(self.sampler, self.observed, jax.tree.map(_flat, z))
         return self._with_draws(sites, figures)._replace(states=states)
 
@@ -197,31 +221,19 @@ class MixtureRun(NamedTuple):
         return self._replace(states=jax.tree.unflatten(jax.tree.structure(like), leaves))
 
 
-def make_run(
-    x, codes, groups, encoder, seed, *, n_components, covariance_type, fairness_weight, **sampling
-) -> MixtureRun:
-    """Of a checked table: x (N, d) float64, `codes` (N, c), before any chain. `sampling`: as `_sampler` takes it."""
-    weight = float(fairness_weight) if len(groups.names) > 1 else 0.0
+def make_run(x, codes, groups, encoder, seed, settings: RunSettings) -> MixtureRun:
+    """Of a checked table: x (N, d) float64, `codes` (N, c), before any chain."""
+    weight = float(settings.fairness_weight) if len(groups.names) > 1 else 0.0
     table = (
         x - encoder.middle if x.shape[1] else None,
         codes if codes.shape[1] else None,
         groups if weight > 0 else None,
     )
-    observed, family = observe(*table, n_components, encoder.n_levels or None, covariance_type, weight, None)
-    sampler = _sampler(family, n_components, len(x), **sampling)
+    wanted = {"covariance_type": settings.covariance_type, "fairness_weight": weight}
+    observed, family = observe(*table, n_levels=encoder.n_levels or None, **wanted)
+    sampler = settings.sampler(family, len(x))
     sampler.kernel(observed)  # refuses inverse temperatures before anything is computed
     return MixtureRun(x, codes, groups, encoder, sampler, observed, seed)
-
-
-def _sampler(family, n_components, n_obs, *, prior, smoothing, inference, tempering, num_warmup):
-    prior = Prior() if prior is None else prior
-    weight = prior.weight if np.isscalar(prior.weight) else tuple(map(float, prior.weight))
-    prior = prior._replace(weight=weight, sd=tuple(prior.sd))
-    kind, betas = inference, None
-    if tempering is not False:
-        betas = ladder(n_obs) if tempering is True else tempering
-        kind, betas = "exchange", tuple(np.atleast_1d(np.asarray(betas, np.float32)).tolist())
-    return Sampler(Mixture(family, n_components, prior, smoothing), kind, num_warmup, LEAPFROG_STEPS.get(kind), betas)
 
 
 def _flat(part):

@@ -23,13 +23,14 @@ def resolve_chain_method(method):
     return method
 
 
-def advance(sampler, observed, states, num_steps, method, description=None, progress_bar=False, *, keep=True):
+def advance(sampler, observed, states, num_steps, method, progress_bar=False, *, keep=True):
     """`num_steps` further iterations of all chains: (states, what was kept (chains, draws, ...) as NumPy arrays, or None).
 
-    With `keep` Ctrl-C ends it after the last chunk that all chains have finished, and that much is returned.
+    With `keep` they are draws: Ctrl-C ends it after the last chunk that all chains have finished, and that much is returned.
+    Without they are warm-up.
     """
     states, kept = unstack(states), []
-    with progress(num_steps, description, progress_bar) as bar:
+    with progress(num_steps, "draws" if keep else "warm-up", progress_bar) as bar:
         try:
             for done in range(0, num_steps, CHUNK):
                 length = min(CHUNK, num_steps - done)

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from bayesfair.engines.fair_mixture import FairMixture
-from bayesfair.engines.families import Family
-from bayesfair.models.rows import ColumnUnits, indicators
+from bayesfair.engines.families import Family, indicators
+from bayesfair.models.rows import ColumnUnits
 
 __all__ = ["STARTS", "sites_of_partition", "start_partitions"]
 
@@ -31,7 +31,7 @@ def start_partitions(x, codes, n_levels, groups, n_components, kinds, seed):
 def _points(x, codes, n_levels):
     """Columns of one scale (N, columns), for distances."""
     spread = np.where(x.std(0) > 0, x.std(0), 1.0)
-    return np.hstack([(x - x.mean(0)) / spread, np.asarray(indicators(codes, n_levels))])
+    return np.hstack([(x - x.mean(0)) / spread, indicators(codes, n_levels)])
 
 
 def _partition(kind, x, codes, points, groups, n_components, rng):

@@ -1,10 +1,14 @@
 """Problems of engines from arrays, in as many blocks as a test wants."""
 
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 
 from bayesfair.engines import fmc, tilted_kmeans, variational
+from bayesfair.engines.base import Data
 from bayesfair.engines.row_split import RowSplit
+from bayesfair.engines.tables import Columns
 from bayesfair.fairness import encode_groups
 
 
@@ -30,10 +34,9 @@ def targeted(X, code, target, objective, weight=None, n_blocks=1):
 
 def fair(x, levels, group, weight=None):
     """The problem of `FairMixture`, of scaled rows and the codes of their levels."""
-    groups, weight = encode_groups(group), np.ones(len(x)) if weight is None else weight
-    parts, split = (np.asarray(x, np.float32), np.asarray(levels, np.int32)), RowSplit(None, (len(x),), groups)
-    some_of = lambda some: tuple(part[some] for part in parts)  # noqa: E731
-    return fmc.fair_rows(some_of, groups.code, lambda some: weight[some], split, len(groups.names))
+    groups, columns = encode_groups(group), Columns(np.asarray(x, np.float32), np.asarray(levels, np.int32))
+    as_they_are = SimpleNamespace(scaled=lambda x: x, codes=lambda codes: codes)
+    return fmc.fair_rows(Data(columns, groups, weight, 0, RowSplit(None, (len(x),), groups)), as_they_are)
 
 
 def tilted(Z, tilt, learning_rate=0.05, weight=None, n_blocks=1):

@@ -74,7 +74,8 @@ def test_the_objective_and_its_gradient_are_the_definition(data, monkeypatch, co
     family, parameters, *problems = mixture_problems(data, monkeypatch, covariance_type)
     X, group, levels = data
     levels = levels if family.n_levels else np.zeros((N, 0), int)
-    table = fmc.table_of(family, jnp.asarray(X.T / 2, jnp.float32), levels.T)
+    block = fmc.GroupedRows(jnp.asarray(X.T / 2, jnp.float32), jnp.asarray(levels.T), group, WEIGHT)
+    table = block.table(family)
     member = WEIGHT * np.equal.outer(np.unique(group), group)
     member = (member / member.sum(1, keepdims=True)).astype(np.float32)
 
@@ -100,7 +101,7 @@ def test_the_objective_and_its_gradient_are_the_definition(data, monkeypatch, co
 def test_q_follows_from_expected_statistics(data, monkeypatch, covariance_type):
     family, old, whole, blocked = mixture_problems(data, monkeypatch, covariance_type)
     rows = jax.tree.map(lambda part: part[0], whole.rows.parts)
-    table = fmc.table_of(family, rows.x, rows.levels)
+    table = rows.table(family)
     responsibilities = rows.weight * jax.nn.softmax(family.log_joint(old, table), 0)
     known = jax.jit(lambda: standing_of(family, old, blocked, RULE.temperature).expected)()
     for at in (old, family.m_step(old, known)):

@@ -49,14 +49,14 @@ class Recompiled(CentredKMeans):
 
 
 class Meddling(CentredKMeans):
-    def read(self, X, *, reset, sensitive_features=None):
-        columns = super().read(X, reset=reset, sensitive_features=sensitive_features)
+    def read(self, X, *, reset):
+        columns = super().read(X, reset=reset)
         X["age"] = 0.0
         return columns
 
 
 class Careless(CentredKMeans):
-    def read(self, X, *, reset, sensitive_features=None):
+    def read(self, X, *, reset):
         columns = super().read(np.nan_to_num(np.asarray(X, float)), reset=reset)
         return columns
 

@@ -118,4 +118,4 @@ def test_empty_clusters_take_the_rows_that_suit_their_own_least():
 
 def test_more_clusters_than_distinct_rows_are_refused():
     with pytest.raises(ValueError, match="at most the number of distinct rows, 2"):
-        kmeans_centers(np.repeat([[0.0], [1.0]], 5, 0), 3, 0)
+        kmeans_centers(np.repeat([[0.0], [1.0]], 5, 0), 3, None)

@@ -100,7 +100,7 @@ def test_the_normalized_cut_is_that_of_copies_linked_as_their_rows_are():
         within, volume = jnp.einsum("ki,ij,kj->k", s, copies, s), s @ copies.sum(1)
         return K - (within / volume).sum()
 
-    cost, _, potential = variational.NormalizedCut.settled(problem, jnp.log(s)[None], None, ())
+    cost, _, potential = variational.NormalizedCut.settled(problem, jnp.log(s)[None], None, (), ())
     np.testing.assert_allclose(cost, cut(s[:, ROWS]), rtol=1e-5)
     gradient = len(ROWS) * jax.grad(cut)(jnp.asarray(s[:, ROWS]))
     np.testing.assert_allclose(potential[0], gradient[:, first(ROWS)], rtol=1e-3, atol=1e-4)

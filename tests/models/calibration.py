@@ -49,7 +49,7 @@ def kernel_of(kind, model, rows):
     kernel = NUTS(tempered(model), max_tree_depth=5)
     if kind != "sparse":
         return kernel
-    observed, family = observe(rows, None, None, N_SPARSE, None, "isotropic", 0.0, UNITS)
+    observed, family = observe(rows, None, None, covariance_type="isotropic", fairness_weight=0.0, units=UNITS)
     return Transfers(NUTS(model, max_tree_depth=5), Mixture(family, N_SPARSE, SPARSE), observed)
 
 
@@ -57,7 +57,7 @@ def sparse_statistics(model, rows, sites, key):
     """With the number of components that labels drawn from psi use, ties broken at random."""
     key_labels, key_ties = jax.random.split(key)
     weights = jnp.exp(log_weights(sites["weight_scores"], SPARSE.typical_weight))
-    observed, family = observe(rows, None, None, N_SPARSE, None, "isotropic", 0.0, UNITS)
+    observed, family = observe(rows, None, None, covariance_type="isotropic", fairness_weight=0.0, units=UNITS)
     log_joint = Mixture(family, N_SPARSE, SPARSE).row(UNITS, sites).log_joint_of(observed.table)
     labels = jax.random.categorical(key_labels, log_joint, axis=0)
     occupied = (labels == jnp.arange(N_SPARSE)[:, None]).any(1).sum()

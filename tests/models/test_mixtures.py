@@ -77,7 +77,7 @@ def test_pointwise_log_likelihood_is_that_of_scipy(kind):
 
 
 def test_rows_prepared_for_a_table_are_the_same_law():
-    family = observed.family_of("full", (), 3)
+    family = observed.family_of("full", ())
     values = {name: jnp.asarray(value, jnp.float32) for name, value in sites_of("full").items()}
     units, table = units_of(X, "full"), observed.rows_of(X, np.zeros((40, 0)))
     plain = MixtureRow(mixtures.assemble(family, units, jnp.log(values["weights"]), values), units, family)
@@ -138,7 +138,7 @@ def test_drawn_rows_have_the_law_of_their_density(kind):
         None if kind == "categorical" else X, CODES if kind in ("categorical", "mixed") else None
     )
     covariance_type = kind if kind in ("isotropic", "diag", "full") else "diag"
-    family, units = observed.family_of(covariance_type, n_levels, 3), units_of(x, covariance_type)
+    family, units = observed.family_of(covariance_type, n_levels), units_of(x, covariance_type)
     components = mixtures.assemble(family, units, jnp.log(values["weights"]), values)
     rows = np.asarray(MixtureRow(components, units, family).sample(jax.random.key(0), (20_000,)))
     if kind != "categorical":

@@ -116,7 +116,7 @@ def fair_pmf(num_draws=200_000):
 @cache
 def program():
     """One compiled program for all tests here: labels' occupied clusters (chains, draws)."""
-    fitted, family = observe(X, None, GROUP, K, None, "isotropic", 1.0, UNITS)
+    fitted, family = observe(X, None, GROUP, covariance_type="isotropic", fairness_weight=1.0, units=UNITS)
     mixture = Mixture(family, K, bf.models.Prior(weight=E0, mean=PRIOR_SD))
     model = condition(partial(marginal, mixture), {"scales": jnp.float32(SD)})
 
