@@ -110,10 +110,11 @@ made = {"explored": explored, "told": np.all(told)}
 
 @pytest.mark.slow
 def test_processes_deal_the_starts_that_are_explored(tmp_path):
-    """Under each of the four rules; and what they tell each other arrives, in one parcel or in two."""
+    """Under each of the four rules, once or more often; and what they tell each other arrives, in one parcel or in two."""
     begin = DATA + IN_BLOCKS + "mesh = bf.distributed.mesh(rows=n_processes)"
     for process in found(begin + SHARED_OUT + "np.savez(out, **made)", 2, tmp_path):
-        assert process["explored"].tolist() == [1] * 12
+        assert set(process["explored"].tolist()) == {1}
+        assert len(process["explored"]) in (12, 24, 36)  # as many others where clusters are not fair, twice at most
         assert process["told"]
 
 
