@@ -177,7 +177,7 @@ def test_replicas_are_offered_where_nobody_tried_them():
 @pytest.mark.parametrize(
     ("choices", "match"),
     [
-        ({"tempering": "yes"}, "`tempering` must be 'auto', True or False"),
+        ({"tempering": "yes"}, "`tempering` must be one of"),
         ({"tempering": True, "target": "cut"}, "`tempering` must be left out for a target without a density"),
     ],
 )
