@@ -57,8 +57,7 @@ class Meddling(CentredKMeans):
 
 class Careless(CentredKMeans):
     def read(self, X, *, reset):
-        columns = super().read(np.nan_to_num(np.asarray(X, float)), reset=reset)
-        return columns
+        return super().read(X.fillna(0.0) if hasattr(X, "fillna") else np.nan_to_num(X), reset=reset)
 
 
 class Soft(CentredKMeans):

@@ -259,8 +259,9 @@ def test_a_failed_write_leaves_the_old_file_alone(saved, monkeypatch):
 FULL_DISK = """
 import resource, sys
 import numpy as np
-from bayesfair.gibbs import Draws
-from bayesfair.posterior import build_tree, read_tree, write_tree
+from bayesfair._draws import Draws
+from bayesfair.posterior import read_tree, write_tree
+from bayesfair.posterior.tree import build_tree
 rng = np.random.default_rng(0)
 labels = rng.integers(2, size=(2, 500, 400)).astype(np.int8)
 tree = build_tree(Draws(labels, {}, {}), rng.normal(size=(400, 2)), None, settings={}, n_clusters=2)
