@@ -25,12 +25,22 @@ MANY_MAPS = 10_000  # about a gigabyte; the largest modules add 9,000
 
 
 def compiled_folder() -> Path:
-    """Where compiled programs are kept: in the user's cache folder, for these versions of JAX and this processor's features."""
+    """Where compiled programs are kept: in the user's cache folder, for these versions of JAX and this processor's features;
+    beside the tests where nobody may write there."""
     cpu = Path("/proc/cpuinfo")
     lines = cpu.read_text().splitlines() if cpu.exists() else []
     features = next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
     key = hashlib.sha256(f"{jax.__version__} {jaxlib.__version__} {features}".encode()).hexdigest()[:16]
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayesfair" / "compiled-for-tests" / key
+    try:
+        folder = (
+            Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bayesfair" / "compiled-for-tests" / key
+        )
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"written-by-{os.getpid()}").touch()
+        (folder / f"written-by-{os.getpid()}").unlink()
+    except (OSError, RuntimeError):  # no home, or none of one's own
+        return Path(__file__).parents[1] / ".pytest_cache" / "compiled" / key
+    return folder
 
 
 def pytest_configure(config):
