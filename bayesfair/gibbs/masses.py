@@ -50,7 +50,7 @@ def middle(ratio: LogRatio) -> float:
 
 def is_alive(ratio: LogRatio) -> bool:
     """May the mode hold mass? One of which nothing at all is known may."""
-    return ratio == UNKNOWN or middle(ratio) >= NEGLIGIBLE
+    return ratio == UNKNOWN or bool(middle(ratio) >= NEGLIGIBLE)
 
 
 def cannot_cross(ratios, target) -> bool:
@@ -125,7 +125,7 @@ def _against(best, pools, ratio, gone, budget, longest, bar):
 
 
 def _is_settled(ratio: LogRatio) -> bool:
-    return ratio.known or ratio.upper < NEGLIGIBLE
+    return ratio.known or bool(ratio.upper < NEGLIGIBLE)
 
 
 def _measured(here: Pool, there: Pool, length) -> tuple[LogRatio, bool, int]:
