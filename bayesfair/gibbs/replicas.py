@@ -115,8 +115,8 @@ class Tempered(Target):
         return self.inner.n_clusters
 
     @property
-    def n_fairlets(self):
-        return self.inner.n_fairlets
+    def n_units(self):
+        return self.inner.n_units
 
     @property
     def keeps_fairlets(self):

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 import bayesfair as bf
 from bayesfair.gibbs import Settings, as_pytree, replicas
 from bayesfair.gibbs.replicas import Tempered, with_replicas
-from bayesfair.gibbs.run import Run, chain_keys, draw
+from bayesfair.gibbs.run import WINDOW, Run, chain_keys, draw, tuning, warm_up
 from bayesfair.gibbs.targets import labels
 from bayesfair.gibbs.targets.starts import stacked_states
 
@@ -185,3 +185,12 @@ def test_what_tempering_may_not_be(choices, match):
     X, sensitive = corners()
     with pytest.raises(ValueError, match=match):
         bf.GibbsFairClustering(2, **SMALL, **choices).fit(X, sensitive_features=sensitive)
+
+
+def test_blocks_are_adapted_within_replicas_too():
+    t = tiny("1:1, four fairlets", dtype=np.float32)
+    target = Tempered(t.target, jnp.asarray(BETAS, jnp.float32))
+    states = target.replicate(stacked_states(t.target, t.members[0], t.clusters[[0, 0]], TEMPERATURES))
+    run = Run(chain_keys(0, 2), 0, states, target.moves(settings(t, reallocation="blocked")))
+    run, _ = warm_up(run, target, WINDOW)
+    assert 1 <= tuning(run.moves)["n_blocks"] <= t.target.n_fairlets

@@ -134,6 +134,10 @@ class Labels(HasLabels, Target):
     def n_obs(self):
         return self.x.shape[0]
 
+    @property
+    def n_units(self):
+        return self.n_obs
+
     def starts(self, table, settings, num_chains):
         """Cooled labellings, the cheapest of several, another one in each chain; lambda at the mean of its law given the
         best of them."""
