@@ -15,6 +15,7 @@ COMPILED_QUICKLY = {  # files of many programs that run for milliseconds: compil
     "test_after_sampling.py",
     "test_arviz.py",
     "test_bayesian_fair_mixture.py",
+    "test_big_learn.py",
     "test_chains.py",
     "test_every_engine.py",
     "test_gibbs_fair_clustering.py",

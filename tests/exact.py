@@ -1,8 +1,9 @@
 """Tiny posteriors, enumerated with naive losses, and transition matrices built from the laws that kernels publish."""
 
 from collections import Counter
+from dataclasses import dataclass
+from functools import cache
 from itertools import product
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +28,7 @@ CASES = {  # group sizes, composition, clusters
     "three groups": ((3, 3, 3), "auto", 2),
     "unequal": ((3, 5), ((1, 3), (1, 1), (1, 1)), 2),
     "unequal, one alone": ((3, 3), ((1, 2), (1, 0), (1, 1)), 2),
+    "unequal, a group of one": ((1, 4), ((1, 1), (0, 2), (0, 1)), 2),
     "unequal hubs": ((4, 5), ((2, 3), (2, 2)), 1),
     "unequal hubs, one lacks a group": ((3, 4), ((2, 1), (0, 2), (1, 1)), 2),
     "singletons": ((4,), "auto", 2),
@@ -42,8 +44,12 @@ TEMPERATURES = InverseTemperatures(0.7, 1.9)
 QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
-class Tiny(NamedTuple):
-    """A target with all of its states: which fairlet each observation is in, which cluster each fairlet is in."""
+@dataclass(frozen=True, eq=False)
+class Tiny:
+    """A target with all of its states: which fairlet each observation is in, which cluster each fairlet is in.
+
+    Each is made once and told apart by identity, so that what follows from it can be kept.
+    """
 
     target: object
     X: np.ndarray
@@ -70,6 +76,11 @@ class Tiny(NamedTuple):
 
 
 def tiny(case, loss="kmeans", name="joint", dtype=np.float64, prior=None):
+    return _tiny(case, loss, name, dtype, prior, jax.config.jax_enable_x64)
+
+
+@cache
+def _tiny(case, loss, name, dtype, prior, x64):
     sizes, composition, n_clusters = CASES[case]
     rng = np.random.default_rng(len(case))
     X = rng.uniform(0.05, 0.95, (sum(sizes), 2))
@@ -197,9 +208,11 @@ def naive_clustering_loss(t: Tiny, loss, fairlet, cluster):
     return total
 
 
+@cache
 def naive_losses(t: Tiny, loss):
     """(L_f, L_c) of every state."""
-    fairlet = np.array([naive_fairlet_loss(t, loss, f) for f in t.fairlets])
+    of_fairlets = {f: naive_fairlet_loss(t, loss, np.array(f)) for f in set(map(tuple, t.fairlets.tolist()))}
+    fairlet = np.array([of_fairlets[tuple(f)] for f in t.fairlets.tolist()])
     clustering = np.array([naive_clustering_loss(t, loss, f, c) for f, c in zip(t.fairlets, t.clusters)])
     return fairlet, clustering
 
@@ -226,11 +239,18 @@ def naive_augmented(t, loss, centers, lambdas=TEMPERATURES):
             weights[i] * divergence(loss, units[i], centers[k]) for i, k in enumerate(cluster)
         )
 
-    def log_normalizer(state):
-        means = cluster_means(t.target.units_of(t.target.open(state)), t.target.n_clusters)
-        return t.target.loss.log_normalizer(lambdas.clustering, means).sum()
+    return normalise(log - log_normalizers(t, lambdas.clustering))
 
-    return normalise(log - all_states(t, log_normalizer))
+
+@cache
+def log_normalizers(t: Tiny, lambda_c):
+    """The package's log g of every state."""
+
+    def of_state(state):
+        means = cluster_means(t.target.units_of(t.target.open(state)), t.target.n_clusters)
+        return t.target.loss.log_normalizer(lambda_c, means).sum()
+
+    return all_states(t, of_state)
 
 
 def some_centers(t, loss, seed=0):

@@ -1,7 +1,8 @@
 """Tiny posteriors on balanced labellings, enumerated."""
 
+from dataclasses import dataclass
+from functools import cache
 from itertools import product
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -51,10 +52,20 @@ EVERY = dict.fromkeys(CASES, "kmeans") | {
     "a group of one, weighted": "itakura-saito",
 }
 EVERY = [*EVERY.items(), ("sizes that do not divide", "manhattan"), ("2:3, weighted", "manhattan")]
+FAST = [  # every kind of constraint and every family of losses: what `make test` compiles
+    ("2:3", "binary"),
+    ("three groups", "kmeans"),
+    ("equal shares", "kmeans"),
+    ("1:1, three clusters", "kmeans"),
+    ("attributes, at least 0.4", "kl"),
+    ("a group of one, weighted", "itakura-saito"),
+    ("2:3, weighted", "manhattan"),
+]
 
 
-class Tiny(NamedTuple):
-    """A target with all of its labellings."""
+@dataclass(frozen=True, eq=False)
+class Tiny:
+    """A target with all of its labellings: each is made once and told apart by identity."""
 
     target: Labels
     X: np.ndarray
@@ -67,6 +78,11 @@ class Tiny(NamedTuple):
 
 
 def tiny(case, loss="kmeans", *, prior=None, dtype=np.float64):
+    return _tiny(case, loss, prior, dtype, jax.config.jax_enable_x64)
+
+
+@cache
+def _tiny(case, loss, prior, dtype, x64):
     groups, min_balance, n_clusters = CASES[case]
     n_obs = len(groups.code)
     rng = np.random.default_rng(len(case))
@@ -92,6 +108,7 @@ def naive_loss(t: Tiny, loss, label):
     return total
 
 
+@cache
 def losses(t: Tiny, loss):
     return np.array([naive_loss(t, loss, label) for label in t.labels])
 

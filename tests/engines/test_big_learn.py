@@ -3,7 +3,6 @@
 from itertools import combinations
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,6 +17,8 @@ from bayesfair.engines.big_learn import Matching, SeenRows, draw_matching, em_st
 from bayesfair.engines.gaussians import Gaussians
 
 D, K, N = 4, 3, 300
+EYE = np.eye(D, dtype=np.float32)
+WHOLE = Matching(EYE, np.ones(D, bool))
 
 
 @pytest.fixture(scope="module")
@@ -32,20 +33,24 @@ def parameters():
     rng = np.random.default_rng(1)
     a = rng.normal(size=(K, D, D))
     parts = rng.dirichlet(np.ones(K)), rng.normal(size=(K, D)), a @ a.swapaxes(1, 2) + 0.3 * np.eye(D)
-    return Gaussians(*(jnp.asarray(part, jnp.float32) for part in parts))
+    return Gaussians(*(part.astype(np.float32) for part in parts))
 
 
 def problem_of(X, seen=None, prior=0.0, floor=1e-6):
-    numbers = jnp.float32(prior), jnp.float32(floor), jnp.array([1.0, 0.0, 0.0])
+    numbers = np.float32(prior), np.float32(floor), np.float32([1.0, 0.0, 0.0])
     return SeenRows(gaussians.in_blocks(X if seen is None else np.where(seen, X, np.nan), np.zeros(D))[0], *numbers)
 
 
 def log_joint(parameters, X, seen):
     """Of the coordinates `seen`, as if rows lacked the others and as a matching has them."""
     rows, held = gaussians.in_blocks(X, np.zeros(D))
-    parts = gaussians.whitened(parameters, jnp.asarray(seen))
-    found = [each(lambda block: gaussians.completed(parts, block, jnp.asarray(seen))[0], part) for part in rows]
-    return gaussians.in_order(found, held).T
+    return gaussians.in_order(joint_of_blocks(parameters, rows, seen), held).T
+
+
+@jax.jit
+def joint_of_blocks(parameters, rows, seen):
+    parts = gaussians.whitened(parameters, seen)
+    return [each(lambda block: gaussians.completed(parts, block, seen)[0], part) for part in rows]
 
 
 def joint_density(parameters, x, subset):
@@ -69,22 +74,28 @@ def test_masked_densities_are_the_marginals_of_scipy(X, parameters, subset):
     assert len(subset) == D or not np.allclose(wrong, oracle, rtol=1e-2)
 
 
+@jax.jit
+def matching_of(key, probabilities):
+    return draw_matching(key, D, probabilities)
+
+
 def test_rotations_turn_the_mixture_with_the_data(X, parameters):
-    rotation = draw_matching(jax.random.PRNGKey(3), D, jnp.array([0.0, 0.0, 1.0])).rotation
+    rotation = matching_of(jax.random.PRNGKey(3), np.float32([0.0, 0.0, 1.0])).rotation
+    rotation = np.asarray(rotation)
     np.testing.assert_allclose(rotation @ rotation.T, np.eye(D), atol=1e-5)
-    turned = log_joint(gaussians.rotate(parameters, rotation), X @ np.asarray(rotation, float).T, np.ones(D, bool))
+    turned = log_joint(jax.jit(gaussians.rotate)(parameters, rotation), X @ np.asarray(rotation, float).T, np.ones(D, bool))
     np.testing.assert_allclose(turned, log_joint(parameters, X, np.ones(D, bool)), rtol=1e-3, atol=2e-3)
 
 
 def test_matchings_have_the_laws_asked_for():
     keys = jax.random.split(jax.random.PRNGKey(0), 2000)
-    drawn = jax.vmap(lambda key: draw_matching(key, D, jnp.array([0.4, 0.1, 0.5])))(keys)
-    joint = np.asarray(drawn.seen.all(1))
-    turned = np.abs(np.asarray(drawn.rotation) - np.eye(D)).max((1, 2)) > 1e-6
+    drawn = jax.tree.map(np.asarray, jax.jit(jax.vmap(matching_of, (0, None)))(keys, np.float32([0.4, 0.1, 0.5])))
+    joint = drawn.seen.all(1)
+    turned = np.abs(drawn.rotation - np.eye(D)).max((1, 2)) > 1e-6
     assert abs(turned.mean() - 0.5) < 0.05  # failure rate below 1e-4
     assert abs(joint.mean() - 0.4) < 0.05
-    assert np.asarray(drawn.seen.any(1)).all()
-    assert np.abs(np.asarray(drawn.rotation)[turned].mean(0)).max() < 0.06
+    assert drawn.seen.any(1).all()
+    assert np.abs(drawn.rotation[turned].mean(0)).max() < 0.06
 
 
 def test_one_joint_step_is_a_step_of_scikit_learn(X, parameters):
@@ -93,7 +104,7 @@ def test_one_joint_step_is_a_step_of_scikit_learn(X, parameters):
     other.precisions_init = np.linalg.inv(covariance)
     with pytest.warns(match="converge"):
         other.fit(X)
-    ours = em_steps(problem_of(X), parameters, Matching(jnp.eye(D), jnp.ones(D, bool)))
+    ours = em_steps(problem_of(X), parameters, WHOLE)
     np.testing.assert_allclose(ours.weight, other.weights_, rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(ours.mean, other.means_, rtol=2e-3, atol=2e-3)
     np.testing.assert_allclose(ours.covariance, other.covariances_, rtol=5e-3, atol=3e-3)
@@ -107,15 +118,14 @@ def test_joint_matching_alone_is_plain_em(X):
 
 
 def test_weights_follow_equation_11(X, parameters):
-    matching = Matching(jnp.eye(D), jnp.ones(D, bool))
-    plain = em_steps(problem_of(X), parameters, matching).weight
-    smooth = em_steps(problem_of(X, prior=0.25), parameters, matching).weight
+    plain = np.asarray(em_steps(problem_of(X), parameters, WHOLE).weight)
+    smooth = em_steps(problem_of(X, prior=0.25), parameters, WHOLE).weight
     np.testing.assert_allclose(smooth, (plain + 0.25) / (1 + K * 0.25), rtol=1e-4)
 
 
 def test_marginal_steps_touch_their_block_alone(X, parameters):
     seen = np.array([True, False, True, False])
-    new = em_steps(problem_of(X, floor=1e-5), parameters, Matching(jnp.eye(D), jnp.asarray(seen)))
+    new = em_steps(problem_of(X, floor=1e-5), parameters, Matching(EYE, seen))
     np.testing.assert_allclose(np.asarray(new.mean)[:, ~seen], np.asarray(parameters.mean)[:, ~seen])
     r = joint_density(parameters, X, [0, 2])
     r = np.exp(r - r.max(0))
@@ -163,15 +173,14 @@ def holes(kind, shape):
 def test_missing_values_take_part_as_in_the_slow_loop(X, parameters, kind, block, monkeypatch):
     monkeypatch.setattr(gaussians, "BLOCK", block)
     seen = holes(kind, X.shape)
-    matching = Matching(jnp.eye(D), jnp.ones(D, bool))
-    ours = em_steps(problem_of(X, seen), parameters, matching)
+    ours = em_steps(problem_of(X, seen), parameters, WHOLE)
     for part, oracle in zip(ours, slow_missing_step(parameters, X, seen)):
         np.testing.assert_allclose(part, oracle, rtol=5e-3, atol=3e-3)
 
 
 def test_a_marginal_step_with_missing_values_is_that_of_the_table_of_its_columns(X, parameters):
     subset, seen = np.array([0, 2, 3]), holes("random", X.shape)
-    matching = Matching(jnp.eye(D), jnp.asarray(np.isin(np.arange(D), subset)))
+    matching = Matching(EYE, np.isin(np.arange(D), subset))
     ours = em_steps(problem_of(X, seen), parameters, matching)
     alone = Gaussians(parameters.weight, parameters.mean[:, subset], parameters.covariance[:, subset][:, :, subset])
     weight, mean, _ = slow_missing_step(alone, X[:, subset], seen[:, subset])
@@ -272,7 +281,7 @@ def test_bad_tables_say_what_to_do(X):
 
 def test_a_round_is_its_steps_one_by_one(X, parameters):
     """The rotation is applied once a round."""
-    matching = draw_matching(jax.random.PRNGKey(3), D, jnp.array([0.0, 0.0, 1.0]))
+    matching = matching_of(jax.random.PRNGKey(3), np.float32([0.0, 0.0, 1.0]))
     problem, stepwise = problem_of(X, floor=1e-3), parameters
     for _ in range(3):
         stepwise = em_steps(problem, stepwise, matching)

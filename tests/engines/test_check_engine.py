@@ -102,8 +102,9 @@ def test_every_check_has_a_planted_bug_or_a_library_behind_it():
     assert {check.__name__ for check in checks.CHECKS} - named == {"kinds_of_tables"}
 
 
-def test_an_engine_of_ones_own_is_one_of_the_house():
-    bf.engines.check_engine(CentredKMeans())
+@pytest.mark.parametrize("scikit_learn", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_an_engine_of_ones_own_is_one_of_the_house(scikit_learn):
+    bf.engines.check_engine(CentredKMeans(), scikit_learn=scikit_learn)
 
 
 def test_an_engine_of_ones_own_has_a_path():

@@ -17,6 +17,7 @@ from exact import (
     tiny,
     with_rest,
 )
+from tiers import tiers
 
 from bayesfair.gibbs.moves import border
 
@@ -24,6 +25,9 @@ pytestmark = pytest.mark.usefixtures("x64")
 
 PAIRS = [("1:1", "binary"), ("1:2", "kmeans"), ("two-member hubs", "kmeans"), ("floor/ceil", "kl")]
 PAIRS += [("unequal", "kmeans"), ("unequal hubs, one lacks a group", "itakura-saito")]
+FAST = [("1:1", "binary"), ("floor/ceil, weighted", "kl"), ("three groups", "kmeans")]
+FAST += [("unequal, a group of one", "kmeans"), ("unequal hubs, one lacks a group", "itakura-saito")]
+PAIRS = tiers([*FAST, *(pair for pair in PAIRS if pair not in FAST)], FAST)
 
 
 def law_of_people(t, seed=0):
