@@ -83,7 +83,9 @@ def test_rotations_turn_the_mixture_with_the_data(X, parameters):
     rotation = matching_of(jax.random.PRNGKey(3), np.float32([0.0, 0.0, 1.0])).rotation
     rotation = np.asarray(rotation)
     np.testing.assert_allclose(rotation @ rotation.T, np.eye(D), atol=1e-5)
-    turned = log_joint(jax.jit(gaussians.rotate)(parameters, rotation), X @ np.asarray(rotation, float).T, np.ones(D, bool))
+    turned = log_joint(
+        jax.jit(gaussians.rotate)(parameters, rotation), X @ np.asarray(rotation, float).T, np.ones(D, bool)
+    )
     np.testing.assert_allclose(turned, log_joint(parameters, X, np.ones(D, bool)), rtol=1e-3, atol=2e-3)
 
 
