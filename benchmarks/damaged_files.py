@@ -1,7 +1,7 @@
 """A saved run, damaged in a thousand seeded ways: what reading it does each time. The last three columns must be 0.
 
 refused: a ValueError that names the file. harmless: the same content. silent: other content without a word.
-raw: an error of another library's, or the end of the process. slow: no answer within --limit seconds.
+raw: an error of another library's, or the end of the process. slow: no answer within --limit seconds of a processor.
 
 python benchmarks/damaged_files.py [--cases 1000] [--seed 0] [--unchecked]
 """
@@ -85,15 +85,15 @@ def place(rng, whole):
 
 
 def outcome(path, original, limit):
-    """What reading `path` does, found in a process of its own that the kernel ends after `limit` seconds."""
+    """What reading `path` does, found in a process of its own that the kernel ends after so many seconds of a processor."""
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(limit)
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_PROF, limit)
         os._exit(OUTCOMES.index(read(path, original)))
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return OUTCOMES[status] if status >= 0 else "slow" if status == -signal.SIGALRM else "raw"
+    return OUTCOMES[status] if status >= 0 else "slow" if status == -signal.SIGPROF else "raw"
 
 
 def read(path, original):

@@ -3,9 +3,11 @@
 import tracemalloc
 from copy import copy
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
+from tiers import tiers
 
 from bayesfair._arrays import MANY, row_blocks
 from bayesfair.balanced import BalancedProblem, centroids, descent, transport
@@ -138,9 +140,13 @@ def as_set(found, ties):
     return sorted(zip(np.round(found.gain, 9), [()] * len(who) if ties else who))
 
 
-@pytest.mark.parametrize("loss", ["kmeans", "kl", "manhattan"])
-@pytest.mark.parametrize("min_balance", ["exact", 0.3])
-@pytest.mark.parametrize("weights", ["none", "of rows"])
+MANY_ROWS = product(["kmeans", "kl", "manhattan"], ["exact", 0.3], ["none", "of rows"])
+
+
+@pytest.mark.parametrize(
+    ("loss", "min_balance", "weights"),
+    tiers(MANY_ROWS, [("kmeans", "exact", "none"), ("kl", 0.3, "of rows"), ("manhattan", 0.3, "none")]),
+)
 def test_what_is_kept_of_many_rows_is_all_that_a_pass_looks_at(loss, min_balance, weights, monkeypatch):
     """Every pass, from those kept or from all anew, finds the transfers that it would find among all rows."""
     of_many_rows(monkeypatch)

@@ -55,7 +55,7 @@ def test_duals_of_an_optimal_assignment_give_it_back():
 def test_prices_far_from_the_optimum_take_few_paths(monkeypatch, empty):
     """36,878 of a million rows once chose wrongly, and each took twenty milliseconds."""
     rng = np.random.default_rng(1)
-    n_obs, n_clusters = 3000, 6
+    n_obs, n_clusters = 1500, 6
     cost = np.square(rng.normal(size=(n_obs, 1, 2)) - rng.normal(size=(n_clusters, 2))).sum(2)
     counts = rng.multinomial(n_obs, rng.dirichlet(np.ones(n_clusters)))
     if empty:

@@ -112,6 +112,7 @@ def test_bad_settings_say_what_to_do(settings, error, match):
 
 
 @pytest.mark.filterwarnings("ignore:No sensitive features given")
+@pytest.mark.slow
 @parametrize_with_checks([FairletKMeans(3)], expected_failed_checks=lambda _: DRAWN_ANEW)
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
