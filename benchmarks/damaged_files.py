@@ -3,7 +3,7 @@
 refused: a ValueError that names the file. harmless: the same content. silent: other content without a word.
 raw: an error of another library's, or the end of the process. slow: no answer within --limit seconds of a processor.
 
-python benchmarks/damaged_files.py [--cases 1000] [--seed 0] [--unchecked]
+python benchmarks/damaged_files.py [--cases 1000] [--seed 0] [--run FILE] [--unchecked]
 """
 
 import argparse
@@ -119,14 +119,16 @@ def main():
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=int, default=10, metavar="SECONDS")
+    parser.add_argument("--run", type=Path, metavar="FILE", help="a saved run, by default one that is fitted first")
     parser.add_argument("--unchecked", action="store_true", help="read without the checksum, to see what it is for")
     arguments = parser.parse_args()
     rng, counts = np.random.default_rng(arguments.seed), pd.DataFrame(0, [d.__name__ for d in DAMAGES], OUTCOMES)
     if arguments.unchecked:
         mock.patch.object(files, "read_tree", open_unchecked).start()
     with tempfile.TemporaryDirectory() as folder:
-        path, broken = Path(folder) / "run.nc", Path(folder) / "broken.nc"
-        subprocess.run([sys.executable, "-c", FIT, path], check=True)  # JAX, which must not be forked, stays there
+        path, broken = arguments.run or Path(folder) / "run.nc", Path(folder) / "broken.nc"
+        if arguments.run is None:
+            subprocess.run([sys.executable, "-c", FIT, path], check=True)  # JAX, which must not be forked, stays there
         whole, original = path.read_bytes(), files.read_tree(path)
         for case in range(arguments.cases):
             damage = DAMAGES[case % len(DAMAGES)]

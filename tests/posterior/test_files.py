@@ -333,8 +333,8 @@ def test_a_kill_while_saving_loses_nothing_and_what_it_leaves_is_named(saved, mo
 
 
 @pytest.mark.parametrize(("options", "status"), [("--cases 60", 0), ("--cases 27 --limit 1 --unchecked", 1)])
-def test_no_damage_is_silent_raw_or_slow_and_without_the_checksum_some_is(options, status):
-    command = [sys.executable, ROOT / "benchmarks" / "damaged_files.py", *options.split()]
+def test_no_damage_is_silent_raw_or_slow_and_without_the_checksum_some_is(saved, options, status):
+    command = [sys.executable, ROOT / "benchmarks" / "damaged_files.py", "--run", saved[1], *options.split()]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == status, done.stdout + done.stderr
