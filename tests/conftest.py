@@ -20,6 +20,8 @@ COMPILED_QUICKLY = {  # files of many programs that run for milliseconds: compil
     "test_every_engine.py",
     "test_gibbs_fair_clustering.py",
     "test_labels_target.py",
+    "test_rectangular_loop.py",
+    "test_new_rows.py",
     "test_parts_and_merges.py",
 }
 MANY_MAPS = 10_000  # about a gigabyte; the largest modules add 9,000

@@ -295,10 +295,10 @@ NOISE = 0.03
 CHAINS = 100
 
 
-def many_draws(run, target, thinning=1):
+def many_draws(run, target, thinning=1, total=40_000):
     """400 draws of each of 100 chains, after 100 sweeps: many short chains take a tenth of the time of two long ones."""
     run, _ = draw(run, target, 100)
-    return draw(run, target, 40_000 // CHAINS, thinning)[1]
+    return draw(run, target, total // CHAINS, thinning)[1]
 
 
 def label_law(t, pi):

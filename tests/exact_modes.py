@@ -1,7 +1,8 @@
 """Posteriors of ten observations with two modes, enumerated, and exact draws from them."""
 
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import permutations, product
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +32,8 @@ SIZES = 6, 2, 2  # observations at each place
 LAMBDA = {"kmeans": 2.0, "kl": 2.5, "itakura-saito": 6.0, "binary": 5.0}
 
 
-class Far(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Far:
     """A target with all of its states, the law of the states (lambda integrated out where it is sampled), and its modes."""
 
     target: object
@@ -51,10 +53,13 @@ class Far(NamedTuple):
         return self.at(which, dispersion)
 
     def at(self, which, dispersion):
-        dispersion = jnp.asarray(dispersion, self.target.x.dtype)
-        states = jax.tree.map(lambda part: part[jnp.asarray(which)], self.states)
-        lambdas = jax.vmap(lambda one: temperatures_of(self.target, one))(dispersion)
-        return states._replace(lambdas=lambdas)
+        states = jax.tree.map(lambda part: jnp.asarray(np.asarray(part)[np.asarray(which)]), self.states)
+        return states._replace(lambdas=_lambdas(self.target, np.asarray(dispersion, self.target.x.dtype)))
+
+
+@jax.jit
+def _lambdas(target, dispersion):
+    return jax.vmap(lambda one: temperatures_of(target, one))(dispersion)
 
 
 def temperatures_of(target, dispersion):
@@ -65,7 +70,12 @@ def temperatures_of(target, dispersion):
 
 
 def far(name="optimal", loss="kmeans", prior=None, dtype=np.float64, apart=1.0, middle=0.0) -> Far:
-    """`apart`: how many times as far the places are; `middle`: by how much the one between is moved."""
+    """`apart`: how many times as far the places are; `middle`: by how much the one between is moved. Each is made once."""
+    return _far(name, loss, prior, dtype, apart, middle, jax.config.jax_enable_x64)
+
+
+@cache
+def _far(name, loss, prior, dtype, apart, middle, x64):
     rng = np.random.default_rng(3)
     center = np.repeat(np.add(PLACES[loss], (0.0, middle, 0.0)), SIZES)
     X = center * (1 + 0.02 * rng.normal(size=len(center))) + 0.02 * rng.normal(size=len(center)) * (loss == "kmeans")
@@ -148,8 +158,9 @@ def _cut(target, losses, law, log_law, lambda_f, labels, states):
 
 
 @jax.jit
-def _drawn_centers(target, state):
+def _drawn_centers(target, state, dispersion):
     """Coordinates (500, clusters, 1) of centres given the state."""
+    state = target.open(state._replace(lambdas=temperatures_of(target, dispersion)))
     means = cluster_means(target.units_of(state), 2)
     keys = jax.random.split(jax.random.PRNGKey(0), 500)
     return jax.vmap(lambda key: target.loss.coordinates(target.loss.draw_centers(key, state.lambda_c, means)))(keys)
@@ -164,9 +175,8 @@ def _modes(target, states, labels, law, total, inverse_dispersion) -> Modes:
     for here in (left, right):
         best = int(np.argmax(np.where(here, law, 0)))
         dispersion = target.degrees / total[best] if target.prior is not None else inverse_dispersion
-        state = jax.tree.map(lambda part: part[best], states)  # noqa: B023
-        state = target.open(state._replace(lambdas=temperatures_of(target, jnp.asarray(dispersion, target.x.dtype))))
-        drawn = _drawn_centers(target, state)
+        state = jax.tree.map(lambda part: np.asarray(part)[best], states)  # noqa: B023
+        drawn = _drawn_centers(target, state, np.asarray(dispersion, target.x.dtype))
         centers.append(np.asarray(drawn).mean(0))
         spreads.append(np.asarray(drawn).std(0))
         dispersions.append(dispersion)
@@ -175,7 +185,8 @@ def _modes(target, states, labels, law, total, inverse_dispersion) -> Modes:
     )  # clusters in order, so that they are partners as they stand
     centers, spreads = (np.take_along_axis(np.asarray(part), first[:, :, None], 1) for part in (centers, spreads))
     partner = jnp.asarray(np.broadcast_to(np.arange(2, dtype=np.int32), (2, 2, 2)))
-    return Modes(*(jnp.asarray(part, target.x.dtype) for part in (centers, spreads, dispersions)), partner)
+    told = (np.asarray(part, target.x.dtype) for part in (centers, spreads, dispersions))
+    return Modes(*map(jnp.asarray, told), partner)
 
 
 SAMPLED = Dispersion()
@@ -218,5 +229,7 @@ def plant(bug, monkeypatch):
 
 def wrongly_told(f: Far) -> Far:
     """Modes may be told wrongly without harm: with a second one too wide and too cold every part of the map counts."""
-    spread = f.modes.spread * jnp.array([1.0, 2.5])[:, None, None]
-    return f._replace(modes=f.modes._replace(spread=spread, dispersion=f.modes.dispersion * jnp.array([1.0, 1.6])))
+    spread, dispersion = map(np.asarray, f.modes[1:3])
+    wide, cold = np.array([1.0, 2.5])[:, None, None], np.array([1.0, 1.6])
+    modes = f.modes._replace(spread=jnp.asarray(spread * wide), dispersion=jnp.asarray(dispersion * cold))
+    return replace(f, modes=modes)

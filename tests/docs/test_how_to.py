@@ -24,6 +24,7 @@ def run(code, folder):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_code_runs_as_printed(page, tmp_path):
     drawn = "\nfrom matplotlib import pyplot as plt\nplt.gcf().savefig('drawn.png')\n"

@@ -2,6 +2,7 @@
 
 from itertools import permutations
 
+import jax
 import numpy as np
 import pandas as pd
 import polars
@@ -83,11 +84,16 @@ def test_the_loss_of_a_cluster_is_that_of_its_pairs():
         np.testing.assert_allclose(loss_of(labels, Z, "kmeans", mixed.dim), naive(labels), rtol=1e-5)
 
 
+@jax.jit
+def losses(target, state):
+    return target.losses(state)
+
+
 def loss_of(labels, Z, loss, dim):
     """The clustering loss that the posterior over labellings of encoded rows has, in the units of the table."""
     table = Table(Z, encode_groups(SEX[: len(Z)]), dim=dim)
     problem = make_problem(table, Settings(2, resolve_loss(loss), (0.1,), target="labels"))
-    paid = problem.target.losses(Labelling(labels.astype(np.int32), np.float32(1.0))).clustering
+    paid = losses(problem.target, Labelling(labels.astype(np.int32), np.float32(1.0))).clustering
     return problem.table.scaling.cost(float(paid)) if loss == "kmeans" else float(paid)
 
 
@@ -214,13 +220,23 @@ def test_whole_weights_give_the_log_density_of_repeated_rows_held_together(targe
     assert np.ptp(normalise(ours)) > 0.01
 
 
+@jax.jit
+def density(target, state, lambdas):
+    return target.log_density(state, lambdas)
+
+
+@jax.jit
+def density_of_fairlets(target, state, lambdas):
+    return target.log_density(target.open(state), lambdas)
+
+
 def log_density(problem, target, labels, table):
     """At two values of lambda, whose difference knows the degrees of freedom."""
     values = []
     for inverse_dispersion in (0.5, 2.0):
         if target == "labels":
             state = Labelling(labels[table].astype(np.int32), np.float32(inverse_dispersion))
-            values.append(float(problem.target.log_density(state, np.float32(inverse_dispersion))))
+            values.append(float(density(problem.target, state, np.float32(inverse_dispersion))))
             continue
         copy = np.concatenate([np.arange((table == i).sum()) for i in range(8)])
         numbers = np.unique(np.stack([table // 2, copy], 1), axis=0, return_inverse=True)[1].ravel()
@@ -231,6 +247,5 @@ def log_density(problem, target, labels, table):
         members = members.reshape(-1, 2).astype(np.int32)
         cluster = labels[table][members[:, 0]].astype(np.int32)
         lambdas = InverseTemperatures(*map(np.float32, problem.target.of_dispersion(inverse_dispersion)))
-        state = problem.target.open(FairletState(members, cluster, lambdas))
-        values.append(float(problem.target.log_density(state, lambdas)))
+        values.append(float(density_of_fairlets(problem.target, FairletState(members, cluster, lambdas), lambdas)))
     return np.array(values)

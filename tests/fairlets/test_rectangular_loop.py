@@ -1,5 +1,6 @@
 """The loop's transition matrix on small U(r, c), from its published moves: exact, with structural zeros or without."""
 
+from functools import cache
 from itertools import product
 
 import jax
@@ -35,7 +36,7 @@ def setting(name):
 def transition_matrix(states, weights, acceptance, move=rectangle):
     """Half rectangles, half cycles where there are structural zeros, as in the loop."""
     with np.errstate(divide="ignore"):
-        log_weights = jnp.asarray(np.log(weights))
+        log_weights = np.log(weights)
     P = _mixture(states, log_weights, acceptance, _rectangles(states, move))
     if (weights == 0).any():
         P = (P + _mixture(states, log_weights, acceptance, _cycles(states, weights > 0))) / 2
@@ -43,11 +44,15 @@ def transition_matrix(states, weights, acceptance, move=rectangle):
 
 
 def _rectangles(states, move):
-    cells = jnp.array(list(product(range(states.shape[1]), range(states.shape[2]))))
-    pairs = jnp.array(list(product(GRID, GRID)))
+    cells = np.array(list(product(range(states.shape[1]), range(states.shape[2]))))
+    pairs = np.array(list(product(GRID, GRID)))
+    return _everywhere(move)(states, cells, pairs)
+
+
+@cache
+def _everywhere(move):
     over_pairs = jax.vmap(move, (None, None, 0))
-    everywhere = jax.jit(jax.vmap(jax.vmap(over_pairs, (None, 0, None)), (0, None, None)))
-    return everywhere(jnp.asarray(states), cells, pairs)
+    return jax.jit(jax.vmap(jax.vmap(over_pairs, (None, 0, None)), (0, None, None)))
 
 
 def _cycles(states, allowed):
@@ -55,20 +60,25 @@ def _cycles(states, allowed):
     ones, zeros = states[0].sum(1).max(), (allowed.sum(0) - states[0].sum(0)).max()
     grids = [(np.arange(n) + 0.5) / n for n in (int(np.lcm.reduce(range(1, ones + 1))), _lcm(zeros))]
     walks = np.array(list(product(product(*grids), repeat=length)))
-    rows = jnp.arange(states.shape[1])
+    return _cycles_everywhere(states, allowed, np.arange(states.shape[1]), walks)
+
+
+@jax.jit
+def _cycles_everywhere(states, allowed, rows, walks):
     over_walks = jax.vmap(cycle, (None, None, None, 0))
     over_rows = jax.vmap(over_walks, (None, None, 0, None))
-    everywhere = jax.jit(jax.vmap(over_rows, (0, None, None, None)))
-    return everywhere(jnp.asarray(states), jnp.asarray(allowed), rows, jnp.asarray(walks))
+    return jax.vmap(over_rows, (0, None, None, None))(states, allowed, rows, walks)
 
 
 def _lcm(n):
     return int(np.lcm.reduce(range(1, int(n) + 1)))
 
 
+log_chance = jax.jit(log_acceptance, static_argnums=3)
+
+
 def _mixture(states, log_weights, acceptance, proposals):
     index = {M.tobytes(): s for s, M in enumerate(states)}
-    log_chance = jax.jit(log_acceptance, static_argnums=3)
     proposals = np.asarray(proposals).reshape(len(states), -1, *states.shape[1:])
     P = np.zeros((len(states),) * 2)
     for s, rows in enumerate(proposals):
@@ -101,7 +111,7 @@ def test_the_loop_is_exact_and_reaches_every_matrix(name, acceptance):
 def test_derangements_of_three_need_the_cycles():
     states, _, weights = setting("derangements of three")
     with np.errstate(divide="ignore"):
-        P = _mixture(states, jnp.asarray(np.log(weights)), "metropolis", _rectangles(states, rectangle))
+        P = _mixture(states, np.log(weights), "metropolis", _rectangles(states, rectangle))
     np.testing.assert_array_equal(P, np.eye(2))
 
 
@@ -127,12 +137,11 @@ def test_the_other_branch_order_is_caught():
 def test_long_runs_follow_the_law(name):
     """3,000 independent runs of 60 steps: the total variation is below 0.06 but for one run in 10,000."""
     states, pi, weights = setting(name)
-    keys = jax.random.split(jax.random.PRNGKey(0), 3)
     from bayesfair.fairlets.fixed_margins import _run
 
     with np.errstate(divide="ignore"):
-        log_weights = jnp.asarray(np.log(weights))
-    many = jax.random.split(keys[0], 3_000)
+        log_weights = np.log(weights)
+    many = jax.random.split(jax.random.PRNGKey(0), 3_000)
     run = jax.vmap(lambda key: _run(key, states[0], log_weights, 60, "metropolis", bool((weights == 0).any()))[0])
     index = {M.tobytes(): s for s, M in enumerate(states)}
     counts = np.bincount([index[np.asarray(M).tobytes()] for M in np.asarray(run(many))], minlength=len(states))

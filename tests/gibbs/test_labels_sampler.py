@@ -45,7 +45,7 @@ def law_of(t, pi):
         pytest.param("at least a third", "kmeans", marks=pytest.mark.slow),
         pytest.param("attributes", "kmeans", marks=pytest.mark.slow),
         pytest.param("equal shares", "kl", marks=pytest.mark.slow),
-        ("sizes that do not divide", "manhattan"),
+        pytest.param("sizes that do not divide", "manhattan", marks=pytest.mark.slow),
         pytest.param("attributes, at least 0.4", "manhattan", marks=pytest.mark.slow),
     ],
 )

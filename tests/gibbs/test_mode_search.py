@@ -8,6 +8,7 @@ import pytest
 from exact_modes import far
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+from tiers import tiers
 
 import bayesfair as bf
 from bayesfair.gibbs import KMeansLoss, Settings, Table, masses
@@ -60,15 +61,15 @@ def log_ratios(keys, target, modes, states):
     return jax.vmap(one)(keys, states)
 
 
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_weighing_tells_the_mass_of_the_enumeration(order, x64):
+@pytest.mark.parametrize("heavy", tiers([0, 1], [1]))
+def test_weighing_tells_the_mass_of_the_enumeration(heavy, x64):
     """All of it: pools, rounds, longer and longer paths, and the lighter mode first. Scores of 100 seeds had mean 0.1 and
     spread 1: of ten other seeds one would be beyond 3 once in 40 times, their mean beyond 1.5 once in 100,000."""
     f = far("joint", middle=-0.0306, apart=3.0)
     left = (f.labels[:, 6:8] == f.labels[:, :1]).all(-1)
     truth = np.log(f.law[~left].sum() / f.law[left].sum())
     moves = f.target.moves(Settings(2, f.target.loss, (1.0, 1.0), reallocation="blocked"))  # which cross by no chance
-    heavy, scores = order.index(0), []
+    order, scores = (heavy, 1 - heavy), []
     for seed in range(10):
         rng = np.random.default_rng(seed)
         modes = [mode_of(f, number, (left, ~left)[number], rng) for number in order]

@@ -55,7 +55,7 @@ def marginal_over_dispersion(t, loss):
         pytest.param("1:1", "kmeans", {}, marks=pytest.mark.slow),
         ("floor/ceil", "kl", {"reallocation": "blocked"}),
         pytest.param("two-member hubs", "kmeans", {}, marks=pytest.mark.slow),
-        ("floor/ceil", "manhattan", {"reallocation": "blocked"}),
+        pytest.param("floor/ceil", "manhattan", {"reallocation": "blocked"}, marks=pytest.mark.slow),
         ("1:1", "kmeans", {"moves": IN_TURN}),
         pytest.param("unequal", "kmeans", {}, marks=pytest.mark.slow),
         ("unequal, one alone", "kmeans", {"reallocation": "blocked"}),
