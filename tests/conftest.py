@@ -1,4 +1,4 @@
-"""What every test shares: compiled programs."""
+"""What every test shares: compiled programs, and how many there may be."""
 
 import hashlib
 import os
@@ -9,6 +9,7 @@ from pathlib import Path
 import jax
 import jaxlib
 import pytest
+from programs import complaint
 
 KEPT_FOR = 30 * 24 * 3600  # seconds that a compiled program is kept on disk
 COMPILED_QUICKLY = {  # files of many programs that run for milliseconds: compiling them takes a third less time so
@@ -56,6 +57,36 @@ def pytest_configure(config):
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     jax.config.update("jax_compilation_cache_dir", folder)  # JAX may have read the environment before
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+
+
+class Programs:
+    """Names of those that the fast tests of the file that runs had compiled."""
+
+    compiled, counts = [], False
+
+
+def pytest_sessionstart():
+    from bayesfair._compilations import COMPILED
+
+    def listen(event, duration, **about):
+        if event == COMPILED and Programs.counts:
+            Programs.compiled.append(about.get("fun_name", "without a name"))
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    Programs.counts = item.get_closest_marker("slow") is None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_programs(request):
+    """A part of the file, or programs that are in memory from others, only lower the number: any order, any worker will do."""
+    Programs.compiled.clear()
+    yield
+    if told := complaint(request.path, Programs.compiled):
+        pytest.fail(told, pytrace=False)
 
 
 @pytest.fixture(scope="module", autouse=True)

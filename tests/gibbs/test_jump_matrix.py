@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from exact import some_centers, tiny
+from exact import QUICKLY, some_centers, tiny
 from exact_modes import BUGS, EVERY, SAMPLED, far, plant, temperatures_of, wrongly_told
 from tiers import tiers
 
@@ -108,7 +108,7 @@ def flows(f, states, ends, points: Lattice):
 
     over_ends = jax.vmap(one, (None, 0, None, None))
     over_states = jax.vmap(over_ends, (0, 0, None, None))
-    over_points = jax.jit(jax.vmap(over_states, (None, None, 0, 0)))
+    over_points = jax.jit(jax.vmap(over_states, (None, None, 0, 0)), compiler_options=QUICKLY)
     places = [Place(*map(jnp.asarray, place)) for place in zip(points.coordinates, points.dispersion)]
     found = [over_points(states, ends, places[side], places[1 - side]) for side in (0, 1)]
     log_mass, log_way = (np.stack(part) for part in zip(*found))
