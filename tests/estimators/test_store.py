@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -373,19 +372,24 @@ def test_more_draws_than_there_is_room_for_are_refused_before_sampling(data, tmp
 
 
 KILLED = """
-import json, os, signal, sys, time, warnings
+import json, os, pathlib, signal, sys, threading, time, warnings
 warnings.simplefilter("ignore")
 import bayesfair as bf
 from bayesfair.gibbs import run
 from bayesfair.posterior import store
-path, settings, moment = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
+path, settings, moment = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
 append, finish, run.MAX_CHUNK = store.StoredRun.append, store.StoredRun.finish, 4
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
 def slowly(self, *chunk):
     append(self, *chunk)
+    if "draws" in moment and store._read_root(pathlib.Path(path))[1]["draws"] >= moment["draws"]:
+        threading.Timer(moment["delay"], die).start()
     time.sleep(0.02)
 def killed(self, about):
-    if hasattr(store, moment):
-        setattr(store, moment, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    if "draws" in moment:
+        die()
+    setattr(store, moment["step"], die)
     finish(self, about)
 store.StoredRun.append, store.StoredRun.finish = slowly, killed
 if os.path.exists(path):
@@ -407,32 +411,19 @@ def test_kill_nine_loses_no_finished_chunk_and_changes_no_bit(data, tmp_path):
     plain = fit(data, num_draws=num_draws)
     whole = plain.posterior_
     rng, done = np.random.default_rng(15), 0
-    for moment in [*range(MOMENTS), *IN_THE_END]:
-        process = start(store, settings, str(moment))
-        if moment not in IN_THE_END:
-            wait_for(process, store, done + int(rng.integers(1, 40)))
-            time.sleep(rng.uniform(0, 0.06))
-            process.kill()
-        assert process.wait(timeout=LIMIT) == -signal.SIGKILL
+    for step in [*[None] * MOMENTS, *IN_THE_END]:
+        at = (
+            {"draws": done + int(rng.integers(1, 40)), "delay": rng.uniform(0, 0.06)}
+            if step is None
+            else {"step": step}
+        )
+        command = [sys.executable, "-c", KILLED, store, json.dumps(settings), json.dumps(at)]
+        killed = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=LIMIT)
+        assert killed.returncode == -signal.SIGKILL
         tree = read_tree(store)
         assert tree["posterior"].sizes["draw"] >= max(done, 1)
         done = tree["posterior"].sizes["draw"]
         np.testing.assert_array_equal(tree["sample_stats"]["lp"], whole["sample_stats"]["lp"][:, :done])
-        assert ("unfinished" in tree.attrs) == (moment != "_delete_chunks")
+        assert ("unfinished" in tree.attrs) == (step != "_delete_chunks")
     same_tree(tree, whole)
     same_tree(GibbsFairClustering.load(store).resume(3).posterior_, plain.resume(3).posterior_)
-
-
-def start(store, settings, moment):
-    command = [sys.executable, "-c", KILLED, store, json.dumps(settings), moment]
-    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)})
-
-
-def wait_for(process, store, draws):
-    """Until the run holds so many draws."""
-    end = time.monotonic() + LIMIT
-    while time.monotonic() < end and process.poll() is None:
-        if store.exists() and stores._read_root(store)[1]["draws"] >= draws:
-            return
-        time.sleep(0.005)
-    pytest.fail(f"no {draws} draws: the process ended with {process.poll()}")
