@@ -18,7 +18,7 @@ from bayesfair.engines import checks
 
 ENGINES = [
     bf.FairMixture(2, n_init=2, max_gap=0.3, tol=1e-4, max_iter=500, random_state=0),
-    bf.VariationalFairClustering(2, random_state=0),
+    bf.VariationalFairClustering(2, n_init=3, random_state=0),
     bf.BigLearnMixture(2, max_iter=40, random_state=0),
     bf.TiltedKMeans(2, random_state=0, n_init=2),
     bf.FairletKMeans(2, random_state=0),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from draws import draws_of, with_modes
+from tiers import tiers
 
 import bayesfair as bf
 from bayesfair.cli import main
@@ -286,7 +287,10 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("name", ODD)
+SLOW = "two draws", "many features", "many clusters", "dollars", "no centers", "no density"
+
+
+@pytest.mark.parametrize("name", tiers(ODD, [name for name in ODD if name not in SLOW]))
 def test_what_a_tree_lacks_is_left_out(make_tree, tmp_path, name):
     shape, change, pictures, text = ODD[name]
     tree = make_tree(**shape) if change is None else change(make_tree(**shape))
@@ -311,6 +315,7 @@ def test_a_page_about_a_relabelled_tree_has_one_numbering(make_tree, tmp_path):
     assert "the partition to which the draws were relabelled" in page
 
 
+@pytest.mark.slow
 def test_many_rows_take_little_room(make_tree, tmp_path):
     path = bf.report(make_tree(n_obs=30_000, n_clusters=8, draws=10), tmp_path / "report.html")
     assert path.stat().st_size < 3e6
