@@ -18,6 +18,7 @@ COMPILED_QUICKLY = {  # files of many programs that run for milliseconds: compil
     "test_bayesian_fair_mixture.py",
     "test_big_learn.py",
     "test_chains.py",
+    "test_check.py",
     "test_every_engine.py",
     "test_gibbs_fair_clustering.py",
     "test_labels_target.py",
