@@ -40,7 +40,9 @@ def test_every_row_is_counted_once_and_has_what_is_its_own(n_rows, n_blocks):
     made = own(rows, scale)
     np.testing.assert_array_equal(in_order(made["x"], n_rows), 2 * x)
     np.testing.assert_array_equal(in_order(made["code"], n_rows), code)
-    again = total(lambda block: block[1] @ block[0][2], rows.beside(made["code"].astype(np.float32)))
+    again = jax.jit(lambda rows: total(lambda block: block[1] @ block[0][2], rows))(
+        rows.beside(np.asarray(made["code"], np.float32))
+    )
     np.testing.assert_allclose(again, code @ weight, rtol=1e-5)
 
 
@@ -61,10 +63,14 @@ def test_rows_are_taken_by_their_numbers(n_blocks):
 def test_the_largest_and_the_farthest_are_those_of_the_whole(n_rows, n_blocks):
     x, _, weight = table(n_rows)
     rows = rows_of((x, weight), n_blocks)
-    far = largest(lambda block: jnp.where(block[1] > 0, block[0], -9.0).max(1), rows)
+
+    @jax.jit
+    def told(rows):
+        values = each(lambda block: jnp.where(block[1] > 0, block[0][0], -9.0), rows)
+        return largest(lambda block: jnp.where(block[1] > 0, block[0], -9.0).max(1), rows), farthest(values, rows, 3)[0]
+
+    far, found = map(np.asarray, told(rows))
     np.testing.assert_array_equal(far, x.max(0))
-    values = each(lambda block: jnp.where(block[1] > 0, block[0][0], -9.0), rows)
-    found, _ = farthest(values, rows, 3)
     np.testing.assert_array_equal(found[: min(3, n_rows)], x[np.argsort(-x[:, 0])[:3]])
 
 

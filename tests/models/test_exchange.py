@@ -37,8 +37,13 @@ def swap_matrix(probability):
 
 
 def share_of_swaps(a, b, betas, rounds=4_000):
-    energies, keys = jnp.array([ENERGY[a], ENERGY[b]]), jax.random.split(jax.random.key(0), rounds)
-    return float(jax.vmap(lambda key: swap(key, energies, jnp.asarray(betas), 0)[1])(keys).mean())
+    keys = jax.random.split(jax.random.key(0), rounds)
+    return float(np.mean(swaps(keys, np.float32([ENERGY[a], ENERGY[b]]), np.float32(betas))))
+
+
+@jax.jit
+def swaps(keys, energies, betas):
+    return jax.vmap(lambda key: swap(key, energies, betas, 0)[1])(keys)
 
 
 def test_swaps_leave_the_joint_law_invariant():
@@ -140,16 +145,17 @@ def test_the_integration_test_can_fail(grid, monkeypatch):
 
 
 def test_tempering_multiplies_the_observed_sites_alone():
-    values = {"means_base": jnp.array([[0.3], [-0.5]])}
+    values = {"means_base": np.float32([[0.3], [-0.5]])}
     settings = {**SETTINGS, "fairness_weight": 0.0}
 
+    def density_of(model, groups, settings):
+        return float(jax.jit(lambda values: log_density(model, (X, groups), settings, values)[0])(values))
+
     def density(beta, groups, settings):
-        model = tempered(MODEL)
-        return float(log_density(model, (X, groups), {**settings, BETA: beta}, values)[0])
+        return density_of(tempered(MODEL), groups, {**settings, BETA: beta})
 
     prior, half, whole = (density(beta, GROUPS, SETTINGS) for beta in (0.0, 0.5, 1.0))
     assert half == pytest.approx((prior + whole) / 2, rel=1e-5)
-    assert whole == pytest.approx(float(log_density(MODEL, (X, GROUPS), SETTINGS, values)[0]), rel=1e-6)
+    assert whole == pytest.approx(density_of(MODEL, GROUPS, SETTINGS), rel=1e-6)
     base = numpyro.distributions.Normal(0, 1.5).log_prob(values["means_base"]).sum()
-    known = log_density(tempered(MODEL), (X, None), {**settings, BETA: 0.0}, values)[0]
-    assert float(known) == pytest.approx(float(base), rel=1e-5)
+    assert density(0.0, None, settings) == pytest.approx(float(base), rel=1e-5)

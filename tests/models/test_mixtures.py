@@ -71,9 +71,9 @@ KINDS = ("isotropic", "diag", "full", "categorical", "mixed")
 @pytest.mark.parametrize("kind", KINDS)
 def test_pointwise_log_likelihood_is_that_of_scipy(kind):
     model, args, settings = model_of(kind)
-    draws = {name: jnp.asarray(value, jnp.float32)[None] for name, value in sites_of(kind).items()}
-    ours = log_likelihood(model, draws, *args, **settings)["x"][0]
-    np.testing.assert_allclose(ours, logsumexp(expected_log_joint(kind), axis=1), rtol=2e-4, atol=2e-4)
+    draws = {name: np.asarray(value, np.float32)[None] for name, value in sites_of(kind).items()}
+    ours = jax.jit(lambda draws: log_likelihood(model, draws, *args, **settings)["x"])(draws)
+    np.testing.assert_allclose(np.asarray(ours)[0], logsumexp(expected_log_joint(kind), axis=1), rtol=2e-4, atol=2e-4)
 
 
 def test_rows_prepared_for_a_table_are_the_same_law():
@@ -92,11 +92,11 @@ def test_rows_prepared_for_a_table_are_the_same_law():
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_fairness_factor_is_the_gap_of_psi(kind):
     model, args, settings = model_of(kind)
-    values = {name: jnp.asarray(value, jnp.float32) for name, value in sites_of(kind).items()}
+    values = {name: np.asarray(value, np.float32) for name, value in sites_of(kind).items()}
 
     def density(weight):
         full = {**settings, "fairness_weight": weight}
-        return float(log_density(model, (*args, GROUPS), full, values)[0])
+        return float(jax.jit(lambda values: log_density(model, (*args, GROUPS), full, values)[0])(values))
 
     joint = expected_log_joint(kind)
     psi = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
@@ -104,19 +104,24 @@ def test_the_fairness_factor_is_the_gap_of_psi(kind):
     smooth = (density(0.0) - density(2.0)) / (2.0 * 40)
     tau = mixtures.SMOOTHING
     assert delta - tau * (1 + np.log(3)) - 1e-4 <= smooth <= delta + 1e-4
-    trace = numpyro.handlers.trace(numpyro.handlers.substitute(numpyro.handlers.seed(model, 0), values))
-    gap = trace.get_trace(*args, GROUPS, **{**settings, "fairness_weight": 1.0})["gap"]["value"]
+
+    def told(values):
+        trace = numpyro.handlers.trace(numpyro.handlers.substitute(numpyro.handlers.seed(model, 0), values))
+        return trace.get_trace(*args, GROUPS, **{**settings, "fairness_weight": 1.0})["gap"]["value"]
+
+    gap = jax.jit(told)(values)
     assert float(gap) == pytest.approx(delta, abs=2e-4)
 
 
 def test_the_smooth_gap_tends_to_the_gap_and_is_zero_when_fair():
     member = observed.membership(GROUPS, 3).T
     psi = RNG.dirichlet(np.ones(4), 40)
-    errors = [float(mixtures.smooth_gap(psi, member, tau)) - bf.fairness.gap(psi, GROUPS) for tau in (0.1, 0.01, 1e-3)]
+    smooth_gap = jax.jit(mixtures.smooth_gap)
+    errors = [float(smooth_gap(psi, member, tau)) - bf.fairness.gap(psi, GROUPS) for tau in (0.1, 0.01, 1e-3)]
     assert all(error <= 1e-6 for error in errors)
     assert np.all(np.diff(np.abs(errors)) < 0)
     assert abs(errors[-1]) < 3e-3
-    assert float(mixtures.smooth_gap(np.full((40, 4), 0.25), member)) == pytest.approx(0, abs=1e-6)
+    assert float(smooth_gap(np.full((40, 4), 0.25), member)) == pytest.approx(0, abs=1e-6)
 
 
 def test_the_priors_are_those_of_the_docstring():
