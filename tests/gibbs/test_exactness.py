@@ -265,18 +265,23 @@ def test_blocks_decide_in_turn_each_by_what_those_before_have_changed(backwards)
     t = tiny("floor/ceil")
     target, centers, temperature, n_blocks = t.target, some_centers(t, "kmeans"), TEMPERATURES.clustering, 3
     units = target.units_of(target.open(t.state(0)))
-    block, ratio = jnp.arange(target.n_fairlets) % n_blocks, jax.jit(partial(blocked.log_block_ratio, target))
+    block, ratio = np.arange(target.n_fairlets) % n_blocks, jax.jit(partial(blocked.log_block_ratio, target))
     order, n_taken = range(n_blocks)[:: -1 if backwards else 1], 0
     together = jax.jit(lambda key: blocked.decide_blocks(key, target, units, centers, temperature, n_blocks, backwards))
-    for seed in range(30):
-        key = jax.random.PRNGKey(seed)
+
+    @jax.jit
+    def drawn(key):
         key_proposal, key_accept = jax.random.split(key)
         logits = blocked.proposal_logits(target, units, centers, temperature)
         uniforms = jax.random.uniform(key_proposal, (target.n_fairlets,), units.center.dtype)
         proposed = blocked.draw_cluster(uniforms, logits).astype(units.cluster.dtype)
-        log_uniforms, now, taken = jnp.log(jax.random.uniform(key_accept, (n_blocks,), units.center.dtype)), units, 0
+        return proposed, jnp.log(jax.random.uniform(key_accept, (n_blocks,), units.center.dtype))
+
+    for seed in range(30):
+        key = jax.random.PRNGKey(seed)
+        (proposed, log_uniforms), now, taken = map(np.asarray, drawn(key)), units, 0
         for b in order:
-            new = now._replace(cluster=jnp.where(block == b, proposed, now.cluster))
+            new = now._replace(cluster=np.where(block == b, proposed, now.cluster))
             if log_uniforms[b] < ratio(now, new, temperature):
                 now, taken = new, taken + 1
         cluster, accepted = together(key)

@@ -1,5 +1,7 @@
 """The models' densities against other libraries and against sums written out."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -78,9 +80,10 @@ def test_pointwise_log_likelihood_is_that_of_scipy(kind):
 
 def test_rows_prepared_for_a_table_are_the_same_law():
     family = observed.family_of("full", ())
-    values = {name: jnp.asarray(value, jnp.float32) for name, value in sites_of("full").items()}
+    values = {name: np.asarray(value, np.float32) for name, value in sites_of("full").items()}
     units, table = units_of(X, "full"), observed.rows_of(X, np.zeros((40, 0)))
-    plain = MixtureRow(mixtures.assemble(family, units, jnp.log(values["weights"]), values), units, family)
+    components = jax.jit(partial(mixtures.assemble, family))(units, np.log(values["weights"]), values)
+    plain = MixtureRow(components, units, family)
     prepared = plain.prepared_for(table, scaled_table(table, units, family))
     copied = jax.tree.map(lambda leaf: leaf + 0, prepared)
     for rows in (table, table[::-1], table + 1):
@@ -138,14 +141,19 @@ def test_the_priors_are_those_of_the_docstring():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_drawn_rows_have_the_law_of_their_density(kind):
-    values = {name: jnp.asarray(value, jnp.float32) for name, value in sites_of(kind).items()}
+    values = {name: np.asarray(value, np.float32) for name, value in sites_of(kind).items()}
     x, _, n_levels = observed.tables(
         None if kind == "categorical" else X, CODES if kind in ("categorical", "mixed") else None
     )
     covariance_type = kind if kind in ("isotropic", "diag", "full") else "diag"
     family, units = observed.family_of(covariance_type, n_levels), units_of(x, covariance_type)
-    components = mixtures.assemble(family, units, jnp.log(values["weights"]), values)
-    rows = np.asarray(MixtureRow(components, units, family).sample(jax.random.key(0), (20_000,)))
+
+    @jax.jit
+    def drawn(values):
+        components = mixtures.assemble(family, units, jnp.log(values["weights"]), values)
+        return MixtureRow(components, units, family).sample(jax.random.key(0), (20_000,))
+
+    rows = np.asarray(drawn(values))
     if kind != "categorical":
         means = X.mean(0) + X.std(0) * BASE
         mean = WEIGHTS @ means
