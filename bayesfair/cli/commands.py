@@ -62,7 +62,6 @@ def demo(arguments):
         _print_target("optimal", over_fairlets.fit(X, sensitive_features=data.sensitive))
     view = View(estimator.posterior_)
     print_summary(view)
-    print_verdict(view)
     draw_pictures(view, arguments.out)
     return status
 
@@ -200,11 +199,7 @@ def _read_columns(arguments, estimator):
 
 def summary(arguments):
     """Print diagnostics, how many observations are uncertain, and whether the chains agree."""
-    from bayesfair.posterior.view import View
-
-    view = View(bf.posterior.read_tree(arguments.run_file))
-    print_summary(view)
-    print_verdict(view)
+    print_summary(bf.posterior.read_tree(arguments.run_file))
 
 
 def modes(arguments):

@@ -16,7 +16,6 @@ import numpy as np
 
 import bayesfair as bf
 from bayesfair._check import message
-from bayesfair._percent import percent
 from bayesfair._progress import progress
 from bayesfair.cli.exit_status import DONE, FAILED, INTERRUPTED, writing
 
@@ -37,7 +36,6 @@ __all__ = [
     "shows_progress",
 ]
 
-UNCERTAIN = 0.1  # misclassification probability from which the summary counts an observation as uncertain
 LINE = 80  # letters
 SHOWN_OBS = 1000  # rows and columns of the picture of co-clustering at most
 PICTURES = {  # names of plots
@@ -192,53 +190,30 @@ def _print_report(title, labels, groups):
 
 
 def print_summary(tree):
-    """Diagnostics of every scalar, how many clusters are occupied where that is open, and how many observations are uncertain;
-    of a run that is not finished, how far it came."""
+    """What a run took, the diagnostics of every scalar, and `print_verdict`; of a run that is not finished, how far it came."""
     from bayesfair.posterior.diagnostics import scalar_table
     from bayesfair.posterior.saved import cost_of
+    from bayesfair.posterior.view import View
 
+    view, cost = View.of(tree), cost_of(tree)
     if "unfinished" in tree.attrs:
         print(f"The run is not finished: it has {tree.attrs['unfinished']}. Go on with bayesfair resume.")
-    cost = cost_of(tree)
     if cost:
         print(f"Sampled in {cost}.")
-    occupied = bf.posterior.occupied_sentence(tree)
-    uncertain = bf.posterior.misclassification_probability(tree) > UNCERTAIN
-    print("\nDiagnostics")
-    print(scalar_table(tree))
-    if occupied:
-        print(f"\n{fill(occupied, LINE)}")
-    print(
-        f"\n{uncertain.sum():,} of {len(uncertain):,} observations ({percent(uncertain.mean())}) would be elsewhere "
-        f"with probability above {UNCERTAIN:.0%}"
-    )
+    print(f"\nDiagnostics\n{scalar_table(view)}")
+    print_verdict(view)
 
 
 def print_verdict(tree):
-    """Whether the chains agree, by which figures, and what to do; which modes there are; and what groups of a few rows did
-    to the fairlets."""
-    from bayesfair.posterior.saved import small_groups
+    """The posterior in short, as reports have it, and what to do about the chains."""
+    from bayesfair.posterior.in_short import brief
     from bayesfair.posterior.verdict import judge
     from bayesfair.posterior.view import View
 
-    tree = View.of(tree)
-    verdict, modes = judge(tree), bf.posterior.modes_sentence(tree)
-    print()
-    said = [verdict.headline, verdict.evidence, verdict.advice, "" if modes in verdict.evidence else modes]
-    for text in (*said, _balance_line(tree), small_groups(tree)):
-        print(fill(text, LINE), end="\n" * bool(text))
-
-
-def _balance_line(tree):
-    """The balance of the draws, and what the method promises of it; "" without groups."""
-    from bayesfair.posterior.guarantees import at_least, guarantee
-    from bayesfair.posterior.schema import variable
-
-    balance, promise = variable(tree, "sample_stats", "balance"), guarantee(tree)
-    if balance is None or promise is None:
-        return ""
-    least = at_least(float(balance.min()))
-    return f"All {balance.size:,} draws have a balance of at least {least}. {promise}"
+    view = View.of(tree)
+    chains, *others = brief(view)
+    said = [chains.headline, chains.text, judge(view).advice, *(f"{note.headline} {note.text}" for note in others)]
+    print("", *(fill(text, LINE) for text in said), sep="\n")
 
 
 def print_next_steps(path, of_table=""):

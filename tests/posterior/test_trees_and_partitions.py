@@ -22,7 +22,6 @@ from bayesfair.posterior import (
     summary,
     vi_partition,
 )
-from bayesfair.posterior.co_clustering_probability import _total_manhattan, medoids
 from bayesfair.posterior.tree import build_tree
 
 
@@ -215,24 +214,6 @@ def test_credible_ball_takes_a_centre_and_refuses_bad_ones(some):
     ):
         with pytest.raises(ValueError, match=text):
             credible_ball(tree, **arguments)
-
-
-@pytest.mark.parametrize(("metric", "power"), [("sqeuclidean", 2), ("manhattan", 1)])
-def test_medoids_have_the_least_total_distance(metric, power):
-    rng = np.random.default_rng(8)
-    X, partition = rng.standard_t(2, size=(90, 3)), rng.integers(4, size=90)
-    partition[partition == 2] = 3  # an empty cluster
-    X[::7] = np.round(X[::7])  # ties within columns
-    expected = np.full(4, -1)
-    for k in (0, 1, 3):
-        members = np.flatnonzero(partition == k)
-        totals = np.array([(np.abs(X[members] - X[i]) ** power).sum() for i in members])
-        expected[k] = members[np.argmin(totals)]
-        if metric == "manhattan":  # a wrong sum may still have the right minimum
-            np.testing.assert_allclose(_total_manhattan(X[members]), totals)
-    np.testing.assert_array_equal(medoids(X, partition, metric=metric), expected)
-    with pytest.raises(ValueError, match="'sqeuclidean', 'manhattan', got 'cosine'"):
-        medoids(X, partition, metric="cosine")
 
 
 def test_relabelled_scalars_converge_where_raw_labels_do_not():
