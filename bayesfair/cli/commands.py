@@ -19,9 +19,9 @@ from bayesfair.cli.output import (
     draw_pictures,
     leaves_posterior,
     place_for,
-    print_clusters,
     print_fit,
     print_next_steps,
+    print_point_estimate,
     print_summary,
     print_verdict,
     replaced,
@@ -52,7 +52,7 @@ def demo(arguments):
     settings = {"n_clusters": 3, "progress_bar": shows_progress(), **typed}
     estimator = bf.GibbsFairClustering(target="labels", **settings).fit(X, sensitive_features=data.sensitive)
     _, status = save(estimator, places[0])
-    print_clusters(estimator)
+    print_point_estimate(estimator)
     print(f"\nbalance without fairness (k-means)    {bf.fairness.balance(plain, data.sensitive):.3f}")
     print(f"balance of the point estimate         {bf.fairness.balance(estimator.labels_, data.sensitive):.3f}")
     _print_target("labels", estimator)
@@ -162,7 +162,7 @@ def _saved_and_judged(estimator, run_file, of_table=""):
         return DONE
     saved_to, status = save(estimator, run_file)
     if hasattr(estimator, "labels_"):
-        print_clusters(estimator)
+        print_point_estimate(estimator)
     print_verdict(estimator.posterior_)
     print_next_steps(saved_to, of_table)
     return status

@@ -6,7 +6,6 @@ import sys
 import tempfile
 import warnings
 from contextlib import contextmanager, suppress
-from io import BytesIO
 from itertools import count
 from pathlib import Path
 from shlex import quote
@@ -29,6 +28,7 @@ __all__ = [
     "print_clusters",
     "print_fit",
     "print_next_steps",
+    "print_point_estimate",
     "print_summary",
     "print_verdict",
     "replaced",
@@ -37,13 +37,12 @@ __all__ = [
 ]
 
 LINE = 80  # letters
-SHOWN_OBS = 1000  # rows and columns of the picture of co-clustering at most
-PICTURES = {  # names of plots
-    "clustering.png": "uncertainty",
-    "uncertainty_profile.png": "uncertainty_profile",
-    "co_clustering.png": "co_clustering",
-    "trace.png": "trace",
-    "modes.png": "modes",
+PICTURES = {  # names of files, and what `bayesfair.reports.pictures` draws there
+    "clustering.png": "draw_uncertainty",
+    "uncertainty_profile.png": "draw_profile",
+    "co_clustering.png": "draw_co_clustering",
+    "trace.png": "draw_trace",
+    "modes.png": "draw_modes",
 }
 
 
@@ -145,48 +144,40 @@ def leaves_posterior(estimator):
 
 
 def print_fit(estimator, groups, weights):
-    """How an engine's fit ended, the sizes, groups and balance of its clusters, and balance by the rows' weights, if any."""
+    """How an engine's fit ended, and its clusters."""
     ended = "converged" if estimator.converged_ else "not converged"
     value = estimator.objective_trace_[-1]
-    print(f"{type(estimator).__name__}: {ended} after {estimator.n_iter_} iterations, objective {value:.6g}\n")
-    of_all = _print_report("Clusters", estimator.labels_, groups)
-    least, best = of_all["balance"], of_all["best_balance"]
+    print(f"{type(estimator).__name__}: {ended} after {estimator.n_iter_} iterations, objective {value:.6g}")
+    print_clusters("Clusters", estimator.labels_, groups, weights)
+
+
+def print_point_estimate(estimator):
+    """The clusters of a posterior's point estimate."""
+    from bayesfair.posterior.schema import groups_of, variable
+
+    tree = estimator.posterior_
+    weight = variable(tree, "constant_data", "weight")
+    weights = None if weight is None else weight.values
+    print_clusters("Clusters of the point estimate", estimator.labels_, groups_of(tree), weights)
+
+
+def print_clusters(title, labels, groups, weights):
+    """Sizes, groups and balance of clusters, by rows and by their weights, if any; sizes alone where there are no groups."""
+    print(f"\n{title}")
+    if groups is None:
+        clusters, sizes = np.unique(labels, return_counts=True)
+        print("\n".join(["cluster  size", *(f"{k:>7}  {size:>4}" for k, size in zip(clusters, sizes))]))
+        return
+    report = bf.fairness.report(labels, groups)
+    counts = [name for name in report if name.startswith("count[")]
+    print(report[["size", *counts, "balance", "off_by"]].round(3).to_string(line_width=LINE))
+    least, best = report.attrs["balance"], report.attrs["best_balance"]
     print(
         f"\nThe least balance of a cluster is {least:.3f}; that of the data, which no clustering exceeds, {best:.3f}."
     )
-    _print_weighed(estimator.labels_, groups, weights)
-
-
-def _print_weighed(labels, groups, weights):
-    """That clusters were counted by rows, and their balance by the rows' weights, if any."""
     if weights is not None:
         weighed = bf.fairness.balance(labels, groups, sample_weight=weights)
         print(f"All of this counts rows. By their weights the least balance is {weighed:.3f}.")
-
-
-def print_clusters(estimator):
-    """Sizes, groups and balance of the clusters of the point estimate, by rows and by their weights, if any; their sizes alone
-    where there are no groups."""
-    from bayesfair.posterior.schema import groups_of, variable
-
-    tree, title = estimator.posterior_, "Clusters of the point estimate"
-    groups, weights = groups_of(tree), variable(tree, "constant_data", "weight")
-    print()
-    if groups is not None:
-        _print_report(title, estimator.labels_, groups)
-        _print_weighed(estimator.labels_, groups, None if weights is None else weights.values)
-        return
-    clusters, sizes = np.unique(estimator.labels_, return_counts=True)
-    print("\n".join([title, "cluster  size", *(f"{k:>7}  {size:>4}" for k, size in zip(clusters, sizes))]))
-
-
-def _print_report(title, labels, groups):
-    """The report of a clustering, but for the columns that follow from the others."""
-    report = bf.fairness.report(labels, groups)
-    counts = [name for name in report if name.startswith("count[")]
-    shown = report[["size", *counts, "balance", "off_by"]]
-    print(f"{title}\n{shown.round(3).to_string(line_width=LINE)}")
-    return report.attrs
 
 
 def print_summary(tree):
@@ -226,24 +217,18 @@ def print_next_steps(path, of_table=""):
 
 
 def draw_pictures(tree, folder):
-    """All PICTURES of a tree, as files in `folder`."""
-    import matplotlib
-
+    """The PICTURES of a report that a tree has, as files in `folder`."""
     from bayesfair._files import write_whole
-    from bayesfair.posterior.view import View
+    from bayesfair.reports import pictures
+    from bayesfair.reports.contents import read_contents
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    view = View.of(tree)
-    more = {"co_clustering": {"sample": min(tree["posterior"].sizes["obs"], SHOWN_OBS)}}
+    contents, drawn = read_contents(tree), []
     with progress(len(PICTURES), "pictures", shows_progress()) as bar:
-        for name, plot in PICTURES.items():
-            getattr(bf.plots, plot)(view, **more.get(plot, {}))
-            picture = BytesIO()
-            plt.gcf().savefig(picture, format="png", dpi=150, bbox_inches="tight")
-            plt.close("all")
-            with writing():
-                write_whole([picture.getbuffer()], folder / name)
+        for name, draw in PICTURES.items():
+            picture = getattr(pictures, draw)(contents)
+            if picture is not None:
+                with writing():
+                    write_whole([picture.png], folder / name)
+                drawn.append(name)
             bar.update(1)
-    print(f"drew {', '.join(PICTURES)} in {folder}")
+    print(f"drew {', '.join(drawn)} in {folder}")

@@ -10,7 +10,7 @@ from draws import draws_of, with_modes
 
 import bayesfair as bf
 from bayesfair.cli import main
-from bayesfair.cli.output import print_clusters
+from bayesfair.cli.output import print_point_estimate
 from bayesfair.fairness import cluster_balance
 from bayesfair.fairness.groups import groups_for_fit
 from bayesfair.fairness.metrics import group_masses
@@ -245,7 +245,7 @@ def test_weights_are_told_on_the_page_and_in_the_shell(make_tree, tmp_path, caps
     assert sizes in page
     assert "<dt>Weights</dt><dd>1 to 4 for a row, 150 in all; the loss weighs rows" in page
     labels = reference_partition(tree)
-    print_clusters(SimpleNamespace(posterior_=tree, labels_=labels))
+    print_point_estimate(SimpleNamespace(posterior_=tree, labels_=labels))
     weighed = bf.fairness.balance(labels, tree["constant_data"]["group"].values, sample_weight=weight)
     said = f"All of this counts rows. By their weights the least balance is {weighed:.3f}."
     assert capsys.readouterr().out.endswith(f"{said}\n")
