@@ -88,17 +88,10 @@ def _fit(parser):
     as_made = "keep draws in --out, RUN.zarr, as they are made, not in memory"
     group.add_argument("--store", action="store_true", help=as_made)
     _add_processes(parser)
-    parser.add_argument("--resume", nargs="?", type=_not_here, const="RUN.nc", help=argparse.SUPPRESS)
 
 
 def _add_seed(parser):
     _add(parser, "--seed", Seed, default=0, dest="random_state", metavar="N", help="makes a run repeatable")
-
-
-def _not_here(run_file):
-    raise argparse.ArgumentTypeError(
-        message("--resume", "be a command", "an option", f"Type bayesfair resume {run_file}.")
-    )
 
 
 def _add_columns(group):

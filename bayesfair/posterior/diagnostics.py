@@ -46,7 +46,10 @@ def _scalars(tree):
 
     flat = flat_labels(tree)
     labels = tree["posterior"]["labels"]
-    derived = {**_sorted_sizes(tree), **_distance(tree, flat), **_pairs(flat)}
+    sizes = -np.sort(-masses_of(tree).sum(axis=2), axis=1)
+    derived = {f"cluster_size_{rank + 1}": of_rank for rank, of_rank in enumerate(sizes.T)}
+    derived["distance_to_reference"] = partition_distance(flat, reference_partition(tree))
+    derived |= _pairs(flat)
     columns = {name: _without_rounding(values.values) for name, kind, values in scalars_of(tree) if kind in COMPARED}
     columns |= {name: values.reshape(labels.shape[:2]).astype(float) for name, values in derived.items()}
     scalars = {name: (("chain", "draw"), values) for name, values in columns.items()}
@@ -123,15 +126,6 @@ def summarise(scalars: "Dataset") -> "DataFrame":
     table.loc[still, ["ess_bulk", "ess_tail"]] = np.nan
     table["r_hat"] = table["r_hat"].mask(table["r_hat"] > STANDSTILL, np.inf)
     return SummaryTable(table)
-
-
-def _sorted_sizes(tree):
-    descending = -np.sort(-masses_of(tree).sum(axis=2), axis=1)
-    return {f"cluster_size_{rank + 1}": sizes for rank, sizes in enumerate(descending.T)}
-
-
-def _distance(tree, flat):
-    return {"distance_to_reference": partition_distance(flat, reference_partition(tree))}
 
 
 def _pairs(flat):

@@ -8,7 +8,7 @@ from bayesfair._partitions import tables_with
 from bayesfair.fairness.balanced import BalanceConstraint, balance_constraint
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import cluster_balance, masses_of_attributes, persons_off
-from bayesfair.posterior.saved import promise_of, settings_of
+from bayesfair.posterior.saved import plain, promise_of, settings_of
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, other_than_run, variable
 from bayesfair.posterior.view import once
 
@@ -64,12 +64,6 @@ def is_part(tree) -> bool:
     Files of earlier versions that hold one process's share of the rows have `reference_centers`.
     """
     return "obs" in other_than_run(tree) or variable(tree, "constant_data", "reference_centers") is not None
-
-
-def _are_singletons(parameters) -> bool:
-    """Were rows clustered one by one, so that nothing is promised?"""
-    composition = parameters.get("composition", "singletons")
-    return isinstance(composition, str) and composition == "singletons"
 
 
 def at_least(balance) -> str:
@@ -152,7 +146,8 @@ def fairlet_capacities(tree):
     groups = groups_of(tree)
     members = variable(tree, "sampler_state", "members")
     parameters = settings_of(tree).get("parameters", {})
-    if groups is None or members is None or _are_singletons(parameters) or is_part(tree):
+    one_by_one = plain(parameters.get("composition", "singletons")) == "singletons"
+    if groups is None or members is None or one_by_one or is_part(tree):
         return None
     try:
         held = capacities(groups.sizes, parameters["composition"], groups.names)

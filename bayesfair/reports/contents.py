@@ -84,17 +84,11 @@ def read_contents(tree) -> Contents:
     """The contents of a tree with `labels`; ValueError where it has none."""
     view = View.of(numbered_alike(View.of(tree)))
     observed = variable(view, "observed_data", "X")
-    X, features = None if observed is None else observed.values, _names(observed, "feature")
-    return Contents(view, _groups(view), X, features, lines_of(X, features, settings_of(view)))
-
-
-def _groups(tree):
-    groups = groups_of(tree)
-    return None if groups is None or len(groups.names) < 2 else groups
-
-
-def _names(array, dim):
-    return () if array is None else tuple(array[dim].values.astype(str).tolist())
+    X, features = (None, ()) if observed is None else (observed.values, observed["feature"].values.astype(str).tolist())
+    groups = groups_of(view)
+    if groups is not None and len(groups.names) < 2:
+        groups = None
+    return Contents(view, groups, X, tuple(features), lines_of(X, features, settings_of(view)))
 
 
 def shown_clusters(contents):

@@ -17,27 +17,7 @@ from bayesfair.posterior.in_short import brief
 from bayesfair.posterior.store import is_stored
 from bayesfair.posterior.verdict import judge
 
-SHORT = ["--num-chains", "2", "--num-warmup", "5", "--num-draws", "8"]
 PROGRAM = [sys.executable, "-m", "bayesfair.cli"]
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    data = bf.datasets.make_well_specified()
-    path = tmp_path_factory.mktemp("table") / "people.csv"
-    data.features.assign(group=data.sensitive, name="x").to_csv(path, index=False)
-    return path
-
-
-@pytest.fixture(scope="module")
-def run_file(table):
-    path = table.with_name("run.nc")
-    assert main(["fit", str(table), "--sensitive", "group", "--n-clusters", "2", "--out", str(path), *SHORT]) == 0
-    return path
-
-
-def fit(table, out, *more):
-    return main(["fit", str(table), "--sensitive", "group", "--n-clusters", "2", "--out", str(out), *SHORT, *more])
 
 
 def verdict_of(run_file):
@@ -58,7 +38,7 @@ def test_fit_saves_a_run_of_the_numeric_columns(run_file):
     assert (est.posterior_["sample_stats"]["balance"] == 1).all()
 
 
-def test_fit_says_what_it_takes_judges_the_chains_and_how_to_go_on(table, tmp_path, capsys):
+def test_fit_says_what_it_takes_judges_the_chains_and_how_to_go_on(fit, table, tmp_path, capsys):
     out = tmp_path / "made" / "my run.nc"
     assert fit(table, out) == 0
     printed = capsys.readouterr().out
@@ -97,15 +77,15 @@ def test_report_writes_one_page(run_file, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_demo_leaves_a_posterior_and_pictures_and_says_whether_chains_agree(tmp_path, capsys):
-    assert main(["demo", "--out", str(tmp_path), *SHORT]) == 0
+def test_demo_leaves_a_posterior_and_pictures_and_says_whether_chains_agree(tmp_path, capsys, short):
+    assert main(["demo", "--out", str(tmp_path), *short[:-2]]) == 0
     printed = capsys.readouterr().out
     assert "balance without fairness" in printed
     assert verdict_of(tmp_path / "run.nc").headline in printed
     assert {path.suffix for path in tmp_path.iterdir()} == {".nc", ".png"}
 
 
-def test_settings_reach_the_estimator(table, tmp_path):
+def test_settings_reach_the_estimator(fit, table, tmp_path):
     more = ["--composition", "1=1,2=1", "--target", "optimal", "--seed", "7", "--loss", "manhattan"]
     assert fit(table, tmp_path / "run.nc", *more, "--merge-groups-below", "3", "--merged-group-name", "rest") == 0
     est = bf.GibbsFairClustering.load(tmp_path / "run.nc")
@@ -115,10 +95,10 @@ def test_settings_reach_the_estimator(table, tmp_path):
 
 
 @pytest.mark.slow
-def test_small_groups_are_merged_and_shown_so(tmp_path, capsys):
+def test_small_groups_are_merged_and_shown_so(tmp_path, capsys, short):
     groups = ["a"] * 8 + ["b"] * 8 + ["c"] * 2 + ["d"] * 2
     (tmp_path / "t.csv").write_text("x,s\n" + "".join(f"{row % 7},{group}\n" for row, group in enumerate(groups)))
-    command = ["fit", str(tmp_path / "t.csv"), "--sensitive", "s", "--n-clusters", "2", *SHORT]
+    command = ["fit", str(tmp_path / "t.csv"), "--sensitive", "s", *short]
     assert (
         main([*command, "--out", str(tmp_path / "r.nc"), "--merge-groups-below", "5", "--merged-group-name", "rest"])
         == 0
@@ -176,7 +156,7 @@ def test_compositions_can_be_typed(text, value):
         (["--thousands", "x"], "`--thousands` must be one of ','"),
     ],
 )
-def test_errors_are_one_line(table, tmp_path, capsys, changes, text):
+def test_errors_are_one_line(fit, table, tmp_path, capsys, changes, text):
     assert fit(table, tmp_path / "run.nc", *changes) == 2
     error = one_line(capsys)
     assert text in error
@@ -230,7 +210,7 @@ def test_starting_is_light():
     assert loaded.stdout.strip() == "[]"
 
 
-def test_draws_that_are_stored_as_they_are_made_are_those_that_are_saved(table, run_file, tmp_path, capsys):
+def test_draws_that_are_stored_as_they_are_made_are_those_that_are_saved(fit, table, run_file, tmp_path, capsys):
     stored = tmp_path / "stored.zarr"
     assert fit(table, stored, "--store") == 0
     assert f"the posterior is in {stored}" in capsys.readouterr().out
@@ -246,7 +226,7 @@ def test_draws_that_are_stored_as_they_are_made_are_those_that_are_saved(table, 
 
 
 @pytest.mark.parametrize("option", [[], ["--store"]], ids=["saved", "stored"])
-def test_resume_goes_on_in_the_file(table, tmp_path, option):
+def test_resume_goes_on_in_the_file(fit, table, tmp_path, option):
     run = tmp_path / ("run.zarr" if option else "run.nc")
     assert fit(table, run, *option) == 0
     assert main(["resume", str(run), "--num-draws", "3"]) == 0
@@ -265,7 +245,7 @@ def test_names_that_the_terminal_cannot_show_are_escaped(tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
-def test_memberships_go_back_to_the_table_under_its_own_names(table, tmp_path, ending):
+def test_memberships_go_back_to_the_table_under_its_own_names(fit, table, tmp_path, ending):
     people = bf.datasets.read_table(table)
     names = [f"person, {row}" for row in range(len(people))]
     named, run, out = tmp_path / "named.csv", tmp_path / "run.nc", tmp_path / f"clusters.{ending}"
@@ -283,7 +263,7 @@ def test_memberships_go_back_to_the_table_under_its_own_names(table, tmp_path, e
 
 
 @pytest.mark.slow
-def test_the_tables_own_columns_come_back_as_they_are(tmp_path):
+def test_the_tables_own_columns_come_back_as_they_are(fit, tmp_path):
     people = pd.DataFrame({"phone": [4915112345678.0, np.nan, 4915112345679.0, 1.0], "x": [0.1, 1 / 3, 5.0, 6.0]})
     write_table(people.assign(group=list("abab")), tmp_path / "people.parquet")
     run, out = tmp_path / "run.nc", tmp_path / "clusters.csv"
@@ -333,7 +313,7 @@ def test_modes_are_listed(run_file, capsys):
 
 
 @pytest.mark.slow
-def test_a_quiet_fit_prints_nothing_and_takes_every_setting_of_labels(table, tmp_path, capsys):
+def test_a_quiet_fit_prints_nothing_and_takes_every_setting_of_labels(fit, table, tmp_path, capsys):
     out = tmp_path / "run.nc"
     settings = ["--target", "labels", "--min-balance", "0.8", "--each-attribute", "--thinning", "2"]
     assert fit(table, out, "--quiet", *settings) == 0
@@ -358,6 +338,6 @@ def test_a_quiet_fit_prints_nothing_and_takes_every_setting_of_labels(table, tmp
         (["--target", "cut", "--tempering"], "`--tempering` must be left out for a target without a density"),
     ],
 )
-def test_settings_that_do_not_go_together_are_refused(table, tmp_path, capsys, options, told):
+def test_settings_that_do_not_go_together_are_refused(fit, table, tmp_path, capsys, options, told):
     assert fit(table, tmp_path / "run.nc", *options) == 2
     assert told in one_line(capsys)

@@ -153,7 +153,6 @@ def test_what_an_estimator_takes_can_be_typed_and_nothing_else(name, option, cap
         (["--categorical", "kind", "--method", "tilted-kmeans"], "must come with --method"),
         (["--method", "kmeans"], "`--method` must be one of gibbs, bayesian-mixture"),
         (["--tilt", "steep"], "`--tilt` must be a finite number, at least 0, got 'steep'"),
-        (["--resume", "run.nc"], "Type bayesfair resume run.nc"),
         (
             ["--weights", "x1", "--method", "bayesian-mixture"],
             "`--weights` must not come with --method bayesian-mixture",

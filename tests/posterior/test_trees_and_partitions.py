@@ -11,7 +11,6 @@ from draws import draws_of
 
 from bayesfair.posterior import (
     binder_partition,
-    co_clustering,
     contingency,
     credible_ball,
     dahl_partition,
@@ -124,20 +123,6 @@ def test_auto_counts_all_work_and_takes_every_draw_where_it_can():
         assert pairs * n_clusters**2 * (num_columns + contingency._ENTRY["entropies"]) <= budget
         products = min(draws * n_clusters * 3 * num_columns**2, draws**2 / 2 * n_clusters**2 * num_columns)
         assert products <= budget
-
-
-def test_blocks_change_nothing(some, monkeypatch):
-    flat = some.reshape(-1, 8)
-    ways = contingency.company, contingency.information
-    whole = [way(flat, 8, None) for way in ways]
-    tree = make_tree(some, 8)
-    matrix = co_clustering(tree)
-    monkeypatch.setattr(contingency, "_BLOCK_ROWS", 24)
-    assert len(contingency.draw_blocks(80, 8, 8)) == 27
-    for way, before in zip(ways, whole):
-        for one, other in zip(before, way(flat, 8, None)):
-            np.testing.assert_allclose(one, other, rtol=1e-12)
-    np.testing.assert_array_equal(co_clustering(tree), matrix)
 
 
 def test_estimates_do_not_depend_on_numbering_or_repeated_rows(some):
