@@ -131,8 +131,8 @@ def _add_format(group):
 
 
 def _add_processes(parser):
-    share = "processes that share the chains: so many on this machine, or those that SLURM or Open MPI has started"
-    _add(parser, "--processes", Literal[AUTO] | Count, default=1, metavar="N", help=share)
+    share = "processes that SLURM or Open MPI has started share the chains; one process has threads for them"
+    _add(parser, "--processes", Literal[AUTO], metavar="auto", help=share)
     parser.add_argument("--quiet", action="store_true", help="print nothing but warnings and errors")
 
 

@@ -123,7 +123,7 @@ def _groups_of_fit(estimator, sensitive):
 def _estimator_of_method(arguments, mesh):
     """The estimator of `--method` with the settings that were typed."""
     settings = settings_of_method(arguments)
-    for option, asked in (("--store", arguments.store), ("--processes", arguments.processes != 1)):
+    for option, asked in (("--store", arguments.store), ("--processes", arguments.processes is not None)):
         if asked and arguments.method != "gibbs":
             remedy = "The others keep no draws on disk, and make all chains in one process."
             raise ValueError(message(option, "come with --method gibbs", f"--method {arguments.method}", remedy))

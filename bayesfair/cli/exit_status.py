@@ -19,7 +19,6 @@ __all__ = [
     "FAILED",
     "INTERRUPTED",
     "LOST",
-    "MEMBER",
     "guarded",
     "interruptions",
     "writing",
@@ -40,7 +39,6 @@ exit status:
 
 QUOTED = re.compile(r"""((?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|"(?:[^"\\]|\\.)*")""")
 ARGUMENT = re.compile(r"(?<=`)\w+(?=`)|(?<![\w/\\.-])[a-z]+(?:_[a-z]+)+(?![\w/\\-]|\.\w)")
-MEMBER = "BAYESFAIR_PROCESS"  # in the environment of one of several processes, which another one started and speaks for
 
 
 class NotWritten(Exception):
@@ -97,7 +95,7 @@ def _told(program, error):
     if isinstance(error, KeyboardInterrupt):
         return _end(program, "interrupted", INTERRUPTED)
     if type(error).__name__ == "ProcessLost":
-        return LOST if MEMBER in os.environ else _end(program, error, LOST)
+        return _end(program, error, LOST)
     if isinstance(error, NotWritten):
         return _end(program, error, FAILED)
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # the latter is how JAX says it

@@ -148,7 +148,7 @@ def test_what_an_estimator_takes_can_be_typed_and_nothing_else(name, option, cap
         ),
         (["--method", "balanced-kmeans", "--num-draws", "9"], "come with --method gibbs or --method bayesian-mixture"),
         (["--method", "tilted-kmeans", "--store"], "`--store` must come with --method gibbs"),
-        (["--method", "variational", "--processes", "2"], "`--processes` must come with --method gibbs"),
+        (["--method", "variational", "--processes", "auto"], "`--processes` must come with --method gibbs"),
         (["--missing", "keep"], "`--missing` must be error or drop"),
         (["--categorical", "kind", "--method", "tilted-kmeans"], "must come with --method"),
         (["--method", "kmeans"], "`--method` must be one of gibbs, bayesian-mixture"),
