@@ -27,7 +27,7 @@ __all__ = [
 MISSING_NUMBERS = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"} | {
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 }
-MISSING = ("error", "drop", "keep")  # what may be done about rows without a value
+MISSING = ("error", "drop")  # what may be done about rows without a value
 UNNAMED_ROWS = "row names, as it has no name itself"
 COUNTED_ROWS = "row numbers; name it in --features to take it"
 TOGETHER = (("--sensitive", "--features"), ("--features", "--categorical"))  # may name the same columns
@@ -69,8 +69,8 @@ class Wanted(NamedTuple):
     `features`: None for every numeric column that is not row names or constant. `weights`: the column of how much rows count;
     `index`: that of row names. `na`: texts that mean missing in every column of text, beside empty cells and, for numbers,
     MISSING_NUMBERS. `decimal`: the point of numbers in columns of text; `thousands`: what stands between groups of three
-    digits. `missing`: rows without a value are an "error"; "drop" leaves them out, "keep" leaves numbers missing.
-    `missing_group`: the group of rows whose value is missing in a sensitive column.
+    digits. `missing`: rows without a value are an "error"; "drop" leaves them out, "keep", which nobody types, leaves numbers
+    missing. `missing_group`: the group of rows whose value is missing in a sensitive column.
     """
 
     sensitive: list

@@ -11,7 +11,7 @@ from bayesfair._check import message
 from bayesfair._progress import one_step
 from bayesfair.cli.columns import Wanted, choose_columns, column_of_names, row_names, standardized
 from bayesfair.cli.exit_status import DONE, INTERRUPTED, interruptions, writing
-from bayesfair.cli.methods import check_weights, estimator_class, settings_of_method
+from bayesfair.cli.options import estimator_class, settings_of_method
 from bayesfair.cli.output import (
     LINE,
     PICTURES,
@@ -76,19 +76,22 @@ def _print_target(name, estimator):
 
 def fit(arguments):
     """Sample the posterior of a table; what is a feature is said before, the run is saved and judged after."""
+    if arguments.processes is not None and arguments.method != "gibbs":
+        remedy = "The others make all chains in one process."
+        raise ValueError(message("--processes", "come with --method gibbs", f"--method {arguments.method}", remedy))
     return in_processes(arguments, _fit)
 
 
 def _fit(arguments, mesh):
-    arguments.store |= arguments.out.suffix == ".zarr"
     estimator = _estimator_of_method(arguments, mesh)
     _check_out(arguments, estimator)
     columns = _read_columns(arguments, estimator)
     print(f"{arguments.table}: {len(columns.features)} rows\n{columns}", flush=True)
     X = standardized(columns.features) if arguments.standardize else columns.features
-    more = {"store": arguments.out} if arguments.store else {}
+    is_zarr = arguments.out.suffix == ".zarr"
+    more = {"store": arguments.out} if is_zarr else {}
     more |= {} if columns.weights is None else {"sample_weight": columns.weights}
-    replacing = replaced(arguments.out, mesh) if arguments.store and arguments.overwrite else nullcontext()
+    replacing = replaced(arguments.out, mesh) if is_zarr and arguments.overwrite else nullcontext()
     with replacing, interruptions() as interrupted, _saving_draws(estimator, arguments.out):
         estimator.fit(X, sensitive_features=columns.sensitive, **more)
     if leaves_posterior(estimator):
@@ -122,14 +125,7 @@ def _groups_of_fit(estimator, sensitive):
 
 def _estimator_of_method(arguments, mesh):
     """The estimator of `--method` with the settings that were typed."""
-    settings = settings_of_method(arguments)
-    for option, asked in (("--store", arguments.store), ("--processes", arguments.processes is not None)):
-        if asked and arguments.method != "gibbs":
-            remedy = "The others keep no draws on disk, and make all chains in one process."
-            raise ValueError(message(option, "come with --method gibbs", f"--method {arguments.method}", remedy))
-    if arguments.weights is not None:
-        check_weights(arguments.method)
-    settings |= {"mesh": mesh} if mesh is not None else {}
+    settings = settings_of_method(arguments) | ({"mesh": mesh} if mesh is not None else {})
     return estimator_class(arguments.method)(progress_bar=shows_progress(arguments.quiet), **settings)
 
 
@@ -145,6 +141,12 @@ def _check_out(arguments, estimator):
     elif is_table(out):
         remedy = f"Name it run.nc; bayesfair memberships run.nc --out {out.name} writes the table then."
         raise ValueError(message("--out", "be no table, as a posterior goes there", repr(out.name), remedy))
+    elif out.suffix == ".zarr" and arguments.method != "gibbs":
+        rule, remedy = (
+            "come with --method gibbs where it ends in .zarr",
+            "Name it run.nc: others keep no draws on disk.",
+        )
+        raise ValueError(message("--out", rule, f"--method {arguments.method}", remedy))
 
 
 def _of_table(arguments):
@@ -190,9 +192,6 @@ def _resume(arguments, mesh):
 def _read_columns(arguments, estimator):
     keeps = estimator.__sklearn_tags__().input_tags.allow_nan
     missing = arguments.missing or ("keep" if keeps else "error")
-    if missing == "keep" and not keeps:
-        remedy = "--missing drop leaves those rows out."
-        raise ValueError(message("--missing", "be error or drop but under big-learn", "'keep'", remedy))
     wanted = Wanted(**{name: getattr(arguments, name) for name in Wanted._fields})._replace(missing=missing)
     return choose_columns(read_table(arguments.table, arguments.separator, arguments.encoding), wanted)
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager, nullcontext, redirect_stdout
 from io import StringIO
 
 import bayesfair as bf
+from bayesfair._check import message
 from bayesfair.cli.exit_status import DONE
 
 __all__ = ["AUTO", "in_processes", "leave_others"]
@@ -19,7 +20,7 @@ def in_processes(arguments, work) -> int:
     with redirect_stdout(StringIO()) if arguments.quiet else nullcontext():
         if arguments.processes != AUTO:
             return work(arguments, None)
-        bf.distributed.initialize()
+        _join()
         import jax
 
         with _only_the_first_prints():
@@ -36,6 +37,17 @@ def leave_others(status: int) -> int:
         if jax.distributed.is_initialized():
             leave(status)
     return status
+
+
+def _join():
+    try:
+        bf.distributed.initialize()
+    except ValueError as error:
+        rule, remedy = (
+            "be left out where neither SLURM nor Open MPI started the command",
+            "One process has threads for chains.",
+        )
+        raise ValueError(message("--processes", rule, AUTO, remedy)) from error
 
 
 @contextmanager

@@ -85,7 +85,7 @@ def _template():
     environment = Environment(
         loader=PackageLoader(__package__, ""), autoescape=True, undefined=StrictUndefined, **shape
     )
-    environment.filters |= {"anchor": _anchor, "counted": _count, "percent": percent, "side_by_side": side_by_side}
+    environment.filters |= {"counted": _count, "percent": percent, "side_by_side": side_by_side}
     return environment.get_template("page.html", globals={"limits": limits})
 
 
@@ -97,10 +97,6 @@ def side_by_side(table, columns):
     width = ceil(total / ceil(total / columns))  # of 7 columns 4 and 3 where 6 may stand, not one by itself
     parts = [slice(first, first + width) for first in range(1, 1 + total, width)]
     return [([head[0], *head[part]], [(row[0], row[part]) for row in rows]) for part in parts]
-
-
-def _anchor(heading):
-    return "".join(letter if letter.isalnum() else "-" for letter in heading.lower())
 
 
 def _title(contents):

@@ -212,23 +212,21 @@ def test_starting_is_light():
 
 def test_draws_that_are_stored_as_they_are_made_are_those_that_are_saved(fit, table, run_file, tmp_path, capsys):
     stored = tmp_path / "stored.zarr"
-    assert fit(table, stored, "--store") == 0
+    assert fit(table, stored) == 0
     assert f"the posterior is in {stored}" in capsys.readouterr().out
     trees = [bf.posterior.read_tree(path) for path in (run_file, stored)]
     assert [is_stored(tree) for tree in trees] == [False, True]
     assert trees[0]["posterior"].equals(trees[1]["posterior"])
-    assert fit(table, stored.with_suffix(".nc"), "--store") == 2
-    assert "`--out` must end in .zarr" in capsys.readouterr().err
-    assert fit(table, stored) == 2  # a name that ends in .zarr is a store
+    assert fit(table, stored) == 2
     assert "`--out` must name a file that is not there yet" in capsys.readouterr().err
-    assert fit(table, stored, "--store", "--overwrite", "--seed", "1") == 0
+    assert fit(table, stored, "--overwrite", "--seed", "1") == 0
     assert not bf.posterior.read_tree(stored)["posterior"].equals(trees[0]["posterior"])
 
 
-@pytest.mark.parametrize("option", [[], ["--store"]], ids=["saved", "stored"])
-def test_resume_goes_on_in_the_file(fit, table, tmp_path, option):
-    run = tmp_path / ("run.zarr" if option else "run.nc")
-    assert fit(table, run, *option) == 0
+@pytest.mark.parametrize("ending", ["nc", "zarr"])
+def test_resume_goes_on_in_the_file(fit, table, tmp_path, ending):
+    run = tmp_path / f"run.{ending}"
+    assert fit(table, run) == 0
     assert main(["resume", str(run), "--num-draws", "3"]) == 0
     assert main(["resume", str(run)]) == 0  # as many again
     assert bf.posterior.read_tree(run)["posterior"].sizes["draw"] == 8 + 3 + 8

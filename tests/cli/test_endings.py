@@ -128,7 +128,7 @@ def test_overwrite_replaces_a_run_and_a_wrong_command_keeps_a_stored_one(fit, ta
     run = tmp_path / "run.zarr"
     run.write_text("an earlier run")
     for refused in (["--sensitive", "gender"], ["--n-clusters", "51"]):  # by the shell, and by the sampler
-        assert fit(table, run, "--overwrite", "--store", *refused) == 2
+        assert fit(table, run, "--overwrite", *refused) == 2
         assert [path.name for path in tmp_path.iterdir()] == ["run.zarr"]
         assert run.read_text() == "an earlier run"
     for _ in range(2):  # over a file, and over a stored run

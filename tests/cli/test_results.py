@@ -124,7 +124,7 @@ def test_labels_of_the_draws_become_a_table_for_other_programs(run_file, tmp_pat
 def test_a_stored_run_becomes_a_file_of_its_own(table, run_file, tmp_path):
     stored, copy = tmp_path / "stored.zarr", tmp_path / "copy.nc"
     fit = ["fit", str(table), "--sensitive", "group", "--features", "x1,x2", "--index", "who", "--out", str(stored)]
-    assert main([*fit, *SHORT, "--store"]) == 0
+    assert main([*fit, *SHORT]) == 0
     assert main(["convert", str(stored), str(copy)]) == 0
     assert main(["convert", str(copy), str(stored)]) == 2  # it is there
     assert main(["convert", str(copy), str(stored), "--overwrite"]) == 0

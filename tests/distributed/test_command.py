@@ -1,4 +1,4 @@
-"""`bayesfair fit --processes auto` under Open MPI: the run of one process; where one dies the others end, and the run goes on."""
+"""`bayesfair fit --processes auto` under Open MPI: the run of one process; where one dies the others end, and it goes on."""
 
 import os
 import signal
@@ -25,9 +25,9 @@ def table(tmp_path_factory):
     return path
 
 
-def command(table, out, num_draws, *more):
+def command(table, out, num_draws):
     sizes = ["--num-draws", str(num_draws)]
-    return ["fit", str(table), "--sensitive", "group", "--n-clusters", "2", "--out", str(out), *SETTINGS, *sizes, *more]
+    return ["fit", str(table), "--sensitive", "group", "--n-clusters", "2", "--out", str(out), *SETTINGS, *sizes]
 
 
 def as_open_mpi_does(typed, n_processes=2):
@@ -71,7 +71,7 @@ def test_a_run_in_two_processes_is_that_of_one(table, tmp_path, capfd):
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_process_that_is_killed_ends_the_others_and_the_run_goes_on(table, tmp_path, victim):
     stored, whole = tmp_path / "stored.zarr", tmp_path / "whole.nc"
-    started = as_open_mpi_does(command(table, stored, 1_000_000, "--store"))
+    started = as_open_mpi_does(command(table, stored, 1_000_000))
     try:
         wait_until(lambda: draws_in(stored) >= FEW, started)
         started[victim].send_signal(signal.SIGKILL)

@@ -1,6 +1,5 @@
 """The page's figures against their definitions, its verdict in words, and what it does with odd trees."""
 
-import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -364,11 +363,6 @@ def test_modes_are_told_in_a_sentence_a_table_and_a_picture(make_tree, tmp_path)
     assert {len(row) for row in rows} == {len(head)}
 
 
-def test_a_title_of_ones_own(make_tree, tmp_path):
-    page = bf.report(make_tree(), tmp_path / "report.html", title="Who & where").read_text(encoding="utf-8")
-    assert "<h1>Who &amp; where</h1>" in page
-
-
 @pytest.mark.parametrize(
     ("tree", "name", "error", "text"),
     [
@@ -387,20 +381,6 @@ def test_bad_input_gets_a_clear_error(make_tree, tmp_path, tree, name, error, te
 def test_a_tree_without_draws_is_refused(make_tree, tmp_path):
     with pytest.raises(ValueError, match="must hold at least one chain, draw and row"):
         bf.report(make_tree().isel(draw=slice(0)), tmp_path / "report.html")
-
-
-def test_the_old_page_stays_where_the_new_one_fails(make_tree, tmp_path, monkeypatch):
-    path = tmp_path / "report.html"
-    path.write_text("old")
-
-    def full(*_):
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OSError, match="No space"):
-        bf.report(make_tree(), path)
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.slow
