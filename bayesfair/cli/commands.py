@@ -8,6 +8,7 @@ from textwrap import fill
 
 import bayesfair as bf
 from bayesfair._check import message
+from bayesfair._files import check_destination
 from bayesfair._progress import one_step
 from bayesfair.cli.columns import Wanted, choose_columns, column_of_names, row_names, standardized
 from bayesfair.cli.exit_status import DONE, INTERRUPTED, interruptions, writing
@@ -31,6 +32,10 @@ from bayesfair.cli.output import (
 from bayesfair.cli.processes import in_processes
 from bayesfair.cli.results import beside, clusters_of, draws_of
 from bayesfair.cli.tables import check_ending, is_table, read_table, to_csv, write_table
+from bayesfair.posterior.diagnostics import scalar_table
+from bayesfair.posterior.saved import settings_of
+from bayesfair.posterior.schema import variable
+from bayesfair.posterior.view import View
 
 __all__ = ["convert", "demo", "fit", "memberships", "modes", "plot", "report", "resume", "summary"]
 
@@ -39,8 +44,6 @@ def demo(arguments):
     """Cluster the bundled patients fairly; figures in print, posterior and pictures in a folder."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
-
-    from bayesfair.posterior.view import View
 
     places = [place_for(arguments.out / name) for name in ("run.nc", *PICTURES)]
     check_output(places, (), arguments.overwrite)
@@ -67,8 +70,6 @@ def demo(arguments):
 
 
 def _print_target(name, estimator):
-    from bayesfair.posterior.diagnostics import scalar_table
-
     tree = estimator.posterior_
     least, r_hat = float(tree["sample_stats"]["balance"].min()), float(scalar_table(tree)["r_hat"].max())
     print(f"{f'least of all draws, target={name!r}':<38}{least:.3f}, largest R-hat {r_hat:.2f}")
@@ -176,8 +177,6 @@ def resume(arguments):
 
 
 def _resume(arguments, mesh):
-    from bayesfair.posterior.saved import settings_of
-
     run_file = place_for(arguments.run_file)
     made_by = settings_of(bf.posterior.read_tree(run_file)).get("estimator")
     kind = bf.BayesianFairMixture if made_by == "BayesianFairMixture" else bf.GibbsFairClustering
@@ -203,8 +202,6 @@ def summary(arguments):
 
 def modes(arguments):
     """Print which modes a run found, and how much mass each has."""
-    from bayesfair.posterior.view import View
-
     view = View(bf.posterior.read_tree(arguments.run_file))
     print(bf.posterior.modes(view).drop(columns=["se", "lp"]).round(3).to_string())
     print(f"\n{fill(bf.posterior.modes_sentence(view), LINE)}")
@@ -212,8 +209,6 @@ def modes(arguments):
 
 def memberships(arguments):
     """Write the memberships of a run, a row for each of its table, to a file or to standard output."""
-    from bayesfair.posterior.schema import variable
-
     if arguments.out is not None:
         check_ending(arguments.out)
         check_output([place_for(arguments.out)], [arguments.run_file, arguments.table], arguments.overwrite)
@@ -265,8 +260,6 @@ def plot(arguments):
 
 def report(arguments):
     """Write the HTML page about a run, into a folder that is there."""
-    from bayesfair._files import check_destination
-
     check_output([check_destination(arguments.out)], [arguments.run_file], arguments.overwrite)
     tree = bf.posterior.read_tree(arguments.run_file)
     with writing():

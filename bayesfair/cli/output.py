@@ -15,8 +15,16 @@ import numpy as np
 
 import bayesfair as bf
 from bayesfair._check import message
+from bayesfair._files import check_destination, write_whole
 from bayesfair._progress import progress
 from bayesfair.cli.exit_status import DONE, FAILED, INTERRUPTED, writing
+from bayesfair.posterior.diagnostics import scalar_table
+from bayesfair.posterior.in_short import brief
+from bayesfair.posterior.saved import cost_of, settings_of
+from bayesfair.posterior.schema import groups_of, variable
+from bayesfair.posterior.store import is_stored
+from bayesfair.posterior.verdict import judge
+from bayesfair.posterior.view import View
 
 __all__ = [
     "LINE",
@@ -48,8 +56,6 @@ PICTURES = {  # names of files, and what `bayesfair.reports.pictures` draws ther
 
 def place_for(path, argument="--out"):
     """`path`, found fit for a file to be written there, its folder made if need be; ValueError or OSError if not."""
-    from bayesfair._files import check_destination
-
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -102,9 +108,6 @@ def save(estimator, path):
     Where it is not where it was asked for, or not whole, that is told in a warning; None is where no place took it. A run
     whose draws went to a file as they were made is there already.
     """
-    from bayesfair.posterior.saved import settings_of
-    from bayesfair.posterior.store import is_stored
-
     tree = estimator.posterior_
     settings = settings_of(tree)
     wanted = settings.get("wanted", settings["parameters"]["num_draws"])
@@ -153,8 +156,6 @@ def print_fit(estimator, groups, weights):
 
 def print_point_estimate(estimator):
     """The clusters of a posterior's point estimate."""
-    from bayesfair.posterior.schema import groups_of, variable
-
     tree = estimator.posterior_
     weight = variable(tree, "constant_data", "weight")
     weights = None if weight is None else weight.values
@@ -182,10 +183,6 @@ def print_clusters(title, labels, groups, weights):
 
 def print_summary(tree):
     """What a run took, the diagnostics of every scalar, and `print_verdict`; of a run that is not finished, how far it came."""
-    from bayesfair.posterior.diagnostics import scalar_table
-    from bayesfair.posterior.saved import cost_of
-    from bayesfair.posterior.view import View
-
     view, cost = View.of(tree), cost_of(tree)
     if "unfinished" in tree.attrs:
         print(f"The run is not finished: it has {tree.attrs['unfinished']}. Go on with bayesfair resume.")
@@ -197,10 +194,6 @@ def print_summary(tree):
 
 def print_verdict(tree):
     """The posterior in short, as reports have it, and what to do about the chains."""
-    from bayesfair.posterior.in_short import brief
-    from bayesfair.posterior.verdict import judge
-    from bayesfair.posterior.view import View
-
     view = View.of(tree)
     chains, *others = brief(view)
     said = [chains.headline, chains.text, judge(view).advice, *(f"{note.headline} {note.text}" for note in others)]
@@ -218,7 +211,6 @@ def print_next_steps(path, of_table=""):
 
 def draw_pictures(tree, folder):
     """The PICTURES of a report that a tree has, as files in `folder`."""
-    from bayesfair._files import write_whole
     from bayesfair.reports import pictures
     from bayesfair.reports.contents import read_contents
 

@@ -275,8 +275,9 @@ def test_what_cannot_be_standardized_is_named(tmp_path, values):
 @pytest.mark.parametrize(
     ("table", "text"),
     [
-        (".", "`TABLE.csv` must be a file, got the folder '.'"),
-        ("nothing.csv", "`TABLE.csv` must be a file that exists, got 'nothing.csv'"),
+        (".", "`TABLE.csv` must be a file that can be read, got '.' (Is a directory)"),
+        ("nothing.csv", "`TABLE.csv` must be a file that can be read, got 'nothing.csv' (No such file or directory)"),
+        ("nothing.parquet", "must be a file that exists, got 'nothing.parquet'. Check the name."),
         ("", "`TABLE.csv` must not be empty"),
     ],
 )
