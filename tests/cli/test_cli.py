@@ -242,24 +242,6 @@ def test_names_that_the_terminal_cannot_show_are_escaped(tmp_path):
     assert "s: b (1), \\xe4 (1)" in done.stdout
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
-def test_memberships_go_back_to_the_table_under_its_own_names(fit, table, tmp_path, ending):
-    people = bf.datasets.read_table(table)
-    names = [f"person, {row}" for row in range(len(people))]
-    named, run, out = tmp_path / "named.csv", tmp_path / "run.nc", tmp_path / f"clusters.{ending}"
-    people.assign(who=names).to_csv(named, index=False)
-    assert fit(named, run, "--index", "who") == 0
-    assert main(["memberships", str(run), "--out", str(out)]) == 0
-    written = bf.datasets.read_table(out)
-    assert written["obs"].tolist() == names
-    assert written["group"].astype(str).tolist() == people["group"].astype(str).tolist()
-    expected = bf.posterior.memberships(bf.posterior.read_tree(run))
-    assert written["cluster"].tolist() == expected["cluster"].tolist()
-    for name in ("probability", "runner_up", "misclassification_probability"):
-        wanted = expected[name].astype(float).fillna(-1).to_numpy()
-        assert written[name].astype(float).fillna(-1).to_numpy() == pytest.approx(wanted, rel=1e-5)
-
-
 @pytest.mark.slow
 def test_the_tables_own_columns_come_back_as_they_are(fit, tmp_path):
     people = pd.DataFrame({"phone": [4915112345678.0, np.nan, 4915112345679.0, 1.0], "x": [0.1, 1 / 3, 5.0, 6.0]})

@@ -32,6 +32,18 @@ def run_file(table):
     return path
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
+def test_memberships_go_back_to_the_table_under_its_own_names(run_file, people, tmp_path, ending):
+    out = tmp_path / f"clusters.{ending}"
+    assert main(["memberships", str(run_file), "--out", str(out)]) == 0
+    written, expected = bf.datasets.read_table(out), bf.posterior.memberships(bf.posterior.read_tree(run_file))
+    assert written["obs"].tolist() == people["who"].tolist()
+    assert written["group"].astype(str).tolist() == people["group"].astype(str).tolist()
+    for name in ("cluster", "probability", "runner_up", "misclassification_probability"):
+        wanted = expected[name].astype(float).fillna(-1).to_numpy()
+        assert written[name].astype(float).fillna(-1).to_numpy() == pytest.approx(wanted, rel=1e-5)
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_memberships_stand_beside_the_columns_of_the_table_whatever_its_order(run_file, people, tmp_path, ending):
     shuffled, out = tmp_path / "shuffled.csv", tmp_path / f"all.{ending}"
