@@ -218,7 +218,9 @@ def draw_pictures(tree, folder):
     with progress(len(PICTURES), "pictures", shows_progress()) as bar:
         for name, draw in PICTURES.items():
             picture = getattr(pictures, draw)(contents)
-            if picture is not None:
+            if picture is None:
+                (folder / name).unlink(missing_ok=True)  # of an earlier run
+            else:
                 with writing():
                     write_whole([picture.png], folder / name)
                 drawn.append(name)
