@@ -11,7 +11,7 @@ from bayesfair._check import message
 from bayesfair._files import check_destination
 from bayesfair._progress import one_step
 from bayesfair.cli.columns import Wanted, choose_columns, column_of_names, row_names, standardized
-from bayesfair.cli.exit_status import DONE, INTERRUPTED, interruptions, writing
+from bayesfair.cli.exit_status import DONE, writing
 from bayesfair.cli.options import estimator_class, settings_of_method
 from bayesfair.cli.output import (
     LINE,
@@ -93,14 +93,13 @@ def _fit(arguments, mesh):
     more = {"store": arguments.out} if is_zarr else {}
     more |= {} if columns.weights is None else {"sample_weight": columns.weights}
     replacing = replaced(arguments.out, mesh) if is_zarr and arguments.overwrite else nullcontext()
-    with replacing, interruptions() as interrupted, _saving_draws(estimator, arguments.out):
+    with replacing, _saving_draws(estimator, arguments.out):
         estimator.fit(X, sensitive_features=columns.sensitive, **more)
     if leaves_posterior(estimator):
         return _saved_and_judged(estimator, arguments.out, _of_table(arguments))
     groups = _groups_of_fit(estimator, columns.sensitive)
     print_fit(estimator, groups, columns.weights)
-    _write(clusters_of(estimator, X, groups), arguments)
-    return INTERRUPTED if interrupted else DONE
+    return _write(clusters_of(estimator, X, groups), arguments)
 
 
 @contextmanager

@@ -17,10 +17,10 @@ import bayesfair as bf
 from bayesfair._check import message
 from bayesfair._files import check_destination, write_whole
 from bayesfair._progress import progress
-from bayesfair.cli.exit_status import DONE, FAILED, INTERRUPTED, writing
+from bayesfair.cli.exit_status import DONE, FAILED, writing
 from bayesfair.posterior.diagnostics import scalar_table
 from bayesfair.posterior.in_short import brief
-from bayesfair.posterior.saved import cost_of, settings_of
+from bayesfair.posterior.saved import cost_of
 from bayesfair.posterior.schema import groups_of, variable
 from bayesfair.posterior.store import is_stored
 from bayesfair.posterior.verdict import judge
@@ -108,13 +108,9 @@ def save(estimator, path):
     Where it is not where it was asked for, or not whole, that is told in a warning; None is where no place took it. A run
     whose draws went to a file as they were made is there already.
     """
-    tree = estimator.posterior_
-    settings = settings_of(tree)
-    wanted = settings.get("wanted", settings["parameters"]["num_draws"])
-    status = INTERRUPTED if tree["posterior"].sizes["draw"] < wanted else DONE
-    if is_stored(tree):
+    if is_stored(estimator.posterior_):
         print(f"the posterior is in {path}")
-        return path, status
+        return path, DONE
     for place in _places(path):
         try:
             estimator.save(place)
@@ -122,7 +118,7 @@ def save(estimator, path):
             warnings.warn(f"The run could not be saved to {os.fspath(place)!r}: {error}", RuntimeWarning, stacklevel=2)
         else:
             print(f"saved the posterior to {place}")
-            return place, status if place == path else FAILED
+            return place, DONE if place == path else FAILED
     warnings.warn("The draws are lost: no place took them.", RuntimeWarning, stacklevel=2)
     return None, FAILED
 

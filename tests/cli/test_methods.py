@@ -1,13 +1,13 @@
 """`--method`: every estimator from the shell, what it leaves, and whose option is whose."""
 
 import re
-import signal
 import warnings
 
 import numpy as np
 import pytest
 
 import bayesfair as bf
+from bayesfair._check import Interrupted, tell
 from bayesfair._settings import declared
 from bayesfair.cli import main
 from bayesfair.cli.arguments import parse
@@ -207,25 +207,13 @@ def test_rows_with_holes_are_kept_dropped_or_refused_as_told(tmp_path, capsys):
     assert "dropped    rows: 1 without x, 1 without y\n" in capsys.readouterr().out
 
 
-@pytest.fixture
-def heeds_interrupts():
-    """A job that a shell put in the background ignores them."""
-    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, usual)
-
-
-@pytest.mark.usefixtures("heeds_interrupts")
 def test_an_engine_that_is_interrupted_leaves_its_solution_and_says_so_by_its_status(table, tmp_path, monkeypatch):
     whole = bf.FairletKMeans.solve
 
     def interrupted(self, Z, data):
-        try:
-            signal.raise_signal(signal.SIGINT)
-        except KeyboardInterrupt:
-            return whole(self, Z, data)
+        tell("Interrupted after 1 iterations: the solution so far is kept.", Interrupted)
+        return whole(self, Z, data)
 
     monkeypatch.setattr(bf.FairletKMeans, "solve", interrupted)
     assert fit(table, tmp_path / "c.csv", "--method", "fairlet-kmeans") == 130
     assert len(bf.datasets.read_table(tmp_path / "c.csv")) == 100
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
