@@ -15,6 +15,7 @@ import numpy as np
 from bayesfair._arrays import row_blocks
 
 __all__ = [
+    "Interrupted",
     "Number",
     "attempt",
     "check_columns",
@@ -55,6 +56,10 @@ def _shortened(value):
     most = MOST_OF_SENTENCE if isinstance(value, str) and not CONTAINER.match(text) else MOST_OF_VALUE
     end = most // 4
     return text if len(text) <= most else " ".join(f"{text[: most - end - 5]} ... {text[-end:]}".split())
+
+
+class Interrupted(RuntimeWarning):
+    """A fit was asked to stop, and keeps what it has."""
 
 
 def tell(text, category=UserWarning):

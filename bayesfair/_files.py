@@ -12,9 +12,26 @@ from pathlib import Path
 import bayesfair
 from bayesfair._check import message
 
-__all__ = ["beside", "check_destination", "replacing", "unwritable", "warn_of_leftovers", "write_whole"]
+__all__ = [
+    "COLUMNAR",
+    "ROOT_OF_STORE",
+    "beside",
+    "check_destination",
+    "is_store",
+    "replacing",
+    "unwritable",
+    "warn_of_leftovers",
+    "write_whole",
+]
 
+COLUMNAR = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}  # endings of tables
+ROOT_OF_STORE = "zarr.json"  # a file of the folder, which every commit replaces
 _NAME_SHOWN = 32  # letters of a file's name in that of its temporary file: names of files are limited in length
+
+
+def is_store(path):
+    """Whether there is a stored run at `path`."""
+    return os.path.isfile(os.path.join(path, ROOT_OF_STORE))
 
 
 def check_destination(path):
@@ -36,7 +53,7 @@ def check_destination(path):
         mode = stat.S_IFREG
     except (OSError, ValueError) as error:  # a name that is too long, or no name at all
         raise unwritable(path, error) from error
-    if stat.S_ISDIR(mode) and not (path / "zarr.json").exists():  # a stored run is replaced, or refused, as a file is
+    if stat.S_ISDIR(mode) and not is_store(path):  # a stored run is replaced, or refused, as a file is
         remedy = f"Name a file in it, such as {os.fspath(path / 'run.nc')!r}."
         raise IsADirectoryError(message("path", "name a file", f"the folder {os.fspath(path)!r}", remedy))
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):

@@ -18,8 +18,7 @@ from bayesfair._settings import Count, Declared, Seed, declared
 from bayesfair.cli import commands
 from bayesfair.cli.columns import MISSING, THOUSANDS
 from bayesfair.cli.exit_status import EXIT_STATUSES
-from bayesfair.cli.methods import takers_of
-from bayesfair.cli.options import METHODS, SETTINGS
+from bayesfair.cli.options import METHODS, SETTINGS, takers_of
 from bayesfair.cli.processes import AUTO
 
 __all__ = ["parse"]
@@ -73,7 +72,8 @@ def _demo(parser):
 
 def _fit(parser):
     _add(parser, "table", _path, metavar="TABLE.csv")
-    out = "where the posterior goes, RUN.nc or RUN.zarr, or the clusters of other methods, a .csv, .parquet or .feather"
+    out = "a posterior: RUN.nc, or RUN.zarr, to which gibbs writes draws as they are made; clusters of other methods: a .csv, "
+    out += ".parquet or .feather"
     _add(parser, "--out", _path, required=True, metavar="FILE", help=out)
     _add_overwrite(parser)
     _add(parser, "--method", Literal[*METHODS], default="gibbs", metavar="NAME", help="the first two leave a posterior")
@@ -85,20 +85,11 @@ def _fit(parser):
         group = parser.add_argument_group(title)
         for name, option in options.items():
             _add_setting(group, name, option)
-    as_made = "keep draws in --out, RUN.zarr, as they are made, not in memory"
-    group.add_argument("--store", action="store_true", help=as_made)
     _add_processes(parser)
-    parser.add_argument("--resume", nargs="?", type=_not_here, const="RUN.nc", help=argparse.SUPPRESS)
 
 
 def _add_seed(parser):
     _add(parser, "--seed", Seed, default=0, dest="random_state", metavar="N", help="makes a run repeatable")
-
-
-def _not_here(run_file):
-    raise argparse.ArgumentTypeError(
-        message("--resume", "be a command", "an option", f"Type bayesfair resume {run_file}.")
-    )
 
 
 def _add_columns(group):
@@ -124,7 +115,7 @@ def _add_reading(group):
     _add(group, "--thousands", Literal[*THOUSANDS], metavar="CHAR", help=marks)
     missing = "cells that mean missing; empty cells always do, and in features NA, NaN, null and the like"
     _add(group, "--na", _names, default=[], metavar="TEXT[,TEXT]", help=missing)
-    rows = "rows without a value; keep is for big-learn alone, whose default it is"
+    rows = "rows without a value (default: error; big-learn keeps missing numbers)"
     _add(group, "--missing", Literal[*MISSING], metavar="NAME", help=rows)
     own = "put rows without a value in a sensitive column into a group of this name"
     _add(group, "--missing-group", _filled, metavar="NAME", help=own)
@@ -138,8 +129,8 @@ def _add_format(group):
 
 
 def _add_processes(parser):
-    share = "processes that share the chains: so many on this machine, or those that SLURM or Open MPI has started"
-    _add(parser, "--processes", Literal[AUTO] | Count, default=1, metavar="N", help=share)
+    share = "processes that SLURM or Open MPI has started share the chains; one process has threads for them"
+    _add(parser, "--processes", Literal[AUTO], metavar="auto", help=share)
     parser.add_argument("--quiet", action="store_true", help="print nothing but warnings and errors")
 
 

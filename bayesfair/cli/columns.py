@@ -27,10 +27,9 @@ __all__ = [
 MISSING_NUMBERS = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"} | {
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 }
-MISSING = ("error", "drop", "keep")  # what may be done about rows without a value
+MISSING = ("error", "drop")  # what may be done about rows without a value
 UNNAMED_ROWS = "row names, as it has no name itself"
 COUNTED_ROWS = "row numbers; name it in --features to take it"
-MAX_LINE = 200  # letters of the names that a remedy spells out
 TOGETHER = (("--sensitive", "--features"), ("--features", "--categorical"))  # may name the same columns
 TRUTH = {"True": "1", "TRUE": "1", "true": "1", "False": "0", "FALSE": "0", "false": "0"}
 INTEGER = r"[+-]?(?:0|[1-9][0-9]{0,14})(?:\.0+)?"  # as floats hold exactly; not 007, which is a code
@@ -70,8 +69,8 @@ class Wanted(NamedTuple):
     `features`: None for every numeric column that is not row names or constant. `weights`: the column of how much rows count;
     `index`: that of row names. `na`: texts that mean missing in every column of text, beside empty cells and, for numbers,
     MISSING_NUMBERS. `decimal`: the point of numbers in columns of text; `thousands`: what stands between groups of three
-    digits. `missing`: rows without a value are an "error"; "drop" leaves them out, "keep" leaves numbers missing.
-    `missing_group`: the group of rows whose value is missing in a sensitive column.
+    digits. `missing`: rows without a value are an "error"; "drop" leaves them out, "keep", which nobody types, leaves numbers
+    missing. `missing_group`: the group of rows whose value is missing in a sensitive column.
     """
 
     sensitive: list
@@ -137,7 +136,6 @@ def choose_columns(table, wanted: Wanted) -> ChosenColumns:
     absent = {"--features": X.isna(), "--categorical": no_kind, "--weights": weight.isna(), "--sensitive": no_group}
     kept, dropped = _complete(absent) if wanted.missing == "drop" else (np.full(len(table), True), {})
     _check_present({option: part[kept] for option, part in absent.items()}, keep_numbers=wanted.missing == "keep")
-    _check_finite(X[kept])
     _check_several(groups[kept])
     rows = row_names(table, names)[kept]
     features, groups, weight = (part[kept].set_axis(rows) for part in (X.join(kinds.astype(object)), groups, weight))
@@ -300,37 +298,15 @@ def _complete(absent):
 
 def _check_present(absent, keep_numbers):
     """ValueError where there are cells without a value, in tables {option: where there is none}."""
-    counts = {option: part.sum() for option, part in absent.items()}
-    holes = {
-        option: missing
-        for option, missing in counts.items()
-        if missing.any() and not (keep_numbers and option == "--features")
-    }
+    counts = {option: part.sum() for option, part in absent.items() if not (keep_numbers and option == "--features")}
+    holes = {option: missing[missing > 0] for option, missing in counts.items() if missing.any()}
     if holes:
-        several = ((name, count) for missing in holes.values() for name, count in missing[missing > 0].items())
-        got = listed(f"{count} missing in {name!r}" for name, count in several)
+        got = listed(f"{count} missing in {name!r}" for missing in holes.values() for name, count in missing.items())
+        remedy = "Leave those columns out, fill those cells, or drop those rows: --missing drop."
+        if "--sensitive" in holes:
+            remedy += " Rows without a sensitive value may also be a group of their own: --missing-group unknown."
         rule = f"have a value in all {len(absent['--sensitive'])} rows"
-        remedies = dict.fromkeys(_remedy(option, missing) for option, missing in holes.items())
-        remedy = f"{', '.join(remedies)}, fill those cells, or drop those rows: --missing drop."
-        raise ValueError(message("` and `".join(holes), rule, got, remedy[0].upper() + remedy[1:]))
-
-
-def _remedy(option, missing):
-    if option == "--sensitive":
-        which = ", ".join(repr(name) for name in missing.index[missing > 0])
-        return f"make those of {which} a group of their own, --missing-group unknown"
-    whole = ",".join(typed(name) for name in missing.index[missing == 0])
-    without = f" (--features {quote(whole)})" if option == "--features" and 0 < len(whole) < MAX_LINE else ""
-    return f"leave those columns out of {option}{without}"
-
-
-def _check_finite(features):
-    infinite = np.isinf(features).sum()
-    if infinite.any():
-        got = ", ".join(f"{count} infinite in {name!r}" for name, count in infinite[infinite > 0].items())
-        raise ValueError(
-            message("--features", "hold finite numbers", got, "Correct those cells, or leave the columns out.")
-        )
+        raise ValueError(message("` and `".join(holes), rule, got, remedy))
 
 
 def _categories(cells, missing):

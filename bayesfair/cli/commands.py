@@ -8,10 +8,11 @@ from textwrap import fill
 
 import bayesfair as bf
 from bayesfair._check import message
+from bayesfair._files import check_destination
 from bayesfair._progress import one_step
 from bayesfair.cli.columns import Wanted, choose_columns, column_of_names, row_names, standardized
-from bayesfair.cli.exit_status import DONE, INTERRUPTED, interruptions, writing
-from bayesfair.cli.methods import check_weights, estimator_class, settings_of_method
+from bayesfair.cli.exit_status import DONE, writing
+from bayesfair.cli.options import estimator_class, settings_of_method
 from bayesfair.cli.output import (
     LINE,
     PICTURES,
@@ -19,9 +20,9 @@ from bayesfair.cli.output import (
     draw_pictures,
     leaves_posterior,
     place_for,
-    print_clusters,
     print_fit,
     print_next_steps,
+    print_point_estimate,
     print_summary,
     print_verdict,
     replaced,
@@ -31,6 +32,10 @@ from bayesfair.cli.output import (
 from bayesfair.cli.processes import in_processes
 from bayesfair.cli.results import beside, clusters_of, draws_of
 from bayesfair.cli.tables import check_ending, is_table, read_table, to_csv, write_table
+from bayesfair.posterior.diagnostics import scalar_table
+from bayesfair.posterior.saved import settings_of
+from bayesfair.posterior.schema import variable
+from bayesfair.posterior.view import View
 
 __all__ = ["convert", "demo", "fit", "memberships", "modes", "plot", "report", "resume", "summary"]
 
@@ -39,8 +44,6 @@ def demo(arguments):
     """Cluster the bundled patients fairly; figures in print, posterior and pictures in a folder."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
-
-    from bayesfair.posterior.view import View
 
     places = [place_for(arguments.out / name) for name in ("run.nc", *PICTURES)]
     check_output(places, (), arguments.overwrite)
@@ -52,7 +55,7 @@ def demo(arguments):
     settings = {"n_clusters": 3, "progress_bar": shows_progress(), **typed}
     estimator = bf.GibbsFairClustering(target="labels", **settings).fit(X, sensitive_features=data.sensitive)
     _, status = save(estimator, places[0])
-    print_clusters(estimator)
+    print_point_estimate(estimator)
     print(f"\nbalance without fairness (k-means)    {bf.fairness.balance(plain, data.sensitive):.3f}")
     print(f"balance of the point estimate         {bf.fairness.balance(estimator.labels_, data.sensitive):.3f}")
     _print_target("labels", estimator)
@@ -62,14 +65,11 @@ def demo(arguments):
         _print_target("optimal", over_fairlets.fit(X, sensitive_features=data.sensitive))
     view = View(estimator.posterior_)
     print_summary(view)
-    print_verdict(view)
     draw_pictures(view, arguments.out)
     return status
 
 
 def _print_target(name, estimator):
-    from bayesfair.posterior.diagnostics import scalar_table
-
     tree = estimator.posterior_
     least, r_hat = float(tree["sample_stats"]["balance"].min()), float(scalar_table(tree)["r_hat"].max())
     print(f"{f'least of all draws, target={name!r}':<38}{least:.3f}, largest R-hat {r_hat:.2f}")
@@ -77,27 +77,29 @@ def _print_target(name, estimator):
 
 def fit(arguments):
     """Sample the posterior of a table; what is a feature is said before, the run is saved and judged after."""
+    if arguments.processes is not None and arguments.method != "gibbs":
+        remedy = "The others make all chains in one process."
+        raise ValueError(message("--processes", "come with --method gibbs", f"--method {arguments.method}", remedy))
     return in_processes(arguments, _fit)
 
 
 def _fit(arguments, mesh):
-    arguments.store |= arguments.out.suffix == ".zarr"
     estimator = _estimator_of_method(arguments, mesh)
     _check_out(arguments, estimator)
     columns = _read_columns(arguments, estimator)
     print(f"{arguments.table}: {len(columns.features)} rows\n{columns}", flush=True)
     X = standardized(columns.features) if arguments.standardize else columns.features
-    more = {"store": arguments.out} if arguments.store else {}
+    is_zarr = arguments.out.suffix == ".zarr"
+    more = {"store": arguments.out} if is_zarr else {}
     more |= {} if columns.weights is None else {"sample_weight": columns.weights}
-    replacing = replaced(arguments.out, mesh) if arguments.store and arguments.overwrite else nullcontext()
-    with replacing, interruptions() as interrupted, _saving_draws(estimator, arguments.out):
+    replacing = replaced(arguments.out, mesh) if is_zarr and arguments.overwrite else nullcontext()
+    with replacing, _saving_draws(estimator, arguments.out):
         estimator.fit(X, sensitive_features=columns.sensitive, **more)
     if leaves_posterior(estimator):
         return _saved_and_judged(estimator, arguments.out, _of_table(arguments))
     groups = _groups_of_fit(estimator, columns.sensitive)
     print_fit(estimator, groups, columns.weights)
-    _write(clusters_of(estimator, X, groups), arguments)
-    return INTERRUPTED if interrupted else DONE
+    return _write(clusters_of(estimator, X, groups), arguments)
 
 
 @contextmanager
@@ -123,14 +125,7 @@ def _groups_of_fit(estimator, sensitive):
 
 def _estimator_of_method(arguments, mesh):
     """The estimator of `--method` with the settings that were typed."""
-    settings = settings_of_method(arguments)
-    for option, asked in (("--store", arguments.store), ("--processes", arguments.processes != 1)):
-        if asked and arguments.method != "gibbs":
-            remedy = "The others keep no draws on disk, and make all chains in one process."
-            raise ValueError(message(option, "come with --method gibbs", f"--method {arguments.method}", remedy))
-    if arguments.weights is not None:
-        check_weights(arguments.method)
-    settings |= {"mesh": mesh} if mesh is not None else {}
+    settings = settings_of_method(arguments) | ({"mesh": mesh} if mesh is not None else {})
     return estimator_class(arguments.method)(progress_bar=shows_progress(arguments.quiet), **settings)
 
 
@@ -146,6 +141,12 @@ def _check_out(arguments, estimator):
     elif is_table(out):
         remedy = f"Name it run.nc; bayesfair memberships run.nc --out {out.name} writes the table then."
         raise ValueError(message("--out", "be no table, as a posterior goes there", repr(out.name), remedy))
+    elif out.suffix == ".zarr" and arguments.method != "gibbs":
+        rule, remedy = (
+            "come with --method gibbs where it ends in .zarr",
+            "Name it run.nc: others keep no draws on disk.",
+        )
+        raise ValueError(message("--out", rule, f"--method {arguments.method}", remedy))
 
 
 def _of_table(arguments):
@@ -163,7 +164,7 @@ def _saved_and_judged(estimator, run_file, of_table=""):
         return DONE
     saved_to, status = save(estimator, run_file)
     if hasattr(estimator, "labels_"):
-        print_clusters(estimator)
+        print_point_estimate(estimator)
     print_verdict(estimator.posterior_)
     print_next_steps(saved_to, of_table)
     return status
@@ -175,8 +176,6 @@ def resume(arguments):
 
 
 def _resume(arguments, mesh):
-    from bayesfair.posterior.saved import settings_of
-
     run_file = place_for(arguments.run_file)
     made_by = settings_of(bf.posterior.read_tree(run_file)).get("estimator")
     kind = bf.BayesianFairMixture if made_by == "BayesianFairMixture" else bf.GibbsFairClustering
@@ -191,26 +190,17 @@ def _resume(arguments, mesh):
 def _read_columns(arguments, estimator):
     keeps = estimator.__sklearn_tags__().input_tags.allow_nan
     missing = arguments.missing or ("keep" if keeps else "error")
-    if missing == "keep" and not keeps:
-        remedy = "--missing drop leaves those rows out."
-        raise ValueError(message("--missing", "be error or drop but under big-learn", "'keep'", remedy))
     wanted = Wanted(**{name: getattr(arguments, name) for name in Wanted._fields})._replace(missing=missing)
     return choose_columns(read_table(arguments.table, arguments.separator, arguments.encoding), wanted)
 
 
 def summary(arguments):
     """Print diagnostics, how many observations are uncertain, and whether the chains agree."""
-    from bayesfair.posterior.view import View
-
-    view = View(bf.posterior.read_tree(arguments.run_file))
-    print_summary(view)
-    print_verdict(view)
+    print_summary(bf.posterior.read_tree(arguments.run_file))
 
 
 def modes(arguments):
     """Print which modes a run found, and how much mass each has."""
-    from bayesfair.posterior.view import View
-
     view = View(bf.posterior.read_tree(arguments.run_file))
     print(bf.posterior.modes(view).drop(columns=["se", "lp"]).round(3).to_string())
     print(f"\n{fill(bf.posterior.modes_sentence(view), LINE)}")
@@ -218,8 +208,6 @@ def modes(arguments):
 
 def memberships(arguments):
     """Write the memberships of a run, a row for each of its table, to a file or to standard output."""
-    from bayesfair.posterior.schema import variable
-
     if arguments.out is not None:
         check_ending(arguments.out)
         check_output([place_for(arguments.out)], [arguments.run_file, arguments.table], arguments.overwrite)
@@ -271,8 +259,6 @@ def plot(arguments):
 
 def report(arguments):
     """Write the HTML page about a run, into a folder that is there."""
-    from bayesfair._files import check_destination
-
     check_output([check_destination(arguments.out)], [arguments.run_file], arguments.overwrite)
     tree = bf.posterior.read_tree(arguments.run_file)
     with writing():

@@ -36,10 +36,8 @@ def _run(argv):
     from bayesfair.cli.arguments import parse  # takes a moment, in which Ctrl-C may come
     from bayesfair.cli.processes import leave_others
 
-    typed = list(sys.argv[1:] if argv is None else argv)
     try:
-        arguments = parse(typed)
+        arguments = parse(list(sys.argv[1:] if argv is None else argv))
     except SystemExit as told:  # by argparse: help, or wrong use
         return told.code
-    arguments.typed = typed
     return leave_others(guarded(f"bayesfair {arguments.command}", lambda: arguments.run(arguments)))

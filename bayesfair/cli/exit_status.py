@@ -2,26 +2,22 @@
 
 import os
 import re
-import signal
 import sys
-import threading
 import traceback
 import warnings
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import bayesfair
+from bayesfair._check import Interrupted
 from bayesfair.cli.options import OPTIONS
 
 __all__ = [
     "DONE",
     "EXIT_STATUSES",
     "FAILED",
-    "INTERRUPTED",
     "LOST",
-    "MEMBER",
     "guarded",
-    "interruptions",
     "writing",
 ]
 
@@ -40,7 +36,6 @@ exit status:
 
 QUOTED = re.compile(r"""((?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|"(?:[^"\\]|\\.)*")""")
 ARGUMENT = re.compile(r"(?<=`)\w+(?=`)|(?<![\w/\\.-])[a-z]+(?:_[a-z]+)+(?![\w/\\-]|\.\w)")
-MEMBER = "BAYESFAIR_PROCESS"  # in the environment of one of several processes, which another one started and speaks for
 
 
 class NotWritten(Exception):
@@ -50,36 +45,16 @@ class NotWritten(Exception):
 def guarded(program, command) -> int:
     """The exit status of `command()`, None being fine; warnings and errors become lines that begin with `program`."""
     try:
-        with _warnings_in_one_line(program):
+        with _warnings_in_one_line(program) as told:
             status = command()
         if sys.stdout is not None:
             sys.stdout.flush()
-        return status or DONE
+        return status or (INTERRUPTED if Interrupted in told else DONE)
     except BrokenPipeError:
         _silence_standard_output()
         return CLOSED_PIPE
     except (Exception, KeyboardInterrupt) as error:
         return _told(program, error)
-
-
-@contextmanager
-def interruptions():
-    """Yields a list that grows with every Ctrl-C, which has its usual effect too: engines keep their solution so far, and end
-    as if nothing had been."""
-    seen, usual = [], signal.getsignal(signal.SIGINT)
-    if not callable(usual) or threading.current_thread() is not threading.main_thread():
-        yield seen
-        return
-
-    def notice(number, frame):
-        seen.append(number)
-        usual(number, frame)
-
-    signal.signal(signal.SIGINT, notice)
-    try:
-        yield seen
-    finally:
-        signal.signal(signal.SIGINT, usual)
 
 
 @contextmanager
@@ -97,7 +72,7 @@ def _told(program, error):
     if isinstance(error, KeyboardInterrupt):
         return _end(program, "interrupted", INTERRUPTED)
     if type(error).__name__ == "ProcessLost":
-        return LOST if MEMBER in os.environ else _end(program, error, LOST)
+        return _end(program, error, LOST)
     if isinstance(error, NotWritten):
         return _end(program, error, FAILED)
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):  # the latter is how JAX says it
@@ -153,7 +128,11 @@ def _no_device(error):
 
 @contextmanager
 def _warnings_in_one_line(program):
+    """Yields a list that grows with the category of each warning."""
+    told = []
+
     def show(text, category, filename, lineno, file=None, line=None):
+        told.append(category)
         _tell(f"{program}: warning: {_in_shell(text)}")
 
     with warnings.catch_warnings():
@@ -161,7 +140,7 @@ def _warnings_in_one_line(program):
             warnings.simplefilter("default", category)
         warnings.simplefilter("ignore", SyntaxWarning)  # of libraries' sources, when Python compiles them first
         warnings.showwarning = show
-        yield
+        yield told
 
 
 def _silence_standard_output():

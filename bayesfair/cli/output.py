@@ -6,7 +6,6 @@ import sys
 import tempfile
 import warnings
 from contextlib import contextmanager, suppress
-from io import BytesIO
 from itertools import count
 from pathlib import Path
 from shlex import quote
@@ -16,9 +15,16 @@ import numpy as np
 
 import bayesfair as bf
 from bayesfair._check import message
-from bayesfair._percent import percent
+from bayesfair._files import check_destination, write_whole
 from bayesfair._progress import progress
-from bayesfair.cli.exit_status import DONE, FAILED, INTERRUPTED, writing
+from bayesfair.cli.exit_status import DONE, FAILED, writing
+from bayesfair.posterior.diagnostics import scalar_table
+from bayesfair.posterior.in_short import brief
+from bayesfair.posterior.saved import cost_of
+from bayesfair.posterior.schema import groups_of, variable
+from bayesfair.posterior.store import is_stored
+from bayesfair.posterior.verdict import judge
+from bayesfair.posterior.view import View
 
 __all__ = [
     "LINE",
@@ -30,6 +36,7 @@ __all__ = [
     "print_clusters",
     "print_fit",
     "print_next_steps",
+    "print_point_estimate",
     "print_summary",
     "print_verdict",
     "replaced",
@@ -37,22 +44,18 @@ __all__ = [
     "shows_progress",
 ]
 
-UNCERTAIN = 0.1  # misclassification probability from which the summary counts an observation as uncertain
 LINE = 80  # letters
-SHOWN_OBS = 1000  # rows and columns of the picture of co-clustering at most
-PICTURES = {  # names of plots
-    "clustering.png": "uncertainty",
-    "uncertainty_profile.png": "uncertainty_profile",
-    "co_clustering.png": "co_clustering",
-    "trace.png": "trace",
-    "modes.png": "modes",
+PICTURES = {  # names of files, and what `bayesfair.reports.pictures` draws there
+    "clustering.png": "draw_uncertainty",
+    "uncertainty_profile.png": "draw_profile",
+    "co_clustering.png": "draw_co_clustering",
+    "trace.png": "draw_trace",
+    "modes.png": "draw_modes",
 }
 
 
 def place_for(path, argument="--out"):
     """`path`, found fit for a file to be written there, its folder made if need be; ValueError or OSError if not."""
-    from bayesfair._files import check_destination
-
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -105,16 +108,9 @@ def save(estimator, path):
     Where it is not where it was asked for, or not whole, that is told in a warning; None is where no place took it. A run
     whose draws went to a file as they were made is there already.
     """
-    from bayesfair.posterior.saved import settings_of
-    from bayesfair.posterior.store import is_stored
-
-    tree = estimator.posterior_
-    settings = settings_of(tree)
-    wanted = settings.get("wanted", settings["parameters"]["num_draws"])
-    status = INTERRUPTED if tree["posterior"].sizes["draw"] < wanted else DONE
-    if is_stored(tree):
+    if is_stored(estimator.posterior_):
         print(f"the posterior is in {path}")
-        return path, status
+        return path, DONE
     for place in _places(path):
         try:
             estimator.save(place)
@@ -122,7 +118,7 @@ def save(estimator, path):
             warnings.warn(f"The run could not be saved to {os.fspath(place)!r}: {error}", RuntimeWarning, stacklevel=2)
         else:
             print(f"saved the posterior to {place}")
-            return place, status if place == path else FAILED
+            return place, DONE if place == path else FAILED
     warnings.warn("The draws are lost: no place took them.", RuntimeWarning, stacklevel=2)
     return None, FAILED
 
@@ -147,98 +143,57 @@ def leaves_posterior(estimator):
 
 
 def print_fit(estimator, groups, weights):
-    """How an engine's fit ended, the sizes, groups and balance of its clusters, and balance by the rows' weights, if any."""
+    """How an engine's fit ended, and its clusters."""
     ended = "converged" if estimator.converged_ else "not converged"
     value = estimator.objective_trace_[-1]
-    print(f"{type(estimator).__name__}: {ended} after {estimator.n_iter_} iterations, objective {value:.6g}\n")
-    of_all = _print_report("Clusters", estimator.labels_, groups)
-    least, best = of_all["balance"], of_all["best_balance"]
+    print(f"{type(estimator).__name__}: {ended} after {estimator.n_iter_} iterations, objective {value:.6g}")
+    print_clusters("Clusters", estimator.labels_, groups, weights)
+
+
+def print_point_estimate(estimator):
+    """The clusters of a posterior's point estimate."""
+    tree = estimator.posterior_
+    weight = variable(tree, "constant_data", "weight")
+    weights = None if weight is None else weight.values
+    print_clusters("Clusters of the point estimate", estimator.labels_, groups_of(tree), weights)
+
+
+def print_clusters(title, labels, groups, weights):
+    """Sizes, groups and balance of clusters, by rows and by their weights, if any; sizes alone where there are no groups."""
+    print(f"\n{title}")
+    if groups is None:
+        clusters, sizes = np.unique(labels, return_counts=True)
+        print("\n".join(["cluster  size", *(f"{k:>7}  {size:>4}" for k, size in zip(clusters, sizes))]))
+        return
+    report = bf.fairness.report(labels, groups)
+    counts = [name for name in report if name.startswith("count[")]
+    print(report[["size", *counts, "balance", "off_by"]].round(3).to_string(line_width=LINE))
+    least, best = report.attrs["balance"], report.attrs["best_balance"]
     print(
         f"\nThe least balance of a cluster is {least:.3f}; that of the data, which no clustering exceeds, {best:.3f}."
     )
-    _print_weighed(estimator.labels_, groups, weights)
-
-
-def _print_weighed(labels, groups, weights):
-    """That clusters were counted by rows, and their balance by the rows' weights, if any."""
     if weights is not None:
         weighed = bf.fairness.balance(labels, groups, sample_weight=weights)
         print(f"All of this counts rows. By their weights the least balance is {weighed:.3f}.")
 
 
-def print_clusters(estimator):
-    """Sizes, groups and balance of the clusters of the point estimate, by rows and by their weights, if any; their sizes alone
-    where there are no groups."""
-    from bayesfair.posterior.schema import groups_of, variable
-
-    tree, title = estimator.posterior_, "Clusters of the point estimate"
-    groups, weights = groups_of(tree), variable(tree, "constant_data", "weight")
-    print()
-    if groups is not None:
-        _print_report(title, estimator.labels_, groups)
-        _print_weighed(estimator.labels_, groups, None if weights is None else weights.values)
-        return
-    clusters, sizes = np.unique(estimator.labels_, return_counts=True)
-    print("\n".join([title, "cluster  size", *(f"{k:>7}  {size:>4}" for k, size in zip(clusters, sizes))]))
-
-
-def _print_report(title, labels, groups):
-    """The report of a clustering, but for the columns that follow from the others."""
-    report = bf.fairness.report(labels, groups)
-    counts = [name for name in report if name.startswith("count[")]
-    shown = report[["size", *counts, "balance", "off_by"]]
-    print(f"{title}\n{shown.round(3).to_string(line_width=LINE)}")
-    return report.attrs
-
-
 def print_summary(tree):
-    """Diagnostics of every scalar, how many clusters are occupied where that is open, and how many observations are uncertain;
-    of a run that is not finished, how far it came."""
-    from bayesfair.posterior.diagnostics import scalar_table
-    from bayesfair.posterior.saved import cost_of
-
+    """What a run took, the diagnostics of every scalar, and `print_verdict`; of a run that is not finished, how far it came."""
+    view, cost = View.of(tree), cost_of(tree)
     if "unfinished" in tree.attrs:
         print(f"The run is not finished: it has {tree.attrs['unfinished']}. Go on with bayesfair resume.")
-    cost = cost_of(tree)
     if cost:
         print(f"Sampled in {cost}.")
-    occupied = bf.posterior.occupied_sentence(tree)
-    uncertain = bf.posterior.misclassification_probability(tree) > UNCERTAIN
-    print("\nDiagnostics")
-    print(scalar_table(tree))
-    if occupied:
-        print(f"\n{fill(occupied, LINE)}")
-    print(
-        f"\n{uncertain.sum():,} of {len(uncertain):,} observations ({percent(uncertain.mean())}) would be elsewhere "
-        f"with probability above {UNCERTAIN:.0%}"
-    )
+    print(f"\nDiagnostics\n{scalar_table(view)}")
+    print_verdict(view)
 
 
 def print_verdict(tree):
-    """Whether the chains agree, by which figures, and what to do; which modes there are; and what groups of a few rows did
-    to the fairlets."""
-    from bayesfair.posterior.saved import small_groups
-    from bayesfair.posterior.verdict import judge
-    from bayesfair.posterior.view import View
-
-    tree = View.of(tree)
-    verdict, modes = judge(tree), bf.posterior.modes_sentence(tree)
-    print()
-    said = [verdict.headline, verdict.evidence, verdict.advice, "" if modes in verdict.evidence else modes]
-    for text in (*said, _balance_line(tree), small_groups(tree)):
-        print(fill(text, LINE), end="\n" * bool(text))
-
-
-def _balance_line(tree):
-    """The balance of the draws, and what the method promises of it; "" without groups."""
-    from bayesfair.posterior.guarantees import at_least, guarantee
-    from bayesfair.posterior.schema import variable
-
-    balance, promise = variable(tree, "sample_stats", "balance"), guarantee(tree)
-    if balance is None or promise is None:
-        return ""
-    least = at_least(float(balance.min()))
-    return f"All {balance.size:,} draws have a balance of at least {least}. {promise}"
+    """The posterior in short, as reports have it, and what to do about the chains."""
+    view = View.of(tree)
+    chains, *others = brief(view)
+    said = [chains.headline, chains.text, judge(view).advice, *(f"{note.headline} {note.text}" for note in others)]
+    print("", *(fill(text, LINE) for text in said), sep="\n")
 
 
 def print_next_steps(path, of_table=""):
@@ -251,24 +206,19 @@ def print_next_steps(path, of_table=""):
 
 
 def draw_pictures(tree, folder):
-    """All PICTURES of a tree, as files in `folder`."""
-    import matplotlib
+    """The PICTURES of a report that a tree has, as files in `folder`."""
+    from bayesfair.reports import pictures
+    from bayesfair.reports.contents import read_contents
 
-    from bayesfair._files import write_whole
-    from bayesfair.posterior.view import View
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    view = View.of(tree)
-    more = {"co_clustering": {"sample": min(tree["posterior"].sizes["obs"], SHOWN_OBS)}}
+    contents, drawn = read_contents(tree), []
     with progress(len(PICTURES), "pictures", shows_progress()) as bar:
-        for name, plot in PICTURES.items():
-            getattr(bf.plots, plot)(view, **more.get(plot, {}))
-            picture = BytesIO()
-            plt.gcf().savefig(picture, format="png", dpi=150, bbox_inches="tight")
-            plt.close("all")
-            with writing():
-                write_whole([picture.getbuffer()], folder / name)
+        for name, draw in PICTURES.items():
+            picture = getattr(pictures, draw)(contents)
+            if picture is None:
+                (folder / name).unlink(missing_ok=True)  # of an earlier run
+            else:
+                with writing():
+                    write_whole([picture.png], folder / name)
+                drawn.append(name)
             bar.update(1)
-    print(f"drew {', '.join(PICTURES)} in {folder}")
+    print(f"drew {', '.join(drawn)} in {folder}")

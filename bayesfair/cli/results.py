@@ -3,6 +3,8 @@
 import numpy as np
 
 from bayesfair._check import message
+from bayesfair.posterior.relabelling import numbered_alike
+from bayesfair.posterior.schema import flat_labels
 
 __all__ = ["beside", "clusters_of", "draws_of"]
 
@@ -55,9 +57,6 @@ def draws_of(tree, what):
     ValueError: labels of observations that share a name.
     """
     import pandas as pd
-
-    from bayesfair.posterior.relabelling import numbered_alike
-    from bayesfair.posterior.schema import flat_labels
 
     posterior = tree["posterior"]
     chain, draw = np.meshgrid(posterior["chain"].values, posterior["draw"].values, indexing="ij")

@@ -10,6 +10,7 @@ from zipfile import BadZipFile
 
 import bayesfair as bf
 from bayesfair._check import message
+from bayesfair._files import COLUMNAR, write_whole
 
 __all__ = [
     "UNNAMED",
@@ -43,9 +44,6 @@ def read_table(path, separator=",", encoding="utf-8"):
     """
     import pandas as pd
 
-    from bayesfair.datasets.tables import COLUMNAR
-
-    _check_is_there(path)
     if path.suffix.lower() in COLUMNAR:
         return _with_rows(path, _read_columnar(path))
     _check_is_text(path, encoding)
@@ -85,15 +83,11 @@ def _with_rows(path, table):
 
 def is_table(path):
     """Whether a file's name ends as that of a table."""
-    from bayesfair.datasets.tables import COLUMNAR
-
     return path.suffix.lower() == ".csv" or path.suffix.lower() in COLUMNAR
 
 
 def check_ending(path):
     """ValueError unless `path` ends as a table does that can be written here."""
-    from bayesfair.datasets.tables import COLUMNAR
-
     if not is_table(path):
         rule = f"end in .csv or {', '.join(COLUMNAR)}, as a table goes there"
         raise ValueError(message("--out", rule, repr(path.name), "Spreadsheets read .csv."))
@@ -118,9 +112,6 @@ def write_table(table, path, **of_csv):
     ------
     ValueError: text that the encoding lacks.
     """
-    from bayesfair._files import write_whole
-    from bayesfair.datasets.tables import COLUMNAR
-
     kind, buffer = COLUMNAR.get(path.suffix.lower()), BytesIO()
     if kind is None:
         _encode(table, buffer, of_csv)
@@ -187,13 +178,6 @@ def _numbers_or_text(column):
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_complex_dtype(column):
         return column
     return column.astype(object).where(column.notna(), "").astype(str)
-
-
-def _check_is_there(path):
-    if path.is_dir():
-        raise IsADirectoryError(message("TABLE.csv", "be a file", f"the folder {str(path)!r}", "Name a file in it."))
-    if not path.exists():
-        raise FileNotFoundError(message("TABLE.csv", "be a file that exists", repr(str(path)), "Check the name."))
 
 
 def _is_plain(path):

@@ -9,10 +9,10 @@ from pathlib import Path
 import pandas as pd
 
 from bayesfair._check import message
+from bayesfair._files import COLUMNAR
 
-__all__ = ["COLUMNAR", "read_table"]
+__all__ = ["read_table"]
 
-COLUMNAR = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # pandas' row names in a file, which polars takes for a column
 
 

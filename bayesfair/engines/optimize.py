@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import ArrayLike, Bool, Float, Int
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesfair._check import tell
+from bayesfair._check import Interrupted, tell
 from bayesfair._progress import progress
 
 __all__ = ["Outcome", "converged_or_warn", "minimize", "order_of"]
@@ -112,7 +112,7 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
                 raise
             done = int(now.n_iter.max())
             unfinished = Outcome.INTERRUPTED
-            tell(f"Interrupted after {done} iterations: the solution so far is kept.", RuntimeWarning)
+            tell(f"Interrupted after {done} iterations: the solution so far is kept.", Interrupted)
     loss, n_iter, refused, status = map(np.asarray, (now.loss, now.n_iter, now.refused, now.status))
     trace = np.where(np.arange(done) < n_iter[:, None], np.concatenate(traces, 1)[:, :done], np.nan)
     status = np.where(status == Outcome.RUNNING, np.where(refused >= patience, Outcome.REFUSED, unfinished), status)

@@ -433,9 +433,7 @@ class GibbsFairClustering(PosteriorEstimator):
         sampling = sampler_bytes(self.num_chains, X.shape[1], moves_fairlets=moves_fairlets)
         if self._store is not None:
             return check_disk(self._store.path, shape, *sizes, sampling=sampling)
-        remedy = (
-            "Pass fit(..., store='run.zarr') (--store), which keeps draws on disk, or ask for fewer draws or chains."
-        )
+        remedy = "Pass fit(..., store='run.zarr') (--out run.zarr), which keeps draws on disk, or ask for less."
         return check_memory(shape, *sizes, sampling=sampling, remedy=remedy)
 
     def _sample(self, problem, run, num_draws, table, earlier=None):

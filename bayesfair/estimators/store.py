@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from bayesfair._check import message
+from bayesfair._files import ROOT_OF_STORE
 from bayesfair.posterior.store import continue_run
 
 __all__ = ["Store", "Unwritten", "Writer"]
@@ -20,7 +21,7 @@ class Store:
         self.path, self._stamp = Path(path).absolute(), None
 
     def seen(self):
-        stat = os.stat(self.path / "zarr.json")  # which every commit replaces
+        stat = os.stat(self.path / ROOT_OF_STORE)
         self._stamp = stat.st_ino, stat.st_size, stat.st_mtime_ns
         return self
 

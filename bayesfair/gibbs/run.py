@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, UInt
 
-from bayesfair._check import message, tell
+from bayesfair._check import Interrupted, message, tell
 from bayesfair._draws import Draws
 from bayesfair._progress import one_step, progress
 from bayesfair.distributed.messages import agreed
@@ -191,7 +191,7 @@ def draw(
         tell(
             f"Interrupted: kept the {kept.done} of {num_draws} draws made so far; "
             f"resume(num_draws={num_draws - kept.done}), or resume() alone, makes the others.",
-            RuntimeWarning,
+            Interrupted,
         )
     return None if into is not None else (kept.run, kept.draws)
 

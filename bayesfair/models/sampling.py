@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from bayesfair._arrays import stack, unstack
-from bayesfair._check import tell
+from bayesfair._check import Interrupted, tell
 from bayesfair._progress import progress
 from bayesfair.models.sampler import CHUNK, iterate
 
@@ -40,7 +40,7 @@ def advance(sampler, observed, states, num_steps, method, progress_bar=False, *,
         except KeyboardInterrupt:
             if not (keep and kept):
                 raise
-            tell(f"Interrupted after {len(kept) * CHUNK} iterations: they are kept.", RuntimeWarning)
+            tell(f"Interrupted after {len(kept) * CHUNK} iterations: they are kept.", Interrupted)
     return stack(states), jax.tree.map(lambda *leaves: np.concatenate(leaves, 1), *kept) if kept else None
 
 

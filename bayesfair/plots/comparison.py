@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from bayesfair._check import message
-from bayesfair.plots.style import FIGURE_WIDTH, MARKERS, as_written, cluster_colors
+from bayesfair.plots.style import MARKERS, as_written, cluster_colors, panels
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 __all__ = ["cluster_comparison"]
 
-COLUMNS, HEIGHT = 2, 2.3  # of panels; inches of each
+COLUMNS, HEIGHT = 2, 2.4  # of panels; inches of each
 
 
 class Panel(NamedTuple):
@@ -47,26 +47,18 @@ def cluster_comparison(table: "DataFrame") -> np.ndarray:
     ------
     ValueError: a table with none of the columns.
     """
-    panels = [panel for panel in PANELS if set(panel.lines) & set(table.columns)]
-    if not panels:
+    shown = [panel for panel in PANELS if set(panel.lines) & set(table.columns)]
+    if not shown:
         rule, remedy = "have columns of bayesfair.compare_clusters", "Pass what it returns."
         raise ValueError(message("table", rule, sorted(map(str, table.columns)), remedy))
-    from matplotlib import pyplot as plt
-
-    table = table.sort_index()
-    n_rows = -(-len(panels) // COLUMNS)
-    size = (FIGURE_WIDTH, HEIGHT * n_rows + 0.4)
-    figure, axes = plt.subplots(n_rows, COLUMNS, figsize=size, squeeze=False, sharex=True, layout="constrained")
-    axes = axes.ravel()
-    for ax, panel in zip(axes, panels):
+    table, axes = table.sort_index(), panels(len(shown), COLUMNS, HEIGHT, sharex=True)
+    for ax, panel in zip(axes, shown):
         _draw(ax, panel, table)
-    for ax in axes[len(panels) :]:
-        ax.remove()
-    for ax in axes[max(0, len(panels) - COLUMNS) : len(panels)]:
+    for ax in axes[-COLUMNS:]:
         ax.set_xlabel("number of clusters K")
         ax.tick_params(labelbottom=True)
-    as_written(figure.suptitle(f"{table.attrs.get('method', 'One method')} at several numbers of clusters"))
-    return axes[: len(panels)]
+    as_written(axes[0].figure.suptitle(f"{table.attrs.get('method', 'One method')} at several numbers of clusters"))
+    return axes
 
 
 def _draw(ax, panel, table):

@@ -6,7 +6,7 @@ import numpy as np
 
 from bayesfair._check import message
 from bayesfair._levels import levels_of
-from bayesfair.plots.style import FIGURE_WIDTH, as_written, cluster_colors
+from bayesfair.plots.style import as_written, cluster_colors, panels
 from bayesfair.posterior.saved import settings_of
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def predictive(tree: "DataTree", *, axes=None) -> np.ndarray:
     those with at most eight values, and categories, are shown by the share of each. Returns the axes, one per feature.
     """
     checks = predictive_checks(tree)[:SHOWN]
-    axes = _axes(len(checks)) if axes is None else np.ravel(axes)
+    axes = panels(len(checks), min(len(checks), 3), 2.4) if axes is None else np.ravel(axes)
     blue, red = cluster_colors(2)
     for ax, check in zip(axes, checks):
         if check.is_discrete:
@@ -93,15 +93,3 @@ def _name_points(ax, check):
     slant = {"rotation": 30, "ha": "right"} if sum(map(len, check.levels)) > ON_A_LINE else {}
     ax.set_xticks(check.at, check.levels or None, **slant)
     as_written(*ax.get_xticklabels())
-
-
-def _axes(n_panels):
-    from matplotlib import pyplot as plt
-
-    n_columns = min(n_panels, 3)
-    n_rows = -(-n_panels // n_columns)
-    figure = plt.figure(figsize=(FIGURE_WIDTH, 2.4 * n_rows), layout="constrained")
-    axes = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
-    for ax in axes[n_panels:]:
-        ax.remove()
-    return axes[:n_panels]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-__all__ = ["FIGURE_WIDTH", "MARKERS", "as_written", "axes_or_new", "cluster_colors"]
+__all__ = ["FIGURE_WIDTH", "MARKERS", "as_written", "axes_or_new", "cluster_colors", "panels"]
 
 FIGURE_WIDTH = 7.0  # inches
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*", "<", ">")
@@ -33,3 +33,15 @@ def axes_or_new(ax, height=0.62):
     from matplotlib import pyplot as plt
 
     return plt.subplots(figsize=(FIGURE_WIDTH, FIGURE_WIDTH * height), layout="constrained")[1]
+
+
+def panels(total, columns, height, **settings):
+    """The axes (total,) of a new figure of notebook width, so many `columns` of them, each of that `height` in inches."""
+    from matplotlib import pyplot as plt
+
+    n_rows = -(-total // columns)
+    figure = plt.figure(figsize=(FIGURE_WIDTH, height * n_rows), layout="constrained")
+    axes = figure.subplots(n_rows, columns, squeeze=False, **settings).ravel()
+    for ax in axes[total:]:
+        ax.remove()
+    return axes[:total]

@@ -10,7 +10,7 @@ from bayesfair.plots.style import MARKERS, as_written, axes_or_new, cluster_colo
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.schema import group_names, observed_features, variable
-from bayesfair.posterior.view import View
+from bayesfair.posterior.view import View, once
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,13 +99,24 @@ def uncertainty_points(tree, X=None, *, columns=None) -> Points:
 
 def project(tree, X=None, *, columns=None):
     """Observations in two dimensions as in `uncertainty`: positions (N, 2) and the names of the two axes."""
+    if X is None and columns is None:
+        return _usual_position(tree)
     known = observed_features(tree)
-    names = [str(name) for name in tree["observed_data"]["feature"].values]
+    names = _feature_names(tree)
     if X is not None:
         names = [str(name) for name in getattr(X, "columns", names)]
         X = check_features(X)
         check_same_length("X", len(X), "tree", len(known))
     return _position(known if X is None else X, names, columns)
+
+
+@once
+def _usual_position(tree):
+    return _position(observed_features(tree), _feature_names(tree), None)
+
+
+def _feature_names(tree):
+    return [str(name) for name in tree["observed_data"]["feature"].values]
 
 
 def _position(X, names, columns):

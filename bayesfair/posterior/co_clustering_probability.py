@@ -1,6 +1,6 @@
 """Who is together with whom, and how sure that is: co-clustering probabilities and what follows from them."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,13 +9,13 @@ from bayesfair._arrays import row_blocks
 from bayesfair._check import message
 from bayesfair.posterior.contingency import count_together, distinct_observations
 from bayesfair.posterior.partitions import reference_partition
-from bayesfair.posterior.schema import check_partition, flat_labels, observed_features
+from bayesfair.posterior.schema import check_partition, flat_labels
 from bayesfair.posterior.view import once
 
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["co_clustering", "co_clustering_columns", "medoids", "misclassification_probability"]
+__all__ = ["co_clustering", "co_clustering_columns", "misclassification_probability"]
 
 MAX_OBS = 5_000
 
@@ -48,7 +48,6 @@ def misclassification_probability(
     *,
     reference: ArrayLike | None = None,
     medoid: ArrayLike | None = None,
-    metric: str = "co-clustering",
 ) -> np.ndarray:
     """Probability that an observation is not in the cluster of its medoid: 1 - etabar_{i i*}, float (N,).
 
@@ -56,40 +55,15 @@ def misclassification_probability(
     pictures and `labels_` show. Section 3.2 of the paper takes the maximum a posteriori draw instead, which is
     `reference=map_partition(tree)`: another clustering, so that its doubts are about other clusters. By default the
     medoid is the member most often together with the rest of its cluster, so that a medoid's own doubt does not count
-    against everyone; other metrics take `medoids(X, reference, metric=)` of the observed data, and `medoid` (K,) names
-    the K observations. O(draws N) time.
+    against everyone; `medoid` (K,) names other observations. O(draws N) time.
     """
     labels = flat_labels(tree)
     num_obs = labels.shape[1]
     partition = reference_partition(tree) if reference is None else check_partition("reference", reference, num_obs)
-    if medoid is not None:
-        centers = np.asarray(medoid)
-    elif metric == "co-clustering":
-        centers = _most_together(labels, partition)
-    else:
-        centers = medoids(observed_features(tree), partition, metric=metric)
+    centers = _most_together(labels, partition) if medoid is None else np.asarray(medoid)
     used = np.unique(partition)
     _check_medoids(centers, used, num_obs)
     return 1 - _share_with(labels, centers.astype(np.int32)[partition])
-
-
-def medoids(
-    X: ArrayLike, partition: np.ndarray, *, metric: Literal["sqeuclidean", "manhattan"] = "sqeuclidean"
-) -> np.ndarray:
-    """The member of each cluster with the least total distance to the others: positions (K,), -1 for empty clusters.
-
-    "sqeuclidean" (k-means) and "manhattan" (k-medians) have exact medoids without distances between pairs:
-    the member nearest to the mean, and sums over sorted coordinates. Ties go to the first row.
-    """
-    totals = {"sqeuclidean": _total_sqeuclidean, "manhattan": _total_manhattan}
-    if metric not in totals:
-        rule, remedy = f"be one of {', '.join(map(repr, totals))}", "For another metric pass medoid= yourself."
-        raise ValueError(message("metric", rule, repr(metric), remedy))
-    X, positions = np.asarray(X, dtype=np.float64), np.full(partition.max() + 1, -1)
-    for cluster in np.unique(partition):
-        members = np.flatnonzero(partition == cluster)
-        positions[cluster] = members[np.argmin(totals[metric](X[members]))]
-    return positions
 
 
 def _most_together(labels, partition):
@@ -109,23 +83,6 @@ def _most_together(labels, partition):
     return positions
 
 
-def _total_sqeuclidean(X):
-    """Sum of squared distances to all rows, up to what is the same for all: n times that to the mean."""
-    return ((X - X.mean(axis=0)) ** 2).sum(axis=1)
-
-
-def _total_manhattan(X):
-    """Sum of Manhattan distances to all rows: in each sorted column, x_(r) has r values below it and n - 1 - r above."""
-    order = np.argsort(X, axis=0)
-    ascending = np.take_along_axis(X, order, axis=0)
-    below = np.cumsum(ascending, axis=0) - ascending
-    above = ascending.sum(axis=0) - below - ascending
-    rank = np.arange(len(X))[:, None]
-    total = np.empty_like(X)
-    np.put_along_axis(total, order, rank * ascending - below + above - (len(X) - 1 - rank) * ascending, axis=0)
-    return total.sum(axis=1)
-
-
 def _share_with(labels, other):
     """Share of draws in which each observation has the label of another one, or of its own `other` (obs,)."""
     together = np.zeros(labels.shape[1], dtype=np.int32)
@@ -138,9 +95,7 @@ def _check_medoids(centers, used, num_obs):
     enough = centers.ndim == 1 and centers.dtype.kind in "iu" and len(centers) > used.max()
     if not enough or not ((centers[used] >= 0) & (centers[used] < num_obs)).all():
         rule = f"be a row number in [0, {num_obs}) for each of the {used.max() + 1} clusters"
-        raise ValueError(
-            message("medoid", rule, centers.tolist(), "Leave it out to have medoids of the observed data.")
-        )
+        raise ValueError(message("medoid", rule, centers.tolist(), "Leave it out to have those of the draws."))
 
 
 def _check_size(num_obs, max_obs):

@@ -22,6 +22,7 @@ __all__ = ["diagnostic_vars", "is_guide", "scalar_table", "summarise", "summary"
 
 _ROUNDING_STEPS = 16  # of float32 between sums of the same terms
 _PAIRS_SHOWN, _PAIRS_TRIED = 3, 200
+STANDSTILL = 1e6  # R-hat of chains that stand still at different values, but for rounding: infinite
 
 
 def diagnostic_vars(tree: "DataTree", *, constant: bool = False) -> "Dataset":
@@ -45,7 +46,10 @@ def _scalars(tree):
 
     flat = flat_labels(tree)
     labels = tree["posterior"]["labels"]
-    derived = {**_sorted_sizes(tree), **_distance(tree, flat), **_pairs(flat)}
+    sizes = -np.sort(-masses_of(tree).sum(axis=2), axis=1)
+    derived = {f"cluster_size_{rank + 1}": of_rank for rank, of_rank in enumerate(sizes.T)}
+    derived["distance_to_reference"] = partition_distance(flat, reference_partition(tree))
+    derived |= _pairs(flat)
     columns = {name: _without_rounding(values.values) for name, kind, values in scalars_of(tree) if kind in COMPARED}
     columns |= {name: values.reshape(labels.shape[:2]).astype(float) for name, values in derived.items()}
     scalars = {name: (("chain", "draw"), values) for name, values in columns.items()}
@@ -79,9 +83,9 @@ def summary(tree: "DataTree") -> "DataFrame":
     has as many digits as the spread of a scalar calls for.
 
     Columns: mean, sd, eti89_lb and eti89_ub (equal-tailed interval), ess_bulk, ess_tail, r_hat (rank-normalised,
-    split), as in Vehtari et al. (2021): ess_tail is the smaller one of the 5% and 95% quantiles, where `az.summary`
-    takes 11% and 89%. R-hat is NaN for a single chain; R-hat and ESS are NaN for constant variables and for fewer than
-    four draws a chain. `attrs["guarantee"]` says what the method promises of every draw's balance, `attrs["modes"]` which
+    split), as `az.summary` has them, by Vehtari et al. (2021): ess_tail is the smaller one of the 11% and 89% quantiles.
+    R-hat is NaN for a single chain; R-hat and ESS are NaN for constant variables and for fewer than four draws a chain.
+    `attrs["guarantee"]` says what the method promises of every draw's balance, `attrs["modes"]` which
     modes there are, `attrs["chains_apart"]` whether chains stay in different ones, `attrs["fairlets"]` what is not proved of
     fairlets that all draws keep, `attrs["occupied"]` how many clusters are occupied where a sparse mixture leaves that open.
     """
@@ -105,49 +109,23 @@ def scalar_table(tree: "DataTree") -> "DataFrame":
 
 
 def summarise(scalars: "Dataset") -> "DataFrame":
-    """`summary` of a Dataset of scalars (chain, draw)."""
+    """`summary` of a Dataset of scalars (chain, draw), by `az.summary`."""
+    import arviz_stats
+    import pandas as pd
+
     from bayesfair.posterior.printed import SummaryTable  # loads pandas
 
-    rows = {name: _row(values.values) for name, values in scalars.data_vars.items()}
+    parts = [scalars]
     if "lp" in scalars and scalars.sizes["chain"] > 1:
-        of_chains = zip(scalars["chain"].values, scalars["lp"].values)
-        rows |= {f"lp, chain {chain}": _row(values[None]) for chain, values in of_chains}
-    return SummaryTable.from_dict(rows, orient="index")
-
-
-def _row(values):
-    """The summary of one scalar (chain, draw)."""
-    lower, upper = np.quantile(values, [0.055, 0.945])
-    sd = values.std(ddof=1) if values.size > 1 else np.nan
-    return {"mean": values.mean(), "sd": sd, "eti89_lb": lower, "eti89_ub": upper, **_convergence(values)}
-
-
-def _convergence(values):
-    """ess_bulk, ess_tail and r_hat of one scalar (chain, draw)."""
-    if values.shape[1] < 4 or np.ptp(values) == 0:
-        return {"ess_bulk": np.nan, "ess_tail": np.nan, "r_hat": np.nan}
-    from arviz_stats.base import array_stats
-
+        lp = scalars[["lp"]]
+        parts += [lp.isel(chain=[at]).rename(lp=f"lp, chain {chain}") for at, chain in enumerate(lp["chain"].values)]
     with np.errstate(invalid="ignore", divide="ignore"):  # one chain may be constant where another is not
-        return {
-            "ess_bulk": float(array_stats.ess(values, method="bulk")),
-            "ess_tail": float(array_stats.ess(values, method="tail", prob=(0.05, 0.95))),
-            "r_hat": _r_hat(array_stats.rhat(values)) if len(values) > 1 else np.nan,
-        }
-
-
-def _r_hat(value):
-    """Infinite where chains stand still at different values, which rounding makes a number of sixteen digits."""
-    return np.inf if value > 1e6 else float(value)
-
-
-def _sorted_sizes(tree):
-    descending = -np.sort(-masses_of(tree).sum(axis=2), axis=1)
-    return {f"cluster_size_{rank + 1}": sizes for rank, sizes in enumerate(descending.T)}
-
-
-def _distance(tree, flat):
-    return {"distance_to_reference": partition_distance(flat, reference_partition(tree))}
+        tables = [arviz_stats.summary(part, ci_prob=0.89, ci_kind="eti", round_to="none") for part in parts]
+    table = pd.concat(tables)[["mean", "sd", "eti89_lb", "eti89_ub", "ess_bulk", "ess_tail", "r_hat"]]
+    still = [np.ptp(values.values) == 0 for part in parts for values in part.values()]
+    table.loc[still, ["ess_bulk", "ess_tail"]] = np.nan
+    table["r_hat"] = table["r_hat"].mask(table["r_hat"] > STANDSTILL, np.inf)
+    return SummaryTable(table)
 
 
 def _pairs(flat):

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bayesfair._check import message, tell
-from bayesfair._files import check_destination, write_whole
+from bayesfair._files import check_destination, is_store, write_whole
 from bayesfair.posterior.attributes import with_plain_attributes
 from bayesfair.posterior.mode_tables import check_modes
 from bayesfair.posterior.saved import FORMAT, restored
 from bayesfair.posterior.schema import check_whole, variable
-from bayesfair.posterior.store import ENDING, is_store, open_store, write_store
+from bayesfair.posterior.store import ENDING, open_store, write_store
 
 if TYPE_CHECKING:
     from xarray import DataTree

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesfair._partitions import parts_of, tables_with
+from bayesfair._partitions import tables_with
 from bayesfair.fairness.balanced import BalanceConstraint, balance_constraint
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import cluster_balance, masses_of_attributes, persons_off
-from bayesfair.posterior.saved import promise_of, settings_of
-from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, other_order, other_sizes, variable
+from bayesfair.posterior.saved import plain, promise_of, settings_of
+from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, other_than_run, variable
 from bayesfair.posterior.view import once
 
 if TYPE_CHECKING:
@@ -36,10 +36,8 @@ def guarantee(tree: "DataTree") -> str | None:
     if groups is None or len(groups.names) < 2:
         return None
     parameters, promise = settings_of(tree).get("parameters", {}), promise_of(tree)
-    if "obs" in other_order(tree):
-        return "These rows are in another order than the run's, or some are repeated: nothing is told of what it guarantees."
     if is_part(tree):
-        return "These rows are a part of the run's: the method guarantees nothing of a part."
+        return "These rows are not those of the run in its order: nothing is guaranteed of a part, or of repeated rows."
     if promise == "labels":
         return _of_labels(tree, groups, parameters.get("min_balance", "exact"))
     bound = guaranteed_balance(tree)
@@ -65,17 +63,7 @@ def is_part(tree) -> bool:
 
     Files of earlier versions that hold one process's share of the rows have `reference_centers`.
     """
-    return _has_other_rows(tree) or variable(tree, "constant_data", "reference_centers") is not None
-
-
-def _has_other_rows(tree):
-    return "obs" in other_sizes(tree) or "obs" in other_order(tree)
-
-
-def _are_singletons(parameters) -> bool:
-    """Were rows clustered one by one, so that nothing is promised?"""
-    composition = parameters.get("composition", "singletons")
-    return isinstance(composition, str) and composition == "singletons"
+    return "obs" in other_than_run(tree) or variable(tree, "constant_data", "reference_centers") is not None
 
 
 def at_least(balance) -> str:
@@ -127,7 +115,7 @@ def guaranteed_balance(tree: "DataTree") -> float | None:
     A cluster is a union of whole fairlets, and a ratio of sums is never below the smallest of the ratios.
     """
     held = fairlet_capacities(tree)
-    if held is None or is_part(tree):
+    if held is None:
         return None
     smallest = held.lower[:, :, None] / np.maximum(held.upper[:, None, :], 1)
     return float(smallest[:, ~np.eye(smallest.shape[1], dtype=bool)].min())
@@ -151,20 +139,16 @@ def balance_kept(tree: "DataTree") -> BalanceConstraint | None:
 def fairlet_capacities(tree):
     """The capacities of the fairlets by the settings of the run; None where it had no balanced fairlets.
 
-    The sampler's own fairlets must be as many: a part of a run's rows promises nothing. Those that processes made of their own
-    rows hold whom they hold, whatever those of all rows would.
+    The sampler's own fairlets must be as many: a part of a run's rows promises nothing.
     """
-    from bayesfair.fairlets.compositions import Capacities, capacities
+    from bayesfair.fairlets.compositions import capacities
 
     groups = groups_of(tree)
     members = variable(tree, "sampler_state", "members")
     parameters = settings_of(tree).get("parameters", {})
-    if groups is None or members is None or _are_singletons(parameters) or _has_other_rows(tree):
+    one_by_one = plain(parameters.get("composition", "singletons")) == "singletons"
+    if groups is None or members is None or one_by_one or is_part(tree):
         return None
-    if variable(tree, "sampler_state", "fairlet_loss") is not None:
-        fairlet, n_groups = parts_of(members.values[0], len(groups.code)), len(groups.names)
-        count = tables_with([groups.code], fairlet, members.sizes["fairlet"], n_groups)[0]
-        return Capacities(count, count)
     try:
         held = capacities(groups.sizes, parameters["composition"], groups.names)
     except (TypeError, ValueError):

@@ -87,23 +87,19 @@ def given_occupied(tree: "DataTree", n_clusters: int | None = None) -> "DataTree
         raise ValueError(message("n_clusters", f"be one of {share.index.tolist()}", k, remedy))
     chosen = np.flatnonzero(occupied.ravel() == k)
     posterior = _joined(tree["posterior"], chosen)
-    places = _places(posterior["labels"].values[0], k)
+    places = np.stack([np.unique(draw) for draw in posterior["labels"].values[0]])  # numbers of the occupied (draws, k)
     numbers, apart = _numbers(_coordinates(tree, posterior, places), k)
     if not apart.any():
         remedy = "They lie on top of one another: ask for another number, or look at occupied_clusters."
         raise ValueError(message("n_clusters", "have draws whose components can be told apart", k, remedy))
     kept = _of_places(posterior.isel(draw=apart), places[apart], numbers[apart])
-    _warn_of_loss(k, apart)
-    return _tree_of(tree, kept, chosen[apart], float(share[k]), float(apart.mean()))
-
-
-def _warn_of_loss(k, apart):
     if apart.mean() < MOST:
         tell(
             f"Of the {len(apart):,} draws with {k} occupied clusters only {apart.sum():,} ({percent(apart.mean())}) have "
             "components that can be told apart, and what is kept need not be like the rest. Remedy: ask for another number "
             "of occupied_clusters, or take what needs no numbering of clusters, such as co_clustering of the whole run."
         )
+    return _tree_of(tree, kept, chosen[apart], float(share[k]), float(apart.mean()))
 
 
 def _occupied(tree):
@@ -126,11 +122,6 @@ def _flat(values, chosen):
     front = values.transpose("chain", "draw", ...).values
     flat = front.reshape(-1, *front.shape[2:])[chosen]
     return ("chain", "draw", *values.dims[2:]), flat[None], values.attrs
-
-
-def _places(labels, k):
-    """The numbers of the occupied clusters (draws, k)."""
-    return np.stack([np.unique(draw) for draw in labels]).reshape(-1, k)
 
 
 def _coordinates(tree, posterior, places):

@@ -141,7 +141,7 @@ def credible_ball(
     distance = partition_distance(labels, center, metric=metric)
     radius = np.sort(distance)[int(np.ceil(level * len(distance) - 1e-9)) - 1]
     inside = np.flatnonzero(distance <= radius + _TIE)
-    used = _clusters_used(labels[inside])
+    used = np.array([np.count_nonzero(np.bincount(draw)) for draw in labels[inside]])
     edges = {
         "upper": inside[used == used.min()],
         "lower": inside[used == used.max()],
@@ -152,10 +152,6 @@ def credible_ball(
 
 
 _TIE = 1e-12  # distances of draws that are the same partition differ by rounding only
-
-
-def _clusters_used(labels):
-    return np.array([np.count_nonzero(np.bincount(draw)) for draw in labels])
 
 
 def _farthest(labels, distance, draws):

@@ -9,7 +9,7 @@ from scipy.optimize import linear_sum_assignment
 from bayesfair._partitions import tables_with
 from bayesfair.posterior.labels import LabelDraws, is_on_disk
 from bayesfair.posterior.partitions import dahl_partition, point_of, reference_partition
-from bayesfair.posterior.schema import check_partition, count_clusters, flat_labels, other_sizes, variable
+from bayesfair.posterior.schema import check_partition, count_clusters, flat_labels, other_than_run, variable
 from bayesfair.posterior.view import View
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def numbered_alike(tree: "DataTree") -> "DataTree":
     """The tree itself where all draws have the cluster numbers of its reference partition, and else `relabel(tree)`: every
     run numbers its clusters by itself, so that chains of several runs that were put together do not agree."""
     labels, known = flat_labels(tree), variable(tree, "constant_data", "reference_labels")
-    if known is None or "chain" in other_sizes(tree):
+    if known is None or "chain" in other_than_run(tree):
         return relabel(tree)
     n_clusters = max(count_clusters(tree), int(known.max()) + 1)
     of_draws = dahl_partition(tree) if point_of(tree) == "mode" else known.values  # a mode is made of such draws

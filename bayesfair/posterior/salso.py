@@ -31,7 +31,6 @@ __all__ = ["salso_partition"]
 FEW = 200  # draws by whose account starts come down
 PASSES = 100
 NEAREST = 8  # people of a group and a pair of clusters who are tried in pairs where no other change helps
-LONGEST = 2_000  # people who may move together
 NOBODY = np.zeros(0, np.intp)
 TINY = 1e-9  # a change of n^2 or n log n that is rounding
 
@@ -49,8 +48,8 @@ def salso_partition(
 ) -> np.ndarray:
     """The partition of least expected loss that a greedy search with restarts finds: labels (obs,).
 
-    Dahl, Johnson and Mueller (2022), with moves of single people, of two of a group who change places and of many from one
-    cluster to another, so chosen that every partition on the way keeps the guarantee. Starts are the best draw and others,
+    Dahl, Johnson and Mueller (2022), with moves of single people and of two of a group who change places, so chosen that every
+    partition on the way keeps the guarantee. Starts are the best draw and others,
     evenly spaced; every move lowers the expected loss: the result is never worse than the best of the draws compared with.
 
     Parameters
@@ -176,7 +175,6 @@ class _Search:
         """Itself, at a partition that none of the moves improves."""
         stages = (  # the next one where those before have nothing to offer
             lambda: self._improved(self._alone),
-            lambda: self._improved(self._many),
             lambda: self.most is not None and self._merge(-TINY),
             lambda: self._improved(self._pairs),
         )
@@ -223,34 +221,6 @@ class _Search:
         if k < to:
             for mine, theirs in zip(self._cheapest(margins, k, to), self._cheapest(margins, to, k)):
                 yield from ((np.array([i]), np.array([j])) for i, j in product(mine[:NEAREST], theirs[:NEAREST]))
-
-    def _many(self, margins, k, to):
-        """The first of a cluster's people in two orders, by margin and by rank within their group, as many as gain most."""
-        out = self._cheapest(margins, k, to)
-        people = np.concatenate(out)
-        rank = np.concatenate([(np.arange(len(rows)) + 0.5) / max(len(rows), 1) for rows in out])
-        for key in (margins[people, to], rank) if self.constraint is not None else (margins[people, to],):
-            first = self._best_part(k, to, people[np.argsort(key, kind="stable")][:LONGEST])
-            if len(first):
-                yield first, NOBODY
-
-    def _best_part(self, k, to, people):
-        """As many of the first of the people in cluster k as lower the loss most where they go, all moves allowed."""
-        here, there = self.tables[[k, to]]
-        if (self.labels[people] != k).any():
-            return NOBODY
-        f, draws, size = self.f, np.arange(here.shape[0]), self.counts[[k, to]].sum(1)
-        counts, inner, best, least = self.counts[[k, to]], 0.0, 0, -TINY
-        for many, person in enumerate(people, start=1):
-            cells = draws, self.of_draw[person]
-            mine, theirs = here[cells], there[cells]
-            inner += (f[mine - 1] - f[mine] + f[theirs + 1] - f[theirs]).mean()
-            here[cells], there[cells] = mine - 1, theirs + 1
-            counts[:, self.code[person]] += (-1, 1)
-            change = f[size[0] - many] + f[size[1] + many] - f[size].sum() - 2 * inner
-            if change < least and self.allowed(k, to, counts):
-                best, least = many, change
-        return people[:best]
 
     def _cheapest(self, margins, k, to):
         """The people of every group in cluster k, those first whom it costs least to go."""

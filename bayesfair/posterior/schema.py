@@ -25,8 +25,7 @@ __all__ = [
     "groups_of",
     "holds_several_runs",
     "observed_features",
-    "other_order",
-    "other_sizes",
+    "other_than_run",
     "scalars_of",
     "variable",
 ]
@@ -102,22 +101,26 @@ def _digest_of_names(names):
 
 def check_whole(tree, argument, remedy):
     """ValueError where chains, draws or rows are not those that the run had, in its order: its state cannot go on from them."""
-    cut = [f"{has} {IN_WORDS[dim]} where the run had {had}" for dim, (has, had) in other_sizes(tree).items()]
-    cut += [f"{IN_WORDS[dim]} in another order, or under other names, than the run's" for dim in other_order(tree)]
+    cut = other_than_run(tree)
     if cut:
-        raise ValueError(
-            f"{argument} holds {' and '.join(cut)}: it is not the whole run, and cannot go on as one. {remedy}"
-        )
+        what = " and ".join(cut.values())
+        raise ValueError(f"{argument} holds {what}: it is not the whole run, and cannot go on as one. {remedy}")
 
 
-def other_order(tree: "DataTree") -> list[str]:
-    """Those of chains, draws and rows that are as many as the run had, but others or in another order; [] also for a tree that
-    does not say what its run had."""
-    if variable(tree, "posterior", "labels") is None or RUN_ORDER not in tree.attrs:
-        return []
-    order, sizes, posterior = json.loads(tree.attrs[RUN_ORDER]), other_sizes(tree), tree["posterior"]
-    known = [(dim, digest) for dim, digest in zip(AXES, order) if dim not in sizes and dim in posterior.coords]
-    return [dim for dim, digest in known if _digest_of_names(np.atleast_1d(posterior[dim].values)) != digest]
+def other_than_run(tree: "DataTree") -> dict[str, str]:
+    """{dimension: in words} where chains, draws or rows are others than the run had, or in another order; {} also for a tree
+    that does not say what its run had."""
+    labels = variable(tree, "posterior", "labels")
+    if labels is None or RUN_SIZES not in tree.attrs:
+        return {}
+    order, other = json.loads(tree.attrs.get(RUN_ORDER, "[null, null, null]")), {}
+    for dim, had, digest in zip(AXES, json.loads(tree.attrs[RUN_SIZES]), order):
+        has, words = labels.sizes.get(dim, 1), IN_WORDS[dim]
+        if has != had:
+            other[dim] = f"{has} {words} where the run had {had}"
+        elif digest and dim in labels.coords and _digest_of_names(np.atleast_1d(labels[dim].values)) != digest:
+            other[dim] = f"{words} in another order, or under other names, than the run's"
+    return other
 
 
 def holds_several_runs(tree: "DataTree") -> bool:
@@ -126,16 +129,6 @@ def holds_several_runs(tree: "DataTree") -> bool:
         return False
     names, had = np.atleast_1d(tree["posterior"]["chain"].values).tolist(), json.loads(tree.attrs[RUN_SIZES])[0]
     return len(set(names)) < len(names) or not set(names) <= set(range(had))
-
-
-def other_sizes(tree: "DataTree") -> dict[str, tuple[int, int]]:
-    """{dimension: (what the tree has, what its run had)} where chains, draws or rows are not those of the run; {} also for a
-    tree that does not say what its run had."""
-    labels = variable(tree, "posterior", "labels")
-    if labels is None or RUN_SIZES not in tree.attrs:
-        return {}
-    sizes = zip(AXES, (labels.sizes.get(dim, 1) for dim in AXES), json.loads(tree.attrs[RUN_SIZES]))
-    return {dim: (has, had) for dim, has, had in sizes if has != had}
 
 
 @once

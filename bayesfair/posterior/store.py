@@ -16,7 +16,7 @@ import numpy as np
 
 from bayesfair._check import message
 from bayesfair._draws import Draws
-from bayesfair._files import beside, check_destination, unwritable, warn_of_leftovers
+from bayesfair._files import ROOT_OF_STORE, beside, check_destination, unwritable, warn_of_leftovers
 from bayesfair.posterior.attributes import with_plain_attributes
 from bayesfair.posterior.labels import CHUNK, is_on_disk
 from bayesfair.posterior.schema import about_whole, variable
@@ -28,7 +28,6 @@ __all__ = [
     "begin_run",
     "check_store",
     "continue_run",
-    "is_store",
     "is_stored",
     "open_store",
     "write_store",
@@ -45,7 +44,7 @@ DERIVED = {
     "posterior/feature",
     "sample_stats/balance",
 }
-_ROOT, _CHECKSUM = "zarr.json", "crc32c"  # the file, and its attribute
+_CHECKSUM = "crc32c"  # an attribute of the root
 _OWN = "draws", "state", _CHECKSUM  # attributes of the root that a tree has not
 
 
@@ -84,7 +83,7 @@ class StoredRun:
             nodes = _write_small(root, tree, nodes)
             nodes[LABELS] = _with_other_names(before)
             _fill(_array_of(root, nodes[LABELS]), tree["posterior"]["labels"])
-            _replace_json(self.path / LABELS / _ROOT, nodes[LABELS])
+            _replace_json(self.path / LABELS / ROOT_OF_STORE, nodes[LABELS])
             own = {name: attributes[name] for name in ("draws", "state")}
             _write_root(self.path, nodes, _plain(tree.attrs) | own)
             _delete_chunks(self.path, before)
@@ -110,11 +109,13 @@ class StoredRun:
 
         OSError with the remedy where the disk is full or fails.
         """
+        import zarr
+
         self.check_place()
         nodes, attributes = _read_root(self.path)
         try:
             with _settings():
-                yield _open_group(self.path), nodes, attributes
+                yield zarr.open_group(self.path, mode="r+", zarr_format=3, use_consolidated=True), nodes, attributes
         except OSError as error:
             remedy = "Make room; the run goes on from there with load(path).resume()."
             got = f"{os.fspath(self.path)!r} ({error.strerror}); it holds {attributes['draws']} draws a chain"
@@ -140,11 +141,6 @@ def check_store(path, argument="store"):
 def _taken(path, argument="store"):
     remedy = "A run there goes on with load(path).resume(); for a new one delete it, or choose another name."
     return FileExistsError(message(argument, "name a folder that is not there yet", repr(os.fspath(path)), remedy))
-
-
-def is_store(path):
-    """Whether there is a stored run at `path`."""
-    return os.path.isfile(os.path.join(path, _ROOT))
 
 
 def is_stored(tree):
@@ -264,10 +260,10 @@ def _extend(array, values, length):
 
 def _create(path, tree, attributes):
     """Make a store whose root has these attributes, beside `path` until it is whole; the lock that it is held with."""
+    import zarr
+
     with _new_folder(path) as folder, _settings():
-        root = _open_group(folder, new=True)
-        if "unfinished" in attributes:
-            tree = _without_derived(tree)
+        root = zarr.open_group(folder, mode="w", zarr_format=3)
         state = tree[STATE].to_dataset() if STATE in tree.children else None
         nodes = _write_small(root, tree, {})
         for slot in (0, 1) if state is not None else ():
@@ -279,13 +275,6 @@ def _create(path, tree, attributes):
         lock = _lock(folder)
     warn_of_leftovers(path)
     return lock
-
-
-def _without_derived(tree):
-    nodes = {node.path: node.to_dataset(inherit=False) for node in tree.subtree}
-    for path, data in nodes.items():
-        nodes[path] = data.drop_vars([name for name in data.variables if f"{path[1:]}/{name}" in DERIVED])
-    return type(tree).from_dict(nodes)
 
 
 @contextmanager
@@ -321,7 +310,7 @@ def _write_group(root, group, data, known):
     if group not in known:
         root.create_group(group)
     nodes[group] = {**_metadata(folder, group), "attributes": _plain(data.attrs)}
-    _replace_json(folder / group / _ROOT, nodes[group])
+    _replace_json(folder / group / ROOT_OF_STORE, nodes[group])
     for name, values in data.variables.items():
         place = f"{group}/{name}"
         if place in known:
@@ -432,13 +421,13 @@ def _crc(whole):
 def _read_root(path):
     """({name: metadata}, attributes) of the last commit."""
     try:
-        whole = json.loads((path / _ROOT).read_bytes())
+        whole = json.loads((path / ROOT_OF_STORE).read_bytes())
         checksum, nodes = whole["attributes"][_CHECKSUM], whole["consolidated_metadata"]["metadata"]
     except (ValueError, KeyError, TypeError) as error:
         other = "or was written by another program, whose trees write_tree takes in"
-        raise _damaged(path, f"{_ROOT!r} has no checksum, {other}") from error
+        raise _damaged(path, f"{ROOT_OF_STORE!r} has no checksum, {other}") from error
     if checksum != _checksum(whole):
-        raise _damaged(path, f"the checksum of {_ROOT!r} is wrong")
+        raise _damaged(path, f"the checksum of {ROOT_OF_STORE!r} is wrong")
     return nodes, whole["attributes"]
 
 
@@ -447,7 +436,7 @@ def _write_root(path, nodes, attributes):
     consolidated = {"kind": "inline", "must_understand": False, "metadata": nodes}
     whole = {"zarr_format": 3, "node_type": "group", "attributes": attributes, "consolidated_metadata": consolidated}
     whole["attributes"] = {**attributes, _CHECKSUM: _checksum(whole)}
-    _replace_json(path / _ROOT, whole)
+    _replace_json(path / ROOT_OF_STORE, whole)
 
 
 def _checksum(whole):
@@ -457,7 +446,7 @@ def _checksum(whole):
 
 
 def _metadata(path, name):
-    return json.loads((path / name / _ROOT).read_bytes())
+    return json.loads((path / name / ROOT_OF_STORE).read_bytes())
 
 
 def _replace_json(path, content):
@@ -468,14 +457,6 @@ def _replace_json(path, content):
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
-
-
-def _open_group(path, *, new=False):
-    import zarr
-
-    if new:
-        return zarr.open_group(path, mode="w", zarr_format=3)
-    return zarr.open_group(path, mode="r+", zarr_format=3, use_consolidated=True)
 
 
 def _settings():

@@ -78,7 +78,8 @@ def build_tree(
     constant |= {} if groups is None else {"group": (("obs",), groups.code)}
     tree = _assembled(parameters, draws.scalars, draws.statistics, observed, constant, coords)
     tree["posterior"] = tree["posterior"].to_dataset().assign(labels=(AXES, labels))
-    tree.attrs.update(_root_attributes(settings, n_clusters) | about_whole(tree))
+    about = {"settings": json.dumps(plain(settings)), "n_clusters": n_clusters, "bayesfair_version": __version__}
+    tree.attrs.update(about | about_whole(tree))
     if modes is not None:
         tree["modes"] = modes
     if groups is not None:
@@ -251,11 +252,3 @@ def names_for_file(names):
     """Coordinate values that netCDF can hold: numbers as they are, anything else as text."""
     values = np.asarray(names)
     return values if values.dtype.kind in "iuf" and values.ndim == 1 else np.array([str(name) for name in names])
-
-
-def _root_attributes(settings, n_clusters):
-    return {
-        "settings": json.dumps(plain(settings)),
-        "n_clusters": n_clusters,
-        "bayesfair_version": __version__,
-    }

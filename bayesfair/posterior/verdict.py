@@ -56,23 +56,30 @@ def judge(tree: "DataTree") -> Verdict:
 def _of_chains(tree):
     sizes = tree["posterior"].sizes
     if sizes["draw"] < FEWEST_DRAWS:
-        return _too_few(sizes["draw"])
+        return _verdict("too few", draws=sizes["draw"])
     if is_guide(tree):
-        return OF_A_GUIDE
+        return VERDICTS["of a guide"]
     moving = _moving_scalars(scalar_table(tree))
     if moving.empty:
-        return NOTHING_MOVED
+        return VERDICTS["nothing moved"]
     ess = float(np.nanmin(moving[["ess_bulk", "ess_tail"]].to_numpy(), initial=np.inf))
+    few = f" The effective sample size is {ess:,.0f} at the least, where {ENOUGH} are wanted." if ess < ENOUGH else ""
     if "share_kept" in tree.attrs:
-        return _joined(ess, float(tree.attrs["share_kept"]))
+        return _joined(few, float(tree.attrs["share_kept"]))
     if sizes["chain"] == 1:
-        return _one_chain(ess)
+        return _verdict("one chain", few=few)
     r_hat = moving["r_hat"].fillna(np.inf).sort_values(ascending=False)  # no R-hat: every chain stands still elsewhere
-    if r_hat.iloc[0] >= R_HAT_BAD:
-        return _in_modes(r_hat, modes_sentence(tree)) if chains_apart(tree) else _disagree(r_hat)
-    if r_hat.iloc[0] >= R_HAT_GOOD:
-        return _nearly(r_hat)
-    return _few_independent(ess) if ess < ENOUGH else _agree(r_hat.iloc[0], ess)
+    worst, largest = f"{_worst(r_hat)}; below {R_HAT_GOOD} is wanted.", r_hat.iloc[0]
+    if largest >= R_HAT_BAD:
+        apart = chains_apart(tree)
+        return (
+            _verdict("in modes", worst=worst, modes=modes_sentence(tree))
+            if apart
+            else _verdict("disagree", worst=worst)
+        )
+    if largest >= R_HAT_GOOD:
+        return _verdict("nearly", worst=worst)
+    return _verdict("few independent", ess=ess) if ess < ENOUGH else _verdict("agree", r_hat=largest, ess=ess)
 
 
 def of_all_chains(summary):
@@ -108,108 +115,90 @@ def reading(row) -> str:
     return "few independent draws" if min(row["ess_bulk"], row["ess_tail"]) < ENOUGH else "fine"
 
 
-def _too_few(num_draws):
-    return Verdict(
+VERDICTS = {
+    "too few": Verdict(
         "bad",
-        f"Too few draws to tell whether the chains agree: {num_draws} in each.",
+        "Too few draws to tell whether the chains agree: {draws} in each.",
         "Intervals and probabilities are not to be relied on.",
         "Draw at least a few hundred per chain.",
-    )
-
-
-NOTHING_MOVED = Verdict(
-    "caution",
-    "Nothing moved, so nothing can be told.",
-    "Every scalar has one value in all draws.",
-    "Either the posterior is that sure, or the sampler stands still: fit again with another random_state and with a lower "
-    "inverse temperature, and see whether the clusters stay the same.",
-)
-
-
-OF_A_GUIDE = Verdict(
-    "caution",
-    "These are draws of a variational guide, not of chains.",
-    "The guide is a normal law fitted to one mode of the posterior: intervals are likely too narrow and probabilities too "
-    "sure, and nothing here shows by how much.",
-    "Good for a first look: fit with inference='nuts' before you rely on intervals and probabilities.",
-)
-
-
-def _one_chain(ess):
-    return Verdict(
+    ),
+    "nothing moved": Verdict(
+        "caution",
+        "Nothing moved, so nothing can be told.",
+        "Every scalar has one value in all draws.",
+        "Either the posterior is that sure, or the sampler stands still: fit again with another random_state and with a lower "
+        "inverse temperature, and see whether the clusters stay the same.",
+    ),
+    "of a guide": Verdict(
+        "caution",
+        "These are draws of a variational guide, not of chains.",
+        "The guide is a normal law fitted to one mode of the posterior: intervals are likely too narrow and probabilities too "
+        "sure, and nothing here shows by how much.",
+        "Good for a first look: fit with inference='nuts' before you rely on intervals and probabilities.",
+    ),
+    "one chain": Verdict(
         "caution",
         "One chain cannot be checked against others.",
-        f"Whether it has seen all of the posterior is unknown.{_if_few(ess)}",
+        "Whether it has seen all of the posterior is unknown.{few}",
         "Fit with num_chains=4 before you rely on intervals and probabilities.",
-    )
-
-
-def _joined(ess, share_kept):
-    much_is_lost = share_kept < MOST
-    lost = f" Only {percent(share_kept)} of the draws with this number of clusters are kept, those whose components "
-    lost += "could be told apart: what is left need not be like the rest."
-    return Verdict(
-        "bad" if much_is_lost else "caution",
+    ),
+    "joined": Verdict(
+        "caution",
         "The chains are joined, so that they cannot be checked against each other.",
-        f"These are draws of all chains with one number of occupied clusters.{lost * much_is_lost}{_if_few(ess)}",
+        "These are draws of all chains with one number of occupied clusters.{lost}{few}",
         "See whether the chains agree in the run that these draws were taken from.",
-    )
-
-
-def _if_few(ess):
-    few = f" The effective sample size is {ess:,.0f} at the least, where {ENOUGH} are wanted."
-    return few * (ess < ENOUGH)
-
-
-def _disagree(r_hat):
-    return Verdict(
+    ),
+    "disagree": Verdict(
         "bad",
         "The chains do not agree.",
-        f"{_worst(r_hat)}; below {R_HAT_GOOD} is wanted. Each chain gives its own account, and probabilities are "
-        "averages over accounts that depend on where the chains began.",
+        "{worst} Each chain gives its own account, and probabilities are averages over accounts that depend on where the "
+        "chains began.",
         "Look at the traces. Chains that drift have not forgotten their start: raise num_warmup, or resume the run for "
         "more draws. If they still differ, see whether another number of clusters or another temperature helps, and until "
         "then report that the chains differ, not their average.",
-    )
-
-
-def _in_modes(r_hat, modes):
-    return Verdict(
+    ),
+    "in modes": Verdict(
         "bad",
         "The chains do not agree: they sit in different modes.",
-        f"{_worst(r_hat)}; below {R_HAT_GOOD} is wanted. {modes}",
+        "{worst} {modes}",
         "Probabilities weigh the modes by the number of chains in each, not by mass: report the modes one by one "
         "(bayesfair.posterior.modes), each with its mass where that is known, not their average. Another number of clusters "
         "or another temperature may join them.",
-    )
-
-
-def _nearly(r_hat):
-    return Verdict(
+    ),
+    "nearly": Verdict(
         "caution",
         "The chains nearly agree.",
-        f"{_worst(r_hat)}; below {R_HAT_GOOD} is wanted.",
+        "{worst}",
         "Good enough to look at pictures, not for second digits: draw two to four times as many.",
-    )
-
-
-def _few_independent(ess):
-    return Verdict(
+    ),
+    "few independent": Verdict(
         "caution",
         "The chains agree, but hold few independent draws.",
-        f"The smallest effective sample size is {ess:,.0f}, where {ENOUGH} are wanted.",
+        f"The smallest effective sample size is {{ess:,.0f}}, where {ENOUGH} are wanted.",
         "The ends of intervals are rough: draw two to four times as many.",
-    )
-
-
-def _agree(r_hat, ess):
-    return Verdict(
+    ),
+    "agree": Verdict(
         "good",
         "The chains agree.",
-        f"The largest R-hat is {r_hat:.3f} (below {R_HAT_GOOD} is wanted) and the smallest effective sample size "
-        f"{ess:,.0f} (above {ENOUGH} is wanted).",
+        f"The largest R-hat is {{r_hat:.3f}} (below {R_HAT_GOOD} is wanted) and the smallest effective sample size "
+        f"{{ess:,.0f}} (above {ENOUGH} is wanted).",
         "Agreement is necessary and no proof: chains can miss the same part together.",
-    )
+    ),
+}
+
+
+def _verdict(name, **figures):
+    """One of the VERDICTS, with its figures."""
+    kind, *texts = VERDICTS[name]
+    return Verdict(kind, *(text.format(**figures) for text in texts))
+
+
+def _joined(few, share_kept):
+    much_is_lost = share_kept < MOST
+    lost = f" Only {percent(share_kept)} of the draws with this number of clusters are kept, those whose components "
+    lost += "could be told apart: what is left need not be like the rest."
+    verdict = _verdict("joined", lost=lost * much_is_lost, few=few)
+    return verdict._replace(kind="bad") if much_is_lost else verdict
 
 
 def _worst(r_hat):

@@ -55,11 +55,6 @@ class Contents(NamedTuple):
     lines: list[Line]
 
     @property
-    def labels(self):
-        """Labels of all draws (draws, obs)."""
-        return flat_labels(self.tree)
-
-    @property
     def cluster(self):
         """The point estimate (obs,)."""
         return reference_partition(self.tree)
@@ -74,15 +69,6 @@ class Contents(NamedTuple):
         return count_clusters(self.tree)
 
     @property
-    def rows(self):
-        """Names of the observations, as they are."""
-        return self.tree["posterior"]["obs"].values
-
-    @property
-    def settings(self):
-        return settings_of(self.tree)
-
-    @property
     def weight(self):
         """Weights (obs,) of the rows; None where all count alike."""
         weight = variable(self.tree, "constant_data", "weight")
@@ -93,31 +79,16 @@ class Contents(NamedTuple):
         """Whether there may be fewer clusters than components: in a sparse mixture, but for the draws given one number."""
         return variable(self.tree, "sample_stats", "occupied") is not None and "share_kept" not in self.tree.attrs
 
-    @property
-    def num_chains(self):
-        return self.tree["posterior"].sizes["chain"]
-
-    @property
-    def num_draws(self):
-        """Draws per chain."""
-        return self.tree["posterior"].sizes["draw"]
-
 
 def read_contents(tree) -> Contents:
     """The contents of a tree with `labels`; ValueError where it has none."""
     view = View.of(numbered_alike(View.of(tree)))
     observed = variable(view, "observed_data", "X")
-    X, features = None if observed is None else observed.values, _names(observed, "feature")
-    return Contents(view, _groups(view), X, features, lines_of(X, features, settings_of(view)))
-
-
-def _groups(tree):
-    groups = groups_of(tree)
-    return None if groups is None or len(groups.names) < 2 else groups
-
-
-def _names(array, dim):
-    return () if array is None else tuple(array[dim].values.astype(str).tolist())
+    X, features = (None, ()) if observed is None else (observed.values, observed["feature"].values.astype(str).tolist())
+    groups = groups_of(view)
+    if groups is not None and len(groups.names) < 2:
+        groups = None
+    return Contents(view, groups, X, tuple(features), lines_of(X, features, settings_of(view)))
 
 
 def shown_clusters(contents):
@@ -182,7 +153,7 @@ def uncertain_table(contents):
     worst = np.argsort(-contents.doubt, kind="stable")[:SHOWN_ROWS]
     worst = worst[contents.doubt[worst] > 0]
     columns = {
-        "row": contents.rows[worst].astype(str).tolist(),
+        "row": contents.tree["posterior"]["obs"].values[worst].astype(str).tolist(),
         "group": None
         if contents.groups is None
         else [contents.groups.names[contents.groups.code[row]] for row in worst],
@@ -198,10 +169,11 @@ def uncertain_table(contents):
 
 def _in_words(contents, feature, values):
     """Values of a feature as readers know them: levels by name, indicators as yes or no."""
-    levels = levels_of(contents.settings).get(feature)
+    settings = settings_of(contents.tree)
+    levels = levels_of(settings).get(feature)
     if levels is not None:
         return [levels[int(code)] for code in values]
-    if feature in indicators_of(contents.settings):
+    if feature in indicators_of(settings):
         return ["yes" if value else "no" for value in values]
     return [number(value) for value in values]
 
@@ -212,7 +184,7 @@ def _unused(name, columns):
 
 def _runners_up(contents, rows):
     """The cluster where each of the rows is in most draws but its own, with its share of draws."""
-    labels = contents.labels.columns(rows)
+    labels = flat_labels(contents.tree).columns(rows)
     _, other, times = runners_up(labels, contents.cluster[rows], contents.n_clusters)
     shares = times / len(labels)
     return [f"{k} ({percent(share)} of draws)" if share else "none" for k, share in zip(other.tolist(), shares)]

@@ -6,6 +6,7 @@ import numpy as np
 
 from bayesfair._levels import indicators_of, levels_of
 from bayesfair._partitions import tables_with
+from bayesfair.posterior.schema import flat_labels
 
 __all__ = ["Line", "lines_of", "means_of", "seen"]
 
@@ -45,6 +46,6 @@ def means_of(contents, centers, line):
     if line.level is None:
         return centers[..., line.feature].reshape(-1, centers.shape[2]) / line.unit
     has = (contents.X[:, line.feature] == line.level).astype(np.int32)
-    rest, held = tables_with(contents.labels, has, 2, centers.shape[2]).transpose(1, 0, 2)
+    rest, held = tables_with(flat_labels(contents.tree), has, 2, centers.shape[2]).transpose(1, 0, 2)
     sizes = rest + held
     return np.divide(held, sizes, out=np.full(sizes.shape, np.nan), where=sizes > 0)

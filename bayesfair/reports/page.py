@@ -16,7 +16,7 @@ from bayesfair._progress import progress
 from bayesfair.posterior.diagnostics import is_guide, scalar_table
 from bayesfair.posterior.in_short import brief
 from bayesfair.posterior.partitions import point_of
-from bayesfair.posterior.saved import cost_of
+from bayesfair.posterior.saved import cost_of, settings_of
 from bayesfair.posterior.schema import variable
 from bayesfair.posterior.verdict import judge, of_all_chains, reading
 from bayesfair.reports import contents as limits
@@ -85,7 +85,7 @@ def _template():
     environment = Environment(
         loader=PackageLoader(__package__, ""), autoescape=True, undefined=StrictUndefined, **shape
     )
-    environment.filters |= {"anchor": _anchor, "counted": _count, "percent": percent, "side_by_side": side_by_side}
+    environment.filters |= {"counted": _count, "percent": percent, "side_by_side": side_by_side}
     return environment.get_template("page.html", globals={"limits": limits})
 
 
@@ -99,10 +99,6 @@ def side_by_side(table, columns):
     return [([head[0], *head[part]], [(row[0], row[part]) for row in rows]) for part in parts]
 
 
-def _anchor(heading):
-    return "".join(letter if letter.isalnum() else "-" for letter in heading.lower())
-
-
 def _title(contents):
     kind = "Clustering" if contents.groups is None else "Fair clustering"
     most = "at most " * contents.is_open
@@ -114,7 +110,7 @@ def _count(total, thing):
 
 
 def _data(contents):
-    tree, parameters = contents.tree, contents.settings.get("parameters", {})
+    tree, parameters = contents.tree, settings_of(contents.tree).get("parameters", {})
     pairs = [("Rows", f"{len(contents.cluster):,}"), ("Features", _feature_names(contents))]
     if contents.weight is not None:
         pairs.append(("Weights", _weights(contents.weight)))
@@ -140,11 +136,12 @@ def _weights(weight):
 
 
 def _draws(contents):
+    sizes = contents.tree["posterior"].sizes
     if is_guide(contents.tree):
-        return f"{contents.num_draws:,} of a variational guide"
+        return f"{sizes['draw']:,} of a variational guide"
     if "share_kept" in contents.tree.attrs:
-        return f"{contents.num_draws:,} of all chains"
-    return f"{_count(contents.num_chains, 'chain')} of {contents.num_draws:,}"
+        return f"{sizes['draw']:,} of all chains"
+    return f"{_count(sizes['chain'], 'chain')} of {sizes['draw']:,}"
 
 
 _NAMED = (
@@ -200,7 +197,7 @@ def _diagnostic_cells(row):
 
 
 def _settings(contents):
-    attrs, settings = contents.tree.attrs, contents.settings
+    attrs, settings = contents.tree.attrs, settings_of(contents.tree)
     pairs = [("Estimator", settings["estimator"])] if "estimator" in settings else []
     pairs += list(settings.get("parameters", {}).items())
     pairs += [(term, settings[name]) for name, term in (("seed", "seed"), ("sweep", "sweeps done")) if name in settings]

@@ -120,8 +120,9 @@ def draw_trace(contents) -> Picture | None:
             right.locator_params(axis="x", nbins=3)  # long numbers would overlap
 
     png, missing = _render(contents, draw, 1.15 * rows + 0.6)
-    chains = f"{contents.num_chains:,} chain{'s' * (contents.num_chains > 1)}"
-    alt = f"Traces of {chains} over {contents.num_draws:,} draws, and their histograms."
+    sizes = contents.tree["posterior"].sizes
+    chains = f"{sizes['chain']:,} chain{'s' * (sizes['chain'] > 1)}"
+    alt = f"Traces of {chains} over {sizes['draw']:,} draws, and their histograms."
     caption = "Chains that agree lie on top of each other. Shown: the scalars on which they agree least."
     return Picture(png, alt, f"{caption}{missing}")
 

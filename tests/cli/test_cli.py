@@ -13,30 +13,11 @@ from bayesfair.cli import main
 from bayesfair.cli.arguments import parse
 from bayesfair.cli.columns import Wanted, choose_columns
 from bayesfair.cli.tables import read_table, write_table
+from bayesfair.posterior.in_short import brief
 from bayesfair.posterior.store import is_stored
 from bayesfair.posterior.verdict import judge
 
-SHORT = ["--num-chains", "2", "--num-warmup", "5", "--num-draws", "8"]
 PROGRAM = [sys.executable, "-m", "bayesfair.cli"]
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    data = bf.datasets.make_well_specified()
-    path = tmp_path_factory.mktemp("table") / "people.csv"
-    data.features.assign(group=data.sensitive, name="x").to_csv(path, index=False)
-    return path
-
-
-@pytest.fixture(scope="module")
-def run_file(table):
-    path = table.with_name("run.nc")
-    assert main(["fit", str(table), "--sensitive", "group", "--n-clusters", "2", "--out", str(path), *SHORT]) == 0
-    return path
-
-
-def fit(table, out, *more):
-    return main(["fit", str(table), "--sensitive", "group", "--n-clusters", "2", "--out", str(out), *SHORT, *more])
 
 
 def verdict_of(run_file):
@@ -57,7 +38,7 @@ def test_fit_saves_a_run_of_the_numeric_columns(run_file):
     assert (est.posterior_["sample_stats"]["balance"] == 1).all()
 
 
-def test_fit_says_what_it_takes_judges_the_chains_and_how_to_go_on(table, tmp_path, capsys):
+def test_fit_says_what_it_takes_judges_the_chains_and_how_to_go_on(fit, table, tmp_path, capsys):
     out = tmp_path / "made" / "my run.nc"
     assert fit(table, out) == 0
     printed = capsys.readouterr().out
@@ -78,12 +59,14 @@ def test_summary_and_plot_read_it(run_file, tmp_path, capsys):
     assert main(["summary", str(run_file)]) == 0
     printed = capsys.readouterr().out
     assert "r_hat" in printed
-    assert "would be elsewhere" in printed
-    assert bf.posterior.modes_sentence(bf.posterior.read_tree(run_file)) in " ".join(printed.split())
-    assert verdict_of(run_file).headline in printed
+    told, tree = " ".join(printed.split()), bf.posterior.read_tree(run_file)
+    assert all(f"{note.headline} {note.text}" in told for note in brief(tree))
+    assert judge(tree).advice in told
     assert main(["plot", str(run_file), "--out", str(tmp_path / "pictures")]) == 0
     pictures = {path.name for path in (tmp_path / "pictures").iterdir()}
-    assert pictures == {"clustering.png", "uncertainty_profile.png", "co_clustering.png", "trace.png", "modes.png"}
+    several = len(bf.posterior.modes(bf.posterior.read_tree(run_file))) > 1
+    expected = {"clustering.png", "uncertainty_profile.png", "co_clustering.png", "trace.png"}
+    assert pictures == expected | ({"modes.png"} if several else set())
 
 
 def test_report_writes_one_page(run_file, tmp_path, capsys):
@@ -94,15 +77,15 @@ def test_report_writes_one_page(run_file, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_demo_leaves_a_posterior_and_pictures_and_says_whether_chains_agree(tmp_path, capsys):
-    assert main(["demo", "--out", str(tmp_path), *SHORT]) == 0
+def test_demo_leaves_a_posterior_and_pictures_and_says_whether_chains_agree(tmp_path, capsys, short):
+    assert main(["demo", "--out", str(tmp_path), *short[:-2]]) == 0
     printed = capsys.readouterr().out
     assert "balance without fairness" in printed
     assert verdict_of(tmp_path / "run.nc").headline in printed
     assert {path.suffix for path in tmp_path.iterdir()} == {".nc", ".png"}
 
 
-def test_settings_reach_the_estimator(table, tmp_path):
+def test_settings_reach_the_estimator(fit, table, tmp_path):
     more = ["--composition", "1=1,2=1", "--target", "optimal", "--seed", "7", "--loss", "manhattan"]
     assert fit(table, tmp_path / "run.nc", *more, "--merge-groups-below", "3", "--merged-group-name", "rest") == 0
     est = bf.GibbsFairClustering.load(tmp_path / "run.nc")
@@ -112,10 +95,10 @@ def test_settings_reach_the_estimator(table, tmp_path):
 
 
 @pytest.mark.slow
-def test_small_groups_are_merged_and_shown_so(tmp_path, capsys):
+def test_small_groups_are_merged_and_shown_so(tmp_path, capsys, short):
     groups = ["a"] * 8 + ["b"] * 8 + ["c"] * 2 + ["d"] * 2
     (tmp_path / "t.csv").write_text("x,s\n" + "".join(f"{row % 7},{group}\n" for row, group in enumerate(groups)))
-    command = ["fit", str(tmp_path / "t.csv"), "--sensitive", "s", "--n-clusters", "2", *SHORT]
+    command = ["fit", str(tmp_path / "t.csv"), "--sensitive", "s", *short]
     assert (
         main([*command, "--out", str(tmp_path / "r.nc"), "--merge-groups-below", "5", "--merged-group-name", "rest"])
         == 0
@@ -155,15 +138,11 @@ def test_compositions_can_be_typed(text, value):
         (["--n-clusters", "0"], "`--n-clusters` must be an integer, at least 1, got 0"),
         (["--n-clusters", "3.5"], "`--n-clusters` must be an integer, at least 1, got '3.5'"),
         (["--num-draws", "1e3"], "`--num-draws` must be an integer, at least 1, got '1e3'"),
-        (["--num-draws", "-1"], "`--num-draws` must be an integer, at least 1, got -1"),
-        (["--num-warmup", "-1"], "`--num-warmup` must be an integer, at least 0, got -1"),
         (["--seed", "9" * 5000], "`--seed` must be an integer, between 0 and 4294967295"),
-        (["--loss", "l2"], "`--loss` must be one of kmeans"),
         (["--target", "Joint"], "`--target` must be one of joint, cut, optimal, labels, got 'Joint'"),
         (["--composition", "singleton"], "`--composition` must be auto, singletons"),
         (["--composition", "F=9,8"], "Write for example 9,8 or F=9,M=8"),
         (["--composition", "F=9,F=8"], "Write for example 9,8 or F=9,M=8"),
-        (["--merge-groups-below", "0"], "`--merge-groups-below` must be an integer, at least 1, got 0"),
         (["--merged-group-name", "rest"], "`--merged-group-name` must come with --merge-groups-below"),
         (["--separator", ";;"], "`--separator` must be one character, got ';;'"),
         (["--encoding", "latin9000"], "`--encoding` must be known to Python"),
@@ -173,7 +152,7 @@ def test_compositions_can_be_typed(text, value):
         (["--thousands", "x"], "`--thousands` must be one of ','"),
     ],
 )
-def test_errors_are_one_line(table, tmp_path, capsys, changes, text):
+def test_errors_are_one_line(fit, table, tmp_path, capsys, changes, text):
     assert fit(table, tmp_path / "run.nc", *changes) == 2
     error = one_line(capsys)
     assert text in error
@@ -227,25 +206,23 @@ def test_starting_is_light():
     assert loaded.stdout.strip() == "[]"
 
 
-def test_draws_that_are_stored_as_they_are_made_are_those_that_are_saved(table, run_file, tmp_path, capsys):
+def test_draws_that_are_stored_as_they_are_made_are_those_that_are_saved(fit, table, run_file, tmp_path, capsys):
     stored = tmp_path / "stored.zarr"
-    assert fit(table, stored, "--store") == 0
+    assert fit(table, stored) == 0
     assert f"the posterior is in {stored}" in capsys.readouterr().out
     trees = [bf.posterior.read_tree(path) for path in (run_file, stored)]
     assert [is_stored(tree) for tree in trees] == [False, True]
     assert trees[0]["posterior"].equals(trees[1]["posterior"])
-    assert fit(table, stored.with_suffix(".nc"), "--store") == 2
-    assert "`--out` must end in .zarr" in capsys.readouterr().err
-    assert fit(table, stored) == 2  # a name that ends in .zarr is a store
+    assert fit(table, stored) == 2
     assert "`--out` must name a file that is not there yet" in capsys.readouterr().err
-    assert fit(table, stored, "--store", "--overwrite", "--seed", "1") == 0
+    assert fit(table, stored, "--overwrite", "--seed", "1") == 0
     assert not bf.posterior.read_tree(stored)["posterior"].equals(trees[0]["posterior"])
 
 
-@pytest.mark.parametrize("option", [[], ["--store"]], ids=["saved", "stored"])
-def test_resume_goes_on_in_the_file(table, tmp_path, option):
-    run = tmp_path / ("run.zarr" if option else "run.nc")
-    assert fit(table, run, *option) == 0
+@pytest.mark.parametrize("ending", ["nc", "zarr"])
+def test_resume_goes_on_in_the_file(fit, table, tmp_path, ending):
+    run = tmp_path / f"run.{ending}"
+    assert fit(table, run) == 0
     assert main(["resume", str(run), "--num-draws", "3"]) == 0
     assert main(["resume", str(run)]) == 0  # as many again
     assert bf.posterior.read_tree(run)["posterior"].sizes["draw"] == 8 + 3 + 8
@@ -261,26 +238,8 @@ def test_names_that_the_terminal_cannot_show_are_escaped(tmp_path):
     assert "s: b (1), \\xe4 (1)" in done.stdout
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
-def test_memberships_go_back_to_the_table_under_its_own_names(table, tmp_path, ending):
-    people = bf.datasets.read_table(table)
-    names = [f"person, {row}" for row in range(len(people))]
-    named, run, out = tmp_path / "named.csv", tmp_path / "run.nc", tmp_path / f"clusters.{ending}"
-    people.assign(who=names).to_csv(named, index=False)
-    assert fit(named, run, "--index", "who") == 0
-    assert main(["memberships", str(run), "--out", str(out)]) == 0
-    written = bf.datasets.read_table(out)
-    assert written["obs"].tolist() == names
-    assert written["group"].astype(str).tolist() == people["group"].astype(str).tolist()
-    expected = bf.posterior.memberships(bf.posterior.read_tree(run))
-    assert written["cluster"].tolist() == expected["cluster"].tolist()
-    for name in ("probability", "runner_up", "misclassification_probability"):
-        wanted = expected[name].astype(float).fillna(-1).to_numpy()
-        assert written[name].astype(float).fillna(-1).to_numpy() == pytest.approx(wanted, rel=1e-5)
-
-
 @pytest.mark.slow
-def test_the_tables_own_columns_come_back_as_they_are(tmp_path):
+def test_the_tables_own_columns_come_back_as_they_are(fit, tmp_path):
     people = pd.DataFrame({"phone": [4915112345678.0, np.nan, 4915112345679.0, 1.0], "x": [0.1, 1 / 3, 5.0, 6.0]})
     write_table(people.assign(group=list("abab")), tmp_path / "people.parquet")
     run, out = tmp_path / "run.nc", tmp_path / "clusters.csv"
@@ -330,7 +289,7 @@ def test_modes_are_listed(run_file, capsys):
 
 
 @pytest.mark.slow
-def test_a_quiet_fit_prints_nothing_and_takes_every_setting_of_labels(table, tmp_path, capsys):
+def test_a_quiet_fit_prints_nothing_and_takes_every_setting_of_labels(fit, table, tmp_path, capsys):
     out = tmp_path / "run.nc"
     settings = ["--target", "labels", "--min-balance", "0.8", "--each-attribute", "--thinning", "2"]
     assert fit(table, out, "--quiet", *settings) == 0
@@ -355,6 +314,6 @@ def test_a_quiet_fit_prints_nothing_and_takes_every_setting_of_labels(table, tmp
         (["--target", "cut", "--tempering"], "`--tempering` must be left out for a target without a density"),
     ],
 )
-def test_settings_that_do_not_go_together_are_refused(table, tmp_path, capsys, options, told):
+def test_settings_that_do_not_go_together_are_refused(fit, table, tmp_path, capsys, options, told):
     assert fit(table, tmp_path / "run.nc", *options) == 2
     assert told in one_line(capsys)

@@ -18,27 +18,7 @@ from bayesfair.cli.arguments import parse
 from bayesfair.cli.exit_status import guarded
 from bayesfair.cli.tables import listed
 
-SHORT = ["--num-chains", "2", "--num-warmup", "5", "--num-draws", "8", "--n-clusters", "2"]
 PROGRAM = [sys.executable, "-m", "bayesfair.cli"]
-
-
-@pytest.fixture(scope="module")
-def table(tmp_path_factory):
-    path = tmp_path_factory.mktemp("table") / "people.csv"
-    rows = range(100)  # of two features, as in test_cli.py: shapes for which the sampler is compiled already
-    path.write_text("x,y,s\n" + "".join(f"{row % 5},{row % 7},{'ab'[row % 2]}\n" for row in rows))
-    return path
-
-
-@pytest.fixture(scope="module")
-def run_file(table):
-    path = table.with_name("run.nc")
-    assert main(["fit", str(table), "--sensitive", "s", "--out", str(path), *SHORT]) == 0
-    return path
-
-
-def fit(table, out, *more):
-    return main(["fit", str(table), "--sensitive", "s", "--out", str(out), *SHORT, *more])
 
 
 def shell(command):
@@ -68,7 +48,7 @@ def no_sampling(monkeypatch):
         ("there.nc", "must name a file that is not there yet"),
     ],
 )
-def test_fit_refuses_a_wrong_place_before_sampling(no_sampling, table, tmp_path, capsys, out, text):
+def test_fit_refuses_a_wrong_place_before_sampling(fit, no_sampling, table, tmp_path, capsys, out, text):
     (tmp_path / "file").touch()
     (tmp_path / "there.nc").touch()
     (tmp_path / "people.csv").symlink_to(table)
@@ -80,10 +60,10 @@ def test_fit_refuses_a_wrong_place_before_sampling(no_sampling, table, tmp_path,
 
 
 @pytest.mark.parametrize("blocker", ["demo", "demo/run.nc/x", "demo/trace.png/x"])
-def test_demo_refuses_a_wrong_place_before_sampling(no_sampling, tmp_path, capsys, blocker):
+def test_demo_refuses_a_wrong_place_before_sampling(no_sampling, tmp_path, capsys, blocker, short):
     (tmp_path / blocker).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / blocker).touch()
-    assert main(["demo", "--out", str(tmp_path / "demo"), *SHORT[:-2]]) == 2
+    assert main(["demo", "--out", str(tmp_path / "demo"), *short[:-2]]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
@@ -144,11 +124,11 @@ def test_no_command_overwrites_what_it_reads(run_file, table, tmp_path, capsys, 
     assert {name: file.read_bytes() for name, file in files.items()} == before
 
 
-def test_overwrite_replaces_a_run_and_a_wrong_command_keeps_a_stored_one(table, tmp_path, capsys):
+def test_overwrite_replaces_a_run_and_a_wrong_command_keeps_a_stored_one(fit, table, tmp_path, capsys):
     run = tmp_path / "run.zarr"
     run.write_text("an earlier run")
     for refused in (["--sensitive", "gender"], ["--n-clusters", "51"]):  # by the shell, and by the sampler
-        assert fit(table, run, "--overwrite", "--store", *refused) == 2
+        assert fit(table, run, "--overwrite", *refused) == 2
         assert [path.name for path in tmp_path.iterdir()] == ["run.zarr"]
         assert run.read_text() == "an earlier run"
     for _ in range(2):  # over a file, and over a stored run
@@ -171,7 +151,7 @@ def full_disk(monkeypatch, places):
     monkeypatch.setattr(bf.GibbsFairClustering, "save", refuse)
 
 
-def test_draws_are_kept_beside_a_file_that_cannot_be_written(table, tmp_path, monkeypatch, capsys):
+def test_draws_are_kept_beside_a_file_that_cannot_be_written(fit, table, tmp_path, monkeypatch, capsys):
     (tmp_path / "run-1.nc").write_text("an older file")
     full_disk(monkeypatch, lambda path: path.name == "run.nc")
     assert fit(table, tmp_path / "run.nc") == 1
@@ -183,7 +163,7 @@ def test_draws_are_kept_beside_a_file_that_cannot_be_written(table, tmp_path, mo
     assert (tmp_path / "run-1.nc").read_text() == "an older file"
 
 
-def test_draws_go_to_the_temporary_folder_where_the_disk_is_full(table, tmp_path, monkeypatch, capsys):
+def test_draws_go_to_the_temporary_folder_where_the_disk_is_full(fit, table, tmp_path, monkeypatch, capsys):
     full, spare = tmp_path / "full", tmp_path / "spare"
     spare.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(spare))
@@ -193,7 +173,7 @@ def test_draws_go_to_the_temporary_folder_where_the_disk_is_full(table, tmp_path
     assert bf.GibbsFairClustering.load(spare / "run-1.nc").n_iter_ == 13
 
 
-def test_lost_draws_are_told(table, tmp_path, monkeypatch, capsys):
+def test_lost_draws_are_told(fit, table, tmp_path, monkeypatch, capsys):
     def no_folder():
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
 
@@ -243,14 +223,14 @@ def interrupt(monkeypatch):
     return at
 
 
-def test_ctrl_c_during_warm_up_is_one_line(table, tmp_path, interrupt, capsys):
+def test_ctrl_c_during_warm_up_is_one_line(fit, table, tmp_path, interrupt, capsys):
     interrupt("warm-up")
     assert fit(table, tmp_path / "run.nc", "--num-warmup", "500") == 130
     assert capsys.readouterr().err == "bayesfair fit: interrupted\n"
     assert not list(tmp_path.iterdir())
 
 
-def test_ctrl_c_during_draws_keeps_them(table, tmp_path, interrupt, capsys):
+def test_ctrl_c_during_draws_keeps_them(fit, table, tmp_path, interrupt, capsys):
     interrupt("draws")
     assert fit(table, tmp_path / "run.nc", "--num-draws", "500") == 130
     printed, error = capsys.readouterr()
@@ -259,7 +239,7 @@ def test_ctrl_c_during_draws_keeps_them(table, tmp_path, interrupt, capsys):
     assert 0 < bf.GibbsFairClustering.load(tmp_path / "run.nc").posterior_["posterior"].sizes["draw"] < 500
 
 
-def test_ctrl_c_after_the_draws_keeps_them(table, tmp_path, monkeypatch, capsys):
+def test_ctrl_c_after_the_draws_keeps_them(fit, table, tmp_path, monkeypatch, capsys):
     """Numbering clusters takes a while where there are many rows."""
 
     def interrupted(*_):
@@ -308,9 +288,9 @@ def test_a_full_output_is_told(run_file):
 
 
 @pytest.mark.slow
-def test_a_run_is_saved_before_anything_is_printed_about_it(table, tmp_path):
+def test_a_run_is_saved_before_anything_is_printed_about_it(table, tmp_path, short):
     out = tmp_path / "run.nc"
-    typed = shlex.join([*PROGRAM, "fit", str(table), "--sensitive", "s", "--out", str(out), *SHORT])
+    typed = shlex.join([*PROGRAM, "fit", str(table), "--sensitive", "group", "--out", str(out), *short])
     done = shell(f"PYTHONUNBUFFERED=1 {typed} | head -4")  # the four lines before sampling, then nobody reads
     assert done.stdout.splitlines()[0::4] == [f"{table}: 100 rows", "141 0"]
     assert done.stderr == "" or "warning" in done.stderr
@@ -324,7 +304,7 @@ def test_closed_standard_streams_do_no_harm(run_file):
     assert shell(f"{summary} nothing.nc 2>&-").stdout == "2\n"
 
 
-def test_warnings_are_one_line_each(table, tmp_path, monkeypatch, capsys):
+def test_warnings_are_one_line_each(fit, table, tmp_path, monkeypatch, capsys):
     sample = bf.GibbsFairClustering.fit
 
     def warned(self, X, **settings):
@@ -349,8 +329,8 @@ def test_the_backend_of_a_notebook_is_not_used(run_file, tmp_path, command):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("platform", ["cuda", "nonsense"])
-def test_a_missing_device_is_no_bug(table, tmp_path, platform):
-    typed = ["fit", str(table), "--sensitive", "s", "--out", str(tmp_path / "run.nc"), *SHORT]
+def test_a_missing_device_is_no_bug(table, tmp_path, platform, short):
+    typed = ["fit", str(table), "--sensitive", "group", "--out", str(tmp_path / "run.nc"), *short]
     environment = {**os.environ, "JAX_PLATFORMS": platform}
     done = subprocess.run([*PROGRAM, *typed], env=environment, capture_output=True, text=True, check=False)
     if platform == "cuda" and done.returncode == 0:
@@ -374,16 +354,16 @@ def test_only_the_packages_own_words_become_options(capsys):
     assert capsys.readouterr().err == f"bayesfair fit: warning: {told}\n"
 
 
-def test_a_column_keeps_its_name_in_messages(table, tmp_path, capsys):
+def test_a_column_keeps_its_name_in_messages(fit, table, tmp_path, capsys):
     path = tmp_path / "max_gap.csv"
-    path.write_text(table.read_text().replace("x,y", "max_gap,y"))
+    path.write_text(table.read_text().replace("x1,x2", "max_gap,x2"))
     assert fit(path, tmp_path / "run.nc", "--features", "min_balance") == 2
-    assert "got 'min_balance'. The columns of the table are: max_gap, y, s" in capsys.readouterr().err
+    assert "got 'min_balance'. The columns of the table are: max_gap, x2, group, name" in capsys.readouterr().err
 
 
 def test_a_tilde_is_the_home_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
-    typed = ["fit", "~/t.csv", "--sensitive", "s", "--n-clusters", "2", "--out=~/run.nc"]
+    typed = ["fit", "~/t.csv", "--sensitive", "group", "--n-clusters", "2", "--out=~/run.nc"]
     arguments = parse(typed)
     assert (arguments.table, arguments.out) == (tmp_path / "t.csv", tmp_path / "run.nc")
 

@@ -32,6 +32,18 @@ def run_file(table):
     return path
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
+def test_memberships_go_back_to_the_table_under_its_own_names(run_file, people, tmp_path, ending):
+    out = tmp_path / f"clusters.{ending}"
+    assert main(["memberships", str(run_file), "--out", str(out)]) == 0
+    written, expected = bf.datasets.read_table(out), bf.posterior.memberships(bf.posterior.read_tree(run_file))
+    assert written["obs"].tolist() == people["who"].tolist()
+    assert written["group"].astype(str).tolist() == people["group"].astype(str).tolist()
+    for name in ("cluster", "probability", "runner_up", "misclassification_probability"):
+        wanted = expected[name].astype(float).fillna(-1).to_numpy()
+        assert written[name].astype(float).fillna(-1).to_numpy() == pytest.approx(wanted, rel=1e-5)
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_memberships_stand_beside_the_columns_of_the_table_whatever_its_order(run_file, people, tmp_path, ending):
     shuffled, out = tmp_path / "shuffled.csv", tmp_path / f"all.{ending}"
@@ -124,7 +136,7 @@ def test_labels_of_the_draws_become_a_table_for_other_programs(run_file, tmp_pat
 def test_a_stored_run_becomes_a_file_of_its_own(table, run_file, tmp_path):
     stored, copy = tmp_path / "stored.zarr", tmp_path / "copy.nc"
     fit = ["fit", str(table), "--sensitive", "group", "--features", "x1,x2", "--index", "who", "--out", str(stored)]
-    assert main([*fit, *SHORT, "--store"]) == 0
+    assert main([*fit, *SHORT]) == 0
     assert main(["convert", str(stored), str(copy)]) == 0
     assert main(["convert", str(copy), str(stored)]) == 2  # it is there
     assert main(["convert", str(copy), str(stored), "--overwrite"]) == 0

@@ -20,10 +20,16 @@ bf.distributed.initialize(address, n_processes, rank, cluster_detection_method="
 """
 
 
-def free_port():
+def free_port(least=0):
+    """A port that nobody listens to, the first from `least` on."""
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+        while True:
+            try:
+                listener.bind(("127.0.0.1", least))
+            except OSError:
+                least += 1
+            else:
+                return listener.getsockname()[1]
 
 
 def start(code, n_processes, folder, processes=None):

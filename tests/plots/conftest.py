@@ -1,8 +1,6 @@
 import matplotlib
 import pytest
-from draws import KINDS, draws_of
-
-from bayesfair.posterior.tree import build_tree
+from draws import tree_of_draws
 
 
 @pytest.fixture(autouse=True)
@@ -19,21 +17,4 @@ def closed_figures():
 
 @pytest.fixture(scope="session")
 def make_tree():
-    import numpy as np
-
-    def make(n_obs=60, n_clusters=3, n_groups=2, dim=4, seed=0):
-        """Draws around a truth, one observation in five unsure."""
-        rng = np.random.default_rng(seed)
-        truth = np.arange(n_obs) % n_clusters
-        X = 4 * rng.normal(size=(n_clusters, dim))[truth] + rng.normal(size=(n_obs, dim))
-        unsure = rng.random(n_obs) < 0.2
-        moved = (rng.random((2, 25, n_obs)) < 0.4) & unsure
-        labels = np.where(moved, (truth + 1) % n_clusters, truth).astype(np.int8)
-        scalars = {name: rng.normal(size=(2, 25)) for name in ("lp", *KINDS)}
-        groups = rng.integers(n_groups, size=n_obs)
-        names = [f"f{j}" for j in range(dim)]
-        return build_tree(
-            draws_of(labels, **scalars), X, groups, settings={}, feature_names=names, n_clusters=n_clusters
-        )
-
-    return make
+    return tree_of_draws

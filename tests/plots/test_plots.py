@@ -23,7 +23,7 @@ def test_points_are_the_principal_components_with_the_posterior_of_each(make_tre
     np.testing.assert_allclose(points.probability, expected)
     np.testing.assert_array_equal(points.cluster, reference)
     np.testing.assert_array_equal(points.group, tree["constant_data"]["group"])
-    assert points.groups == ("0", "1")
+    assert points.groups == ("group 0", "group 1")
     assert "% of variance" in points.axes[0]
 
 

@@ -11,7 +11,6 @@ from draws import draws_of
 
 from bayesfair.posterior import (
     binder_partition,
-    co_clustering,
     contingency,
     credible_ball,
     dahl_partition,
@@ -22,7 +21,6 @@ from bayesfair.posterior import (
     summary,
     vi_partition,
 )
-from bayesfair.posterior.co_clustering_probability import _total_manhattan, medoids
 from bayesfair.posterior.tree import build_tree
 
 
@@ -127,20 +125,6 @@ def test_auto_counts_all_work_and_takes_every_draw_where_it_can():
         assert products <= budget
 
 
-def test_blocks_change_nothing(some, monkeypatch):
-    flat = some.reshape(-1, 8)
-    ways = contingency.company, contingency.information
-    whole = [way(flat, 8, None) for way in ways]
-    tree = make_tree(some, 8)
-    matrix = co_clustering(tree)
-    monkeypatch.setattr(contingency, "_BLOCK_ROWS", 24)
-    assert len(contingency.draw_blocks(80, 8, 8)) == 27
-    for way, before in zip(ways, whole):
-        for one, other in zip(before, way(flat, 8, None)):
-            np.testing.assert_allclose(one, other, rtol=1e-12)
-    np.testing.assert_array_equal(co_clustering(tree), matrix)
-
-
 def test_estimates_do_not_depend_on_numbering_or_repeated_rows(some):
     """Observations that are always together are merged for speed: doubling every row must double every count."""
     rng = np.random.default_rng(5)
@@ -215,24 +199,6 @@ def test_credible_ball_takes_a_centre_and_refuses_bad_ones(some):
     ):
         with pytest.raises(ValueError, match=text):
             credible_ball(tree, **arguments)
-
-
-@pytest.mark.parametrize(("metric", "power"), [("sqeuclidean", 2), ("manhattan", 1)])
-def test_medoids_have_the_least_total_distance(metric, power):
-    rng = np.random.default_rng(8)
-    X, partition = rng.standard_t(2, size=(90, 3)), rng.integers(4, size=90)
-    partition[partition == 2] = 3  # an empty cluster
-    X[::7] = np.round(X[::7])  # ties within columns
-    expected = np.full(4, -1)
-    for k in (0, 1, 3):
-        members = np.flatnonzero(partition == k)
-        totals = np.array([(np.abs(X[members] - X[i]) ** power).sum() for i in members])
-        expected[k] = members[np.argmin(totals)]
-        if metric == "manhattan":  # a wrong sum may still have the right minimum
-            np.testing.assert_allclose(_total_manhattan(X[members]), totals)
-    np.testing.assert_array_equal(medoids(X, partition, metric=metric), expected)
-    with pytest.raises(ValueError, match="'sqeuclidean', 'manhattan', got 'cosine'"):
-        medoids(X, partition, metric="cosine")
 
 
 def test_relabelled_scalars_converge_where_raw_labels_do_not():
@@ -318,6 +284,6 @@ def test_summary_has_the_figures_of_arviz():
     labels = np.random.default_rng(5).integers(2, size=(3, 80, 6)).astype(np.int8)
     row = summary(make_tree(labels, 2, lp=lp)).loc["lp"]
     theirs = az.summary(xr.Dataset({"lp": (("chain", "draw"), lp)}), round_to="none").loc["lp"]
-    for name in ("mean", "sd", "eti89_lb", "eti89_ub", "ess_bulk", "r_hat"):
-        np.testing.assert_allclose(row[name], theirs[name], rtol=1e-6, err_msg=name)
-    np.testing.assert_allclose(row["ess_tail"], float(az.ess(lp, method="tail", prob=(0.05, 0.95))))
+    np.testing.assert_array_equal(row, theirs[row.index])
+    np.testing.assert_allclose(row["ess_tail"], float(az.ess(lp, method="tail", prob=(0.11, 0.89))))
+    np.testing.assert_allclose(row[["eti89_lb", "eti89_ub"]], np.quantile(lp, [0.055, 0.945]))

@@ -1,6 +1,5 @@
 """The page's figures against their definitions, its verdict in words, and what it does with odd trees."""
 
-import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,13 +10,14 @@ from tiers import tiers
 
 import bayesfair as bf
 from bayesfair.cli import main
-from bayesfair.cli.output import print_clusters
+from bayesfair.cli.output import print_point_estimate
 from bayesfair.fairness import cluster_balance
 from bayesfair.fairness.groups import groups_for_fit
 from bayesfair.fairness.metrics import group_masses
 from bayesfair.posterior import reference_partition, relabel
 from bayesfair.posterior.guarantees import at_least, guaranteed_balance
 from bayesfair.posterior.in_short import brief
+from bayesfair.posterior.schema import flat_labels
 from bayesfair.posterior.tree import build_tree
 from bayesfair.posterior.verdict import judge
 from bayesfair.reports import contents as contents_module
@@ -46,7 +46,7 @@ def test_the_cluster_table_counts_every_draw(contents):
     assert head == ["cluster", "size", "size over draws", "share of group 0", "share of group 1", "balance"]
     first = contents.groups.code == 0
     for cluster, row in enumerate(rows):
-        members = [draw == cluster for draw in contents.labels]
+        members = [draw == cluster for draw in flat_labels(contents.tree)]
         sizes = np.array([inside.sum() for inside in members])
         shares = np.array([first[inside].mean() for inside in members])
         assert row[:2] == (cluster, str((contents.cluster == cluster).sum()))
@@ -70,7 +70,9 @@ def test_where_attributes_are_balanced_one_by_one_all_figures_of_balance_are_of_
     assert f"The population itself has {regions:.3g}," in told
     assert f"at least {at_least(tree['sample_stats']['balance'].values.min())} " in told
     read = read_contents(tree)
-    of_draws = [[cluster_balance(group_masses(draw, groups), groups)[k] for draw in read.labels] for k in range(3)]
+    of_draws = [
+        [cluster_balance(group_masses(draw, groups), groups)[k] for draw in flat_labels(read.tree)] for k in range(3)
+    ]
     assert [row[-1] for row in cluster_table(read)[1]] == [interval(np.array(column)) for column in of_draws]
     assert np.min(of_draws) == tree["sample_stats"]["balance"].values.min()
 
@@ -143,7 +145,7 @@ def test_the_uncertain_rows_are_in_order_and_have_a_runner_up(contents):
     doubt = bf.posterior.misclassification_probability(contents.tree, reference=contents.cluster)
     assert [float(row[3]) for row in rows] == sorted(np.round(doubt[doubt > 0], 2), reverse=True)[:15]
     for name, group, cluster, _, runner_up, *_ in rows:
-        labels = contents.labels.columns([int(name)])[:, 0]
+        labels = flat_labels(contents.tree).columns([int(name)])[:, 0]
         assert group == contents.groups.names[contents.groups.code[int(name)]]
         others = labels[labels != cluster]
         assert runner_up == f"{np.bincount(others).argmax()} ({len(others) / len(labels):.0%} of draws)"
@@ -243,7 +245,7 @@ def test_weights_are_told_on_the_page_and_in_the_shell(make_tree, tmp_path, caps
     assert sizes in page
     assert "<dt>Weights</dt><dd>1 to 4 for a row, 150 in all; the loss weighs rows" in page
     labels = reference_partition(tree)
-    print_clusters(SimpleNamespace(posterior_=tree, labels_=labels))
+    print_point_estimate(SimpleNamespace(posterior_=tree, labels_=labels))
     weighed = bf.fairness.balance(labels, tree["constant_data"]["group"].values, sample_weight=weight)
     said = f"All of this counts rows. By their weights the least balance is {weighed:.3f}."
     assert capsys.readouterr().out.endswith(f"{said}\n")
@@ -306,7 +308,7 @@ def test_a_page_about_a_relabelled_tree_has_one_numbering(make_tree, tmp_path):
     reference = 2 - reference_partition(tree)
     contents = read_contents(relabel(tree, reference))
     np.testing.assert_array_equal(contents.cluster, reference)
-    assert (np.asarray(contents.labels) == reference).mean() > 0.9
+    assert (np.asarray(flat_labels(contents.tree)) == reference).mean() > 0.9
     before = read_contents(tree)
     np.testing.assert_array_equal(contents.doubt, before.doubt)
     sizes = [[row[1:] for row in cluster_table(read)[1]] for read in (contents, before)]
@@ -366,11 +368,6 @@ def test_modes_are_told_in_a_sentence_a_table_and_a_picture(make_tree, tmp_path)
     assert {len(row) for row in rows} == {len(head)}
 
 
-def test_a_title_of_ones_own(make_tree, tmp_path):
-    page = bf.report(make_tree(), tmp_path / "report.html", title="Who & where").read_text(encoding="utf-8")
-    assert "<h1>Who &amp; where</h1>" in page
-
-
 @pytest.mark.parametrize(
     ("tree", "name", "error", "text"),
     [
@@ -389,20 +386,6 @@ def test_bad_input_gets_a_clear_error(make_tree, tmp_path, tree, name, error, te
 def test_a_tree_without_draws_is_refused(make_tree, tmp_path):
     with pytest.raises(ValueError, match="must hold at least one chain, draw and row"):
         bf.report(make_tree().isel(draw=slice(0)), tmp_path / "report.html")
-
-
-def test_the_old_page_stays_where_the_new_one_fails(make_tree, tmp_path, monkeypatch):
-    path = tmp_path / "report.html"
-    path.write_text("old")
-
-    def full(*_):
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OSError, match="No space"):
-        bf.report(make_tree(), path)
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.slow
@@ -424,7 +407,8 @@ def test_what_small_groups_do_is_said_on_the_page_and_in_the_shell(composition, 
     assert ("Small groups:" in page) == (composition == "auto")
     est.save(tmp_path / "run.nc")
     assert main(["summary", str(tmp_path / "run.nc")]) == 0
-    assert ("every fairlet needs one of them" in capsys.readouterr().out) == (composition == "auto")
+    told = " ".join(capsys.readouterr().out.split())
+    assert ("every fairlet needs one of them" in told) == (composition == "auto")
 
 
 def test_a_sparse_mixture_shows_no_lines_of_clusters_that_hardly_a_draw_has(tmp_path):
