@@ -13,6 +13,7 @@ from bayesfair.fairlets.compositions import anchor_group, capacities
 from bayesfair.fairlets.members import member_table
 from bayesfair.gibbs import Settings, Table
 from bayesfair.gibbs.losses import cluster_means, resolve_loss
+from bayesfair.gibbs.poisson_binomial import split_law
 from bayesfair.gibbs.run import draw
 from bayesfair.gibbs.states import CenteredState, FairletState, InverseTemperatures
 from bayesfair.gibbs.targets import TARGETS
@@ -281,6 +282,17 @@ def all_states(t: Tiny, function):
 
     compiled = jax.jit(jax.vmap(one), compiler_options=QUICKLY)
     return jax.tree.map(np.asarray, compiled(jnp.asarray(t.members), jnp.asarray(t.clusters)))
+
+
+def trials_law(tree, trials):
+    """The probability that `drawn_trials` ends at these trials (trials,), given their sum: a product over the splits."""
+    probability, counts = 1.0, trials
+    for law in tree[:-1]:
+        left, right, total = counts[0::2], counts[1::2], counts[0::2] + counts[1::2]
+        mass = split_law(law[0::2], law[1::2], total)
+        probability *= (jnp.take_along_axis(mass, left[:, None], -1)[:, 0] / mass.sum(-1)).prod()
+        counts = left + right
+    return probability
 
 
 def settings(t, **choices):

@@ -115,8 +115,8 @@ class HasLabels(HasUnits):
     ----------
     n_obs, n_groups: N, and how many groups there are. group (obs,): everybody's.
     by_group (obs,), first_of_group (groups + 1,): everybody sorted by group, and where each group begins.
-    constraint: the `BalanceConstraint` that says what S is. composition: members of each group in a bundle.
-    weights (obs,): in the loss. bundles (pools, bundles, members): of people near each other.
+    constraint: the `BalanceConstraint` that says what S is. weights (obs,): in the loss.
+    bundles (pools, bundles, members): of people near each other.
     """
 
     def counts(self, label: Int[Array, " obs"]) -> Int[Array, "clusters groups"]:

@@ -606,7 +606,7 @@ def test_a_second_fit_compiles_nothing(choices):
 
 
 SEARCHED = {  # choices, and what a run that has them reports
-    "a search": ({"target": "labels"}, "bundle_rate"),
+    "a search": ({"target": "labels"}, "pair_rate"),
     "jumps": ({"target": "optimal", "composition": "singletons", "inverse_temperature": (0.2, 0.2)}, "jump_acceptance"),
     "tempering": ({"target": "optimal", "loss": "manhattan", "tempering": True}, "exchange_rate"),
 }

@@ -18,7 +18,6 @@ from bayesfair.gibbs import Dispersion, KMeansLoss, Settings, Table
 from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.problem import make_problem
 from bayesfair.gibbs.run import Run, chain_keys, draw, start_run
-from bayesfair.gibbs.targets import labels
 from bayesfair.gibbs.targets.labels import bundle_composition
 
 
@@ -26,12 +25,6 @@ def start(t, num_chains=2):
     label = jnp.asarray(t.labels[[0, -1] * (num_chains // 2)])
     states = Labelling(label, jnp.full(num_chains, LAMBDA, t.target.x.dtype))
     return Run(chain_keys(0, num_chains), 0, states, t.target.moves(Settings(t.target.n_clusters, t.target.loss)))
-
-
-@pytest.fixture
-def few_pairings(monkeypatch):
-    """Two in a sweep instead of eight: the same moves in a third of the time, and tiny posteriors mix as well."""
-    monkeypatch.setattr(labels, "MAX_PAIRINGS", 2)
 
 
 def law_of(t, pi):
@@ -49,7 +42,7 @@ def law_of(t, pi):
         pytest.param("attributes, at least 0.4", "manhattan", marks=pytest.mark.slow),
     ],
 )
-def test_draws_agree_with_enumeration(case, loss, few_pairings):
+def test_draws_agree_with_enumeration(case, loss):
     t = tiny(case, loss, dtype=np.float32)
     draws = many_draws(start(t, CHAINS), t.target)
     assert distance_to(law_of(t, law(t, loss)), draws) < NOISE
@@ -57,7 +50,7 @@ def test_draws_agree_with_enumeration(case, loss, few_pairings):
 
 @pytest.mark.slow
 def test_sampled_dispersion_agrees_with_enumeration():
-    """p(z) with lambda integrated out of lambda^(N d / 2 - 1) exp(-lambda L): L^(-N d / 2). Pairings as by default."""
+    """p(z) with lambda integrated out of lambda^(N d / 2 - 1) exp(-lambda L): L^(-N d / 2)."""
     t = tiny("2:3", prior=Dispersion(), dtype=np.float32)
     draws = many_draws(start(t, CHAINS), t.target)
     pi = normalise(-t.target.degrees * np.log(losses(t, "kmeans")))
@@ -66,7 +59,7 @@ def test_sampled_dispersion_agrees_with_enumeration():
 
 
 @pytest.mark.slow
-def test_with_one_group_it_is_gibbs_k_means_on_singletons(few_pairings):
+def test_with_one_group_it_is_gibbs_k_means_on_singletons():
     X = np.random.default_rng(0).normal(size=(6, 2))
     groups, loss = of_sizes(6), resolve_loss("kmeans")
     same = {"n_clusters": 2, "loss": loss}

@@ -13,7 +13,6 @@ import bayesfair as bf
 from bayesfair.gibbs import Settings, as_pytree, replicas
 from bayesfair.gibbs.replicas import Tempered, with_replicas
 from bayesfair.gibbs.run import WINDOW, Run, chain_keys, draw, tuning, warm_up
-from bayesfair.gibbs.targets import labels
 from bayesfair.gibbs.targets.starts import stacked_states
 
 BETAS = 0.1, 0.3, 0.6, 1.0
@@ -64,9 +63,8 @@ def test_replicas_at_fixed_temperatures_keep_the_law(loss, kind, agrees):
         ("optimal", AsCold, False),
     ],
 )
-def test_replicas_with_a_sampled_temperature_keep_the_law(name, kind, agrees, monkeypatch):
-    """(b + L)^(-beta D) each: from the worst state of all, with two far modes; pairings are few, to save time."""
-    monkeypatch.setattr(labels, "MAX_PAIRINGS", 2)
+def test_replicas_with_a_sampled_temperature_keep_the_law(name, kind, agrees):
+    """(b + L)^(-beta D) each: from the worst state of all, with two far modes."""
     f = far(name, prior=SAMPLED, dtype=np.float32)
     target = kind(f.target, jnp.asarray(BETAS, jnp.float32))
     states = target.replicate(f.at([int(f.law.argmin())] * CHAINS, np.full(CHAINS, float(f.modes.dispersion[0]))))

@@ -28,7 +28,7 @@ from bayesfair.gibbs.moves.balanced_in_turn import BundlesOfPeople, Counted, Exc
 from bayesfair.gibbs.moves.blocked import GivenCenters
 from bayesfair.gibbs.moves.inverse_dispersion import DrawInverseDispersion
 from bayesfair.gibbs.moves.mode_jumps import Modes
-from bayesfair.gibbs.moves.pairs_of_clusters import Bundles, InPairs, MarginSwaps, PairedSingles
+from bayesfair.gibbs.moves.pair_draws import PairDraws
 from bayesfair.gibbs.parts_of_rows import sum_over_rows
 from bayesfair.gibbs.relocations import has_distinct_rows, relocated_centers
 from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree, rows_of
@@ -42,11 +42,9 @@ LARGEST_BUNDLE = 12
 POOLS = 4  # of bundles, for losses without centres
 # How far a sweep reaches; larger tables get fewer of each, so that it stays O(N).
 IN_TURN = 2_000  # people, and pairs of them, that are visited one by one
-PAIRINGS, MAX_PAIRINGS = 80_000, 8  # rounds of pairs of clusters: about so many people are paired
-MOST_POWERS = 12  # swaps reach 1, 2, 4, ..., 2^11 places; with many people every other distance
-PAIRED_SINGLES = 2_000  # visits to each pair of clusters, one by one, in a sweep
+PAIRED = 80_000  # rows in the random matchings of clusters of a sweep: at least one matching, at most K - 1
 EXCURSIONS = 4
-PATH_PAIRINGS = 4  # rounds at every step of a jump; of tables of many people as many as in a sweep
+PATH_MATCHINGS = 2  # at every step of a jump
 STARTS_PER_CHAIN = 4  # cooled starts; of tables of many people as many as there are chains
 
 
@@ -69,7 +67,6 @@ class Labels(HasLabels, Target):
     loss: Loss = field(metadata=STATIC)
     n_clusters: int = field(metadata=STATIC)
     n_groups: int = field(metadata=STATIC)
-    composition: tuple[int, ...] = field(metadata=STATIC)
     prior: Dispersion | None = field(metadata=STATIC)
     n_numbers: float = field(metadata=STATIC)
     weight: Float[Array, " obs"] | None = None  # of the observations, in the loss; None where all are 1
@@ -110,10 +107,13 @@ class Labels(HasLabels, Target):
         groups, loss, weight = table.groups, settings.loss, table.weight
         by_group = np.argsort(groups.code, kind="stable").astype(np.int32)
         first = np.concatenate([[0], np.cumsum(groups.sizes)]).astype(np.int32)
-        composition = bundle_composition(groups.sizes)
         augmented = loss.augmentation is not None
         rng = np.random.default_rng(settings.seed)
-        bundles = np.zeros((0, 0, 0), np.int32) if augmented else _pools(table.X, by_group, first, composition, rng)
+        bundles = (
+            np.zeros((0, 0, 0), np.int32)
+            if augmented
+            else _pools(table.X, by_group, first, bundle_composition(groups.sizes), rng)
+        )
         return cls(
             x=jax.device_put(rows_of(table.X, loss, dtype)),
             group=jnp.asarray(groups.code, jnp.int32),
@@ -124,7 +124,6 @@ class Labels(HasLabels, Target):
             loss=loss,
             n_clusters=settings.n_clusters,
             n_groups=len(groups.names),
-            composition=composition,
             prior=settings.prior,
             n_numbers=table.n_numbers,
             weight=None if weight is None else jnp.asarray(weight, dtype),
@@ -177,31 +176,17 @@ class Labels(HasLabels, Target):
             return update
         singles = Singles(min(self.n_obs, IN_TURN))
         if self.loss.augmentation is None:
-            bundles = (BundlesOfPeople(),) * (sum(self.composition) > 1)
+            bundles = (BundlesOfPeople(),) * (self.bundles.shape[-1] > 1)
             swaps = SwapsOfPeople(min(self.n_obs // 2, IN_TURN))
             return Counted((singles, swaps, *bundles, Excursions(EXCURSIONS))), *update
-        given_centers = GivenCenters((self._in_pairs(self._pairings()),))
+        given_centers = GivenCenters((PairDraws(self._matchings(self.n_clusters - 1)),))
         return given_centers, Counted((singles, Excursions(EXCURSIONS))), *update
 
-    def _pairings(self):
-        return int(np.clip(PAIRINGS // self.n_obs, 1, MAX_PAIRINGS))
-
-    def _in_pairs(self, times):
-        """The moves given centres, `times` pairings of the clusters."""
-        powers = tuple(range(0, max(min(self.n_obs.bit_length() - 2, MOST_POWERS), 1), 1 if self.n_obs < MANY else 2))
-        paired = PairedSingles(-(-min(self.n_obs, PAIRED_SINGLES) // times))
-        bundles = (Bundles(),) * (sum(self.composition) > 1)
-        return InPairs((MarginSwaps(powers), *bundles, paired), times)
+    def _matchings(self, most):
+        return int(np.clip(PAIRED // self.n_obs, 1, most))
 
     def path_moves(self):
-        if self.loss.augmentation is None:
-            return ()
-        return (self._in_pairs(PATH_PAIRINGS if self.n_obs < MANY else self._pairings()),)
-
-    @property
-    def n_bundles(self) -> int:
-        """How many bundles there are at most."""
-        return self.n_obs // sum(self.composition)
+        return () if self.loss.augmentation is None else (PairDraws(self._matchings(PATH_MATCHINGS)),)
 
     # States
 

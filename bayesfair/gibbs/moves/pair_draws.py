@@ -1,0 +1,342 @@
+"""Exact draws of the labels of two clusters at once, for all pairs of clusters side by side, given centres m (DESIGN 2.6).
+
+Given m the law of a labelling is prod_i exp(-lambda w_i d(x_i, m_{z_i})) / prod_k g_k on the balanced ones. So between two
+clusters a and b each of their members is in a with log odds r_i = lambda w_i (d(x_i, m_b) - d(x_i, m_a)), independently but
+for what the counts of the groups may be, and for g. A draw has two steps:
+
+* how many of each group are in a: their laws are Poisson-binomial (`poisson_binomial.py`), restricted to the counts for which
+  a and b are balanced, times 1 / (g_a g_b). Lines through the counts are drawn along, as many as there are groups and more;
+* who of each group that is, given how many.
+
+Where g reads more than counts (unequal weights, losses whose g reads means) the draw is a proposal, and each pair of clusters
+accepts or refuses it: hardly any is refused.
+
+The rows near the border of two clusters are dealt into blocks, which are drawn one after the other while the others stay; small
+groups are one block each. Which rows those are depends on their margins r alone, never on the labels: neither the rows of a
+pair of clusters nor their margins change when labels are exchanged within the pair.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from bayesfair._draws import Statistic
+from bayesfair.fairness.balanced import WithinOnePerson
+from bayesfair.gibbs import poisson_binomial
+from bayesfair.gibbs.capabilities import HasLabels
+from bayesfair.gibbs.labellings import CenteredLabelling
+from bayesfair.gibbs.losses import ClusterMeans, Units, cluster_means
+from bayesfair.gibbs.parts_of_rows import map_numbered
+from bayesfair.gibbs.poisson_binomial import by_inverse
+from bayesfair.gibbs.states import computed_once
+
+__all__ = [
+    "PairDraws",
+    "block_of",
+    "filled",
+    "in_order",
+    "line",
+    "log_line_law",
+    "log_rest",
+    "with_block",
+]
+
+BLOCK = 256  # rows of a group in a pair of clusters that are drawn at once
+MORE_LINES, PLACES = 3, 128  # lines along which counts are drawn, more than there are groups; how far they reach
+QUANTILES = 128  # of margins, in which the border is looked for
+DECIDED = 5.0  # of log odds: who is farther from the border is often left out, where a group is more than a block
+SORT_BITS = 32
+
+
+class Ordered(NamedTuple):
+    """The rows of every pair of clusters, sorted by pair, group and margin.
+
+    row, margin: of every place, margin is the log odds to be in the first cluster of the pair. first: the place of each group's
+    first row. near: how many ranks are passed over before the border, and how many are near it.
+    """
+
+    row: Int[Array, " obs"]
+    margin: Float[Array, " obs"]
+    pairs: Int[Array, "pairs 2"]
+    first: Int[Array, "pairs groups"]
+    near: Int[Array, "2 pairs groups"]
+
+    @property
+    def block_size(self) -> int:
+        return block_size(len(self.row), self.first.size)
+
+    @property
+    def n_blocks(self):
+        """Into which the rows near the border are dealt (pairs, groups)."""
+        return jnp.maximum(-(-self.near[1] // self.block_size), 1)
+
+
+class Block(NamedTuple):
+    """Rows that are drawn at once, some of each group in the order of their margins, `there` or padding."""
+
+    row: Int[Array, "pairs groups rows"]
+    there: Bool[Array, "pairs groups rows"]
+    in_a: Bool[Array, "pairs groups rows"]  # is it in the first of its pair's clusters?
+    margin: Float[Array, "pairs groups rows"]
+
+
+class Filled(NamedTuple):
+    """Labels, and what they make of the clusters; `means`: None where nobody reads them."""
+
+    label: Int[Array, " obs"]
+    counts: Int[Array, "clusters groups"]
+    means: ClusterMeans | None
+
+
+@dataclass(frozen=True)
+class PairDraws:
+    """Pairs the clusters at random (one stays alone where K is odd) and draws each pair's labels, `times` times over."""
+
+    times: int = 1
+
+    statistics = {"pair_rate": Statistic("figure")}  # noqa: RUF012
+
+    def __call__(self, key, target: HasLabels, state: CenteredLabelling):
+        def once(i, label):
+            return drawn(jax.random.fold_in(key, i), target, state._replace(label=label))
+
+        label = jax.lax.fori_loop(0, self.times, once, state.label)
+        moved = (label != state.label).mean(dtype=target.x.dtype)
+        return state._replace(label=label), {"pair_rate": moved}
+
+
+def drawn(key, target: HasLabels, state: CenteredLabelling) -> Int[Array, " obs"]:
+    """Labels after a draw of all pairs of a random matching."""
+    key_pairs, key_reach, key_first, key_blocks = jax.random.split(key, 4)
+    # Now and then as far as anybody is: half of the time to 7, one time in a hundred to 50.
+    reach = DECIDED / jnp.sqrt(jax.random.uniform(key_reach, minval=1e-6))
+    ordered = in_order(target, state, random_pairs(key_pairs, target.n_clusters), reach)
+    # Blocks follow each other from one drawn at random: in reverse order they are as likely.
+    turn = jax.random.randint(key_first, (2,), 0, jnp.array([jnp.iinfo(jnp.int32).max // 2, 2]))
+
+    def once(i, filled):
+        number = turn[0] + jnp.where(turn[1], i, -i)
+        return drawn_block(jax.random.fold_in(key_blocks, i), target, state, ordered, number, filled)
+
+    return jax.lax.fori_loop(0, ordered.n_blocks.max(), once, filled(target, state)).label
+
+
+def random_pairs(key, n_clusters) -> Int[Array, "pairs 2"]:
+    return jax.random.permutation(key, n_clusters)[: n_clusters // 2 * 2].reshape(-1, 2).astype(jnp.int32)
+
+
+def filled(target: HasLabels, state: CenteredLabelling) -> Filled:
+    means = None
+    if reads_who_moves(target):
+        means = cluster_means(Units(target.x, target.weights, state.label), target.n_clusters)
+    return Filled(state.label, target.counts(state.label), means)
+
+
+def drawn_block(key, target: HasLabels, state: CenteredLabelling, ordered: Ordered, number, now: Filled) -> Filled:
+    """A draw of the blocks of this number, one of each group in each pair."""
+    key_counts, key_labels, key_accept = jax.random.split(key, 3)
+    block = block_of(ordered, number, now.label)
+    held, size = (part.sum(-1, dtype=jnp.int32) for part in (block.in_a, block.there))
+    tilt = poisson_binomial.tilted_to(block.margin, block.there, held)
+    tree = computed_once(poisson_binomial.count_tree(block.margin + tilt[..., None], block.there))
+    log_laws = poisson_binomial.log_count_law(tree, tilt)
+    count = counts_along(key_counts, target, state, ordered.pairs, now.counts, size, held, log_laws)
+    in_a = poisson_binomial.drawn_trials(key_labels, tree, count).astype(bool)
+    after = with_block(target, now, ordered.pairs, block, in_a)
+    if now.means is None:
+        return after
+    log_ratio = log_rest(target, state, after.means)[ordered.pairs] - log_rest(target, state, now.means)[ordered.pairs]
+    kept = jnp.log(jax.random.uniform(key_accept, log_ratio.shape[:1], target.x.dtype)) < log_ratio.sum(1)
+    return with_block(target, now, ordered.pairs, block, jnp.where(kept[:, None, None], in_a, block.in_a))
+
+
+def with_block(target: HasLabels, now: Filled, pairs, block: Block, in_a) -> Filled:
+    """The labels with those of a block written over."""
+    a, b = pairs[:, :, None, None].swapaxes(0, 1)
+    row = jnp.where(block.there, block.row, target.n_obs)
+    label = now.label.at[row].set(jnp.where(in_a, a, b).astype(now.label.dtype), mode="drop", unique_indices=True)
+    joined = jnp.where(block.there, in_a.astype(jnp.int32) - block.in_a, 0)
+
+    def moved(whole, gain):
+        return whole.at[pairs].add(jnp.stack([gain, -gain], 1))
+
+    counts = moved(now.counts, joined.sum(-1, dtype=jnp.int32))
+    if now.means is None:
+        return Filled(label, counts, None)
+    weight = joined * target.weights[block.row]
+    mass, total = weight.sum((1, 2)), jnp.einsum("pgr,pgrd->pd", weight, target.x[block.row])
+    return Filled(label, counts, ClusterMeans(counts.sum(1), moved(now.means.mass, mass), moved(now.means.sum, total)))
+
+
+# Blocks
+
+
+def in_order(target: HasLabels, state: CenteredLabelling, pairs, reach) -> Ordered:
+    """Everybody in the order of pairs, groups and margins; who is within this reach of the border is near it."""
+    n_groups, n_pairs = target.n_groups, len(pairs)
+    n_segments = n_pairs * n_groups + 1  # the last one: who is in no pair
+    pair_of = (
+        jnp.full(target.n_clusters, n_pairs, jnp.int32).at[pairs].set(jnp.arange(n_pairs, dtype=jnp.int32)[:, None])
+    )
+    rows = {"x": target.x, "label": state.label, "group": target.group}
+    rows |= {} if target.weight is None else {"weight": target.weight}
+
+    def of(rows, number):
+        pair = pair_of[rows["label"]]
+        margin = state.lambdas * margins(target, rows["x"], pair, pairs, state.centers)
+        margin = (rows["weight"] * margin if "weight" in rows else margin).astype(target.x.dtype)
+        segment = jnp.minimum(pair * n_groups + rows["group"], n_segments - 1)
+        return sort_key(segment, margin, n_segments), number, margin
+
+    key, row, margin = computed_once(map_numbered(of, rows))
+    # One key of 32 bits for segment and margin: four times as fast as two.
+    key, row = jax.lax.sort((key, row), num_keys=1, is_stable=True)
+    margin = margin[row]
+    begins = jnp.arange(n_segments, dtype=jnp.uint32) << (SORT_BITS - bits_of(n_segments))
+    first = jnp.searchsorted(key, begins).astype(jnp.int32)
+    first, size = (part.reshape(n_pairs, n_groups) for part in (first[:-1], jnp.diff(first)))
+    return Ordered(row, margin, pairs, first, near_the_border(target, margin, first, size, reach))
+
+
+def margins(target: HasLabels, x, pair, pairs, centers):
+    """d(x_i, m_b) - d(x_i, m_a) of some rows, where (a, b) is their `pair` (rows,) of clusters; of those in none, anything."""
+    a, b = (target.loss.divergence(x, centers[end[pair]]) for end in pairs.T)
+    return b - a
+
+
+def sort_key(segment, margin, n_kinds):
+    """What is sorted by segment, then margin: exact to the segment; margins that agree in their leading bits stand as they
+    come. `n_kinds`: of segments."""
+    bits = bits_of(n_kinds)
+    raw = jax.lax.bitcast_convert_type(margin.astype(jnp.float32), jnp.int32)
+    ascending = jnp.where(raw < 0, ~raw, raw ^ jnp.int32(-(2**31))).astype(jnp.uint32)
+    return (segment.astype(jnp.uint32) << (SORT_BITS - bits)) | (ascending >> bits)
+
+
+def bits_of(n_kinds):
+    return max(n_kinds - 1, 1).bit_length()
+
+
+def near_the_border(target: HasLabels, margin, first, size, reach) -> Int[Array, "2 pairs groups"]:
+    """Of each group of each pair, the first rank that is near the border of the two clusters, and how many are.
+
+    Where clusters hold every group in the same proportion they meet at one quantile of all groups: where the margins there,
+    times the sizes, add up to zero. Where they need not, they meet anywhere between that and margin zero.
+    """
+    share = (jnp.arange(QUANTILES) + 0.5) / QUANTILES
+    place = first[..., None] + (share * size[..., None]).astype(jnp.int32)
+    there = margin[jnp.minimum(place, target.n_obs - 1)]
+    meet = (size[..., None] * there).sum(1) < 0
+    at = jnp.take_along_axis(there, jnp.minimum(meet.sum(-1), QUANTILES - 1)[:, None, None], -1)[..., 0]
+    apart = isinstance(target.constraint, WithinOnePerson)
+    low, high = (at, at) if apart else (jnp.minimum(at, 0), jnp.maximum(at, 0))
+
+    def ranks_below(limit):
+        """By bisection: how many margins of each group are below its limit."""
+
+        def halve(_, ends):
+            low, high = ends
+            middle = (low + high) // 2
+            below = (margin[jnp.minimum(first + middle, target.n_obs - 1)] < limit) & (low < high)
+            return jnp.where(below, middle + 1, low), jnp.where(below, high, middle)
+
+        return jax.lax.fori_loop(0, target.n_obs.bit_length() + 1, halve, (jnp.zeros_like(size), size))[0]
+
+    whole = size <= block_size(target.n_obs, size.size)
+    passed = jnp.where(whole, 0, ranks_below(low - reach))
+    return jnp.stack([passed, jnp.where(whole, size, ranks_below(high + reach)) - passed])
+
+
+def block_size(n_obs, n_segments) -> int:
+    """A power of two: as many rows as a group has in a pair where groups are alike, or up to four times as many."""
+    alike = -(-2 * n_obs // n_segments)
+    return min(BLOCK, 1 << (alike - 1).bit_length())
+
+
+def block_of(ordered: Ordered, number, label) -> Block:
+    """Every so-manyth row near the border."""
+    passed, near = ordered.near[..., None]
+    apart = ordered.n_blocks[..., None]
+    rank = number % apart + apart * jnp.arange(ordered.block_size, dtype=jnp.int32)
+    there = rank < near
+    place = jnp.where(there, ordered.first[..., None] + passed + rank, 0)
+    row = ordered.row[place]
+    in_a = there & (label[row] == ordered.pairs[:, :1, None])
+    return Block(row, there, in_a, jnp.where(there, ordered.margin[place], 0))
+
+
+# Counts
+
+
+def counts_along(key, target: HasLabels, state, pairs, counts, size, held, log_laws) -> Int[Array, "pairs groups"]:
+    """How many of each group in the block are in a after draws along random lines; `size` (pairs, groups) are in the block,
+    `held` of them in a now, `log_laws` (pairs, groups, counts) what their margins say."""
+    stay = counts[pairs] - jnp.stack([held, size - held], 1)  # members that are not in the block
+    members = counts[pairs].sum(1)
+
+    n_places = min(2 * log_laws.shape[-1] - 1, PLACES)
+
+    def once(i, held):
+        key_way, key_cell, key_begin, key_place = jax.random.split(jax.random.fold_in(key, i), 4)
+        cell = jax.random.uniform(key_cell, members.shape)
+        begin = jax.random.randint(key_begin, (len(pairs),), 1 - n_places, 1)
+        along = line(held, directions(key_way, members), cell, begin, n_places)
+        log_law = log_line_law(target, state, stay, size, log_laws, along)
+        uniform = jax.random.uniform(key_place, (len(pairs),), log_laws.dtype)
+        place = by_inverse(uniform, jnp.exp(log_law - log_law.max(-1, keepdims=True)))
+        return jnp.take_along_axis(along, place[:, None, None], 1)[:, 0]
+
+    return jax.lax.fori_loop(0, target.n_groups + MORE_LINES, once, held)
+
+
+def directions(key, members) -> Float[Array, "pairs groups"]:
+    """Random ones: what the groups have in the pair, the largest as 1; or one group, alone or against another."""
+    n_pairs, n_groups = members.shape
+    key_kind, *keys = jax.random.split(key, 3)
+    kind = jax.random.randint(key_kind, (n_pairs, 1), 0, 4)
+    one, other = (jax.random.randint(each, (n_pairs, 1), 0, n_groups) == jnp.arange(n_groups) for each in keys)
+    alone = jnp.where(one, 1.0, jnp.where(other & (kind == 2), -1.0, 0.0))
+    return jnp.where(kind < 2, members / members.max(1, keepdims=True), alone).astype(jnp.float32)
+
+
+def line(held, direction, cell, begin, n_places) -> Int[Array, "pairs places groups"]:
+    """Counts along a line through those `held` (pairs, groups): floor(held + cell + t direction), t from `begin` (pairs,) on.
+
+    `cell` is uniform in the unit cube, so that held + cell has the law of the counts, spread out; the steps t keep volumes, and
+    `begin` is uniform among those for which t = 0 is there. So a place drawn by its law is a Gibbs step.
+    """
+    steps = begin[:, None] + jnp.arange(n_places)
+    return held[:, None] + jnp.floor(cell[:, None] + steps[..., None] * direction[:, None]).astype(jnp.int32)
+
+
+def log_line_law(target: HasLabels, state, stay, size, log_laws, along) -> Float[Array, "pairs places"]:
+    """Log of what each place of a line is proportional to; -inf where there is nobody to make it, or who stays unbalanced."""
+    able = ((along >= 0) & (along <= size[:, None])).all(-1)
+    in_a = jnp.clip(along, 0, size[:, None])
+    of_margins = jnp.take_along_axis(log_laws, in_a.swapaxes(1, 2), -1).sum(1)
+    counts = stay[:, None] + jnp.stack([in_a, size[:, None] - in_a], 2)  # (pairs, places, 2, groups)
+    able &= target.constraint.satisfied(counts).all(-1)
+    change = log_normalizers_at(target, state, jnp.maximum(counts.sum(-1), 1)).sum(-1)
+    return jnp.where(able, of_margins - change, -jnp.inf)
+
+
+def log_normalizers_at(target: HasLabels, state, size: Int[Array, "*clusters"]):
+    """log g of clusters of so many members, as it is where g reads their number alone."""
+    flat = size.reshape(-1)
+    mass = flat * (1 if target.weight is None else target.weight.mean())
+    means = ClusterMeans(flat, mass.astype(target.x.dtype), jnp.zeros((len(flat), target.x.shape[1]), target.x.dtype))
+    return target.loss.augmentation.log_normalizer(state.lambdas, means).reshape(size.shape)
+
+
+def reads_who_moves(target: HasLabels) -> bool:
+    """Do the normalisers g_k read more than how many are in a cluster?"""
+    return target.loss.normalizer_reads_mean or target.weight is not None
+
+
+def log_rest(target: HasLabels, state, means: ClusterMeans) -> Float[Array, " clusters"]:
+    """What the law of the counts leaves out: log of 1 / g_k, beside what it is by the number of members alone."""
+    of_number = log_normalizers_at(target, state, jnp.maximum(means.count, 1))
+    return of_number - target.loss.augmentation.log_normalizer(state.lambdas, means)

@@ -1,0 +1,97 @@
+"""How many of independent trials succeed, and which, given how many: tables as a tree (DESIGN.md, section 2.6).
+
+The law of a sum of Bernoulli trials is Poisson-binomial. A tree holds it for ever larger parts: the law of a node is the
+convolution of those of its halves. Down the tree, the total c of a node is split into a of its left half and c - a of its
+right one with probability proportional to left(a) right(c - a), which ends at the trials themselves: the conditional
+Bernoulli draw (Chen, Dempster and Liu 1994). All terms are above zero, so that probabilities serve, and not their logs.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+__all__ = ["count_tree", "drawn_trials", "log_count_law", "split_law", "tilted_to"]
+
+UNROLLED = 8  # counts of a node, up to which a convolution is written out
+HALVINGS = 32  # of the range in which a tilt is looked for
+EXTREME = 40.0  # of log odds: a trial that is decided
+
+
+def tilted_to(log_odds: Float[Array, "*parts trials"], there, count: Int[Array, "*parts"]) -> Float[Array, "*parts"]:
+    """What to add to the log odds so that about `count` of the trials that are `there` are expected to succeed.
+
+    Given their sum, the law of trials does not depend on it; so tables may be made where float32 has something to say.
+    """
+    wanted = jnp.clip(count, 0.5, jnp.maximum(there.sum(-1) - 0.5, 0.5)).astype(log_odds.dtype)
+    low = -jnp.where(there, log_odds, -jnp.inf).max(-1, initial=0.0) - EXTREME
+    high = -jnp.where(there, log_odds, jnp.inf).min(-1, initial=0.0) + EXTREME
+
+    def halve(_, limits):
+        low, high = limits
+        middle = (low + high) / 2
+        expected = jnp.where(there, jax.nn.sigmoid(log_odds + middle[..., None]), 0).sum(-1)
+        return jnp.where(expected < wanted, middle, low), jnp.where(expected < wanted, high, middle)
+
+    low, high = jax.lax.fori_loop(0, HALVINGS, halve, (low, high))
+    return (low + high) / 2
+
+
+def count_tree(log_odds: Float[Array, "*parts trials"], there) -> tuple[Array, ...]:
+    """The laws of counts, of the trials (.., trials, 2), of pairs of them (.., trials / 2, 3), up to that of all
+    (.., 1, trials + 1). There are as many trials as a power of two, with these log odds of success; those not `there` fail."""
+    fails = jnp.where(there, jax.nn.sigmoid(-log_odds), 1)
+    law = jnp.stack([fails, jnp.where(there, jax.nn.sigmoid(log_odds), 0)], -1)
+    levels = [law]
+    while law.shape[-2] > 1:
+        law = convolved(law[..., 0::2, :], law[..., 1::2, :])
+        levels.append(law)
+    return tuple(levels)
+
+
+def convolved(left: Float[Array, "*nodes counts"], right: Float[Array, "*nodes counts"]):
+    """The law of the sum of two counts."""
+    n = left.shape[-1]
+    blank = jnp.zeros((*left.shape[:-1], 2 * n - 1), left.dtype)
+
+    def add(a, total):
+        own = jax.lax.dynamic_slice_in_dim(total, a, n, -1) + left[..., a, None] * right
+        return jax.lax.dynamic_update_slice_in_dim(total, own, a, -1)
+
+    if n <= UNROLLED:
+        for a in range(n):
+            blank = add(a, blank)
+        return blank
+    return jax.lax.fori_loop(0, n, add, blank)
+
+
+def log_count_law(tree, tilt: Float[Array, "*parts"]) -> Float[Array, "*parts counts"]:
+    """Log of the law of the count of all trials, up to a constant, without the tilt that the tree was made with."""
+    law = tree[-1][..., 0, :]
+    count = jnp.arange(law.shape[-1], dtype=law.dtype)
+    return jnp.log(law) - tilt[..., None] * count
+
+
+def split_law(left: Float[Array, "*nodes counts"], right: Float[Array, "*nodes counts"], total: Int[Array, "*nodes"]):
+    """Of every node the law of its left half's count, given the total of both; unnormalised (.., counts)."""
+    rest = total[..., None] - jnp.arange(left.shape[-1])
+    able = (rest >= 0) & (rest < right.shape[-1])
+    of_rest = jnp.take_along_axis(right, jnp.clip(rest, 0, right.shape[-1] - 1), -1)
+    return jnp.where(able, left * of_rest, 0)
+
+
+def drawn_trials(key, tree, count: Int[Array, "*parts"]) -> Int[Array, "*parts trials"]:
+    """Which trials succeed (1) and fail (0), so many of all."""
+    total = count[..., None]
+    for level, law in reversed(list(enumerate(tree[:-1]))):
+        left, right = law[..., 0::2, :], law[..., 1::2, :]
+        uniform = jax.random.uniform(jax.random.fold_in(key, level), total.shape, law.dtype)
+        taken = by_inverse(uniform, split_law(left, right, total))
+        total = jnp.stack([taken, total - taken], -1).reshape(*total.shape[:-1], -1)
+    return total
+
+
+def by_inverse(uniform: Float[Array, "*nodes"], mass: Float[Array, "*nodes counts"]) -> Int[Array, "*nodes"]:
+    """A category by inverse CDF (last axis), never one of mass zero: see `collapsed.draw_cluster`, for many categories."""
+    running = jnp.cumsum(mass, -1)
+    threshold = jnp.maximum(uniform * running[..., -1], jnp.finfo(mass.dtype).tiny)
+    return (running[..., :-1] < threshold[..., None]).sum(-1, dtype=jnp.int32)
