@@ -44,7 +44,7 @@ POOLS = 4  # of bundles, for losses without centres
 IN_TURN = 2_000  # people, and pairs of them, that are visited one by one
 PAIRED = 80_000  # rows in the random matchings of clusters of a sweep: at least one matching, at most K - 1
 EXCURSIONS = 4
-PATH_MATCHINGS = 2  # at every step of a jump
+PATH_MATCHINGS = 1  # at every step of a jump
 STARTS_PER_CHAIN = 4  # cooled starts; of tables of many people as many as there are chains
 
 
