@@ -32,7 +32,7 @@ STARTS, FEW = 3, 5_000  # in the hub form, up to so many rows; one start beyond
 WITH_ANCHORS = ((1, 1e-3),)
 WITH_HUBS = ((1, 3e-2), (2, 1e-3), (2, 1e-3))
 MAX_PASSES = 50
-SOFTNESS, ROUNDS = 0.03, 10  # of the mean cost, to guess prices
+SOFTNESS, ROUNDS = 0.01, 20  # of the mean cost, to guess prices
 FLOOR = np.float32(1e-30)  # of shares, so that none vanishes
 SMALL_PART = 64  # fairlets of a part whose members are dealt out in their order
 
@@ -175,33 +175,34 @@ def _assigned(centers, members, lower, upper, dissimilarity):
     if upper.sum() > 2 * max(BLOCK, len(centers)):
         rows = centers.astype(float), members.astype(float)
         return transport(*rows, lower, upper, dissimilarity, random_state=0).anchor
-    own, required = np.arange(len(centers)), int(lower.sum())
-    place = np.concatenate([np.repeat(own, lower), np.repeat(own, upper - lower)])
-    costs = priced(dissimilarity, members, centers, np.zeros(len(centers), centers.dtype))[:, place]
-    taken = slice(len(place) if len(place) == len(members) else required)
-    costs[:, taken] -= _prices(costs[:, taken])
-    if len(place) > len(members):  # a place that must be taken is worth more than what any two places differ by
-        costs[:, taken] -= 2 * np.ptp(costs) + 1
-    return place[linear_sum_assignment(costs)[1]]
+    own, floor = np.arange(len(centers)), int(lower.sum())
+    costs = priced(dissimilarity, members, centers, np.zeros(len(centers), centers.dtype))
+    place, optional = np.full(len(members), -1), np.repeat(own, upper - lower)
+    if floor:
+        place[:floor] = np.repeat(own, lower)
+        each = costs[:, place]
+        each[:, floor:] = costs[:, upper > lower].min(1, keepdims=True, initial=np.inf)
+        _reduce(each)
+        place = place[linear_sum_assignment(each)[1]]
+    extra = np.flatnonzero(place < 0)
+    place[extra] = optional[linear_sum_assignment(costs[extra][:, optional])[1]]
+    return place
 
 
-def _prices(costs):
-    """About what each place (k,) is worth, all of which are taken, by some rounds of Sinkhorn's algorithm. What all members
-    pay more for a place changes no cheapest plan, and the exact solver, which starts from no prices, ends several times
-    sooner."""
-    if costs.shape[1] == 0:
-        return 0
-    reduced = (costs - costs.min(1, keepdims=True)).astype(np.float32)
-    least = reduced.min(0)
-    reduced -= least
-    softness = np.float32(SOFTNESS) * reduced.mean()
+def _reduce(costs):
+    """Takes from costs (n, n), in place, about what each member and each place is worth, by some rounds of Sinkhorn's
+    algorithm. That changes no cheapest plan, and the exact solver, which starts from no prices, ends several times sooner."""
+    costs -= costs.min(1, keepdims=True)
+    costs -= costs.min(0)
+    softness = SOFTNESS * costs.mean()
     if not 0 < softness < np.inf:
-        return least
-    likely, worth = np.exp(reduced / -softness) + FLOOR, np.ones(costs.shape[1], np.float32)
+        return
+    likely, worth = np.exp((costs / -softness).astype(np.float32, copy=False)), np.ones(len(costs), np.float32)
+    likely += FLOOR
     for _ in range(ROUNDS):
         worth = 1 / (1 / (likely @ worth) @ likely)
         worth = np.maximum(worth / worth.max(), FLOOR)
-    return least + softness * np.log(worth)
+    costs -= softness * np.log(worth)
 
 
 def dealt_by_halves(table, rng):
