@@ -29,11 +29,13 @@ BLOCK = 1000  # members of a group in a block, and at most so many fairlets
 FEWEST = 16  # fairlets of a block, however many members they hold: of two or three, passes soon gain nothing
 STARTS, FEW = 3, 5_000  # in the hub form, up to so many rows; one start beyond
 # The parts in which a fairlet's members of a group are dealt out, and the share of the cost that the last pass gains less than.
-WITH_ANCHORS = ((1, 1e-3),)
+WITH_ANCHORS = ((1, 2e-3),)
 WITH_HUBS = ((1, 3e-2), (2, 1e-3), (2, 1e-3))
 MAX_PASSES = 50
-SOFTNESS, ROUNDS = 0.01, 20  # of the mean cost, to guess prices
+SOFTNESS, ROUNDS, HASTE = 0.01, 20, 1.7  # of the mean cost, to guess prices; by how much each round goes too far
 FLOOR = np.float32(1e-30)  # of shares, so that none vanishes
+NEAR = 0.03  # of what members of a block must pay: what they pay more
+SPREAD = 256  # centres that tell where those of a part spread most
 SMALL_PART = 64  # fairlets of a part whose members are dealt out in their order
 
 
@@ -105,7 +107,7 @@ def _dealt_again(table, fairlet, parts, rng):
     count = np.bincount(fairlet, minlength=table.n_fairlets)
     order = np.argsort(fairlet, kind="stable").astype(np.int32)
     start, better = np.cumsum(count) - count, fairlet.copy()
-    blocks = _blocks(table, fairlet, count, rng)
+    blocks = _blocks(table, order, count, rng)
 
     def solve(block):
         own, seed = block
@@ -119,25 +121,36 @@ def _dealt_again(table, fairlet, parts, rng):
     return better, sum(on_all_cores(solve, list(zip(blocks, rng.integers(2**63, size=len(blocks))))))
 
 
-def _blocks(table, fairlet, count, rng):
-    """The fairlets of every block, cut by where their centres lie along differences of random rows."""
+def _blocks(table, order, count, rng):
+    """The fairlets of every block, cut by where their centres lie; `order`: the rows in the order of their fairlets."""
     m, n = table.n_fairlets, max(np.count_nonzero(table.code == group) for group in table.others)
     depth = int(np.ceil(np.log2(max(m / max(min(BLOCK * m // n, BLOCK), FEWEST), 1))))
-    ends = table.X[rng.integers(len(fairlet), size=2 * depth)]
-    directions = ends[:depth] - ends[depth:]
-    places = np.zeros((depth, m))
-    for rows in row_blocks(len(fairlet)) if depth else ():
-        for own, place in zip(places, directions @ table.X[rows].T):
-            np.add.at(own, fairlet[rows], place)
-    return _cut(np.arange(m, dtype=np.int32), places / count)
+    start = np.cumsum(count) - count
+
+    def center(part):
+        first = start[part]
+        rows = table.X[order[first[0] : first[-1] + count[part][-1]]]
+        return np.add.reduceat(rows, first - first[0]) / count[part, None].astype(rows.dtype)
+
+    blocks = [np.arange(m, dtype=np.int32)]
+    centers = np.concatenate(on_all_cores(center, row_blocks(m))) if depth else None
+    for _ in range(depth):
+        blocks = [half for part in blocks for half in _halves(part, centers[part], table.X, rng)]
+    return blocks
 
 
-def _cut(part, places):
-    """A part halved at the medians of its first `places`, the halves at those of the next ones, and so on."""
-    if len(places) == 0:
-        return [part]
-    order, half = np.argsort(places[0], kind="stable"), len(part) // 2
-    return [each for some in (order[:half], order[half:]) for each in _cut(part[some], places[1:, some])]
+def _halves(part, centers, X, rng):
+    """A part cut at the median of its centres along a direction: by chance, a difference of random rows, which a cut of all
+    fairlets may take, or one along which these centres spread most, near to it."""
+    direction = np.subtract(*X[rng.integers(len(X), size=2)])
+    if rng.random() < 0.5:
+        few = centers[rng.integers(len(centers), size=SPREAD)]
+        few -= few.mean(0)
+        direction = rng.normal(size=len(direction)).astype(few.dtype)
+        for _ in range(2):
+            direction = few.T @ (few @ direction)
+    order, half = np.argsort(centers @ direction, kind="stable"), len(part) // 2
+    return part[order[:half]], part[order[half:]]
 
 
 def _solved(table, own, rows, held, parts, rng):
@@ -171,38 +184,56 @@ def _in_parts(fairlet, members, parts, rng):
 
 
 def _assigned(centers, members, lower, upper, dissimilarity):
-    """The centre of every member in the cheapest assignment."""
+    """The centre of every member in an assignment that costs at most NEAR more than any; where limits are equal, or nobody is
+    required, than none.
+
+    All members are assigned to the required places and to as many extra ones, each of which costs a member what its cheapest
+    optional place does, a surcharge where many want it included. The members in these are assigned to optional places then."""
     if upper.sum() > 2 * max(BLOCK, len(centers)):
         rows = centers.astype(float), members.astype(float)
         return transport(*rows, lower, upper, dissimilarity, random_state=0).anchor
-    own, floor = np.arange(len(centers)), int(lower.sum())
+    lower = upper if upper.sum() == len(members) else lower
+    required, optional = (np.repeat(np.arange(len(centers)), held) for held in (lower, upper - lower))
     costs = priced(dissimilarity, members, centers, np.zeros(len(centers), centers.dtype))
-    place, optional = np.full(len(members), -1), np.repeat(own, upper - lower)
-    if floor:
-        place[:floor] = np.repeat(own, lower)
-        each = costs[:, place]
-        each[:, floor:] = costs[:, upper > lower].min(1, keepdims=True, initial=np.inf)
-        _reduce(each)
-        place = place[linear_sum_assignment(each)[1]]
+    if len(required) == 0:
+        return optional[linear_sum_assignment(costs[:, optional])[1]]
+    price, every = _prices(costs, lower, upper), np.arange(len(members))
+    surcharge, place = np.minimum(price, 0), np.append(required, np.full(len(members) - len(required), -1))
+    each = (costs - price)[:, place]
+    each[:, len(required) :] = (costs - surcharge)[:, upper > lower].min(1, keepdims=True, initial=np.inf)
+    chosen = linear_sum_assignment(each)[1]
+    place = place[chosen]
     extra = np.flatnonzero(place < 0)
     place[extra] = optional[linear_sum_assignment(costs[extra][:, optional])[1]]
-    return place
+    least = each[every, chosen].sum() + price @ lower + surcharge @ (upper - lower)  # by duality
+    if len(optional) == 0 or costs[every, place].sum() <= (1 + NEAR) * least:
+        return place
+    place = np.append(required, optional)
+    each = costs[:, place]
+    each[:, : len(required)] -= price[required]
+    each[:, : len(required)] -= 2 * np.ptp(each) + 1  # these places must be taken: more than what any two places differ by
+    return place[linear_sum_assignment(each)[1]]
 
 
-def _reduce(costs):
-    """Takes from costs (n, n), in place, about what each member and each place is worth, by some rounds of Sinkhorn's
-    algorithm. That changes no cheapest plan, and the exact solver, which starts from no prices, ends several times sooner."""
-    costs -= costs.min(1, keepdims=True)
-    costs -= costs.min(0)
-    softness = SOFTNESS * costs.mean()
+def _prices(costs, lower, upper):
+    """About what a place of each centre is worth (m,), by some rounds of Sinkhorn's algorithm: above 0 only where a centre has
+    its least, below only where it has its most. What all members pay more for a place that is taken changes no cheapest plan,
+    and the exact solver, which starts from no prices, ends several times sooner."""
+    reduced = costs - costs.min(1, keepdims=True)
+    least = reduced.min(0)
+    reduced -= least
+    softness = SOFTNESS * reduced.mean()
     if not 0 < softness < np.inf:
-        return
-    likely, worth = np.exp((costs / -softness).astype(np.float32, copy=False)), np.ones(len(costs), np.float32)
+        return least
+    reduced /= -softness
+    likely = np.exp(reduced.astype(np.float32, copy=False))
     likely += FLOOR
+    free, worth = np.exp(-least / softness).astype(np.float32), np.ones(len(least), np.float32)
     for _ in range(ROUNDS):
-        worth = 1 / (1 / (likely @ worth) @ likely)
-        worth = np.maximum(worth / worth.max(), FLOOR)
-    costs -= softness * np.log(worth)
+        wanted = 1 / (likely @ worth) @ likely
+        fit = np.clip(free, lower / wanted, upper / wanted)
+        worth = np.clip(worth * (fit / worth) ** HASTE, FLOOR, 1 / FLOOR).astype(np.float32)
+    return least + softness * np.log(worth)
 
 
 def dealt_by_halves(table, rng):
