@@ -108,10 +108,24 @@ def test_a_block_is_solved_exactly_by_dense_assignment(lower, upper, monkeypatch
     anchors, members = rng.normal(size=(30, 3)), 1 + rng.normal(size=(30 * (lower + upper) // 2, 3))
     best = by_blocks.transport(anchors, members, *limits, dissimilarity)
     monkeypatch.delattr(by_blocks, "transport")
+    monkeypatch.setattr(by_blocks, "NEAR", 0)
     found = by_blocks._assigned(anchors, members, *limits, dissimilarity)
     assert dissimilarity.between(anchors[found], members).sum() == pytest.approx(best.cost)
     held = np.bincount(found, minlength=30)
     assert lower <= held.min() <= held.max() <= upper
+
+
+@pytest.mark.parametrize("near", [0, by_blocks.NEAR])
+def test_optional_places_that_many_want_cost_little_more_than_the_optimum(near, monkeypatch):
+    """The groups lie apart, so that the same few anchors are the nearest ones of nearly all members."""
+    rng, dissimilarity = np.random.default_rng(4), resolve_dissimilarity("kmeans")
+    limits = np.full(60, 1), np.full(60, 2)
+    anchors, members = rng.normal(size=(60, 3)), 3 + rng.normal(size=(90, 3))
+    best = by_blocks.transport(anchors, members, *limits, dissimilarity)
+    monkeypatch.setattr(by_blocks, "NEAR", near)
+    found = by_blocks._assigned(anchors, members, *limits, dissimilarity)
+    paid = dissimilarity.between(anchors[found], members).sum()
+    assert best.cost * (1 - 1e-9) <= paid <= best.cost * (1 + near + 1e-9)
 
 
 @pytest.mark.parametrize("name", ["kmeans", "manhattan", "kl"])
