@@ -7,9 +7,9 @@ what raises its cost is not kept, so that no pass raises the cost. How far the r
 
 Where every fairlet has an anchor, a block's assignment is the cheapest one, or costs at most NEAR more. In the hub form
 everybody pays D to the fairlet's own centre, which moves with its members: the problem is NP-hard (two members of every
-group in a fairlet already hold three-dimensional matching). There a member is priced by what squared distances rise by if it alone joins the others who stay:
-2 W w / (W + w) times D from their centre, W and w what they and the member weigh. First all of a group are dealt out
-at once, then half of each fairlet's at a time, the others staying.
+group in a fairlet already hold three-dimensional matching). There a member is priced by what squared distances rise by if it
+alone joins the others who stay: 2 W w / (W + w) times D from their centre, W and w what they and the member weigh. First all
+of a group are dealt out at once, then half of each fairlet's at a time, the others staying.
 """
 
 from typing import NamedTuple
