@@ -1,9 +1,11 @@
 """Cheap fairlets by blocks that are solved exactly, and made again: of large tables, and of all in the hub form.
 
-At first the members of every group are dealt out to the fairlets by halving both along random directions. Then fairlets are
-cut into blocks at medians of their centres, half of the time along a direction in which these spread most, and the members of
-a group are dealt out among the fairlets of a block anew, as an assignment problem. A fairlet stays whole within its block, and
-what raises its cost is not kept, so that no pass raises the cost. How far the result is from the optimum is not proved.
+At first fairlets and the members of every group are cut into cells, and the members of cells go to the fairlets of cells as is
+cheapest for the means of these: where groups are distributed differently, some must go far, which passes find only slowly.
+Within cells members are dealt out by halving both along random directions. Then fairlets are cut into blocks at medians of
+their centres, half of the time along a direction in which these spread most, and the members of a group are dealt out among the
+fairlets of a block anew, as an assignment problem. A fairlet stays whole within its block, and what raises its cost is not
+kept, so that no pass raises the cost. How far the result is from the optimum is not proved.
 
 Where every fairlet has an anchor, a block's assignment is the cheapest one, or costs at most NEAR more. In the hub form
 everybody pays D to the fairlet's own centre, which moves with its members: the problem is NP-hard (two members of every
@@ -21,7 +23,7 @@ from bayesfair._arrays import cluster_sums, row_blocks
 from bayesfair._units import RowsInUnits
 from bayesfair.fairlets.compositions import Capacities
 from bayesfair.fairlets.dissimilarity import Dissimilarity, Weighted
-from bayesfair.fairlets.transport import on_all_cores, priced, transport
+from bayesfair.fairlets.transport import flow, on_all_cores, priced, transport
 
 __all__ = ["PricedTable", "decompose_by_blocks"]
 
@@ -36,6 +38,7 @@ SOFTNESS, ROUNDS, HASTE = 0.01, 20, 1.7  # of the mean cost, to guess prices; by
 FLOOR = np.float32(1e-30)  # of shares, so that none vanishes
 NEAR = 0.03  # of what members of a block must pay: what they pay more
 SPREAD = 256  # centres that tell where those of a part spread most
+CELLS, CELL = 512, 16  # the most cells, and the fewest fairlets or members in one
 SMALL_PART = 64  # fairlets of a part whose members are dealt out in their order
 
 
@@ -92,7 +95,7 @@ def decompose_by_blocks(table: PricedTable, rng):
 
 
 def _decomposed(table, rng):
-    fairlet, cost = dealt_by_halves(table, rng), np.inf
+    fairlet, cost = dealt_at_first(table, rng), np.inf
     for parts, enough in WITH_HUBS if table.anchor is None else WITH_ANCHORS:
         for _ in range(MAX_PASSES):
             before = cost
@@ -238,16 +241,18 @@ def _prices(costs, lower, upper):
     return least + softness * np.log(worth)
 
 
-def dealt_by_halves(table, rng):
+def dealt_at_first(table, rng):
     """The fairlet of every row, int32 (N,), within all capacities: fairlets, which lie where their anchor or a random row does,
-    and the members of a group are halved along random directions, members as capacities allow."""
+    and the members of a group in cells, then halved along random directions, members as capacities allow."""
     hubs, m = table.anchor is None, table.n_fairlets
     seeds = rng.choice(len(table.code), m, replace=False) if hubs else np.flatnonzero(table.code == table.anchor)
     dealt = np.empty(len(table.code), np.int32)
     dealt[seeds] = np.arange(m)
+    cells = _cells(table.X, seeds, rng)
     for group in table.others:
         lower, upper = (limit[:, group] for limit in table.capacities)
-        parts = [(np.arange(m, dtype=np.int32), np.flatnonzero(table.code == group).astype(np.int32))]
+        members = np.flatnonzero(table.code == group).astype(np.int32)
+        parts = _dealt_to_cells(table, seeds, cells, members, (lower, upper), rng)
         while parts:
             own, members = parts.pop()
             if len(members) == 0:
@@ -263,6 +268,29 @@ def dealt_by_halves(table, rng):
             count = int(_shares(len(members), *halves)[0])
             parts += [(own[:half], members[:count]), (own[half:], members[count:])]
     return dealt
+
+
+def _dealt_to_cells(table, seeds, cells, members, limits, rng):
+    """(fairlets of a cell, members dealt out to it) of every cell, as is cheapest if all lay where their cells' means are."""
+    if len(cells) == 1:
+        return [(cells[0], members)]
+    from_cells = [members[cell] for cell in _cells(table.X, members, rng)]
+    both = [seeds[cell] for cell in cells], from_cells
+    means = [np.stack([table.X[rows].mean(0, dtype=np.float64) for rows in some]) for some in both]
+    if isinstance(table.dissimilarity, Weighted):
+        means = [np.column_stack([rows, np.ones(len(rows))]) for rows in means]
+    limits = [[limit[cell].sum() for cell in cells] for limit in limits]
+    flows = flow(*means, [len(cell) for cell in from_cells], *limits, table.dissimilarity)
+    shares = [np.split(rng.permutation(cell), np.cumsum(own)[:-1]) for cell, own in zip(from_cells, flows.T)]
+    return [(cell, np.concatenate(found)) for cell, found in zip(cells, zip(*shares))]
+
+
+def _cells(X, rows, rng):
+    """Which of these rows every cell has, cut as blocks are."""
+    cells = [np.arange(len(rows), dtype=np.int32)]
+    for _ in range(int(np.log2(min(max(len(rows) // CELL, 1), CELLS)))):
+        cells = [half for cell in cells for half in _halves(cell, X[rows[cell]], X, rng)]
+    return cells
 
 
 def _places(X, rows, direction):

@@ -84,7 +84,7 @@ def test_a_pass_keeps_capacities_and_never_raises_the_cost(form, name, small):
     )
     paid = Weighted(dissimilarity) if anchor is None else dissimilarity
     table = by_blocks.PricedTable(X, code, held, paid, anchor, None)
-    fairlet, cost = by_blocks.dealt_by_halves(table, rng), np.inf
+    fairlet, cost = by_blocks.dealt_at_first(table, rng), np.inf
     for round_ in range(16):
         count = np.bincount(fairlet)
         blocks = by_blocks._blocks(table, fairlet, count, rng)
