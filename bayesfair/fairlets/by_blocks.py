@@ -38,7 +38,7 @@ SOFTNESS, ROUNDS, HASTE = 0.01, 20, 1.7  # of the mean cost, to guess prices; by
 FLOOR = np.float32(1e-30)  # of shares, so that none vanishes
 NEAR = 0.03  # of what members of a block must pay: what they pay more
 SPREAD = 256  # centres that tell where those of a part spread most
-CELLS, CELL = 512, 16  # the most cells, and the fewest fairlets or members in one
+CELLS, CELL = 256, 16  # the most cells, and the fewest fairlets or members in one
 SMALL_PART = 64  # fairlets of a part whose members are dealt out in their order
 
 
@@ -188,12 +188,12 @@ def _in_parts(fairlet, members, parts, rng):
 
 def _assigned(centers, members, lower, upper, dissimilarity):
     """The centre of every member in an assignment that costs at most NEAR more than any; where limits are equal, or nobody is
-    required, than none.
+    required, than none. Where that is not proved the transport problem is solved, which takes ten times as long.
 
     All members are assigned to the required places and to as many extra ones, each of which costs a member what its cheapest
     optional place does, a surcharge where many want it included. The members in these are assigned to optional places then."""
+    rows = centers.astype(float), members.astype(float)
     if upper.sum() > 2 * max(BLOCK, len(centers)):
-        rows = centers.astype(float), members.astype(float)
         return transport(*rows, lower, upper, dissimilarity, random_state=0).anchor
     lower = upper if upper.sum() == len(members) else lower
     required, optional = (np.repeat(np.arange(len(centers)), held) for held in (lower, upper - lower))
@@ -211,13 +211,7 @@ def _assigned(centers, members, lower, upper, dissimilarity):
     least = each[every, chosen].sum() + price @ lower + surcharge @ (upper - lower)  # by duality
     if len(optional) == 0 or costs[every, place].sum() <= (1 + NEAR) * least:
         return place
-    place = np.append(required, optional)
-    each = costs[:, place]
-    each[:, : len(required)] -= price[required]
-    each[:, : len(required)] -= (
-        2 * np.ptp(each) + 1
-    )  # these places must be taken: more than what any two places differ by
-    return place[linear_sum_assignment(each)[1]]
+    return transport(*rows, lower, upper, dissimilarity, random_state=0).anchor
 
 
 def _prices(costs, lower, upper):

@@ -29,10 +29,12 @@ def differently_distributed(name, rng):
 
 
 @pytest.mark.parametrize("name", ["scaled and shifted", "heavy tails", "clusters"])
-def test_groups_that_are_distributed_differently_cost_little_more_than_the_optimum(name, small):
-    X, code = differently_distributed(name, np.random.default_rng(0)), np.repeat([0, 1], HALF)
+@pytest.mark.parametrize("left_out", [0, 225])
+def test_groups_that_are_distributed_differently_cost_little_more_than_the_optimum(name, left_out, small):
+    X = differently_distributed(name, np.random.default_rng(0))[left_out:]
+    code = np.repeat([0, 1], [HALF - left_out, HALF])
     best, found = decompose(X, code), decompose(X, code, exact_up_to=0, random_state=0)
-    assert best.cost <= found.cost <= 1.03 * best.cost
+    assert best.cost <= found.cost <= 1.02 * best.cost
     assert best.optimal
     assert not found.optimal
     assert found.gap == np.inf
@@ -101,13 +103,11 @@ def test_a_pass_keeps_capacities_and_never_raises_the_cost(form, name, small):
 
 
 @pytest.mark.parametrize(("lower", "upper"), [(1, 1), (1, 2), (0, 3), (2, 2)])
-def test_a_block_is_solved_exactly_by_dense_assignment(lower, upper, monkeypatch):
-    """POT's network simplex takes a hundred times as long on a block of floor and ceiling sizes."""
+def test_a_block_is_solved_exactly_where_nothing_is_near(lower, upper, monkeypatch):
     rng, dissimilarity = np.random.default_rng(3), resolve_dissimilarity("kmeans")
     limits = np.full(30, lower), np.full(30, upper)
     anchors, members = rng.normal(size=(30, 3)), 1 + rng.normal(size=(30 * (lower + upper) // 2, 3))
     best = by_blocks.transport(anchors, members, *limits, dissimilarity)
-    monkeypatch.delattr(by_blocks, "transport")
     monkeypatch.setattr(by_blocks, "NEAR", 0)
     found = by_blocks._assigned(anchors, members, *limits, dissimilarity)
     assert dissimilarity.between(anchors[found], members).sum() == pytest.approx(best.cost)
