@@ -162,3 +162,18 @@ def test_fairlets_may_go_without_a_group(small):
     code = np.repeat(np.arange(3), composition.sum(0))
     found = decompose(rng.normal(size=(len(code), 3)), code, composition, random_state=0)
     np.testing.assert_array_equal(found.composition, composition)
+
+
+@pytest.mark.parametrize("members", [1500, 1275, 2000])
+def test_members_go_between_clusters_that_lie_far_apart_as_is_cheapest_at_first(members):
+    rng = np.random.default_rng(5)
+    centers = 100 * rng.normal(size=(6, 4))
+    label = [rng.choice(6, 1275, p=[0.4, 0.2, 0.2, 0.1, 0.05, 0.05]), rng.choice(6, members)]
+    X, code = centers[np.concatenate(label)] + rng.normal(size=(1275 + members, 4)), np.repeat([0, 1], [1275, members])
+    best, held = decompose(X, code), capacities([1275, members])
+    table = by_blocks.PricedTable(X, code, held, resolve_dissimilarity("kmeans"), 0, None)
+    fairlet = by_blocks.dealt_at_first(table, rng)
+    paid = np.square(X[code == 1] - X[fairlet[code == 1]]).sum()
+    assert best.cost <= paid <= 1.1 * best.cost
+    own = np.bincount(fairlet[code == 1], minlength=1275)
+    assert ((held.lower[:, 1] <= own) & (own <= held.upper[:, 1])).all()
