@@ -1,15 +1,17 @@
 """Cheap fairlets by blocks that are solved exactly, and made again: of large tables, and of all in the hub form.
 
-At first the members of every group are dealt out to the fairlets by halving both along random directions. Then fairlets are
-cut into blocks at the medians of random directions, by their centres, and the members of a group are dealt out among the
+At first fairlets and the members of every group are cut into cells, and the members of cells go to the fairlets of cells as is
+cheapest for the means of these: where groups are distributed differently, some must go far, which passes find only slowly.
+Within cells members are dealt out by halving both along random directions. Then fairlets are cut into blocks at medians of
+their centres, half of the time along a direction in which these spread most, and the members of a group are dealt out among the
 fairlets of a block anew, as an assignment problem. A fairlet stays whole within its block, and what raises its cost is not
 kept, so that no pass raises the cost. How far the result is from the optimum is not proved.
 
-Where every fairlet has an anchor, a block's assignment is the cheapest one. In the hub form everybody pays D to the
-fairlet's own centre, which moves with its members: the problem is NP-hard (two members of every group in a fairlet already hold
-three-dimensional matching). There a member is priced by what squared distances rise by if it alone joins the others who stay:
-2 W w / (W + w) times D from their centre, W and w what they and the member weigh. First all of a group are dealt out
-at once, then half of each fairlet's at a time, the others staying.
+Where every fairlet has an anchor, a block's assignment is the cheapest one, or costs at most NEAR more. In the hub form
+everybody pays D to the fairlet's own centre, which moves with its members: the problem is NP-hard (two members of every
+group in a fairlet already hold three-dimensional matching). There a member is priced by what squared distances rise by if it
+alone joins the others who stay: 2 W w / (W + w) times D from their centre, W and w what they and the member weigh. First all
+of a group are dealt out at once, then half of each fairlet's at a time, the others staying.
 """
 
 from typing import NamedTuple
@@ -21,7 +23,7 @@ from bayesfair._arrays import cluster_sums, row_blocks
 from bayesfair._units import RowsInUnits
 from bayesfair.fairlets.compositions import Capacities
 from bayesfair.fairlets.dissimilarity import Dissimilarity, Weighted
-from bayesfair.fairlets.transport import on_all_cores, priced, transport
+from bayesfair.fairlets.transport import flow, on_all_cores, priced, transport
 
 __all__ = ["PricedTable", "decompose_by_blocks"]
 
@@ -29,11 +31,14 @@ BLOCK = 1000  # members of a group in a block, and at most so many fairlets
 FEWEST = 16  # fairlets of a block, however many members they hold: of two or three, passes soon gain nothing
 STARTS, FEW = 3, 5_000  # in the hub form, up to so many rows; one start beyond
 # The parts in which a fairlet's members of a group are dealt out, and the share of the cost that the last pass gains less than.
-WITH_ANCHORS = ((1, 1e-3),)
+WITH_ANCHORS = ((1, 2e-3),)
 WITH_HUBS = ((1, 3e-2), (2, 1e-3), (2, 1e-3))
 MAX_PASSES = 50
-SOFTNESS, ROUNDS = 0.03, 10  # of the mean cost, to guess prices
+SOFTNESS, ROUNDS, HASTE = 0.01, 20, 1.7  # of the mean cost, to guess prices; by how much each round goes too far
 FLOOR = np.float32(1e-30)  # of shares, so that none vanishes
+NEAR = 0.03  # of what members of a block must pay: what they pay more
+SPREAD = 256  # centres that tell where those of a part spread most
+CELLS, CELL = 256, 16  # the most cells, and the fewest fairlets or members in one
 SMALL_PART = 64  # fairlets of a part whose members are dealt out in their order
 
 
@@ -90,7 +95,7 @@ def decompose_by_blocks(table: PricedTable, rng):
 
 
 def _decomposed(table, rng):
-    fairlet, cost = dealt_by_halves(table, rng), np.inf
+    fairlet, cost = dealt_at_first(table, rng), np.inf
     for parts, enough in WITH_HUBS if table.anchor is None else WITH_ANCHORS:
         for _ in range(MAX_PASSES):
             before = cost
@@ -105,7 +110,7 @@ def _dealt_again(table, fairlet, parts, rng):
     count = np.bincount(fairlet, minlength=table.n_fairlets)
     order = np.argsort(fairlet, kind="stable").astype(np.int32)
     start, better = np.cumsum(count) - count, fairlet.copy()
-    blocks = _blocks(table, fairlet, count, rng)
+    blocks = _blocks(table, order, count, rng)
 
     def solve(block):
         own, seed = block
@@ -119,25 +124,36 @@ def _dealt_again(table, fairlet, parts, rng):
     return better, sum(on_all_cores(solve, list(zip(blocks, rng.integers(2**63, size=len(blocks))))))
 
 
-def _blocks(table, fairlet, count, rng):
-    """The fairlets of every block, cut by where their centres lie along differences of random rows."""
+def _blocks(table, order, count, rng):
+    """The fairlets of every block, cut by where their centres lie; `order`: the rows in the order of their fairlets."""
     m, n = table.n_fairlets, max(np.count_nonzero(table.code == group) for group in table.others)
     depth = int(np.ceil(np.log2(max(m / max(min(BLOCK * m // n, BLOCK), FEWEST), 1))))
-    ends = table.X[rng.integers(len(fairlet), size=2 * depth)]
-    directions = ends[:depth] - ends[depth:]
-    places = np.zeros((depth, m))
-    for rows in row_blocks(len(fairlet)) if depth else ():
-        for own, place in zip(places, directions @ table.X[rows].T):
-            np.add.at(own, fairlet[rows], place)
-    return _cut(np.arange(m, dtype=np.int32), places / count)
+    start = np.cumsum(count) - count
+
+    def center(part):
+        first = start[part]
+        rows = table.X[order[first[0] : first[-1] + count[part][-1]]]
+        return np.add.reduceat(rows, first - first[0]) / count[part, None].astype(rows.dtype)
+
+    blocks = [np.arange(m, dtype=np.int32)]
+    centers = np.concatenate(on_all_cores(center, row_blocks(m))) if depth else None
+    for _ in range(depth):
+        blocks = [half for part in blocks for half in _halves(part, centers[part], table.X, rng)]
+    return blocks
 
 
-def _cut(part, places):
-    """A part halved at the medians of its first `places`, the halves at those of the next ones, and so on."""
-    if len(places) == 0:
-        return [part]
-    order, half = np.argsort(places[0], kind="stable"), len(part) // 2
-    return [each for some in (order[:half], order[half:]) for each in _cut(part[some], places[1:, some])]
+def _halves(part, centers, X, rng):
+    """A part cut at the median of its centres along a direction: by chance, a difference of random rows, which a cut of all
+    fairlets may take, or one along which these centres spread most, near to it."""
+    direction = np.subtract(*X[rng.integers(len(X), size=2)])
+    if rng.random() < 0.5:
+        few = centers[rng.integers(len(centers), size=SPREAD)]
+        few -= few.mean(0)
+        direction = rng.normal(size=len(direction)).astype(few.dtype)
+        for _ in range(2):
+            direction = few.T @ (few @ direction)
+    order, half = np.argsort(centers @ direction, kind="stable"), len(part) // 2
+    return part[order[:half]], part[order[half:]]
 
 
 def _solved(table, own, rows, held, parts, rng):
@@ -171,49 +187,66 @@ def _in_parts(fairlet, members, parts, rng):
 
 
 def _assigned(centers, members, lower, upper, dissimilarity):
-    """The centre of every member in the cheapest assignment."""
+    """The centre of every member in an assignment that costs at most NEAR more than any; where limits are equal, or nobody is
+    required, than none. Where that is not proved the transport problem is solved, which takes ten times as long.
+
+    All members are assigned to the required places and to as many extra ones, each of which costs a member what its cheapest
+    optional place does, a surcharge where many want it included. The members in these are assigned to optional places then."""
+    rows = centers.astype(float), members.astype(float)
     if upper.sum() > 2 * max(BLOCK, len(centers)):
-        rows = centers.astype(float), members.astype(float)
         return transport(*rows, lower, upper, dissimilarity, random_state=0).anchor
-    own, required = np.arange(len(centers)), int(lower.sum())
-    place = np.concatenate([np.repeat(own, lower), np.repeat(own, upper - lower)])
-    costs = priced(dissimilarity, members, centers, np.zeros(len(centers), centers.dtype))[:, place]
-    taken = slice(len(place) if len(place) == len(members) else required)
-    costs[:, taken] -= _prices(costs[:, taken])
-    if len(place) > len(members):  # a place that must be taken is worth more than what any two places differ by
-        costs[:, taken] -= 2 * np.ptp(costs) + 1
-    return place[linear_sum_assignment(costs)[1]]
+    lower = upper if upper.sum() == len(members) else lower
+    required, optional = (np.repeat(np.arange(len(centers)), held) for held in (lower, upper - lower))
+    costs = priced(dissimilarity, members, centers, np.zeros(len(centers), centers.dtype))
+    if len(required) == 0:
+        return optional[linear_sum_assignment(costs[:, optional])[1]]
+    price, every = _prices(costs, lower, upper), np.arange(len(members))
+    surcharge, place = np.minimum(price, 0), np.append(required, np.full(len(members) - len(required), -1))
+    each = (costs - price)[:, place]
+    each[:, len(required) :] = (costs - surcharge)[:, upper > lower].min(1, keepdims=True, initial=np.inf)
+    chosen = linear_sum_assignment(each)[1]
+    place = place[chosen]
+    extra = np.flatnonzero(place < 0)
+    place[extra] = optional[linear_sum_assignment(costs[extra][:, optional])[1]]
+    least = each[every, chosen].sum() + price @ lower + surcharge @ (upper - lower)  # by duality
+    if len(optional) == 0 or costs[every, place].sum() <= (1 + NEAR) * least:
+        return place
+    return transport(*rows, lower, upper, dissimilarity, random_state=0).anchor
 
 
-def _prices(costs):
-    """About what each place (k,) is worth, all of which are taken, by some rounds of Sinkhorn's algorithm. What all members
-    pay more for a place changes no cheapest plan, and the exact solver, which starts from no prices, ends several times
-    sooner."""
-    if costs.shape[1] == 0:
-        return 0
-    reduced = (costs - costs.min(1, keepdims=True)).astype(np.float32)
+def _prices(costs, lower, upper):
+    """About what a place of each centre is worth (m,), by some rounds of Sinkhorn's algorithm: above 0 only where a centre has
+    its least, below only where it has its most. What all members pay more for a place that is taken changes no cheapest plan,
+    and the exact solver, which starts from no prices, ends several times sooner."""
+    reduced = costs - costs.min(1, keepdims=True)
     least = reduced.min(0)
     reduced -= least
-    softness = np.float32(SOFTNESS) * reduced.mean()
+    softness = SOFTNESS * reduced.mean()
     if not 0 < softness < np.inf:
         return least
-    likely, worth = np.exp(reduced / -softness) + FLOOR, np.ones(costs.shape[1], np.float32)
+    reduced /= -softness
+    likely = np.exp(reduced.astype(np.float32, copy=False))
+    likely += FLOOR
+    free, worth = np.exp(-least / softness).astype(np.float32), np.ones(len(least), np.float32)
     for _ in range(ROUNDS):
-        worth = 1 / (1 / (likely @ worth) @ likely)
-        worth = np.maximum(worth / worth.max(), FLOOR)
+        wanted = 1 / (likely @ worth) @ likely
+        fit = np.clip(free, lower / wanted, upper / wanted)
+        worth = np.clip(worth * (fit / worth) ** HASTE, FLOOR, 1 / FLOOR).astype(np.float32)
     return least + softness * np.log(worth)
 
 
-def dealt_by_halves(table, rng):
+def dealt_at_first(table, rng):
     """The fairlet of every row, int32 (N,), within all capacities: fairlets, which lie where their anchor or a random row does,
-    and the members of a group are halved along random directions, members as capacities allow."""
+    and the members of a group in cells, then halved along random directions, members as capacities allow."""
     hubs, m = table.anchor is None, table.n_fairlets
     seeds = rng.choice(len(table.code), m, replace=False) if hubs else np.flatnonzero(table.code == table.anchor)
     dealt = np.empty(len(table.code), np.int32)
     dealt[seeds] = np.arange(m)
+    cells = _cells(table.X, seeds, rng)
     for group in table.others:
         lower, upper = (limit[:, group] for limit in table.capacities)
-        parts = [(np.arange(m, dtype=np.int32), np.flatnonzero(table.code == group).astype(np.int32))]
+        members = np.flatnonzero(table.code == group).astype(np.int32)
+        parts = _dealt_to_cells(table, seeds, cells, members, (lower, upper), rng)
         while parts:
             own, members = parts.pop()
             if len(members) == 0:
@@ -229,6 +262,29 @@ def dealt_by_halves(table, rng):
             count = int(_shares(len(members), *halves)[0])
             parts += [(own[:half], members[:count]), (own[half:], members[count:])]
     return dealt
+
+
+def _dealt_to_cells(table, seeds, cells, members, limits, rng):
+    """(fairlets of a cell, members dealt out to it) of every cell, as is cheapest if all lay where their cells' means are."""
+    if len(cells) == 1:
+        return [(cells[0], members)]
+    from_cells = [members[cell] for cell in _cells(table.X, members, rng)]
+    both = [seeds[cell] for cell in cells], from_cells
+    means = [np.stack([table.X[rows].mean(0, dtype=np.float64) for rows in some]) for some in both]
+    if isinstance(table.dissimilarity, Weighted):
+        means = [np.column_stack([rows, np.ones(len(rows))]) for rows in means]
+    limits = [[limit[cell].sum() for cell in cells] for limit in limits]
+    flows = flow(*means, [len(cell) for cell in from_cells], *limits, table.dissimilarity)
+    shares = [np.split(rng.permutation(cell), np.cumsum(own)[:-1]) for cell, own in zip(from_cells, flows.T)]
+    return [(cell, np.concatenate(found)) for cell, found in zip(cells, zip(*shares))]
+
+
+def _cells(X, rows, rng):
+    """Which of these rows every cell has, cut as blocks are."""
+    cells = [np.arange(len(rows), dtype=np.int32)]
+    for _ in range(int(np.log2(min(max(len(rows) // CELL, 1), CELLS)))):
+        cells = [half for cell in cells for half in _halves(cell, X[rows[cell]], X, rng)]
+    return cells
 
 
 def _places(X, rows, direction):

@@ -19,9 +19,9 @@ from threadpoolctl import threadpool_limits
 from bayesfair._arrays import row_blocks
 from bayesfair.fairlets.dissimilarity import Dissimilarity, SquaredEuclidean
 
-__all__ = ["MarginProblem", "Plan", "on_all_cores", "priced", "rounding_of", "transport"]
+__all__ = ["MarginProblem", "Plan", "flow", "on_all_cores", "priced", "rounding_of", "transport"]
 
-WHOLE_PROBLEM = 2_000_000  # pairs: up to here every arc is a candidate
+WHOLE_PROBLEM = 200_000  # pairs: up to here every arc is a candidate
 SAMPLE = 4_000  # anchors, at most a third, whose optimum tells prices to start with
 ROW_ARCS = 12  # candidates per anchor or member and pricing round
 MANY = 5  # times as many pairs per anchor: where more are cheap, some are enough
@@ -86,10 +86,22 @@ def transport(anchors, members, lower, upper, dissimilarity, random_state=None) 
     return _solve(_Network(anchors, members, lower, upper, dissimilarity), rng, TOLERANCE)[0]
 
 
-class _Network:
-    """Sources: units of the anchors, those that need a member and those that do not. Targets: members, then the dummy."""
+def flow(anchors, members, mass, lower, upper, dissimilarity):
+    """How many of the mass[j] rows that member j stands for go to each anchor, int (m, n), in the cheapest plan where anchor i
+    takes lower[i] to upper[i] rows."""
+    network = _Network(anchors, members, lower, upper, dissimilarity, mass)
+    every = network.arcs(*(side.ravel() for side in np.indices(network.shape)))
+    source, target, units, *_ = _flow(network, *_merge(network, network.dummy_arcs(), every), (None, None))
+    found = np.zeros((len(anchors), len(network.demand)), np.int64)
+    np.add.at(found, (network.source_anchor[source], target), np.rint(units).astype(np.int64))
+    return found[:, : len(members)]
 
-    def __init__(self, anchors, members, lower, upper, dissimilarity):
+
+class _Network:
+    """Sources: units of the anchors, those that need a member and those that do not. Targets: members, each of which is one or
+    `mass` of them, then the dummy."""
+
+    def __init__(self, anchors, members, lower, upper, dissimilarity, mass=1):
         self.lower, self.upper = np.asarray(lower, np.int64), np.asarray(upper, np.int64)
         self.problem = MarginProblem(anchors, members, self.lower, self.upper, dissimilarity)
         self.shape = self.problem.shape
@@ -98,8 +110,9 @@ class _Network:
         self.source_anchor = np.concatenate([np.flatnonzero(self.lower), np.flatnonzero(extra)])
         self.optional = np.arange(len(self.source_anchor)) >= np.count_nonzero(self.lower)
         self.supply = np.concatenate([self.lower[self.lower > 0], extra[extra > 0]]).astype(float)
-        self.slack = int(self.upper.sum() - n)
-        self.demand = np.append(np.ones(n), [float(self.slack)] if self.slack else [])
+        demand = np.broadcast_to(np.asarray(mass, float), n)
+        self.slack = int(self.upper.sum() - demand.sum())
+        self.demand = np.append(demand, [float(self.slack)] if self.slack else [])
         self.required_source, self.optional_source = np.full(m, -1), np.full(m, -1)
         self.required_source[self.source_anchor[~self.optional]] = np.flatnonzero(~self.optional)
         self.optional_source[self.source_anchor[self.optional]] = np.flatnonzero(self.optional)
@@ -283,23 +296,28 @@ def _merge(network, *arcs):
 
 def _network_simplex(network, sources, targets, potentials):
     """(anchor of each member, cost, source potentials, target potentials) of the optimum on these arcs."""
-    solver = _sparse_solver()
     start = (None, None) if potentials is None else potentials
-    flow_source, flow_target, flow, cost, u, v, code = solver(
+    source, target, units, cost, u, v = _flow(network, sources, targets, start)
+    real = (units > 0.5) & (target < network.shape[1])
+    plan = np.empty(network.shape[1], np.int64)
+    plan[target[real]] = network.source_anchor[source[real]]
+    return plan, float(cost), u, v
+
+
+def _flow(network, sources, targets, potentials):
+    """(source, target, units, cost, source potentials, target potentials) of the cheapest flow on these arcs."""
+    source, target, units, cost, u, v, code = _sparse_solver()(
         network.supply,
         network.demand,
         sources.astype(np.uint64),
         targets.astype(np.uint64),
         network.costs(sources, targets),
         10**9,
-        *start,
+        *potentials,
     )
     if code != 1:
         raise RuntimeError(f"The network simplex of POT stopped with code {code} before it found the optimal plan.")
-    real = (flow > 0.5) & (flow_target < network.shape[1])
-    plan = np.empty(network.shape[1], np.int64)
-    plan[flow_target[real].astype(np.int64)] = network.source_anchor[flow_source[real].astype(np.int64)]
-    return plan, float(cost), u, v
+    return source.astype(np.int64), target.astype(np.int64), units, cost, u, v
 
 
 def _sparse_solver():

@@ -202,3 +202,16 @@ def test_bad_input_is_told(X, groups, composition, text):
 def test_domains_are_checked():
     with pytest.raises(ValueError, match="be at least 0 for 'kl'"):
         decompose([[-1.0], [1.0]], ["a", "b"], dissimilarity="kl")
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(5, 5), (4, 7), (0, 9)])
+def test_a_flow_is_the_cheapest_plan_of_rows_that_repeat(lower, upper):
+    rng, dissimilarity = np.random.default_rng(0), resolve_dissimilarity("kmeans")
+    anchors, members = rng.normal(size=(12, 3)), 1 + rng.normal(size=(20, 3))
+    limits, mass = (np.full(12, lower), np.full(12, upper)), np.arange(20) % 7
+    mass[0] += 60 - mass.sum()
+    flows = module.flow(anchors, members, mass, *limits, dissimilarity)
+    np.testing.assert_array_equal(flows.sum(0), mass)
+    assert ((limits[0] <= flows.sum(1)) & (flows.sum(1) <= limits[1])).all()
+    best = module.transport(anchors, members.repeat(mass, 0), *limits, dissimilarity)
+    assert (flows * dissimilarity.pairwise(anchors, members)).sum() == pytest.approx(best.cost)
