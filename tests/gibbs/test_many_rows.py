@@ -72,9 +72,9 @@ def test_many_rows_stay_in_the_precision_that_samples_them(many):
     [("labels", "auto", 45), ("optimal", "singletons", 45), ("optimal", "auto", 30)],
 )
 def test_a_sweep_keeps_few_numbers_for_every_row(target, composition, most):
-    """No copy of the features, nor of the fairlets' centres: 39 and 40 bytes a row of one chain, where there were 285
+    """No copy of the features, nor of the fairlets' centres: 26 and 40 bytes a row of one chain, where there were 285
     and 450; and 26, where fairlets have three slots, that were 237."""
-    rng, n_obs = np.random.default_rng(0), 8 * PART
+    rng, n_obs = np.random.default_rng(0), 32 * PART
     X, groups = rng.normal(size=(n_obs, 25)).astype(np.float32), bf.fairness.encode_groups(np.arange(n_obs) % 25 < 12)
     groups = Groups(np.zeros(n_obs, np.int32), ("everyone",)) if composition == "singletons" else groups
     members = some_members(groups, "auto")
