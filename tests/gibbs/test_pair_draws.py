@@ -276,3 +276,23 @@ def test_the_move_carries_out_what_the_laws_say():
         expected = cluster_means(t.target.units_of(t.state(jnp.asarray(label))), 3)
         for told, right in zip(means, expected):
             np.testing.assert_allclose(told, right, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e6, 1e30])
+def test_clusters_stay_balanced_where_odds_are_extreme(scale):
+    """In float32, from margins that are all alike to margins that overflow."""
+    t = tiny("1:1, three clusters", dtype=np.float32)
+    centers = jnp.asarray(some_centers(t), jnp.float32)
+
+    @jax.jit
+    def run(keys, label, dispersion):
+        def one(key):
+            given = CenteredLabelling(label, dispersion, centers)
+            return pair_draws.drawn(key, t.target, given)
+
+        return jax.vmap(one)(keys)
+
+    keys = jax.random.split(jax.random.PRNGKey(0), 50)
+    for label in t.labels[::60]:
+        for after in np.asarray(run(keys, label, np.float32(scale))):
+            assert tuple(after.tolist()) in t.index

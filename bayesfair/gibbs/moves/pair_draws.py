@@ -9,7 +9,7 @@ for what the counts of the groups may be, and for g. A draw has two steps:
 * who of each group that is, given how many.
 
 Where g reads more than counts (unequal weights, losses whose g reads means) the draw is a proposal, and each pair of clusters
-accepts or refuses it: hardly any is refused.
+accepts or refuses it.
 
 The rows near the border of two clusters are dealt into blocks, which are drawn one after the other while the others stay; small
 groups are one block each. Which rows those are depends on their margins r alone, never on the labels: neither the rows of a
@@ -144,7 +144,10 @@ def drawn_block(key, target: HasLabels, state: CenteredLabelling, ordered: Order
     tree = computed_once(poisson_binomial.count_tree(block.margin + tilt[..., None], block.there))
     log_laws = poisson_binomial.log_count_law(tree, tilt)
     count = counts_along(key_counts, target, state, ordered.pairs, now.counts, size, held, log_laws)
-    in_a = poisson_binomial.drawn_trials(key_labels, tree, count).astype(bool)
+    trials = poisson_binomial.drawn_trials(key_labels, tree, count)
+    # Where odds are so extreme that the tables have no law in floating point, rows stay.
+    told = ((trials == 0) | (trials == 1) & block.there).all((1, 2)) & (trials.sum(-1) == count).all(1)
+    in_a = jnp.where(told[:, None, None], trials == 1, block.in_a)
     after = with_block(target, now, ordered.pairs, block, in_a)
     if now.means is None:
         return after
@@ -276,7 +279,6 @@ def counts_along(key, target: HasLabels, state, pairs, counts, size, held, log_l
     `held` of them in a now, `log_laws` (pairs, groups, counts) what their margins say."""
     stay = counts[pairs] - jnp.stack([held, size - held], 1)  # members that are not in the block
     members = counts[pairs].sum(1)
-
     n_places = min(2 * log_laws.shape[-1] - 1, PLACES)
 
     def once(i, held):
@@ -286,8 +288,9 @@ def counts_along(key, target: HasLabels, state, pairs, counts, size, held, log_l
         along = line(held, directions(key_way, members), cell, begin, n_places)
         log_law = log_line_law(target, state, stay, size, log_laws, along)
         uniform = jax.random.uniform(key_place, (len(pairs),), log_laws.dtype)
-        place = by_inverse(uniform, jnp.exp(log_law - log_law.max(-1, keepdims=True)))
-        return jnp.take_along_axis(along, place[:, None, None], 1)[:, 0]
+        likeliest = log_law.max(-1, keepdims=True)
+        place = by_inverse(uniform, jnp.exp(log_law - likeliest))
+        return jnp.where(jnp.isfinite(likeliest), jnp.take_along_axis(along, place[:, None, None], 1)[:, 0], held)
 
     return jax.lax.fori_loop(0, target.n_groups + MORE_LINES, once, held)
 
