@@ -22,8 +22,11 @@ CASES = {  # data, target, K
     "bank900": ("bank900", "joint", 4),
     "bank900 labels": ("bank900", "labels", 4),
     "bank900 optimal": ("bank900", "optimal", 4),
+    "bank2000 labels": ("bank2000", "labels", 4),
+    "bank41108 labels": ("bank41108", "labels", 10),
     "adult": ("adult", "joint", 10),
     "adult optimal": ("adult", "optimal", 10),
+    "adult labels": ("adult", "labels", 10),
 }
 COLUMNS = ["age", "duration", "euribor3m", "nr.employed", "cons.price.idx", "campaign"]
 
@@ -42,7 +45,7 @@ def table(name):
         X, group = data.features, data.sensitive
     else:
         data = bf.datasets.load_bank_additional()
-        rows = np.random.default_rng(0).choice(len(data.features), 900, replace=False)
+        rows = np.random.default_rng(0).choice(len(data.features), int(name.removeprefix("bank")), replace=False)
         X, group = (
             data.features[COLUMNS].iloc[rows],
             (data.sensitive.iloc[rows] == "married").map({True: "m", False: "n"}),
