@@ -1,6 +1,5 @@
 """The modes of a posterior in a sentence or two, for whoever asks whether the chains tell all of it."""
 
-from math import ceil, floor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["chains_apart", "modes_sentence", "ordinal"]
 
-EXCLUDED = -10.0  # log mass relative to the best mode below which a mode's share is told as a power of e
+EXCLUDED = -10.0  # log mass relative to the best mode below which a mode's mass is negligible: 0.0045%
+FAR = float(np.log(1e6))  # of a bound: farther from the best mode's mass it tells nothing that helps
 STAYS, AVOIDS = 0.8, 0.2  # shares of a chain's draws
 _ORDINALS = ("best", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
@@ -23,8 +23,8 @@ _ORDINALS = ("best", "second", "third", "fourth", "fifth", "sixth", "seventh", "
 def modes_sentence(tree: "DataTree") -> str:
     """How many modes there are, from how many starts, with what mass; and where chains stay in different ones.
 
-    A mode whose mass is bounded by e^-10 of the best one's is told by that bound, others by their share of the mass with
-    its interval; what is not known is said.
+    A mode with less than 0.01% of the best one's mass is told so, others by their share of the mass with its interval, or by
+    their bounds. Bounds that are far from the best one's mass are no knowledge: then starts and losses are told.
     """
     found, apart = modes_of(tree), chains_apart(tree)
     total = found.sizes["mode"]
@@ -59,14 +59,14 @@ def _of_masses(found, apart):
     out = others[upper[1:] <= EXCLUDED]
     told = np.setdiff1d(others[np.isfinite(log_mass[1:])], out)
     rest = np.setdiff1d(others, np.concatenate([out, told]))
-    bounded = rest[np.isfinite(lower[rest]) | np.isfinite(upper[rest])]
+    bounded = rest[upper[rest] < FAR]
     unknown = np.setdiff1d(rest, bounded)
     if len(told):
         yield _shares(log_mass, lower, upper, told, "the mass" if len(rest) == 0 else "the mass that is known")
     if len(bounded):
         yield _bounded(lower[bounded].min(), upper[bounded].max(), bounded, is_all=len(bounded) == len(others))
     if len(out):
-        yield _excluded(upper, out, is_all=len(out) == len(others))
+        yield _excluded(out, is_all=len(out) == len(others))
     if len(unknown):
         yield _not_known(unknown, found, apart)
 
@@ -88,37 +88,27 @@ def _percent(share):
 
 
 def _bounded(lower, upper, modes, *, is_all):
+    # One digit each, without an exponent where there need not be one.
+    low, high = (f"{float(f'{factor:.1g}'):g}" for factor in np.exp([lower, upper]))
+    between = f"{f'{low} to' if lower > -FAR else 'at most'} {high} times the best one's"
     if len(modes) == 1:
-        return f"the {ordinal(modes[0])} has {_between(lower, upper)} the best one's mass"
-    whose = "their masses" if is_all else f"the masses of {len(modes)} of them"
-    return f"{whose} are known only to be {_between(lower, upper)} the best one's"
+        return f"the mass of the {ordinal(modes[0])} is {between}"
+    return f"{'their masses' if is_all else f'the masses of {len(modes)} of them'} are {between}"
 
 
-def _between(lower, upper):
-    if not np.isfinite(lower):
-        return f"at most {_power(upper)} times"
-    if not np.isfinite(upper):
-        return f"at least {_power(lower, down=True)} times"
-    return f"{_power(lower, down=True)} to {_power(upper)} times"
-
-
-def _power(log, *, down=False):
-    return f"e^{floor(log) if down else ceil(log)}"
-
-
-def _excluded(upper, out, *, is_all):
-    largest = out[np.argmax(upper[out])]
-    bound = f"{_power(upper[largest])} of the best one's mass"
-    if len(out) == 1 or (is_all and largest == 1):  # the third's bound is no larger than the second's
-        return f"the {ordinal(largest)} has at most {bound}"
-    return f"{'the others have' if is_all else f'{len(out)} have'} at most {bound} each"
+def _excluded(out, *, is_all):
+    if len(out) == 1:
+        return f"the {ordinal(out[0])} has less than 0.01% of the best one's mass"
+    return f"{'the others have' if is_all else f'{len(out)} have'} less than 0.01% of the best one's mass each"
 
 
 def _not_known(unknown, found, apart):
-    if len(unknown) < found.sizes["mode"] - 1:
-        many = f"the masses of {len(unknown)} of them are not known"
-        return f"the mass of the {ordinal(unknown[0])} is not known" if len(unknown) == 1 else many
-    text = "their masses are not known"
+    whose = "their masses" if len(unknown) == found.sizes["mode"] - 1 else f"the masses of {len(unknown)} of them"
+    text = f"the mass of the {ordinal(unknown[0])} is not known" if len(unknown) == 1 else f"{whose} are not known"
+    if found.attrs["num_starts"]:
+        dearer = found["loss"].values[unknown].min() - found["loss"].values[0]
+        text += f" ({found['starts'].values[0]} of {found.attrs['num_starts']} starts ended in the best one"
+        text += f", and their losses are at least {dearer:.3g} higher)" if dearer > 0 else ")"
     if not apart:
         return text
     how = "by where chains began" if found.attrs["num_starts"] == 0 else "by how often starts found them"

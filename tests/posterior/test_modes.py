@@ -218,11 +218,11 @@ SENTENCES = [
     (others(num_starts=1), "One mode from one start."),
     (
         others((-60.2, -62, -58.4), (-99, -101, -97)),
-        "3 modes from 32 starts; the second has at most e^-58 of the best one's mass.",
+        "3 modes from 32 starts; the others have less than 0.01% of the best one's mass each.",
     ),
     (
         others((np.nan, -INFINITE, -70), (np.nan, -80, -40.5)),
-        "3 modes from 32 starts; the others have at most e^-40 of the best one's mass each.",
+        "3 modes from 32 starts; the others have less than 0.01% of the best one's mass each.",
     ),
     (others((-2, -3, -1)), "2 modes from 32 starts; the second holds 12% (5% to 27%) of the mass."),
     (
@@ -231,31 +231,44 @@ SENTENCES = [
     ),
     (
         others((-2, -3, -1), (-60, -62, -58)),
-        "3 modes from 32 starts; the second holds 12% (5% to 27%) of the mass; the third has at most e^-58 of the best "
-        "one's mass.",
+        "3 modes from 32 starts; the second holds 12% (5% to 27%) of the mass; the third has less than 0.01% of the "
+        "best one's mass.",
     ),
     (
         others((np.nan, -20.5, 5.2)),
-        "2 modes from 32 starts; the second has e^-21 to e^6 times the best one's mass.",
+        "2 modes from 32 starts; the mass of the second is at most 200 times the best one's.",
     ),
     (
         others((np.nan, -INFINITE, 5.2)),
-        "2 modes from 32 starts; the second has at most e^6 times the best one's mass.",
+        "2 modes from 32 starts; the mass of the second is at most 200 times the best one's.",
     ),
     (
         others((np.nan, -20.5, 5.2), (np.nan, -295.1, 244.1)),
-        "3 modes from 32 starts; their masses are known only to be e^-296 to e^245 times the best one's.",
+        "3 modes from 32 starts; the mass of the second is at most 200 times the best one's; the mass of the third is "
+        "not known (1 of 32 starts ended in the best one).",
     ),
     (
         others((np.nan, -20.5, 5.2), (np.nan, -295.1, 244.1), (np.nan, -500, -400)),
-        "4 modes from 32 starts; the masses of 2 of them are known only to be e^-296 to e^245 times the best one's; the fourth "
-        "has at most e^-400 of the best one's mass.",
+        "4 modes from 32 starts; the mass of the second is at most 200 times the best one's; the fourth has less than 0.01% of "
+        "the best one's mass; the mass of the third is not known (1 of 32 starts ended in the best one).",
     ),
-    (others(NAN, NAN, masses="not known"), "3 modes from 32 starts; their masses are not known."),
+    (
+        others(NAN, NAN, masses="not known"),
+        "3 modes from 32 starts; their masses are not known (1 of 32 starts ended in the best one).",
+    ),
+    (
+        others(NAN, NAN, masses="not known", starts=[24, 6, 2], loss=[1000.0, 1612.3, 1700.0]),
+        "3 modes from 32 starts; their masses are not known (24 of 32 starts ended in the best one, and their losses are at "
+        "least 612 higher).",
+    ),
+    (
+        others((np.nan, -2.1, 1.3)),
+        "2 modes from 32 starts; the mass of the second is 0.1 to 4 times the best one's.",
+    ),
     (
         others((-2, -3, -1), NAN),
         "3 modes from 32 starts; the second holds 12% (5% to 27%) of the mass that is known; the mass of the third is not "
-        "known.",
+        "known (1 of 32 starts ended in the best one).",
     ),
 ]
 
@@ -269,8 +282,8 @@ def test_sentences(one, figures, said):
 def test_chains_in_modes_whose_masses_are_not_known_are_told():
     tree = with_modes(tree_of(stay(0, 0, 1)), [BEST, SECOND], **others(NAN, masses="not known"))
     said = (
-        "2 modes from 32 starts; their masses are not known, so that pooled draws weigh them by how often starts found "
-        "them. Chains stay in different ones: 2 in the best, 1 in the second."
+        "2 modes from 32 starts; the mass of the second is not known (1 of 32 starts ended in the best one), so that pooled "
+        "draws weigh them by how often starts found them. Chains stay in different ones: 2 in the best, 1 in the second."
     )
     assert modes_sentence(tree) == summary(tree).attrs["modes"] == said
     verdict = judge(tree)
