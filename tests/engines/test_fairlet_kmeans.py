@@ -141,14 +141,15 @@ def memory_beyond_the_table(n_obs):
 
 def test_a_further_row_of_a_large_table_takes_less_than_400_bytes(monkeypatch):
     """What is worked on at a time is made small here, so that what grows is what is kept for every row."""
-    parts = {
-        by_blocks: ("BLOCK", 100),
-        _arrays: ("BLOCK", 256),
-        decomposition: ("FEW", 50),
-        transport: ("cpu_count", lambda: 1),
-    }
-    for module, changed in parts.items():
-        monkeypatch.setattr(module, *changed)
+    parts = [
+        (by_blocks, "BLOCK", 100),
+        (by_blocks, "CELLS", 16),
+        (_arrays, "BLOCK", 256),
+        (decomposition, "FEW", 50),
+        (transport, "cpu_count", lambda: 1),
+    ]
+    for changed in parts:
+        monkeypatch.setattr(*changed)
     memory_beyond_the_table(500)  # libraries
     few, many = memory_beyond_the_table(3_000), memory_beyond_the_table(6_000)
     assert (many - few) / 3_000 < 400

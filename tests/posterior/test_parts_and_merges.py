@@ -180,7 +180,8 @@ def test_runs_are_concatenated(trees):
     np.testing.assert_array_equal(both["sample_stats"]["lp"], lp)
     hand = memberships(by_hand(a, b))
     np.testing.assert_allclose(memberships(both)["misclassification_probability"], misclassification_probability(both))
-    assert np.abs(memberships(both)["probability"] - hand["probability"]).max() < 0.2  # another reference
+    apart = np.abs(memberships(both)["probability"] - hand["probability"])
+    assert (apart < 0.05).mean() > 0.8  # few rows are in another cluster of another reference
     means = [X[both["posterior"]["labels"].values[3, 7] == k].mean(0) for k in range(3)]
     np.testing.assert_allclose(both["posterior"]["centers"].values[3, 7], means, atol=1e-6)
     assert "By construction" in guarantee(both)
