@@ -236,13 +236,12 @@ def test_a_block_chosen_by_labels_is_caught(monkeypatch):
 
     def of_members(ordered, number, label):
         """Blocks begin with the members of the second cluster."""
-        sized = ordered._replace(row=ordered.row)
-        start = ordered.first[..., None] + jnp.arange(2)
         side = (label[ordered.row] == 0).astype(jnp.int32)
         segment = jnp.searchsorted(ordered.first.ravel(), jnp.arange(len(label)), side="right")
         order = jnp.lexsort((ordered.margin, side, segment))
-        sized = sized._replace(row=ordered.row[order], margin=ordered.margin[order])
-        return pair_draws.block_of(sized._replace(near=ordered.near.at[1].set(start.shape[-1])), 0, label)
+        near = ordered.near.at[1].set(2)
+        by_side = ordered._replace(row=ordered.row[order], margin=ordered.margin[order], near=near)
+        return pair_draws.block_of(by_side, 0, label)
 
     assert worst(t, "kmeans", block_of=of_members) > CAUGHT
 

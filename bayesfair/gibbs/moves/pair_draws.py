@@ -111,10 +111,10 @@ class PairDraws:
 def drawn(key, target: HasLabels, state: CenteredLabelling) -> Int[Array, " obs"]:
     """Labels after a draw of all pairs of a random matching."""
     key_pairs, key_reach, key_first, key_blocks = jax.random.split(key, 4)
-    # Now and then as far as anybody is: half of the time to 7, one time in a hundred to 50.
+    # The median reach is 7 log odds; one draw in a hundred reaches 50, so that nobody is left out for good.
     reach = DECIDED / jnp.sqrt(jax.random.uniform(key_reach, minval=1e-6))
     ordered = in_order(target, state, random_pairs(key_pairs, target.n_clusters), reach)
-    # Blocks follow each other from one drawn at random: in reverse order they are as likely.
+    # Start at a random block and go either way: a sequence of blocks and its reverse are equally likely.
     turn = jax.random.randint(key_first, (2,), 0, jnp.array([jnp.iinfo(jnp.int32).max // 2, 2]))
 
     def once(i, filled):
@@ -145,7 +145,7 @@ def drawn_block(key, target: HasLabels, state: CenteredLabelling, ordered: Order
     log_laws = poisson_binomial.log_count_law(tree, tilt)
     count = counts_along(key_counts, target, state, ordered.pairs, now.counts, size, held, log_laws)
     trials = poisson_binomial.drawn_trials(key_labels, tree, count)
-    # Where odds are so extreme that the tables have no law in floating point, rows stay.
+    # If the odds are too extreme for floating point, the tables are empty: the rows stay.
     told = ((trials == 0) | (trials == 1) & block.there).all((1, 2)) & (trials.sum(-1) == count).all(1)
     in_a = jnp.where(told[:, None, None], trials == 1, block.in_a)
     after = with_block(target, now, ordered.pairs, block, in_a)
@@ -260,7 +260,7 @@ def block_size(n_obs, n_segments) -> int:
 
 
 def block_of(ordered: Ordered, number, label) -> Block:
-    """Every so-manyth row near the border."""
+    """Every n-th row near the border, n the number of blocks, from row `number` modulo n on."""
     passed, near = ordered.near[..., None]
     apart = ordered.n_blocks[..., None]
     rank = number % apart + apart * jnp.arange(ordered.block_size, dtype=jnp.int32)
