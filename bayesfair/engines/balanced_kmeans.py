@@ -12,8 +12,8 @@ import numpy as np
 
 from bayesfair._arrays import MANY, cell_masses
 from bayesfair._check import refuse_unread
+from bayesfair._scaling import Scaling, check_float32, warn_of_scales
 from bayesfair._settings import Count, Positive, Seed
-from bayesfair._units import Scaling, check_float32, warn_of_scales
 from bayesfair.balanced.centroids import CENTROIDS, Centroids
 from bayesfair.balanced.labels import cheapest_labels
 from bayesfair.balanced.problem import BalancedProblem
@@ -104,12 +104,12 @@ class BalancedKMeans(Engine):
     def problem(self, data) -> BalancedProblem:
         centroids = CENTROIDS[self.loss]
         self._loss = self.loss  # by which new rows are placed, whatever set_params changes
-        Z = self._in_own_units(data, centroids)
+        Z = self._scaled(data, centroids)
         check_distinct(Z, self.n_clusters)
         constraint = balance_constraint(data.groups, self.min_balance, self.n_clusters)
         return BalancedProblem(Z, data.groups.code, data.relative_weight, constraint, centroids, self.n_clusters)
 
-    def _in_own_units(self, data, centroids: Centroids):
+    def _scaled(self, data, centroids: Centroids):
         """Rows near their spread where that changes nothing but the units; as they are, in float64, for the other divergences:
         what rows pay is a small difference of their potentials."""
         if centroids.degree:
@@ -119,7 +119,7 @@ class BalancedKMeans(Engine):
             return Z
         resolve_dissimilarity(self.loss).check(data.X)
         check_float32(data.X, names=data.columns.names)
-        self._units = Scaling(np.zeros(data.X.shape[1]), 0)
+        self._scaling = Scaling(np.zeros(data.X.shape[1]), 0)
         return np.asarray(data.X, np.float64)
 
     def solve(self, problem: BalancedProblem, data) -> Outcome:
@@ -129,23 +129,23 @@ class BalancedKMeans(Engine):
         trace = found.trace * (data.total_weight / len(data.X))
         return Outcome(found.labels.astype(int), trace[-1], trace, len(trace), status)
 
-    def report(self, outcome, problem: BalancedProblem, data):
+    def set_attributes(self, outcome, problem: BalancedProblem, data):
         self.labels_ = outcome.state
         centers = problem.loss.centers(problem.X, self.labels_, self.n_clusters, problem.weight)
-        self.cluster_centers_ = self._units.points(centers)
+        self.cluster_centers_ = self._scaling.points(centers)
         self.inertia_ = float(self.objective_of(outcome.loss))
         self.group_names_ = data.groups.names
         self.counts_ = cell_masses(self.labels_, data.groups.code, (self.n_clusters, len(self.group_names_)))
 
     def objective_of(self, losses):
-        return self._units.cost(losses, CENTROIDS[self._loss].degree)
+        return self._scaling.cost(losses, CENTROIDS[self._loss].degree)
 
     def assign(self, columns):
-        rows, centroids = self._units.rows(columns.continuous), CENTROIDS[self._loss]
+        rows, centroids = self._scaling.rows(columns.continuous), CENTROIDS[self._loss]
         if self._loss == "kmeans":
-            return nearest_center(columns.continuous, self.cluster_centers_, self._units)
+            return nearest_center(columns.continuous, self.cluster_centers_, self._scaling)
         if self._loss == "manhattan":
-            return centroids.distances(rows, self._units.rows(self.cluster_centers_)).argmin(1)
+            return centroids.distances(rows, self._scaling.rows(self.cluster_centers_)).argmin(1)
         resolve_dissimilarity(self._loss).check(columns.continuous)
         unit, _ = centroids.scale(self.cluster_centers_)
         return centroids.distances(rows / unit, self.cluster_centers_ / unit).argmin(1)

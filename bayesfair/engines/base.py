@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from bayesfair._arrays import cell_masses, code_masses, distinct_places, row_blocks
 from bayesfair._check import check_integer, check_weights, message, random_state_of, tell
 from bayesfair._memory import give_back_freed
+from bayesfair._scaling import Scaling, standardise
 from bayesfair._settings import check_settings
-from bayesfair._units import Scaling, standardise
 from bayesfair.distributed.messages import agreed, check_alike, sharing
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
 from bayesfair.engines.row_split import UNSPLIT, RowSplit, split_rows
@@ -125,7 +125,7 @@ class LeftOut(NamedTuple):
 class Engine(ClusterMixin, BaseEstimator):
     """A clustering estimator that takes `sensitive_features`; subclass it and write four methods.
 
-    `problem`, `starts`, `step` and `report`. An engine of several stages writes `solve` instead of `starts` and `step`.
+    `problem`, `starts`, `step` and `set_attributes`. An engine of several stages writes `solve` instead of `starts` and `step`.
 
     Attributes
     ----------
@@ -180,7 +180,7 @@ class Engine(ClusterMixin, BaseEstimator):
             give_back_freed()
             self.converged_ = converged_or_warn(outcome, self, self.remedy)
             self.n_iter_ = outcome.n_iter
-            self.report(outcome, problem, data)
+            self.set_attributes(outcome, problem, data)
             self.objective_trace_ = self.objective_of(np.asarray(outcome.trace, np.float64))
             for name in self.of_rows:
                 setattr(self, name, getattr(self, name)[data.own])
@@ -244,7 +244,7 @@ class Engine(ClusterMixin, BaseEstimator):
         gives a frozen dataclass of them instead: equal settings give equal steps, and programs are kept by step."""
         raise NotImplementedError
 
-    def report(self, outcome: Outcome, problem, data: Data):
+    def set_attributes(self, outcome: Outcome, problem, data: Data):
         """Sets `labels_` and whatever else the run of `outcome` has found."""
         raise NotImplementedError
 
@@ -257,8 +257,8 @@ class Engine(ClusterMixin, BaseEstimator):
 
     def standardised(self, data: Data, **settings):
         """The rows in units near their spread, float64 (N, d), so that the size of the numbers decides nothing;
-        `self._units` leads back. `settings`: as `bayesfair._units.standardise` takes them."""
-        Z, self._units = standardise(data.X, names=data.columns.names, weight=data.given_weight, **settings)
+        `self._scaling` leads back. `settings`: as `bayesfair._scaling.standardise` takes them."""
+        Z, self._scaling = standardise(data.X, names=data.columns.names, weight=data.given_weight, **settings)
         return Z
 
     def solve(self, problem, data: Data) -> Outcome:
@@ -277,7 +277,7 @@ class Engine(ClusterMixin, BaseEstimator):
 
     def assign(self, columns: Columns):
         """The cluster of every row (N,): the one whose centre is nearest."""
-        return nearest_center(columns.continuous, self.cluster_centers_, self._units)
+        return nearest_center(columns.continuous, self.cluster_centers_, self._scaling)
 
 
 def check_distinct(X, n_clusters):
@@ -310,7 +310,7 @@ def warn_of_work(estimator, why, seconds, remedy):
         tell(f"{type(estimator).__name__}: {what}. Remedy: {remedy}.", RuntimeWarning)
 
 
-def nearest_center(X, centers, units: Scaling):
+def nearest_center(X, centers, scaling: Scaling):
     """The centre (clusters, dim) nearest to every row (obs, dim), both in the units of X.
 
     Raises
@@ -319,9 +319,9 @@ def nearest_center(X, centers, units: Scaling):
     """
     from sklearn.metrics import pairwise_distances_argmin
 
-    labels, centers = np.empty(len(X), np.int64), units.rows(centers)
+    labels, centers = np.empty(len(X), np.int64), scaling.rows(centers)
     for block in row_blocks(len(X)):
-        rows = units.rows(X[block])
+        rows = scaling.rows(X[block])
         if np.abs(rows).max() > FARTHEST:
             row, column = np.unravel_index(np.abs(rows).argmax(), rows.shape)
             row += block.start

@@ -16,8 +16,8 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from bayesfair._arrays import row_blocks
 from bayesfair._check import message, place, tell
 from bayesfair._rows import Rows
+from bayesfair._scaling import center_and_spread, check_resolution
 from bayesfair._settings import Count, NotNegative, Positive, Seed
-from bayesfair._units import center_and_spread, check_resolution
 from bayesfair.engines.base import warn_of_work
 from bayesfair.engines.gaussians import (
     Gaussians,
@@ -130,7 +130,7 @@ def joint_of(problem: SeenRows, parameters: Gaussians):
 
 
 def log_prior(problem: SeenRows, parameters: Gaussians):
-    return problem.prior * jnp.log(parameters.weight).sum()
+    return problem.prior * jnp.log(parameters.mixing).sum()
 
 
 def em_steps(problem: SeenRows, parameters: Gaussians, matching: Matching, n_steps=1) -> Gaussians:
@@ -270,10 +270,10 @@ class BigLearnMixture(MixtureEngine):
         best = int(final.order[0])
         return final.run(best)._replace(n_iter=int(final.n_iter[best] + rounds.n_iter[best]))
 
-    def report(self, outcome, problem, data):
+    def set_attributes(self, outcome, problem, data):
         self._parameters = outcome.state.parameters
-        weight, mean, covariance = (np.asarray(part, np.float64) for part in self._parameters)
-        self.weights_, self.means_, self.covariances_ = weight, mean + self._middle, covariance
+        mixing, mean, covariance = (np.asarray(part, np.float64) for part in self._parameters)
+        self.weights_, self.means_, self.covariances_ = mixing, mean + self._middle, covariance
         self.labels_ = in_order(labels(self._parameters, problem.rows), self._held)
         used = data.split.of_all(np.unique(self.labels_))
         self._warn_of_empty(f"raise n_init, or ask for fewer components. {SCALE}", used)
@@ -355,6 +355,6 @@ def start_states(seed, n_init, n_components, middle):
     keys = np.asarray(jax.random.split(jax.random.PRNGKey(seed), 2 * n_init))
     mean = np.stack([jax.random.normal(key, (n_components, dim), jnp.float32) for key in keys[:n_init]])
     mean -= middle.astype(np.float32)
-    weight = np.full((n_init, n_components), 1 / n_components, np.float32)
+    mixing = np.full((n_init, n_components), 1 / n_components, np.float32)
     covariance = np.tile(np.eye(dim, dtype=np.float32), (n_init, n_components, 1, 1))
-    return Wanderer(Gaussians(weight, mean, covariance), keys[n_init:], np.full(n_init, np.inf, np.float32))
+    return Wanderer(Gaussians(mixing, mean, covariance), keys[n_init:], np.full(n_init, np.inf, np.float32))

@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayesfair._check import check_integer, message, refuse_unread, tell, warn_of_no_numbers
 from bayesfair._rows import Rows, total
+from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, NotNegative, Positive, Seed, Share
-from bayesfair._units import warn_of_scales
 from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import Data, kmeans_centers, warn_of_work
 from bayesfair.engines.families import (
@@ -295,7 +295,7 @@ class FairMixture(MixtureEngine):
         *_, outcome = min(found, key=itemgetter(0, 1))
         rule = rules[-1]
         for _ in range(STRICTER):
-            rule = rule._replace(weight=2 * rule.weight, temperature=rule.temperature / 2)
+            rule = rule._replace(fairness_weight=2 * rule.fairness_weight, temperature=rule.temperature / 2)
             outcome, _, done = advanced(outcome.state.parameters, [rule])
             if done:
                 break
@@ -367,7 +367,7 @@ class FairMixture(MixtureEngine):
 
     def _first_hot(self, rule, groups):
         """Under max_gap all starts are hot; with a weight the random ones, for small weights are near the unfair optimum."""
-        if len(groups.names) == 1 or rule.weight == 0:
+        if len(groups.names) == 1 or rule.fairness_weight == 0:
             return self.n_init
         return 0 if np.isfinite(rule.allowed) else self.n_init - self.n_init // RANDOM_STARTS
 
@@ -404,9 +404,9 @@ class FairMixture(MixtureEngine):
         soft = soft_shares(self._family, parameters, problem)
         return masses.sum(1) / masses.sum(), gaps_of_shares(masses / masses.sum(0)), gaps_of_shares(soft)
 
-    def report(self, outcome, everybody, data):
+    def set_attributes(self, outcome, everybody, data):
         self._parameters = parameters = outcome.state.parameters
-        self.fairness_weight_ = float(self.fairness_weight or outcome.state.rule.weight)
+        self.fairness_weight_ = float(self.fairness_weight or outcome.state.rule.fairness_weight)
         self._describe(parameters)
         self.labels_ = data.split.in_order(labels_of(self._family, parameters, everybody)).astype(np.int64)
         fairness = share, *gaps = self._fairness_of(parameters, everybody, data.split)
@@ -440,7 +440,7 @@ class FairMixture(MixtureEngine):
     def _describe(self, parameters: Components):
         """Parameters in the units of X, in scikit-learn's shapes."""
         scale, spread = self._encoder.scale, np.asarray(parameters.spread, np.float64)
-        self.weights_ = softmax(np.asarray(parameters.weight, np.float64))
+        self.weights_ = softmax(np.asarray(parameters.log_mixing, np.float64))
         self.means_ = np.asarray(parameters.mean, np.float64) * scale + self._encoder.middle
         self.level_probabilities_ = np.exp(np.asarray(self._family.log_levels(parameters.logits)))
         if self.covariance_type == "full":

@@ -9,8 +9,8 @@ from bayesfair._arrays import distinct_places
 from bayesfair._check import check_integer, message, refuse_unread
 from bayesfair._memory import give_back_freed
 from bayesfair._progress import one_step
+from bayesfair._scaling import scaling_of, warn_of_scales
 from bayesfair._settings import Count, Length, NotNegative, Seed
-from bayesfair._units import scaling, warn_of_scales
 from bayesfair.engines.base import Data, Engine
 from bayesfair.engines.hard_clusters import cost_of, means_of
 from bayesfair.engines.optimize import Outcome
@@ -91,7 +91,7 @@ class FairletKMeans(Engine):
 
     def problem(self, data):
         # `scaling` refuses columns by their names.
-        self._units = scaling(data.X, names=data.columns.names, weight=data.weight)
+        self._scaling = scaling_of(data.X, names=data.columns.names, weight=data.weight)
         warn_of_scales(data.X, data.columns.names)
         with one_step("fairlets", self.progress_bar):
             self.decomposition_ = fairlets_of(data, self.composition, self.exact_up_to)
@@ -99,11 +99,11 @@ class FairletKMeans(Engine):
 
     def _fairlet_centers(self, data):
         """Of the rows in their own units (fairlets, dim), in the type of the table, which is read column by column."""
-        fairlet, units, weight = self.decomposition_.fairlet, self._units, data.weight
+        fairlet, scaling, weight = self.decomposition_.fairlet, self._scaling, data.weight
         centers = np.empty((len(self.decomposition_.composition), data.X.shape[1]), data.X.dtype)
         for j in range(data.X.shape[1]):
             here = slice(j, j + 1)
-            column = units._replace(middle=units.middle[here]).rows(data.X[:, here])
+            column = scaling._replace(middle=scaling.middle[here]).rows(data.X[:, here])
             centers[:, here] = fairlet_centers(column, fairlet, weight)
         give_back_freed()
         return centers
@@ -116,16 +116,16 @@ class FairletKMeans(Engine):
         status = Outcome.CONVERGED if fit.n_iter_ < self.max_iter else Outcome.RUNNING
         return Outcome(fit, fit.inertia_, np.array([fit.inertia_]), fit.n_iter_, status)
 
-    def report(self, outcome, centers, data):
+    def set_attributes(self, outcome, centers, data):
         fit = outcome.state
         self.labels_ = fit.labels_[self.decomposition_.fairlet]
-        rows = data, self._units, self.labels_
+        rows = data, self._scaling, self.labels_
         means = means_of(*rows, fit.cluster_centers_)
-        self.cluster_centers_ = self._units.points(means)
-        self.inertia_ = float(self._units.cost(cost_of(*rows, means, 2)))
+        self.cluster_centers_ = self._scaling.points(means)
+        self.inertia_ = float(self._scaling.cost(cost_of(*rows, means, 2)))
 
     def objective_of(self, losses):
-        return self._units.cost(losses)
+        return self._scaling.cost(losses)
 
 
 def fairlets_of(data: Data, composition, exact_up_to=50_000) -> Decomposition:

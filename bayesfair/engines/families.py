@@ -49,7 +49,7 @@ class Components(NamedTuple):
     """Unconstrained parameters. `spread`: log variance () or (K, d), or the Cholesky factor of the precision with
     logarithms on its diagonal (K, d, d). `logits`: of the levels (K, levels)."""
 
-    weight: Float[ArrayLike, " clusters"]
+    log_mixing: Float[ArrayLike, " clusters"]
     mean: Float[ArrayLike, "clusters dim"]
     spread: Float[ArrayLike, "..."]
     logits: Float[ArrayLike, "clusters levels"]
@@ -74,7 +74,9 @@ class Family:
 
     def log_joint(self, parameters: Components, table: EncodedTable) -> Float[Array, "clusters obs"]:
         """log pi_k + log f(x_i; theta_k)."""
-        total = jnp.broadcast_to(jax.nn.log_softmax(parameters.weight)[:, None], (len(parameters.mean), len(table.x)))
+        total = jnp.broadcast_to(
+            jax.nn.log_softmax(parameters.log_mixing)[:, None], (len(parameters.mean), len(table.x))
+        )
         if table.x.shape[1]:
             total = total + self.log_gaussian(parameters, table)
         if self.n_levels:
@@ -116,7 +118,7 @@ class Family:
         logits = parameters.logits
         if self.n_levels:
             own, apart = jnp.exp(self.log_levels(logits)), (1 - FLATTENED) * spread_out
-            logits = np.asarray(jnp.log(apart * own + (1 - apart) * (jax.nn.softmax(parameters.weight) @ own)))
+            logits = np.asarray(jnp.log(apart * own + (1 - apart) * (jax.nn.softmax(parameters.log_mixing) @ own)))
         mean, spread = spread_out * np.asarray(parameters.mean), np.zeros(parameters.spread.shape, np.float32)
         return parameters._replace(mean=mean, spread=spread, logits=logits)
 
@@ -134,7 +136,7 @@ class Family:
 
     def expected_log_joint(self, parameters: Components, old: Components, known: Expected) -> Float[Array, ""]:
         """sum_ik r_ik log_joint_ik from the statistics, which are about the means of `old`."""
-        total = known.mass @ jax.nn.log_softmax(parameters.weight)
+        total = known.mass @ jax.nn.log_softmax(parameters.log_mixing)
         if self.n_levels:
             total = total + (known.counts * self.log_levels(parameters.logits)).sum()
         move, spread = parameters.mean - old.mean, parameters.spread
@@ -162,9 +164,9 @@ class Family:
         mass = jnp.maximum(known.mass, MIN_COUNT)[:, None]
         move = jnp.where(alive, known.shift / mass, 0.0)
         logits = jnp.where(alive, jnp.log(known.counts + SMOOTHING), old.logits) if self.n_levels else old.logits
-        weight = jnp.log(jnp.maximum(known.mass, 1e-30) / known.mass.sum())
+        log_mixing = jnp.log(jnp.maximum(known.mass, 1e-30) / known.mass.sum())
         spread = self._spread_of(old, known, mass, move, alive)
-        return Components(weight, old.mean + move, spread, logits)
+        return Components(log_mixing, old.mean + move, spread, logits)
 
     def _spread_of(self, old, known, mass, move, alive):
         if self.covariance_type == "isotropic":

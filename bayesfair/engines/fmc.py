@@ -63,11 +63,11 @@ INNER_BLOCKS = 16  # in which inner steps see what shares change
 class Rule(NamedTuple):
     """What fairness asks for, as numbers, so that stages, weights and restarts share one compiled program.
 
-    weight: lambda; allowed: the largest gap, infinite where lambda Delta is the penalty; floor: least share of a
+    fairness_weight: lambda; allowed: the largest gap, infinite where lambda Delta is the penalty; floor: least share of a
     cluster; temperature: of the sharpened responsibilities.
     """
 
-    weight: Float[ArrayLike, ""]
+    fairness_weight: Float[ArrayLike, ""]
     allowed: Float[ArrayLike, ""]
     floor: Float[ArrayLike, ""]
     temperature: Float[ArrayLike, ""]
@@ -164,7 +164,7 @@ def penalty_of_shares(shares: Shares, rule: Rule) -> Float[Array, ""]:
     allowed = bounds_by_size(jnp.where(limited, rule.allowed, 1.0), jax.lax.stop_gradient(shares.total))
     beyond = excess(gaps, allowed) + excess(gaps_of_shares(shares.sharp, ROUND), allowed)
     unfair = jnp.where(limited, beyond.sum() / 2, gaps.max())
-    return rule.weight * unfair + FLOOR_WEIGHT * jnp.square(jnp.maximum(rule.floor - shares.total, 0)).sum()
+    return rule.fairness_weight * unfair + FLOOR_WEIGHT * jnp.square(jnp.maximum(rule.floor - shares.total, 0)).sum()
 
 
 def excess(gaps, allowed):

@@ -44,7 +44,7 @@ WIDTHS = 0, 1, 2, 3, 4, 6, 8, *(12 * 2**n for n in range(20))
 
 
 class Gaussians(NamedTuple):
-    weight: Float[Array, " clusters"]
+    mixing: Float[Array, " clusters"]
     mean: Float[Array, "clusters dim"]
     covariance: Float[Array, "clusters dim dim"]
 
@@ -185,7 +185,7 @@ def whitened(parameters: Gaussians, seen: Bool[Array, " dim"]) -> Whitened:
     identity = jnp.broadcast_to(jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
     whitener = jax.scipy.linalg.solve_triangular(factor, identity, lower=True)
     log_determinant = 2 * jnp.log(jnp.diagonal(factor, axis1=1, axis2=2)).sum(1)
-    constant = jnp.log(parameters.weight) - 0.5 * (log_determinant + seen.sum() * math.log(2 * math.pi))
+    constant = jnp.log(parameters.mixing) - 0.5 * (log_determinant + seen.sum() * math.log(2 * math.pi))
     return Whitened(constant, parameters.mean, whitener, whitener.mT @ whitener)
 
 
@@ -243,7 +243,7 @@ def m_step(old: Gaussians, statistics: Moments, seen: Bool[Array, " dim"], prior
     """Means and covariances of the coordinates seen, the others as they were; eigenvalues floored, which also makes a
     covariance of the two together, and by no less than what keeps them above zero as they are rounded. Weights by eq. (11),
     `prior` being its eta."""
-    mass, n_clusters = statistics.mass, old.weight.shape[0]
+    mass, n_clusters = statistics.mass, old.mixing.shape[0]
     alive = mass > MIN_MASS
     safe = jnp.where(alive, mass, 1.0)
     shift = statistics.shift / safe[:, None]

@@ -10,41 +10,41 @@ __all__ = ["NEAR", "cost_of", "means_of", "medians_near", "squares"]
 NEAR = 1e-6  # distance below which a row's pull on a median grows no more
 
 
-def means_of(data, units, labels, centers):
-    """Weighted means (clusters, dim) of the rows of all processes, in `units`, of nobody the old one of the `centers`; labels
-    (obs,): of the rows of this one."""
-    return _pulled(data, units, labels, centers, lambda block, rows: data.weight_of(block))
+def means_of(data, scaling, labels, centers):
+    """Weighted means (clusters, dim) of the scaled rows of all processes, of nobody the old one of the `centers`;
+    labels (obs,): of the rows of this one."""
+    return _pulled(data, scaling, labels, centers, lambda block, rows: data.weight_of(block))
 
 
-def medians_near(data, units, labels, centers):
+def medians_near(data, scaling, labels, centers):
     """Where one Weiszfeld step leads from `centers` (clusters, dim)."""
 
     def pull(block, rows):
         return data.weight_of(block) / np.maximum(np.linalg.norm(rows - centers[labels[block]], axis=1), NEAR)
 
-    return _pulled(data, units, labels, centers, pull)
+    return _pulled(data, scaling, labels, centers, pull)
 
 
-def cost_of(data, units, labels, centers, power):
-    """The weighted sum of ||x - c||^power, of all processes' rows and the centres of their clusters, in `units`."""
-    square = squares(data, units, labels, centers)
+def cost_of(data, scaling, labels, centers, power):
+    """The weighted sum of ||x - c||^power, of all processes' scaled rows and the centres of their clusters."""
+    square = squares(data, scaling, labels, centers)
     return float(sum(data.split.everybody(data.weight @ (square if power == 2 else np.sqrt(square)))))
 
 
-def squares(data, units, labels, centers):
-    """||x - c||^2 of every row of this process (obs,) and the centre of its cluster, in `units`."""
+def squares(data, scaling, labels, centers):
+    """||x - c||^2 of every scaled row of this process (obs,) and the centre of its cluster."""
     found = np.empty(len(labels))
     for block in row_blocks(len(labels)):
-        found[block] = np.square(units.rows(data.X[block]) - centers[labels[block]]).sum(1)
+        found[block] = np.square(scaling.rows(data.X[block]) - centers[labels[block]]).sum(1)
     return found
 
 
-def _pulled(data, units, labels, centers, pull):
+def _pulled(data, scaling, labels, centers, pull):
     """Means whose weights `pull(block, rows)` tells."""
     n_clusters = len(centers)
     mass, sums = np.zeros(n_clusters), np.zeros(centers.shape)
     for block in row_blocks(len(labels)):
-        rows, own = units.rows(data.X[block]), labels[block]
+        rows, own = scaling.rows(data.X[block]), labels[block]
         weight = pull(block, rows)
         mass += np.bincount(own, weight, n_clusters)
         sums += cluster_sums(rows, own, n_clusters, weight)

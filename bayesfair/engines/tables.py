@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from bayesfair._arrays import row_blocks
 from bayesfair._check import check_columns, check_finite, check_same_index, column_names, is_date, message, place
-from bayesfair._units import center_and_spread, check_costs, check_resolution, here_alone
+from bayesfair._scaling import center_and_spread, check_costs, check_resolution, here_alone
 from bayesfair.engines.families import EncodedTable, indicators
 from bayesfair.fairness.groups import Groups, groups_for_fit
 

@@ -21,8 +21,8 @@ from sklearn.exceptions import ConvergenceWarning
 from bayesfair._arrays import inner_sum
 from bayesfair._check import message, refuse_unread, tell
 from bayesfair._rows import Rows, each, farthest, largest, sum_of_terms, total
+from bayesfair._scaling import center_and_spread, check_costs, scaling_of, warn_of_scales
 from bayesfair._settings import Count, NotNegative, Positive, Seed
-from bayesfair._units import center_and_spread, check_costs, scaling, warn_of_scales
 from bayesfair.distributed.messages import agreed
 from bayesfair.engines.base import Engine, check_distinct
 from bayesfair.engines.families import squared_distances
@@ -390,12 +390,12 @@ class TiltedKMeans(Engine):
     def problem(self, data) -> TiltedRows:
         dim, split = data.X.shape[1], data.split
         whole = {"weight": data.given_weight, "everybody": split.everybody}
-        self._units = scaling(data.X, names=data.columns.names, precision=np.float32, **whole)
+        self._scaling = scaling_of(data.X, names=data.columns.names, precision=np.float32, **whole)
         spread = center_and_spread(data.X, **whole)[1]
         # Of degree 4: the variance of squared distances.
         check_costs(spread, names=data.columns.names, degree=4, terms=split.n_obs * dim)
         warn_of_scales(data.X, data.columns.names)
-        self._axes = span(self._units.rows(data.X))[1] if split.n_obs < dim else None
+        self._axes = span(self._scaling.rows(data.X))[1] if split.n_obs < dim else None
         problem = self._problem_of(data, 0.0)
         return problem._replace(tilt=split.placed(np.float32(self._tilt(problem.rows, split))))
 
@@ -411,18 +411,18 @@ class TiltedKMeans(Engine):
 
     def _rows(self, X, at):
         """Some of the rows of a fit, float64, in the coordinates that are worked in."""
-        rows = self._units.rows(X[at])
+        rows = self._scaling.rows(X[at])
         return rows if self._axes is None else rows @ self._axes.T
 
     def _tilt(self, rows, split):
         """In the units of the rows that are worked in."""
         square, weight = (here(part).ravel().astype(np.float64) for part in rows.parts[1:])
-        tilt, far = self._units.cost(self.tilt) if self.tilt else 0.0, max(split.everybody(square.max()))
+        tilt, far = self._scaling.cost(self.tilt) if self.tilt else 0.0, max(split.everybody(square.max()))
         self._mean_square = sum(split.everybody(weight @ square)) / split.n_obs
         exponent = tilt * 4 * far
         if not exponent <= LARGEST_EXPONENT:
             rule = f"keep tilt times squared distances within {LARGEST_EXPONENT:.0e}"
-            limit = LARGEST_EXPONENT / 4 / self._units.cost(far)
+            limit = LARGEST_EXPONENT / 4 / self._scaling.cost(far)
             remedy = f"Scale the columns of X, or use a tilt below {limit:.3g}."
             raise ValueError(message("tilt", rule, f"{self.tilt} with distances that give {exponent:.3g}", remedy))
         return 0.0 if exponent < SMALLEST_EXPONENT else tilt
@@ -462,28 +462,28 @@ class TiltedKMeans(Engine):
             states = outcome.state
         return outcome.best
 
-    def report(self, outcome, problem, data):
+    def set_attributes(self, outcome, problem, data):
         self.labels_ = data.split.in_order(outcome.state.labels)
         free(problem)
         centers = np.asarray(outcome.state.centers, np.float64)
         centers = centers if self._axes is None else centers @ self._axes
-        self.cluster_centers_ = self._units.points(centers)
-        self.tilted_sse_ = float(self._units.cost(outcome.loss))
-        squared, split, weight = squares(data, self._units, self.labels_, centers), data.split, data.weight
-        self.inertia_ = float(self._units.cost(sum(split.everybody(weight @ squared))))
+        self.cluster_centers_ = self._scaling.points(centers)
+        self.tilted_sse_ = float(self._scaling.cost(outcome.loss))
+        squared, split, weight = squares(data, self._scaling, self.labels_, centers), data.split, data.weight
+        self.inertia_ = float(self._scaling.cost(sum(split.everybody(weight @ squared))))
         own = (self.labels_ == k for k in range(self.n_clusters))
         members = [(split.of_all(squared[rows]), split.of_all(weight[rows])) for rows in own]
         spreads = [(variance_of(*part), part[0].max()) if len(part[0]) else (np.nan,) * 2 for part in members]
         variance, radius = np.array(spreads).T
-        self.within_cluster_variance_ = self._units.cost(variance, 4)
-        self.max_distance_ = self._units.cost(np.sqrt(radius), 1)
+        self.within_cluster_variance_ = self._scaling.cost(variance, 4)
+        self.max_distance_ = self._scaling.cost(np.sqrt(radius), 1)
         empty = [k for k, (part, _) in enumerate(members) if len(part) == 0]
         if empty:
             what = f"clusters {empty} are empty, as this tilt prefers. Remedy: lower tilt or n_clusters."
             tell(f"TiltedKMeans: {what}", ConvergenceWarning)
 
     def objective_of(self, losses):
-        return self._units.cost(losses)
+        return self._scaling.cost(losses)
 
 
 def span(Z):

@@ -1,7 +1,7 @@
 """Variational fair clustering, VFC: Ziko, Yuan, Granger and Ben Ayed (2021).
 
-Minimises E(S) = F(S) + weight * sum_k KL(U || P_k) over soft assignments S (clusters, obs), eq. (2)-(4), with F the
-k-means or k-medians cost *per row*, or the normalised cut. The update is (13), s <- s exp(-(a + weight b) / L), a
+Minimises E(S) = F(S) + fairness_weight * sum_k KL(U || P_k) over soft assignments S (clusters, obs), eq. (2)-(4), with F the
+k-means or k-medians cost *per row*, or the normalised cut. The update is (13), s <- s exp(-(a + fairness_weight b) / L), a
 mirror-descent step whose L follows the objective: a step that would raise E is refused and L doubled, so that E never
 increases and rows need not be normalised. A row of weight w counts as w rows, whose step is that of one.
 """
@@ -18,8 +18,8 @@ from jaxtyping import Array, Float, Int, UInt
 from bayesfair._arrays import row_numbers
 from bayesfair._check import message, refuse_unread, tell
 from bayesfair._rows import Rows, each, total
+from bayesfair._scaling import scaling_of, warn_of_scales
 from bayesfair._settings import Count, NotNegative, Seed
-from bayesfair._units import scaling, warn_of_scales
 from bayesfair.distributed.messages import agreed, leads
 from bayesfair.engines.base import Engine, kmeans_centers, relocate_empty
 from bayesfair.engines.families import squared_distances
@@ -97,7 +97,7 @@ class SoftClusters(NamedTuple):
     centers: Float[Array, "clusters dim"]
     loss: Float[Array, ""]
     lipschitz: Float[Array, ""]
-    weight: Float[Array, ""]
+    fairness_weight: Float[Array, ""]
 
 
 def distances(x, centers):
@@ -195,7 +195,7 @@ class Descent:
         """obs * dF/dS of a block, unless it was `kept`."""
         return kept if self.objective == "ncut" else OBJECTIVES[self.objective].potential(rows.x, centers)
 
-    def evaluate(self, problem: TargetedRows, log_s, centers, weight, lipschitz) -> SoftClusters:
+    def evaluate(self, problem: TargetedRows, log_s, centers, fairness_weight, lipschitz) -> SoftClusters:
         """The clusters of these assignments, from potentials at the centres before them."""
         objective = OBJECTIVES[self.objective]
 
@@ -206,8 +206,8 @@ class Descent:
 
         sums, masses = total(of_block, problem.rows.beside(log_s), centers)
         cost, centers, kept = objective.settled(problem, log_s, centers, sums, masses.sum(1))
-        loss = cost + weight * fairness_penalty(masses, problem.target)
-        return SoftClusters(log_s, kept, masses, centers, loss, lipschitz, weight)
+        loss = cost + fairness_weight * fairness_penalty(masses, problem.target)
+        return SoftClusters(log_s, kept, masses, centers, loss, lipschitz, fairness_weight)
 
     def __call__(self, problem: TargetedRows, state: SoftClusters):
         def step(block, centers, unfair, rate):
@@ -219,7 +219,7 @@ class Descent:
 
         rows = problem.rows.beside((state.log_s, state.potential))
         log_s, gain = each(step, rows, state.centers, unfairness(problem, state), 1 / state.lipschitz)
-        new = self.evaluate(problem, log_s, state.centers, state.weight, state.lipschitz / 1.3)
+        new = self.evaluate(problem, log_s, state.centers, state.fairness_weight, state.lipschitz / 1.3)
         refused = state._replace(lipschitz=2 * state.lipschitz)
         state = jax.tree.map(lambda a, b: jnp.where(new.loss <= state.loss, a, b), new, refused)
         # Steps shrink where they are refused: that E stands still is no sign of an optimum by itself.
@@ -228,7 +228,7 @@ class Descent:
 
 def unfairness(problem: TargetedRows, state: SoftClusters):
     """obs * d/ds of the fairness term, for a member of each group (clusters, groups)."""
-    return state.weight * fairness_potential(state.masses, problem.target, problem.n_obs)
+    return state.fairness_weight * fairness_potential(state.masses, problem.target, problem.n_obs)
 
 
 class VariationalFairClustering(Engine):
@@ -312,7 +312,7 @@ class VariationalFairClustering(Engine):
             )
 
     def problem(self, data) -> TargetedRows:
-        self._units = scaling(
+        self._scaling = scaling_of(
             data.X,
             names=data.columns.names,
             degree=OBJECTIVES[self.objective].degree,
@@ -331,9 +331,9 @@ class VariationalFairClustering(Engine):
         def block(some):
             code = data.groups.code[some].astype(np.min_scalar_type(len(data.groups.names)))
             weight = (relative * data.weight_of(some)).astype(np.float32)
-            return SoftRows(self._units.rows(X[some]).astype(np.float32), code, weight)
+            return SoftRows(self._scaling.rows(X[some]).astype(np.float32), code, weight)
 
-        graph = neighbour_graph(self._units.rows(X), data.relative_weight) if self.objective == "ncut" else ()
+        graph = neighbour_graph(self._scaling.rows(X), data.relative_weight) if self.objective == "ncut" else ()
         whole = split.placed(np.float32(split.n_obs)), split.placed(self._target(data).astype(np.float32))
         return TargetedRows(split.in_blocks(block, n_blocks), *whole, graph)
 
@@ -346,7 +346,7 @@ class VariationalFairClustering(Engine):
 
     def starts(self, problem, data):
         """Centres (n_init, K, d) of the best k-means++ restarts, and random rows: k-means makes starts alike."""
-        n_init, Z = self.n_init, self._units.rows(data.X)
+        n_init, Z = self.n_init, self._scaling.rows(data.X)
         if n_init is None:
             n_init = STARTS_OF_FEW if len(Z) <= FEW_ROWS else STARTS
         best = kmeans_centers(Z, self.n_clusters, data, RESTARTS)[:n_init]
@@ -364,9 +364,9 @@ class VariationalFairClustering(Engine):
             return self._solve_on(problem, data)
         some, least = self._some_of(data), np.inf
         found = self._solve_on(self._problem_of(some), some).state
-        centers, weight = agreed((found.centers, found.weight))
+        centers, fairness_weight = agreed((found.centers, found.fairness_weight))
         for factor in HEAVIER:
-            run = self._descend(problem, centers[None], [factor * weight]).best
+            run = self._descend(problem, centers[None], [factor * fairness_weight]).best
             if self.max_fairness_error is None:
                 return run
             least = min(least, self._error(run, data))
@@ -379,7 +379,7 @@ class VariationalFairClustering(Engine):
         code, rng = data.split.groups.code, np.random.default_rng(data.seed)
         enough = max(FEWEST, min(ENOUGH, EXPLORE_ROWS // len(data.groups.names)))
         rows = np.sort(stratified(rng.permutation(row_numbers(len(code))), code, EXPLORE_ROWS, enough))
-        points = lambda columns: self._units.rows(columns.continuous)  # noqa: E731
+        points = lambda columns: self._scaling.rows(columns.continuous)  # noqa: E731
         some = data.taken(data.with_distinct(rows, self.n_clusters, self.parts, points))
         return some._replace(given_weight=weights_as_of_all(some.groups.code, some.weight, data.group_masses))
 
@@ -406,26 +406,28 @@ class VariationalFairClustering(Engine):
         scale = 1.0 if self.objective == "ncut" else float(cost_per_row(self.step, problem, starts[0]))
         if self.max_fairness_error is not None:
             return self._fair_enough(problem, starts, data, scale)
-        weight = scale if self.fairness_weight is None else self._scaled_weight(scale)
+        fairness_weight = scale if self.fairness_weight is None else self._scaled_weight(scale)
         others = [START] * len(starts)
-        if weight == 0 and self.objective == "kmeans":  # k-means' own answer too: softened, a start may end worse
+        if (
+            fairness_weight == 0 and self.objective == "kmeans"
+        ):  # k-means' own answer too: softened, a start may end worse
             starts, others = np.concatenate([starts, starts]), others + [FLOOR] * len(starts)
-        runs = self._descend(problem, starts, [weight] * len(starts), others)
-        return self._best_of(runs, data) if weight > 0 else runs.best
+        runs = self._descend(problem, starts, [fairness_weight] * len(starts), others)
+        return self._best_of(runs, data) if fairness_weight > 0 else runs.best
 
     def _scaled_weight(self, scale):
         """`fairness_weight` in units of the rows that are worked on, whose cost per row is `scale`."""
         with np.errstate(over="ignore"):
-            weight = self._cost(self.fairness_weight, -1)
-        if weight > LARGEST_WEIGHT * scale:
+            fairness_weight = self._cost(self.fairness_weight, -1)
+        if fairness_weight > LARGEST_WEIGHT * scale:
             rule = f"be at most {LARGEST_WEIGHT:.0e} times the cost per row, {self._cost(scale):.3g}"
             remedy = "Rescale the columns of X, or leave fairness_weight out."
             raise ValueError(message("fairness_weight", rule, self.fairness_weight, remedy))
-        return float(weight)
+        return float(fairness_weight)
 
     def _cost(self, cost, direction=1):
         """A cost of the rows that are worked on, in the units of X; with direction -1 the other way."""
-        return self._units.cost(cost, direction * OBJECTIVES[self.objective].degree)
+        return self._scaling.cost(cost, direction * OBJECTIVES[self.objective].degree)
 
     def _fair_enough(self, problem, starts, data, scale) -> Outcome:
         """Weights grow, two at a time as heavy ones take long, until one suffices; then those below it are searched."""
@@ -463,7 +465,7 @@ class VariationalFairClustering(Engine):
             parts.append(self.run(problem, start_states(self.step, problem, *batch)))
         return parts[0] if len(parts) == 1 else concatenate(parts)
 
-    def report(self, run, problem, data):
+    def set_attributes(self, run, problem, data):
         self.labels_ = self._labels(run, data)
         soft = data.split.in_order(run.state.log_s)
         self.soft_assignment_ = np.exp(soft, out=soft)
@@ -471,8 +473,8 @@ class VariationalFairClustering(Engine):
             free(problem)
         cost, centers = self._hard_cost(problem, data, np.asarray(run.state.centers, np.float64))
         self.cost_ = float(self._cost(cost))
-        self.cluster_centers_ = self._units.points(centers)
-        self.fairness_weight_ = float(self._cost(run.state.weight))
+        self.cluster_centers_ = self._scaling.points(centers)
+        self.fairness_weight_ = float(self._cost(run.state.fairness_weight))
         masses, target = data.masses_in(self.labels_, self.n_clusters), self._target(data)
         self.fairness_error_ = float(cluster_kl(masses, target).sum())
         if warn_of_absent_groups(masses, data.groups.names, target) and self.fairness_weight_ > 0:
@@ -487,7 +489,7 @@ class VariationalFairClustering(Engine):
 
     def _hard_cost(self, problem, data, centers):
         """(cost of the labels; centres)."""
-        rows = data, self._units, self.labels_
+        rows = data, self._scaling, self.labels_
         centers = (medians_near if self.objective == "kmedians" else means_of)(*rows, centers)
         if self.objective == "ncut":
             hard = np.equal.outer(np.arange(self.n_clusters), self.labels_)
@@ -539,7 +541,7 @@ def cost_per_row(descent: Descent, problem: TargetedRows, centers):
     return jnp.maximum(paid, jnp.finfo(jnp.float32).tiny)
 
 
-def start_state(descent: Descent, problem: TargetedRows, centers, weight, others) -> SoftClusters:
+def start_state(descent: Descent, problem: TargetedRows, centers, fairness_weight, others) -> SoftClusters:
     """Assignments to the nearest of `centers`, log s of the `others`, and L at the size of the potentials' differences."""
 
     def nearest(block, centers, others):
@@ -552,7 +554,7 @@ def start_state(descent: Descent, problem: TargetedRows, centers, weight, others
         return rows.weight @ (potential.mean(0) - potential.min(0))
 
     log_s = each(nearest, problem.rows, centers, others)
-    state = descent.evaluate(problem, log_s, centers, weight, jnp.float32(1.0))
+    state = descent.evaluate(problem, log_s, centers, fairness_weight, jnp.float32(1.0))
     rows = problem.rows.beside(state.potential)
     lipschitz = total(spread, rows, state.centers, unfairness(problem, state)) / problem.n_obs
     return state._replace(lipschitz=jnp.maximum(lipschitz, jnp.finfo(jnp.float32).tiny))

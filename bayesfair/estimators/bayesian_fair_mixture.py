@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 import bayesfair
 from bayesfair._check import check_integer, message, place, refuse_unread, row_names, warn_of_no_numbers
+from bayesfair._scaling import center_and_spread
 from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
-from bayesfair._units import center_and_spread
 from bayesfair.engines.base import check_distinct
 from bayesfair.engines.tables import (
     Encoder,

@@ -15,8 +15,8 @@ from bayesfair._arrays import cluster_sums, code_masses
 from bayesfair._check import check_integer, check_weights, column_names, message, refuse_unread, row_names
 from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
+from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, Length, Positive, Seed, check_settings
-from bayesfair._units import warn_of_scales
 from bayesfair.distributed.messages import agreed, check_alike, digest, first_then_others, leads, sharing
 from bayesfair.distributed.processes import WHY_NO_ROWS
 from bayesfair.engines.base import check_distinct
@@ -29,7 +29,7 @@ from bayesfair.fairness.groups import known_groups
 from bayesfair.gibbs.capabilities import HasUnits
 from bayesfair.gibbs.losses import Loss, resolve_loss
 from bayesfair.gibbs.moves.mode_jumps import Modes
-from bayesfair.gibbs.problem import in_units_of_table, loss_in_units_of_table, make_problem
+from bayesfair.gibbs.problem import make_problem, unscaled, unscaled_loss
 from bayesfair.gibbs.replicas import with_replicas
 from bayesfair.gibbs.run import Run, draw, tuned, tuning, warm_up
 from bayesfair.gibbs.search import FEW_ROWS, FoundModes, start_in_modes, with_jumps
@@ -468,7 +468,7 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def _draw_in_memory(self, problem, run, num_draws, table, earlier, settings):
         run, draws = draw(run, problem.target, num_draws, self.thinning_, self._shows_progress)
-        draws = in_units_of_table(problem, draws)
+        draws = unscaled(problem, draws)
         if earlier is not None:
             draws = concatenate([draws_of(earlier), draws])
         tree = self._tree_of(problem, run, draws, table, settings)
@@ -497,11 +497,11 @@ class GibbsFairClustering(PosteriorEstimator):
         path, wanted = self._store.path, settings["wanted"]
 
         def begin(run, draws):
-            tree = self._tree_of(problem, run, in_units_of_table(problem, draws), table, settings)
+            tree = self._tree_of(problem, run, unscaled(problem, draws), table, settings)
             return begin_run(path, tree, run.sweep, wanted)
 
         def tell(run, draws):
-            return in_units_of_table(problem, draws), run.sweep, _state_of(problem.target, run)
+            return unscaled(problem, draws), run.sweep, _state_of(problem.target, run)
 
         def finish():
             into.finish(self._cost())
@@ -623,7 +623,7 @@ def _modes_dataset(problem, found: FoundModes):
     import xarray as xr
 
     columns = {name: ("mode", getattr(found, name)) for name in MODE_FIGURES}
-    columns["loss"] = ("mode", loss_in_units_of_table(problem, found.loss))
+    columns["loss"] = ("mode", unscaled_loss(problem, found.loss))
     columns["labels"] = (("mode", "obs"), found.labels)
     masses = "measured" if found.weighed or len(found.starts) == 1 else "not known"
     return xr.Dataset(columns, attrs={"num_starts": found.num_starts, "masses": masses, "path_length": found.length})

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._check import check_number, message, tell
-from bayesfair._units import center_and_spread
+from bayesfair._scaling import center_and_spread
 from bayesfair.engines.tables import Columns, Encoder, encoder_of, fit_encoder
 from bayesfair.fairlets.dissimilarity import Minkowski
 from bayesfair.gibbs.losses import KMeansLoss, Loss

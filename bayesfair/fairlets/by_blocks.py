@@ -20,7 +20,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from bayesfair._arrays import cluster_sums, row_blocks
-from bayesfair._units import RowsInUnits
+from bayesfair._scaling import ScaledRows
 from bayesfair.fairlets.compositions import Capacities
 from bayesfair.fairlets.dissimilarity import Dissimilarity, Weighted
 from bayesfair.fairlets.transport import flow, on_all_cores, priced, transport
@@ -47,7 +47,7 @@ class PricedTable(NamedTuple):
     fairlet, the others pay D to; they pay it to the fairlet's centre where it is None. With weights (N,) D is `Weighted`, as it
     is in the hub form."""
 
-    X: np.ndarray | RowsInUnits
+    X: np.ndarray | ScaledRows
     code: np.ndarray
     capacities: Capacities
     dissimilarity: Dissimilarity

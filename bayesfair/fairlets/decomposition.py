@@ -19,7 +19,7 @@ from bayesfair._check import (
     message,
     tell,
 )
-from bayesfair._units import RowsInUnits, Scaling, scaling
+from bayesfair._scaling import ScaledRows, Scaling, scaling_of
 from bayesfair.fairlets.by_blocks import PricedTable, decompose_by_blocks
 from bayesfair.fairlets.compositions import anchor_group, capacities, rule_of_small_groups
 from bayesfair.fairlets.dissimilarity import (
@@ -134,11 +134,11 @@ def decompose(
     units = (
         Scaling(np.zeros(X.shape[1]), 0)
         if degree is None
-        else scaling(X, names=names, degree=degree, center=degree == 2)
+        else scaling_of(X, names=names, degree=degree, center=degree == 2)
     )
     anchor, few = anchor_group(held), len(X) <= exact_up_to
     paid = dissimilarity if weight is None and anchor is not None else Weighted(dissimilarity)
-    Z = RowsInUnits(X, units, np.float64 if few else _precision(X, units, dissimilarity, rng))
+    Z = ScaledRows(X, units, np.float64 if few else _precision(X, units, dissimilarity, rng))
     table = PricedTable(Z, code, held, paid, anchor, weight)
     if few and anchor is not None:
         fairlet, cost, bound = _optimal(table)

@@ -157,13 +157,13 @@ def _steps(sweeps):
 
 def _settled(run: Run, target, sweeps, bar) -> list[Found]:
     before, step = _steps(sweeps)
-    run, first, report = forward(run, target, before, bar)
-    laws, reports = [center_law(run, target)], [report]
+    run, first, scalars = forward(run, target, before, bar)
+    laws, chunks = [center_law(run, target)], [scalars]
     for _ in range(SNAPSHOTS - 1):
-        run, labels, report = forward(run, target, step, bar)
+        run, labels, scalars = forward(run, target, step, bar)
         laws.append(center_law(run, target))
-        reports.append(report)
-    lp, loss = (np.concatenate([_scalar(one, name) for one in reports], axis=1) for name in ("lp", "clustering_loss"))
+        chunks.append(scalars)
+    lp, loss = (np.concatenate([_scalar(one, name) for one in chunks], axis=1) for name in ("lp", "clustering_loss"))
     states = jax.tree.map(np.asarray, run.states)
     law = None if laws[0] is None else CenterLaw(*map(np.stack, zip(*laws)))
 
@@ -175,10 +175,10 @@ def _settled(run: Run, target, sweeps, bar) -> list[Found]:
     return [one(at) for at in range(len(first))]
 
 
-def _scalar(report, name):
+def _scalar(scalars, name):
     """(chains, 1), NaN where it is not reported."""
-    chains = len(next(iter(report.values())))
-    return np.asarray(report[name], float) if name in report else np.full((chains, 1), np.nan)
+    chains = len(next(iter(scalars.values())))
+    return np.asarray(scalars[name], float) if name in scalars else np.full((chains, 1), np.nan)
 
 
 def center_law(run: Run, target) -> CenterLaw | None:

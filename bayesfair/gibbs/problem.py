@@ -9,7 +9,7 @@ from bayesfair._arrays import MANY
 from bayesfair._check import message
 from bayesfair._draws import Draws
 from bayesfair._progress import one_step
-from bayesfair._units import RowsInUnits, Scaling, check_float32, scaling
+from bayesfair._scaling import ScaledRows, Scaling, check_float32, scaling_of
 from bayesfair.gibbs.losses import Loss
 from bayesfair.gibbs.target import Settings, Table, Target
 from bayesfair.gibbs.targets import resolve_target
@@ -17,7 +17,7 @@ from bayesfair.gibbs.targets.fairlets import FairletTarget
 from bayesfair.gibbs.targets.fixed_units import FixedUnits
 from bayesfair.gibbs.temperature import Dispersion
 
-__all__ = ["Problem", "in_units_of_table", "loss_in_units_of_table", "make_problem"]
+__all__ = ["Problem", "make_problem", "unscaled", "unscaled_loss"]
 
 LARGEST_TEMPERATURE = 1e30  # in units near the spread: sums of energies are within float32
 LARGEST_LOG = 450  # of a loss, to base 2: sums over rows and inverse temperatures have squares that a float64 holds
@@ -32,7 +32,7 @@ class Problem(NamedTuple):
 
 
 def make_problem(table: Table, settings: Settings, state=None, progress_bar=False) -> Problem:
-    """The target of a table, and both in the sampler's units. `state`: the arrays from which a run goes on.
+    """The target of a table, and both in the sampler's scaling. `state`: the arrays from which a run goes on.
 
     Raises
     ------
@@ -41,9 +41,9 @@ def make_problem(table: Table, settings: Settings, state=None, progress_bar=Fals
     """
     kind, loss, X = resolve_target(settings.target), settings.loss, table.X
     loss.dissimilarity.check(X)
-    Z, scaling = _in_own_units(X, loss, table.names, where_asked=issubclass(kind, FixedUnits))
+    Z, scaling = _scaled(X, loss, table.names, where_asked=issubclass(kind, FixedUnits))
     table = table._replace(X=Z, scaling=scaling)
-    own = _temperature_in_own_units(settings.inverse_temperature, scaling, loss)
+    own = _scaled_temperature(settings.inverse_temperature, scaling, loss)
     settings = settings._replace(inverse_temperature=own)
     with one_step(kind.preparing, progress_bar and state is None and kind.preparing):
         table = kind.prepared(table, settings, state)
@@ -53,7 +53,7 @@ def make_problem(table: Table, settings: Settings, state=None, progress_bar=Fals
     return Problem(table, settings, target)
 
 
-def _in_own_units(X, loss: Loss, names, where_asked):
+def _scaled(X, loss: Loss, names, where_asked):
     """X in units near its spread, a power of two, where that changes nothing but the units; as it is for other losses; and its
     `Scaling`. `where_asked`: rows are made there."""
     degree = _degree(loss)
@@ -63,14 +63,14 @@ def _in_own_units(X, loss: Loss, names, where_asked):
     with warnings.catch_warnings():  # of costs that read 0: refused here, where their inverses are told too
         warnings.simplefilter("ignore", RuntimeWarning)
         dtype = np.float64 if len(X) < MANY else np.float32  # as what samples them has them
-        units = scaling(X, names=names, degree=degree, precision=np.float32)
-        Z = RowsInUnits(X, units, dtype) if where_asked else units.rows(X, dtype)
+        scaling = scaling_of(X, names=names, degree=degree, precision=np.float32)
+        Z = ScaledRows(X, scaling, dtype) if where_asked else scaling.rows(X, dtype)
         if not where_asked:
             Z.flags.writeable = False  # a target may take them over as they are
-    if abs(degree * units.exponent) > LARGEST_LOG:
+    if abs(degree * scaling.exponent) > LARGEST_LOG:
         rule, remedy = "have a spread whose powers a float64 can hold", "Divide every column by that."
-        raise ValueError(message("X", rule, f"a standard deviation near {2.0**units.exponent:.3g}", remedy))
-    return Z, units
+        raise ValueError(message("X", rule, f"a standard deviation near {2.0**scaling.exponent:.3g}", remedy))
+    return Z, scaling
 
 
 def _degree(loss: Loss):
@@ -79,40 +79,40 @@ def _degree(loss: Loss):
     return int(loss.degree) if exact else 0
 
 
-def _temperature_in_own_units(inverse_temperature, units: Scaling, loss: Loss):
+def _scaled_temperature(inverse_temperature, scaling: Scaling, loss: Loss):
     """An inverse temperature that a user gave in the units of the table, or the rate of its prior, in the sampler's."""
-    degree, cost = _degree(loss), units.cost
+    degree, cost = _degree(loss), scaling.cost
     if isinstance(inverse_temperature, Dispersion):
         return inverse_temperature._replace(rate=float(cost(inverse_temperature.rate, -degree)))
     if not isinstance(inverse_temperature, tuple):
         return inverse_temperature
     own = tuple(float(cost(part, degree)) for part in inverse_temperature)
     if not all(1 / LARGEST_TEMPERATURE <= part <= LARGEST_TEMPERATURE for part in own):
-        rule = f"suit X, whose standard deviation is near {2.0**units.exponent:.3g}"
+        rule = f"suit X, whose standard deviation is near {2.0**scaling.exponent:.3g}"
         remedy = f"Pass numbers near {cost(1.0, -degree):.1g}, or 'dispersion'."
         raise ValueError(message("inverse_temperature", rule, inverse_temperature, remedy))
     return own
 
 
-def in_units_of_table(problem: Problem, draws: Draws) -> Draws:
+def unscaled(problem: Problem, draws: Draws) -> Draws:
     """The draws with every scalar in the units of the table, by the power that it declares."""
-    degree, units = _degree(problem.settings.loss), problem.table.scaling
+    degree, scaling = _degree(problem.settings.loss), problem.table.scaling
     power = {name: degree * draws.statistics[name].power for name in draws.scalars}
-    told = {name: _told(values, units, power[name]) for name, values in draws.scalars.items()}
+    told = {name: _told(values, scaling, power[name]) for name, values in draws.scalars.items()}
     return draws._replace(scalars=told)
 
 
-def loss_in_units_of_table(problem: Problem, losses):
+def unscaled_loss(problem: Problem, losses):
     """Clustering losses in the units of the table."""
     degree = _degree(problem.settings.loss)
     return _told(np.asarray(losses, float), problem.table.scaling, degree)
 
 
-def _told(values, units: Scaling, power: int):
+def _told(values, scaling: Scaling, power: int):
     """`values` times that power of the unit, float64 where float32 cannot hold it."""
     if power == 0:
         return values
-    told = units.cost(values, power)
+    told = scaling.cost(values, power)
     with np.errstate(over="ignore", under="ignore"):
         single = told.astype(values.dtype)
     return single if (single.astype(float) == told).all() else told

@@ -74,21 +74,21 @@ def warm_up(run: Run, target: Target, num_warmup: int, progress_bar=False) -> tu
     pooled. Nothing depends on the clock. A shorter warm-up, and sweeps after the last 32, adapt nothing; what moves have to
     complain of at the end is a warning. Sizes of clusters are reported beside the scalars of moves and target.
     """
-    done, reports, changed, tried = 0, [], 0, defaultdict(set)  # `changed`: the report with which the moves last did
+    done, chunks, changed, tried = 0, [], 0, defaultdict(set)  # `changed`: the scalars with which the moves last did
     with one_step("compiling", progress_bar):  # not in the first sweeps, by which the bar tells when all will be done
         advance(run, target, 0, 1)
     with progress(num_warmup, "warm-up", progress_bar) as bar:
         for n_sweeps in _pace(num_warmup, _chunk_length(run, target), bar, WINDOW):
-            run, labels, report = advance(run, target, n_sweeps, 1)
+            run, labels, scalars = advance(run, target, n_sweeps, 1)
             done += n_sweeps
-            reports.append({**report, **cluster_sizes(labels, target.n_clusters)})
+            chunks.append({**scalars, **cluster_sizes(labels, target.n_clusters)})
             if done % WINDOW == 0:
-                moves = _adapted(run.moves, target, _recent(reports[changed:]), tried)
-                changed = changed if moves == run.moves else len(reports)
+                moves = _adapted(run.moves, target, _recent(chunks[changed:]), tried)
+                changed = changed if moves == run.moves else len(chunks)
                 run = run._replace(moves=moves)
-    if reports[changed:]:
-        _complain(run.moves, _recent(reports[changed:]))
-    return run, _whole(reports)
+    if chunks[changed:]:
+        _complain(run.moves, _recent(chunks[changed:]))
+    return run, _whole(chunks)
 
 
 def _adapted(moves, target, recent, tried):
@@ -102,15 +102,15 @@ def _adapted(moves, target, recent, tried):
     return tuple(map(one, moves))
 
 
-def _recent(reports) -> dict[str, float]:
+def _recent(chunks) -> dict[str, float]:
     """Means over the last window, or over all sweeps where there were fewer; the same however they were cut."""
-    return {name: float(values[:, -WINDOW:].mean(dtype=float)) for name, values in _whole(reports).items()}
+    return {name: float(values[:, -WINDOW:].mean(dtype=float)) for name, values in _whole(chunks).items()}
 
 
-def _whole(reports) -> dict[str, np.ndarray]:
-    """Reports of consecutive chunks as one, of what the last of them has; nothing of none."""
-    names = reports[-1] if reports else ()
-    return {name: np.concatenate([report[name] for report in reports], axis=1) for name in names}
+def _whole(chunks) -> dict[str, np.ndarray]:
+    """Scalars of consecutive chunks as one, of what the last of them has; nothing of none."""
+    names = chunks[-1] if chunks else ()
+    return {name: np.concatenate([chunk[name] for chunk in chunks], axis=1) for name in names}
 
 
 def _complain(moves, recent):
@@ -183,8 +183,8 @@ def draw(
     try:
         with progress(num_draws, "draws", progress_bar) as bar:
             for n_draws in _pace(num_draws, _chunk_length(run, target), bar):
-                run, labels, report = advance(run, target, n_draws, thinning)
-                kept.append(run, _kept(labels, report, statistics))
+                run, labels, scalars = advance(run, target, n_draws, thinning)
+                kept.append(run, _kept(labels, scalars, statistics))
     except KeyboardInterrupt:
         if not kept.done:
             raise
@@ -196,16 +196,16 @@ def draw(
     return None if into is not None else (kept.run, kept.draws)
 
 
-def _kept(labels, report, statistics) -> Draws:
+def _kept(labels, scalars, statistics) -> Draws:
     """The draws of a chunk, without what only the warm-up reads; nothing that nobody declared is dropped in silence."""
-    undeclared = sorted(set(report) - set(statistics))
+    undeclared = sorted(set(scalars) - set(statistics))
     if undeclared:
         remedy = "Name them in the `statistics` of the move or target that reports them."
         raise ValueError(
             message("statistics", "declare every scalar that is reported", f"none of {undeclared}", remedy)
         )
     kept = {name: kind for name, kind in statistics.items() if kind.kind != "tuning"}
-    return Draws(labels, {name: report[name] for name in kept}, kept)
+    return Draws(labels, {name: scalars[name] for name in kept}, kept)
 
 
 def advance(run: Run, target: Target, n_draws: int, thinning: int):
@@ -214,32 +214,32 @@ def advance(run: Run, target: Target, n_draws: int, thinning: int):
 
     def chunk(chains, n_draws=n_draws):
         numbers = run.sweep, n_draws, thinning
-        states, labels, report = run_chunk(target, chains, *numbers, moves=run.moves, length=length)
+        states, labels, scalars = run_chunk(target, chains, *numbers, moves=run.moves, length=length)
         # Copies: a view would keep the whole chunk, which is mostly empty where sweeps are slow.
-        report = jax.tree.map(lambda part: np.asarray(part)[:, :n_draws].copy(), report)
-        return states, (np.asarray(labels)[:, :n_draws].copy(), report)
+        scalars = jax.tree.map(lambda part: np.asarray(part)[:, :n_draws].copy(), scalars)
+        return states, (np.asarray(labels)[:, :n_draws].copy(), scalars)
 
     def compile_first(one):
         compile_once(partial(chunk, one, n_draws=0), (run.moves, length), (target, one))
 
-    states, (labels, report) = in_threads(chunk, chains, compile_first)
-    _mark_idle(report, run.moves, run.sweep + thinning * np.arange(1, n_draws + 1))
-    return run._replace(sweep=run.sweep + n_draws * thinning, states=states), labels, report
+    states, (labels, scalars) = in_threads(chunk, chains, compile_first)
+    _mark_idle(scalars, run.moves, run.sweep + thinning * np.arange(1, n_draws + 1))
+    return run._replace(sweep=run.sweep + n_draws * thinning, states=states), labels, scalars
 
 
-def _mark_idle(report, moves, number):
+def _mark_idle(scalars, moves, number):
     """NaN where a move with a `period` was not made in the last sweep, of this number, of a draw."""
     for move in every_move(moves):
         if getattr(move, "period", 1) > 1:
             for name in move.statistics:
-                report[name] = np.where(number % move.period == 0, report[name], np.nan)
+                scalars[name] = np.where(number % move.period == 0, scalars[name], np.nan)
 
 
 def forward(run: Run, target: Target, n_sweeps: int, bar):
     """`n_sweeps` of which nothing is kept: (the run after them, labels (chains, obs), what the last one reported)."""
     for size in _pace(n_sweeps, n_sweeps, bar):
-        run, labels, report = advance(run, target, 1, size)
-    return run, labels[:, 0], report
+        run, labels, scalars = advance(run, target, 1, size)
+    return run, labels[:, 0], scalars
 
 
 def _chunk_length(run: Run, target: Target) -> int:

@@ -27,15 +27,15 @@ def in_turn(key, target: Target, state, moves, first=0, number=0):
 
     `number`: of the sweep, for moves with a `period`.
     """
-    reports = {}
+    scalars = {}
     for place, move in enumerate(moves, first):
         made = partial(move, jax.random.fold_in(key, place), target)
         period = getattr(move, "period", 1)
         state, stats = (
             made(state) if period == 1 else jax.lax.cond((number + 1) % period == 0, made, _idle(made), state)
         )
-        reports |= stats
-    return state, reports
+        scalars |= stats
+    return state, scalars
 
 
 def _idle(made):

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from bayesfair._arrays import aligned_empty, is_aligned, row_blocks
-from bayesfair._units import Scaling
+from bayesfair._scaling import Scaling
 from bayesfair.fairlets.decomposition import Decomposition
 from bayesfair.fairness.groups import Groups
 from bayesfair.gibbs.losses import Loss
@@ -28,7 +28,7 @@ STATIC = {"static": True}  # metadata of a field that decides what is compiled; 
 class Table(NamedTuple):
     """Rows, their groups and weights.
 
-    X (obs, dim): of a problem (`make_problem`) scaled to near their spread, where the loss allows; `RowsInUnits` where rows
+    X (obs, dim): of a problem (`make_problem`) scaled to near their spread, where the loss allows; `ScaledRows` where rows
     are made as they are asked for; None once chains have started. weight (obs,): above zero, None where all are 1. dim:
     dimensions that the rows span, None where they are as many as X has columns. names: of the columns, for messages. fairlets,
     members: the decomposition that chains start from, and who is in which slot of its fairlets, where a target has `prepared`

@@ -17,22 +17,22 @@ SIZE = "cluster_size_"
 TRIPS = "round_trips"  # in the chain so far, states that came from the hottest replica to the coldest
 
 
-def suitable_thinning(reports, moves, target) -> int:
+def suitable_thinning(scalars, moves, target) -> int:
     """Sweeps per draw with which each is worth about half of an independent one, within BUDGET; how many draws will be made
     has no say, so that two runs, one after the other, are one longer run.
 
-    reports: what `warm_up` handed out, {name: (chains, sweeps)}. The slowest of the sizes of clusters and of the scalars that
+    scalars: what `warm_up` handed out, {name: (chains, sweeps)}. The slowest of the sizes of clusters and of the scalars that
     `target` and `moves` declare as parameters or quantities decides, and of replicas the time of a round trip. 1 after a
     warm-up of fewer than 100 sweeps.
     """
     compared = {name for name, statistic in statistics_of(target, moves).items() if statistic.kind in COMPARED}
-    kept = [values for name, values in reports.items() if name in compared or name.startswith(SIZE)]
+    kept = [values for name, values in scalars.items() if name in compared or name.startswith(SIZE)]
     n_sweeps = kept[0].shape[1] if kept else 0
     if n_sweeps < 2 * SHORTEST:
         return 1
     slowest = max(autocorrelation_time(values[:, n_sweeps // 2 :]) for values in kept)
-    if TRIPS in reports:  # modes may differ in what no scalar tells
-        made = (reports[TRIPS][:, -1] - reports[TRIPS][:, 0]).mean()
+    if TRIPS in scalars:  # modes may differ in what no scalar tells
+        made = (scalars[TRIPS][:, -1] - scalars[TRIPS][:, 0]).mean()
         slowest = max(slowest, n_sweeps / max(made, 1.0))
     affordable = BUDGET / (A_SWEEP + target.n_obs * target.looks_per_row)
     return max(1, int(min(np.ceil(WORTH * slowest), affordable)))

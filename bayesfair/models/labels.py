@@ -23,7 +23,7 @@ def labelled_kernel(
     n_levels=None,
     covariance_type="isotropic",
     fairness_weight: ArrayLike = 0.0,
-    units=None,
+    scaling=None,
     **nuts,
 ):
     """A NumPyro kernel for `labelled_mixture` of the same arguments: label sweep, then NUTS on the parameters.
@@ -39,7 +39,7 @@ def labelled_kernel(
     >>> mcmc.get_samples()["labels"].shape
     (20, 100)
     """
-    settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "units": units}
+    settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "scaling": scaling}
     observed, family = observe(X, codes, groups, n_levels=n_levels, **settings)
     return sweeping_kernel(labelled_mixture, Mixture(family, n_components), observed, **nuts)
 
@@ -50,16 +50,16 @@ def sweeping_kernel(model, mixture: Mixture, observed: Observed, **nuts):
     group, sizes = member.argmax(0), (member > 0).sum(1).astype(jnp.float32)
 
     def update(rng_key, gibbs_sites, hmc_sites):
-        log_joint = mixture.row(observed.units, hmc_sites).log_joint_of(observed.table).T
-        return {"labels": label_sweep(rng_key, gibbs_sites["labels"], log_joint, group, sizes, observed.weight)}
+        log_joint = mixture.row(observed.scaling, hmc_sites).log_joint_of(observed.table).T
+        return {"labels": label_sweep(rng_key, gibbs_sites["labels"], log_joint, group, sizes, observed.penalty)}
 
     return Gibbs([(CustomGibbs(update), ["labels"]), (NUTS(model, **nuts), None)])
 
 
-def label_sweep(key, labels, log_joint, group, group_size, weight) -> Int[Array, " obs"]:
+def label_sweep(key, labels, log_joint, group, group_size, penalty) -> Int[Array, " obs"]:
     """Every label once, in random order, from its law given all the others and the parameters.
 
-    log_joint (N, K): log pi_k + log f(x_i; theta_k). weight: lambda N. group_size (J,).
+    log_joint (N, K): log pi_k + log f(x_i; theta_k). penalty: lambda N. group_size (J,).
     """
     n_clusters = log_joint.shape[1]
     key_order, key_draws = jax.random.split(key)
@@ -70,14 +70,14 @@ def label_sweep(key, labels, log_joint, group, group_size, weight) -> Int[Array,
     def visit(state, i):
         counts, labels = state
         counts = counts.at[labels[i], group[i]].add(-1.0)
-        law = conditional_law(counts, log_joint[i], group[i], group_size, weight)
+        law = conditional_law(counts, log_joint[i], group[i], group_size, penalty)
         chosen = jnp.argmax(law + noise[i]).astype(labels.dtype)
         return (counts.at[chosen, group[i]].add(1.0), labels.at[i].set(chosen)), None
 
     return jax.lax.scan(visit, (counts, labels), order)[0][1]
 
 
-def conditional_law(counts, log_joint, group, group_size, weight) -> Float[Array, " clusters"]:
+def conditional_law(counts, log_joint, group, group_size, penalty) -> Float[Array, " clusters"]:
     """Log law, up to a constant, of the label of one row of `group` that has been taken out of `counts` (K, J).
 
     Delta is a maximum over clusters of which joining changes one, so that the two largest of the others suffice.
@@ -87,4 +87,4 @@ def conditional_law(counts, log_joint, group, group_size, weight) -> Float[Array
     best = jnp.argmax(without)
     second = jnp.max(jnp.where(jnp.arange(len(without)) == best, -jnp.inf, without), initial=0.0)
     others = jnp.where(jnp.arange(len(without)) == best, second, without[best])
-    return log_joint - weight * jnp.maximum(others, with_it)
+    return log_joint - penalty * jnp.maximum(others, with_it)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from bayesfair._check import check_integer, check_number, message
 from bayesfair.engines.families import Components, Family, pack_factor
 from bayesfair.models.observed import Observed, cluster_gaps, observe
-from bayesfair.models.rows import ColumnUnits, LabelledRow, MixtureRow
+from bayesfair.models.rows import ColumnScaling, LabelledRow, MixtureRow
 from bayesfair.models.sparse import SparseScores, log_weights, scores_of
 
 __all__ = [
@@ -75,7 +75,7 @@ def fair_gaussian_mixture(
     fairness_weight: ArrayLike = 0.0,
     smoothing=SMOOTHING,
     prior=None,
-    units=None,
+    scaling=None,
 ):
     """A Gaussian mixture with the fairness factor exp(-lambda N Delta_tau).
 
@@ -84,7 +84,7 @@ def fair_gaussian_mixture(
     X: continuous features (N, d). groups: N values, as `bayesfair.fairness.encode_groups` takes them, or None.
     n_components: K. covariance_type: "isotropic" (one variance for all, FMC's), "diag", "full" (LKJ).
     fairness_weight: lambda, per observation; 0 is the ordinary mixture. It may be traced. smoothing: tau of `smooth_gap`.
-    prior: `Prior`, whose docstring has the formulas. units: `ColumnUnits` the prior is relative to; those of X where None.
+    prior: `Prior`, whose docstring has the formulas. scaling: `ColumnScaling` the prior is relative to; those of X where None.
 
     Sites
     -----
@@ -106,7 +106,7 @@ def fair_gaussian_mixture(
     >>> mcmc.get_samples()["means"].shape
     (50, 2, 2)
     """
-    settings = {"covariance_type": covariance_type, "prior": prior, "units": units}
+    settings = {"covariance_type": covariance_type, "prior": prior, "scaling": scaling}
     fair_mixed_mixture(
         X, None, groups, n_components=n_components, fairness_weight=fairness_weight, smoothing=smoothing, **settings
     )
@@ -135,13 +135,13 @@ def fair_mixed_mixture(
     fairness_weight: ArrayLike = 0.0,
     smoothing=SMOOTHING,
     prior=None,
-    units=None,
+    scaling=None,
 ):
     """Continuous columns X (N, d) and categorical ones `codes` (N, c), independent within a component (FMC, eq. 86).
 
     Either may be None: the general form of the two models above. The site `x` (N, d + c) has the continuous columns first.
     """
-    settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "units": units}
+    settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "scaling": scaling}
     observed, family = observe(X, codes, groups, n_levels=n_levels, **settings)
     marginal(Mixture(family, n_components, prior or Prior(), smoothing), observed)
 
@@ -156,7 +156,7 @@ def labelled_mixture(
     covariance_type="isotropic",
     fairness_weight: ArrayLike = 0.0,
     prior=None,
-    units=None,
+    scaling=None,
 ):
     """The hard-label counterpart: labels z are sampled, and the factor is exp(-lambda N Delta(z)).
 
@@ -167,7 +167,7 @@ def labelled_mixture(
     the parameters are hardly bent. Its labels cannot be enumerated (the factor couples them): sample it with
     `bayesfair.models.labelled_kernel`. Sites: those of `fair_mixed_mixture`, and `labels` (N,).
     """
-    settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "units": units}
+    settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "scaling": scaling}
     observed, family = observe(X, codes, groups, n_levels=n_levels, **settings)
     labelled(Mixture(family, n_components, prior or Prior()), observed)
 
@@ -209,17 +209,17 @@ class Mixture(NamedTuple):
     prior: Prior = Prior()
     smoothing: float = SMOOTHING
 
-    def row(self, units: ColumnUnits, sites) -> MixtureRow:
+    def row(self, scaling: ColumnScaling, sites) -> MixtureRow:
         """The law of a row, from the sites' values."""
-        return MixtureRow(self.components(units, sites), units, self.family)
+        return MixtureRow(self.components(scaling, sites), scaling, self.family)
 
-    def components(self, units: ColumnUnits, sites) -> Components:
+    def components(self, scaling: ColumnScaling, sites) -> Components:
         """The parameters, from the sites' values: those that are sampled, or those that follow from them."""
         if "weight_scores" in sites:
-            weight = log_weights(sites["weight_scores"], self.prior.typical_weight)
+            log_mixing = log_weights(sites["weight_scores"], self.prior.typical_weight)
         else:
-            weight = jnp.log(sites["weights"])
-        return assemble(self.family, units, weight, sites)
+            log_mixing = jnp.log(sites["weights"])
+        return assemble(self.family, scaling, log_mixing, sites)
 
     def weight_sites(self, weights):
         """The sites that say these weights (..., K), e0 being typical."""
@@ -234,41 +234,41 @@ class Mixture(NamedTuple):
 
 def marginal(mixture: Mixture, observed: Observed):
     """The model of `fair_mixed_mixture`, of arrays that may be traced."""
-    row = mixture.row(observed.units, sample_parameters(mixture, observed.units))
+    row = mixture.row(observed.scaling, sample_parameters(mixture, observed.scaling))
     row = row.prepared_for(observed.rows, observed.table)
     with numpyro.plate("obs", len(observed.rows)):
         numpyro.sample("x", row, obs=observed.rows)
     if observed.member is not None:
         psi = jax.nn.softmax(row.log_joint(observed.rows), 0)
         numpyro.deterministic("gap", cluster_gaps(psi, observed.member).max())
-        numpyro.factor("fairness", -observed.weight * smooth_gap(psi.T, observed.member.T, mixture.smoothing))
+        numpyro.factor("fairness", -observed.penalty * smooth_gap(psi.T, observed.member.T, mixture.smoothing))
 
 
 def labelled(mixture: Mixture, observed: Observed):
     """The model of `labelled_mixture`, of arrays that may be traced."""
-    components = mixture.components(observed.units, sample_parameters(mixture, observed.units))
+    components = mixture.components(observed.scaling, sample_parameters(mixture, observed.scaling))
     with numpyro.plate("obs", len(observed.rows)):
-        labels = numpyro.sample("labels", dist.Categorical(logits=components.weight))
-        row = LabelledRow(components, observed.units, mixture.family, labels)
+        labels = numpyro.sample("labels", dist.Categorical(logits=components.log_mixing))
+        row = LabelledRow(components, observed.scaling, mixture.family, labels)
         numpyro.sample("x", row.prepared_for(observed.rows, observed.table), obs=observed.rows)
     if observed.member is not None:
         psi = jax.nn.one_hot(labels, mixture.n_components, axis=0)
         gap = cluster_gaps(psi, observed.member).max()
         numpyro.deterministic("gap", gap)
-        numpyro.factor("fairness", -observed.weight * gap)
+        numpyro.factor("fairness", -observed.penalty * gap)
 
 
-def sample_parameters(mixture: Mixture, units: ColumnUnits):
+def sample_parameters(mixture: Mixture, scaling: ColumnScaling):
     """The parameter sites, by name, drawn from their prior."""
     family, n_components, prior, _ = mixture
     check_integer("n_components", n_components)
-    dim = len(units.middle)
+    dim = len(scaling.middle)
     sites = _sample_weights(n_components, prior)
     if dim:
         base = dist.Normal(0, prior.mean).expand([n_components, dim]).to_event(2)
         sites["means_base"] = numpyro.sample("means_base", base)
-        numpyro.deterministic("means", units.middle + units.spread * sites["means_base"])
-        sites["scales"] = numpyro.sample("scales", _prior_of_scales(family, units, n_components, prior))
+        numpyro.deterministic("means", scaling.middle + scaling.spread * sites["means_base"])
+        sites["scales"] = numpyro.sample("scales", _prior_of_scales(family, scaling, n_components, prior))
     if family.covariance_type == "full" and dim > 1:
         law = dist.LKJCholesky(dim, prior.correlation).expand([n_components]).to_event(1)
         sites["correlation_cholesky"] = numpyro.sample("correlation_cholesky", law)
@@ -291,24 +291,25 @@ def _sample_weights(n_components, prior: Prior):
     return sites
 
 
-def _prior_of_scales(family, units, n_components, prior):
+def _prior_of_scales(family, scaling, n_components, prior):
     median, spread = prior.sd
     if family.covariance_type == "isotropic":
-        return dist.LogNormal(jnp.log(median * units.scale[0]), spread)
-    return dist.LogNormal(jnp.log(median * units.scale), spread).expand([n_components, len(units.middle)]).to_event(2)
+        return dist.LogNormal(jnp.log(median * scaling.scale[0]), spread)
+    law = dist.LogNormal(jnp.log(median * scaling.scale), spread)
+    return law.expand([n_components, len(scaling.middle)]).to_event(2)
 
 
-def assemble(family: Family, units: ColumnUnits, weight, sites) -> Components:
-    """The unconstrained form of `engines.families`, in units of `units.scale`: log weights (K,), and the sites' values."""
-    n_components, dim = len(weight), len(units.middle)
+def assemble(family: Family, scaling: ColumnScaling, log_mixing, sites) -> Components:
+    """The unconstrained form of `engines.families`, in units of `scaling.scale`: log pi (K,), and the sites' values."""
+    n_components, dim = len(log_mixing), len(scaling.middle)
     mean, spread = jnp.zeros((n_components, 0)), jnp.zeros(())
     if dim:
-        mean = sites["means_base"] * (units.spread / units.scale)
-        relative = sites["scales"] / (units.scale[0] if family.covariance_type == "isotropic" else units.scale)
+        mean = sites["means_base"] * (scaling.spread / scaling.scale)
+        relative = sites["scales"] / (scaling.scale[0] if family.covariance_type == "isotropic" else scaling.scale)
         spread = 2 * jnp.log(relative)
         if family.covariance_type == "full":
             spread = pack_factor(
                 relative[:, :, None] * sites.get("correlation_cholesky", jnp.ones((n_components, 1, 1)))
             )
     logits = [jnp.log(sites[f"levels_{j}"]) for j in range(len(family.n_levels))]
-    return Components(weight, mean, spread, jnp.concatenate([jnp.zeros((n_components, 0)), *logits], 1))
+    return Components(log_mixing, mean, spread, jnp.concatenate([jnp.zeros((n_components, 0)), *logits], 1))

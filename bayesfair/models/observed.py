@@ -11,7 +11,7 @@ from bayesfair._check import check_features, check_number, check_same_length, me
 from bayesfair.engines.families import COVARIANCE_TYPES, EncodedTable, Family
 from bayesfair.fairness.groups import encode_groups
 from bayesfair.fairness.metrics import gaps_of_shares
-from bayesfair.models.rows import ColumnUnits, scaled_table, units_of
+from bayesfair.models.rows import ColumnScaling, column_scaling, scaled_table
 
 __all__ = ["Observed", "cluster_gaps", "family_of", "membership", "observe", "rows_of", "tables"]
 
@@ -22,25 +22,25 @@ class Observed(NamedTuple):
     """A table, its groups and lambda N, arrays alone: all that have one shape share what is compiled.
 
     `rows`: continuous columns, then codes of the levels. `table`: the same as densities read them. `member`: the groups'
-    indicators over their sizes, None without fairness. `weight`: lambda N.
+    indicators over their sizes, None without fairness. `penalty`: lambda N.
     """
 
     rows: Float[Array, "obs columns"]
     table: EncodedTable
-    units: ColumnUnits
+    scaling: ColumnScaling
     member: Float[Array, "groups obs"] | None
-    weight: Float[Array, ""]
+    penalty: Float[Array, ""]
 
 
-def observe(X, codes, groups, *, n_levels=None, covariance_type, fairness_weight, units=None):
-    """`Observed` and `Family` of a table that a model is given; units are those of the table where None."""
+def observe(X, codes, groups, *, n_levels=None, covariance_type, fairness_weight, scaling=None):
+    """`Observed` and `Family` of a table that a model is given; the scaling is that of the table where None."""
     x, codes, n_levels = tables(X, codes, n_levels)
     family = family_of(covariance_type, n_levels)
-    units = units_of(x, covariance_type) if units is None else units
+    scaling = column_scaling(x, covariance_type) if scaling is None else scaling
     rows = rows_of(x, codes)
     member = _member(groups, len(rows), fairness_weight)
-    weight = jnp.asarray(fairness_weight * len(rows), jnp.float32)
-    return Observed(rows, scaled_table(rows, units, family), units, member, weight), family
+    penalty = jnp.asarray(fairness_weight * len(rows), jnp.float32)
+    return Observed(rows, scaled_table(rows, scaling, family), scaling, member, penalty), family
 
 
 def rows_of(x, codes) -> Float[Array, "obs columns"]:
@@ -102,9 +102,9 @@ def family_of(covariance_type, n_levels) -> Family:
     return Family(covariance_type, n_levels)
 
 
-def _member(groups, n_obs, weight):
+def _member(groups, n_obs, fairness_weight):
     """The membership (J, N) of `groups`, or None without groups, which only lambda = 0 allows."""
-    positive = isinstance(weight, jax.Array) or check_number("fairness_weight", weight, minimum=0) > 0
+    positive = isinstance(fairness_weight, jax.Array) or check_number("fairness_weight", fairness_weight, minimum=0) > 0
     if groups is None and positive:
         rule, remedy = "be given where fairness_weight is above 0", "Pass one value per row, or fairness_weight=0."
         raise ValueError(message("groups", rule, "None", remedy))

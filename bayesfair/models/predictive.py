@@ -20,7 +20,7 @@ def allocate(mixture: Mixture, observed: Observed, member, keys, sites):
 
     def one(part):
         key, sites = part
-        log_joint = mixture.row(observed.units, sites).log_joint_of(observed.table)
+        log_joint = mixture.row(observed.scaling, sites).log_joint_of(observed.table)
         labels = jax.random.categorical(key, log_joint, axis=0).astype(jnp.int16)
         gap = cluster_gaps(jax.nn.softmax(log_joint, 0), member).max()
         return labels, gap, jax.nn.logsumexp(log_joint, 0)
@@ -29,13 +29,13 @@ def allocate(mixture: Mixture, observed: Observed, member, keys, sites):
 
 
 @partial(jax.jit, static_argnums=0)
-def mean_psi(mixture: Mixture, units, rows, sites) -> Float[Array, "obs clusters"]:
+def mean_psi(mixture: Mixture, scaling, rows, sites) -> Float[Array, "obs clusters"]:
     """psi of rows (N, columns), averaged over the draws; a plain float32 sum drifts in proportion to their number."""
-    table = scaled_table(rows, units, mixture.family)
+    table = scaled_table(rows, scaling, mixture.family)
 
     def add(carry, sites):
         total, lost = carry  # compensated summation (Kahan 1965)
-        term = jax.nn.softmax(mixture.row(units, sites).log_joint_of(table), 0) - lost
+        term = jax.nn.softmax(mixture.row(scaling, sites).log_joint_of(table), 0) - lost
         sum_ = total + term
         return (sum_, (sum_ - total) - term), None
 
@@ -44,17 +44,17 @@ def mean_psi(mixture: Mixture, units, rows, sites) -> Float[Array, "obs clusters
 
 
 @partial(jax.jit, static_argnames=("mixture", "num_obs"))
-def replicate_rows(mixture: Mixture, units, num_obs, keys, sites):
+def replicate_rows(mixture: Mixture, scaling, num_obs, keys, sites):
     """`num_obs` rows (draws, num_obs, columns) simulated from each draw."""
-    return jax.lax.map(lambda part: mixture.row(units, part[1]).sample(part[0], (num_obs,)), (keys, sites))
+    return jax.lax.map(lambda part: mixture.row(scaling, part[1]).sample(part[0], (num_obs,)), (keys, sites))
 
 
 @partial(jax.jit, static_argnums=0)
-def prior_sites(mixture: Mixture, units, keys):
+def prior_sites(mixture: Mixture, scaling, keys):
     """A draw of the parameters from their prior alone for each key; the fairness factor is none of it."""
 
     def one(key):
         with numpyro.handlers.seed(rng_seed=key):
-            return sample_parameters(mixture, units)
+            return sample_parameters(mixture, scaling)
 
     return jax.vmap(one)(keys)

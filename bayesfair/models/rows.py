@@ -12,10 +12,10 @@ from numpyro.distributions import constraints
 
 from bayesfair.engines.families import Components, EncodedTable, Family, indicators, sample_rows
 
-__all__ = ["ColumnUnits", "LabelledRow", "MixtureRow", "scaled_table", "units_of"]
+__all__ = ["ColumnScaling", "LabelledRow", "MixtureRow", "column_scaling", "scaled_table"]
 
 
-class ColumnUnits(NamedTuple):
+class ColumnScaling(NamedTuple):
     """What the priors are relative to: middle and standard deviation (d,) of each continuous column, and the scale (d,)
     by which densities are computed, which is one number for all columns where the covariance is isotropic."""
 
@@ -24,30 +24,30 @@ class ColumnUnits(NamedTuple):
     scale: Float[Array, " dim"]
 
 
-def units_of(x, covariance_type) -> ColumnUnits:
+def column_scaling(x, covariance_type) -> ColumnScaling:
     """Of the columns of x (N, d); a constant column has spread 1."""
     xp = np if isinstance(x, np.ndarray) else jnp
     if x.shape[1] == 0:
-        return ColumnUnits(*[jnp.zeros(0)] * 3)
+        return ColumnScaling(*[jnp.zeros(0)] * 3)
     variance = x.var(0)
     safe = xp.where(variance > 0, variance, 1.0)
     scale = xp.full_like(safe, safe.mean()) if covariance_type == "isotropic" else safe
-    return ColumnUnits(*(jnp.asarray(part, jnp.float32) for part in (x.mean(0), xp.sqrt(safe), xp.sqrt(scale))))
+    return ColumnScaling(*(jnp.asarray(part, jnp.float32) for part in (x.mean(0), xp.sqrt(safe), xp.sqrt(scale))))
 
 
 class MixtureRow(dist.Distribution):
     """One row of a mixture: d continuous columns, then the codes of the levels of the categorical ones.
 
-    log p(x) = log sum_k pi_k f(x; theta_k). `components` are in units of `units.scale` around `units.middle`.
+    log p(x) = log sum_k pi_k f(x; theta_k). `components` are in units of `scaling.scale` around `scaling.middle`.
     """
 
-    pytree_data_fields = ("components", "units")
+    pytree_data_fields = ("components", "scaling")
     pytree_aux_fields = ("family",)
     support = constraints.real_vector
     _prepared = None, None
 
-    def __init__(self, components: Components, units: ColumnUnits, family: Family, *, validate_args=None):
-        self.components, self.units, self.family = components, units, family
+    def __init__(self, components: Components, scaling: ColumnScaling, family: Family, *, validate_args=None):
+        self.components, self.scaling, self.family = components, scaling, family
         n_columns = components.mean.shape[-1] + len(family.n_levels)
         super().__init__(batch_shape=(), event_shape=(n_columns,), validate_args=validate_args)
 
@@ -63,11 +63,11 @@ class MixtureRow(dist.Distribution):
         known, log_joint = self._prepared
         if value is known:
             return log_joint
-        return self.log_joint_of(scaled_table(value, self.units, self.family))
+        return self.log_joint_of(scaled_table(value, self.scaling, self.family))
 
     def log_joint_of(self, table: EncodedTable) -> Float[Array, "clusters obs"]:
         """`log_joint` of rows whose `scaled_table` is given."""
-        return self.family.log_joint(self.components, table) - jnp.log(self.units.scale).sum()
+        return self.family.log_joint(self.components, table) - jnp.log(self.scaling.scale).sum()
 
     def log_prob(self, value, intermediates=None):
         rows = value if value.ndim == 2 else value.reshape(-1, value.shape[-1])
@@ -75,36 +75,36 @@ class MixtureRow(dist.Distribution):
 
     def sample(self, key, sample_shape=()):
         key_label, key_row = jax.random.split(key)
-        label = jax.random.categorical(key_label, self.components.weight, shape=sample_shape)
+        label = jax.random.categorical(key_label, self.components.log_mixing, shape=sample_shape)
         return self.sample_given(key_row, label)
 
     def sample_given(self, key, label):
         """A row for each label, in the units of X."""
         x, levels = sample_rows(self.family, key, self.components, label.reshape(-1))
-        x = self.units.middle + self.units.scale * x
+        x = self.scaling.middle + self.scaling.scale * x
         return jnp.concatenate([x, levels.astype(x.dtype)], 1).reshape(*label.shape, -1)
 
 
 class LabelledRow(MixtureRow):
     """A row of each of the labels (N,): log p(x_i | z_i) = log f(x_i; theta_{z_i})."""
 
-    pytree_data_fields = ("components", "units", "label")
+    pytree_data_fields = ("components", "scaling", "label")
 
-    def __init__(self, components, units, family, label, *, validate_args=None):
-        self.components, self.units, self.family, self.label = components, units, family, label
+    def __init__(self, components, scaling, family, label, *, validate_args=None):
+        self.components, self.scaling, self.family, self.label = components, scaling, family, label
         n_columns = components.mean.shape[-1] + len(family.n_levels)
         dist.Distribution.__init__(self, label.shape, (n_columns,), validate_args=validate_args)
 
     def log_prob(self, value, intermediates=None):
-        density = self.log_joint(value) - jax.nn.log_softmax(self.components.weight)[:, None]
+        density = self.log_joint(value) - jax.nn.log_softmax(self.components.log_mixing)[:, None]
         return jnp.take_along_axis(density, self.label[None], 0)[0]
 
     def sample(self, key, sample_shape=()):
         return self.sample_given(key, jnp.broadcast_to(self.label, (*sample_shape, *self.label.shape)))
 
 
-def scaled_table(rows, units: ColumnUnits, family: Family) -> EncodedTable:
-    """Rows (N, d + c) as densities read them: continuous columns in `units`, indicators of the levels."""
-    dim = len(units.middle)
-    x = (rows[..., :dim] - units.middle) / units.scale
+def scaled_table(rows, scaling: ColumnScaling, family: Family) -> EncodedTable:
+    """Rows (N, d + c) as densities read them: continuous columns as `scaling` has them, indicators of the levels."""
+    dim = len(scaling.middle)
+    x = (rows[..., :dim] - scaling.middle) / scaling.scale
     return EncodedTable(x, jnp.square(x).sum(-1), indicators(rows[..., dim:], family.n_levels))

@@ -111,7 +111,7 @@ class MixtureRun(NamedTuple):
     def _starts(self, kinds):
         x, k = self.x - self.encoder.middle, self.mixture.n_components
         partitions = start_partitions(x, self.codes, self.encoder.n_levels, self.groups, k, kinds, self.seed)
-        rest = x, self.codes, self.mixture.family, self.observed.units, k
+        rest = x, self.codes, self.mixture.family, self.observed.scaling, k
         return partitions, stack([sites_of_partition(labels, *rest) for labels in partitions])
 
     def warm_up(self, method, progress_bar=False):
@@ -181,8 +181,8 @@ class MixtureRun(NamedTuple):
         return self._replace(draws=sites | {"labels": draws.labels} | draws.scalars | others)
 
     def _places(self):
-        units = self.observed.units
-        return self.encoder.middle + np.asarray(units.middle, np.float64), np.asarray(units.spread, np.float64)
+        scaling = self.observed.scaling
+        return self.encoder.middle + np.asarray(scaling.middle, np.float64), np.asarray(scaling.spread, np.float64)
 
     @property
     def sites(self):
@@ -195,18 +195,18 @@ class MixtureRun(NamedTuple):
     def psi(self, x, codes):
         """(N, K), averaged over the draws, of rows that need not be the run's; each sums to 1 in float64."""
         rows = rows_of(x - self.encoder.middle, codes)
-        psi = np.asarray(mean_psi(self.mixture, self.observed.units, rows, self.sites), np.float64)
+        psi = np.asarray(mean_psi(self.mixture, self.observed.scaling, rows, self.sites), np.float64)
         return psi / psi.sum(1, keepdims=True)
 
     def simulate(self, sites):
         """A table (draws, N, d + c) like the run's from each draw of the sites, in the units of the table."""
         num_draws = len(jax.tree.leaves(sites)[0])
         keys = jax.random.split(jax.random.PRNGKey(self.seed + 1), num_draws)
-        rows = replicate_rows(self.mixture, self.observed.units, len(self.x), keys, sites)
+        rows = replicate_rows(self.mixture, self.observed.scaling, len(self.x), keys, sites)
         return np.asarray(rows, np.float64) + np.r_[self.encoder.middle, np.zeros(self.codes.shape[1])]
 
     def prior_sites(self, num_draws):
-        return prior_sites(self.mixture, self.observed.units, jax.random.split(self.key, num_draws))
+        return prior_sites(self.mixture, self.observed.scaling, jax.random.split(self.key, num_draws))
 
     def state(self):
         """What `with_state` goes on from, arrays by name; none for a guide."""
@@ -223,13 +223,13 @@ class MixtureRun(NamedTuple):
 
 def make_run(x, codes, groups, encoder, seed, settings: RunSettings) -> MixtureRun:
     """Of a checked table: x (N, d) float64, `codes` (N, c), before any chain."""
-    weight = float(settings.fairness_weight) if len(groups.names) > 1 else 0.0
+    fairness_weight = float(settings.fairness_weight) if len(groups.names) > 1 else 0.0
     table = (
         x - encoder.middle if x.shape[1] else None,
         codes if codes.shape[1] else None,
-        groups if weight > 0 else None,
+        groups if fairness_weight > 0 else None,
     )
-    wanted = {"covariance_type": settings.covariance_type, "fairness_weight": weight}
+    wanted = {"covariance_type": settings.covariance_type, "fairness_weight": fairness_weight}
     observed, family = observe(*table, n_levels=encoder.n_levels or None, **wanted)
     sampler = settings.sampler(family, len(x))
     sampler.kernel(observed)  # refuses inverse temperatures before anything is computed

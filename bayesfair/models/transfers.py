@@ -29,7 +29,7 @@ class Transfers(MCMCKernel):
     L all that is observed, N the prior of means: what is drawn from its prior cancels, and (x_k, x_l) -> (log S, log odds) has
     Jacobian 1. A component is born where r rises from nothing, its weight taken from l, and dies where its weight goes to l.
 
-    inner: a kernel of the model whose sites are those of `sample_parameters(mixture, observed.units)`.
+    inner: a kernel of the model whose sites are those of `sample_parameters(mixture, observed.scaling)`.
     """
 
     def __init__(self, inner, mixture: Mixture, observed: Observed):
@@ -76,7 +76,7 @@ class Transfers(MCMCKernel):
     def _from_prior(self, key, args, kwargs, names):
         """Unconstrained values of these sites, of all components."""
         with numpyro.handlers.seed(rng_seed=key):
-            sites = sample_parameters(self._mixture, self._observed.units)
+            sites = sample_parameters(self._mixture, self._observed.scaling)
         z = unconstrain_fn(self.model, args, kwargs, sites)
         return {name: z[name] for name in names}
 
@@ -105,8 +105,8 @@ class Transfers(MCMCKernel):
     @property
     def _rows(self):
         """Continuous columns in standard deviations (N, d), as means are."""
-        units = self._observed.units
-        return (self._observed.rows[:, : len(units.middle)] - units.middle) / units.spread
+        scaling = self._observed.scaling
+        return (self._observed.rows[:, : len(scaling.middle)] - scaling.middle) / scaling.spread
 
     def _draw_mean(self, key, near):
         key_which, key_row, key_noise = jax.random.split(key, 3)

@@ -107,7 +107,7 @@ def test_one_joint_step_is_a_step_of_scikit_learn(X, parameters):
     with pytest.warns(match="converge"):
         other.fit(X)
     ours = em_steps(problem_of(X), parameters, WHOLE)
-    np.testing.assert_allclose(ours.weight, other.weights_, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(ours.mixing, other.weights_, rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(ours.mean, other.means_, rtol=2e-3, atol=2e-3)
     np.testing.assert_allclose(ours.covariance, other.covariances_, rtol=5e-3, atol=3e-3)
 
@@ -120,8 +120,8 @@ def test_joint_matching_alone_is_plain_em(X):
 
 
 def test_weights_follow_equation_11(X, parameters):
-    plain = np.asarray(em_steps(problem_of(X), parameters, WHOLE).weight)
-    smooth = em_steps(problem_of(X, prior=0.25), parameters, WHOLE).weight
+    plain = np.asarray(em_steps(problem_of(X), parameters, WHOLE).mixing)
+    smooth = em_steps(problem_of(X, prior=0.25), parameters, WHOLE).mixing
     np.testing.assert_allclose(smooth, (plain + 0.25) / (1 + K * 0.25), rtol=1e-4)
 
 
@@ -184,9 +184,9 @@ def test_a_marginal_step_with_missing_values_is_that_of_the_table_of_its_columns
     subset, seen = np.array([0, 2, 3]), holes("random", X.shape)
     matching = Matching(EYE, np.isin(np.arange(D), subset))
     ours = em_steps(problem_of(X, seen), parameters, matching)
-    alone = Gaussians(parameters.weight, parameters.mean[:, subset], parameters.covariance[:, subset][:, :, subset])
+    alone = Gaussians(parameters.mixing, parameters.mean[:, subset], parameters.covariance[:, subset][:, :, subset])
     weight, mean, _ = slow_missing_step(alone, X[:, subset], seen[:, subset])
-    np.testing.assert_allclose(ours.weight, weight, rtol=5e-3, atol=3e-3)
+    np.testing.assert_allclose(ours.mixing, weight, rtol=5e-3, atol=3e-3)
     np.testing.assert_allclose(ours.mean[:, subset], mean, rtol=5e-3, atol=3e-3)
     np.testing.assert_allclose(ours.mean[:, 1], parameters.mean[:, 1])
     values = np.linalg.eigvalsh(np.asarray(ours.covariance, float))

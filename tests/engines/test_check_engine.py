@@ -20,8 +20,8 @@ class Rising(CentredKMeans):
 
 
 class ByPosition(CentredKMeans):
-    def report(self, outcome, x, data):
-        super().report(outcome, x, data)
+    def set_attributes(self, outcome, x, data):
+        super().set_attributes(outcome, x, data)
         self.labels_ = np.arange(len(data.X)) % self.n_clusters
 
 
@@ -37,8 +37,8 @@ class SecretlyFair(CentredKMeans):
 class Unseeded(CentredKMeans):
     fits = count()
 
-    def report(self, outcome, x, data):
-        super().report(outcome, x, data)
+    def set_attributes(self, outcome, x, data):
+        super().set_attributes(outcome, x, data)
         self.labels_ = (self.labels_ + next(self.fits)) % 2
 
 

@@ -321,7 +321,7 @@ def test_hot_components_know_of_every_level_what_all_rows_tell(data):
     hot, log_levels = family.heated(cold), jax.jit(family.log_levels)
     np.testing.assert_array_equal(hot.spread, 0)
     own, heated = (np.exp(log_levels(part.logits)) for part in (cold, hot))
-    mean = softmax(cold.weight) @ own
+    mean = softmax(cold.log_mixing) @ own
     np.testing.assert_allclose(heated, (own + mean) / 2, rtol=1e-5)
 
 
@@ -545,7 +545,7 @@ def test_other_starts_are_explored_where_clusters_are_not_fair(data, monkeypatch
         return explore(self, some, *others)
 
     def judged(self, fairness, rule):
-        weights.append(float(rule.weight))
+        weights.append(float(rule.fairness_weight))
         return is_fair(self, fairness, rule) if next(told) >= unfair else (False, False)
 
     monkeypatch.setattr(FairMixture, "_explore", explored)

@@ -50,13 +50,13 @@ class CentredKMeans(bf.engines.Engine):
         centers = jnp.where(size > 0, member.T @ x / jnp.maximum(size, 1e-30), centers)
         return centers, weight @ squared(x, centers).min(1) / weight.sum()
 
-    def report(self, outcome, rows, data):
+    def set_attributes(self, outcome, rows, data):
         x = rows.x
         self.labels_ = np.asarray(nearest(x, outcome.state))
-        self.cluster_centers_ = self._units.points(outcome.state)
+        self.cluster_centers_ = self._scaling.points(outcome.state)
 
     def objective_of(self, losses):
-        return self._units.cost(losses)
+        return self._scaling.cost(losses)
 
 
 def squared(x, centers):

@@ -14,13 +14,13 @@ import bayesfair as bf
 from bayesfair.models.exchange import BETA, tempered
 from bayesfair.models.mixtures import Mixture
 from bayesfair.models.observed import observe
-from bayesfair.models.rows import ColumnUnits
+from bayesfair.models.rows import ColumnScaling
 from bayesfair.models.sparse import log_weights
 from bayesfair.models.transfers import Transfers
 
 N_OBS, N_COMPONENTS, DIM, N_LEVELS = 25, 2, 2, (3, 2)
 NUM_WARMUP, NUM_RANKED, THINNING = 152, 29, 4  # a warm-up of whole draws: the chain is compiled once
-UNITS = ColumnUnits(jnp.zeros(DIM), jnp.ones(DIM), jnp.ones(DIM))  # the prior must not depend on the data
+UNITS = ColumnScaling(jnp.zeros(DIM), jnp.ones(DIM), jnp.ones(DIM))  # the prior must not depend on the data
 KINDS = ("isotropic", "diag", "full", "categorical", "mixed", "sparse")
 SPARSE, N_SPARSE = bf.models.Prior(weight=0.2), 3
 SPARSE_WARMUP, SPARSE_THINNING = 396, 36  # empty and filled components change places seldom
@@ -32,9 +32,9 @@ def model_of(kind):
     if kind == "categorical":
         return lambda rows, **more: bf.models.fair_categorical_mixture(rows, **settings, **more)
     if kind == "mixed":
-        settings |= {"covariance_type": "diag", "units": UNITS}
+        settings |= {"covariance_type": "diag", "scaling": UNITS}
         return lambda rows, **more: bf.models.fair_mixed_mixture(rows[:, :DIM], rows[:, DIM:], **settings, **more)
-    settings = {"n_components": N_COMPONENTS, "covariance_type": kind, "units": UNITS}
+    settings = {"n_components": N_COMPONENTS, "covariance_type": kind, "scaling": UNITS}
     if kind == "sparse":
         settings |= {"n_components": N_SPARSE, "covariance_type": "isotropic", "prior": SPARSE}
     return lambda rows, **more: bf.models.fair_gaussian_mixture(rows, **settings, **more)
@@ -49,7 +49,7 @@ def kernel_of(kind, model, rows):
     kernel = NUTS(tempered(model), max_tree_depth=5)
     if kind != "sparse":
         return kernel
-    observed, family = observe(rows, None, None, covariance_type="isotropic", fairness_weight=0.0, units=UNITS)
+    observed, family = observe(rows, None, None, covariance_type="isotropic", fairness_weight=0.0, scaling=UNITS)
     return Transfers(NUTS(model, max_tree_depth=5), Mixture(family, N_SPARSE, SPARSE), observed)
 
 
@@ -57,7 +57,7 @@ def sparse_statistics(model, rows, sites, key):
     """With the number of components that labels drawn from psi use, ties broken at random."""
     key_labels, key_ties = jax.random.split(key)
     weights = jnp.exp(log_weights(sites["weight_scores"], SPARSE.typical_weight))
-    observed, family = observe(rows, None, None, covariance_type="isotropic", fairness_weight=0.0, units=UNITS)
+    observed, family = observe(rows, None, None, covariance_type="isotropic", fairness_weight=0.0, scaling=UNITS)
     log_joint = Mixture(family, N_SPARSE, SPARSE).row(UNITS, sites).log_joint_of(observed.table)
     labels = jax.random.categorical(key_labels, log_joint, axis=0)
     occupied = (labels == jnp.arange(N_SPARSE)[:, None]).any(1).sum()

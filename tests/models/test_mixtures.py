@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 
 import bayesfair as bf
 from bayesfair.models import mixtures, observed
-from bayesfair.models.rows import MixtureRow, scaled_table, units_of
+from bayesfair.models.rows import MixtureRow, column_scaling, scaled_table
 
 RNG = np.random.default_rng(0)
 X = 30 + np.array([5.0, 0.5]) * RNG.normal(size=(40, 2))
@@ -81,10 +81,10 @@ def test_pointwise_log_likelihood_is_that_of_scipy(kind):
 def test_rows_prepared_for_a_table_are_the_same_law():
     family = observed.family_of("full", ())
     values = {name: np.asarray(value, np.float32) for name, value in sites_of("full").items()}
-    units, table = units_of(X, "full"), observed.rows_of(X, np.zeros((40, 0)))
-    components = jax.jit(partial(mixtures.assemble, family))(units, np.log(values["weights"]), values)
-    plain = MixtureRow(components, units, family)
-    prepared = plain.prepared_for(table, scaled_table(table, units, family))
+    scaling, table = column_scaling(X, "full"), observed.rows_of(X, np.zeros((40, 0)))
+    components = jax.jit(partial(mixtures.assemble, family))(scaling, np.log(values["weights"]), values)
+    plain = MixtureRow(components, scaling, family)
+    prepared = plain.prepared_for(table, scaled_table(table, scaling, family))
     copied = jax.tree.map(lambda leaf: leaf + 0, prepared)
     for rows in (table, table[::-1], table + 1):
         for row in (prepared, copied):
@@ -146,12 +146,12 @@ def test_drawn_rows_have_the_law_of_their_density(kind):
         None if kind == "categorical" else X, CODES if kind in ("categorical", "mixed") else None
     )
     covariance_type = kind if kind in ("isotropic", "diag", "full") else "diag"
-    family, units = observed.family_of(covariance_type, n_levels), units_of(x, covariance_type)
+    family, scaling = observed.family_of(covariance_type, n_levels), column_scaling(x, covariance_type)
 
     @jax.jit
     def drawn(values):
-        components = mixtures.assemble(family, units, jnp.log(values["weights"]), values)
-        return MixtureRow(components, units, family).sample(jax.random.key(0), (20_000,))
+        components = mixtures.assemble(family, scaling, jnp.log(values["weights"]), values)
+        return MixtureRow(components, scaling, family).sample(jax.random.key(0), (20_000,))
 
     rows = np.asarray(drawn(values))
     if kind != "categorical":

@@ -15,7 +15,7 @@ import bayesfair as bf
 from bayesfair.models import transfers
 from bayesfair.models.mixtures import Mixture, marginal
 from bayesfair.models.observed import Observed, observe
-from bayesfair.models.rows import ColumnUnits
+from bayesfair.models.rows import ColumnScaling
 from bayesfair.models.sparse import SparseScores, log_slope, log_weights, scores_of, stretched, unstretched
 from bayesfair.models.transfers import Transfers
 
@@ -23,7 +23,7 @@ from bayesfair.models.transfers import Transfers
 X = np.array([[-1.0], [-0.8], [-0.6], [0.1], [0.6], [0.8], [1.1]])
 GROUP = np.array([0, 0, 0, 0, 1, 1, 1])
 N, K, SD, E0, PRIOR_SD = 7, 4, 0.5, 0.1, 1.5
-UNITS = ColumnUnits(jnp.zeros(1), jnp.ones(1), jnp.ones(1))
+UNITS = ColumnScaling(jnp.zeros(1), jnp.ones(1), jnp.ones(1))
 WEIGHT = 0.6  # lambda
 NUM_CHAINS, NUM_WARMUP, NUM_DRAWS = 16, 300, 2_500
 
@@ -116,7 +116,7 @@ def fair_pmf(num_draws=200_000):
 @cache
 def program():
     """One compiled program for all tests here: labels' occupied clusters (chains, draws)."""
-    fitted, family = observe(X, None, GROUP, covariance_type="isotropic", fairness_weight=1.0, units=UNITS)
+    fitted, family = observe(X, None, GROUP, covariance_type="isotropic", fairness_weight=1.0, scaling=UNITS)
     mixture = Mixture(family, K, bf.models.Prior(weight=E0, mean=PRIOR_SD))
     model = condition(partial(marginal, mixture), {"scales": jnp.float32(SD)})
 

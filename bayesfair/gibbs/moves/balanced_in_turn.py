@@ -44,8 +44,8 @@ class Counted:
     def __call__(self, key, target: HasLabels, state: Labelling):
         stats = target.loss.start(target.units_of(state), target.n_clusters)
         counted = CountedLabelling(*state, stats, target.counts(state.label))
-        inside, reports = in_turn(key, target, counted, self.moves)
-        return Labelling(inside.label, inside.lambdas), reports
+        inside, stats = in_turn(key, target, counted, self.moves)
+        return Labelling(inside.label, inside.lambdas), stats
 
 
 def take_out(target: HasLabels, state: CountedLabelling, i):

@@ -8,7 +8,7 @@ from jaxtyping import ArrayLike, Float, Int
 
 from bayesfair._check import check_integer, message, tell
 from bayesfair._draws import Statistic
-from bayesfair._units import RowsInUnits
+from bayesfair._scaling import ScaledRows
 from bayesfair.fairlets.compositions import Capacities, capacities, rule_of_small_groups
 from bayesfair.fairlets.decomposition import Decomposition, decompose
 from bayesfair.fairlets.members import member_table
@@ -194,7 +194,7 @@ def _best_fairlets(table: Table, settings: Settings, held: Capacities, compositi
     if held.lower.sum(1).max() == 1:
         alone = np.arange(len(table.X))
         return Decomposition(alone, np.ones((len(alone), 1), np.int64), 0.0, 0.0, True)
-    X = table.X.X if isinstance(table.X, RowsInUnits) else table.X  # `decompose` scales by itself
+    X = table.X.X if isinstance(table.X, ScaledRows) else table.X  # `decompose` scales by itself
     settled = {"random_state": settings.seed, "sample_weight": table.weight}
     found = decompose(X, table.groups, composition, dissimilarity=settings.loss.dissimilarity, **settled)
     if found.anchored and not found.optimal and stay:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayesfair._units import center_and_spread, check_costs, check_resolution, scaling, standardise
+from bayesfair._scaling import center_and_spread, check_costs, check_resolution, scaling_of, standardise
 
 
 @pytest.fixture(scope="module")
@@ -111,5 +111,5 @@ def test_costs_that_no_float64_holds_are_refused_or_told():
 def test_float32_rows_are_those_of_float64_rounded_once(scale):
     """Whatever path they take."""
     X = (scale * np.random.default_rng(0).normal(5, [1, 2, 1e-3], (1000, 3))).astype(np.float32)
-    units = scaling(X)
+    units = scaling_of(X)
     np.testing.assert_array_equal(units.rows(X, np.float32), units.rows(X).astype(np.float32))

@@ -8,13 +8,13 @@ from bayesfair._arrays import BLOCK, aligned_empty, row_blocks
 from bayesfair._check import message, place, tell
 
 __all__ = [
-    "RowsInUnits",
+    "ScaledRows",
     "Scaling",
     "center_and_spread",
     "check_costs",
     "check_float32",
     "check_resolution",
-    "scaling",
+    "scaling_of",
     "standardise",
     "warn_of_scales",
 ]
@@ -55,11 +55,11 @@ class Scaling(NamedTuple):
         return np.ldexp(np.asarray(cost, np.float64), degree * self.exponent)[()]
 
 
-class RowsInUnits:
-    """The rows of X (N, d) in `units`, made where they are asked for: `rows[some]`, and `np.asarray(rows)`, are arrays."""
+class ScaledRows:
+    """The scaled rows of X (N, d), made where they are asked for: `rows[some]`, and `np.asarray(rows)`, are arrays."""
 
-    def __init__(self, X, units: Scaling, dtype):
-        self.X, self.units, self.dtype = X, units, np.dtype(dtype)
+    def __init__(self, X, scaling: Scaling, dtype):
+        self.X, self.scaling, self.dtype = X, scaling, np.dtype(dtype)
 
     @property
     def shape(self):
@@ -69,10 +69,10 @@ class RowsInUnits:
         return len(self.X)
 
     def __getitem__(self, some):
-        return self.units.rows(self.X[some], self.dtype)
+        return self.scaling.rows(self.X[some], self.dtype)
 
     def __array__(self, dtype=None, copy=None):
-        return self.units.rows(self.X, self.dtype).astype(self.dtype if dtype is None else dtype, copy=False)
+        return self.scaling.rows(self.X, self.dtype).astype(self.dtype if dtype is None else dtype, copy=False)
 
 
 def here_alone(value):
@@ -110,12 +110,12 @@ def center_and_spread(X, everybody=here_alone, weight=None):
 
 
 def standardise(X, *, names=None, degree=2, center=True, precision=np.float64, dtype=np.float64, argument="X", **whole):
-    """(Z, Scaling): rows of X in the units of `scaling`, which takes the other arguments; `dtype`: of Z."""
-    units = scaling(X, names=names, degree=degree, center=center, precision=precision, argument=argument, **whole)
-    return units.rows(X, dtype), units
+    """(Z, Scaling): scaled rows of X; `scaling_of` takes the other arguments; `dtype`: of Z."""
+    scaling = scaling_of(X, names=names, degree=degree, center=center, precision=precision, argument=argument, **whole)
+    return scaling.rows(X, dtype), scaling
 
 
-def scaling(
+def scaling_of(
     X, *, names=None, degree=2, center=True, precision=np.float64, argument="X", everybody=here_alone, weight=None
 ):
     """`Scaling` of X (N, d): less its column means, divided by ONE power of two near its standard deviation.
