@@ -48,6 +48,7 @@ PROGRAMS = {  # in one process that runs all fast tests; a file that is not name
     "gibbs/test_labels_sampler.py": 33,
     "gibbs/test_losses.py": 6,
     "gibbs/test_many_rows.py": 4,
+    "gibbs/test_mean_field.py": 20,
     "gibbs/test_mode_jumps.py": 155,
     "gibbs/test_mode_search.py": 60,
     "gibbs/test_pair_draws.py": 107,

@@ -58,7 +58,7 @@ PLANTED = {
     "an argument": lambda: nearest_counts(balance_constraint(people), people.sizes, people.sizes / 2),
     "a result": lambda: bounds_by_size(0.1, np.full((2, 2), 0.5)),
     "a field": lambda: log_joint(parts._replace(spread=None), rows),
-    "fields that differ": lambda: log_joint(parts._replace(weight=np.zeros(1)), rows),
+    "fields that differ": lambda: log_joint(parts._replace(log_mixing=np.zeros(1)), rows),
     "records that differ": lambda: log_joint(parts._replace(mean=np.zeros((2, 1))), rows),
     "an interface": lambda: losses(units._replace(weight=units.weight[:3]), 2),
 }

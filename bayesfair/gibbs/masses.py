@@ -1,4 +1,8 @@
-"""What the modes weigh: jumps between the best one and every other, longer and longer until the ratio is known."""
+"""What the modes weigh: jumps between the best one and every other, longer and longer until the ratio is known.
+
+Modes of balanced labels that a mean-field estimate puts far below the heaviest are not weighed: the estimate is right to some
+tens of nats, and their bound is that much and more above it.
+"""
 
 from functools import partial
 from typing import NamedTuple
@@ -8,7 +12,9 @@ import numpy as np
 
 from bayesfair._arrays import MANY
 from bayesfair._progress import progress
+from bayesfair.gibbs import mean_field
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio, both, log_mass_ratio, relative
+from bayesfair.gibbs.capabilities import HasLabels
 from bayesfair.gibbs.modes import Mode, modes_table
 from bayesfair.gibbs.moves.mode_jumps import Modes, jump
 from bayesfair.gibbs.run import Chains, advance
@@ -17,6 +23,7 @@ from bayesfair.gibbs.threads import compile_once, in_threads, of_every_chain
 __all__ = ["NEGLIGIBLE", "Masses", "cannot_cross", "is_alive", "middle", "weigh"]
 
 NEGLIGIBLE = -10.0  # log of a mass: a mode that holds less gets no chain
+MARGIN, MARGIN_PER_ROW = 100.0, 0.02  # nats by which a bound is above a mean-field estimate
 FIRST_LENGTH = 17
 LONGEST = 1 << 15
 # Steps of jumps, of all chains, for every sweep of the warm-up: they stop at the length that passes it. Of tables of many
@@ -77,7 +84,8 @@ def weigh(modes: list[Mode], chains: Chains, n_sweeps, longest=None, progress_ba
     pools = [Pool(mode, number, chains) for number, mode in enumerate(modes)]
     budget = BUDGET if chains.target.n_obs < MANY else BUDGET_OF_MANY
     left = chains.number * n_sweeps * budget if longest is None else np.inf
-    best, told, ratio, gone = 0, [], [UNKNOWN] * len(modes), set()
+    best, ratio = _without_jumps(modes, chains.target)
+    told, gone = [], set()
     most = n_sweeps * budget // 2 if longest is None else None  # steps of both ways, of which a chain makes as many
     with progress(most, "masses, at most", progress_bar) as bar:
         for _ in range(REFERENCES):
@@ -90,6 +98,20 @@ def weigh(modes: list[Mode], chains: Chains, n_sweeps, longest=None, progress_ba
             best = heaviest
         bar.total = bar.n
     return Masses(best, gone, _over(ratio, best), [pool.run.states for pool in pools], max(told))
+
+
+def _without_jumps(modes, target) -> tuple[int, list[LogRatio]]:
+    """(the mode that the others are weighed against first; bounds of their masses, of those that are far below it)."""
+    if not isinstance(target, HasLabels):
+        return 0, [UNKNOWN] * len(modes)
+    about = mean_field.log_masses(modes, target)
+    if not np.isfinite(about).all():
+        return 0, [UNKNOWN] * len(modes)
+    heaviest = int(about.argmax())
+    upper = about - about[heaviest] + MARGIN + MARGIN_PER_ROW * target.n_obs
+    bounds = [LogRatio(np.nan, np.nan, -np.inf, one) if one < NEGLIGIBLE else UNKNOWN for one in upper]
+    bounds[heaviest] = ITSELF
+    return heaviest, bounds
 
 
 def _over(ratio, best):

@@ -81,11 +81,13 @@ def split_law(left: Float[Array, "*nodes counts"], right: Float[Array, "*nodes c
 
 def drawn_trials(key, tree, count: Int[Array, "*parts"]) -> Int[Array, "*parts trials"]:
     """Which trials succeed (1) and fail (0), so many of all."""
-    total = count[..., None]
-    for level, law in reversed(list(enumerate(tree[:-1]))):
+    total, n_trials = count[..., None], tree[0].shape[-2]
+    # All numbers at once: every call of the generator takes half a second to compile.
+    uniforms = jax.random.uniform(key, (*count.shape, n_trials), tree[0].dtype)
+    for law in reversed(tree[:-1]):
         left, right = law[..., 0::2, :], law[..., 1::2, :]
-        uniform = jax.random.uniform(jax.random.fold_in(key, level), total.shape, law.dtype)
-        taken = by_inverse(uniform, split_law(left, right, total))
+        n_nodes = total.shape[-1]
+        taken = by_inverse(uniforms[..., n_nodes : 2 * n_nodes], split_law(left, right, total))
         total = jnp.stack([taken, total - taken], -1).reshape(*total.shape[:-1], -1)
     return total
 

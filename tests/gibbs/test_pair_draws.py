@@ -262,7 +262,8 @@ def test_the_move_carries_out_what_the_laws_say():
         def one(key):
             given = CenteredLabelling(*state, centers)
             key_pairs, key_block = jax.random.split(key)
-            ordered = pair_draws.in_order(t.target, given, pair_draws.random_pairs(key_pairs, 3), FAR)
+            pairs = pair_draws.random_pairs(jax.random.uniform(key_pairs, (3,)))
+            ordered = pair_draws.in_order(t.target, given, pairs, FAR)
             now = pair_draws.filled(t.target, given)
             return pair_draws.drawn_block(key_block, t.target, given, ordered, 0, now)
 

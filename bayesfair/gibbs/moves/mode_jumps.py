@@ -190,7 +190,7 @@ def by_path(key, target: HasUnits, state, here: Place, there: Place, length):
         before, after, known = place(t - 1), place(t), known_of(target, state)
         return total + computed_once(log_path_density(target, state, known, before, after))
 
-    def half(moves):
+    def along(moves):
         def step(t, carry):
             state, total = carry
             total = pushed(t, state, total)
@@ -202,9 +202,12 @@ def by_path(key, target: HasUnits, state, here: Place, there: Place, length):
         return step
 
     middle = (length + 1) // 2
+    ways = [(1, length, forth)]
+    if adjoint(forth) != forth:
+        ways = [(1, middle, forth), (middle, length, adjoint(forth))]
     carry = state, jnp.zeros((), here.coordinates.dtype)
-    carry = jax.lax.fori_loop(1, middle, half(forth), carry)
-    carry = jax.lax.fori_loop(middle, length, half(adjoint(forth)), carry)
+    for first, end, moves in ways:
+        carry = jax.lax.fori_loop(first, end, along(moves), carry)
     state, total = carry
     total = pushed(jnp.asarray(length), state, total)
     return at_dispersion(target, state, there.dispersion), total

@@ -48,6 +48,7 @@ BLOCK = 256  # rows of a group in a pair of clusters that are drawn at once
 MORE_LINES, PLACES = 3, 128  # lines along which counts are drawn, more than there are groups; how far they reach
 QUANTILES = 128  # of margins, in which the border is looked for
 DECIDED = 5.0  # of log odds: who is farther from the border is often left out, where a group is more than a block
+MANY_BLOCKS = 1 << 20  # a multiple of nearly every number of blocks, near enough
 SORT_BITS = 32
 
 
@@ -110,22 +111,23 @@ class PairDraws:
 
 def drawn(key, target: HasLabels, state: CenteredLabelling) -> Int[Array, " obs"]:
     """Labels after a draw of all pairs of a random matching."""
-    key_pairs, key_reach, key_first, key_blocks = jax.random.split(key, 4)
+    key_here, key_blocks = jax.random.split(key)
+    uniforms = jax.random.uniform(key_here, (target.n_clusters + 3,))
+    pairs = random_pairs(uniforms[3:])
     # The median reach is 7 log odds; one draw in a hundred reaches 50, so that nobody is left out for good.
-    reach = DECIDED / jnp.sqrt(jax.random.uniform(key_reach, minval=1e-6))
-    ordered = in_order(target, state, random_pairs(key_pairs, target.n_clusters), reach)
+    ordered = in_order(target, state, pairs, DECIDED / jnp.sqrt(jnp.maximum(uniforms[0], 1e-6)))
     # Start at a random block and go either way: a sequence of blocks and its reverse are equally likely.
-    turn = jax.random.randint(key_first, (2,), 0, jnp.array([jnp.iinfo(jnp.int32).max // 2, 2]))
+    first, step = (uniforms[1] * MANY_BLOCKS).astype(jnp.int32), jnp.where(uniforms[2] < 0.5, 1, -1)
 
     def once(i, filled):
-        number = turn[0] + jnp.where(turn[1], i, -i)
-        return drawn_block(jax.random.fold_in(key_blocks, i), target, state, ordered, number, filled)
+        return drawn_block(jax.random.fold_in(key_blocks, i), target, state, ordered, first + step * i, filled)
 
     return jax.lax.fori_loop(0, ordered.n_blocks.max(), once, filled(target, state)).label
 
 
-def random_pairs(key, n_clusters) -> Int[Array, "pairs 2"]:
-    return jax.random.permutation(key, n_clusters)[: n_clusters // 2 * 2].reshape(-1, 2).astype(jnp.int32)
+def random_pairs(uniforms: Float[Array, " clusters"]) -> Int[Array, "pairs 2"]:
+    """The clusters in the order of these numbers, two by two."""
+    return jnp.argsort(uniforms)[: len(uniforms) // 2 * 2].reshape(-1, 2).astype(jnp.int32)
 
 
 def filled(target: HasLabels, state: CenteredLabelling) -> Filled:
@@ -280,27 +282,26 @@ def counts_along(key, target: HasLabels, state, pairs, counts, size, held, log_l
     stay = counts[pairs] - jnp.stack([held, size - held], 1)  # members that are not in the block
     members = counts[pairs].sum(1)
     n_places = min(2 * log_laws.shape[-1] - 1, PLACES)
+    n_lines, (n_pairs, n_groups) = target.n_groups + MORE_LINES, members.shape
+    uniforms = jax.random.uniform(key, (n_lines, n_pairs, 5 + n_groups), log_laws.dtype)
 
     def once(i, held):
-        key_way, key_cell, key_begin, key_place = jax.random.split(jax.random.fold_in(key, i), 4)
-        cell = jax.random.uniform(key_cell, members.shape)
-        begin = jax.random.randint(key_begin, (len(pairs),), 1 - n_places, 1)
-        along = line(held, directions(key_way, members), cell, begin, n_places)
+        begin, place, ways, cell = jnp.split(uniforms[i], (1, 2, 5), axis=1)
+        begin = 1 - n_places + (begin[:, 0] * n_places).astype(jnp.int32)
+        along = line(held, directions(ways, members), cell, begin, n_places)
         log_law = log_line_law(target, state, stay, size, log_laws, along)
-        uniform = jax.random.uniform(key_place, (len(pairs),), log_laws.dtype)
         likeliest = log_law.max(-1, keepdims=True)
-        place = by_inverse(uniform, jnp.exp(log_law - likeliest))
+        place = by_inverse(place[:, 0], jnp.exp(log_law - likeliest))
         return jnp.where(jnp.isfinite(likeliest), jnp.take_along_axis(along, place[:, None, None], 1)[:, 0], held)
 
-    return jax.lax.fori_loop(0, target.n_groups + MORE_LINES, once, held)
+    return jax.lax.fori_loop(0, n_lines, once, held)
 
 
-def directions(key, members) -> Float[Array, "pairs groups"]:
+def directions(uniforms: Float[Array, "pairs 3"], members) -> Float[Array, "pairs groups"]:
     """Random ones: what the groups have in the pair, the largest as 1; or one group, alone or against another."""
-    n_pairs, n_groups = members.shape
-    key_kind, *keys = jax.random.split(key, 3)
-    kind = jax.random.randint(key_kind, (n_pairs, 1), 0, 4)
-    one, other = (jax.random.randint(each, (n_pairs, 1), 0, n_groups) == jnp.arange(n_groups) for each in keys)
+    n_groups = members.shape[1]
+    kind, one, other = (jnp.array([4, n_groups, n_groups]) * uniforms).astype(jnp.int32).T[..., None]
+    one, other = one == jnp.arange(n_groups), other == jnp.arange(n_groups)
     alone = jnp.where(one, 1.0, jnp.where(other & (kind == 2), -1.0, 0.0))
     return jnp.where(kind < 2, members / members.max(1, keepdims=True), alone).astype(jnp.float32)
 

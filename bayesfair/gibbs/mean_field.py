@@ -1,0 +1,42 @@
+"""About what a mode weighs, without jumps: enough to tell which modes hold next to nothing."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from bayesfair.gibbs.capabilities import HasLabels
+from bayesfair.gibbs.losses import BregmanLoss, cluster_means
+from bayesfair.gibbs.modes import Mode
+
+__all__ = ["label_entropy", "log_masses"]
+
+BALANCING = 30  # rounds that bring expected counts to those of the clusters
+
+
+def log_masses(modes: list[Mode], target: HasLabels) -> np.ndarray:
+    """About the logs of the modes' masses, up to a constant: the mean log density there plus the entropy of the labels.
+
+    A mode of lower density may well hold more: on 2,000 rows a log density 561 lower went with an entropy 563 higher.
+    """
+    return np.array([mode.best.lp.mean() + float(label_entropy(target, mode.best.state)) for mode in modes])
+
+
+@jax.jit
+def label_entropy(target: HasLabels, state) -> Float[Array, ""]:
+    """Of the labels given the means of their clusters, as if people chose theirs one by one, but for the counts of the groups
+    in the clusters, which are expected to be what they are."""
+    state = target.open(state)
+    means = cluster_means(target.units_of(state), target.n_clusters)
+    apart = BregmanLoss.divergences(target.loss, target.x, means.mean)
+    logits = -state.lambda_c * target.weights[:, None] * apart
+    counts = jnp.maximum(target.counts(state.label).T, 0.5).astype(logits.dtype)
+    member = (target.group == jnp.arange(target.n_groups)[:, None]).astype(logits.dtype)
+
+    def balanced(_, tilt):
+        expected = member @ jax.nn.softmax(logits + tilt[target.group], 1)
+        return tilt + jnp.log(counts) - jnp.log(expected)
+
+    tilt = jax.lax.fori_loop(0, BALANCING, balanced, jnp.zeros_like(counts))
+    log_p = jax.nn.log_softmax(logits + tilt[target.group], 1)
+    return -(jnp.exp(log_p) * log_p).sum()
