@@ -12,18 +12,6 @@ from pathlib import Path
 import bayesfair
 from bayesfair._check import message
 
-__all__ = [
-    "COLUMNAR",
-    "ROOT_OF_STORE",
-    "beside",
-    "check_destination",
-    "is_store",
-    "replacing",
-    "unwritable",
-    "warn_of_leftovers",
-    "write_whole",
-]
-
 COLUMNAR = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}  # endings of tables
 ROOT_OF_STORE = "zarr.json"  # a file of the folder, which every commit replaces
 _NAME_SHOWN = 32  # letters of a file's name in that of its temporary file: names of files are limited in length

@@ -4,8 +4,6 @@ import sys
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
-__all__ = ["one_step", "progress"]
-
 NOTEBOOK_SECONDS = 0.5  # between updates of a bar, each of which is a message from the kernel
 
 

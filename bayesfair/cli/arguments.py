@@ -21,8 +21,6 @@ from bayesfair.cli.exit_status import EXIT_STATUSES
 from bayesfair.cli.options import METHODS, SETTINGS, takers_of
 from bayesfair.cli.processes import AUTO
 
-__all__ = ["parse"]
-
 
 class _Parser(argparse.ArgumentParser):
     """argparse with one line per error, and the exit statuses below each help."""

@@ -37,8 +37,6 @@ from bayesfair.posterior.saved import settings_of
 from bayesfair.posterior.schema import variable
 from bayesfair.posterior.view import View
 
-__all__ = ["convert", "demo", "fit", "memberships", "modes", "plot", "report", "resume", "summary"]
-
 
 def demo(arguments):
     """Cluster the bundled patients fairly; figures in print, posterior and pictures in a folder."""

@@ -12,18 +12,6 @@ import bayesfair as bf
 from bayesfair._check import message
 from bayesfair._files import COLUMNAR, write_whole
 
-__all__ = [
-    "UNNAMED",
-    "check_ending",
-    "is_table",
-    "listed",
-    "read_table",
-    "separator_hint",
-    "to_csv",
-    "typed",
-    "write_table",
-]
-
 COMPRESSED = (".gz", ".bz2", ".zip", ".xz", ".zst")  # what pandas unpacks by itself, by the name
 NOT_TEXT = b"\x00"  # in pictures, workbooks and archives; text has none unless it is UTF-16 or UTF-32
 BEGINNING = 4096  # bytes of a file in which a zero byte is looked for

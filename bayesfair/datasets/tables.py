@@ -11,8 +11,6 @@ import pandas as pd
 from bayesfair._check import message
 from bayesfair._files import COLUMNAR
 
-__all__ = ["read_table"]
-
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # pandas' row names in a file, which polars takes for a column
 
 

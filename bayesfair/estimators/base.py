@@ -21,8 +21,6 @@ from bayesfair.posterior.schema import check_whole
 from bayesfair.posterior.tree import add_derived
 from bayesfair.posterior.verdict import warn_of_disagreement
 
-__all__ = ["OF_YOUR_OWN", "PosteriorEstimator", "whole_or_not"]
-
 OF_YOUR_OWN = {"loss": "Loss object", "target": "Target class"}  # which no file holds
 MAY_CHANGE = {"num_draws", "progress_bar", "mesh", "chain_method"}  # between `fit` and `resume`
 

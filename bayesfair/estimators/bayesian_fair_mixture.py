@@ -38,8 +38,6 @@ from bayesfair.posterior.tree import build_tree, draws_of
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["BayesianFairMixture"]
-
 LABEL_BYTES = 16  # of a label as it is drawn, with its row's log-likelihood, and as the tree has it
 SPREADS = 1e-12, 1e12  # of columns: the model computes with their squares in float32
 

@@ -49,8 +49,6 @@ from bayesfair.posterior.state import STATE, arrays_of, state_dataset
 from bayesfair.posterior.store import begin_run, check_store, is_stored
 from bayesfair.posterior.tree import build_tree, draws_of
 
-__all__ = ["GibbsFairClustering"]
-
 PREDICTIVE_DRAWS = 400  # over which memberships of new rows are averaged
 BETAS = "betas"  # what the state calls the replicas' inverse temperatures
 JUMP = "modes_"  # before the names of what the state holds of the modes between which chains jump

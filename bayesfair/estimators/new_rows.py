@@ -10,8 +10,6 @@ from bayesfair.balanced.placement import balanced_placement
 from bayesfair.fairlets.decomposition import decompose
 from bayesfair.fairness.balanced import balance_constraint
 
-__all__ = ["distances", "place_fairlets", "place_people", "soft_memberships"]
-
 
 def distances(dissimilarity, X, centers):
     """What every row of X (N, d) pays for every centre (K, d): (N, K), infinite for the centre, NaN, of an empty cluster, and

@@ -2,8 +2,6 @@
 
 from html import escape
 
-__all__ = ["notes_as_html"]
-
 COLOURS = {"good": "#117733", "caution": "#ddcc77", "bad": "#882255"}  # those of the report
 PLAIN = "#888888"
 STYLE = "border-left: 0.4em solid {}; padding: 0.1em 0.8em; margin: 0.5em 0; max-width: 48em; overflow-wrap: anywhere"

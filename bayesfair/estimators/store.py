@@ -7,8 +7,6 @@ from bayesfair._check import message
 from bayesfair._files import ROOT_OF_STORE
 from bayesfair.posterior.store import continue_run
 
-__all__ = ["Store", "Unwritten", "Writer"]
-
 
 class Store:
     """The place of a stored run.

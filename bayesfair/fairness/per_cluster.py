@@ -22,8 +22,6 @@ from bayesfair.fairness.metrics import (
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["report"]
-
 
 def report(
     labels: ArrayLike,

@@ -14,8 +14,6 @@ from numpyro.util import is_prng_key
 from bayesfair._check import message
 from bayesfair.gibbs.replicas import exchange
 
-__all__ = ["BETA", "ExchangeState", "ReplicaExchange", "observed_energy", "tempered"]
-
 BETA = "_inverse_temperature"  # the keyword by which a replica tells the tempered model its own
 
 

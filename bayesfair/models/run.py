@@ -21,8 +21,6 @@ from bayesfair.models.sampler import LEAPFROG_STEPS, Sampler, constrained, start
 from bayesfair.models.sampling import advance
 from bayesfair.models.starts import sites_of_partition, start_partitions
 
-__all__ = ["STATISTICS", "MixtureRun", "RunSettings", "make_run"]
-
 POINTWISE = 50_000_000  # log-likelihoods kept at most: 200 MB
 STATISTICS = {  # of a draw
     "lp": Statistic("quantity"),

@@ -16,8 +16,6 @@ from bayesfair.models.mixtures import Mixture, labelled, marginal
 from bayesfair.models.observed import Observed
 from bayesfair.models.transfers import Transfers
 
-__all__ = ["CHUNK", "FIGURES", "Sampler", "constrained", "iterate", "log_densities", "start_states", "unconstrained"]
-
 CHUNK = 50  # iterations of a program
 LEAPFROG_STEPS = {"nuts": None, "exchange": 10}  # None: as many as NUTS wants; its trees would make all replicas wait
 # What is kept of a state besides its sites.

@@ -12,8 +12,6 @@ from bayesfair._check import Interrupted, tell
 from bayesfair._progress import progress
 from bayesfair.models.sampler import CHUNK, iterate
 
-__all__ = ["advance", "resolve_chain_method"]
-
 
 def resolve_chain_method(method):
     """ "parallel": a thread per chain up to the cores, no virtual devices needed. "vectorized": one vmap, whose chains

@@ -9,8 +9,6 @@ from bayesfair.engines.fair_mixture import FairMixture
 from bayesfair.engines.families import Family, indicators
 from bayesfair.models.rows import ColumnScaling
 
-__all__ = ["STARTS", "sites_of_partition", "start_partitions"]
-
 GAPS = 0.01, 0.05  # of the fair starts
 N_INIT = 1  # of the engines: a start, not an answer, and one program to compile
 # Fair and unfair solutions in turn, as many as there are chains.

@@ -11,8 +11,6 @@ from bayesfair.models.mixtures import Mixture, sample_parameters
 from bayesfair.models.observed import Observed
 from bayesfair.models.sparse import draw_two_sided, stretched, two_sided_law, unstretched
 
-__all__ = ["Transfers"]
-
 NEAR = 0.5  # standard deviations of a mean proposed near a row, or near the other component's
 SHARES = 1.5  # scale of the logistic law of the log odds of two components that are both to be occupied
 

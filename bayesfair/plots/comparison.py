@@ -10,8 +10,6 @@ from bayesfair.plots.style import MARKERS, as_written, cluster_colors, panels
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["cluster_comparison"]
-
 COLUMNS, HEIGHT = 2, 2.4  # of panels; inches of each
 
 

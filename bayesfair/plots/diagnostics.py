@@ -14,8 +14,6 @@ from bayesfair.posterior.view import View
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["trace"]
-
 SHOWN, BINS = 6, 30
 _LINES = ("#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE", "#882255")
 

@@ -15,8 +15,6 @@ from bayesfair.plots.style import axes_or_new
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["elbow", "elbow_costs"]
-
 
 class Costs(NamedTuple):
     """Within-cluster sums of squares of the observations, by number of clusters: of fair and of plain k-means."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from xarray import DataTree
 
-__all__ = ["co_clustering", "ordered_matrix"]
-
 
 class OrderedMatrix(NamedTuple):
     """`matrix` (n, n) of the observations `order` (n,); cluster k ends before row `ends[k]`."""

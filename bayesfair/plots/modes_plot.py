@@ -16,8 +16,6 @@ from bayesfair.posterior.view import View
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["height_of_modes", "mode_clusterings", "mode_masses", "modes"]
-
 SHOWN, IN_ROW = 6, 3  # clusterings
 _TOP, _BELOW = 0.37, 0.33  # heights of the rows of axes, for a width of 1
 MANY = 5_000  # observations: beyond, a sample of them is drawn

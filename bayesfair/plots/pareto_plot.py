@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-__all__ = ["pareto"]
-
 LABELS = {
     "balance": "balance, the smallest ratio of two groups in a cluster",
     "gap": "gap, the largest difference of groups' shares in a cluster",

@@ -12,8 +12,6 @@ from bayesfair.posterior.saved import settings_of
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["Check", "predictive", "predictive_checks"]
-
 GROUPS = "posterior_predictive", "prior_predictive"
 POINTS, FEW_VALUES, SHOWN = 200, 8, 6
 ON_A_LINE = 16  # letters of all levels below a panel

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from xarray import DataTree
 
-__all__ = ["project", "uncertainty", "uncertainty_points", "uncertainty_profile"]
-
 MANY = 20_000  # points: beyond, they are drawn as pixels so that files stay small
 
 LAYERS = 8

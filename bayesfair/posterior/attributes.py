@@ -4,8 +4,6 @@ import json
 
 import numpy as np
 
-__all__ = ["with_plain_attributes"]
-
 
 def with_plain_attributes(tree):
     """(the tree with attributes that netCDF can hold, which others became text or are left out, in words)."""

@@ -15,8 +15,6 @@ from bayesfair.posterior.view import once
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["co_clustering", "co_clustering_columns", "misclassification_probability"]
-
 MAX_OBS = 5_000
 
 

@@ -15,20 +15,6 @@ from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import cluster_balance
 from bayesfair.posterior.labels import LabelDraws, as_labels
 
-__all__ = [
-    "Company",
-    "Information",
-    "balance_of",
-    "canonical",
-    "company",
-    "count_labels",
-    "count_together",
-    "distinct_observations",
-    "evenly_spaced",
-    "information",
-    "variation_of_information",
-]
-
 _BLOCK_ELEMENTS = 8_000_000  # of a one-hot matrix: 32 MB in float32
 _BLOCK_ROWS = 2_000  # of a product of two one-hot matrices, so that short tables do not make wide products
 _AUTO_MULTIPLICATIONS = 5e11  # of one pass, or what takes as long: 3 to 7 seconds on two cores

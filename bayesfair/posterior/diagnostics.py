@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from xarray import Dataset, DataTree
 
-__all__ = ["diagnostic_vars", "is_guide", "scalar_table", "summarise", "summary"]
-
 _ROUNDING_STEPS = 16  # of float32 between sums of the same terms
 _PAIRS_SHOWN, _PAIRS_TRIED = 3, 200
 STANDSTILL = 1e6  # R-hat of chains that stand still at different values, but for rounding: infinite

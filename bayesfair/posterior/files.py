@@ -20,8 +20,6 @@ from bayesfair.posterior.store import ENDING, open_store, write_store
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["opened", "read_run", "read_tree", "write_tree"]
-
 _MARK = b"\nbayesfair sha256 "
 _TRAILER_LENGTH = len(_MARK) + 2 * hashlib.sha256().digest_size + 1
 _BLOCK_BYTES = 8_000_000

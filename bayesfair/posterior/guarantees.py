@@ -15,17 +15,6 @@ from bayesfair.posterior.view import once
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = [
-    "at_least",
-    "balance_kept",
-    "doubt_of_fairlets",
-    "fairlet_capacities",
-    "guarantee",
-    "guaranteed_balance",
-    "least_balance",
-    "masses_of",
-]
-
 _NO_PROMISE = "That is what the draws had; the method does not guarantee it."
 
 

@@ -16,8 +16,6 @@ from bayesfair.posterior.view import once
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["Note", "brief"]
-
 DOUBTFUL = 0.1  # misclassification probability from which a row counts as uncertain
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from xarray import DataTree
 
-__all__ = ["memberships", "runners_up"]
-
 
 def memberships(tree: "DataTree") -> "DataFrame":
     """A pandas DataFrame with one row per observation, indexed by the table's own row names.

@@ -16,8 +16,6 @@ from bayesfair.posterior.tree import most_frequent
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["concatenate"]
-
 OF_DRAWS = "posterior", "sample_stats", "log_likelihood"  # groups with chains
 OF_A_RUN = {"num_chains", "num_warmup", "num_draws", "random_state", "progress_bar", "mesh", "chain_method", "starts"}
 

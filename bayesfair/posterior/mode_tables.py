@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from xarray import Dataset, DataTree
 
-__all__ = ["MODE_FIGURES", "check_modes", "modes", "modes_of", "occupancy"]
-
 MODE_FIGURES = ("log_mass", "lower", "upper", "se", "starts", "chains", "lp", "loss")
 _LOCATED = 400  # draws, of all chains, whose modes are looked up
 

@@ -11,8 +11,6 @@ from bayesfair.posterior.view import once
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["chains_apart", "modes_sentence", "ordinal"]
-
 EXCLUDED = -10.0  # log mass relative to the best mode below which a mode's mass is negligible: 0.0045%
 FAR = float(np.log(1e6))  # of a bound: farther from the best mode's mass it tells nothing that helps
 STAYS, AVOIDS = 0.8, 0.2  # shares of a chain's draws

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from xarray import DataTree
 
-__all__ = ["given_occupied", "occupied_clusters", "occupied_sentence"]
-
 TOLD = 0.01  # the least probability of a number that the sentence names
 MOST = 0.5  # share of the draws with a number that is to be kept: below, that is told
 

@@ -17,17 +17,6 @@ from bayesfair.posterior.view import once
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = [
-    "CredibleBall",
-    "binder_partition",
-    "credible_ball",
-    "dahl_partition",
-    "map_partition",
-    "point_of",
-    "reference_partition",
-    "vi_partition",
-]
-
 
 @once
 def dahl_partition(tree: "DataTree", *, max_draws: int | Literal["auto"] | None = "auto") -> np.ndarray:

@@ -15,17 +15,6 @@ from bayesfair.posterior.view import View
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = [
-    "align",
-    "apply_permutations",
-    "move_clusters",
-    "number_modes",
-    "numbered_alike",
-    "order_by_size",
-    "relabel",
-    "renumber",
-]
-
 
 def relabel(tree: "DataTree", reference: ArrayLike | None = None) -> "DataTree":
     """A new tree in which cluster k of every draw is the one that overlaps most with cluster k of `reference`.

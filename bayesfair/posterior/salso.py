@@ -26,8 +26,6 @@ from bayesfair.posterior.view import once
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["salso_partition"]
-
 FEW = 200  # draws by whose account starts come down
 PASSES = 100
 NEAREST = 8  # people of a group and a pair of clusters who are tried in pairs where no other change helps

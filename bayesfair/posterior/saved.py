@@ -9,8 +9,6 @@ from bayesfair._memory import in_words
 from bayesfair.posterior.schema import group_names, variable
 from bayesfair.posterior.view import once
 
-__all__ = ["FORMAT", "cost_of", "plain", "promise_of", "restored", "settings_of", "small_groups"]
-
 FORMAT = 2  # of the settings and the state of a run: a number for every form that earlier versions do not know
 _TYPE = "__type__"
 _NAMED_TUPLES = {"Dispersion": "bayesfair.gibbs", "Prior": "bayesfair.models"}

@@ -14,23 +14,6 @@ from bayesfair.posterior.view import View, once
 if TYPE_CHECKING:
     from xarray import DataArray, DataTree
 
-__all__ = [
-    "AXES",
-    "about_whole",
-    "check_partition",
-    "check_whole",
-    "count_clusters",
-    "flat_labels",
-    "group_names",
-    "groups_of",
-    "holds_several_runs",
-    "observed_features",
-    "other_than_run",
-    "scalars_of",
-    "variable",
-]
-
-
 AXES = "chain", "draw", "obs"  # of labels
 IN_WORDS = {"chain": "chains", "draw": "draws in each chain", "obs": "rows"}
 RUN_SIZES = "run_sizes"  # attribute of the root, JSON: how many chains, draws of each and rows the run had

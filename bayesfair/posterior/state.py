@@ -2,8 +2,6 @@
 
 import numpy as np
 
-__all__ = ["STATE", "arrays_of", "state_dataset"]
-
 STATE = "sampler_state"  # group of the tree
 
 

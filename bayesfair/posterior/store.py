@@ -23,16 +23,6 @@ from bayesfair.posterior.schema import about_whole, variable
 from bayesfair.posterior.state import STATE
 from bayesfair.posterior.tree import add_derived
 
-__all__ = [
-    "StoredRun",
-    "begin_run",
-    "check_store",
-    "continue_run",
-    "is_stored",
-    "open_store",
-    "write_store",
-]
-
 ROWS = 262_144  # in a chunk of labels or of the table
 SCALARS = 1024  # draws in a chunk of a scalar
 ENDING = ".zarr"

@@ -17,8 +17,6 @@ from bayesfair.posterior.relabelling import align, move_clusters, number_modes, 
 from bayesfair.posterior.saved import plain
 from bayesfair.posterior.schema import AXES, about_whole, flat_labels, groups_of, scalars_of, variable
 
-__all__ = ["add_derived", "build_tree", "draws_of", "most_frequent", "names_for_file"]
-
 _FEATURES = 4  # whose centres are taken at a time
 _GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure": "sample_stats"}
 _BALANCE = Statistic("quantity")  # which the tree itself adds

@@ -16,8 +16,6 @@ from bayesfair.posterior.view import once
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["Verdict", "judge", "of_all_chains", "reading", "warn_of_disagreement", "worst_first"]
-
 R_HAT_GOOD, R_HAT_BAD, ENOUGH = 1.01, 1.05, 400
 ROUNDING = 1e-6  # relative, of sums in float32: chains in one partition number it differently, and add in another order
 FEWEST_DRAWS = 4  # per chain: with fewer neither R-hat nor an effective sample size exists

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["View", "once"]
-
 
 class View:
     """A tree, and what has been worked out of it: pass it in place of the tree to whatever gives a summary.

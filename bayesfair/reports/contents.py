@@ -20,19 +20,6 @@ from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, v
 from bayesfair.posterior.view import View
 from bayesfair.reports.lines import Line, lines_of, means_of, seen
 
-__all__ = [
-    "Contents",
-    "centre_table",
-    "cluster_table",
-    "fairlet_text",
-    "interval",
-    "mode_table",
-    "number",
-    "read_contents",
-    "shown_clusters",
-    "uncertain_table",
-]
-
 SHOWN_ROWS, SHOWN_FEATURES, SHOWN_GROUPS = 15, 12, 12
 INTERVALS = 6  # columns of them that a sheet of paper holds
 SHOWN_VALUES = 4  # as many as a line holds beside the rest

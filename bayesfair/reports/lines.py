@@ -8,8 +8,6 @@ from bayesfair._levels import indicators_of, levels_of
 from bayesfair._partitions import tables_with
 from bayesfair.posterior.schema import flat_labels
 
-__all__ = ["Line", "lines_of", "means_of", "seen"]
-
 
 class Line(NamedTuple):
     """`feature`, by its position, whose means are told in `unit`s or, where it holds codes, the shares of one `level`."""

@@ -37,8 +37,6 @@ from bayesfair.reports.pictures import draw_co_clustering, draw_modes, draw_prof
 if TYPE_CHECKING:
     from xarray import DataTree
 
-__all__ = ["report"]
-
 
 def report(
     tree: "DataTree", path: str | PathLike[str], *, title: str | None = None, progress_bar: bool = False
