@@ -114,9 +114,6 @@ class ReplicaExchange(MCMCKernel):
     def postprocess_fn(self, model_args, model_kwargs):
         return self._inner.postprocess_fn(model_args, {**(model_kwargs or {}), BETA: 1.0})
 
-    def get_diagnostics_str(self, state):
-        return f"swaps accepted {float(jnp.mean(state.swap_rate)):.2f}"
-
 
 def observed_energy(kernel, args, kwargs):
     """The function of unconstrained sites that beta multiplies, of a kernel on a `tempered` model: exactly, the potential

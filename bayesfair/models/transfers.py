@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpyro
-from numpyro.infer.mcmc import MCMCKernel
 from numpyro.infer.util import unconstrain_fn
 
 from bayesfair.models.exchange import BETA, observed_energy, tempered
@@ -15,7 +14,7 @@ NEAR = 0.5  # standard deviations of a mean proposed near a row, or near the oth
 SHARES = 1.5  # scale of the logistic law of the log odds of two components that are both to be occupied
 
 
-class Transfers(MCMCKernel):
+class Transfers:
     """HMC or NUTS on a sparse mixture, before each of whose trajectories K components are tried elsewhere.
 
     For two components k and l drawn at random, with S = e^x_k + e^x_l: share S anew between them, k taking r of it, and
@@ -27,18 +26,18 @@ class Transfers(MCMCKernel):
     L all that is observed, N the prior of means: what is drawn from its prior cancels, and (x_k, x_l) -> (log S, log odds) has
     Jacobian 1. A component is born where r rises from nothing, its weight taken from l, and dies where its weight goes to l.
 
-    inner: a kernel of the model whose sites are those of `sample_parameters(mixture, observed.scaling)`.
+    inner: a kernel of the model whose sites are those of `sample_parameters(mixture, observed.scaling)`; all but `sample` is
+        its.
     """
 
     def __init__(self, inner, mixture: Mixture, observed: Observed):
         self._inner, self._mixture, self._observed = inner.wrap_model(tempered), mixture, observed
 
-    model = property(lambda self: self._inner.model)
-    sample_field = property(lambda self: self._inner.sample_field)
-    default_fields = property(lambda self: self._inner.default_fields)
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
 
-    def init(self, rng_key, num_warmup, init_params, model_args, model_kwargs):
-        return self._inner.init(rng_key, num_warmup, init_params, model_args, model_kwargs)
+    def wrap_model(self, wrapper):
+        return Transfers(self._inner.wrap_model(wrapper), self._mixture, self._observed)
 
     def sample(self, state, model_args, model_kwargs):
         kwargs = model_kwargs or {}
@@ -121,21 +120,6 @@ class Transfers(MCMCKernel):
         prior = _log_normal(mean, sd)
         proposal = jax.nn.logsumexp(jnp.stack([_log_normal(mean - near, NEAR), of_rows, prior])) - jnp.log(3.0)
         return prior - proposal
-
-    def get_potential_fn(self, model_args=(), model_kwargs=None):
-        return self._inner.get_potential_fn(model_args, model_kwargs)
-
-    def refresh(self, state, model_args, model_kwargs):
-        return self._inner.refresh(state, model_args, model_kwargs)
-
-    def wrap_model(self, wrapper):
-        return Transfers(self._inner.wrap_model(wrapper), self._mixture, self._observed)
-
-    def postprocess_fn(self, model_args, model_kwargs):
-        return self._inner.postprocess_fn(model_args, model_kwargs)
-
-    def get_constrain_fn(self, model_args=(), model_kwargs=None):
-        return self._inner.get_constrain_fn(model_args, model_kwargs)
 
 
 def _log_share(odds, concentration):

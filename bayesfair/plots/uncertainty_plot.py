@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesfair._arrays import row_blocks
 from bayesfair._check import check_features, check_same_length, message
 from bayesfair.plots.style import MARKERS, as_written, axes_or_new, cluster_colors
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
@@ -134,19 +135,13 @@ def _position(X, names, columns):
 def principal_components(X):
     """Rows in the first two principal components (N, 2), and every component's share of the variance.
 
-    Of many rows from the matrix of sums of products, a block of rows at a time.
+    From the matrix of sums of products, a block of rows at a time.
     """
-    mean = X.mean(0)
-    if len(X) <= MANY:
-        centered = X - mean
-        _, scale, directions = np.linalg.svd(centered, full_matrices=False)
-        variance, position = scale**2, centered @ directions[:2].T
-    else:
-        blocks = [slice(first, first + MANY) for first in range(0, len(X), MANY)]
-        products = sum((X[rows] - mean).T @ (X[rows] - mean) for rows in blocks)
-        variance, directions = np.linalg.eigh(products)
-        variance, first_two = np.maximum(variance[::-1], 0), directions[:, :-3:-1]
-        position = np.concatenate([(X[rows] - mean) @ first_two for rows in blocks])
+    mean, blocks = X.mean(0, dtype=np.float64), row_blocks(len(X))
+    products = sum((X[rows] - mean).T @ (X[rows] - mean) for rows in blocks)
+    variance, directions = np.linalg.eigh(products)
+    variance = np.maximum(variance[::-1], 0)
+    position = np.concatenate([(X[rows] - mean) @ directions[:, :-3:-1] for rows in blocks])
     return position, variance / max(variance.sum(), np.finfo(float).tiny)
 
 
