@@ -3,7 +3,6 @@
 from functools import cached_property, wraps
 from os import PathLike
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
@@ -11,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._check import attempt, message, random_state_of
 from bayesfair._memory import peak_memory
+from bayesfair._names import DataTree
 from bayesfair.distributed.messages import digest
 from bayesfair.estimators.notebook import notes_as_html
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
@@ -23,9 +23,6 @@ from bayesfair.posterior.verdict import warn_of_disagreement
 
 OF_YOUR_OWN = {"loss": "Loss object", "target": "Target class"}  # which no file holds
 MAY_CHANGE = {"num_draws", "progress_bar", "mesh", "chain_method"}  # between `fit` and `resume`
-
-if TYPE_CHECKING:
-    from xarray import DataTree
 
 
 def whole_or_not(method):

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import bayesfair
 from bayesfair._check import check_integer, message, place, refuse_unread, row_names, warn_of_no_numbers
+from bayesfair._names import DataTree
 from bayesfair._scaling import center_and_spread
 from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
 from bayesfair.engines.base import check_distinct
@@ -34,9 +35,6 @@ from bayesfair.posterior.files import read_run
 from bayesfair.posterior.memory import check_memory
 from bayesfair.posterior.state import STATE, arrays_of, state_dataset
 from bayesfair.posterior.tree import build_tree, draws_of
-
-if TYPE_CHECKING:
-    from xarray import DataTree
 
 LABEL_BYTES = 16  # of a label as it is drawn, with its row's log-likelihood, and as the tree has it
 SPREADS = 1e-12, 1e12  # of columns: the model computes with their squares in float32

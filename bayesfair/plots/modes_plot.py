@@ -1,10 +1,11 @@
 """The modes of a posterior: how much mass each has at what loss, and who is elsewhere than in the best one."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesfair._names import DataTree
 from bayesfair._percent import percent
 from bayesfair.plots.style import FIGURE_WIDTH, cluster_colors
 from bayesfair.plots.uncertainty_plot import project
@@ -12,9 +13,6 @@ from bayesfair.posterior.mode_tables import modes as table_of
 from bayesfair.posterior.mode_tables import modes_of
 from bayesfair.posterior.schema import count_clusters
 from bayesfair.posterior.view import View
-
-if TYPE_CHECKING:
-    from xarray import DataTree
 
 SHOWN, IN_ROW = 6, 3  # clusterings
 _TOP, _BELOW = 0.37, 0.33  # heights of the rows of axes, for a width of 1

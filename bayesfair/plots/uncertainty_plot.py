@@ -1,21 +1,18 @@
 """Who is where, and how sure: points coloured by cluster, sized by misclassification probability, shaped by group."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._arrays import row_blocks
 from bayesfair._check import check_features, check_same_length, message
+from bayesfair._names import Axes, DataTree
 from bayesfair.plots.style import MARKERS, as_written, axes_or_new, cluster_colors
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.schema import group_names, observed_features, variable
 from bayesfair.posterior.view import View, once
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from xarray import DataTree
 
 MANY = 20_000  # points: beyond, they are drawn as pixels so that files stay small
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._arrays import row_blocks
 from bayesfair._check import check_integer, message
 from bayesfair._partitions import tables_with
 from bayesfair.fairness.groups import Groups
@@ -39,11 +40,7 @@ def one_hot(labels, n_clusters):
 def draw_blocks(num_draws, n_clusters, num_obs):
     """Slices of the draws whose one-hot matrices stay small, as far as that is for draws to decide."""
     rows = min(_BLOCK_ELEMENTS // num_obs, _BLOCK_ROWS)
-    return _slices(num_draws, max(1, rows // n_clusters))
-
-
-def _slices(total, step):
-    return [slice(start, min(start + step, total)) for start in range(0, total, step)]
+    return row_blocks(num_draws, max(1, rows // n_clusters))
 
 
 def distinct_observations(labels):
@@ -213,7 +210,7 @@ class _Compact(NamedTuple):
         """Tables (n_clusters * draws, n_clusters * other draws) of two blocks of draws, a block of observations at a time."""
         width = self.n_clusters * (rows.stop - rows.start)
         total = 0
-        for at in _slices(len(self.columns), max(1, _BLOCK_ELEMENTS // width)):
+        for at in row_blocks(len(self.columns), max(1, _BLOCK_ELEMENTS // width)):
             left = self.one_hot(rows, at)
             right = left if others == rows else self.one_hot(others, at)
             total = total + left * self.weight[at].astype(np.float32) @ right.T
@@ -242,7 +239,7 @@ def _of_pairs(compact: _Compact, of_counts):
     """
     n_clusters = compact.n_clusters
     cells = [(k, other) for k in range(n_clusters) for other in range(n_clusters)]
-    blocks = _slices(len(compact.labels), max(1, _BLOCK_ROWS // n_clusters))
+    blocks = row_blocks(len(compact.labels), max(1, _BLOCK_ROWS // n_clusters))
     for position, rows in enumerate(blocks):
         for others in blocks[position:]:
             tables = compact.products(rows, others).reshape(n_clusters, rows.stop - rows.start, n_clusters, -1)

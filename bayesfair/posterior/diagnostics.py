@@ -1,10 +1,9 @@
 """Scalars of the posterior on which convergence can be read: labels are never averaged."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from bayesfair._draws import COMPARED
+from bayesfair._names import DataFrame, Dataset, DataTree
 from bayesfair._partitions import partition_distance
 from bayesfair.posterior.guarantees import doubt_of_fairlets, guarantee, masses_of
 from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
@@ -13,10 +12,6 @@ from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.saved import settings_of
 from bayesfair.posterior.schema import flat_labels, scalars_of
 from bayesfair.posterior.view import once
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-    from xarray import Dataset, DataTree
 
 _ROUNDING_STEPS = 16  # of float32 between sums of the same terms
 _PAIRS_SHOWN, _PAIRS_TRIED = 3, 200

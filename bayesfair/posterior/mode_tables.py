@@ -1,18 +1,13 @@
 """The modes of a posterior: how many there are, how much mass each has, and how far apart they are."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from bayesfair._names import DataFrame, Dataset, DataTree
 from bayesfair._partitions import partition_distance
 from bayesfair.posterior.contingency import balance_of, evenly_spaced
 from bayesfair.posterior.modes_of_draws import modes_of_draws, nearest_mode
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, holds_several_runs
 from bayesfair.posterior.view import once
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-    from xarray import Dataset, DataTree
 
 MODE_FIGURES = ("log_mass", "lower", "upper", "se", "starts", "chains", "lp", "loss")
 _LOCATED = 400  # draws, of all chains, whose modes are looked up

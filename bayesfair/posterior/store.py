@@ -158,8 +158,8 @@ def write_store(path, tree):
     os.close(_create(check_store(path, "path"), tree, attributes))
 
 
-def continue_run(path) -> StoredRun:
-    """The stored run at `path`, to be appended to by this process alone, after its last commit.
+def continue_run(path, wanted=None) -> StoredRun:
+    """The stored run at `path`, to be appended to by this process alone, after its last commit; `wanted` as in `StoredRun`.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def continue_run(path) -> StoredRun:
     except BaseException:
         os.close(lock)
         raise
-    return StoredRun(path, lock)
+    return StoredRun(path, lock, wanted)
 
 
 def open_store(path):

@@ -2,10 +2,8 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from xarray import DataTree
+from bayesfair._names import DataTree
 
 
 class View:
