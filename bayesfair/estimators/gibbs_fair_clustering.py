@@ -295,7 +295,10 @@ class GibbsFairClustering(PosteriorEstimator):
     def _resume(self, num_draws):
         self._check_same_table()
         self._start_clock(self.posterior_)
-        num_draws = self._missing() if num_draws is None else check_integer("num_draws", num_draws)
+        missing = self._run["wanted"] - self.posterior_["posterior"].sizes["draw"]
+        if missing <= 0 and "unfinished" not in self.posterior_.attrs:
+            missing = self.num_draws
+        num_draws = missing if num_draws is None else check_integer("num_draws", num_draws)
         known, groups, weight = self._known_data(self.posterior_)
         self._check_room(known, self.posterior_["posterior"].sizes["draw"] + num_draws)
         modes = self.posterior_["modes"].to_dataset() if "modes" in self.posterior_.children else None
@@ -306,11 +309,6 @@ class GibbsFairClustering(PosteriorEstimator):
     @property
     def _shows_progress(self):
         return self.progress_bar and leads()
-
-    def _missing(self):
-        """How many draws `resume` makes where nobody says."""
-        missing = self._run["wanted"] - self.posterior_["posterior"].sizes["draw"]
-        return missing if missing > 0 or "unfinished" in self.posterior_.attrs else self.num_draws
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The cluster of `labels_` whose centre is nearest by the loss's dissimilarity, row by row: int (N,).
@@ -485,7 +483,8 @@ class GibbsFairClustering(PosteriorEstimator):
             modes=modes,
             weight=weight,
         )
-        tree[STATE] = state_dataset(_state_of(problem.target, run), _axes_of(problem.target))
+        axes = {name: ("chain", *dims) for name, dims in problem.target.state_dims.items()}
+        tree[STATE] = state_dataset(_state_of(problem.target, run), axes)
         return tree
 
     def _draw_to_store(self, problem, run, num_draws, table, earlier, settings):
@@ -600,11 +599,6 @@ def _state_of(target, run):
     if hasattr(target, "betas"):
         state[BETAS] = target.betas
     return {name: np.asarray(one) for name, one in state.items()}
-
-
-def _axes_of(target):
-    """Names of the axes of what `_state_of` gives, where the target has any."""
-    return {name: ("chain", *dims) for name, dims in target.state_dims.items()}
 
 
 def _modes_dataset(problem, found: FoundModes):

@@ -81,7 +81,8 @@ class Transfers:
         """(unconstrained sites after a transfer, the log ratio by which it is accepted but for what is observed)."""
         key_pair, key_share, key_mean = jax.random.split(key, 3)
         k, other = jax.random.choice(key_pair, self._mixture.n_components, (2,), replace=False)
-        typical, e0 = self._mixture.prior.typical_weight, self._concentration(z)
+        prior = self._mixture.prior
+        typical, e0 = prior.typical_weight, jnp.exp(z["concentration"]) if "concentration" in z else float(prior.weight)
         x = stretched(z["weight_scores"], typical)
         total, odds = jnp.logaddexp(x[k], x[other]), x[k] - x[other]
         new_odds = draw_two_sided(key_share, e0, SHARES)
@@ -95,9 +96,6 @@ class Transfers:
             moved["means_base"] = z["means_base"].at[k].set(mean)
             log_ratio += self._log_mean(mean, near) - self._log_mean(old, near)
         return {**z, **moved}, log_ratio
-
-    def _concentration(self, z):
-        return jnp.exp(z["concentration"]) if "concentration" in z else float(self._mixture.prior.weight)
 
     @property
     def _rows(self):

@@ -90,7 +90,11 @@ def modes(
     masses, clusterings = mode_masses(view), mode_clusterings(view, X, columns=columns)
     colors = cluster_colors(count_clusters(view))
     shown = min(SHOWN, len(masses.log_mass))
-    axes = _axes(_figure(shown) if figure is None else figure, shown)
+    if figure is None:
+        from matplotlib import pyplot as plt
+
+        figure = plt.figure(figsize=(FIGURE_WIDTH, FIGURE_WIDTH * height_of_modes(shown)), layout="constrained")
+    axes = _axes(figure, shown)
     _draw_masses(axes[0], masses)
     for mode, ax in enumerate(axes[1:]):
         _draw_clustering(ax, clusterings, mode, colors)
@@ -156,12 +160,6 @@ def _draw_clustering(ax, clusterings, mode, colors):
     ax.set(xticks=[], yticks=[])
     for side in ax.spines.values():
         side.set_color("0.8")
-
-
-def _figure(shown):
-    from matplotlib import pyplot as plt
-
-    return plt.figure(figsize=(FIGURE_WIDTH, FIGURE_WIDTH * height_of_modes(shown)), layout="constrained")
 
 
 def height_of_modes(num_modes):

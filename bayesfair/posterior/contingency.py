@@ -149,8 +149,9 @@ def company(labels, n_clusters, max_draws="auto"):
     compact = _Compact.of(labels, n_clusters)
     chosen, by_matrix = _plan(max_draws, len(labels), n_clusters, len(compact.columns))
     compact = compact._replace(labels=labels[chosen])
-    mean_shared = _mean_shared_by_matrix if by_matrix else _mean_shared_by_tables
-    return Company(chosen, labels.shape[1], (compact.sizes() ** 2).sum(axis=1), mean_shared(compact))
+    squared = lambda counts: np.square(counts, dtype=np.float64)  # noqa: E731
+    shared = _mean_shared_by_matrix(compact) if by_matrix else _mean_over_pairs(compact, squared)
+    return Company(chosen, labels.shape[1], (compact.sizes() ** 2).sum(axis=1), shared)
 
 
 def information(labels, n_clusters, max_draws="auto"):
@@ -215,10 +216,6 @@ class _Compact(NamedTuple):
             right = left if others == rows else self.one_hot(others, at)
             total = total + left * self.weight[at].astype(np.float32) @ right.T
         return total
-
-
-def _mean_shared_by_tables(compact: _Compact):
-    return _mean_over_pairs(compact, lambda counts: np.square(counts, dtype=np.float64))
 
 
 def _mean_over_pairs(compact: _Compact, of_counts):

@@ -29,7 +29,10 @@ def diagnostic_vars(tree: "DataTree", *, constant: bool = False) -> "Dataset":
     and 1 alone, such as `together_i_j`, whose ties `az.plot_rank` takes for disagreement, are dropped unless `constant`.
     """
     scalars = _scalars(tree)
-    return scalars if constant else scalars[[name for name, values in scalars.items() if _is_ranked(values.values)]]
+    if constant:
+        return scalars
+    varied = {name: one.values for name, one in scalars.items() if np.ptp(one.values) > 0}
+    return scalars[[name for name, values in varied.items() if not np.isin(values, (0, 1)).all()]]
 
 
 @once
@@ -47,10 +50,6 @@ def _scalars(tree):
     columns |= {name: values.reshape(labels.shape[:2]).astype(float) for name, values in derived.items()}
     scalars = {name: (("chain", "draw"), values) for name, values in columns.items()}
     return xr.Dataset(scalars, coords={"chain": labels["chain"], "draw": labels["draw"]})
-
-
-def _is_ranked(values):
-    return np.ptp(values) > 0 and not np.isin(values, (0, 1)).all()
 
 
 def _without_rounding(values):
