@@ -29,11 +29,11 @@ from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
 from bayesfair.models.mixtures import SMOOTHING, Prior, check_prior
 from bayesfair.models.run import RunSettings, make_run
-from bayesfair.models.sampling import resolve_chain_method
+from bayesfair.models.sampler import resolve_chain_method
 from bayesfair.models.starts import STARTS
 from bayesfair.posterior.files import read_run
 from bayesfair.posterior.memory import check_memory
-from bayesfair.posterior.state import STATE, arrays_of, state_dataset
+from bayesfair.posterior.saved import STATE, arrays_of, state_dataset
 from bayesfair.posterior.tree import build_tree, draws_of
 
 LABEL_BYTES = 16  # of a label as it is drawn, with its row's log-likelihood, and as the tree has it

@@ -45,9 +45,8 @@ from bayesfair.posterior.guarantees import fairlet_capacities
 from bayesfair.posterior.memory import check_disk, check_memory, sampler_bytes
 from bayesfair.posterior.mode_tables import MODE_FIGURES
 from bayesfair.posterior.partitions import map_partition
-from bayesfair.posterior.saved import plain, settings_of
+from bayesfair.posterior.saved import STATE, arrays_of, plain, settings_of, state_dataset
 from bayesfair.posterior.schema import groups_of
-from bayesfair.posterior.state import STATE, arrays_of, state_dataset
 from bayesfair.posterior.store import begin_run, check_store, is_stored
 from bayesfair.posterior.tree import build_tree, draws_of
 

@@ -19,8 +19,8 @@ from bayesfair._draws import Draws
 from bayesfair._files import ROOT_OF_STORE, beside, check_destination, unwritable, warn_of_leftovers
 from bayesfair.posterior.attributes import with_plain_attributes
 from bayesfair.posterior.labels import CHUNK, is_on_disk
+from bayesfair.posterior.saved import STATE
 from bayesfair.posterior.schema import about_whole, variable
-from bayesfair.posterior.state import STATE
 from bayesfair.posterior.tree import add_derived
 
 ROWS = 262_144  # in a chunk of labels or of the table
