@@ -2,24 +2,6 @@
 
 import numpy as np
 
-__all__ = [
-    "BLOCK",
-    "MANY",
-    "aligned_empty",
-    "cell_masses",
-    "cluster_sums",
-    "code_masses",
-    "distinct_places",
-    "inner_sum",
-    "is_aligned",
-    "namespace",
-    "row_blocks",
-    "row_numbers",
-    "stack",
-    "unstack",
-    "within_cluster_ss",
-]
-
 WRITTEN_OUT = 32  # longest axis that `inner_sum` writes out; beyond it compilation takes longer and the gain shrinks
 
 # Rows of a table that are worked on together in NumPy: with four times as many a processor's caches overflow.

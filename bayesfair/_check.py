@@ -14,30 +14,6 @@ import numpy as np
 
 from bayesfair._arrays import row_blocks
 
-__all__ = [
-    "Interrupted",
-    "Number",
-    "attempt",
-    "check_columns",
-    "check_features",
-    "check_finite",
-    "check_in_memory",
-    "check_integer",
-    "check_number",
-    "check_same_index",
-    "check_same_length",
-    "check_weights",
-    "column_names",
-    "generator_of",
-    "is_date",
-    "message",
-    "place",
-    "random_state_of",
-    "refuse_unread",
-    "tell",
-    "warn_of_no_numbers",
-]
-
 MOST_OF_VALUE, MOST_OF_SENTENCE = 80, 240  # letters that a message shows
 CONTAINER = re.compile(r"[\w.]*(\[.*\]|\(.*\)|\{.*\}|<.*>)$|[^\n]*\n", re.DOTALL)  # the text of one
 LARGEST_WEIGHT = 1e15  # of all rows together: squares are finite in float32

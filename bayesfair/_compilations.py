@@ -2,8 +2,6 @@
 
 from contextlib import contextmanager
 
-__all__ = ["compilations"]
-
 COMPILED = "/jax/core/compile/backend_compile_duration"
 
 

@@ -5,8 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-__all__ = ["COMPARED", "Draws", "Statistic", "concatenate"]
-
 COMPARED = "parameter", "quantity"  # the kinds on which chains are compared
 
 

@@ -6,23 +6,10 @@ import secrets
 import shutil
 import stat
 import warnings
-from contextlib import contextmanager
 from pathlib import Path
 
 import bayesfair
 from bayesfair._check import message
-
-__all__ = [
-    "COLUMNAR",
-    "ROOT_OF_STORE",
-    "beside",
-    "check_destination",
-    "is_store",
-    "replacing",
-    "unwritable",
-    "warn_of_leftovers",
-    "write_whole",
-]
 
 COLUMNAR = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}  # endings of tables
 ROOT_OF_STORE = "zarr.json"  # a file of the folder, which every commit replaces
@@ -74,26 +61,14 @@ def write_whole(parts, path):
     ------
     ValueError, OSError: as `check_destination`, and OSError where the disk is full or fails.
     """
-    with replacing(path) as temporary, open(temporary, "xb") as file:
-        for part in parts:
-            file.write(part)
-        file.flush()
-        os.fsync(file.fileno())
-    warn_of_leftovers(path)
-
-
-@contextmanager
-def replacing(path):
-    """The name of a file beside `path`, to be made and left complete, that becomes `path` at the end of the block.
-
-    Raises
-    ------
-    As `write_whole`, of which this is the frame.
-    """
     path = check_destination(path)
     temporary = beside(path)
     try:
-        yield temporary
+        with open(temporary, "xb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
         if path.exists():
             shutil.copymode(path, temporary)
         os.replace(temporary, path)
@@ -101,6 +76,7 @@ def replacing(path):
         raise unwritable(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+    warn_of_leftovers(path)
 
 
 def beside(path):

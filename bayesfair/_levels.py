@@ -1,7 +1,5 @@
 """How a table that was clustered holds categories, by the settings of the run."""
 
-__all__ = ["indicators_of", "levels_of"]
-
 
 def levels_of(settings):
     """Names of the levels of every column that holds their codes, as a mixture's table does: {column: (level 0, ...)}."""

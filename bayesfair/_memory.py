@@ -7,8 +7,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["free_disk", "free_memory", "give_back_freed", "in_words", "peak_memory"]
-
 _CGROUPS = (  # of a container, in both versions: folder, limit, use, and what of it are files that are kept in memory
     ("/sys/fs/cgroup", "memory.max", "memory.current", "file"),
     ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache"),

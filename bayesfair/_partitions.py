@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike
 
 from bayesfair._check import message
 
-__all__ = ["partition_distance", "parts_of", "tables_with"]
-
 
 def partition_distance(
     labels: ArrayLike, partition: ArrayLike, *, metric: Literal["vi", "binder"] = "vi"

@@ -1,7 +1,5 @@
 """Shares as people read them."""
 
-__all__ = ["percent"]
-
 
 def percent(share):
     """A share in whole percent; what is not none or all of it is never told to be."""

@@ -14,8 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
-__all__ = ["EVERYWHERE", "Rows", "each", "farthest", "largest", "of_blocks", "sum_of_terms", "total"]
-
 EVERYWHERE = PartitionSpec()
 
 

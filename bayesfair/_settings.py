@@ -14,19 +14,6 @@ import numpy as np
 
 from bayesfair._check import Number, message, refuse_unread
 
-__all__ = [
-    "Count",
-    "Declared",
-    "Length",
-    "NotNegative",
-    "Positive",
-    "Seed",
-    "Share",
-    "check_settings",
-    "declarations",
-    "declared",
-]
-
 Count = Annotated[int, Number(whole=True, least=1)]
 Length = Annotated[int, Number(whole=True, least=0)]
 Seed = Annotated[int, Number(whole=True, least=0, most=2**32 - 1)]

@@ -43,7 +43,7 @@ def chunk(arguments, which, first):
 
 def write(arguments, path):
     from bayesfair.fairness import Groups
-    from bayesfair.posterior.state import state_dataset
+    from bayesfair.posterior.saved import state_dataset
     from bayesfair.posterior.store import begin_run
     from bayesfair.posterior.tree import build_tree
 

@@ -111,7 +111,7 @@ def test_a_warning_points_at_the_line_of_the_caller():
 
 def test_no_module_of_the_sampler_counts_stack_levels():
     """`tell` finds the caller's line, however many calls lie between."""
-    for name in ("gibbs/run.py", "gibbs/search.py", "fairlets/decomposition.py", "models/sampling.py"):
+    for name in ("gibbs/run.py", "gibbs/search.py", "fairlets/decomposition.py", "models/sampler.py"):
         assert "warnings.warn(" not in (Path(bayesfair.__file__).parent / name).read_text(), name
 
 

@@ -5,7 +5,6 @@ import codecs
 import csv
 import re
 from contextlib import suppress
-from difflib import get_close_matches
 from functools import partial, reduce
 from operator import or_
 from pathlib import Path
@@ -21,8 +20,6 @@ from bayesfair.cli.exit_status import EXIT_STATUSES
 from bayesfair.cli.options import METHODS, SETTINGS, takers_of
 from bayesfair.cli.processes import AUTO
 
-__all__ = ["parse"]
-
 
 class _Parser(argparse.ArgumentParser):
     """argparse with one line per error, and the exit statuses below each help."""
@@ -31,20 +28,9 @@ class _Parser(argparse.ArgumentParser):
         settings |= {"formatter_class": argparse.RawDescriptionHelpFormatter, "epilog": EXIT_STATUSES}
         super().__init__(**settings)
 
-    def parse_args(self, args=None, namespace=None):
-        """As argparse, but what is not known is told by the command, with the option that it looks like."""
-        arguments, unknown = self.parse_known_args(args, namespace)
-        if unknown:
-            command = self._subparsers._group_actions[0].choices[arguments.command]
-            known = command._option_string_actions
-            alike = [near for word in unknown for near in get_close_matches(word.split("=")[0], known, 1, 0.75)]
-            hint = f". Did you mean {' '.join(alike)}?" if alike else ""
-            command.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-        return arguments
-
     def error(self, message):
         text = re.sub(r"^argument [^`]+: (?=`)", "", message)  # our own messages name their argument already
-        self.exit(2, f"{self.prog}: {text if text.endswith('?') else text.rstrip('.') + '.'} See {self.prog} --help.\n")
+        self.exit(2, f"{self.prog}: {text.rstrip('.')}. See {self.prog} --help.\n")
 
 
 def parse(argv):

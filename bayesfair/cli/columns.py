@@ -12,17 +12,6 @@ import bayesfair as bf
 from bayesfair._check import message
 from bayesfair.cli.tables import UNNAMED, listed, separator_hint, typed
 
-__all__ = [
-    "MISSING",
-    "THOUSANDS",
-    "ChosenColumns",
-    "Wanted",
-    "choose_columns",
-    "column_of_names",
-    "row_names",
-    "standardized",
-]
-
 # How programs write that a number is missing: those that pandas knows. In sensitive columns they are categories.
 MISSING_NUMBERS = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"} | {
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
@@ -34,7 +23,6 @@ TOGETHER = (("--sensitive", "--features"), ("--features", "--categorical"))  # m
 TRUTH = {"True": "1", "TRUE": "1", "true": "1", "False": "0", "FALSE": "0", "false": "0"}
 INTEGER = r"[+-]?(?:0|[1-9][0-9]{0,14})(?:\.0+)?"  # as floats hold exactly; not 007, which is a code
 THOUSANDS = (",", ".", " ", "'", "_")
-READINGS = [(decimal, thousands) for decimal in ".," for thousands in (None, *THOUSANDS) if decimal != thousands]
 
 
 class ChosenColumns(NamedTuple):
@@ -116,7 +104,7 @@ def choose_columns(table, wanted: Wanted) -> ChosenColumns:
     others = [name for name in table if name not in sensitive and name != weights]
     possible = [name for name in features or others if name not in categories]
     numbers = {name: _numbers(table[name], *style) for name in possible}
-    reasons = {name: "not in --features" if features else _reason(table, name, numbers, style) for name in others}
+    reasons = {name: "not in --features" if features else _reason(table, name, numbers) for name in others}
     names, reason = column_of_names(table, wanted.index, {*sensitive, *categories, weights, *(features or [])})
     _check_unique(table, names)
     reasons |= {} if names is None else {names: reason}
@@ -126,9 +114,9 @@ def choose_columns(table, wanted: Wanted) -> ChosenColumns:
         got = f"none; left out: {_with_reasons(left_out)}"
         remedy = "Encode categories as numbers in the file first, or name them in --categorical."
         raise ValueError(message("--features", "leave numeric columns", got, remedy))
-    X = _numeric(table, "--features", {name: numbers[name] for name in chosen}, style)
+    X = _numeric(table, "--features", {name: numbers[name] for name in chosen})
     weight = {} if weights is None else {weights: _numbers(table[weights], *style)}
-    weight = _numeric(table, "--weights", weight, style).astype(float)
+    weight = _numeric(table, "--weights", weight).astype(float)
     kinds, no_kind = _categories(table[categories], {"", *wanted.na})
     groups, no_group = _categories(table[sensitive], {"", *wanted.na})
     if wanted.missing_group is not None:
@@ -224,42 +212,24 @@ def _numbers(cells, missing, decimal=".", thousands=None):
     return numbers, present & numbers.isna()
 
 
-def _reason(table, name, numbers, style):
+def _reason(table, name, numbers):
     """Why a column is no feature unless it is named so, None where nothing speaks against it or it was not asked for."""
     if name not in numbers:
         return None
     values, is_text = numbers[name]
     if is_text.any():
-        return _text_reason(table[name], table[name][is_text], values, style)
+        return _text_reason(table[name][is_text], values)
     if values.isna().all():
         return "empty"
     return "constant" if values.notna().all() and values.nunique() == 1 else None
 
 
-def _text_reason(cells, texts, numbers, style):
+def _text_reason(texts, numbers):
     """Text; where one stands among numbers it may mean that they are missing."""
     example = texts.iloc[0].strip()
-    hint = _number_hint(cells, texts, style)
-    if hint:
-        return f"text such as {example!r}{hint}"
     if texts.nunique() > 1 or len(texts) >= numbers.notna().sum():
         return f"text such as {example!r}"
     return f"{len(texts)} times {example!r} among numbers; if that means missing, --na {quote(example)}"
-
-
-def _number_hint(cells, texts, style):
-    """What to type for each way to read a column of text as numbers, with what its first text becomes; "" without any."""
-    missing, decimal, _ = style
-    readings = {}
-    for point, thousands in sorted(READINGS, key=lambda reading: reading[0] != decimal):
-        numbers, is_text = _numbers(cells, missing, point, thousands)
-        if not is_text.any():
-            options = (
-                f"--decimal {point}" * (point != decimal),
-                f"--thousands {quote(thousands or '')}" * bool(thousands),
-            )
-            readings.setdefault(tuple(numbers[texts.index]), " ".join(filter(None, options)))
-    return "".join(f"; if that is the number {values[0]:.15g}, {typed}" for values, typed in readings.items())
 
 
 def _check_unique(table, names):
@@ -273,7 +243,7 @@ def _check_unique(table, names):
     raise ValueError(message("--index", "name each row once", got, remedy))
 
 
-def _numeric(table, option, numbers, style):
+def _numeric(table, option, numbers):
     """Columns {name: what `_numbers` gives} as a table, NaN where there is none."""
     import pandas as pd
 
@@ -281,8 +251,10 @@ def _numeric(table, option, numbers, style):
         texts = table[name][is_text]
         if len(texts):
             got = f"the text {texts.iloc[0]!r} in {name!r}, row {texts.index[0] + 1} ({len(texts)} such cells in it)"
-            got += _number_hint(table[name], texts, style)
-            remedy = "Leave it out, name it in --categorical, write numbers, or name texts that mean missing in --na."
+            remedy = (
+                "Leave it out, name it in --categorical, name texts that mean missing in --na, or say how numbers are "
+            )
+            remedy += "written: --decimal, --thousands."
             raise ValueError(message(option, "name columns of numbers", got, remedy))
     return pd.DataFrame({name: values for name, (values, _) in numbers.items()}, index=table.index)
 

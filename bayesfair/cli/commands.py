@@ -37,8 +37,6 @@ from bayesfair.posterior.saved import settings_of
 from bayesfair.posterior.schema import variable
 from bayesfair.posterior.view import View
 
-__all__ = ["convert", "demo", "fit", "memberships", "modes", "plot", "report", "resume", "summary"]
-
 
 def demo(arguments):
     """Cluster the bundled patients fairly; figures in print, posterior and pictures in a folder."""
@@ -84,7 +82,8 @@ def fit(arguments):
 
 
 def _fit(arguments, mesh):
-    estimator = _estimator_of_method(arguments, mesh)
+    settings = settings_of_method(arguments) | ({"mesh": mesh} if mesh is not None else {})
+    estimator = estimator_class(arguments.method)(progress_bar=shows_progress(arguments.quiet), **settings)
     _check_out(arguments, estimator)
     columns = _read_columns(arguments, estimator)
     print(f"{arguments.table}: {len(columns.features)} rows\n{columns}", flush=True)
@@ -121,12 +120,6 @@ def _groups_of_fit(estimator, sensitive):
     if getattr(estimator, "min_group_size", None) is None:
         return bf.fairness.encode_groups(sensitive)
     return bf.fairness.merge_small_groups(sensitive, estimator.min_group_size, name=estimator.merged_group_name)
-
-
-def _estimator_of_method(arguments, mesh):
-    """The estimator of `--method` with the settings that were typed."""
-    settings = settings_of_method(arguments) | ({"mesh": mesh} if mesh is not None else {})
-    return estimator_class(arguments.method)(progress_bar=shows_progress(arguments.quiet), **settings)
 
 
 def _check_out(arguments, estimator):

@@ -6,8 +6,6 @@ from contextlib import contextmanager
 
 from bayesfair.cli.exit_status import guarded
 
-__all__ = ["main"]
-
 
 def main(argv=None) -> int:
     """Run one command and return its exit status, as `bayesfair --help` explains it; whatever fails is told, not raised."""

@@ -12,15 +12,6 @@ import bayesfair
 from bayesfair._check import Interrupted
 from bayesfair.cli.options import OPTIONS
 
-__all__ = [
-    "DONE",
-    "EXIT_STATUSES",
-    "FAILED",
-    "LOST",
-    "guarded",
-    "writing",
-]
-
 DONE, FAILED, MISUSED, LOST = 0, 1, 2, 3
 INTERRUPTED, CLOSED_PIPE = 130, 141  # 128 + the signal, as shells count
 EXIT_STATUSES = """\

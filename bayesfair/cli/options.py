@@ -6,8 +6,6 @@ from typing import NamedTuple
 import bayesfair as bf
 from bayesfair._check import message
 
-__all__ = ["METHODS", "OPTIONS", "SETTINGS", "Option", "estimator_class", "settings_of_method", "takers_of"]
-
 METHODS = {  # those that leave a posterior first
     "gibbs": "GibbsFairClustering",
     "bayesian-mixture": "BayesianFairMixture",

@@ -26,24 +26,6 @@ from bayesfair.posterior.store import is_stored
 from bayesfair.posterior.verdict import judge
 from bayesfair.posterior.view import View
 
-__all__ = [
-    "LINE",
-    "PICTURES",
-    "check_output",
-    "draw_pictures",
-    "leaves_posterior",
-    "place_for",
-    "print_clusters",
-    "print_fit",
-    "print_next_steps",
-    "print_point_estimate",
-    "print_summary",
-    "print_verdict",
-    "replaced",
-    "save",
-    "shows_progress",
-]
-
 LINE = 80  # letters
 PICTURES = {  # names of files, and what `bayesfair.reports.pictures` draws there
     "clustering.png": "draw_uncertainty",

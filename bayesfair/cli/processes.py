@@ -9,8 +9,6 @@ import bayesfair as bf
 from bayesfair._check import message
 from bayesfair.cli.exit_status import DONE
 
-__all__ = ["AUTO", "in_processes", "leave_others"]
-
 AUTO = "auto"
 
 

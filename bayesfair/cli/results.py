@@ -6,8 +6,6 @@ from bayesfair._check import message
 from bayesfair.posterior.relabelling import numbered_alike
 from bayesfair.posterior.schema import flat_labels
 
-__all__ = ["beside", "clusters_of", "draws_of"]
-
 
 def clusters_of(estimator, X, groups):
     """A DataFrame with a row for each of X: its name `obs`, its cluster in an engine's fit and its group; where there are

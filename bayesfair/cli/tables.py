@@ -1,36 +1,22 @@
 """Tables from files, of CSV every cell as text, of Parquet and Feather numbers as numbers; and tables to files."""
 
-import codecs
-import lzma
 import re
-import zlib
 from importlib.util import find_spec
 from io import BytesIO
-from zipfile import BadZipFile
 
 import bayesfair as bf
 from bayesfair._check import message
 from bayesfair._files import COLUMNAR, write_whole
 
-__all__ = [
-    "UNNAMED",
-    "check_ending",
-    "is_table",
-    "listed",
-    "read_table",
-    "separator_hint",
-    "to_csv",
-    "typed",
-    "write_table",
-]
-
 COMPRESSED = (".gz", ".bz2", ".zip", ".xz", ".zst")  # what pandas unpacks by itself, by the name
-NOT_TEXT = b"\x00"  # in pictures, workbooks and archives; text has none unless it is UTF-16 or UTF-32
-BEGINNING = 4096  # bytes of a file in which a zero byte is looked for
-BYTE_ORDER_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+BEGINNING = 4096  # bytes of a file in which its first line is looked for
 UNNAMED = "Unnamed: "  # and the position: what pandas calls a column without a name
 SHOWN = 12
 NO_SEPARATOR = "Say what separates its columns, such as --separator ';'."
+HOW_CSV_IS_READ = (
+    "Name its columns in the first line, quote fields that hold the separator, and check --separator and --encoding, such as "
+    "cp1252 or utf-16."
+)
 
 
 def read_table(path, separator=",", encoding="utf-8"):
@@ -42,37 +28,26 @@ def read_table(path, separator=",", encoding="utf-8"):
     ValueError, OSError: no such file, a folder, no text, another encoding or separator, lines of unequal lengths, no
     rows, names that are given twice, no library that reads Parquet and Feather.
     """
-    import pandas as pd
-
     if path.suffix.lower() in COLUMNAR:
-        return _with_rows(path, _read_columnar(path))
-    _check_is_text(path, encoding)
-    first = _first_line(path, encoding)
-    of_excel = re.fullmatch("sep=(.)", first)
+        table = _read(path, "Check the file and its ending.")
+        names = _names(path, table.columns)
+        return _with_rows(path, table.set_axis(names, axis=1).apply(_numbers_or_text).reset_index(drop=True))
+    of_excel = re.fullmatch("sep=(.)", _first_line(path, encoding))
     separator, skipped = (of_excel[1], 1) if of_excel else (separator, 0)
-    try:
-        lines = pd.read_csv(
-            path,
-            sep=separator,
-            encoding=encoding,
-            header=None,
-            skiprows=skipped,
-            dtype=str,
-            na_filter=False,
-            skipinitialspace=True,
-        )
-    except UnicodeError as error:
-        raise _wrong_encoding(path, encoding) from error
-    except pd.errors.EmptyDataError as error:
-        raise ValueError(
-            message("TABLE.csv", "hold a table", f"the empty file {str(path)!r}", "Check the name.")
-        ) from error
-    except pd.errors.ParserError as error:
-        raise _wrong_lines(path, str(error), first) from error
-    except (OSError, EOFError, LookupError, ValueError, BadZipFile, lzma.LZMAError, zlib.error) as error:
-        raise _unreadable(path, error) from error
-    names = _names(path, [str(name).strip() for name in lines.iloc[0]], first)
+    as_text = {"header": None, "dtype": str, "na_filter": False, "skipinitialspace": True}
+    lines = _read(path, HOW_CSV_IS_READ, sep=separator, encoding=encoding, skiprows=skipped, **as_text)
+    names = _names(path, lines.iloc[0])
     return _with_rows(path, lines[1:].set_axis(names, axis=1).reset_index(drop=True))
+
+
+def _read(path, remedy, **options):
+    try:
+        return bf.datasets.read_table(path, **options)
+    except ImportError as error:
+        raise ValueError(str(error)) from error
+    except ValueError as error:
+        got = f"{str(path)!r} ({str(error.__cause__ or error).strip()})"
+        raise ValueError(message("TABLE.csv", "be a table that can be read", got, remedy)) from error
 
 
 def _with_rows(path, table):
@@ -159,17 +134,6 @@ def separator_hint(names):
     return f" If columns are separated by '{shown}', pass --separator '{shown}'." if found else ""
 
 
-def _read_columnar(path):
-    try:
-        table = bf.datasets.read_table(path)
-    except ImportError as error:
-        raise ValueError(str(error)) from error
-    except ValueError as error:
-        raise _unreadable(path, error.__cause__ or error) from error
-    table = table.set_axis(_names(path, [str(name).strip() for name in table.columns]), axis=1)
-    return table.apply(_numbers_or_text).reset_index(drop=True)
-
-
 def _numbers_or_text(column):
     import pandas as pd
 
@@ -180,87 +144,21 @@ def _numbers_or_text(column):
     return column.astype(object).where(column.notna(), "").astype(str)
 
 
-def _is_plain(path):
-    """Can the file be looked into before pandas reads it? A pipe can be read only once."""
-    return path.is_file() and path.suffix.lower() not in COMPRESSED
-
-
-def _check_is_text(path, encoding):
-    """Refuse what can be told from the beginning of the file."""
-    if not _is_plain(path):
-        return
-    try:
-        with path.open("rb") as file:
-            beginning = file.read(BEGINNING)
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    wide = encoding.startswith(("utf-16", "utf-32")) or beginning.startswith(BYTE_ORDER_MARKS)
-    if NOT_TEXT in beginning and not wide:
-        remedy = "Save the table as CSV; a compressed one needs the ending that says so, such as .gz."
-        raise ValueError(message("TABLE.csv", "be text", f"{str(path)!r}, which is not", remedy))
-
-
 def _first_line(path, encoding):
-    """The first line of a file that is read as it is, "" of others; one that cannot be decoded is told later."""
-    if not _is_plain(path):
+    """The first line of a file, "" of a packed one and of a pipe, which can be read only once."""
+    if not path.is_file() or path.suffix.lower() in COMPRESSED:
         return ""
     with path.open(encoding=encoding, errors="replace") as file:
         return file.readline(BEGINNING).strip().lstrip("\ufeff")
 
 
-def _unreadable(path, error):
-    reason = getattr(error, "strerror", None) or error
-    return ValueError(
-        message("TABLE.csv", "be a file that can be read", f"{str(path)!r} ({reason})", "Check the file.")
-    )
-
-
-def _wrong_encoding(path, encoding):
-    got, guess = "other bytes", "cp1252"
-    if _is_plain(path):
-        whole = path.read_bytes()
-        guess = "utf-16" if whole.startswith(BYTE_ORDER_MARKS) else guess
-        got = _first_wrong_byte(whole, encoding) or got
-    remedy = f"Name the file's own encoding, such as --encoding {guess}, or save it as UTF-8."
-    return ValueError(message(path.name, f"be text in {encoding}", got, remedy))
-
-
-def _first_wrong_byte(whole, encoding):
-    try:
-        whole.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = whole.count(b"\n", 0, error.start) + 1
-        return f"the byte 0x{whole[error.start]:02x} in line {line}"
-
-
-def _comment(path, first):
-    rule, remedy = "begin with the names of its columns", "Delete the comment lines above the names."
-    return ValueError(message(path.name, rule, f"the comment {first!r}", remedy))
-
-
-def _wrong_lines(path, text, first):
-    """An error in the words of this package for one of pandas' tokenizer."""
-    counts = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text)
-    if counts is None:
-        remedy = "Close every quotation mark, and check --separator."
-        return ValueError(message(path.name, "be lines of fields", f"something else ({text.strip()})", remedy))
-    if first.startswith("#"):
-        return _comment(path, first)
-    header, line, fields = map(int, counts.groups())
-    rule, got = f"have no line longer than its first, of {header} fields", f"{fields} fields in line {line}"
-    remedy = "Quote fields that hold the separator, and give every column a name in the first line."
-    return ValueError(message(path.name, rule, got, NO_SEPARATOR if header == 1 else remedy))
-
-
-def _names(path, header, first=""):
+def _names(path, header):
     """Names of the columns, each once."""
-    names = [name or f"{UNNAMED}{position}" for position, name in enumerate(header)]
+    names = [str(name).strip() or f"{UNNAMED}{position}" for position, name in enumerate(header)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         remedy = "Rename one of them in the first line of the file."
         raise ValueError(message(path.name, "name each column once", f"{listed(map(repr, twice))} twice", remedy))
-    if len(names) == 1 and first.startswith("#"):
-        raise _comment(path, first)
     if len(names) == 1:
         got = f"one named {names[0]!r}"
         raise ValueError(message(path.name, "have several columns", got, separator_hint(names).strip() or NO_SEPARATOR))

@@ -9,8 +9,6 @@ import pandas as pd
 
 from bayesfair._check import check_integer, generator_of, message
 
-__all__ = ["Dataset", "group_names", "subsample"]
-
 
 @dataclass(frozen=True, eq=False)
 class Dataset:

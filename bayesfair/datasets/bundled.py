@@ -2,8 +2,6 @@
 
 from bayesfair.datasets.base import Dataset
 
-__all__ = ["load_diabetes"]
-
 
 def load_diabetes() -> Dataset:
     """Diabetes: 442 patients, 9 measurements, sensitive sex (235 and 207), target disease progression after a year.

@@ -7,8 +7,6 @@ from zipfile import BadZipFile, ZipFile
 
 from bayesfair._check import message
 
-__all__ = ["SOURCES", "Source", "fetch"]
-
 _UCI = "https://archive.ics.uci.edu"
 
 

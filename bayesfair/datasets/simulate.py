@@ -6,8 +6,6 @@ import pandas as pd
 from bayesfair._check import check_integer, generator_of
 from bayesfair.datasets.base import Dataset
 
-__all__ = ["make_gmm_grid", "make_misspecified", "make_vfc_synthetic", "make_well_specified"]
-
 # Gibbs paper, sections 4.1 and 4.2: (cluster, group a, members, mean of both coordinates)
 _GIBBS_CELLS = ((1, 1, 20, 4.0), (1, 2, 30, 2.0), (2, 1, 30, 10.0), (2, 2, 20, 8.0))
 

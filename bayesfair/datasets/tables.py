@@ -11,8 +11,6 @@ import pandas as pd
 from bayesfair._check import message
 from bayesfair._files import COLUMNAR
 
-__all__ = ["read_table"]
-
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # pandas' row names in a file, which polars takes for a column
 
 
@@ -51,23 +49,14 @@ def _reader(path, kind):
     if find_spec("pyarrow"):
         return getattr(pd, f"read_{kind}")
     if find_spec("polars"):
-        return _read_parquet_by_polars if kind == "parquet" else _read_feather_by_polars
+        import polars
+
+        read = polars.read_parquet if kind == "parquet" else polars.read_ipc
+        return lambda path, columns: _to_pandas(read(path, columns=columns))
     raise ImportError(
         f"{path.name} is a {kind.capitalize()} file, which needs the package pyarrow (or polars). Either "
         "`pip install 'bayesfair[parquet]'`, or save the table as CSV."
     )
-
-
-def _read_parquet_by_polars(path, columns):
-    import polars
-
-    return _to_pandas(polars.read_parquet(path, columns=columns))
-
-
-def _read_feather_by_polars(path, columns):
-    import polars
-
-    return _to_pandas(polars.read_ipc(path, columns=columns))
 
 
 def _to_pandas(table):

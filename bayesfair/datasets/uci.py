@@ -10,17 +10,6 @@ from bayesfair._check import message
 from bayesfair.datasets.base import Dataset
 from bayesfair.datasets.registry import SOURCES, fetch
 
-__all__ = [
-    "load_adult",
-    "load_adult_sample",
-    "load_bank",
-    "load_bank_additional",
-    "load_bank_sample",
-    "load_census1990",
-    "load_credit",
-    "load_diabetes130",
-]
-
 SAMPLES = Path(__file__).parent / "samples"  # drawn by tools/draw-samples.py
 _ADULT_FEATURES = ("age", "fnlwgt", "education-num", "capital-gain", "hours-per-week")
 _BANK_FEATURES = ("age", "balance", "duration")

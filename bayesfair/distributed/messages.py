@@ -16,18 +16,6 @@ import bayesfair
 from bayesfair._check import message
 from bayesfair.distributed.processes import check_mesh, lost_processes_told
 
-__all__ = [
-    "agreed",
-    "check_alike",
-    "digest",
-    "everybody",
-    "first_then_others",
-    "is_first",
-    "leads",
-    "over_chains",
-    "sharing",
-]
-
 SMALLEST = 1 << 12  # bytes of a parcel; larger ones are powers of two, so that few programs are compiled
 OWN = ("mesh", "progress_bar")  # settings in which processes may differ
 _shared: list[

@@ -10,8 +10,6 @@ import numpy as np
 
 from bayesfair._check import check_integer, message
 
-__all__ = ["WHY_NO_ROWS", "ProcessLost", "check_mesh", "initialize", "leave", "lost_processes_told", "mesh"]
-
 HEARTBEAT_SECONDS = 30  # without a sign of life, after which JAX takes a process for lost
 # How gloo, NCCL and JAX's coordination service say that somebody is gone.
 LOST = re.compile(r"gloo|nccl|coordination|connection (closed|reset|refused)|heartbeat|deadline", re.IGNORECASE)

@@ -8,8 +8,6 @@ from bayesfair._check import check_same_length, message, random_state_of
 from bayesfair.distributed.messages import everybody
 from bayesfair.fairness.groups import encode_groups
 
-__all__ = ["deal", "gather"]
-
 
 def deal(X, sensitive_features=None, *, random_state=0):
     """(X, sensitive_features, rows) of this process: a part of a table that every process can read, and its row numbers.

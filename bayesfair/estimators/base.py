@@ -1,9 +1,9 @@
 """What both samplers' estimators share: their fit is a tree, which is written to a file and read back."""
 
 from functools import cached_property, wraps
+from html import escape
 from os import PathLike
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesfair._check import attempt, message, random_state_of
 from bayesfair._memory import peak_memory
+from bayesfair._names import DataTree
 from bayesfair.distributed.messages import digest
-from bayesfair.estimators.notebook import notes_as_html
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.files import write_tree
 from bayesfair.posterior.in_short import brief
@@ -21,13 +21,11 @@ from bayesfair.posterior.schema import check_whole
 from bayesfair.posterior.tree import add_derived
 from bayesfair.posterior.verdict import warn_of_disagreement
 
-__all__ = ["OF_YOUR_OWN", "PosteriorEstimator", "whole_or_not"]
-
 OF_YOUR_OWN = {"loss": "Loss object", "target": "Target class"}  # which no file holds
 MAY_CHANGE = {"num_draws", "progress_bar", "mesh", "chain_method"}  # between `fit` and `resume`
-
-if TYPE_CHECKING:
-    from xarray import DataTree
+COLOURS = {"good": "#117733", "caution": "#ddcc77", "bad": "#882255"}  # those of the report
+PLAIN = "#888888"
+STYLE = "border-left: 0.4em solid {}; padding: 0.1em 0.8em; margin: 0.5em 0; max-width: 48em; overflow-wrap: anywhere"
 
 
 def whole_or_not(method):
@@ -182,3 +180,12 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
 
 def _checksum_of_table(tree):
     return digest(tree["observed_data"]["X"].values)
+
+
+def notes_as_html(notes):
+    """Framed statements as a notebook shows them, without a style sheet, every value escaped."""
+    parts = [
+        f'<div style="{STYLE.format(COLOURS.get(kind, PLAIN))}"><strong>{escape(headline)}</strong> {escape(text)}</div>'
+        for kind, headline, text in notes
+    ]
+    return "".join(parts)

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import bayesfair
 from bayesfair._check import check_integer, message, place, refuse_unread, row_names, warn_of_no_numbers
+from bayesfair._names import DataTree
 from bayesfair._scaling import center_and_spread
 from bayesfair._settings import Count, Length, NotNegative, Positive, Seed, check_settings
 from bayesfair.engines.base import check_distinct
@@ -28,17 +29,12 @@ from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import gap
 from bayesfair.models.mixtures import SMOOTHING, Prior, check_prior
 from bayesfair.models.run import RunSettings, make_run
-from bayesfair.models.sampling import resolve_chain_method
+from bayesfair.models.sampler import resolve_chain_method
 from bayesfair.models.starts import STARTS
 from bayesfair.posterior.files import read_run
 from bayesfair.posterior.memory import check_memory
-from bayesfair.posterior.state import STATE, arrays_of, state_dataset
+from bayesfair.posterior.saved import STATE, arrays_of, state_dataset
 from bayesfair.posterior.tree import build_tree, draws_of
-
-if TYPE_CHECKING:
-    from xarray import DataTree
-
-__all__ = ["BayesianFairMixture"]
 
 LABEL_BYTES = 16  # of a label as it is drawn, with its row's log-likelihood, and as the tree has it
 SPREADS = 1e-12, 1e12  # of columns: the model computes with their squares in float32

@@ -22,8 +22,6 @@ from bayesfair.posterior.diagnostics import scalar_table
 from bayesfair.posterior.mode_tables import modes
 from bayesfair.posterior.view import View
 
-__all__ = ["compare_clusters"]
-
 PARTS = "n_clusters", "n_components"
 BAD_PARETO_K = 0.7  # above which a row's part of `az.loo` is not to be relied on (Vehtari et al. 2024)
 

@@ -17,14 +17,16 @@ from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, Length, Positive, Seed, check_settings
+from bayesfair.balanced.placement import balanced_placement
 from bayesfair.distributed.messages import agreed, check_alike, digest, first_then_others, leads, sharing
 from bayesfair.distributed.processes import WHY_NO_ROWS
 from bayesfair.engines.base import check_distinct
 from bayesfair.engines.tables import categorical_positions, read_columns, read_groups
 from bayesfair.estimators.base import OF_YOUR_OWN, PosteriorEstimator, whole_or_not
 from bayesfair.estimators.mixed_tables import MixedTable, mixed_table
-from bayesfair.estimators.new_rows import distances, place_fairlets, place_people, soft_memberships
-from bayesfair.estimators.store import Store, Unwritten, Writer
+from bayesfair.estimators.new_rows import distances, place_fairlets, soft_memberships
+from bayesfair.estimators.store import Store, Writer
+from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.fairness.groups import known_groups
 from bayesfair.gibbs.capabilities import HasUnits
 from bayesfair.gibbs.losses import Loss, resolve_loss
@@ -43,13 +45,10 @@ from bayesfair.posterior.guarantees import fairlet_capacities
 from bayesfair.posterior.memory import check_disk, check_memory, sampler_bytes
 from bayesfair.posterior.mode_tables import MODE_FIGURES
 from bayesfair.posterior.partitions import map_partition
-from bayesfair.posterior.saved import plain, settings_of
+from bayesfair.posterior.saved import STATE, arrays_of, plain, settings_of, state_dataset
 from bayesfair.posterior.schema import groups_of
-from bayesfair.posterior.state import STATE, arrays_of, state_dataset
 from bayesfair.posterior.store import begin_run, check_store, is_stored
 from bayesfair.posterior.tree import build_tree, draws_of
-
-__all__ = ["GibbsFairClustering"]
 
 PREDICTIVE_DRAWS = 400  # over which memberships of new rows are averaged
 BETAS = "betas"  # what the state calls the replicas' inverse temperatures
@@ -279,30 +278,28 @@ class GibbsFairClustering(PosteriorEstimator):
         return self._sample(problem, run, self.num_draws, (X, groups, weight, modes))
 
     @whole_or_not
-    def resume(
-        self, num_draws: int | None = None, X: ArrayLike | None = None, *, sensitive_features: ArrayLike | None = None
-    ) -> Self:
+    def resume(self, num_draws: int | None = None) -> Self:
         """Go on from the last draw, `num_draws` more per chain; the same draws as one longer run, bit for bit.
 
         Without `num_draws` an interrupted run makes what was missing, and one that came to its end as many again. A run with
-        a `store` goes on there. The data are those of the fit; X or sensitive_features may be given to check that they are. So
-        are the settings, of which only `num_draws`, `progress_bar` and `mesh` may change.
+        a `store` goes on there. Data and settings are those of the fit; only `num_draws`, `progress_bar` and `mesh` may change.
         """
         check_is_fitted(self, "posterior_")
         self._check_whole()
         self._check_same_settings()
         _refuse_rows(self.mesh)
         with sharing(self.mesh, "chains", stops=True):
-            return self._resume(num_draws, X, sensitive_features)
+            return self._resume(num_draws)
 
-    def _resume(self, num_draws, X, sensitive_features):
+    def _resume(self, num_draws):
         self._check_same_table()
         self._start_clock(self.posterior_)
-        num_draws = self._missing() if num_draws is None else check_integer("num_draws", num_draws)
+        missing = self._run["wanted"] - self.posterior_["posterior"].sizes["draw"]
+        if missing <= 0 and "unfinished" not in self.posterior_.attrs:
+            missing = self.num_draws
+        num_draws = missing if num_draws is None else check_integer("num_draws", num_draws)
         known, groups, weight = self._known_data(self.posterior_)
         self._check_room(known, self.posterior_["posterior"].sizes["draw"] + num_draws)
-        given = None if sensitive_features is None else read_groups(self, sensitive_features, len(known))
-        _check_same_data(known, groups, None if X is None else self._read_new(X), given)
         modes = self.posterior_["modes"].to_dataset() if "modes" in self.posterior_.children else None
         self._check_alike(known, groups, weight, num_draws=num_draws)
         run = self._saved_run(self._problem(known, groups, weight, arrays_of(self.posterior_[STATE])))
@@ -311,11 +308,6 @@ class GibbsFairClustering(PosteriorEstimator):
     @property
     def _shows_progress(self):
         return self.progress_bar and leads()
-
-    def _missing(self):
-        """How many draws `resume` makes where nobody says."""
-        missing = self._run["wanted"] - self.posterior_["posterior"].sizes["draw"]
-        return missing if missing > 0 or "unfinished" in self.posterior_.attrs else self.num_draws
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The cluster of `labels_` whose centre is nearest by the loss's dissimilarity, row by row: int (N,).
@@ -365,7 +357,7 @@ class GibbsFairClustering(PosteriorEstimator):
             return cost.argmin(1)
         groups = known_groups(sensitive_features, len(X), known, of_fit["merged_group_name"])
         if promise == "labels":
-            return place_people(cost, groups, of_fit["min_balance"])
+            return balanced_placement(cost, groups.code, balance_constraint(groups, of_fit["min_balance"]))
         of_decomposition = {"dissimilarity": self._dissimilarity, "random_state": self._seed}
         return place_fairlets(X, cost, groups, composition, of_decomposition)
 
@@ -490,37 +482,32 @@ class GibbsFairClustering(PosteriorEstimator):
             modes=modes,
             weight=weight,
         )
-        tree[STATE] = state_dataset(_state_of(problem.target, run), _axes_of(problem.target))
+        axes = {name: ("chain", *dims) for name, dims in problem.target.state_dims.items()}
+        tree[STATE] = state_dataset(_state_of(problem.target, run), axes)
         return tree
 
     def _draw_to_store(self, problem, run, num_draws, table, earlier, settings):
         path, wanted = self._store.path, settings["wanted"]
 
-        def begin(run, draws):
-            tree = self._tree_of(problem, run, unscaled(problem, draws), table, settings)
-            return begin_run(path, tree, run.sweep, wanted)
-
-        def tell(run, draws):
-            return unscaled(problem, draws), run.sweep, _state_of(problem.target, run)
+        def add(stored, run, draws):
+            draws = unscaled(problem, draws)
+            if stored is None:
+                return begin_run(path, self._tree_of(problem, run, draws, table, settings), run.sweep, wanted)
+            stored.append(draws, run.sweep, _state_of(problem.target, run))
+            return stored
 
         def finish():
-            into.finish(self._cost())
+            into.stored.finish(self._cost())
             return read_tree(path)
 
-        with self._writer(begin, tell, wanted, earlier) if leads() else Unwritten() as into:
+        stored = self._store.go_on(wanted) if earlier is not None and leads() else None
+        with Writer(add if leads() else lambda *_: None, stored) as into:
             if num_draws:
                 draw(run, problem.target, num_draws, self.thinning_, self._shows_progress, into)
             give_back_freed()
             tree = first_then_others(finish, lambda: read_tree(path))
         self._store.seen()
         return tree
-
-    def _writer(self, begin, tell, wanted, earlier):
-        if earlier is None:
-            return Writer(begin, tell)
-        stored = self._store.go_on()
-        stored.wanted = wanted
-        return Writer(begin, tell, stored)
 
     def _take(self, tree, progress):
         super()._take(tree, progress)
@@ -613,11 +600,6 @@ def _state_of(target, run):
     return {name: np.asarray(one) for name, one in state.items()}
 
 
-def _axes_of(target):
-    """Names of the axes of what `_state_of` gives, where the target has any."""
-    return {name: ("chain", *dims) for name, dims in target.state_dims.items()}
-
-
 def _modes_dataset(problem, found: FoundModes):
     """The modes that were found, for the tree: losses in the units of the table."""
     import xarray as xr
@@ -643,11 +625,3 @@ def _mixed_of(names, n_columns) -> MixedTable:
     if "mixed" not in names:
         return MixedTable(names=names["feature_names"], n_numbers=n_columns)
     return MixedTable(**names["mixed"])
-
-
-def _check_same_data(known, groups, X, given):
-    remedy = "resume() goes on with the data of the fit: leave them out, or fit anew."
-    if X is not None and not np.array_equal(np.asarray(X, dtype=float), known):
-        raise ValueError(message("X", "be the table of the fit", "other data", remedy))
-    if given is not None and (given.names != groups.names or not np.array_equal(given.code, groups.code)):
-        raise ValueError(message("sensitive_features", "be the groups of the fit", "other groups", remedy))

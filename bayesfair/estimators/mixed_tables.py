@@ -19,8 +19,6 @@ from bayesfair.engines.tables import Columns, Encoder, encoder_of, fit_encoder
 from bayesfair.fairlets.dissimilarity import Minkowski
 from bayesfair.gibbs.losses import KMeansLoss, Loss
 
-__all__ = ["MixedTable", "mixed_table"]
-
 MANY_LEVELS = 0.5  # for each row, from which on a column is likely to name its rows
 FEW_ROWS = 20
 

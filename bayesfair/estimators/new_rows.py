@@ -6,11 +6,7 @@ import numpy as np
 from scipy.special import softmax
 
 from bayesfair._arrays import row_blocks
-from bayesfair.balanced.placement import balanced_placement
 from bayesfair.fairlets.decomposition import decompose
-from bayesfair.fairness.balanced import balance_constraint
-
-__all__ = ["distances", "place_fairlets", "place_people", "soft_memberships"]
 
 
 def distances(dissimilarity, X, centers):
@@ -28,11 +24,6 @@ def soft_memberships(dissimilarity, X, centers, inverse_temperatures):
         for of_draw, temperature in zip(centers, inverse_temperatures):
             soft[rows] += softmax(-temperature * distances(dissimilarity, X[rows], of_draw), axis=1)
     return soft / len(centers)
-
-
-def place_people(cost, groups, min_balance):
-    """Labels (N,) whose clusters are balanced as `min_balance` says, each row paying cost[i, label_i]."""
-    return balanced_placement(cost, groups.code, balance_constraint(groups, min_balance))
 
 
 def place_fairlets(X, cost, groups, composition, settings):

@@ -7,8 +7,6 @@ from bayesfair._check import message
 from bayesfair._files import ROOT_OF_STORE
 from bayesfair.posterior.store import continue_run
 
-__all__ = ["Store", "Unwritten", "Writer"]
-
 
 class Store:
     """The place of a stored run.
@@ -25,9 +23,9 @@ class Store:
         self._stamp = stat.st_ino, stat.st_size, stat.st_mtime_ns
         return self
 
-    def go_on(self):
-        """The run, open to be appended to."""
-        known, run = self._stamp, continue_run(self.path)
+    def go_on(self, wanted):
+        """The run, open to be appended to until it has `wanted` draws a chain."""
+        known, run = self._stamp, continue_run(self.path, wanted)
         if self.seen()._stamp != known:
             run.close()
             self._stamp = known
@@ -39,41 +37,20 @@ class Store:
 class Writer:
     """Where `gibbs.draw` puts draws: on disk, chunk by chunk. `done`: how many since it was opened.
 
-    `begin(run, draws)` makes the stored run of the first chunk, where there is no `stored` one; `tell(run, draws)` is what
-    it keeps of a further one.
+    `add(stored, run, draws)` gives the stored run that has the draws too: a new one where `stored` is None, and None where
+    another process writes.
     """
 
-    def __init__(self, begin, tell, stored=None):
-        self._begin, self._tell, self._stored, self.done = begin, tell, stored, 0
+    def __init__(self, add, stored=None):
+        self._add, self.stored, self.done = add, stored, 0
 
     def append(self, run, draws):
-        if self._stored is None:
-            self._stored = self._begin(run, draws)
-        else:
-            self._stored.append(*self._tell(run, draws))
-        self.done += draws.labels.shape[1]
-
-    def finish(self, about):
-        self._stored.finish(about)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self._stored is not None:
-            self._stored.close()
-
-
-class Unwritten:
-    """In the place of a `Writer` where another process writes."""
-
-    done = 0
-
-    def append(self, run, draws):
+        self.stored = self._add(self.stored, run, draws)
         self.done += draws.labels.shape[1]
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        """Nothing was opened."""
+        if self.stored is not None:
+            self.stored.close()

@@ -25,8 +25,6 @@ from bayesfair.fairlets.compositions import Capacities
 from bayesfair.fairlets.dissimilarity import Dissimilarity, Weighted
 from bayesfair.fairlets.transport import flow, on_all_cores, priced, transport
 
-__all__ = ["PricedTable", "decompose_by_blocks"]
-
 BLOCK = 1000  # members of a group in a block, and at most so many fairlets
 FEWEST = 16  # fairlets of a block, however many members they hold: of two or three, passes soon gain nothing
 STARTS, FEW = 3, 5_000  # in the hub form, up to so many rows; one start beyond

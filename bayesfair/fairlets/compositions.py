@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike
 
 from bayesfair._check import check_integer, message
 
-__all__ = ["Capacities", "anchor_group", "capacities", "rule_of_small_groups", "singleton_capacities"]
-
 LARGEST_EXACT_FAIRLET = 12  # "auto" takes the exact ratio up to fairlets of this many members, floor/ceil beyond
 LARGE_FAIRLET = 25  # members, or three per group: a group so small that fairlets are larger rules everything
 

@@ -33,8 +33,6 @@ from bayesfair.fairlets.dissimilarity import (
 from bayesfair.fairlets.transport import rounding_of, transport
 from bayesfair.fairness.groups import Groups, encode_groups
 
-__all__ = ["Decomposition", "decompose"]
-
 DEGREES = {SquaredEuclidean: 2, Minkowski: 1, KullbackLeibler: 1}  # D(s x, s y) = s**degree D(x, y)
 FEW, NEGLIGIBLE = 1_000, 1e-4  # rows that show how near others are; what of such distances float32 may lose
 PROVED = 1e-8  # relative gap up to which rounding, not doubt, parts the cost from its bound

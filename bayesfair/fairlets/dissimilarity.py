@@ -14,18 +14,6 @@ import numpy as np
 from bayesfair._arrays import inner_sum, namespace
 from bayesfair._check import check_number, message
 
-__all__ = [
-    "Bernoulli",
-    "Bregman",
-    "Dissimilarity",
-    "ItakuraSaito",
-    "KullbackLeibler",
-    "Minkowski",
-    "SquaredEuclidean",
-    "Weighted",
-    "resolve_dissimilarity",
-]
-
 NEAR = 1e-2  # |x/y - 1| below which divergences are summed as a series: the closed forms cancel there
 EDGE = 1e-6  # of a column's mean: how near to the edge of the domain a centre is for rows that are not its own
 WIDEST = 1e30  # the largest entry of a column in units of its least one: float32 holds it

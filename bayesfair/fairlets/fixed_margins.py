@@ -26,8 +26,6 @@ import numpy as np
 
 from bayesfair._check import check_integer, message
 
-__all__ = ["Info", "cycle", "log_acceptance", "rectangle", "rectangular_loop"]
-
 
 class Info(NamedTuple):
     """How a run went: shares of the steps that proposed a change and that made one."""

@@ -5,8 +5,6 @@ from numpy.typing import ArrayLike
 
 from bayesfair._arrays import cluster_sums
 
-__all__ = ["fairlet_centers", "member_table"]
-
 
 def fairlet_centers(X: ArrayLike, fairlet: ArrayLike, sample_weight: ArrayLike | None = None) -> np.ndarray:
     """The mean (m, d) of the rows of every fairlet, weighted by `sample_weight` (N,); `fairlet` (N,) numbers them from 0 and

@@ -19,8 +19,6 @@ from threadpoolctl import threadpool_limits
 from bayesfair._arrays import row_blocks
 from bayesfair.fairlets.dissimilarity import Dissimilarity, SquaredEuclidean
 
-__all__ = ["MarginProblem", "Plan", "flow", "on_all_cores", "priced", "rounding_of", "transport"]
-
 WHOLE_PROBLEM = 200_000  # pairs: up to here every arc is a candidate
 SAMPLE = 4_000  # anchors, at most a third, whose optimum tells prices to start with
 ROW_ARCS = 12  # candidates per anchor or member and pricing round

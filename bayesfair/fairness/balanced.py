@@ -16,8 +16,6 @@ from bayesfair._check import check_integer, check_number, message, tell
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import masses_of_attributes
 
-__all__ = ["AtLeastBalanced", "BalanceConstraint", "WithinOnePerson", "balance_constraint", "nearest_counts"]
-
 MARGIN = 1e-5  # of a person, by which a rounded programme stays inside strict inequalities
 WIDEST = 8  # persons, between a count and what is wanted, where the nearest counts are looked for first
 NODES = 20_000  # of the branch and bound: a bound on its work that no clock decides

@@ -13,17 +13,6 @@ from numpy.typing import ArrayLike
 from bayesfair._arrays import BLOCK, code_masses, row_blocks
 from bayesfair._check import check_integer, check_same_length, check_weights, message, tell
 
-__all__ = [
-    "Groups",
-    "cross_attributes",
-    "encode_groups",
-    "encode_values",
-    "groups_for_fit",
-    "known_groups",
-    "merge_small_groups",
-    "target_proportions",
-]
-
 
 class Groups(NamedTuple):
     """The group of every observation. `code`: int32 (N,) in [J]; `names`: the J groups, as `encode_groups` in sorted order.

@@ -15,22 +15,6 @@ from bayesfair._arrays import cell_masses, namespace
 from bayesfair._check import check_in_memory, check_same_index, check_same_length, check_weights, message
 from bayesfair.fairness.groups import Groups, encode_groups, encode_values, target_proportions
 
-__all__ = [
-    "additive_gap",
-    "balance",
-    "check_target",
-    "cluster_balance",
-    "cluster_gap",
-    "cluster_kl",
-    "encode_assignment",
-    "gap",
-    "gaps_of_shares",
-    "group_masses",
-    "kl_error",
-    "masses_of_attributes",
-    "persons_off",
-]
-
 _ROW_SUM_TOLERANCE = 1e-5  # a softmax over a thousand clusters in float32 stays within it
 
 

@@ -1,12 +1,12 @@
 """The table people look at first: every cluster with its size, its groups and how fair it is."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._check import check_features, check_same_index, check_same_length
+from bayesfair._names import DataFrame
 from bayesfair.fairness.groups import Groups, encode_groups
 from bayesfair.fairness.metrics import (
     check_target,
@@ -18,11 +18,6 @@ from bayesfair.fairness.metrics import (
     masses_of_attributes,
     persons_off,
 )
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-__all__ = ["report"]
 
 
 def report(

@@ -14,8 +14,6 @@ from numpyro.util import is_prng_key
 from bayesfair._check import message
 from bayesfair.gibbs.replicas import exchange
 
-__all__ = ["BETA", "ExchangeState", "ReplicaExchange", "observed_energy", "tempered"]
-
 BETA = "_inverse_temperature"  # the keyword by which a replica tells the tempered model its own
 
 
@@ -115,9 +113,6 @@ class ReplicaExchange(MCMCKernel):
 
     def postprocess_fn(self, model_args, model_kwargs):
         return self._inner.postprocess_fn(model_args, {**(model_kwargs or {}), BETA: 1.0})
-
-    def get_diagnostics_str(self, state):
-        return f"swaps accepted {float(jnp.mean(state.swap_rate)):.2f}"
 
 
 def observed_energy(kernel, args, kwargs):

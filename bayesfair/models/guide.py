@@ -13,8 +13,6 @@ from bayesfair._progress import progress
 from bayesfair.models.observed import Observed
 from bayesfair.models.sampler import Sampler, log_densities
 
-__all__ = ["draw_from_guide"]
-
 STEPS, CHUNK, RATE, DENSE_UP_TO = 4_000, 500, 0.01, 300  # parameters up to which the guide has all correlations
 
 

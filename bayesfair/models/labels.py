@@ -11,8 +11,6 @@ from bayesfair.fairness.metrics import gaps_of_shares
 from bayesfair.models.mixtures import Mixture, labelled_mixture
 from bayesfair.models.observed import Observed, observe
 
-__all__ = ["conditional_law", "label_sweep", "labelled_kernel", "sweeping_kernel"]
-
 
 def labelled_kernel(
     X,

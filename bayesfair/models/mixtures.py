@@ -21,19 +21,6 @@ from bayesfair.models.observed import Observed, cluster_gaps, observe
 from bayesfair.models.rows import ColumnScaling, LabelledRow, MixtureRow
 from bayesfair.models.sparse import SparseScores, log_weights, scores_of
 
-__all__ = [
-    "Mixture",
-    "Prior",
-    "check_prior",
-    "fair_categorical_mixture",
-    "fair_gaussian_mixture",
-    "fair_mixed_mixture",
-    "labelled",
-    "labelled_mixture",
-    "marginal",
-    "smooth_gap",
-]
-
 SMOOTHING = 0.01  # tau: gaps are told apart down to about this size
 
 

@@ -13,8 +13,6 @@ from bayesfair.fairness.groups import encode_groups
 from bayesfair.fairness.metrics import gaps_of_shares
 from bayesfair.models.rows import ColumnScaling, column_scaling, scaled_table
 
-__all__ = ["Observed", "cluster_gaps", "family_of", "membership", "observe", "rows_of", "tables"]
-
 FARTHEST = 1e4  # a column's mean in standard deviations, above which float32 no longer resolves the column
 
 

@@ -11,8 +11,6 @@ from bayesfair.models.mixtures import Mixture, sample_parameters
 from bayesfair.models.observed import Observed, cluster_gaps
 from bayesfair.models.rows import scaled_table
 
-__all__ = ["allocate", "mean_psi", "prior_sites", "replicate_rows"]
-
 
 @partial(jax.jit, static_argnums=0)
 def allocate(mixture: Mixture, observed: Observed, member, keys, sites):

@@ -12,8 +12,6 @@ from numpyro.distributions import constraints
 
 from bayesfair.engines.families import Components, EncodedTable, Family, indicators, sample_rows
 
-__all__ = ["ColumnScaling", "LabelledRow", "MixtureRow", "column_scaling", "scaled_table"]
-
 
 class ColumnScaling(NamedTuple):
     """What the priors are relative to: middle and standard deviation (d,) of each continuous column, and the scale (d,)

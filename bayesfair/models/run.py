@@ -17,11 +17,8 @@ from bayesfair.models.guide import draw_from_guide
 from bayesfair.models.mixtures import Mixture, Prior
 from bayesfair.models.observed import Observed, membership, observe, rows_of
 from bayesfair.models.predictive import allocate, mean_psi, prior_sites, replicate_rows
-from bayesfair.models.sampler import LEAPFROG_STEPS, Sampler, constrained, start_states, unconstrained
-from bayesfair.models.sampling import advance
+from bayesfair.models.sampler import LEAPFROG_STEPS, Sampler, advance, constrained, start_states, unconstrained
 from bayesfair.models.starts import sites_of_partition, start_partitions
-
-__all__ = ["STATISTICS", "MixtureRun", "RunSettings", "make_run"]
 
 POINTWISE = 50_000_000  # log-likelihoods kept at most: 200 MB
 STATISTICS = {  # of a draw

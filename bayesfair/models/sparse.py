@@ -7,8 +7,6 @@ from jax.scipy.special import betaln, gammaln
 from jaxtyping import Array, Float
 from numpyro.distributions import constraints
 
-__all__ = ["SparseScores", "draw_two_sided", "log_weights", "scores_of", "stretched", "two_sided_law", "unstretched"]
-
 DEEP = -12.0  # log of a weight below which a component matters to nobody: 6e-6
 SUM_SD = 0.5  # of the log of the sum of e^x, which says nothing of the weights
 HALVINGS = 60

@@ -9,8 +9,6 @@ from bayesfair.engines.fair_mixture import FairMixture
 from bayesfair.engines.families import Family, indicators
 from bayesfair.models.rows import ColumnScaling
 
-__all__ = ["STARTS", "sites_of_partition", "start_partitions"]
-
 GAPS = 0.01, 0.05  # of the fair starts
 N_INIT = 1  # of the engines: a start, not an answer, and one program to compile
 # Fair and unfair solutions in turn, as many as there are chains.
@@ -23,15 +21,10 @@ def start_partitions(x, codes, n_levels, groups, n_components, kinds, seed):
     "fair" and "fairer": `FairMixture` with a largest gap of 0.01 and 0.05. "unfair": `FairMixture` without fairness.
     "k-means". "random": nearest of K random rows. Where there are no groups the fair ones are unfair.
     """
-    points = _points(x, codes, n_levels)
+    spread = np.where(x.std(0) > 0, x.std(0), 1.0)
+    points = np.hstack([(x - x.mean(0)) / spread, indicators(codes, n_levels)])  # of one scale, for distances
     rng = np.random.default_rng(seed)
     return np.stack([_partition(kind, x, codes, points, groups, n_components, rng) for kind in kinds])
-
-
-def _points(x, codes, n_levels):
-    """Columns of one scale (N, columns), for distances."""
-    spread = np.where(x.std(0) > 0, x.std(0), 1.0)
-    return np.hstack([(x - x.mean(0)) / spread, indicators(codes, n_levels)])
 
 
 def _partition(kind, x, codes, points, groups, n_components, rng):

@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpyro
-from numpyro.infer.mcmc import MCMCKernel
 from numpyro.infer.util import unconstrain_fn
 
 from bayesfair.models.exchange import BETA, observed_energy, tempered
@@ -11,13 +10,11 @@ from bayesfair.models.mixtures import Mixture, sample_parameters
 from bayesfair.models.observed import Observed
 from bayesfair.models.sparse import draw_two_sided, stretched, two_sided_law, unstretched
 
-__all__ = ["Transfers"]
-
 NEAR = 0.5  # standard deviations of a mean proposed near a row, or near the other component's
 SHARES = 1.5  # scale of the logistic law of the log odds of two components that are both to be occupied
 
 
-class Transfers(MCMCKernel):
+class Transfers:
     """HMC or NUTS on a sparse mixture, before each of whose trajectories K components are tried elsewhere.
 
     For two components k and l drawn at random, with S = e^x_k + e^x_l: share S anew between them, k taking r of it, and
@@ -29,18 +26,18 @@ class Transfers(MCMCKernel):
     L all that is observed, N the prior of means: what is drawn from its prior cancels, and (x_k, x_l) -> (log S, log odds) has
     Jacobian 1. A component is born where r rises from nothing, its weight taken from l, and dies where its weight goes to l.
 
-    inner: a kernel of the model whose sites are those of `sample_parameters(mixture, observed.scaling)`.
+    inner: a kernel of the model whose sites are those of `sample_parameters(mixture, observed.scaling)`; all but `sample` is
+        its.
     """
 
     def __init__(self, inner, mixture: Mixture, observed: Observed):
         self._inner, self._mixture, self._observed = inner.wrap_model(tempered), mixture, observed
 
-    model = property(lambda self: self._inner.model)
-    sample_field = property(lambda self: self._inner.sample_field)
-    default_fields = property(lambda self: self._inner.default_fields)
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
 
-    def init(self, rng_key, num_warmup, init_params, model_args, model_kwargs):
-        return self._inner.init(rng_key, num_warmup, init_params, model_args, model_kwargs)
+    def wrap_model(self, wrapper):
+        return Transfers(self._inner.wrap_model(wrapper), self._mixture, self._observed)
 
     def sample(self, state, model_args, model_kwargs):
         kwargs = model_kwargs or {}
@@ -84,7 +81,8 @@ class Transfers(MCMCKernel):
         """(unconstrained sites after a transfer, the log ratio by which it is accepted but for what is observed)."""
         key_pair, key_share, key_mean = jax.random.split(key, 3)
         k, other = jax.random.choice(key_pair, self._mixture.n_components, (2,), replace=False)
-        typical, e0 = self._mixture.prior.typical_weight, self._concentration(z)
+        prior = self._mixture.prior
+        typical, e0 = prior.typical_weight, jnp.exp(z["concentration"]) if "concentration" in z else float(prior.weight)
         x = stretched(z["weight_scores"], typical)
         total, odds = jnp.logaddexp(x[k], x[other]), x[k] - x[other]
         new_odds = draw_two_sided(key_share, e0, SHARES)
@@ -98,9 +96,6 @@ class Transfers(MCMCKernel):
             moved["means_base"] = z["means_base"].at[k].set(mean)
             log_ratio += self._log_mean(mean, near) - self._log_mean(old, near)
         return {**z, **moved}, log_ratio
-
-    def _concentration(self, z):
-        return jnp.exp(z["concentration"]) if "concentration" in z else float(self._mixture.prior.weight)
 
     @property
     def _rows(self):
@@ -123,21 +118,6 @@ class Transfers(MCMCKernel):
         prior = _log_normal(mean, sd)
         proposal = jax.nn.logsumexp(jnp.stack([_log_normal(mean - near, NEAR), of_rows, prior])) - jnp.log(3.0)
         return prior - proposal
-
-    def get_potential_fn(self, model_args=(), model_kwargs=None):
-        return self._inner.get_potential_fn(model_args, model_kwargs)
-
-    def refresh(self, state, model_args, model_kwargs):
-        return self._inner.refresh(state, model_args, model_kwargs)
-
-    def wrap_model(self, wrapper):
-        return Transfers(self._inner.wrap_model(wrapper), self._mixture, self._observed)
-
-    def postprocess_fn(self, model_args, model_kwargs):
-        return self._inner.postprocess_fn(model_args, model_kwargs)
-
-    def get_constrain_fn(self, model_args=(), model_kwargs=None):
-        return self._inner.get_constrain_fn(model_args, model_kwargs)
 
 
 def _log_share(odds, concentration):

@@ -1,16 +1,12 @@
 """What a table of several numbers of clusters says, one panel for each question."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bayesfair._check import message
+from bayesfair._names import DataFrame
 from bayesfair.plots.style import MARKERS, as_written, cluster_colors, panels
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-__all__ = ["cluster_comparison"]
 
 COLUMNS, HEIGHT = 2, 2.4  # of panels; inches of each
 

@@ -1,20 +1,15 @@
 """Traces of the scalars on which convergence is read."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayesfair._check import message
+from bayesfair._names import DataTree
 from bayesfair.plots.style import FIGURE_WIDTH, as_written
 from bayesfair.posterior.diagnostics import diagnostic_vars, scalar_table
 from bayesfair.posterior.verdict import worst_first
 from bayesfair.posterior.view import View
-
-if TYPE_CHECKING:
-    from xarray import DataTree
-
-__all__ = ["trace"]
 
 SHOWN, BINS = 6, 30
 _LINES = ("#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE", "#882255")

@@ -1,21 +1,17 @@
 """How much a further cluster buys, with fairness and without."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._arrays import within_cluster_ss
 from bayesfair._check import check_features, check_integer
+from bayesfair._names import Axes
 from bayesfair.engines.fairlet_kmeans import cluster_fairlets
 from bayesfair.fairlets.decomposition import decompose
 from bayesfair.plots.style import axes_or_new
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-__all__ = ["elbow", "elbow_costs"]
 
 
 class Costs(NamedTuple):

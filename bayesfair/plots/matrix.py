@@ -1,21 +1,16 @@
 """The co-clustering matrix as an ordered heat map."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bayesfair._check import check_integer, generator_of, message
+from bayesfair._names import Axes, DataTree
 from bayesfair.plots.style import axes_or_new
 from bayesfair.posterior.co_clustering_probability import co_clustering as probabilities
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.view import View
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from xarray import DataTree
-
-__all__ = ["co_clustering", "ordered_matrix"]
 
 
 class OrderedMatrix(NamedTuple):

@@ -1,10 +1,11 @@
 """The modes of a posterior: how much mass each has at what loss, and who is elsewhere than in the best one."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesfair._names import DataTree
 from bayesfair._percent import percent
 from bayesfair.plots.style import FIGURE_WIDTH, cluster_colors
 from bayesfair.plots.uncertainty_plot import project
@@ -12,11 +13,6 @@ from bayesfair.posterior.mode_tables import modes as table_of
 from bayesfair.posterior.mode_tables import modes_of
 from bayesfair.posterior.schema import count_clusters
 from bayesfair.posterior.view import View
-
-if TYPE_CHECKING:
-    from xarray import DataTree
-
-__all__ = ["height_of_modes", "mode_clusterings", "mode_masses", "modes"]
 
 SHOWN, IN_ROW = 6, 3  # clusterings
 _TOP, _BELOW = 0.37, 0.33  # heights of the rows of axes, for a width of 1
@@ -94,7 +90,11 @@ def modes(
     masses, clusterings = mode_masses(view), mode_clusterings(view, X, columns=columns)
     colors = cluster_colors(count_clusters(view))
     shown = min(SHOWN, len(masses.log_mass))
-    axes = _axes(_figure(shown) if figure is None else figure, shown)
+    if figure is None:
+        from matplotlib import pyplot as plt
+
+        figure = plt.figure(figsize=(FIGURE_WIDTH, FIGURE_WIDTH * height_of_modes(shown)), layout="constrained")
+    axes = _axes(figure, shown)
     _draw_masses(axes[0], masses)
     for mode, ax in enumerate(axes[1:]):
         _draw_clustering(ax, clusterings, mode, colors)
@@ -160,12 +160,6 @@ def _draw_clustering(ax, clusterings, mode, colors):
     ax.set(xticks=[], yticks=[])
     for side in ax.spines.values():
         side.set_color("0.8")
-
-
-def _figure(shown):
-    from matplotlib import pyplot as plt
-
-    return plt.figure(figsize=(FIGURE_WIDTH, FIGURE_WIDTH * height_of_modes(shown)), layout="constrained")
 
 
 def height_of_modes(num_modes):

@@ -1,15 +1,10 @@
 """Cost against fairness: Pareto fronts of several methods in one picture."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from bayesfair._check import message
+from bayesfair._names import Axes, DataFrame
 from bayesfair.plots.style import MARKERS, as_written, axes_or_new, cluster_colors
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
-
-__all__ = ["pareto"]
 
 LABELS = {
     "balance": "balance, the smallest ratio of two groups in a cluster",

@@ -1,18 +1,14 @@
 """Predictive checks: do tables simulated from a fitted mixture look like the one observed?"""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bayesfair._check import message
 from bayesfair._levels import levels_of
+from bayesfair._names import DataTree
 from bayesfair.plots.style import as_written, cluster_colors, panels
 from bayesfair.posterior.saved import settings_of
-
-if TYPE_CHECKING:
-    from xarray import DataTree
-
-__all__ = ["Check", "predictive", "predictive_checks"]
 
 GROUPS = "posterior_predictive", "prior_predictive"
 POINTS, FEW_VALUES, SHOWN = 200, 8, 6

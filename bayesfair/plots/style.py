@@ -2,8 +2,6 @@
 
 import numpy as np
 
-__all__ = ["FIGURE_WIDTH", "MARKERS", "as_written", "axes_or_new", "cluster_colors", "panels"]
-
 FIGURE_WIDTH = 7.0  # inches
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*", "<", ">")
 # Paul Tol's "muted" scheme without its grey, dark colours first, then black; beyond ten clusters the map `viridis`.

@@ -1,22 +1,18 @@
 """Who is where, and how sure: points coloured by cluster, sized by misclassification probability, shaped by group."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesfair._arrays import row_blocks
 from bayesfair._check import check_features, check_same_length, message
+from bayesfair._names import Axes, DataTree
 from bayesfair.plots.style import MARKERS, as_written, axes_or_new, cluster_colors
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.schema import group_names, observed_features, variable
 from bayesfair.posterior.view import View, once
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from xarray import DataTree
-
-__all__ = ["project", "uncertainty", "uncertainty_points", "uncertainty_profile"]
 
 MANY = 20_000  # points: beyond, they are drawn as pixels so that files stay small
 
@@ -136,19 +132,13 @@ def _position(X, names, columns):
 def principal_components(X):
     """Rows in the first two principal components (N, 2), and every component's share of the variance.
 
-    Of many rows from the matrix of sums of products, a block of rows at a time.
+    From the matrix of sums of products, a block of rows at a time.
     """
-    mean = X.mean(0)
-    if len(X) <= MANY:
-        centered = X - mean
-        _, scale, directions = np.linalg.svd(centered, full_matrices=False)
-        variance, position = scale**2, centered @ directions[:2].T
-    else:
-        blocks = [slice(first, first + MANY) for first in range(0, len(X), MANY)]
-        products = sum((X[rows] - mean).T @ (X[rows] - mean) for rows in blocks)
-        variance, directions = np.linalg.eigh(products)
-        variance, first_two = np.maximum(variance[::-1], 0), directions[:, :-3:-1]
-        position = np.concatenate([(X[rows] - mean) @ first_two for rows in blocks])
+    mean, blocks = X.mean(0, dtype=np.float64), row_blocks(len(X))
+    products = sum((X[rows] - mean).T @ (X[rows] - mean) for rows in blocks)
+    variance, directions = np.linalg.eigh(products)
+    variance = np.maximum(variance[::-1], 0)
+    position = np.concatenate([(X[rows] - mean) @ directions[:, :-3:-1] for rows in blocks])
     return position, variance / max(variance.sum(), np.finfo(float).tiny)
 
 

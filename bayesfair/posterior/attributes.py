@@ -4,42 +4,29 @@ import json
 
 import numpy as np
 
-__all__ = ["with_plain_attributes"]
-
 
 def with_plain_attributes(tree):
-    """(the tree with attributes that netCDF can hold, which others became text or are left out, in words)."""
-    nodes, as_text, left_out = {}, [], []
+    """(the tree with attributes that netCDF can hold, which others became text or, for their name, are left out, in words)."""
+    nodes, changed = {}, {"stored as text": [], "left out": []}
     for node in tree.subtree:
         table = node.to_dataset(inherit=False).copy()
         owners = {node.path: table} | {f"{node.path}/{name}": one for name, one in table.variables.items()}
         for place, owner in owners.items():
-            for name in [name for name, value in owner.attrs.items() if not (_is_name(name) and _is_plain(value))]:
-                value = owner.attrs.pop(name)
-                text = _in_text(value) if _is_name(name) else None
-                (left_out if text is None else as_text).append(f"{name!r} of {place}")
-                owner.attrs |= {} if text is None else {name: text}
+            for name, value in list(owner.attrs.items()):
+                if not (_is_text(name) and name and "/" not in name):
+                    del owner.attrs[name]
+                    changed["left out"].append(f"{name!r} of {place}")
+                elif not _is_plain(value):
+                    owner.attrs[name] = _in_text(value)
+                    changed["stored as text"].append(f"{name!r} of {place}")
         nodes[node.path] = table
-    if not (as_text or left_out):
-        return tree, ""
-    changed = (("stored as text", as_text), ("left out", left_out))
-    in_words = "; ".join(f"{what}: {', '.join(names)}" for what, names in changed if names)
-    return type(tree).from_dict(nodes, name=tree.name), in_words
-
-
-def _is_name(name):
-    return isinstance(name, str) and name != "" and "/" not in name and _is_text(name)
+    in_words = "; ".join(f"{what}: {', '.join(names)}" for what, names in changed.items() if names)
+    return (type(tree).from_dict(nodes, name=tree.name) if in_words else tree), in_words
 
 
 def _is_text(value):
     """Is it text that UTF-8 and C can hold?"""
-    if not isinstance(value, str) or "\0" in value:
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return False
-    return True
+    return isinstance(value, str) and "\0" not in value and value.encode(errors="ignore").decode() == value
 
 
 def _is_plain(value):
@@ -55,18 +42,8 @@ def _is_plain(value):
 
 
 def _in_text(value):
-    """An attribute as JSON, times by ISO 8601; None for what neither can hold."""
+    """An attribute as JSON; as Python shows it where JSON has no words for it."""
     try:
-        return json.dumps(value, default=_of_json)
+        return json.dumps(value, default=lambda part: part.tolist() if hasattr(part, "tolist") else str(part))
     except (TypeError, ValueError):
-        return None
-
-
-def _of_json(value):
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    if isinstance(value, np.generic):
-        return str(value) if value.dtype.kind in "mM" else value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    raise TypeError
+        return repr(value)

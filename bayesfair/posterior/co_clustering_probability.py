@@ -1,21 +1,14 @@
 """Who is together with whom, and how sure that is: co-clustering probabilities and what follows from them."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._arrays import row_blocks
-from bayesfair._check import message
+from bayesfair._names import DataTree
 from bayesfair.posterior.contingency import count_together, distinct_observations
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.schema import check_partition, flat_labels
 from bayesfair.posterior.view import once
-
-if TYPE_CHECKING:
-    from xarray import DataTree
-
-__all__ = ["co_clustering", "co_clustering_columns", "misclassification_probability"]
 
 MAX_OBS = 5_000
 
@@ -43,27 +36,20 @@ def co_clustering_columns(tree: "DataTree", columns: ArrayLike) -> np.ndarray:
 
 
 @once
-def misclassification_probability(
-    tree: "DataTree",
-    *,
-    reference: ArrayLike | None = None,
-    medoid: ArrayLike | None = None,
-) -> np.ndarray:
+def misclassification_probability(tree: "DataTree", *, reference: ArrayLike | None = None) -> np.ndarray:
     """Probability that an observation is not in the cluster of its medoid: 1 - etabar_{i i*}, float (N,).
 
     i* is the medoid of i's cluster in `reference` (obs,), by default `reference_partition(tree)`, the one that tables,
     pictures and `labels_` show. Section 3.2 of the paper takes the maximum a posteriori draw instead, which is
-    `reference=map_partition(tree)`: another clustering, so that its doubts are about other clusters. By default the
+    `reference=map_partition(tree)`: another clustering, so that its doubts are about other clusters. The
     medoid is the member most often together with the rest of its cluster, so that a medoid's own doubt does not count
-    against everyone; `medoid` (K,) names other observations. O(draws N) time.
+    against everyone. O(draws N) time.
     """
     labels = flat_labels(tree)
-    num_obs = labels.shape[1]
-    partition = reference_partition(tree) if reference is None else check_partition("reference", reference, num_obs)
-    centers = _most_together(labels, partition) if medoid is None else np.asarray(medoid)
-    used = np.unique(partition)
-    _check_medoids(centers, used, num_obs)
-    return 1 - _share_with(labels, centers.astype(np.int32)[partition])
+    partition = (
+        reference_partition(tree) if reference is None else check_partition("reference", reference, labels.shape[1])
+    )
+    return 1 - _share_with(labels, _most_together(labels, partition).astype(np.int32)[partition])
 
 
 def _most_together(labels, partition):
@@ -89,13 +75,6 @@ def _share_with(labels, other):
     for draw in labels:
         together += draw == draw[other]
     return together / len(labels)
-
-
-def _check_medoids(centers, used, num_obs):
-    enough = centers.ndim == 1 and centers.dtype.kind in "iu" and len(centers) > used.max()
-    if not enough or not ((centers[used] >= 0) & (centers[used] < num_obs)).all():
-        rule = f"be a row number in [0, {num_obs}) for each of the {used.max() + 1} clusters"
-        raise ValueError(message("medoid", rule, centers.tolist(), "Leave it out to have those of the draws."))
 
 
 def _check_size(num_obs, max_obs):

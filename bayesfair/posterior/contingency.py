@@ -9,25 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bayesfair._arrays import row_blocks
 from bayesfair._check import check_integer, message
 from bayesfair._partitions import tables_with
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import cluster_balance
 from bayesfair.posterior.labels import LabelDraws, as_labels
-
-__all__ = [
-    "Company",
-    "Information",
-    "balance_of",
-    "canonical",
-    "company",
-    "count_labels",
-    "count_together",
-    "distinct_observations",
-    "evenly_spaced",
-    "information",
-    "variation_of_information",
-]
 
 _BLOCK_ELEMENTS = 8_000_000  # of a one-hot matrix: 32 MB in float32
 _BLOCK_ROWS = 2_000  # of a product of two one-hot matrices, so that short tables do not make wide products
@@ -53,11 +40,7 @@ def one_hot(labels, n_clusters):
 def draw_blocks(num_draws, n_clusters, num_obs):
     """Slices of the draws whose one-hot matrices stay small, as far as that is for draws to decide."""
     rows = min(_BLOCK_ELEMENTS // num_obs, _BLOCK_ROWS)
-    return _slices(num_draws, max(1, rows // n_clusters))
-
-
-def _slices(total, step):
-    return [slice(start, min(start + step, total)) for start in range(0, total, step)]
+    return row_blocks(num_draws, max(1, rows // n_clusters))
 
 
 def distinct_observations(labels):
@@ -166,8 +149,9 @@ def company(labels, n_clusters, max_draws="auto"):
     compact = _Compact.of(labels, n_clusters)
     chosen, by_matrix = _plan(max_draws, len(labels), n_clusters, len(compact.columns))
     compact = compact._replace(labels=labels[chosen])
-    mean_shared = _mean_shared_by_matrix if by_matrix else _mean_shared_by_tables
-    return Company(chosen, labels.shape[1], (compact.sizes() ** 2).sum(axis=1), mean_shared(compact))
+    squared = lambda counts: np.square(counts, dtype=np.float64)  # noqa: E731
+    shared = _mean_shared_by_matrix(compact) if by_matrix else _mean_over_pairs(compact, squared)
+    return Company(chosen, labels.shape[1], (compact.sizes() ** 2).sum(axis=1), shared)
 
 
 def information(labels, n_clusters, max_draws="auto"):
@@ -227,15 +211,11 @@ class _Compact(NamedTuple):
         """Tables (n_clusters * draws, n_clusters * other draws) of two blocks of draws, a block of observations at a time."""
         width = self.n_clusters * (rows.stop - rows.start)
         total = 0
-        for at in _slices(len(self.columns), max(1, _BLOCK_ELEMENTS // width)):
+        for at in row_blocks(len(self.columns), max(1, _BLOCK_ELEMENTS // width)):
             left = self.one_hot(rows, at)
             right = left if others == rows else self.one_hot(others, at)
             total = total + left * self.weight[at].astype(np.float32) @ right.T
         return total
-
-
-def _mean_shared_by_tables(compact: _Compact):
-    return _mean_over_pairs(compact, lambda counts: np.square(counts, dtype=np.float64))
 
 
 def _mean_over_pairs(compact: _Compact, of_counts):
@@ -256,7 +236,7 @@ def _of_pairs(compact: _Compact, of_counts):
     """
     n_clusters = compact.n_clusters
     cells = [(k, other) for k in range(n_clusters) for other in range(n_clusters)]
-    blocks = _slices(len(compact.labels), max(1, _BLOCK_ROWS // n_clusters))
+    blocks = row_blocks(len(compact.labels), max(1, _BLOCK_ROWS // n_clusters))
     for position, rows in enumerate(blocks):
         for others in blocks[position:]:
             tables = compact.products(rows, others).reshape(n_clusters, rows.stop - rows.start, n_clusters, -1)

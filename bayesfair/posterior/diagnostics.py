@@ -1,10 +1,9 @@
 """Scalars of the posterior on which convergence can be read: labels are never averaged."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from bayesfair._draws import COMPARED
+from bayesfair._names import DataFrame, Dataset, DataTree
 from bayesfair._partitions import partition_distance
 from bayesfair.posterior.guarantees import doubt_of_fairlets, guarantee, masses_of
 from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
@@ -13,12 +12,6 @@ from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.saved import settings_of
 from bayesfair.posterior.schema import flat_labels, scalars_of
 from bayesfair.posterior.view import once
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-    from xarray import Dataset, DataTree
-
-__all__ = ["diagnostic_vars", "is_guide", "scalar_table", "summarise", "summary"]
 
 _ROUNDING_STEPS = 16  # of float32 between sums of the same terms
 _PAIRS_SHOWN, _PAIRS_TRIED = 3, 200
@@ -36,7 +29,10 @@ def diagnostic_vars(tree: "DataTree", *, constant: bool = False) -> "Dataset":
     and 1 alone, such as `together_i_j`, whose ties `az.plot_rank` takes for disagreement, are dropped unless `constant`.
     """
     scalars = _scalars(tree)
-    return scalars if constant else scalars[[name for name, values in scalars.items() if _is_ranked(values.values)]]
+    if constant:
+        return scalars
+    varied = {name: one.values for name, one in scalars.items() if np.ptp(one.values) > 0}
+    return scalars[[name for name, values in varied.items() if not np.isin(values, (0, 1)).all()]]
 
 
 @once
@@ -54,10 +50,6 @@ def _scalars(tree):
     columns |= {name: values.reshape(labels.shape[:2]).astype(float) for name, values in derived.items()}
     scalars = {name: (("chain", "draw"), values) for name, values in columns.items()}
     return xr.Dataset(scalars, coords={"chain": labels["chain"], "draw": labels["draw"]})
-
-
-def _is_ranked(values):
-    return np.ptp(values) > 0 and not np.isin(values, (0, 1)).all()
 
 
 def _without_rounding(values):

@@ -7,25 +7,17 @@ import os
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bayesfair._check import message, tell
 from bayesfair._files import check_destination, is_store, write_whole
+from bayesfair._names import DataTree
 from bayesfair.posterior.attributes import with_plain_attributes
-from bayesfair.posterior.mode_tables import check_modes
 from bayesfair.posterior.saved import FORMAT, restored
 from bayesfair.posterior.schema import check_whole, variable
 from bayesfair.posterior.store import ENDING, open_store, write_store
 
-if TYPE_CHECKING:
-    from xarray import DataTree
-
-__all__ = ["opened", "read_run", "read_tree", "write_tree"]
-
 _MARK = b"\nbayesfair sha256 "
 _TRAILER_LENGTH = len(_MARK) + 2 * hashlib.sha256().digest_size + 1
-_BLOCK_BYTES = 8_000_000
-_JOURNAL = b"bayesfair run that is not finished"  # how an earlier version's begins
 
 
 def write_tree(tree: "DataTree", path: str | PathLike[str]) -> None:
@@ -35,7 +27,7 @@ def write_tree(tree: "DataTree", path: str | PathLike[str]) -> None:
     bytes are made in memory first, so that a full disk is an error like any other; that takes as much memory again as the
     file is large, and that of the draws where these are on disk. A zarr folder takes the draws block by block. The name of
     the tree is not stored. Attributes that netCDF has no type for (None, True, dictionaries, times) are stored as JSON text,
-    or left out where they have none; a warning names them.
+    and those whose name it cannot hold are left out; a warning names them.
 
     Raises
     ------
@@ -58,19 +50,6 @@ def _write(tree, path):
     type(tree).from_dict(nodes).to_netcdf(file, engine="h5netcdf", encoding=_encoding(tree))
     with file.getbuffer() as view:
         write_whole([view, _trailer(hashlib.sha256(view))], path)
-
-
-def _checksum(file, length):
-    """SHA-256 of the first `length` bytes of an open file."""
-    checksum = hashlib.sha256()
-    file.seek(0)
-    while length > 0:
-        block = file.read(min(length, _BLOCK_BYTES))
-        if not block:
-            break
-        checksum.update(block)
-        length -= len(block)
-    return checksum
 
 
 def _trailer(checksum):
@@ -111,8 +90,6 @@ def read_tree(path: str | PathLike[str]) -> "DataTree":
             f"{os.fspath(path)!r} holds data but not a saved posterior of bayesfair: it has no `labels` "
             "(chain, draw, obs) in a group 'posterior'. Pass a file that save or write_tree made."
         )
-    if "modes" in tree.children:
-        check_modes(tree["modes"].to_dataset(), labels.sizes["obs"])
     return tree
 
 
@@ -152,21 +129,17 @@ def _check_whole(file, path):
     """ValueError where an open file does not hold the bytes that were written."""
     name, length = repr(os.fspath(path)), file.seek(0, os.SEEK_END) - _TRAILER_LENGTH
     remedy = "Restore it from a copy, or fit and save again."
-    file.seek(0)
-    if file.read(len(_JOURNAL)) == _JOURNAL:
-        raise ValueError(
-            f"{name} is a run that an earlier version of bayesfair stored and did not finish. Open it with that version: "
-            "load(path).resume() finishes it, and this version reads the file that it becomes."
-        )
     file.seek(max(length, 0))
     trailer = file.read(_TRAILER_LENGTH)
     if length < 0 or trailer[: len(_MARK)] != _MARK:
         raise ValueError(
             f"{name} cannot be read as a saved posterior: there is no checksum at its end, so that it is damaged (cut off, "
             f"or something was appended) or was written by another program or an older version. {remedy} What another "
-            "program wrote is taken in by write_tree(xarray.open_datatree(path, engine='h5netcdf').load(), new_path)."
+            "program wrote is taken in by write_tree(xarray.open_datatree(path, engine='h5netcdf').load(), new_path). A run "
+            "that an older version stored and did not finish is finished by that version, with load(path).resume()."
         )
-    if trailer != _trailer(_checksum(file, length)):
+    file.seek(0)
+    if trailer != _trailer(hashlib.sha256(file.read(length))):
         raise ValueError(f"{name} cannot be read as a saved posterior: it is damaged, its checksum is wrong. {remedy}")
 
 

@@ -1,9 +1,8 @@
 """What the method that made a tree promises of every draw, by its settings, and how the draws stand to it."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from bayesfair._names import DataTree
 from bayesfair._partitions import tables_with
 from bayesfair.fairness.balanced import BalanceConstraint, balance_constraint
 from bayesfair.fairness.groups import Groups
@@ -11,20 +10,6 @@ from bayesfair.fairness.metrics import cluster_balance, masses_of_attributes, pe
 from bayesfair.posterior.saved import plain, promise_of, settings_of
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, other_than_run, variable
 from bayesfair.posterior.view import once
-
-if TYPE_CHECKING:
-    from xarray import DataTree
-
-__all__ = [
-    "at_least",
-    "balance_kept",
-    "doubt_of_fairlets",
-    "fairlet_capacities",
-    "guarantee",
-    "guaranteed_balance",
-    "least_balance",
-    "masses_of",
-]
 
 _NO_PROMISE = "That is what the draws had; the method does not guarantee it."
 

@@ -1,7 +1,8 @@
 """What a posterior says in a few sentences: the top of the report, and of a fitted estimator in a notebook."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from bayesfair._names import DataTree
 from bayesfair._percent import percent
 from bayesfair.fairness.metrics import cluster_balance
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
@@ -12,11 +13,6 @@ from bayesfair.posterior.saved import small_groups
 from bayesfair.posterior.schema import groups_of, variable
 from bayesfair.posterior.verdict import judge
 from bayesfair.posterior.view import once
-
-if TYPE_CHECKING:
-    from xarray import DataTree
-
-__all__ = ["Note", "brief"]
 
 DOUBTFUL = 0.1  # misclassification probability from which a row counts as uncertain
 

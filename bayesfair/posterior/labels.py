@@ -2,8 +2,6 @@
 
 import numpy as np
 
-__all__ = ["LabelDraws", "as_labels", "is_on_disk"]
-
 BLOCK = 2_000_000  # labels in a block, or one draw
 CHUNK = 16  # draws of a chain that lie together on disk, and are read together
 

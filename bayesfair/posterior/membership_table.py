@@ -1,21 +1,14 @@
 """Who is where, how surely, and where else: one row per observation, under the table's own names."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from bayesfair._names import DataFrame, DataTree
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.contingency import count_labels
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.relabelling import numbered_alike
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of
 from bayesfair.posterior.view import View
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-    from xarray import DataTree
-
-__all__ = ["memberships", "runners_up"]
 
 
 def memberships(tree: "DataTree") -> "DataFrame":

@@ -7,8 +7,6 @@ import numpy as np
 from bayesfair._check import message
 from bayesfair._memory import free_disk, free_memory, in_words
 
-__all__ = ["check_disk", "check_memory", "sampler_bytes"]
-
 _ROW = 300  # bytes of every observation that the tree and its summaries take beside the labels
 _TARGET, _STATE, _OPENED = 80, 70, 200  # while a Gibbs sampler runs: once, of every chain, of one whose fairlets change
 _LARGE = 100_000_000  # bytes; less is not worth a word

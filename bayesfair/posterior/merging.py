@@ -2,21 +2,16 @@
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayesfair._check import message
+from bayesfair._names import DataTree
 from bayesfair.posterior.partitions import point_of
 from bayesfair.posterior.relabelling import relabel
 from bayesfair.posterior.saved import plain, settings_of
 from bayesfair.posterior.schema import about_whole, count_clusters, flat_labels, groups_of, variable
 from bayesfair.posterior.tree import most_frequent
-
-if TYPE_CHECKING:
-    from xarray import DataTree
-
-__all__ = ["concatenate"]
 
 OF_DRAWS = "posterior", "sample_stats", "log_likelihood"  # groups with chains
 OF_A_RUN = {"num_chains", "num_warmup", "num_draws", "random_state", "progress_bar", "mesh", "chain_method", "starts"}

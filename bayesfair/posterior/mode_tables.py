@@ -1,21 +1,13 @@
 """The modes of a posterior: how many there are, how much mass each has, and how far apart they are."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from bayesfair._check import message
+from bayesfair._names import DataFrame, Dataset, DataTree
 from bayesfair._partitions import partition_distance
 from bayesfair.posterior.contingency import balance_of, evenly_spaced
 from bayesfair.posterior.modes_of_draws import modes_of_draws, nearest_mode
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, holds_several_runs
 from bayesfair.posterior.view import once
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-    from xarray import Dataset, DataTree
-
-__all__ = ["MODE_FIGURES", "check_modes", "modes", "modes_of", "occupancy"]
 
 MODE_FIGURES = ("log_mass", "lower", "upper", "se", "starts", "chains", "lp", "loss")
 _LOCATED = 400  # draws, of all chains, whose modes are looked up
@@ -59,18 +51,15 @@ def modes(tree: "DataTree") -> "DataFrame":
 
 @once
 def modes_of(tree: "DataTree") -> "Dataset":
-    """The group `modes` of the tree as an xarray.Dataset, checked; one of the same form from the draws where it has none, or
+    """The group `modes` of the tree as an xarray.Dataset; one of the same form from the draws where it has none, or
     has chains of several runs, for the group is of the first alone.
 
     Best first: log_mass, lower, upper, se, starts, chains, lp, loss (mode) as in `modes`, labels (mode, obs), numbered as
     the tree's reference partition. Attributes num_starts (0 where there was no search) and masses.
     """
-    labels = flat_labels(tree)
     if "modes" not in tree.children or holds_several_runs(tree):
         return modes_of_draws(tree)
-    found = tree["modes"].to_dataset()
-    check_modes(found, labels.shape[1])
-    return found
+    return tree["modes"].to_dataset()
 
 
 @once
@@ -84,29 +73,3 @@ def occupancy(tree: "DataTree") -> np.ndarray:
     chosen, found = num_draws * np.arange(num_chains)[:, None] + chosen, modes_of(tree)
     where = nearest_mode(labels[chosen.ravel()], found["labels"].values).reshape(chosen.shape)
     return (where[..., None] == np.arange(found.sizes["mode"])).mean(axis=1)
-
-
-def check_modes(found, num_obs):
-    """ValueError where a group `modes` is not what `modes_of` says of it, or not of `num_obs` observations."""
-    wrong = _first_fault(found, num_obs)
-    if wrong is not None:
-        rule = "hold in its group 'modes' what bayesfair wrote there"
-        remedy = "Drop that group (tree.drop_nodes('modes')) to have modes found in the draws, or fit again."
-        raise ValueError(message("tree", rule, wrong, remedy))
-
-
-def _first_fault(found, num_obs):
-    shapes = {**dict.fromkeys(MODE_FIGURES, ("mode",)), "labels": ("mode", "obs")}
-    for name, dims in shapes.items():
-        if name not in found or found[name].dims != dims:
-            return f"no `{name}` ({', '.join(dims)})"
-    if found.sizes["mode"] == 0 or found.sizes["obs"] != num_obs:
-        return f"{found.sizes['mode']} modes of {found.sizes['obs']} observations, where there are {num_obs}"
-    labels = found["labels"].values
-    if labels.dtype.kind not in "iu" or labels.min() < 0:
-        return f"labels of {labels.dtype} from {labels.min()} on"
-    log_mass, lower, upper = (found[name].values for name in ("log_mass", "lower", "upper"))
-    if log_mass[0] != 0 or not (lower <= upper).all() or (log_mass < lower).any() or (log_mass > upper).any():
-        return "log masses outside their intervals, or of no best mode"
-    missing = {"num_starts", "masses"} - set(found.attrs)
-    return f"no attribute {missing.pop()!r}" if missing else None

@@ -1,17 +1,11 @@
 """The modes of a posterior in a sentence or two, for whoever asks whether the chains tell all of it."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy.special import expit
 
+from bayesfair._names import DataTree
 from bayesfair.posterior.mode_tables import modes_of, occupancy
 from bayesfair.posterior.view import once
-
-if TYPE_CHECKING:
-    from xarray import DataTree
-
-__all__ = ["chains_apart", "modes_sentence", "ordinal"]
 
 EXCLUDED = -10.0  # log mass relative to the best mode below which a mode's mass is negligible: 0.0045%
 FAR = float(np.log(1e6))  # of a bound: farther from the best mode's mass it tells nothing that helps

@@ -10,8 +10,6 @@ from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.relabelling import number_modes
 from bayesfair.posterior.schema import count_clusters, flat_labels, variable
 
-__all__ = ["modes_of_draws", "nearest_mode"]
-
 _COMPARED = 256  # draws, all pairs of which are compared
 _SMALLEST, _MOST_DRAWS = 10, 0.9  # of them in a mode, and the share of them in modes
 _MOST_CUTS, _MOST_MODES = 40, 12

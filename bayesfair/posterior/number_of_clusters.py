@@ -1,20 +1,13 @@
 """How many clusters are occupied, where a sparse mixture leaves that open, and the posterior given one such number."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from bayesfair._check import check_integer, message, tell
+from bayesfair._names import DataFrame, DataTree
 from bayesfair._percent import percent
-from bayesfair.posterior.relabelling import move_clusters
+from bayesfair.posterior.contingency import count_labels
 from bayesfair.posterior.schema import count_clusters, variable
 from bayesfair.posterior.view import once
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-    from xarray import DataTree
-
-__all__ = ["given_occupied", "occupied_clusters", "occupied_sentence"]
 
 TOLD = 0.01  # the least probability of a number that the sentence names
 MOST = 0.5  # share of the draws with a number that is to be kept: below, that is told
@@ -112,16 +105,11 @@ def _occupied(tree):
 
 def _joined(group, chosen):
     """A group's draws of all chains, those `chosen`, as one chain."""
-    data = group.to_dataset()
-    joined = {name: _flat(values, chosen) if "draw" in values.dims else values for name, values in data.items()}
-    coords = {name: values for name, values in data.coords.items() if name not in ("chain", "draw")}
-    return type(data)(joined, coords={**coords, "chain": [0], "draw": np.arange(len(chosen))}, attrs=data.attrs)
-
-
-def _flat(values, chosen):
-    front = values.transpose("chain", "draw", ...).values
-    flat = front.reshape(-1, *front.shape[2:])[chosen]
-    return ("chain", "draw", *values.dims[2:]), flat[None], values.attrs
+    flat = (
+        group.to_dataset().drop_vars(["chain", "draw"]).stack(at=("chain", "draw"), create_index=False).isel(at=chosen)
+    )
+    joined = flat.rename(at="draw").expand_dims(chain=[0]).transpose("chain", "draw", ...)
+    return joined.assign_coords(draw=np.arange(len(chosen)))
 
 
 def _coordinates(tree, posterior, places):
@@ -148,27 +136,24 @@ def _numbers(points, k):
 
 def _of_places(posterior, places, numbers):
     """Variables of the clusters at `places` (draws, k), in the order of `numbers`, the largest cluster first."""
-    k, source = numbers.shape[1], np.take_along_axis(places, np.argsort(numbers, 1), 1)
+    source = np.take_along_axis(places, np.argsort(numbers, 1), 1)
     labels = posterior["labels"].values[0]
-    renumbered = (labels[:, :, None] == source[:, None, :]).argmax(2)
-    sizes = np.stack([(renumbered == cluster).sum() for cluster in range(k)])
-    rank = np.argsort(np.argsort(-sizes, kind="stable"))
-    kind = labels.dtype
-    moved = {"labels": (("chain", "draw", "obs"), rank[renumbered].astype(kind)[None])}
-    permutations = np.broadcast_to(rank, source.shape)
+    sizes = [(labels == clusters[:, None]).sum() for clusters in source.T]
+    source = source[:, np.argsort(-np.array(sizes), kind="stable")]
+    renumbered = (labels[:, :, None] == source[:, None, :]).argmax(2).astype(labels.dtype)
+    moved = {"labels": (("chain", "draw", "obs"), renumbered[None])}
     for name, values in posterior.data_vars.items():
         if "cluster" in values.dims:
             index = source.reshape(source.shape + (1,) * (values.ndim - 3))
-            of_places = np.take_along_axis(values.values[0], index, 1)[None]
-            moved[name] = (values.dims, move_clusters(of_places, permutations), values.attrs)
+            moved[name] = (values.dims, np.take_along_axis(values.values[0], index, 1)[None], values.attrs)
     rest = posterior.drop_vars([*moved, "cluster"])
-    return rest.assign(moved).assign_coords(cluster=np.arange(k))
+    return rest.assign(moved).assign_coords(cluster=np.arange(source.shape[1]))
 
 
 def _tree_of(tree, posterior, chosen, share, kept):
     """The tree with these draws in the place of its own, and the most frequent labels for reference."""
     k, labels = posterior.sizes["cluster"], posterior["labels"].values[0]
-    counts = np.stack([(labels == cluster).sum(0) for cluster in range(k)])
+    counts = count_labels(labels, k)
     constant = tree["constant_data"].to_dataset()
     reference = constant["reference_labels"].copy(data=counts.argmax(0).astype(constant["reference_labels"].dtype))
     groups = {"posterior": posterior, "constant_data": constant.assign(reference_labels=reference)}

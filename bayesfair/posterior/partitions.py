@@ -3,30 +3,17 @@
 Every estimate is one of the draws, so that it is as balanced as they are.
 """
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._check import check_number, message
+from bayesfair._names import DataTree
 from bayesfair._partitions import partition_distance
 from bayesfair.posterior.contingency import canonical, company, information
 from bayesfair.posterior.schema import check_partition, count_clusters, flat_labels, variable
 from bayesfair.posterior.view import once
-
-if TYPE_CHECKING:
-    from xarray import DataTree
-
-__all__ = [
-    "CredibleBall",
-    "binder_partition",
-    "credible_ball",
-    "dahl_partition",
-    "map_partition",
-    "point_of",
-    "reference_partition",
-    "vi_partition",
-]
 
 
 @once

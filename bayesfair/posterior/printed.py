@@ -5,8 +5,6 @@ from math import floor, isfinite, log10
 
 from pandas import DataFrame
 
-__all__ = ["SummaryTable"]
-
 MOST_DECIMALS, WIDTH = 6, 7  # of a number; letters of it
 IN_UNITS = ["mean", "sd", "eti89_lb", "eti89_ub"]  # of the scalar; the others are figures of the sampler
 

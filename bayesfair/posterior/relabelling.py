@@ -1,30 +1,15 @@
 """Undoing label switching: every draw gets the cluster numbers of one reference partition."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
+from bayesfair._names import DataTree
 from bayesfair._partitions import tables_with
 from bayesfair.posterior.labels import LabelDraws, is_on_disk
 from bayesfair.posterior.partitions import dahl_partition, point_of, reference_partition
 from bayesfair.posterior.schema import check_partition, count_clusters, flat_labels, other_than_run, variable
 from bayesfair.posterior.view import View
-
-if TYPE_CHECKING:
-    from xarray import DataTree
-
-__all__ = [
-    "align",
-    "apply_permutations",
-    "move_clusters",
-    "number_modes",
-    "numbered_alike",
-    "order_by_size",
-    "relabel",
-    "renumber",
-]
 
 
 def relabel(tree: "DataTree", reference: ArrayLike | None = None) -> "DataTree":

@@ -4,8 +4,6 @@ import numpy as np
 from xarray.backends import BackendArray
 from xarray.core.indexing import IndexingSupport, LazilyIndexedArray, explicit_indexing_adapter
 
-__all__ = ["renumbered"]
-
 
 def renumbered(labels, permutations):
     """Labels (chain, draw, obs), label k of a draw read as permutations[chain * draws + draw, k], as xarray holds them."""

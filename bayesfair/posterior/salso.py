@@ -6,11 +6,12 @@ what a move changes is read from the tables of the clusters that it touches, and
 """
 
 from itertools import chain, permutations, product
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from bayesfair._check import check_integer, message
+from bayesfair._names import DataTree
 from bayesfair._partitions import tables_with
 from bayesfair._progress import progress
 from bayesfair.fairness.balanced import BalanceConstraint
@@ -22,11 +23,6 @@ from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.relabelling import align
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of
 from bayesfair.posterior.view import once
-
-if TYPE_CHECKING:
-    from xarray import DataTree
-
-__all__ = ["salso_partition"]
 
 FEW = 200  # draws by whose account starts come down
 PASSES = 100
@@ -41,7 +37,6 @@ def salso_partition(
     *,
     loss: Literal["vi", "binder"] = "vi",
     fair: bool = True,
-    max_clusters: int | None = None,
     num_starts: int = 8,
     max_draws: int | Literal["auto"] | None = "auto",
     progress_bar: bool = False,
@@ -50,14 +45,14 @@ def salso_partition(
 
     Dahl, Johnson and Mueller (2022), with moves of single people and of two of a group who change places, so chosen that every
     partition on the way keeps the guarantee. Starts are the best draw and others,
-    evenly spaced; every move lowers the expected loss: the result is never worse than the best of the draws compared with.
+    evenly spaced, whose number of clusters stays; every move lowers the expected loss: the result is never worse than the best
+    of the draws compared with.
 
     Parameters
     ----------
     loss: "vi" or "binder", as `vi_partition` and `binder_partition` (a = b) have them.
     fair: keep what the method promises of every draw (balance to within one person or `min_balance`, or the Balance that
         fairlets guarantee), and the least Balance and the least cluster size that the draws have. False: any partition.
-    max_clusters: None keeps the number of clusters, all of them used; a number searches partitions of 1 to that many.
     num_starts: how many draws the search starts from, by the account of 200 draws; the best goes on by that of all.
     max_draws: how many draws stand for the posterior, as in `vi_partition`. A pass of the search takes time in proportion to
         them, to the rows and to the clusters: seconds for thousands of rows, minutes for a hundred thousand.
@@ -65,33 +60,32 @@ def salso_partition(
 
     Raises
     ------
-    ValueError: another loss, numbers below one, more clusters than can be merged into `max_clusters` fair ones.
+    ValueError: another loss, numbers below one.
     """
     if loss not in ("vi", "binder"):
         raise ValueError(message("loss", "be 'vi' or 'binder'", repr(loss), "Use 'vi' where in doubt."))
     labels, num_starts = flat_labels(tree), check_integer("num_starts", num_starts)
     known = count_clusters(tree)
-    n_clusters = known if max_clusters is None else check_integer("max_clusters", max_clusters)
     compared = (information if loss == "vi" else company)(labels, known, max_draws)
     expected = compared.variation_of_information if loss == "vi" else compared.binder()
     draws = np.ascontiguousarray(np.asarray(labels[compared.draw]))
     groups = groups_of(tree) or Groups(np.zeros(draws.shape[1], np.int32), ("everyone",))
     few = draws[evenly_spaced(len(draws), FEW)]
-    space = max(n_clusters, known), loss, groups, _as_draws(tree, groups) if fair else None, max_clusters
+    space = known, loss, groups, _as_draws(tree, groups) if fair else None
     starts = dict.fromkeys([int(expected.argmin()), *evenly_spaced(len(draws), num_starts - 1).tolist()])
     searches = [search for search in (_Search(few, draws[at], *space) for at in starts) if search.fair()]
     if not searches:
         rule, remedy = "hold draws that keep the guarantee of its settings", "Pass fair=False."
         raise ValueError(message("tree", rule, "others", remedy))
-    ends = [_Search(few, searches[0].labels, *space).merged().labels]  # the best draw as it is
+    ends = [searches[0].labels.copy()]  # the best draw as it is
     with progress(len(searches) + 1, "partitions", progress_bar) as bar:
         for search in searches:
-            ends.append(search.merged().down().labels)
+            ends.append(search.down().labels)
             bar.update(1)
         whole = [_Search(draws, end, *space) for end in ends]
         best = min(whole, key=_Search.value).down().labels
         bar.update(1)
-    return best if best.max() >= known else align(best[None], reference_partition(tree), known)[0][best]
+    return align(best[None], reference_partition(tree), known)[0][best]
 
 
 class _AsDraws(NamedTuple):
@@ -121,14 +115,13 @@ def _as_draws(tree, groups):
 class _Search:
     """A partition on its way down: its tables with all draws, and what moves would change.
 
-    `most`: clusters that may be used at most, None where all shall be. `tables` (K, T, L): members of cluster k that draw t
-    has in its cluster l. `inner` (K,): mean_t sum_l f of them.
+    `tables` (K, T, L): members of cluster k that draw t has in its cluster l. `inner` (K,): mean_t sum_l f of them.
     """
 
-    def __init__(self, draws, labels, n_clusters, loss, groups, constraint: _AsDraws | None, most):
+    def __init__(self, draws, labels, n_clusters, loss, groups, constraint: _AsDraws | None):
         self.draws, self.labels, self.n_clusters = draws, labels.astype(np.intp), n_clusters
         self.code, self.n_groups = groups.code, len(groups.names)
-        self.constraint, self.most = constraint, most
+        self.constraint = constraint
         n = np.arange(len(labels) + 2, dtype=np.float64)
         self.f = n**2 if loss == "binder" else n * np.log2(np.maximum(n, 1))
         self.of_draw = np.ascontiguousarray(draws.T)  # an observation's labels side by side
@@ -145,41 +138,16 @@ class _Search:
         """The expected loss, but for a constant and a factor."""
         return (self.f[self.counts.sum(1)] - 2 * self.inner).sum()
 
-    def allowed(self, k, to, counts):
-        """Whether two clusters may come to have these counts (2, groups)."""
-        used = counts.sum(1) > 0
-        if self.most is None and not used.all():
-            return False
-        if self.most is not None and used.all() and not self.counts[to].any() and self._used() == self.most:
-            return False
-        return self.fair(counts)
-
     def fair(self, counts=None):
         """Whether clusters with these counts (some, groups) keep the guarantee, empty ones aside; None: those of the partition,
         which every draw does."""
         counts = self.counts if counts is None else counts
         return self.constraint is None or bool(self.constraint.satisfied(counts[counts.sum(1) > 0]).all())
 
-    def merged(self):
-        """Itself, after the cheapest unions of clusters that leave at most as many as may be used."""
-        while self.most is not None and self._used() > self.most:
-            if not self._merge(np.inf):
-                rule, remedy = "be reached by merging clusters that stay fair", "Ask for more, or pass fair=False."
-                raise ValueError(message("max_clusters", rule, self.most, remedy))
-        return self
-
-    def _used(self):
-        return (self.counts.sum(1) > 0).sum()
-
     def down(self):
         """Itself, at a partition that none of the moves improves."""
-        stages = (  # the next one where those before have nothing to offer
-            lambda: self._improved(self._alone),
-            lambda: self.most is not None and self._merge(-TINY),
-            lambda: self._improved(self._pairs),
-        )
         for _ in range(PASSES):
-            if not any(stage() for stage in stages):
+            if not any(self._improved(moves) for moves in (self._alone, self._pairs)):  # pairs where nobody goes alone
                 break
         return self
 
@@ -234,46 +202,17 @@ class _Search:
         moved = np.bincount(self.code[people], minlength=self.n_groups)
         moved -= np.bincount(self.code[back], minlength=self.n_groups)
         counts = self.counts[[k, to]] + np.array([-moved, moved])
-        if not self.allowed(k, to, counts):
+        if not ((counts.sum(1) > 0).all() and self.fair(counts)):
             return False
-        tables = self.tables[[k, to]]
+        both, tables = [k, to], self.tables[[k, to]]
         draws = np.arange(tables.shape[1])
         for i, sign in [*((i, 1) for i in people), *((i, -1) for i in back)]:
             tables[0, draws, self.of_draw[i]] -= sign
             tables[1, draws, self.of_draw[i]] += sign
-        return self._taken([k, to], counts, tables, -TINY, [(people, to), (back, k)])
-
-    def _merge(self, limit):
-        """Whether two clusters, those whose union costs least, became one."""
-        used = np.flatnonzero(self.counts.sum(1))
-        best = None
-        for at, k in enumerate(used):
-            for to in used[at + 1 :]:
-                counts = np.stack([np.zeros_like(self.counts[k]), self.counts[[k, to]].sum(0)])
-                if not self.fair(counts):
-                    continue
-                inner = self._inner(self.tables[[k, to]].sum(0)[None])[0]
-                change = self._change([k, to], counts, np.array([self.f[0], inner]))
-                if best is None or change < best[0]:
-                    best = change, k, to, counts
-        if best is None or best[0] > limit:
+        inner, f = self._inner(tables), self.f
+        before = (f[self.counts[both].sum(1)] - 2 * self.inner[both]).sum()
+        if (f[counts.sum(1)] - 2 * inner).sum() - before > -TINY:
             return False
-        _, k, to, counts = best
-        tables = self.tables[[k, to]]
-        tables = np.stack([np.zeros_like(tables[0]), tables.sum(0)])
-        return self._taken([k, to], counts, tables, np.inf, [(np.flatnonzero(self.labels == k), to)])
-
-    def _change(self, clusters, counts, inner):
-        f = self.f
-        before = (f[self.counts[clusters].sum(1)] - 2 * self.inner[clusters]).sum()
-        return (f[counts.sum(1)] - 2 * inner).sum() - before
-
-    def _taken(self, clusters, counts, tables, limit, places):
-        """Whether what becomes of two clusters changes the loss by less than `limit`; then it is what they are."""
-        inner = self._inner(tables)
-        if self._change(clusters, counts, inner) > limit:
-            return False
-        self.counts[clusters], self.tables[clusters], self.inner[clusters] = counts, tables, inner
-        for people, to in places:
-            self.labels[people] = to
+        self.counts[both], self.tables[both], self.inner[both] = counts, tables, inner
+        self.labels[people], self.labels[back] = to, k
         return True

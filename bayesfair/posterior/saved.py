@@ -1,4 +1,5 @@
-"""What the estimators' `save` and `load` have in common: settings as JSON, in a file of the posterior."""
+"""What the estimators' `save` and `load` have in common: settings as JSON, and the state that a run goes on from,
+in the tree of the posterior."""
 
 import json
 from importlib import import_module
@@ -9,9 +10,8 @@ from bayesfair._memory import in_words
 from bayesfair.posterior.schema import group_names, variable
 from bayesfair.posterior.view import once
 
-__all__ = ["FORMAT", "cost_of", "plain", "promise_of", "restored", "settings_of", "small_groups"]
-
 FORMAT = 2  # of the settings and the state of a run: a number for every form that earlier versions do not know
+STATE = "sampler_state"  # group of the tree
 _TYPE = "__type__"
 _NAMED_TUPLES = {"Dispersion": "bayesfair.gibbs", "Prior": "bayesfair.models"}
 
@@ -94,3 +94,17 @@ def small_groups(tree):
     if group is None or promise_of(tree) != "fairlets" or not is_automatic:
         return ""
     return rule_of_small_groups(np.bincount(group.values, minlength=len(names)), names)
+
+
+def state_dataset(arrays, axes=None):
+    """Arrays by name as an xarray.Dataset, with the dimensions that `axes` names for them, or dimensions of their own."""
+    import xarray as xr
+
+    values = {name: np.asarray(array) for name, array in arrays.items()}
+    own = {name: tuple(f"{name}_{axis}" for axis in range(v.ndim)) for name, v in values.items()}
+    return xr.Dataset({name: ((axes or {}).get(name, own[name]), v) for name, v in values.items()})
+
+
+def arrays_of(dataset):
+    """What `state_dataset` was given."""
+    return {name: v.values for name, v in dataset.data_vars.items()}

@@ -2,34 +2,14 @@
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayesfair._check import message
+from bayesfair._names import DataArray, DataTree
 from bayesfair.fairness.groups import Groups
 from bayesfair.posterior.labels import LabelDraws
 from bayesfair.posterior.view import View, once
-
-if TYPE_CHECKING:
-    from xarray import DataArray, DataTree
-
-__all__ = [
-    "AXES",
-    "about_whole",
-    "check_partition",
-    "check_whole",
-    "count_clusters",
-    "flat_labels",
-    "group_names",
-    "groups_of",
-    "holds_several_runs",
-    "observed_features",
-    "other_than_run",
-    "scalars_of",
-    "variable",
-]
-
 
 AXES = "chain", "draw", "obs"  # of labels
 IN_WORDS = {"chain": "chains", "draw": "draws in each chain", "obs": "rows"}

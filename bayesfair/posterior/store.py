@@ -19,19 +19,9 @@ from bayesfair._draws import Draws
 from bayesfair._files import ROOT_OF_STORE, beside, check_destination, unwritable, warn_of_leftovers
 from bayesfair.posterior.attributes import with_plain_attributes
 from bayesfair.posterior.labels import CHUNK, is_on_disk
+from bayesfair.posterior.saved import STATE
 from bayesfair.posterior.schema import about_whole, variable
-from bayesfair.posterior.state import STATE
 from bayesfair.posterior.tree import add_derived
-
-__all__ = [
-    "StoredRun",
-    "begin_run",
-    "check_store",
-    "continue_run",
-    "is_stored",
-    "open_store",
-    "write_store",
-]
 
 ROWS = 262_144  # in a chunk of labels or of the table
 SCALARS = 1024  # draws in a chunk of a scalar
@@ -168,8 +158,8 @@ def write_store(path, tree):
     os.close(_create(check_store(path, "path"), tree, attributes))
 
 
-def continue_run(path) -> StoredRun:
-    """The stored run at `path`, to be appended to by this process alone, after its last commit.
+def continue_run(path, wanted=None) -> StoredRun:
+    """The stored run at `path`, to be appended to by this process alone, after its last commit; `wanted` as in `StoredRun`.
 
     Raises
     ------
@@ -188,7 +178,7 @@ def continue_run(path) -> StoredRun:
     except BaseException:
         os.close(lock)
         raise
-    return StoredRun(path, lock)
+    return StoredRun(path, lock, wanted)
 
 
 def open_store(path):

@@ -17,8 +17,6 @@ from bayesfair.posterior.relabelling import align, move_clusters, number_modes, 
 from bayesfair.posterior.saved import plain
 from bayesfair.posterior.schema import AXES, about_whole, flat_labels, groups_of, scalars_of, variable
 
-__all__ = ["add_derived", "build_tree", "draws_of", "most_frequent", "names_for_file"]
-
 _FEATURES = 4  # whose centres are taken at a time
 _GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure": "sample_stats"}
 _BALANCE = Statistic("quantity")  # which the tree itself adds
@@ -149,23 +147,17 @@ def _check_labels(labels, n_clusters):
     return labels.astype(np.min_scalar_type(-n_clusters), copy=False)
 
 
-def _numbered(labels, n_clusters, point):
-    """(labels (chain, draw, obs) with clusters numbered as in the reference partition, that partition, permutations)."""
-    flat, kind = LabelDraws(labels), np.min_scalar_type(-n_clusters)
+def _number_clusters(tree, point):
+    """Clusters of every draw, and what follows them, get the numbers of the reference partition, which the tree then has."""
+    posterior, n_clusters = tree["posterior"].to_dataset(), tree.attrs["n_clusters"]
+    flat, kind = flat_labels(tree), np.min_scalar_type(-n_clusters)
     candidates = company(flat, n_clusters)
     best = flat[candidates.draw[np.argmin(candidates.least_squares)]]
     reference = order_by_size(best, n_clusters).astype(kind)  # by size, so that runs can be compared
     permutations = align(flat, reference, n_clusters).astype(kind)
-    labels = renumber(labels, permutations)
+    labels = renumber(posterior["labels"], permutations)
     if point == "mode":
         reference = most_frequent(LabelDraws(labels), n_clusters)
-    return labels, reference, permutations
-
-
-def _number_clusters(tree, point):
-    """Clusters of every draw, and what follows them, get the numbers of the reference partition, which the tree then has."""
-    posterior, n_clusters = tree["posterior"].to_dataset(), tree.attrs["n_clusters"]
-    labels, reference, permutations = _numbered(posterior["labels"], n_clusters, point)
     moved = {
         name: values.copy(data=move_clusters(values.values, permutations))
         for name, values in posterior.data_vars.items()
@@ -234,18 +226,13 @@ def _centers(flat, X, n_clusters, weight):
 
 def _sums(draws, X, mean, n_clusters, weight):
     """(sums (draws * n_clusters, dim) of rows less the `mean`, sums of weights) of the clusters of a block of draws."""
-    block = _membership(draws, n_clusters)
+    num_draws, num_obs = draws.shape
+    cluster = (np.arange(num_draws)[:, None] * n_clusters + draws).T.ravel()  # observation by observation
+    starts, shape = num_draws * np.arange(num_obs + 1), (num_draws * n_clusters, num_obs)
+    block = csc_array((np.ones(cluster.size), cluster, starts), shape=shape)
     block = block if weight is None else block.multiply(weight).tocsr()
     some = [slice(first, first + _FEATURES) for first in range(0, X.shape[1], _FEATURES)]
     return np.hstack([block @ (X[:, columns] - mean[columns]) for columns in some]), block.sum(axis=1)
-
-
-def _membership(draws, n_clusters):
-    """The sparse indicator matrix (draws * n_clusters, obs) of a block of draws."""
-    num_draws, num_obs = draws.shape
-    cluster = (np.arange(num_draws)[:, None] * n_clusters + draws).T.ravel()  # observation by observation
-    starts = num_draws * np.arange(num_obs + 1)
-    return csc_array((np.ones(cluster.size), cluster, starts), shape=(num_draws * n_clusters, num_obs))
 
 
 def names_for_file(names):

@@ -1,22 +1,18 @@
 """Whether the chains agree, in words, by the bars of Vehtari et al. (2021): for the warning, the page and the traces."""
 
 import warnings
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 import bayesfair
+from bayesfair._names import DataTree
 from bayesfair._percent import percent
 from bayesfair.posterior.diagnostics import is_guide, scalar_table
 from bayesfair.posterior.guarantees import doubt_of_fairlets
 from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
 from bayesfair.posterior.number_of_clusters import MOST
 from bayesfair.posterior.view import once
-
-if TYPE_CHECKING:
-    from xarray import DataTree
-
-__all__ = ["Verdict", "judge", "of_all_chains", "reading", "warn_of_disagreement", "worst_first"]
 
 R_HAT_GOOD, R_HAT_BAD, ENOUGH = 1.01, 1.05, 400
 ROUNDING = 1e-6  # relative, of sums in float32: chains in one partition number it differently, and add in another order

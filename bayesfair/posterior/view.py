@@ -2,12 +2,8 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from xarray import DataTree
-
-__all__ = ["View", "once"]
+from bayesfair._names import DataTree
 
 
 class View:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesfair._levels import indicators_of, levels_of
+from bayesfair._partitions import tables_with
 from bayesfair._percent import percent
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import cluster_balance
@@ -18,20 +19,6 @@ from bayesfair.posterior.relabelling import numbered_alike
 from bayesfair.posterior.saved import settings_of
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, variable
 from bayesfair.posterior.view import View
-from bayesfair.reports.lines import Line, lines_of, means_of, seen
-
-__all__ = [
-    "Contents",
-    "centre_table",
-    "cluster_table",
-    "fairlet_text",
-    "interval",
-    "mode_table",
-    "number",
-    "read_contents",
-    "shown_clusters",
-    "uncertain_table",
-]
 
 SHOWN_ROWS, SHOWN_FEATURES, SHOWN_GROUPS = 15, 12, 12
 INTERVALS = 6  # columns of them that a sheet of paper holds
@@ -39,6 +26,16 @@ SHOWN_VALUES = 4  # as many as a line holds beside the rest
 MOST_DECIMALS = 6
 RARE = 0.05  # of the draws: a cluster of a sparse mixture that fewer have is not shown
 _INTERVAL = 0.055, 0.945  # equal-tailed, 89%, as in `bayesfair.posterior.summary`
+
+
+class Line(NamedTuple):
+    """`feature`, by its position, whose means are told in `unit`s or, where it holds codes, the shares of one `level`."""
+
+    name: str
+    feature: int
+    unit: float = 1.0
+    level: int | None = None
+    is_share: bool = True
 
 
 class Contents(NamedTuple):
@@ -212,6 +209,36 @@ def _bounds(low, high):
     if np.isinf(low):
         return "not known" if np.isinf(high) else f"at most {number(high)}"
     return f"at least {number(low)}" if np.isinf(high) else f"[{number(low)}, {number(high)}]"
+
+
+def lines_of(X, features, settings):
+    """All lines of a table `X` (obs, feature) of a run with such `settings`, those of a feature's levels together."""
+    levels, indicators, lines = levels_of(settings), indicators_of(settings), []
+    for feature, name in enumerate(features):
+        if name in levels:
+            codes = enumerate(levels[name])
+            lines += [Line(f"share of {name}={level}", feature, level=code) for code, level in codes]
+        elif name in indicators:
+            lines.append(Line(f"share of {name}", feature, unit=float(X[:, feature].max()) or 1.0))
+        else:
+            lines.append(Line(name, feature, is_share=False))
+    return lines
+
+
+def seen(X, line):
+    """What the rows (obs, feature) have in a line: (obs,)."""
+    column = X[:, line.feature]
+    return column if line.level is None else (column == line.level).astype(np.float64)
+
+
+def means_of(contents, centers, line):
+    """The means (draws, cluster) of a line by `centers` (chain, draw, cluster, feature); NaN where a cluster is empty."""
+    if line.level is None:
+        return centers[..., line.feature].reshape(-1, centers.shape[2]) / line.unit
+    has = (contents.X[:, line.feature] == line.level).astype(np.int32)
+    rest, held = tables_with(flat_labels(contents.tree), has, 2, centers.shape[2]).transpose(1, 0, 2)
+    sizes = rest + held
+    return np.divide(held, sizes, out=np.full(sizes.shape, np.nan), where=sizes > 0)
 
 
 def _intervals(values):

@@ -4,13 +4,13 @@ import os
 from math import ceil
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bayesfair import __version__
 from bayesfair._check import message
 from bayesfair._files import check_destination, write_whole
+from bayesfair._names import DataTree
 from bayesfair._percent import percent
 from bayesfair._progress import progress
 from bayesfair.posterior.diagnostics import is_guide, scalar_table
@@ -33,11 +33,6 @@ from bayesfair.reports.contents import (
     uncertain_table,
 )
 from bayesfair.reports.pictures import draw_co_clustering, draw_modes, draw_profile, draw_trace, draw_uncertainty
-
-if TYPE_CHECKING:
-    from xarray import DataTree
-
-__all__ = ["report"]
 
 
 def report(

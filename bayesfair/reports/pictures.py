@@ -17,8 +17,6 @@ from bayesfair.posterior.diagnostics import scalar_table
 from bayesfair.posterior.mode_tables import modes_of
 from bayesfair.posterior.verdict import worst_first
 
-__all__ = ["Picture", "draw_co_clustering", "draw_modes", "draw_profile", "draw_trace", "draw_uncertainty"]
-
 WIDTH, DPI = 6.4, 150  # inches; narrower than in a notebook, so that letters stay legible on a phone
 LONGEST_NAME = 24
 MOST_CLUSTERS = 40  # in a legend

@@ -111,22 +111,18 @@ def test_one_text_among_numbers_is_told_with_what_to_type(tmp_path):
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("", "hold a table, got the empty file"),
-        ("\n\n", "hold a table, got the empty file"),
+        ("", "table that can be read, got .*No columns to parse"),
         ("x,s\n", "have rows below the names of its columns, got none"),
         ("x,x,s\n1,2,a\n", "name each column once, got 'x' twice"),
         ("x\ts\n1\ta\n", r"`table.csv` must have several columns, got one named .*--separator '\\t'"),
-        ("# by, me\nx,y,s\n1,2,a\n", "got the comment '# by, me'. Delete the comment lines"),
-        ("# exported\nx,s\n1,a\n", "got the comment '# exported'. Delete the comment lines"),
         ("x;s\n1;a\n", "got one named 'x;s'.*--separator ';'"),
-        ("x;s\n1,5;a\n", "no line longer than its first, of 1 fields, got 2 fields in line 2.*--separator ';'"),
         ("x;s;a, b\n1;2;3\n", "must name columns of the table, got 's'.*pass --separator ';'"),
-        ("x,s\n1,a\n2,b,3\n", "no line longer than its first, of 2 fields, got 3 fields in line 3"),
-        ('x,s\n1,"a\n2,b\n', "lines of fields.*Close every quotation mark"),
-        (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "must be text"),
-        (b"PK\x03\x04\x14\x00\x06\x00", "must be text"),
-        ("x,s\n1,\u00fc\n".encode("latin-1"), "text in utf-8, got the byte 0xfc in line 2.*--encoding cp1252"),
-        ("x,s\n1,a\n".encode("utf-16"), "text in utf-8, got the byte 0xff in line 1.*--encoding utf-16"),
+        ("x,s\n1,a\n2,b,3\n", "Expected 2 fields in line 3, saw 3.*check --separator"),
+        ('x,s\n1,"a\n2,b\n', "EOF inside string.*quote fields"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "table that can be read, got .*can't decode byte 0x89"),
+        (b"PK\x03\x04\x14\x00\x06\x00", "several columns"),
+        ("x,s\n1,\u00fc\n".encode("latin-1"), "can't decode byte 0xfc.*--encoding, such as cp1252"),
+        ("x,s\n1,a\n".encode("utf-16"), "can't decode byte 0xff.*--encoding, such as cp1252 or utf-16"),
         ("x,s\n5,a\n2,a\n", "`--sensitive` must make at least two groups, got only 'a'"),
         ("x,s\na,a\nb,b\n", "`--features` must leave numeric columns, got none; left out: x"),
     ],
@@ -134,34 +130,6 @@ def test_one_text_among_numbers_is_told_with_what_to_type(tmp_path):
 def test_other_files_are_refused_in_our_words(tmp_path, text, match):
     with pytest.raises((ValueError, OSError), match=match):
         choose_columns(table_of(tmp_path, text), Wanted(["s"]))
-
-
-@pytest.mark.parametrize(
-    ("cells", "style", "hint"),
-    [
-        (
-            ["25,836", "950"],
-            {},
-            "; if that is the number 25836, --thousands ,; if that is the number 25.836, --decimal ,",
-        ),
-        (["1,234,567", "950.5"], {}, "; if that is the number 1234567, --thousands ,"),
-        (["25,836", "950.5"], {}, "; if that is the number 25836, --thousands ,"),
-        (["1.234,5", "9,5"], {}, "; if that is the number 1234.5, --decimal , --thousands ."),
-        (["1,5", "20,25"], {}, "; if that is the number 1.5, --decimal ,"),
-        (
-            ["25.836", "950"],
-            {"decimal": ","},
-            "; if that is the number 25836, --thousands .; if that is the number 25.836, --decimal .",
-        ),
-        (["1 234", "950"], {}, "; if that is the number 1234, --thousands ' '"),
-        (["1,2,3", "x"], {}, ""),
-    ],
-)
-def test_a_hint_says_every_reading_of_a_number(tmp_path, cells, style, hint):
-    lines = "".join(f'"{cell}",{row**2 % 5},{"ab"[row]}\n' for row, cell in enumerate(cells))
-    table = table_of(tmp_path, "income,x,s\n" + lines)
-    told = choose_columns(table, Wanted(["s"], ["x"] if "x" in cells else None, **style)).left_out["income"]
-    assert told == (f"text such as {cells[0]!r}{hint}" if hint else "not in --features")
 
 
 @pytest.mark.parametrize(
@@ -210,7 +178,7 @@ def test_packed_tables_are_unpacked_and_broken_ones_refused(tmp_path):
     assert len(read_table(path)) == 12
     for wrong in (b"no gzip", gzip.compress(PEOPLE.encode())[:-20], gzip.compress("x,s\n1,\u00fc\n".encode("latin-1"))):
         path.write_bytes(wrong)
-        with pytest.raises(ValueError, match=r"must be (text in utf-8|a file that can be read)"):
+        with pytest.raises(ValueError, match="must be a table that can be read"):
             read_table(path)
 
 
@@ -260,7 +228,7 @@ def test_missing_numbers_of_parquet_are_refused_and_missing_groups_named(tmp_pat
 def test_a_parquet_file_that_is_none_is_refused_in_our_words(tmp_path):
     path = tmp_path / "table.parquet"
     path.write_bytes(b"x,s\n1,a\n")
-    with pytest.raises(ValueError, match=r"`TABLE.csv` must be a file that can be read, got .*table.parquet"):
+    with pytest.raises(ValueError, match=r"`TABLE.csv` must be a table that can be read, got .*table.parquet"):
         read_table(path)
 
 
@@ -275,8 +243,8 @@ def test_what_cannot_be_standardized_is_named(tmp_path, values):
 @pytest.mark.parametrize(
     ("table", "text"),
     [
-        (".", "`TABLE.csv` must be a file that can be read, got '.' (Is a directory)"),
-        ("nothing.csv", "`TABLE.csv` must be a file that can be read, got 'nothing.csv' (No such file or directory)"),
+        (".", "must be a file, got the folder '.'"),
+        ("nothing.csv", "must be a file that exists, got 'nothing.csv'. Check the name."),
         ("nothing.parquet", "must be a file that exists, got 'nothing.parquet'. Check the name."),
         ("", "`TABLE.csv` must not be empty"),
     ],

@@ -11,7 +11,7 @@ import pytest
 from distributed.loopback import ends, found, said, start
 
 import bayesfair as bf
-from bayesfair.posterior.state import STATE
+from bayesfair.posterior.saved import STATE
 
 DATA = """
 data = bf.datasets.make_vfc_synthetic()

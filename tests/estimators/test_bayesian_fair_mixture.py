@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
 from bayesfair._compilations import compilations
-from bayesfair.models import Prior, sampler, sampling
+from bayesfair.models import Prior, sampler
 from bayesfair.posterior.saved import plain, restored, settings_of
 
 SHORT = {"num_chains": 2, "num_warmup": 100, "num_draws": 40, "random_state": 0, "progress_bar": False}
@@ -210,7 +210,7 @@ def test_predictive_checks_take_one_line(fitted, group):
 
 @pytest.mark.slow
 def test_an_interrupted_run_keeps_what_it_drew(monkeypatch):
-    chunk, calls = sampling._chunk, []
+    chunk, calls = sampler._chunk, []
 
     def interrupted(*args):
         calls.append(1)
@@ -218,11 +218,11 @@ def test_an_interrupted_run_keeps_what_it_drew(monkeypatch):
             raise KeyboardInterrupt
         return chunk(*args)
 
-    monkeypatch.setattr(sampling, "_chunk", interrupted)
+    monkeypatch.setattr(sampler, "_chunk", interrupted)
     est = mixture(num_draws=500)
     with pytest.warns(RuntimeWarning, match="Interrupted after 50 iterations"):
         est.fit(TABLE, sensitive_features=GROUPS)
-    assert est.posterior_["posterior"].sizes["draw"] == sampling.CHUNK
+    assert est.posterior_["posterior"].sizes["draw"] == sampler.CHUNK
 
 
 @pytest.mark.slow

@@ -421,13 +421,6 @@ def test_groups_in_the_place_of_y_are_not_taken_in_silence(data):
         GibbsFairClustering(2, **SHORT).fit(data.features, data.sensitive)
 
 
-def test_resuming_with_other_data_is_refused(data, fitted):
-    with pytest.raises(ValueError, match="`X` must be the table of the fit"):
-        fitted.resume(1, data.features + 1)
-    with pytest.raises(ValueError, match="must be the groups of the fit"):
-        fitted.resume(1, sensitive_features=data.sensitive[::-1].to_numpy())
-
-
 def test_a_table_that_was_changed_after_the_fit_is_not_gone_on_with(data, fitted, tmp_path):
     """The table of a tree is the user's own array: a resumed run mixed draws of two of them."""
     X = np.array(data.features, order="C")

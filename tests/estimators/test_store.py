@@ -21,7 +21,7 @@ from bayesfair.estimators import gibbs_fair_clustering as module
 from bayesfair.gibbs import run as gibbs_run
 from bayesfair.posterior import memory, read_tree
 from bayesfair.posterior import store as stores
-from bayesfair.posterior.state import arrays_of
+from bayesfair.posterior.saved import arrays_of
 from bayesfair.posterior.store import is_stored
 from bayesfair.posterior.tree import draws_of
 

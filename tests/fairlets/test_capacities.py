@@ -100,7 +100,7 @@ def test_the_posterior_knows_the_merged_groups(tmp_path):
     assert bf.posterior.schema.group_names(tree) == ("married", "single", "few")
     assert tree["sampler_state"].sizes["fairlet"] == 206
     est.save(tmp_path / "run.nc")
-    again = bf.GibbsFairClustering.load(tmp_path / "run.nc").resume(2, X, sensitive_features=group)
+    again = bf.GibbsFairClustering.load(tmp_path / "run.nc").resume(2)
     assert again.posterior_["posterior"].sizes["draw"] == 4
 
 

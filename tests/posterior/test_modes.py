@@ -306,34 +306,6 @@ def test_files_keep_the_group(one, tmp_path):
     xr.testing.assert_identical(read_tree(tmp_path / "run.nc"), tree)
 
 
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        (lambda group: group.drop_vars("lower"), r"no `lower` \(mode\)"),
-        (lambda group: group.drop_vars("labels"), r"no `labels` \(mode, obs\)"),
-        (lambda group: group.transpose(), r"no `labels` \(mode, obs\)"),
-        (lambda group: group.isel(obs=slice(7)), "2 modes of 7 observations, where there are 60"),
-        (lambda group: group.isel(mode=slice(0)), "0 modes"),
-        (lambda group: group.isel(mode=[1, 0]), "of no best mode"),
-        (lambda group: group.assign(upper=group["upper"] - 9), "outside their intervals"),
-        (lambda group: group.assign(lower=group["lower"] * np.nan), "outside their intervals"),
-        (lambda group: group.assign(labels=group["labels"] - 1), "labels of int8 from -1 on"),
-        (lambda group: group.assign(labels=group["labels"] * 1.0), "labels of float64"),
-        (lambda group: group.assign_attrs(num_starts=None).drop_attrs(), "no attribute"),
-    ],
-)
-def test_a_damaged_group_is_told_from_trees_and_files(one, tmp_path, change, text):
-    tree = with_modes(one, [BEST, SECOND], **others((-2, -3, -1)))
-    tree["modes"] = xr.DataTree(change(tree["modes"].to_dataset()))
-    rule = f"must hold in its group 'modes' what bayesfair wrote there, got .*{text}.*or fit again"
-    with pytest.raises(ValueError, match=rule):
-        modes(tree)
-    write_tree(tree, tmp_path / "run.nc")
-    with pytest.raises(ValueError, match=rule):
-        read_tree(tmp_path / "run.nc")
-    assert len(modes(tree.drop_nodes("modes"))) == 1
-
-
 def test_few_draws_are_in_one_mode_without_warnings():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

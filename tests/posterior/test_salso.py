@@ -72,16 +72,6 @@ def test_it_is_the_best_of_all_partitions_of_nine_points(seed, loss, fair):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", ["vi", "binder"])
-@pytest.mark.parametrize("most", [2, 4])
-def test_it_is_the_best_over_numbers_of_clusters_too(loss, most):
-    tree = tree_of(7)
-    found = salso_partition(tree, loss=loss, fair=False, max_clusters=most, num_starts=80)
-    best = min(expected(tree, labels, loss) for labels in every_partition(9, most))
-    assert expected(tree, found, loss) == pytest.approx(best, abs=1e-9)
-
-
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
 @pytest.mark.parametrize(("loss", "of_draws"), [("vi", vi_partition), ("binder", binder_partition)])
 @pytest.mark.parametrize("target", ["labels", "joint"])
@@ -102,7 +92,7 @@ def test_the_loss_of_every_move_is_that_of_the_definition():
     tree = tree_of(3)
     draws, groups = np.asarray(flat_labels(tree)), bf.fairness.encode_groups(GROUPS)
     for loss, unit in (("vi", 9), ("binder", 81)):
-        search = _Search(draws, draws[0], 3, loss, groups, None, False)
+        search = _Search(draws, draws[0], 3, loss, groups, None)
         before = expected(tree, draws[0], loss)
         value = search.value()
         margins = search._margins()
@@ -123,8 +113,6 @@ def test_bad_arguments_are_refused():
         salso_partition(tree, loss="dahl")
     with pytest.raises(ValueError, match="num_starts"):
         salso_partition(tree, num_starts=0)
-    with pytest.raises(ValueError, match="max_clusters"):
-        salso_partition(tree, max_clusters=0)
     unfair = build_tree(
         draws_of(np.tile((GROUPS == "a").astype(np.int8), (2, 5, 1))),
         np.zeros((9, 1)),

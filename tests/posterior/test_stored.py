@@ -15,7 +15,7 @@ from bayesfair.posterior import labels as blocks
 from bayesfair.posterior import memory, misclassification_probability, read_tree, summary
 from bayesfair.posterior import store as stores
 from bayesfair.posterior.memory import check_memory, sampler_bytes
-from bayesfair.posterior.state import state_dataset
+from bayesfair.posterior.saved import state_dataset
 from bayesfair.posterior.store import begin_run, is_stored, open_store, write_store
 from bayesfair.posterior.tree import build_tree
 

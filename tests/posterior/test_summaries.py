@@ -118,10 +118,6 @@ def test_misclassification_is_measured_at_the_medoid_of_the_reference_partition(
             expected[members] = 1 - eta[members, medoid]
         np.testing.assert_allclose(probability, expected)
     assert not np.allclose(*found)
-    named = misclassification_probability(tree, reference=np.arange(N_OBS) % 3, medoid=[0, 1, 2])
-    np.testing.assert_allclose(named, 1 - eta[np.arange(N_OBS), np.arange(N_OBS) % 3])
-    with pytest.raises(ValueError, match=r"`medoid` must be a row number in \[0, 9\) for each of the 3 clusters"):
-        misclassification_probability(tree, reference=np.arange(N_OBS) % 3, medoid=[0, 1])
 
 
 def test_relabelling_undoes_any_numbering(tree, labels):

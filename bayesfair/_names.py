@@ -1,0 +1,12 @@
+"""Classes of libraries that are loaded when they are needed, by the names that annotations have for them."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes as Axes
+    from pandas import DataFrame as DataFrame
+    from xarray import DataArray as DataArray
+    from xarray import Dataset as Dataset
+    from xarray import DataTree as DataTree
+else:
+    Axes = DataArray = DataFrame = Dataset = DataTree = Any
