@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import mmap
 import os
 from contextlib import contextmanager
 from os import PathLike
@@ -131,15 +132,16 @@ def _check_whole(file, path):
     remedy = "Restore it from a copy, or fit and save again."
     file.seek(max(length, 0))
     trailer = file.read(_TRAILER_LENGTH)
-    if length < 0 or trailer[: len(_MARK)] != _MARK:
+    if length <= 0 or trailer[: len(_MARK)] != _MARK:
         raise ValueError(
             f"{name} cannot be read as a saved posterior: there is no checksum at its end, so that it is damaged (cut off, "
             f"or something was appended) or was written by another program or an older version. {remedy} What another "
             "program wrote is taken in by write_tree(xarray.open_datatree(path, engine='h5netcdf').load(), new_path). A run "
             "that an older version stored and did not finish is finished by that version, with load(path).resume()."
         )
-    file.seek(0)
-    if trailer != _trailer(hashlib.sha256(file.read(length))):
+    with mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ) as written:
+        checksum = hashlib.sha256(written)
+    if trailer != _trailer(checksum):
         raise ValueError(f"{name} cannot be read as a saved posterior: it is damaged, its checksum is wrong. {remedy}")
 
 
