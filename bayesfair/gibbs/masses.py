@@ -20,7 +20,7 @@ from bayesfair.gibbs.moves.mode_jumps import Modes, jump
 from bayesfair.gibbs.run import Chains, advance
 from bayesfair.gibbs.threads import compile_once, in_threads, of_every_chain
 
-__all__ = ["NEGLIGIBLE", "Masses", "crossable", "is_alive", "middle", "weigh"]
+__all__ = ["NEGLIGIBLE", "Masses", "cannot_cross", "is_alive", "middle", "weigh"]
 
 NEGLIGIBLE = -10.0  # log of a mass: a mode that holds less gets no chain
 MARGIN, MARGIN_PER_ROW = 100.0, 0.02  # nats by which a bound is above a mean-field estimate
@@ -60,10 +60,9 @@ def is_alive(ratio: LogRatio) -> bool:
     return ratio == UNKNOWN or bool(middle(ratio) >= NEGLIGIBLE)
 
 
-def crossable(modes, ratios) -> list[int]:
-    """Those of the modes between which jumps get through: works of the others never overlapped. None where it is one alone."""
-    known = [j for j in modes if ratios[j].known]
-    return known if len(known) > 1 else []
+def cannot_cross(ratios, target) -> bool:
+    """Are jumps between these modes in vain: of many people, none of whose works overlapped?"""
+    return target.n_obs >= MANY and not any(one.known and one != ITSELF for one in ratios)
 
 
 class Pool:

@@ -10,7 +10,7 @@ import numpy as np
 from bayesfair._check import message, tell
 from bayesfair._progress import one_step
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN
-from bayesfair.gibbs.masses import Masses, crossable, is_alive, middle, weigh
+from bayesfair.gibbs.masses import Masses, cannot_cross, is_alive, middle, weigh
 from bayesfair.gibbs.modes import Mode, can_jump, find_modes, modes_table, n_search_starts
 from bayesfair.gibbs.moves.mode_jumps import ModeJumps, Modes
 from bayesfair.gibbs.problem import Problem
@@ -99,9 +99,8 @@ def _in_modes(problem: Problem, num_chains, num_warmup, num_starts, mode_jumps, 
     order, alive = _order(modes, masses)
     homes = [alive[chain % len(alive)] for chain in range(num_chains)]
     states = _states(modes, masses, homes)
-    crossed = crossable(alive, masses.ratio) if weighed else []
-    if crossed:
-        places = modes_table([modes[j] for j in crossed], target.x.dtype)
+    if weighed and len(alive) > 1 and not cannot_cross([masses.ratio[j] for j in alive], target):
+        places = modes_table([modes[j] for j in alive], target.x.dtype)
         target, moves = with_jumps(target, chains.moves, places, masses.length)
         chains = chains._replace(target=target, moves=moves)
     found = _found(modes, masses, order, homes, n_starts)

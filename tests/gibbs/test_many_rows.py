@@ -11,6 +11,7 @@ from bayesfair.fairlets.compositions import capacities
 from bayesfair.fairlets.members import member_table
 from bayesfair.fairness import Groups
 from bayesfair.gibbs import KMeansLoss, Settings, Table, masses, problem, relocations
+from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio
 from bayesfair.gibbs.labellings import Labelling
 from bayesfair.gibbs.parts_of_rows import PART
 from bayesfair.gibbs.problem import make_problem
@@ -129,3 +130,14 @@ def test_distinct_rows_are_looked_for_behind_the_first_ones():
     X[-1] = 1
     assert relocations.has_distinct_rows(X, 2)
     assert not relocations.has_distinct_rows(X, 3)
+
+
+def test_chains_do_not_try_to_cross_between_modes_of_many_people_whose_works_do_not_overlap():
+    class People:
+        n_obs = masses.MANY
+
+    bounded, known = LogRatio(np.nan, np.nan, -3e3, 3e3), LogRatio(-1.0, 0.1, -1.2, -0.8)
+    assert masses.cannot_cross([ITSELF, bounded, UNKNOWN], People)
+    assert not masses.cannot_cross([ITSELF, known], People)
+    People.n_obs -= 1
+    assert not masses.cannot_cross([ITSELF, bounded], People)

@@ -66,12 +66,6 @@ def test_a_mode_far_below_is_not_weighed_and_its_bound_has_a_margin(monkeypatch)
     assert not masses.is_alive(found.ratio[2])
 
 
-def test_jumps_are_between_modes_whose_works_overlapped():
-    bounded, known = LogRatio(np.nan, np.nan, -3e3, 3e3), LogRatio(-1.0, 0.1, -1.2, -0.8)
-    assert masses.crossable([0, 1, 2], [ITSELF, bounded, UNKNOWN]) == []
-    assert masses.crossable([2, 0, 1], [ITSELF, bounded, known]) == [2, 0]
-
-
 def test_an_estimate_that_is_no_number_bounds_nothing(monkeypatch):
     monkeypatch.setattr(mean_field, "log_masses", lambda modes, target: np.array([0.0, np.nan]))
     assert masses._without_jumps(["one", "other"], far("labels").target) == (0, [UNKNOWN, UNKNOWN])
