@@ -61,7 +61,10 @@ def is_alive(ratio: LogRatio) -> bool:
 
 
 def cannot_cross(ratios, target) -> bool:
-    """Are jumps between these modes in vain: of many people, none of whose works overlapped?"""
+    """Are jumps between these modes in vain: of many people, none of whose works overlapped?
+
+    Of fewer people jumps out of a mode that holds little get through where those into it do not.
+    """
     return target.n_obs >= MANY and not any(one.known and one != ITSELF for one in ratios)
 
 
