@@ -23,6 +23,7 @@ from bayesfair.gibbs.threads import compile_once, in_threads, of_every_chain
 __all__ = ["NEGLIGIBLE", "Masses", "cannot_cross", "is_alive", "middle", "weigh"]
 
 NEGLIGIBLE = -10.0  # log of a mass: a mode that holds less gets no chain
+LIGHT = -5.0  # likewise, where bounds alone are known: a chain there would stay
 MARGIN, MARGIN_PER_ROW = 100.0, 0.02  # nats by which a bound is above a mean-field estimate
 FIRST_LENGTH = 17
 LONGEST = 1 << 15
@@ -56,8 +57,8 @@ def middle(ratio: LogRatio) -> float:
 
 
 def is_alive(ratio: LogRatio) -> bool:
-    """May the mode hold mass? One of which nothing at all is known may."""
-    return ratio == UNKNOWN or bool(middle(ratio) >= NEGLIGIBLE)
+    """Does the mode get chains? One of which nothing at all is known does."""
+    return ratio == UNKNOWN or bool(middle(ratio) >= (NEGLIGIBLE if ratio.known else LIGHT))
 
 
 def cannot_cross(ratios, target) -> bool:
