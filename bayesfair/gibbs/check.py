@@ -249,9 +249,8 @@ def draws_centers_that_fit(trial):
     if trial.loss.augmentation is None:
         return
     inverse_temperature = 0.5 * trial.units.center.size / trial.losses().sum()
-    units = Units(*map(jnp.asarray, trial.units))
     compiled = jax.jit(partial(_augmented, trial.loss, trial.n_clusters))
-    identities, seen, told = compiled(units, inverse_temperature)
+    identities, seen, told = compiled(trial.units, inverse_temperature)
     for (rule, remedy), (one, other) in zip(IDENTITIES, identities):
         _require_same(one, other, rule, remedy, scale=trial.losses().sum())
     error = np.abs((seen.mean(0) - told) / (seen.std(0) / np.sqrt(DRAWS))).max()
@@ -308,7 +307,7 @@ def _some_numbers(trial):
         return loss.cluster_losses(units, n_clusters), loss.insertion(rest, *unit, n_clusters), pays
 
     loss, n_clusters = trial.loss, trial.n_clusters
-    return [np.asarray(part, float) for part in jax.jit(numbers)(Units(*map(jnp.asarray, trial.units)))]
+    return [np.asarray(part, float) for part in jax.jit(numbers)(trial.units)]
 
 
 def suffices_in_float32(trial, exact):

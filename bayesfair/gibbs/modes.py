@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from bayesfair._arrays import on_device
 from bayesfair._partitions import partition_distance
 from bayesfair._progress import one_step, progress
 from bayesfair.gibbs.capabilities import HasUnits
@@ -288,4 +289,4 @@ def modes_table(modes: list[Mode], dtype) -> Modes:
             order, _ = matched(one.center, np.square(one.spread), other.center, np.square(other.spread))
             partner[a, b], partner[b, a] = order, np.argsort(order)
     stacked = (np.stack([getattr(mode, name) for mode in modes]) for name in ("center", "spread", "dispersion"))
-    return Modes(*(jnp.asarray(part, dtype) for part in stacked), jnp.asarray(partner, jnp.int32))
+    return Modes(*(on_device(part, dtype) for part in stacked), on_device(partner, jnp.int32))

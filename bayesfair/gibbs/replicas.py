@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from bayesfair._arrays import on_device
 from bayesfair._check import check_integer
 from bayesfair._draws import Statistic
 from bayesfair._progress import progress
@@ -273,4 +274,4 @@ def spaced(betas, rejected):
 
 def with_replicas(target: Target, betas) -> Tempered:
     """The target in replicas at these inverse temperatures."""
-    return Tempered(target, jnp.asarray(betas, target.x.dtype))
+    return Tempered(target, on_device(betas, target.x.dtype))
