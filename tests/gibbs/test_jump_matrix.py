@@ -109,7 +109,7 @@ def flows(f, states, ends, points: Lattice):
     over_ends = jax.vmap(one, (None, 0, None, None))
     over_states = jax.vmap(over_ends, (0, 0, None, None))
     over_points = jax.jit(jax.vmap(over_states, (None, None, 0, 0)), compiler_options=QUICKLY)
-    places = [Place(*map(jnp.asarray, place)) for place in zip(points.coordinates, points.dispersion)]
+    places = [Place(*place) for place in zip(points.coordinates, points.dispersion)]
     found = [over_points(states, ends, places[side], places[1 - side]) for side in (0, 1)]
     log_mass, log_way = (np.stack(part) for part in zip(*found))
     mass = np.exp(log_mass[..., 0] - log_mass.max()) * (points.volume * points.in_mode)[..., None]
@@ -169,13 +169,8 @@ class Ends(NamedTuple):
 
 
 def two_places(t) -> Ends:
-    loss, hotter = t.target.loss, 1.0 if t.target.prior is None else 1.6
-    return Ends(
-        *(
-            Place(loss.coordinates(some_centers(t, "kmeans", s)), jnp.asarray(at))
-            for s, at in ((0, 0.8), (1, 0.8 * hotter))
-        )
-    )
+    hotter, centers = 1.0 if t.target.prior is None else 1.6, (some_centers(t, "kmeans", seed) for seed in range(2))
+    return Ends(*(Place(np.asarray(center), np.asarray(at)) for center, at in zip(centers, (0.8, 0.8 * hotter))))
 
 
 def law_of(t, place: Place):

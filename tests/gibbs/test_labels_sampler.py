@@ -9,6 +9,7 @@ import pytest
 from exact import CHAINS, NOISE, distance_to, many_draws, normalise
 from exact_labels import LAMBDA, Labelling, law, losses, of_sizes, tiny
 
+from bayesfair._arrays import on_device
 from bayesfair.balanced import BalancedProblem
 from bayesfair.balanced.centroids import CENTROIDS
 from bayesfair.balanced.labels import cooled_labels
@@ -22,8 +23,8 @@ from bayesfair.gibbs.targets.labels import bundle_composition
 
 
 def start(t, num_chains=2):
-    label = jnp.asarray(t.labels[[0, -1] * (num_chains // 2)])
-    states = Labelling(label, jnp.full(num_chains, LAMBDA, t.target.x.dtype))
+    label = on_device(t.labels[[0, -1] * (num_chains // 2)])
+    states = Labelling(label, on_device(np.full(num_chains, LAMBDA), t.target.x.dtype))
     return Run(chain_keys(0, num_chains), 0, states, t.target.moves(Settings(t.target.n_clusters, t.target.loss)))
 
 
@@ -131,6 +132,6 @@ def test_groups_smaller_than_the_number_of_clusters_are_told():
 def test_states_are_written_and_read():
     t = tiny("1:1", dtype=np.float32)
     run = start(t)
-    again = t.target.read({name: jnp.asarray(values) for name, values in t.target.write(run.states).items()})
+    again = t.target.read({name: on_device(values) for name, values in t.target.write(run.states).items()})
     assert isinstance(again, Labelling)
     assert all((np.asarray(a) == np.asarray(b)).all() for a, b in zip(again, run.states))

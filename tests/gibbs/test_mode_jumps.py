@@ -25,9 +25,8 @@ WIDE = 4.5  # standard errors: 1 in 100,000 checks fails by chance
 @pytest.mark.parametrize("loss", ["kmeans", "kl", "itakura-saito", "binary"])
 def test_the_map_leads_there_and_back_and_has_the_jacobian_that_it_says(loss, x64):
     f = far("optimal", loss, SAMPLED)
-    here = Place(
-        f.modes.center[0][::-1] + 0.3 * f.modes.spread[0][::-1], jnp.asarray(1.1 * float(f.modes.dispersion[0]))
-    )
+    center, spread, dispersion = (np.asarray(part[0]) for part in map(np.asarray, f.modes[:3]))
+    here = Place(center[::-1] + 0.3 * spread[::-1], 1.1 * dispersion)
 
     def flat(values):
         place = Place(values[:-1].reshape(here.coordinates.shape), values[-1])
@@ -40,7 +39,7 @@ def test_the_map_leads_there_and_back_and_has_the_jacobian_that_it_says(loss, x6
         end, told = flat(start)
         return told, *flat(end), jax.jacfwd(lambda values: flat(values)[0])(start)
 
-    start = jnp.append(here.coordinates.ravel(), here.dispersion)
+    start = np.append(here.coordinates.ravel(), here.dispersion)
     (log_jacobian, leads_back), back, (log_back, _), matrix = there_and_back(start)
     assert bool(leads_back)
     np.testing.assert_allclose(back, start, rtol=1e-12)
@@ -54,7 +53,7 @@ def test_work_is_the_change_of_the_augmented_density(name, loss, prior, x64):
     f = far(name, loss, prior)
     target, rng = f.target, np.random.default_rng(0)
     state = target.open(jax.tree.map(lambda part: part[0], f.drawn(1, rng)))
-    center, spread, dispersion = (np.asarray(part[0]) for part in f.modes[:3])
+    center, spread, dispersion = (np.asarray(part)[0] for part in f.modes[:3])
     before = Place(center + spread * rng.normal(size=spread.shape), dispersion)
     after = Place(center + spread * rng.normal(size=spread.shape), dispersion * (1.3 if prior else 1.0))
 
