@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tiers import tiers
 
 import bayesfair as bf
 from bayesfair import BalancedKMeans
@@ -227,7 +228,11 @@ def hostile_tables():
     }
 
 
-@pytest.mark.parametrize("name", hostile_tables())
+FAST = "Likert items", "one-hot", "many groups", "attributes", "weights", "medians", "tiny", "tiny, a Balance"
+FAST += "as many clusters as rows that differ", "tiny, divergences"
+
+
+@pytest.mark.parametrize("name", tiers(hostile_tables(), FAST))
 @pytest.mark.filterwarnings("ignore:Groups with fewer members")
 def test_ties_end_in_balanced_labels(name):
     """A path between clusters once ran in a circle for ever, or labels that were tied changed 300 times."""

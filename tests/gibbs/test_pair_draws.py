@@ -60,7 +60,7 @@ def some_centers(t):
 
 def pairs_of(t):
     """The last clusters first, so that with three of them the one in the middle stays alone."""
-    return np.array([[t.target.n_clusters - 1, 0]])
+    return on_device([[t.target.n_clusters - 1, 0]])
 
 
 def lines(t):
@@ -110,7 +110,7 @@ def draw_matrices(t, centers, number=0, reach=FAR, line=pair_draws.line, block_o
         fixed[row[there]] = False
         in_pair = np.isin(t.labels, np.asarray(pairs)[0])
         reached = np.flatnonzero(((t.labels == label) | ~fixed & in_pair).all(1) & (in_pair == in_pair[s]).all(1))
-        trials = np.where(there, t.labels[:, row] == int(pairs[0, 0]), 0).astype(
+        trials = np.where(there, t.labels[:, row] == np.asarray(pairs)[0, 0], 0).astype(
             np.int32
         )  # of all: one shape for every state
         probability = np.ones(len(t.labels))
@@ -158,7 +158,7 @@ def test_draws_of_a_pair_are_exact(case, loss):
         assert (np.diag(P) < 1 - 1e-3).any()
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", tiers([0, 1], [1]))
 def test_blocks_of_few_rows_are_exact(number, monkeypatch):
     monkeypatch.setattr(pair_draws, "BLOCK", 2)
     for case in ("sizes that do not divide", "at least a third"):
