@@ -55,18 +55,14 @@ class Far:
 
     def at(self, which, dispersion):
         states = jax.tree.map(lambda part: on_device(np.asarray(part)[np.asarray(which)]), self.states)
-        return states._replace(lambdas=_lambdas(self.target, np.asarray(dispersion, self.target.x.dtype)))
-
-
-@jax.jit
-def _lambdas(target, dispersion):
-    return jax.vmap(lambda one: temperatures_of(target, one))(dispersion)
+        lambdas = temperatures_of(self.target, np.asarray(dispersion, self.target.x.dtype))
+        return states._replace(lambdas=jax.tree.map(on_device, lambdas))
 
 
 def temperatures_of(target, dispersion):
     lambdas = target.of_dispersion(dispersion)
     if type(target).__name__ == "Cut":  # whose lambda_f stays where it is
-        return InverseTemperatures(jnp.asarray(1.0, dispersion.dtype), lambdas.clustering)
+        return InverseTemperatures(0 * dispersion + 1, lambdas.clustering)
     return lambdas
 
 
@@ -132,7 +128,7 @@ def _losses(target, states):
 def _with_law(target, name, X, states, labels, inverse_dispersion) -> Far:
     losses = jax.tree.map(np.asarray, _losses(target, states))
     total = np.asarray(target.total_loss(losses))
-    lambdas = jax.tree.map(np.asarray, _lambdas(target, np.full(1, inverse_dispersion, target.x.dtype)))
+    lambdas = temperatures_of(target, np.asarray(inverse_dispersion, target.x.dtype))
     if target.prior is not None:
         log_law = -target.degrees * np.log(total)
     else:

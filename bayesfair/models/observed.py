@@ -44,6 +44,8 @@ def observe(X, codes, groups, *, n_levels=None, covariance_type, fairness_weight
 
 def rows_of(x, codes) -> Float[Array, "obs columns"]:
     """One table: continuous columns, then codes."""
+    if isinstance(x, np.ndarray) and isinstance(codes, np.ndarray):
+        return on_device(np.concatenate([x, codes], 1), np.float32)
     return jnp.concatenate([jnp.asarray(x, jnp.float32), jnp.asarray(codes, jnp.float32)], 1)
 
 

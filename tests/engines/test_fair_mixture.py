@@ -117,7 +117,7 @@ def test_one_iteration_without_penalty_is_one_em_step(data):
     family, problem = Family("diag"), learning(table, data[1])
     start = random_components("diag", 3, 2)
     rule = Rule(0.0, np.inf, 0.0, 1.0)
-    begin = jax.tree.map(lambda part: part[0], start_states(family, problem, start, rule, 0.02, 0))
+    begin = jax.tree.map(lambda part: np.asarray(part)[0], start_states(family, problem, start, rule, 0.02, 0))
     state, _ = jax.jit(Ascent(family))(problem, begin)
 
     @jax.jit

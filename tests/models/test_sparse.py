@@ -23,7 +23,7 @@ from bayesfair.models.transfers import Transfers
 X = np.array([[-1.0], [-0.8], [-0.6], [0.1], [0.6], [0.8], [1.1]])
 GROUP = np.array([0, 0, 0, 0, 1, 1, 1])
 N, K, SD, E0, PRIOR_SD = 7, 4, 0.5, 0.1, 1.5
-UNITS = ColumnScaling(jnp.zeros(1), jnp.ones(1), jnp.ones(1))
+UNITS = ColumnScaling(*(np.full(1, value, np.float32) for value in (0, 1, 1)))
 WEIGHT = 0.6  # lambda
 NUM_CHAINS, NUM_WARMUP, NUM_DRAWS = 16, 300, 2_500
 
@@ -31,9 +31,13 @@ NUM_CHAINS, NUM_WARMUP, NUM_DRAWS = 16, 300, 2_500
 @pytest.mark.parametrize("concentration", [0.01, 0.3])
 def test_scores_are_a_dirichlet_law(concentration):
     """Kolmogorov-Smirnov of 4,000 weights against a beta law, p above 0.001, and their share within it at 4 errors."""
-    law = SparseScores(concentration, 5, concentration)
-    scores = law.sample(jax.random.key(0), (4_000,))
-    logs = np.asarray(jax.vmap(partial(log_weights, typical=concentration))(scores), np.float64)
+
+    @jax.jit
+    def drawn(key):
+        scores = SparseScores(concentration, 5, concentration).sample(key, (4_000,))
+        return jax.vmap(partial(log_weights, typical=concentration))(scores)
+
+    logs = np.asarray(drawn(jax.random.key(0)), np.float64)
     np.testing.assert_allclose(np.exp(logs).sum(1), 1, atol=1e-5)
     ends = np.array([-80.0, -1e-3])  # between which float32 tells weights apart, and from 0 and 1
     shown = logs[(logs[:, 0] > ends[0]) & (logs[:, 0] < ends[1]), 0]
@@ -49,19 +53,28 @@ def test_the_density_of_scores_has_mass_one(typical):
     """Two components, e0 = 0.3, by a grid."""
     axis = np.linspace(-60, 25, 1_701)
     law = SparseScores(0.3, 2, typical)
-    grid = jnp.stack(jnp.meshgrid(jnp.asarray(axis), jnp.asarray(axis), indexing="ij"), -1).reshape(-1, 2)
+    grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), -1, dtype=np.float32).reshape(-1, 2)
     density = np.exp(np.asarray(jax.jit(jax.vmap(law.log_prob))(grid), np.float64))
     assert density.sum() * (axis[1] - axis[0]) ** 2 == pytest.approx(1, abs=0.01)
 
 
 def test_stretching_is_undone():
-    y = jnp.linspace(-30, 5, 301)
+    @jax.jit
+    def told(y, typical, weights):
+        there = unstretched(stretched(y, typical), typical), jnp.exp(log_slope(y, typical))
+        return (
+            *there,
+            jax.vmap(jax.grad(stretched), (0, None))(y, typical),
+            log_weights(scores_of(weights, typical), typical),
+        )
+
+    y, weights = np.linspace(-30, 5, 301, dtype=np.float32), np.float32([0.7, 0.3 - 1e-6, 1e-6])
     for typical in (0.01, 0.5):
-        np.testing.assert_allclose(unstretched(stretched(y, typical), typical), y, atol=2e-3)
-        slope = jax.vmap(jax.grad(partial(stretched, typical=typical)))(y)
-        np.testing.assert_allclose(jnp.exp(log_slope(y, typical)), slope, rtol=1e-4)
-    weights = jnp.array([0.7, 0.3 - 1e-6, 1e-6])
-    np.testing.assert_allclose(jnp.exp(log_weights(scores_of(weights, 0.01), 0.01)), weights, rtol=1e-3)
+        back, slope, expected, logs = map(np.asarray, told(y, typical, weights))
+        np.testing.assert_allclose(back, y, atol=2e-3)
+        np.testing.assert_allclose(slope, expected, rtol=1e-4)
+        if typical == 0.01:
+            np.testing.assert_allclose(np.exp(logs), weights, rtol=1e-3)
 
 
 def partitions(n):
