@@ -178,7 +178,6 @@ def test_without_groups_it_is_k_means():
         ({"min_balance": 0.9}, ValueError, "at most the data's own Balance"),
         ({"min_balance": "some"}, ValueError, "`min_balance` must be"),
         ({"loss": "cosine"}, ValueError, "`loss` must be one of"),
-        ({"n_clusters": 200}, ValueError, "n_clusters"),
         ({"min_balance": 0.5, "n_clusters": 50}, ValueError, "min_balance"),
     ],
 )

@@ -77,6 +77,15 @@ def test_numeric_settings_are_refused_by_name(engine):
                 type(engine)(**{name: value}).fit(SIXTY[0], sensitive_features=SIXTY[1])
 
 
+@every_engine
+@pytest.mark.parametrize("value", [0, 2.5])
+def test_counts_are_whole_and_at_least_one(engine, value):
+    counts = {"n_clusters", "n_components", "n_local_steps", "n_init", "max_iter", "batch_size"}
+    for name in counts & set(NUMBERS[type(engine).__name__].split()):
+        with pytest.raises((TypeError, ValueError), match=f"`{name}` must be an integer"):
+            type(engine)(**{name: value}).fit(SIXTY[0], sensitive_features=SIXTY[1])
+
+
 @pytest.mark.parametrize("value", [1.5, np.float32(1.5), 0.0, 0])
 def test_a_fraction_of_the_rows_is_at_most_one(value):
     with pytest.raises(ValueError, match="`subsample` must be"):

@@ -406,7 +406,7 @@ else:
 """
 MOMENTS = 2  # and three while the run is being finished
 IN_THE_END = "_fill", "_write_root", "_delete_chunks"  # before the step of this name
-LIMIT = 600  # seconds: the last guard against a process that hangs
+LIMIT = 3600  # seconds: the last guard against a process that hangs
 
 
 @pytest.mark.slow
