@@ -87,5 +87,6 @@ def complaint(path, compiled):
     return (
         f"The fast tests of {name} compiled {len(compiled)} programs and may compile {may}; most often {often}. Pass tables to "
         "compiled functions as arguments, not in closures; use NumPy, or one jitted function, where single operations of "
-        f"jax.numpy run one by one; mark cases that catch nothing more as slow; or change PROGRAMS in {Path(__file__).name}."
+        "jax.numpy run one by one, and `on_device` for `jnp.asarray`, which is one of them; mark cases that catch nothing "
+        f"more as slow; or change PROGRAMS in {Path(__file__).name}."
     )

@@ -266,8 +266,9 @@ def test_runs_with_jumps_agree_from_any_start_and_runs_without_are_caught(name, 
 @pytest.mark.parametrize("thinning", [1, 3])
 def test_draws_without_a_jump_have_nan_there_which_no_program_gives_back(thinning, x64):
     """JAX_DEBUG_NANS stops at programs that do."""
-    f = far("joint")
-    states, settings = f.at([0], f.modes.dispersion[:1]), Settings(2, f.target.loss, (1.0, 1.0), reallocation="blocked")
+    f = far("optimal")
+    states = f.at([0], np.asarray(f.modes.dispersion)[:1])
+    settings = Settings(2, f.target.loss, (1.0, 1.0), reallocation="blocked")
     target, moves = with_jumps(f.target, f.target.moves(settings), f.modes, 9)
     with jax.debug_nans(True):
         _, draws = draw(Run(chain_keys(0, 1), 1, states, moves), target, 7, thinning)
