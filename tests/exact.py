@@ -232,7 +232,7 @@ def joint(t: Tiny, loss, lambdas=TEMPERATURES):
 def naive_augmented(t, loss, centers, lambdas=TEMPERATURES):
     """p(state | m) for fixed centres: exp(-lambda_f L_f - lambda_c sum_i w_i d(u_i, m)) / prod_k g_k, by hand."""
     fairlet_losses, _ = naive_losses(t, loss)
-    log = -lambdas.fairlet * fairlet_losses
+    log, centers = -lambdas.fairlet * fairlet_losses, np.asarray(centers)
     for s, (fairlet, cluster) in enumerate(zip(t.fairlets, t.clusters)):
         units, weights = naive_units(t, fairlet)
         if t.target.loss.translation_invariant:
