@@ -408,14 +408,6 @@ def test_rows_without_a_density_are_refused(data):
             told(far)
 
 
-def test_polars_and_pandas_agree(data):
-    polars = pytest.importorskip("polars")
-    frame, group = mixed_frame(data)
-    one = fit((frame, group), 2, max_gap=0.1)
-    other = fit((polars.DataFrame(frame.to_dict(orient="list")), group), 2, max_gap=0.1)
-    np.testing.assert_array_equal(one.labels_, other.labels_)
-
-
 @pytest.mark.slow
 def test_categorical_tables_recover_latent_classes():
     rng = np.random.default_rng(0)
