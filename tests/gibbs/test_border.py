@@ -19,6 +19,7 @@ from exact import (
 )
 from tiers import tiers
 
+from bayesfair._arrays import on_device
 from bayesfair.gibbs.moves import border
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -39,7 +40,7 @@ def law_of_people(t, seed=0):
 
 
 def guide(p):
-    return border.Guide(None, None, None, np.pad(np.log(p), ((0, 0), (0, 1))))
+    return border.Guide(None, None, None, on_device(np.pad(np.log(p), ((0, 0), (0, 1)))))
 
 
 def matrix(t, centers, kind, choices, weights, law=None, log_ratio=border.log_ratio):
