@@ -47,6 +47,13 @@ def inner_sum(terms, axis=-1):
     return sum(terms[(*before, j)] for j in range(1, terms.shape[axis])) + terms[(*before, 0)]
 
 
+def on_device(values, dtype=None):
+    """Values of NumPy, or numbers, as an array of JAX: `jnp.asarray` compiles a program for every shape of them."""
+    import jax
+
+    return jax.device_put(np.asarray(values, dtype))
+
+
 def stack(trees):
     """Trees of arrays (states of single runs, chains, replicas) as one whose arrays have a leading axis, on the host:
     nothing is compiled for it."""

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from bayesfair._arrays import on_device
 from bayesfair.fairlets.compositions import anchor_group, capacities
 from bayesfair.fairlets.members import member_table
 from bayesfair.gibbs import Settings, Table
@@ -63,7 +64,7 @@ class Tiny:
     index: dict
 
     def state(self, s):
-        return FairletState(jnp.asarray(self.members[s]), jnp.asarray(self.clusters[s]), TEMPERATURES)
+        return FairletState(on_device(self.members[s]), on_device(self.clusters[s]), TEMPERATURES)
 
     def opened(self, state, lambdas=TEMPERATURES, centers=None):
         """The state within a sweep, given centres where there are some."""
@@ -231,7 +232,7 @@ def joint(t: Tiny, loss, lambdas=TEMPERATURES):
 def naive_augmented(t, loss, centers, lambdas=TEMPERATURES):
     """p(state | m) for fixed centres: exp(-lambda_f L_f - lambda_c sum_i w_i d(u_i, m)) / prod_k g_k, by hand."""
     fairlet_losses, _ = naive_losses(t, loss)
-    log = -lambdas.fairlet * fairlet_losses
+    log, centers = -lambdas.fairlet * fairlet_losses, np.asarray(centers)
     for s, (fairlet, cluster) in enumerate(zip(t.fairlets, t.clusters)):
         units, weights = naive_units(t, fairlet)
         if t.target.loss.translation_invariant:
@@ -257,7 +258,7 @@ def log_normalizers(t: Tiny, lambda_c):
 def some_centers(t, loss, seed=0):
     rng = np.random.default_rng(seed)
     X = t.X - t.X.mean(0) if t.target.loss.translation_invariant else t.X
-    return jnp.asarray(X[rng.choice(len(X), t.target.n_clusters, replace=False)] * 0.9 + 0.02)
+    return on_device(X[rng.choice(len(X), t.target.n_clusters, replace=False)] * 0.9 + 0.02)
 
 
 def invariance_error(pi, P):
@@ -281,7 +282,7 @@ def all_states(t: Tiny, function):
         return function(FairletState(members, cluster, TEMPERATURES))
 
     compiled = jax.jit(jax.vmap(one), compiler_options=QUICKLY)
-    return jax.tree.map(np.asarray, compiled(jnp.asarray(t.members), jnp.asarray(t.clusters)))
+    return jax.tree.map(np.asarray, compiled(t.members, t.clusters))
 
 
 def trials_law(tree, trials):

@@ -5,7 +5,6 @@ from functools import cache
 from itertools import product
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from exact import QUICKLY, again, divergence, is_norm, normalise, weights_of
 
@@ -74,7 +73,7 @@ class Tiny:
     index: dict
 
     def state(self, label):
-        return Labelling(label, jnp.asarray(LAMBDA, self.target.x.dtype))
+        return Labelling(label, np.asarray(LAMBDA, self.target.x.dtype))
 
 
 def tiny(case, loss="kmeans", *, prior=None, dtype=np.float64):
@@ -120,4 +119,4 @@ def law(t: Tiny, loss):
 def all_states(t: Tiny, function):
     """`function(labelling)` of every state, stacked, in one compiled call."""
     compiled = jax.jit(jax.vmap(lambda label: function(t.state(label))), compiler_options=QUICKLY)
-    return jax.tree.map(np.asarray, compiled(jnp.asarray(t.labels)))
+    return jax.tree.map(np.asarray, compiled(t.labels))

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from exact import TEMPERATURES, normalise
 
+from bayesfair._arrays import on_device
 from bayesfair.fairlets.compositions import capacities
 from bayesfair.fairlets.members import member_table
 from bayesfair.fairness import Groups
@@ -53,19 +54,15 @@ class Far:
         return self.at(which, dispersion)
 
     def at(self, which, dispersion):
-        states = jax.tree.map(lambda part: jnp.asarray(np.asarray(part)[np.asarray(which)]), self.states)
-        return states._replace(lambdas=_lambdas(self.target, np.asarray(dispersion, self.target.x.dtype)))
-
-
-@jax.jit
-def _lambdas(target, dispersion):
-    return jax.vmap(lambda one: temperatures_of(target, one))(dispersion)
+        states = jax.tree.map(lambda part: on_device(np.asarray(part)[np.asarray(which)]), self.states)
+        lambdas = temperatures_of(self.target, np.asarray(dispersion, self.target.x.dtype))
+        return states._replace(lambdas=jax.tree.map(on_device, lambdas))
 
 
 def temperatures_of(target, dispersion):
     lambdas = target.of_dispersion(dispersion)
     if type(target).__name__ == "Cut":  # whose lambda_f stays where it is
-        return InverseTemperatures(jnp.asarray(1.0, dispersion.dtype), lambdas.clustering)
+        return InverseTemperatures(0 * dispersion + 1, lambdas.clustering)
     return lambdas
 
 
@@ -103,7 +100,7 @@ def _labellings(groups, constraint):
     member = np.eye(2, dtype=int)[every]
     counts = np.stack([member[:, groups.code == g].sum(1) for g in range(2)], -1)
     every = every[constraint.satisfied(counts).all(-1)]
-    return Labelling(jnp.asarray(every), None), every
+    return Labelling(every, None), every
 
 
 def _clusterings(name, held):
@@ -120,9 +117,7 @@ def _clusterings(name, held):
             members.append(table)
             cluster.append(one)
             labels.append(np.array(one)[fairlet])
-    return FairletState(jnp.asarray(np.stack(members)), jnp.asarray(np.array(cluster, np.int32)), None), np.stack(
-        labels
-    )
+    return FairletState(np.stack(members), np.array(cluster, np.int32), None), np.stack(labels)
 
 
 @jax.jit
@@ -133,17 +128,17 @@ def _losses(target, states):
 def _with_law(target, name, X, states, labels, inverse_dispersion) -> Far:
     losses = jax.tree.map(np.asarray, _losses(target, states))
     total = np.asarray(target.total_loss(losses))
-    lambdas = temperatures_of(target, jnp.asarray(inverse_dispersion, target.x.dtype))
+    lambdas = temperatures_of(target, np.asarray(inverse_dispersion, target.x.dtype))
     if target.prior is not None:
         log_law = -target.degrees * np.log(total)
     else:
         lambda_c = lambdas if name == "labels" else lambdas.clustering
-        log_law = -float(lambda_c) * losses.clustering
+        log_law = -lambda_c * losses.clustering
         if name == "joint":
-            log_law = log_law - float(lambdas.fairlet) * losses.fairlet
+            log_law = log_law - lambdas.fairlet * losses.fairlet
     law = normalise(log_law)
     if name == "cut":
-        law = _cut(target, losses, law, log_law, float(lambdas.fairlet), labels, states)
+        law = _cut(target, losses, law, log_law, lambdas.fairlet, labels, states)
     modes = _modes(target, states, labels, law, total, inverse_dispersion)
     return Far(target, X, states, labels, law, total, modes)
 
@@ -184,9 +179,9 @@ def _modes(target, states, labels, law, total, inverse_dispersion) -> Modes:
         np.asarray(centers)[:, :, 0], axis=1
     )  # clusters in order, so that they are partners as they stand
     centers, spreads = (np.take_along_axis(np.asarray(part), first[:, :, None], 1) for part in (centers, spreads))
-    partner = jnp.asarray(np.broadcast_to(np.arange(2, dtype=np.int32), (2, 2, 2)))
+    partner = on_device(np.broadcast_to(np.arange(2, dtype=np.int32), (2, 2, 2)))
     told = (np.asarray(part, target.x.dtype) for part in (centers, spreads, dispersions))
-    return Modes(*map(jnp.asarray, told), partner)
+    return Modes(*map(on_device, told), partner)
 
 
 SAMPLED = Dispersion()
@@ -231,5 +226,5 @@ def wrongly_told(f: Far) -> Far:
     """Modes may be told wrongly without harm: with a second one too wide and too cold every part of the map counts."""
     spread, dispersion = map(np.asarray, f.modes[1:3])
     wide, cold = np.array([1.0, 2.5])[:, None, None], np.array([1.0, 1.6])
-    modes = f.modes._replace(spread=jnp.asarray(spread * wide), dispersion=jnp.asarray(dispersion * cold))
+    modes = f.modes._replace(spread=on_device(spread * wide), dispersion=on_device(dispersion * cold))
     return replace(f, modes=modes)

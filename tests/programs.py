@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 TESTS = Path(__file__).parent
-MOST = 4_000  # of all files together; 3,000 is the aim
+MOST = 3_000  # of all files together
 ROOM = 60  # single operations that a file compiles where no other one has before it
 PROGRAMS = {  # in one process that runs all fast tests; a file that is not named compiles none
     "balanced/test_annealing.py": 6,
@@ -26,7 +26,7 @@ PROGRAMS = {  # in one process that runs all fast tests; a file that is not name
     "engines/test_sample_weight.py": 15,
     "engines/test_tilted_kmeans.py": 39,
     "engines/test_variational.py": 77,
-    "estimators/test_after_sampling.py": 82,
+    "estimators/test_after_sampling.py": 52,
     "estimators/test_bayesian_fair_mixture.py": 113,
     "estimators/test_comparison.py": 1,
     "estimators/test_gibbs_fair_clustering.py": 89,
@@ -39,32 +39,32 @@ PROGRAMS = {  # in one process that runs all fast tests; a file that is not name
     "estimators/test_weights_and_categories.py": 35,
     "fairlets/test_rectangular_loop.py": 26,
     "fairness/test_balanced.py": 21,
-    "gibbs/test_border.py": 93,
-    "gibbs/test_check.py": 292,
-    "gibbs/test_exactness.py": 220,
+    "gibbs/test_border.py": 23,
+    "gibbs/test_check.py": 110,
+    "gibbs/test_exactness.py": 110,
     "gibbs/test_float32.py": 20,
-    "gibbs/test_jump_matrix.py": 214,
-    "gibbs/test_labels_exactness.py": 60,
-    "gibbs/test_labels_sampler.py": 33,
+    "gibbs/test_jump_matrix.py": 45,
+    "gibbs/test_labels_exactness.py": 43,
+    "gibbs/test_labels_sampler.py": 7,
     "gibbs/test_losses.py": 6,
-    "gibbs/test_many_rows.py": 4,
+    "gibbs/test_many_rows.py": 1,
     "gibbs/test_mean_field.py": 20,
-    "gibbs/test_mode_jumps.py": 155,
-    "gibbs/test_mode_search.py": 60,
-    "gibbs/test_pair_draws.py": 107,
+    "gibbs/test_mode_jumps.py": 46,
+    "gibbs/test_mode_search.py": 24,
+    "gibbs/test_pair_draws.py": 43,
     "gibbs/test_parts_of_rows.py": 59,
-    "gibbs/test_replicas.py": 101,
-    "gibbs/test_sampler.py": 45,
-    "gibbs/test_temperature.py": 36,
+    "gibbs/test_replicas.py": 13,
+    "gibbs/test_sampler.py": 14,
+    "gibbs/test_temperature.py": 34,
     "gibbs/test_thinning.py": 1,
-    "gibbs/test_threads.py": 39,
-    "gibbs/test_toys.py": 139,
-    "gibbs/test_warm_up.py": 15,
-    "models/test_exchange.py": 264,
+    "gibbs/test_threads.py": 41,
+    "gibbs/test_toys.py": 21,
+    "gibbs/test_warm_up.py": 3,
+    "models/test_exchange.py": 20,
     "models/test_labels.py": 17,
-    "models/test_mixtures.py": 103,
+    "models/test_mixtures.py": 43,
     "models/test_posteriors.py": 2,
-    "models/test_sparse.py": 98,
+    "models/test_sparse.py": 13,
     "plots/test_pareto.py": 14,
     "posterior/test_arviz.py": 55,
     "posterior/test_parts_and_merges.py": 34,
@@ -87,5 +87,6 @@ def complaint(path, compiled):
     return (
         f"The fast tests of {name} compiled {len(compiled)} programs and may compile {may}; most often {often}. Pass tables to "
         "compiled functions as arguments, not in closures; use NumPy, or one jitted function, where single operations of "
-        f"jax.numpy run one by one; mark cases that catch nothing more as slow; or change PROGRAMS in {Path(__file__).name}."
+        "jax.numpy run one by one, and `on_device` for `jnp.asarray`, which is one of them; mark cases that catch nothing "
+        f"more as slow; or change PROGRAMS in {Path(__file__).name}."
     )

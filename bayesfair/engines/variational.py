@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, UInt
 
-from bayesfair._arrays import row_numbers
+from bayesfair._arrays import on_device, row_numbers
 from bayesfair._check import message, refuse_unread, tell
 from bayesfair._rows import Rows, each, total
 from bayesfair._scaling import scaling_of, warn_of_scales
@@ -527,7 +527,7 @@ def neighbour_graph(X, weight) -> Graph:
     fill = 0, most - len(order) if most <= FEW_ENTRIES else -len(order) % (FILL * len(X))
     entries = [np.pad(part[order], fill, constant_values=len(X) - 1) for part in (affinity.row, affinity.col)]
     entries.append(np.pad(affinity.data[order].astype(np.float32), fill))
-    return Graph(*map(jnp.asarray, entries), jnp.asarray(degree, jnp.float32))
+    return Graph(*map(on_device, entries), on_device(degree, jnp.float32))
 
 
 @partial(jax.jit, static_argnames="descent")

@@ -6,12 +6,11 @@ from os import PathLike
 from typing import Literal, Self
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._arrays import cluster_sums, code_masses
+from bayesfair._arrays import cluster_sums, code_masses, on_device
 from bayesfair._check import check_integer, check_weights, column_names, message, refuse_unread, row_names
 from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
@@ -538,7 +537,7 @@ class GibbsFairClustering(PosteriorEstimator):
 
     def _saved_run(self, problem):
         """The problem, with the modes between which chains jump, and the run that the tree holds, ready to go on."""
-        arrays = {name: jnp.asarray(values) for name, values in arrays_of(self.posterior_[STATE]).items()}
+        arrays = {name: on_device(values) for name, values in arrays_of(self.posterior_[STATE]).items()}
         keys, target, moves = arrays.pop("key"), problem.target, problem.target.moves(problem.settings)
         known_modes = {name: arrays.pop(JUMP + name) for name in Modes._fields if JUMP + name in arrays}
         betas = arrays.pop(BETAS, None)

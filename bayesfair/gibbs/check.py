@@ -160,12 +160,18 @@ def has_a_dissimilarity_for_fairlets(trial):
     _require(table.shape == (len(rows),) * 2, "have a dissimilarity of pairs of rows", shape, remedy)
     _require(table.min() >= 0, "have a dissimilarity that is a number, never below 0", table.min(), remedy)
     require_same(D.pairwise(rows, rows), table, "have a dissimilarity whose `pairwise` is `between`")
-    in_jax = D.between(jnp.asarray(rows)[:, None], jnp.asarray(rows)[None])
-    require_same(in_jax, table, "have a dissimilarity that is the same in NumPy and JAX")
     members, mask = rows[:FEWEST_ROWS].reshape(2, 4, -1), np.array([[True] * 4, [True] * 3 + [False]])
+    in_jax, *hubs = jax.jit(partial(_of_fairlets, D))(rows, members, mask)
+    require_same(in_jax, table, "have a dissimilarity that is the same in NumPy and JAX")
     paid = [np.sum(D.to_center(held, held.mean(0))) for held in (members[0], members[1, :3])]
-    for slots in (members, jnp.where(mask[..., None], members, 0.0)):  # what stands in an empty one means nothing
-        require_same(D.hub(slots, mask), paid, "have a dissimilarity whose `hub` sums `to_center` of the members")
+    for hub in (D.hub(members, mask), *hubs):
+        require_same(hub, paid, "have a dissimilarity whose `hub` sums `to_center` of the members")
+
+
+def _of_fairlets(D, rows, members, mask):
+    """D of all pairs of rows, and what fairlets pay as hubs: what stands in an empty slot means nothing."""
+    empty = jnp.where(mask[..., None], members, 0.0)
+    return D.between(rows[:, None], rows[None]), D.hub(members, mask), D.hub(empty, mask)
 
 
 def counts_what_is_there(trial):
@@ -178,7 +184,7 @@ def counts_what_is_there(trial):
     _require_same(trial.losses(weight=lighter, cluster=elsewhere, center=moved), expected, rule, remedy)
     without_one = np.where(units.cluster == 0, 0.0, units.weight)
     rule, remedy = "cost 0 where a cluster is empty", "Guard quotients by weight: jnp.where(weight > 0, ..., 0.0)."
-    empty = [trial.losses(weight=without_one)[0], trial.value(units, trial.n_clusters + 1)[-1]]
+    empty = [trial.losses(weight=without_one)[0], trial.losses(cluster=np.maximum(units.cluster, 1))[0]]
     _require_same(empty, np.zeros(2), rule, remedy, scale=trial.losses().sum())
 
 
@@ -198,19 +204,27 @@ def is_a_sum_over_clusters(trial):
 
 def tells_what_moves_change(trial):
     """A cluster is emptied unit by unit and settled again, then units go anywhere."""
-    loss, n_clusters, scale = trial.loss, trial.n_clusters, trial.losses().sum()
-    units, cluster = Units(*map(jnp.asarray, trial.units)), trial.units.cluster
-    remove, insert = jax.jit(loss.remove), jax.jit(loss.insert)
-    insertion = jax.jit(partial(loss.insertion, n_clusters=n_clusters))
-    stats = jax.jit(loss.start, static_argnums=1)(units, n_clusters)
+    n_clusters, scale = trial.n_clusters, trial.losses().sum()
     rule = "tell by `insertion` what `cluster_losses` gains when a unit joins, after any moves"
     remedy = "Correct `start`, `remove`, `insert` or `insertion`; those of `Loss` itself need `cluster_losses` only."
-    for i, new in _moves(cluster, n_clusters):
-        unit = i, units.center[i], units.weight[i]
-        stats = remove(stats, *unit, cluster[i])
-        _require_same(insertion(stats, *unit), _gains_from_scratch(trial, cluster, i), rule, remedy, scale=scale)
-        stats = insert(stats, *unit, new)
+    moves = _moves(trial.units.cluster, n_clusters)
+    told = jax.jit(partial(_insertions, trial.loss, n_clusters))(trial.units, *map(np.array, zip(*moves)))
+    cluster = trial.units.cluster
+    for (i, new), costs in zip(moves, told):
+        _require_same(costs, _gains_from_scratch(trial, cluster, i), rule, remedy, scale=scale)
         cluster = _with(cluster, i, new)
+
+
+def _insertions(loss, n_clusters, units, rows, clusters):
+    """What `insertion` tells (moves, K) of each unit that leaves its cluster, before it settles in another one."""
+
+    def move(carried, moved):
+        (stats, cluster), (i, new) = carried, moved
+        unit = i, units.center[i], units.weight[i]
+        rest = loss.remove(stats, *unit, cluster[i])
+        return (loss.insert(rest, *unit, new), cluster.at[i].set(new)), loss.insertion(rest, *unit, n_clusters)
+
+    return jax.lax.scan(move, (loss.start(units, n_clusters), units.cluster), (rows, clusters))[1]
 
 
 def _moves(cluster, n_clusters):
@@ -235,9 +249,8 @@ def draws_centers_that_fit(trial):
     if trial.loss.augmentation is None:
         return
     inverse_temperature = 0.5 * trial.units.center.size / trial.losses().sum()
-    units = Units(*map(jnp.asarray, trial.units))
     compiled = jax.jit(partial(_augmented, trial.loss, trial.n_clusters))
-    identities, seen, told = compiled(units, inverse_temperature)
+    identities, seen, told = compiled(trial.units, inverse_temperature)
     for (rule, remedy), (one, other) in zip(IDENTITIES, identities):
         _require_same(one, other, rule, remedy, scale=trial.losses().sum())
     error = np.abs((seen.mean(0) - told) / (seen.std(0) / np.sqrt(DRAWS))).max()
@@ -294,7 +307,7 @@ def _some_numbers(trial):
         return loss.cluster_losses(units, n_clusters), loss.insertion(rest, *unit, n_clusters), pays
 
     loss, n_clusters = trial.loss, trial.n_clusters
-    return [np.asarray(part, float) for part in jax.jit(numbers)(Units(*map(jnp.asarray, trial.units)))]
+    return [np.asarray(part, float) for part in jax.jit(numbers)(trial.units)]
 
 
 def suffices_in_float32(trial, exact):

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from bayesfair._arrays import on_device, stack
 from bayesfair._partitions import partition_distance
 from bayesfair._progress import one_step, progress
 from bayesfair.gibbs.capabilities import HasUnits
@@ -76,8 +77,7 @@ class Mode:
 
     def pool(self, size):
         """States of `size` chains in this mode, stacked."""
-        states = [self.members[at % len(self.members)].state for at in range(size)]
-        return jax.tree.map(lambda *parts: jnp.stack(parts), *states)
+        return stack([self.members[at % len(self.members)].state for at in range(size)])
 
 
 def n_search_starts(num_starts: int, num_chains: int, num_warmup: int) -> int:
@@ -110,7 +110,7 @@ def find_modes(problem: Problem, num_chains: int, n_starts: int, num_warmup: int
         places = group(settled)
         chains = [Mode([place.best]).pool(num_chains) for place in places]
         sweeps = max(min(num_warmup // (2 * len(places)), sweeps), SNAPSHOTS)
-        again = search.settle(jax.tree.map(lambda *parts: jnp.concatenate(parts), *chains), sweeps)
+        again = search.settle(jax.tree.map(lambda *parts: np.concatenate(parts), *chains), sweeps)
     return [located(mode) for mode in _counted(group(again), places, again)]
 
 
@@ -137,7 +137,8 @@ class Search:
         self.bar.total = max(self.bar.total, self.bar.n + _length(n_states, number, sweeps))
         for at in range(0, n_states, number):
             rows = np.arange(at, at + number) % n_states  # the last batch is filled up with the first states
-            run = self.chains.run(jax.tree.map(lambda part: part[rows], states), self.next_chain)  # noqa: B023
+            batch = jax.tree.map(lambda part: np.asarray(part)[rows], states)  # noqa: B023
+            run = self.chains.run(batch, self.next_chain)
             ends += _settled(run, self.chains.target, sweeps, self.bar)[: n_states - at]
             self.next_chain += number
         return ends
@@ -288,4 +289,4 @@ def modes_table(modes: list[Mode], dtype) -> Modes:
             order, _ = matched(one.center, np.square(one.spread), other.center, np.square(other.spread))
             partner[a, b], partner[b, a] = order, np.argsort(order)
     stacked = (np.stack([getattr(mode, name) for mode in modes]) for name in ("center", "spread", "dispersion"))
-    return Modes(*(jnp.asarray(part, dtype) for part in stacked), jnp.asarray(partner, jnp.int32))
+    return Modes(*(on_device(part, dtype) for part in stacked), on_device(partner, jnp.int32))

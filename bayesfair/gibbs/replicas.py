@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from bayesfair._arrays import on_device
 from bayesfair._check import check_integer
 from bayesfair._draws import Statistic
 from bayesfair._progress import progress
@@ -134,14 +135,14 @@ class Tempered(Target):
     def replicate(self, states):
         """Every chain's state in all of its replicas, inverse temperatures times beta."""
         n, chains = len(self.betas), len(jax.tree.leaves(states)[0])
-        many = jax.tree.map(lambda part: jnp.repeat(part[:, None], n, axis=1), states)
-        many = many._replace(lambdas=jax.tree.map(lambda part: part * self.betas, many.lambdas))
-        nobody, none = jnp.zeros((chains, n), jnp.int32), jnp.zeros((chains, n - 1), self.betas.dtype)
+        many = jax.tree.map(lambda part: np.repeat(np.asarray(part)[:, None], n, axis=1), states)
+        many = many._replace(lambdas=jax.tree.map(lambda part: part * np.asarray(self.betas), many.lambdas))
+        nobody, none = np.zeros((chains, n), np.int32), np.zeros((chains, n - 1), self.betas.dtype)
         return TemperedState(many, nobody, nobody[:, 0], none)
 
     def begun(self, states):
         """The same with nothing counted yet."""
-        return states._replace(round_trips=jnp.zeros_like(states.round_trips), accepted=jnp.zeros_like(states.accepted))
+        return states._replace(round_trips=np.zeros_like(states.round_trips), accepted=np.zeros_like(states.accepted))
 
     def moves(self, settings):
         fixed = self.inner if self.inner.prior is None else replace(self.inner, prior=None)
@@ -273,4 +274,4 @@ def spaced(betas, rejected):
 
 def with_replicas(target: Target, betas) -> Tempered:
     """The target in replicas at these inverse temperatures."""
-    return Tempered(target, jnp.asarray(betas, target.x.dtype))
+    return Tempered(target, on_device(betas, target.x.dtype))

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, UInt
 
@@ -63,8 +62,12 @@ def start_run(problem: Problem, num_chains: int) -> Run:
 
 def chain_keys(seed: int, num_chains: int, first=0) -> UInt[Array, "chains 2"]:
     """One key per chain, of those numbered from `first` on; sweep t of a chain uses fold_in(key, t)."""
-    chains = first + jnp.arange(num_chains)
-    return jax.vmap(lambda chain: jax.random.fold_in(jax.random.PRNGKey(seed), chain))(chains)
+    return _keys_of(jax.random.PRNGKey(seed), np.arange(first, first + num_chains, dtype=np.uint32))
+
+
+@jax.jit
+def _keys_of(key, chains):
+    return jax.vmap(lambda chain: jax.random.fold_in(key, chain))(chains)
 
 
 def warm_up(run: Run, target: Target, num_warmup: int, progress_bar=False) -> tuple[Run, dict[str, np.ndarray]]:

@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from bayesfair._arrays import stack
 from bayesfair._check import message, tell
 from bayesfair._progress import one_step
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN
@@ -133,10 +133,10 @@ def _states(modes, masses, homes):
     """A state for every chain, in the mode that is its home."""
     pools = masses.pools if masses else [mode.pool(len(homes)) for mode in modes]
     states = [
-        jax.tree.map(lambda part: part[homes[:chain].count(home)], pools[home])  # noqa: B023
+        jax.tree.map(lambda part: np.asarray(part)[homes[:chain].count(home)], pools[home])  # noqa: B023
         for chain, home in enumerate(homes)
     ]
-    return jax.tree.map(lambda *parts: jnp.stack(parts), *states)
+    return stack(states)
 
 
 def _found(modes, masses, order, homes, n_starts) -> FoundModes:

@@ -29,6 +29,7 @@ def _in_threads(program, compile_first, chains):
     n_chains = len(jax.tree.leaves(chains)[0])
     if n_chains == 1 or jax.default_backend() != "cpu":
         return program(chains)
+    chains = jax.device_get(chains)
     ones = [jax.tree.map(lambda part: part[at : at + 1], chains) for at in range(n_chains)]  # noqa: B023
     if compile_first is not None:
         compile_first(ones[0])

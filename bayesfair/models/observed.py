@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from bayesfair._arrays import on_device
 from bayesfair._check import check_features, check_number, check_same_length, message
 from bayesfair.engines.families import COVARIANCE_TYPES, EncodedTable, Family
 from bayesfair.fairness.groups import encode_groups
@@ -43,6 +44,8 @@ def observe(X, codes, groups, *, n_levels=None, covariance_type, fairness_weight
 
 def rows_of(x, codes) -> Float[Array, "obs columns"]:
     """One table: continuous columns, then codes."""
+    if isinstance(x, np.ndarray) and isinstance(codes, np.ndarray):
+        return on_device(np.concatenate([x, codes], 1), np.float32)
     return jnp.concatenate([jnp.asarray(x, jnp.float32), jnp.asarray(codes, jnp.float32)], 1)
 
 
@@ -119,7 +122,7 @@ def _member(groups, n_obs, fairness_weight):
 def membership(code, n_groups) -> Float[Array, "groups obs"]:
     """Indicators of the groups' members over their numbers: every row sums to one, so that shares are one matrix product."""
     indicator = np.equal.outer(np.arange(n_groups), code).astype(np.float32)
-    return jnp.asarray(indicator / indicator.sum(1, keepdims=True))
+    return on_device(indicator / indicator.sum(1, keepdims=True))
 
 
 def cluster_gaps(psi, member, corner=0.0) -> Float[Array, " clusters"]:

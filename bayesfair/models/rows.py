@@ -10,6 +10,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Float
 from numpyro.distributions import constraints
 
+from bayesfair._arrays import on_device
 from bayesfair.engines.families import Components, EncodedTable, Family, indicators, sample_rows
 
 
@@ -24,13 +25,13 @@ class ColumnScaling(NamedTuple):
 
 def column_scaling(x, covariance_type) -> ColumnScaling:
     """Of the columns of x (N, d); a constant column has spread 1."""
-    xp = np if isinstance(x, np.ndarray) else jnp
+    xp, array = (np, on_device) if isinstance(x, np.ndarray) else (jnp, jnp.asarray)
     if x.shape[1] == 0:
-        return ColumnScaling(*[jnp.zeros(0)] * 3)
+        return ColumnScaling(*[on_device(np.zeros(0, np.float32))] * 3)
     variance = x.var(0)
     safe = xp.where(variance > 0, variance, 1.0)
     scale = xp.full_like(safe, safe.mean()) if covariance_type == "isotropic" else safe
-    return ColumnScaling(*(jnp.asarray(part, jnp.float32) for part in (x.mean(0), xp.sqrt(safe), xp.sqrt(scale))))
+    return ColumnScaling(*(array(part, np.float32) for part in (x.mean(0), xp.sqrt(safe), xp.sqrt(scale))))
 
 
 class MixtureRow(dist.Distribution):

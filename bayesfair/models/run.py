@@ -3,10 +3,9 @@
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from bayesfair._arrays import stack
+from bayesfair._arrays import on_device, stack
 from bayesfair._check import attempt
 from bayesfair._draws import Draws, Statistic
 from bayesfair.engines.tables import Encoder
@@ -98,7 +97,7 @@ class MixtureRun(NamedTuple):
         partitions, sites = self._starts(kinds)
         sites |= self.mixture.weight_sites(sites.pop("weights"))
         if self.sampler.kind == "gibbs":
-            sites["labels"] = jnp.asarray(partitions)
+            sites["labels"] = on_device(partitions)
         init = unconstrained(self.sampler, self.observed, sites)
         return self._replace(states=start_states(self.sampler, self.observed, self._chain_keys(len(kinds)), init))
 
@@ -187,7 +186,7 @@ class MixtureRun(NamedTuple):
         known = {
             name: value for name, value in self.draws.items() if name not in (*STATISTICS, "labels", "log_likelihood")
         }
-        return {name: jnp.asarray(_flat(value), float) for name, value in known.items()}
+        return {name: on_device(_flat(value), float) for name, value in known.items()}
 
     def psi(self, x, codes):
         """(N, K), averaged over the draws, of rows that need not be the run's; each sums to 1 in float64."""
@@ -214,7 +213,7 @@ class MixtureRun(NamedTuple):
         like = jax.eval_shape(
             lambda keys: start_states(self.sampler, self.observed, keys), self._chain_keys(num_chains)
         )
-        leaves = [jnp.asarray(arrays[f"leaf_{at}"]) for at in range(len(arrays))]
+        leaves = [on_device(arrays[f"leaf_{at}"]) for at in range(len(arrays))]
         return self._replace(states=jax.tree.unflatten(jax.tree.structure(like), leaves))
 
 

@@ -2,9 +2,9 @@
 
 import warnings
 
-import jax.numpy as jnp
 import numpy as np
 
+from bayesfair._arrays import on_device
 from bayesfair.engines.fair_mixture import FairMixture
 from bayesfair.engines.families import Family, indicators
 from bayesfair.models.rows import ColumnScaling
@@ -69,7 +69,7 @@ def sites_of_partition(labels, x, codes, family: Family, scaling: ColumnScaling,
     for j, n in enumerate(family.n_levels):
         counts = one.T @ np.eye(n)[codes[:, j]] + 1
         sites[f"levels_{j}"] = counts / counts.sum(1, keepdims=True)
-    return {name: jnp.asarray(value, float) for name, value in sites.items()}
+    return {name: on_device(value, float) for name, value in sites.items()}
 
 
 def _spread(covariance_type, within, weights):

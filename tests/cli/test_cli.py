@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from tiers import tiers
 
 import bayesfair as bf
 from bayesfair.cli import main
@@ -218,7 +219,7 @@ def test_draws_that_are_stored_as_they_are_made_are_those_that_are_saved(fit, ta
     assert not bf.posterior.read_tree(stored)["posterior"].equals(trees[0]["posterior"])
 
 
-@pytest.mark.parametrize("ending", ["nc", "zarr"])
+@pytest.mark.parametrize("ending", tiers(["nc", "zarr"], ["nc"]))
 def test_resume_goes_on_in_the_file(fit, table, tmp_path, ending):
     run = tmp_path / f"run.{ending}"
     assert fit(table, run) == 0

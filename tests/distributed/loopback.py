@@ -9,7 +9,7 @@ import time
 import jax
 import numpy as np
 
-LIMIT = 600  # seconds: the last guard against processes that wait for each other for ever
+LIMIT = 3600  # seconds: the last guard against processes that wait for each other for ever
 BEGINNING = """
 import os, sys, warnings
 rank, n_processes, address, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]

@@ -263,8 +263,6 @@ def test_a_permutation_of_rows_changes_nothing(X):
     [
         ({"min_eigenvalue": 0.0}, "`min_eigenvalue` must be a finite number above zero"),
         ({"matching_probabilities": (0.5, 0.1, 0.1)}, "`matching_probabilities` must be three numbers"),
-        ({"n_components": N + 1}, "`n_components` must be an integer, between 1 and 300"),
-        ({"n_local_steps": 0}, "`n_local_steps` must be an integer, at least 1"),
     ],
 )
 def test_bad_settings_say_what_to_do(X, settings, match):
@@ -274,8 +272,6 @@ def test_bad_settings_say_what_to_do(X, settings, match):
 
 @pytest.mark.slow
 def test_bad_tables_say_what_to_do(X):
-    with pytest.raises(ValueError, match="infinity"):
-        BigLearnMixture(K).fit(np.where(X > 1, np.inf, X))
     with pytest.raises(ValueError, match="`X` must have a value in every column"):
         BigLearnMixture(K).fit(np.column_stack([X, np.full(N, np.nan)]))
     BigLearnMixture(K, max_iter=20, random_state=0).fit(np.column_stack([X, np.ones(N)]))

@@ -121,7 +121,7 @@ def test_an_iteration_in_blocks_is_that_of_all_rows_at_once(data, monkeypatch, c
     family, parameters, *problems = mixture_problems(data, monkeypatch, covariance_type)
     states, losses = [], []
     for problem in problems:
-        start = jax.tree.map(lambda part: part[0], start_states(family, problem, parameters, RULE, 0.02, 0))
+        start = jax.tree.map(lambda part: np.asarray(part)[0], start_states(family, problem, parameters, RULE, 0.02, 0))
         state, loss = jax.jit(Ascent(family, solver))(problem, start)
         states.append(state)
         losses.append(float(loss))
@@ -191,7 +191,8 @@ def test_variational_steps_in_blocks_are_those_of_all_rows_at_once(data, weight,
     problems = targeted(*given), targeted(*given, n_blocks=11)
     starts = np.asarray(given[0][None, :K] + 0.3, np.float32), np.float32([weight]), np.float32([variational.START])
     whole, ours = (
-        jax.tree.map(lambda part: part[0], variational.start_states(descent, problem, *starts)) for problem in problems
+        jax.tree.map(lambda part: np.asarray(part)[0], variational.start_states(descent, problem, *starts))
+        for problem in problems
     )
     np.testing.assert_allclose(ours.lipschitz, whole.lipschitz, rtol=1e-4)
     for _ in range(12):

@@ -117,7 +117,7 @@ def test_one_iteration_without_penalty_is_one_em_step(data):
     family, problem = Family("diag"), learning(table, data[1])
     start = random_components("diag", 3, 2)
     rule = Rule(0.0, np.inf, 0.0, 1.0)
-    begin = jax.tree.map(lambda part: part[0], start_states(family, problem, start, rule, 0.02, 0))
+    begin = jax.tree.map(lambda part: np.asarray(part)[0], start_states(family, problem, start, rule, 0.02, 0))
     state, _ = jax.jit(Ascent(family))(problem, begin)
 
     @jax.jit
@@ -408,14 +408,6 @@ def test_rows_without_a_density_are_refused(data):
             told(far)
 
 
-def test_polars_and_pandas_agree(data):
-    polars = pytest.importorskip("polars")
-    frame, group = mixed_frame(data)
-    one = fit((frame, group), 2, max_gap=0.1)
-    other = fit((polars.DataFrame(frame.to_dict(orient="list")), group), 2, max_gap=0.1)
-    np.testing.assert_array_equal(one.labels_, other.labels_)
-
-
 @pytest.mark.slow
 def test_categorical_tables_recover_latent_classes():
     rng = np.random.default_rng(0)
@@ -498,8 +490,6 @@ def test_a_group_missing_from_the_sub_sample_is_an_error(data):
         ({"max_gap": 0.0}, "`max_gap` must be a finite number above zero"),
         ({"max_gap": 0.1, "fairness_weight": 1.0}, "`fairness_weight` must be left out where max_gap is given"),
         ({"gap_margin": 1.5}, "`gap_margin` must be a finite number above zero and at most 1, got 1.5"),
-        ({"fairness_weight": -1.0}, "`fairness_weight` must be a finite number, at least 0"),
-        ({"k": 601}, "`n_components` must be an integer, between 1 and 600"),
     ],
 )
 def test_bad_settings_say_what_to_do(data, settings, match):

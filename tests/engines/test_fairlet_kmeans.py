@@ -95,20 +95,10 @@ def test_stopping_early_is_told():
     assert FairletKMeans(3, random_state=0).fit(X, sensitive_features=group).converged_
 
 
-@pytest.mark.parametrize(
-    ("settings", "error", "match"),
-    [
-        ({"n_init": 0}, ValueError, "`n_init` must be an integer, at least 1, got 0"),
-        ({"max_iter": 2.5}, TypeError, "`max_iter` must be an integer"),
-        ({"tol": -1.0}, ValueError, "`tol` must be a finite number, at least 0"),
-        ({"n_clusters": 0}, ValueError, "`n_clusters` must be an integer"),
-        ({"composition": "pairs"}, ValueError, "`composition` must be 'auto'"),
-    ],
-)
-def test_bad_settings_say_what_to_do(settings, error, match):
+def test_another_composition_is_refused():
     X, group = table((40, 40))
-    with pytest.raises(error, match=match):
-        FairletKMeans(**settings).fit(X, sensitive_features=group)
+    with pytest.raises(ValueError, match="`composition` must be 'auto'"):
+        FairletKMeans(composition="pairs").fit(X, sensitive_features=group)
 
 
 @pytest.mark.filterwarnings("ignore:No sensitive features given")

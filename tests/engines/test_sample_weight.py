@@ -52,7 +52,7 @@ def test_fair_mixture(covariance_type, solver):
             Components(*(0.5 * rng.normal(size=shape).astype(np.float32) for shape in shapes)),
             Family(covariance_type, (3,)),
         )
-        start = jax.tree.map(lambda part: part[0], start_states(family, problem, parameters, RULE, 0.02, 0))
+        start = jax.tree.map(lambda part: np.asarray(part)[0], start_states(family, problem, parameters, RULE, 0.02, 0))
         state, loss = Ascent(family, solver)(problem, start)
         return encoder.middle, encoder.scale, state.parameters, loss
 

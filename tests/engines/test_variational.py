@@ -198,29 +198,17 @@ def test_batches_that_do_not_fit_at_once_give_the_same(data, monkeypatch):
     ("settings", "match"),
     [
         ({"objective": "kmode"}, "`objective` must be one of"),
-        ({"fairness_weight": -1.0}, "`fairness_weight` must be a finite number, at least 0"),
         (
             {"fairness_weight": 1.0, "max_fairness_error": 0.1},
             "`fairness_weight` must be left out where max_fairness_error",
         ),
-        ({"max_fairness_error": float("nan")}, "`max_fairness_error` must be a finite number"),
         ({"target_proportions": [0.5, 0.5]}, "hold one proportion for each of the groups"),
-        ({"k": 241}, "`n_clusters` must be an integer, between 1 and 240"),
-        ({"max_iter": 0}, "`max_iter` must be an integer, at least 1"),
         ({"max_fairness_error": 0.0}, "smallest error found"),
     ],
 )
 def test_bad_settings_say_what_to_do(data, settings, match):
     with pytest.raises(ValueError, match=match):
         fit(data, **settings)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_bad_numbers_are_refused(data, bad):
-    X, group = data[0].copy(), data[1]
-    X[3, 1] = bad
-    with pytest.raises(ValueError, match=r"NaN|infinity"):
-        fit((X, group))
 
 
 @pytest.mark.slow
@@ -233,8 +221,6 @@ def test_odd_tables(data):
         fit((np.repeat(X[:2], 120, 0), group))
     with pytest.raises(ValueError, match="at least two groups"):
         fit((X, np.repeat("a", len(X))))
-    with pytest.raises(ValueError, match="sensitive_features"):
-        fit((X, group[:-1]))
 
 
 def run_at(data, k, weight, **settings):
@@ -262,10 +248,13 @@ def test_runs_converge_only_where_their_gradient_says_so(data, weight):
 
 def test_the_convergence_test_can_fail(data, monkeypatch):
     """Without the look at the gradient refused and tiny steps count as rest."""
-    jax.clear_caches()  # the constant is compiled into the loop
+
+    class Restless(Descent):
+        """Has a program of its own, as the constant is compiled into the loop."""
+
     monkeypatch.setattr(variational, "AT_REST", np.inf)
+    monkeypatch.setattr(variational, "Descent", Restless)
     runs = [run_at(data, 3, weight) for weight in (1e3, 1e6, 1e9)]
-    jax.clear_caches()
     assert any(run.status == Outcome.CONVERGED and gap > 0.02 for run, gap in runs)
 
 

@@ -1,5 +1,6 @@
 """After sampling the draws are the posterior: what is computed from them may fail, and then it alone is missing."""
 
+import pickle
 import re
 from functools import cache
 
@@ -100,5 +101,5 @@ def test_ctrl_c_after_sampling_loses_no_draws(whole, which, monkeypatch):
         est.fit(X, sensitive_features=GROUPS)
     monkeypatch.undo()
     np.testing.assert_array_equal(partitions(est.posterior_), partitions(whole(which).posterior_))
-    again, longer = est.resume(2).posterior_, fit(which).resume(2).posterior_
+    again, longer = (one.resume(2).posterior_ for one in (est, pickle.loads(pickle.dumps(whole(which)))))
     np.testing.assert_array_equal(again["posterior"]["labels"], longer["posterior"]["labels"])

@@ -11,8 +11,6 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
@@ -65,20 +63,14 @@ def test_every_draw_is_balanced(data, fitted):
 
 def test_resume_from_a_file_is_one_longer_run(data, fitted, tmp_path):
     fitted.save(tmp_path / "run.nc")
-    resumed = GibbsFairClustering.load(tmp_path / "run.nc").resume(7)
+    loaded = GibbsFairClustering.load(tmp_path / "run.nc")
+    assert loaded.get_params() == fitted.get_params()
+    np.testing.assert_array_equal(loaded.cluster_centers_, fitted.cluster_centers_)
+    resumed = loaded.resume(7)
     longer = GibbsFairClustering(2, **{**SHORT, "num_draws": 17}).fit(data.features, sensitive_features=data.sensitive)
     same_draws(resumed, longer)
     np.testing.assert_array_equal(resumed.labels_, longer.labels_)
     assert resumed.feature_names_in_.tolist() == longer.feature_names_in_.tolist()
-
-
-def test_a_loaded_run_is_the_saved_one(fitted, tmp_path):
-    fitted.save(tmp_path / "run.nc")
-    loaded = GibbsFairClustering.load(tmp_path / "run.nc")
-    same_draws(loaded, fitted)
-    assert loaded.get_params() == fitted.get_params()
-    np.testing.assert_array_equal(loaded.labels_, fitted.labels_)
-    np.testing.assert_array_equal(loaded.cluster_centers_, fitted.cluster_centers_)
 
 
 ROUND_TRIPS = {
@@ -181,8 +173,10 @@ def test_nested_settings_come_back(value):
 
 def test_pickles_and_clones(data, fitted):
     same_draws(pickle.loads(pickle.dumps(fitted)), fitted)
-    again = clone(fitted).fit(data.features, sensitive_features=data.sensitive)
+    again = clone(fitted)
+    labels = again.fit_predict(data.features, sensitive_features=data.sensitive)
     same_draws(again, fitted)
+    np.testing.assert_array_equal(labels, fitted.labels_)
 
 
 def test_a_notebook_shows_the_diagram_and_the_posterior_in_short(fitted):
@@ -195,20 +189,12 @@ def test_a_notebook_shows_the_diagram_and_the_posterior_in_short(fitted):
     assert "How sure:" not in clone(fitted)._repr_html_()
 
 
-def test_polars_numpy_and_pipelines_give_the_same_draws(data, fitted):
+def test_polars_and_numpy_give_the_same_draws(data, fitted):
     frame = pl.from_pandas(data.features)
     by_polars = GibbsFairClustering(2, **SHORT).fit(frame, sensitive_features=pl.Series(data.sensitive.tolist()))
     same_draws(by_polars, fitted)
     by_numpy = GibbsFairClustering(2, **SHORT).fit(data.features.to_numpy(), sensitive_features=list(data.sensitive))
     np.testing.assert_array_equal(by_numpy.labels_, fitted.labels_)
-    pipeline = make_pipeline(StandardScaler(), GibbsFairClustering(2, **SHORT))
-    labels = pipeline.fit(data.features, gibbsfairclustering__sensitive_features=data.sensitive)[-1].labels_
-    assert bf.fairness.balance(labels, data.sensitive) == 1
-
-
-def test_fit_predict_takes_the_groups(data, fitted):
-    labels = GibbsFairClustering(2, **SHORT).fit_predict(data.features, sensitive_features=data.sensitive)
-    np.testing.assert_array_equal(labels, fitted.labels_)
 
 
 @pytest.mark.parametrize("target", ["joint", "cut", "optimal"])
@@ -491,15 +477,8 @@ def test_resuming_takes_what_may_change(fitted):
     assert est.resume(1).posterior_["posterior"].sizes["draw"] == 14
 
 
-def test_damaged_and_foreign_files_are_told(fitted, tmp_path):
+def test_files_of_other_runs_are_told(fitted, tmp_path):
     path = tmp_path / "run.nc"
-    fitted.save(path)
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(ValueError, match="damaged"):
-        GibbsFairClustering.load(path)
-    path.write_text("not a netCDF file")
-    with pytest.raises(ValueError, match="cannot be read"):
-        GibbsFairClustering.load(path)
     tree = fitted.posterior_.copy()
     del tree["sampler_state"]
     bf.posterior.write_tree(tree, path)
@@ -511,8 +490,6 @@ def test_damaged_and_foreign_files_are_told(fitted, tmp_path):
     bf.posterior.write_tree(tree, path)
     with pytest.raises(ValueError, match="a run in format 1, of another version"):
         GibbsFairClustering.load(path)
-    with pytest.raises(FileNotFoundError, match="no file"):
-        GibbsFairClustering.load(tmp_path / "nothing.nc")
 
 
 @pytest.mark.slow
@@ -648,19 +625,3 @@ def test_inverse_temperatures_of_a_fit_can_be_handed_back(data, target):
         est = GibbsFairClustering(2, target=target, inverse_temperature=given, **SHORT)
         est.fit(data.features, sensitive_features=data.sensitive)
         np.testing.assert_allclose(est.inverse_temperature_, known, rtol=1e-6)
-
-
-IGNORED = {  # by the target
-    "labels": {"composition": "singletons", "reallocation": "blocked", "inner_steps": 3},
-    "joint": {"min_balance": 0.4, "crossed": False},
-    "cut": {"min_balance": 0.4, "crossed": False},
-    "optimal": {"min_balance": 0.4, "crossed": False},
-}
-
-
-@pytest.mark.parametrize(("target", "name"), [(target, name) for target, names in IGNORED.items() for name in names])
-def test_what_a_target_would_ignore_is_refused(target, name):
-    X, s = np.random.default_rng(0).normal(size=(24, 2)), np.stack([np.arange(24) % 2, np.arange(24) // 2 % 2], 1)
-    est = GibbsFairClustering(2, target=target, **SHORT, **{name: IGNORED[target][name]})
-    with pytest.raises(ValueError, match=f"`{name}` must be"):
-        est.fit(X, sensitive_features=s)

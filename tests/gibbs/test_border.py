@@ -19,6 +19,7 @@ from exact import (
 )
 from tiers import tiers
 
+from bayesfair._arrays import on_device
 from bayesfair.gibbs.moves import border
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -39,7 +40,7 @@ def law_of_people(t, seed=0):
 
 
 def guide(p):
-    return border.Guide(None, None, None, jnp.pad(jnp.log(jnp.asarray(p)), ((0, 0), (0, 1))))
+    return border.Guide(None, None, None, on_device(np.pad(np.log(p), ((0, 0), (0, 1)))))
 
 
 def matrix(t, centers, kind, choices, weights, law=None, log_ratio=border.log_ratio):
@@ -74,12 +75,12 @@ def people_of(t, group):
 
 def all_trades(t):
     pairs = [pair for g in range(t.code.max() + 1) for pair in product(people_of(t, g), repeat=2) if pair[0] != pair[1]]
-    return tuple(jnp.array(column) for column in zip(*pairs)), np.full(len(pairs), 1 / len(pairs))
+    return tuple(np.array(column) for column in zip(*pairs)), np.full(len(pairs), 1 / len(pairs))
 
 
 def all_extras(t):
     pairs = list(product(range(len(t.X)), range(t.target.n_fairlets)))
-    return tuple(jnp.array(column) for column in zip(*pairs)), np.full(len(pairs), 1 / len(pairs))
+    return tuple(np.array(column) for column in zip(*pairs)), np.full(len(pairs), 1 / len(pairs))
 
 
 def all_flips(t, law):
@@ -99,7 +100,7 @@ def all_flips(t, law):
     for s, (fairlet, cluster) in enumerate(zip(t.fairlets, t.clusters)):
         weights[s] = law[1 - cluster[fairlet[a]], c[:, 0, 0]] / (len(keepers) * 6)
         weights[s] /= np.array([len(people_of(t, g)) for g in group])
-    return tuple(map(jnp.asarray, (a, b, c, ends, which))), weights
+    return (a, b, c, ends, which), weights
 
 
 @pytest.mark.parametrize(("case", "loss"), PAIRS)

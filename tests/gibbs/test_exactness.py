@@ -52,6 +52,7 @@ LOSS_OF = dict.fromkeys(CASES, "kmeans") | {
     "1:1, weighted": "binary",
     "floor/ceil, weighted": "kl",
     "2:3 hubs, weighted": "itakura-saito",
+    "two-member hubs, weighted": "itakura-saito",
 }
 PAIRS = [*LOSS_OF.items(), ("floor/ceil", "minkowski"), ("1:1, weighted", "minkowski")]
 PAIRS += [("unequal hubs, one lacks a group", "manhattan"), ("two-member hubs, weighted", "manhattan")]
@@ -64,10 +65,9 @@ FAST = [  # every kind of composition, and every loss: what `make test` compiles
     ("unequal, one alone", "binary"),
     ("unequal, a group of one", "kmeans"),
     ("unequal hubs, one lacks a group", "manhattan"),
-    ("two-member hubs", "itakura-saito"),
+    ("two-member hubs, weighted", "itakura-saito"),
     ("1:1, weighted", "minkowski"),
     ("floor/ceil, weighted", "kl"),
-    ("2:3 hubs, weighted", "itakura-saito"),
     ("floor/ceil hubs", "binary"),
 ]
 
@@ -158,7 +158,7 @@ def test_normaliser_is_the_integral_it_claims_to_be(loss):
     rng = np.random.default_rng(3)
     kind = tiny("1:1", loss).target.loss
     u, w, temperature = rng.uniform(0.2, 0.8, (5, 1)), rng.uniform(0.5, 2, 5), 1.3
-    units = Units(jnp.asarray(u), jnp.asarray(w), jnp.zeros(5, int))
+    units = Units(u, w, np.zeros(5, int))
     (value,), (log_g,) = jax.jit(told_of, static_argnums=0)(kind, units, temperature)
     measure = {
         "kmeans": lambda m: 1.0,
@@ -175,20 +175,25 @@ def test_normaliser_is_the_integral_it_claims_to_be(loss):
     np.testing.assert_allclose(np.exp(log_g - temperature * value), integral, rtol=1e-8)
 
 
+@partial(jax.jit, static_argnums=0)
+def drawn_centers(kind, keys, unit):
+    means = cluster_means(unit, 1)
+    return jax.vmap(lambda key: kind.draw_centers(key, 1.3, means))(keys)
+
+
 @pytest.mark.parametrize("loss", BREGMAN)
 def test_centers_are_drawn_from_the_law_of_the_augmentation(loss):
     """Kolmogorov-Smirnov against the quadrature of exp(-lambda W d(ubar, m)) mu(m); fails once in 10,000 by chance."""
     from scipy.stats import kstest
 
     kind = tiny("1:1", loss).target.loss
-    means = cluster_means(Units(jnp.full((1, 1), 0.4), jnp.full(1, 2.5), jnp.zeros(1, int)), 1)
-    keys = jax.random.split(jax.random.PRNGKey(1), 4000)
-    drawn = np.asarray(jax.jit(jax.vmap(lambda key: kind.draw_centers(key, 1.3, means)))(keys))[:, 0, 0]
+    unit = Units(np.full((1, 1), 0.4), np.full(1, 2.5), np.zeros(1, int))
+    drawn = np.asarray(drawn_centers(kind, jax.random.split(jax.random.PRNGKey(1), 4000), unit))[:, 0, 0]
     power = {"kmeans": 0.0, "kl": -0.5, "itakura-saito": -1.0, "binary": -0.5}[loss]
     grid = np.linspace(
         *((-4, 5) if loss == "kmeans" else (1e-6, 1 - 1e-6) if loss == "binary" else (1e-6, 60)), 400_001
     )
-    log = -1.3 * 2.5 * np.asarray(kind.divergence(jnp.full((1, 1), 0.4), jnp.asarray(grid[:, None])))
+    log = -1.3 * 2.5 * kind.divergence(np.full((1, 1), 0.4), grid[:, None])
     if loss != "kmeans":
         log += power * np.log(grid)
     if loss == "binary":
@@ -264,7 +269,7 @@ def test_blocks_decide_in_turn_each_by_what_those_before_have_changed(backwards)
     """What `blocked_matrices` shows of one block holds of all: the ratio of each is that from scratch."""
     t = tiny("floor/ceil")
     target, centers, temperature, n_blocks = t.target, some_centers(t, "kmeans"), TEMPERATURES.clustering, 3
-    units = target.units_of(target.open(t.state(0)))
+    units = jax.tree.map(lambda part: part[0], all_states(t, lambda state: target.units_of(target.open(state))))
     block, ratio = np.arange(target.n_fairlets) % n_blocks, jax.jit(partial(blocked.log_block_ratio, target))
     order, n_taken = range(n_blocks)[:: -1 if backwards else 1], 0
     together = jax.jit(lambda key: blocked.decide_blocks(key, target, units, centers, temperature, n_blocks, backwards))
@@ -390,7 +395,7 @@ def uniform_slots(t, partners, exchange=False, capacity=None):
         for p in partners
         for slots in product(*(np.flatnonzero(group_of == group)[: max(n, 1)] for n in capacity[:, group]))
     ]
-    partner, slot, group_index = (jnp.asarray(np.array(column)) for column in zip(*choices))
+    partner, slot, group_index = (np.array(column) for column in zip(*choices))
 
     def pairings(fairlets):
         if not exchange:
@@ -462,7 +467,7 @@ def test_near_swaps_of_observations_are_exact(case):
     t = tiny(case)
     centers = some_centers(t, "kmeans")
     pi = naive_augmented(t, "kmeans", centers)
-    priorities = jnp.asarray(np.random.default_rng(0).random((6, len(t.X))))
+    priorities = np.random.default_rng(0).random((6, len(t.X)))
 
     def pairings(fairlets):
         return jax.vmap(lambda one: near_pairing(one, t.target, fairlets, t.target.matchings[0]))(priorities)
@@ -519,8 +524,8 @@ def loop_matrix(t, lambdas, ratio=swaps_in_turn.log_swap_ratio):
         for p, q in product(target.swap_slots, repeat=2)
         if group_of[p] == group_of[q]
     ]
-    fairlets = jnp.array([pair for pair, _ in choices])
-    slots = jnp.array([pair for _, pair in choices])
+    fairlets = np.array([pair for pair, _ in choices])
+    slots = np.array([pair for _, pair in choices])
 
     def law(state):
         now = t.opened(state, lambdas)

@@ -109,7 +109,7 @@ def flows(f, states, ends, points: Lattice):
     over_ends = jax.vmap(one, (None, 0, None, None))
     over_states = jax.vmap(over_ends, (0, 0, None, None))
     over_points = jax.jit(jax.vmap(over_states, (None, None, 0, 0)), compiler_options=QUICKLY)
-    places = [Place(*map(jnp.asarray, place)) for place in zip(points.coordinates, points.dispersion)]
+    places = [Place(*place) for place in zip(points.coordinates, points.dispersion)]
     found = [over_points(states, ends, places[side], places[1 - side]) for side in (0, 1)]
     log_mass, log_way = (np.stack(part) for part in zip(*found))
     mass = np.exp(log_mass[..., 0] - log_mass.max()) * (points.volume * points.in_mode)[..., None]
@@ -169,13 +169,8 @@ class Ends(NamedTuple):
 
 
 def two_places(t) -> Ends:
-    loss, hotter = t.target.loss, 1.0 if t.target.prior is None else 1.6
-    return Ends(
-        *(
-            Place(loss.coordinates(some_centers(t, "kmeans", s)), jnp.asarray(at))
-            for s, at in ((0, 0.8), (1, 0.8 * hotter))
-        )
-    )
+    hotter, centers = 1.0 if t.target.prior is None else 1.6, (some_centers(t, "kmeans", seed) for seed in range(2))
+    return Ends(*(Place(np.asarray(center), np.asarray(at)) for center, at in zip(centers, (0.8, 0.8 * hotter))))
 
 
 def law_of(t, place: Place):
@@ -211,39 +206,52 @@ def parts_of(t, move):
     return rest[::-1] if move.backwards else rest
 
 
-def walked(t, ends: Ends, ways):
-    """How much mass goes each way (ways, length), from a labelling to the next, and is accepted."""
+def walk_of(t):
+    """The function of ends and ways (ways, length) that says how much mass goes each way, from a labelling to the next, and
+    is accepted: one program for one length."""
     asked = []
 
     def labelled(which, dispersion):
         state = FairletState(jnp.asarray(t.members)[which], jnp.asarray(t.clusters)[which], None)
         return t.opened(state, t.target.of_dispersion(dispersion))
 
-    def work(way):
-        steps = iter(way[1:])
+    def work(ends, way):
+        asked.clear()
+        places, steps = [], iter(way[1:])
 
         def follow(key, target, state, moves):
             now = Place(target.loss.coordinates(state.centers), target.dispersion_of(state.lambdas))
-            asked.append((moves, now))
+            asked.append(moves)
+            places.append(now)
             return labelled(next(steps), now.dispersion).given(state.centers), {}
 
-        with mock.patch.object(mode_jumps, "in_turn", follow):
+        with mock.patch.object(mode_jumps, "in_turn", follow), mock.patch.object(jax.lax, "fori_loop", unrolled):
             start = labelled(way[0], ends.here.dispersion)
-            return by_path(jax.random.PRNGKey(0), t.target, start, *ends, jnp.asarray(len(way)))[1]
+            return by_path(jax.random.PRNGKey(0), t.target, start, *ends, len(way))[1], places
 
-    with jax.disable_jit():
-        total = np.asarray(jax.vmap(work)(jnp.asarray(ways)))
-    mass = law_of(t, ends.here)[ways[:, 0]] * np.exp(np.minimum(total, 0.0))
-    for step, (moves, now) in enumerate(asked):
-        mass *= matrix_of(t, moves, law_of(t, now))[ways[:, step], ways[:, step + 1]]
-    return mass
+    compiled = jax.jit(jax.vmap(work, (None, 0), (0, None)), compiler_options=QUICKLY)
+
+    def walked(ends, ways):
+        total, places = compiled(ends, ways)
+        mass = law_of(t, ends.here)[ways[:, 0]] * np.exp(np.minimum(total, 0.0))
+        for step, (moves, now) in enumerate(zip(asked, places)):
+            mass *= matrix_of(t, moves, law_of(t, now))[ways[:, step], ways[:, step + 1]]
+        return mass
+
+    return walked
+
+
+def unrolled(lower, upper, body, carry):
+    for t in range(lower, upper):
+        carry = body(jnp.asarray(t), carry)
+    return carry
 
 
 def imbalance(t, ends, ways):
     """How much more flows between two labellings than comes back, at most, as a share of all that flows."""
-    flow = np.zeros((2, len(t.fairlets), len(t.fairlets)))
+    flow, walked = np.zeros((2, len(t.fairlets), len(t.fairlets))), walk_of(t)
     for side, (start, way) in enumerate(((ends, ways), (ends.back(), ways[:, ::-1]))):
-        np.add.at(flow[side], (way[:, 0], way[:, -1]), walked(t, start, way))
+        np.add.at(flow[side], (way[:, 0], way[:, -1]), walked(start, way))
     return np.abs(flow[0] - flow[1].T).max() / flow[0].sum()
 
 
@@ -269,7 +277,8 @@ def test_every_single_way_of_a_longer_path_is_taken_back_as_often(x64):
     n_states = len(t.fairlets)
     ways = np.random.default_rng(0).integers(n_states, size=(n_states**3, 5))  # of 60 million
     ends = two_places(t)
-    forth, back = walked(t, ends, ways), walked(t, ends.back(), ways[:, ::-1])
+    walked = walk_of(t)
+    forth, back = walked(ends, ways), walked(ends.back(), ways[:, ::-1])
     assert (forth > 0).mean() > 0.2
     np.testing.assert_allclose(forth, back, rtol=1e-9)
 

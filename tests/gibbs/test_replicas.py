@@ -10,6 +10,7 @@ from exact_modes import SAMPLED, far
 from sklearn.exceptions import ConvergenceWarning
 
 import bayesfair as bf
+from bayesfair._arrays import on_device
 from bayesfair.gibbs import Settings, as_pytree, replicas
 from bayesfair.gibbs.replicas import Tempered, with_replicas
 from bayesfair.gibbs.run import WINDOW, Run, chain_keys, draw, tuning, warm_up
@@ -44,7 +45,7 @@ class AsCold(Tempered):
 )
 def test_replicas_at_fixed_temperatures_keep_the_law(loss, kind, agrees):
     t = tiny("1:1", loss, dtype=np.float32)
-    target = kind(t.target, jnp.asarray(BETAS, jnp.float32))
+    target = kind(t.target, on_device(BETAS, np.float32))
     states = target.replicate(stacked_states(t.target, t.members[0], t.clusters[[0] * CHAINS], TEMPERATURES))
     total = 40_000 if agrees else 10_000
     draws = many_draws(Run(chain_keys(0, CHAINS), 0, states, target.moves(settings(t))), target, total=total)
@@ -66,7 +67,7 @@ def test_replicas_at_fixed_temperatures_keep_the_law(loss, kind, agrees):
 def test_replicas_with_a_sampled_temperature_keep_the_law(name, kind, agrees):
     """(b + L)^(-beta D) each: from the worst state of all, with two far modes."""
     f = far(name, prior=SAMPLED, dtype=np.float32)
-    target = kind(f.target, jnp.asarray(BETAS, jnp.float32))
+    target = kind(f.target, on_device(BETAS, np.float32))
     states = target.replicate(f.at([int(f.law.argmin())] * CHAINS, np.full(CHAINS, float(f.modes.dispersion[0]))))
     run = Run(chain_keys(0, CHAINS), 0, states, target.moves(Settings(2, f.target.loss)))
     law = Counter()
@@ -189,7 +190,7 @@ def test_what_tempering_may_not_be(choices, match):
 
 def test_blocks_are_adapted_within_replicas_too():
     t = tiny("1:1, four fairlets", dtype=np.float32)
-    target = Tempered(t.target, jnp.asarray(BETAS, jnp.float32))
+    target = Tempered(t.target, on_device(BETAS, np.float32))
     states = target.replicate(stacked_states(t.target, t.members[0], t.clusters[[0, 0]], TEMPERATURES))
     run = Run(chain_keys(0, 2), 0, states, target.moves(settings(t, reallocation="blocked")))
     run, _ = warm_up(run, target, WINDOW)

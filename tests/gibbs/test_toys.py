@@ -50,11 +50,11 @@ def test_the_toy_move_of_labels_is_exact(free):
     index = {tuple(z): s for s, z in enumerate(states.tolist())}
 
     def law(z):
-        every = jnp.array(list(product(range(5), range(2))))
+        every = np.array(list(product(range(5), range(2))))
         return jax.vmap(lambda pair: MoveOne().law(target, Labelling(z, 0.7), *pair))(every)
 
     P = np.zeros((len(states),) * 2)
-    for s, ratios in enumerate(np.asarray(jax.vmap(law)(states))):
+    for s, ratios in enumerate(np.asarray(jax.jit(jax.vmap(law))(states))):
         for (i, k), ratio in zip(product(range(5), range(2)), ratios):
             after = states[s].copy()
             after[i] = k
@@ -65,7 +65,7 @@ def test_the_toy_move_of_labels_is_exact(free):
 
 def test_the_toy_target_is_sampled(free):
     target, states, pi = free
-    many = Labelling(jnp.asarray(states[[0] * CHAINS]), jnp.full(CHAINS, 0.7))
+    many = Labelling(states[[0] * CHAINS], np.full(CHAINS, 0.7, np.float32))
     draws = many_draws(Run(chain_keys(0, CHAINS), 0, many, target.moves(None)), target, thinning=5)
     law = dict(zip(map(tuple, states.tolist()), pi))
     assert distance_to({**dict.fromkeys(map(tuple, states.tolist()), 0.0), **law}, draws) < NOISE
@@ -133,7 +133,7 @@ def test_a_statistic_that_nobody_declared_is_refused():
 def exchange_matrix(t, move):
     """A uniform pair of fairlets, from the law that the move publishes."""
     m = t.target.n_fairlets
-    pairs = jnp.array(list(product(range(m), repeat=2)))
+    pairs = np.array(list(product(range(m), repeat=2)))
 
     def law(state):
         return jax.vmap(lambda pair: move.law(t.target, t.opened(state), *pair))(pairs)

@@ -318,7 +318,7 @@ files.write_tree(tree, sys.argv[1])
 """
 
 
-@pytest.mark.parametrize("moment", ["half written", "fsync", "replace"])
+@pytest.mark.parametrize("moment", tiers(["half written", "fsync", "replace"], ["half written"]))
 def test_a_kill_while_saving_loses_nothing_and_what_it_leaves_is_named(saved, moment):
     tree, path = saved
     done = run_python(KILLED, path, moment)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from bayesfair._arrays import on_device
 from bayesfair.fairlets.compositions import Capacities, anchor_group
 from bayesfair.gibbs.capabilities import HasFairlets
 from bayesfair.gibbs.fairlet_units import fairlet_losses, fairlet_units, groups_of_slots
@@ -61,9 +62,9 @@ class FairletTarget(HasFairlets, OverFairlets):
         weight = table.weight
         return cls(
             x=jax.device_put(rows_of(table.X, settings.loss, dtype, n_more=1)),
-            lower=jnp.asarray(held.lower, jnp.int32),
-            upper=jnp.asarray(held.upper, jnp.int32),
-            matchings=jnp.asarray(matchings, jnp.int32),
+            lower=on_device(held.lower, jnp.int32),
+            upper=on_device(held.upper, jnp.int32),
+            matchings=on_device(matchings, jnp.int32),
             loss=settings.loss,
             n_clusters=settings.n_clusters,
             slot_group=groups_of_slots(held),
@@ -71,7 +72,7 @@ class FairletTarget(HasFairlets, OverFairlets):
             free_sizes=bool((held.lower != held.upper).any()),
             prior=settings.prior,
             n_numbers=table.n_numbers,
-            weight=None if weight is None else jnp.asarray(np.append(weight, 0.0), dtype),
+            weight=None if weight is None else on_device(np.append(weight, 0.0), dtype),
         )
 
     @property

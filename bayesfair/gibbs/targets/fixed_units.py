@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bayesfair._arrays import aligned_empty
+from bayesfair._arrays import aligned_empty, on_device
 from bayesfair._partitions import parts_of
 from bayesfair.fairlets.compositions import Capacities, anchor_group
 from bayesfair.gibbs.fairlet_units import fairlet_losses, fairlet_units, groups_of_slots
@@ -63,7 +63,7 @@ class FixedUnits(OverFairlets):
             unit_weight=jax.device_put(weight),
             fairlet=jax.device_put(parts_of(table.members, len(table.X))),
             members=jax.device_put(table.members),
-            fairlet_loss=jnp.asarray(paid, dtype),
+            fairlet_loss=on_device(paid, dtype),
             loss=settings.loss,
             n_clusters=settings.n_clusters,
             anchor=anchor_group(held),

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bayesfair._arrays import MANY
+from bayesfair._arrays import MANY, on_device
 from bayesfair._check import check_integer, message
 from bayesfair._draws import Statistic
 from bayesfair.balanced.centroids import CENTROIDS, Centroids, centroids_of
@@ -116,17 +116,17 @@ class Labels(HasLabels, Target):
         )
         return cls(
             x=jax.device_put(rows_of(table.X, loss, dtype)),
-            group=jnp.asarray(groups.code, jnp.int32),
-            by_group=jnp.asarray(by_group),
-            first_of_group=jnp.asarray(first),
-            bundles=jnp.asarray(bundles),
-            constraint=jax.tree.map(jnp.asarray, constraint),
+            group=on_device(groups.code, jnp.int32),
+            by_group=on_device(by_group),
+            first_of_group=on_device(first),
+            bundles=on_device(bundles),
+            constraint=jax.tree.map(on_device, constraint),
             loss=loss,
             n_clusters=settings.n_clusters,
             n_groups=len(groups.names),
             prior=settings.prior,
             n_numbers=table.n_numbers,
-            weight=None if weight is None else jnp.asarray(weight, dtype),
+            weight=None if weight is None else on_device(weight, dtype),
         )
 
     @property
@@ -144,11 +144,11 @@ class Labels(HasLabels, Target):
         n_starts = num_chains * (STARTS_PER_CHAIN if self.n_obs < MANY else 1)
         labels, _ = cooled_labels(self._balanced(table, known or SQUARES), n_starts, settings.seed)
         labels = labels[:num_chains].astype(np.int32)
-        losses = [float(_loss(self, jnp.asarray(label))) for label in labels]
+        losses = [float(_loss(self, label)) for label in labels]
         best = int(np.argmin(losses))
         fixed = settings.inverse_temperature[-1] if settings.has_fixed_pair else None
         dispersion = fixed or start_dispersion(self, table, settings.inverse_temperature, labels[best], losses[best])
-        return Labelling(jnp.asarray(labels), jnp.full(num_chains, dispersion, self.x.dtype))
+        return Labelling(on_device(labels), on_device(np.full(num_chains, dispersion), self.x.dtype))
 
     def further_starts(self, table, settings, best, most, rng):
         """The best labelling with one centre relocated, balanced again by transport."""
@@ -160,8 +160,7 @@ class Labels(HasLabels, Target):
         found = np.empty((len(moved), len(labels)), np.int32)
         for own, centers in zip(found, moved):
             own[:] = balanced_labels(problem, centers)
-        lambdas = jnp.broadcast_to(jnp.asarray(best.lambdas), (len(found),))
-        return Labelling(jnp.asarray(found), lambdas)
+        return Labelling(on_device(found), on_device(np.broadcast_to(best.lambdas, len(found))))
 
     def _balanced(self, table, centroids: Centroids) -> BalancedProblem:
         """That of the cheapest labels, weights of mean 1 in double precision."""

@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike, Float, Int
 
+from bayesfair._arrays import on_device
 from bayesfair._check import check_integer, message, tell
 from bayesfair._draws import Statistic
 from bayesfair._scaling import ScaledRows
@@ -71,7 +71,7 @@ class OverFairlets(HasUnits, Target):
 
     def starts(self, table, settings, num_chains):
         """The decomposition of the table in every chain, a k-means++ restart of the clustering each."""
-        members = () if self.keeps_fairlets else jnp.asarray(table.members)
+        members = () if self.keeps_fairlets else on_device(table.members)
         return start_states(self, table, settings, members, num_chains)
 
     def further_starts(self, table, settings, best, most, rng):

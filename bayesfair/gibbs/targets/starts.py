@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from bayesfair._arrays import row_blocks
+from bayesfair._arrays import on_device, row_blocks
 from bayesfair._check import message
 from bayesfair.gibbs.relocations import annealed_centers, few_rows, has_distinct_rows, relocated_centers
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
@@ -87,7 +87,7 @@ def _places(target, members):
 
 def further_states(target, best: FairletState, most: int, rng):
     """Clusterings of the fairlets of the `best` state: from annealed centres, and from its own with one relocated."""
-    members = jax.tree.map(jnp.asarray, best.members)
+    members = jax.tree.map(on_device, best.members)
     centers, weights = _places(target, members)
     if target.n_clusters == 1 or not has_distinct_rows(centers, target.n_clusters + 1):
         return None
@@ -110,9 +110,9 @@ def fill_empty_clusters(labels, n_clusters: int):
 def stacked_states(target, members, clusters, lambdas: InverseTemperatures):
     """The same decomposition and temperatures in every chain, its own clustering each."""
     n_chains = len(clusters)
-    repeat = lambda part: jnp.broadcast_to(jnp.asarray(part), (n_chains, *jnp.shape(part)))  # noqa: E731
-    lambdas = InverseTemperatures(*(repeat(jnp.asarray(part, target.x.dtype)) for part in lambdas))
-    return FairletState(jax.tree.map(repeat, members), jnp.asarray(clusters), lambdas)
+    members = jax.tree.map(lambda part: on_device(np.broadcast_to(part, (n_chains, *part.shape))), members)
+    lambdas = (on_device(np.full(n_chains, part), target.x.dtype) for part in lambdas)
+    return FairletState(members, on_device(clusters), InverseTemperatures(*lambdas))
 
 
 def _temperatures(target, table: Table, inverse_temperature, labels, losses) -> InverseTemperatures:
