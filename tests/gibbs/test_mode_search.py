@@ -130,6 +130,7 @@ class TestLogRatio:
             (LogRatio(np.nan, np.nan, -500, -11), False),
             (LogRatio(np.nan, np.nan, -60, 30), False),
             (LogRatio(np.nan, np.nan, -30, 30), True),
+            (LogRatio(np.nan, np.nan, -17, 1), False),
         ],
     )
     def test_who_gets_chains(self, ratio, alive):
