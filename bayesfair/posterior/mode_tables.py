@@ -17,12 +17,13 @@ _LOCATED = 400  # draws, of all chains, whose modes are looked up
 def modes(tree: "DataTree") -> "DataFrame":
     """A pandas DataFrame of the modes, the best first, its index `mode` from 1.
 
-    Columns: log_mass, the log of the posterior mass relative to the best mode's, NaN where it is not known; lower and upper,
-    its interval of about 95%, or bounds that hold all the same, infinite where nothing is known (an upper one alone may be an
-    estimate and a wide margin); se, its standard error, NaN where there are bounds alone; starts, how many short runs of the
-    search ended there; chains, that started there; lp and loss, means of the log density and of the clustering loss there;
-    balance and sizes (largest first) of a representative clustering; distance, its variation of information from the best mode's in bits. `attrs`: num_starts, of the search, and
-    masses: "measured" by jumps between the modes, "shares of draws", or "not known".
+    Columns: log_mass, the log of the posterior mass relative to the best mode's, NaN where it is not known; lower and
+    upper, its interval of about 95%, or bounds that hold all the same, infinite where nothing is known (an upper one alone
+    may be an estimate and a wide margin); se, its standard error, NaN where there are bounds alone; starts, how many short
+    runs of the search ended there; chains, that started there; lp and loss, means of the log density and of the clustering
+    loss there; balance and sizes (largest first) of a representative clustering; distance, its variation of information
+    from the best mode's in bits. `attrs`: num_starts, of the search, and masses: "measured" by jumps between the modes,
+    "shares of draws", or "not known".
 
     A tree without the group `modes` (of `BayesianFairMixture`, of a run without a search, of an older file), or with chains of
     several runs, of which one made the group, has no starts to go by. Its modes are found among up to 256 draws of all chains,
