@@ -18,6 +18,7 @@ from bayesfair.fairness.metrics import masses_of_attributes
 
 MARGIN = 1e-5  # of a person, by which a rounded programme stays inside strict inequalities
 WIDEST = 8  # persons, between a count and what is wanted, where the nearest counts are looked for first
+RUNGS = 0.9, 0.8, 0.6, 0.4, 0.2  # of the data's own Balance
 NODES = 20_000  # of the branch and bound: a bound on its work that no clock decides
 
 
@@ -85,6 +86,29 @@ class AtLeastBalanced(NamedTuple):
 BalanceConstraint = WithinOnePerson | AtLeastBalanced
 
 
+def exactly(constraint: BalanceConstraint, sizes) -> WithinOnePerson:
+    """Exact balance of the same groups, of `sizes` (J,)."""
+    incidence = constraint.incidence
+    held = sizes if incidence is None else incidence @ sizes
+    return WithinOnePerson(np.asarray(held, np.int32), incidence, int(np.sum(sizes)))
+
+
+def tighter(constraint: BalanceConstraint, sizes) -> list[AtLeastBalanced]:
+    """The RUNGS of the data's own Balance that are above the one asked for, tightest first; none above exact balance."""
+    if isinstance(constraint, WithinOnePerson):
+        return []
+    own = _own_balance(_held(sizes, constraint.incidence), constraint.attribute)
+    return [_at_least(constraint, rung * own) for rung in RUNGS if rung * own > constraint.min_balance]
+
+
+def _at_least(constraint, min_balance):
+    return constraint._replace(min_balance=min_balance, needed=_least_beside(min_balance, len(constraint.needed) - 1))
+
+
+def _own_balance(sizes, attribute):
+    return min(sizes[attribute == part].min() / sizes[attribute == part].max() for part in set(attribute.tolist()))
+
+
 def _held(counts, incidence):
     """Members of the groups of all attributes (..., clusters, groups), from those of their crossings."""
     return counts if incidence is None else (counts[..., None, :] * incidence).sum(-1)
@@ -148,7 +172,7 @@ def _checked(min_balance, sizes, attribute):
     if isinstance(min_balance, str):
         raise ValueError(message("min_balance", rule, repr(min_balance), remedy))
     least = check_number("min_balance", min_balance, remedy=remedy)
-    best = min(sizes[attribute == part].min() / sizes[attribute == part].max() for part in set(attribute.tolist()))
+    best = _own_balance(sizes, attribute)
     if least > best * (1 + 1e-9):
         raise ValueError(message("min_balance", f"be at most the data's own Balance, {best:.4g}", min_balance, remedy))
     return least
@@ -158,7 +182,7 @@ def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, 
     """Counts (K, J) in S near those `wanted`; `sizes` (J,): everybody is somewhere.
 
     Integer programmes, solved by HiGHS through `scipy.optimize.milp`: the nearest (in the sum of differences) of those that
-    round each count up or down; where there are none, any within a few persons; where there are none, any at all.
+    round each count up or down; where there are none, the nearest within a few persons; where there are none, of all.
 
     Raises
     ------
@@ -166,46 +190,48 @@ def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, 
     """
     n_clusters = len(wanted)
     check_integer("n_clusters", n_clusters, maximum=int(np.sum(sizes)), remedy="Ask for fewer clusters than people.")
-    below = np.floor(wanted)
-    for low, room in ((below, 1), (np.maximum(below - WIDEST, 0), 2 * WIDEST), (below * 0, np.asarray(sizes))):
-        counts = _solved(constraint, sizes, wanted, low, np.broadcast_to(room, wanted.shape))
+    for room in (0, WIDEST, np.sum(sizes)):
+        counts = _solved(constraint, sizes, wanted, room)
         if counts is not None:
             return counts
     raise ValueError(_why_empty(constraint, sizes, n_clusters))
 
 
-def _solved(constraint, sizes, wanted, low, room, margin=0.0):
-    """Counts in S from `low` to `low + room`, None where there are none. The unknowns are how far each is above `low`.
+def _solved(constraint, sizes, wanted, room, margin=0.0):
+    """Counts in S, those wanted rounded up or down and then up to `room` more or less, None where there are none. The unknowns
+    are which are rounded up, and how many more and fewer there are.
 
     `margin`: by how much inequalities are tightened, against what the solver tolerates.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import csr_array, eye_array, kron, vstack
+    from scipy.sparse import csr_array, eye_array, hstack, kron, vstack
 
     n_clusters, n_groups = wanted.shape
     A, b = constraint.rows()
     balanced = kron(eye_array(n_clusters), csr_array(A), format="csr")
     everyone = kron(csr_array(np.ones((1, n_clusters))), eye_array(n_groups), format="csr")
     occupied = kron(eye_array(n_clusters), csr_array(np.ones((1, n_groups))), format="csr")
-    start, infinite = low.ravel(), np.inf
-    left = np.asarray(sizes) - everyone @ start
+    rows, infinite = vstack([balanced, everyone, occupied], format="csr"), np.inf
+    low = np.floor(wanted).ravel()
+    change = hstack([eye_array(low.size), eye_array(low.size), -eye_array(low.size)], format="csr")
+    one, many = np.ones(low.size), np.full(low.size, float(room))
     result = milp(
-        (1 - 2 * (wanted - low)).ravel() * (room.ravel() == 1),  # what rounding up costs, beside rounding down
-        integrality=np.ones(wanted.size),
-        bounds=Bounds(0, room.ravel()),
+        np.concatenate([1 - 2 * (wanted.ravel() - low), one, one]),
+        integrality=np.ones(3 * low.size),
+        bounds=Bounds(0, np.concatenate([one, many, np.minimum(many, low)])),
         constraints=LinearConstraint(
-            vstack([balanced, everyone, occupied], format="csr"),
-            np.concatenate([np.full(balanced.shape[0], -infinite), left, 1 - occupied @ start]),
-            np.concatenate([b - margin - balanced @ start, left, np.full(n_clusters, infinite)]),
+            rows @ change,
+            np.concatenate([np.full(balanced.shape[0], -infinite), sizes, np.ones(n_clusters)]) - rows @ low,
+            np.concatenate([np.full(balanced.shape[0], b - margin), sizes, np.full(n_clusters, infinite)]) - rows @ low,
         ),
         options={"node_limit": NODES, "mip_rel_gap": 0.01},
     )
     if result.x is None:
         return None
-    counts = np.rint(start + result.x).astype(np.int64).reshape(wanted.shape)
+    counts = np.rint(low + change @ result.x).astype(np.int64).reshape(wanted.shape)
     if constraint.satisfied(counts).all():
         return counts
-    return None if margin else _solved(constraint, sizes, wanted, low, room, MARGIN)
+    return None if margin else _solved(constraint, sizes, wanted, room, MARGIN)
 
 
 def _why_empty(constraint, sizes, n_clusters):
@@ -218,8 +244,7 @@ def _why_empty(constraint, sizes, n_clusters):
     wanted = np.tile(np.asarray(sizes) / n_clusters, (n_clusters, 1))
     for _ in range(12):
         middle = (low + high) / 2
-        tried = constraint._replace(min_balance=middle, needed=_least_beside(middle, len(constraint.needed) - 1))
-        counts = _solved(tried, sizes, wanted, wanted * 0, np.broadcast_to(sizes, wanted.shape))
+        counts = _solved(_at_least(constraint, middle), sizes, wanted, np.sum(sizes))
         low, high = (low, middle) if counts is None else (middle, high)
     remedy = f"The largest that does is about {low:.3g}; or ask for fewer clusters."
     if low == 0:
