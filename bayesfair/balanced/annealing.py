@@ -3,7 +3,7 @@
 Soft labels softmax_k(-lambda d(x_i, m_k) + alpha_gk), g the group of i, are those of least free energy among all whose
 expected counts are balanced, alpha the multipliers of that constraint (Rose, Gurewitz and Fox 1990 for the annealing;
 with two groups and exact balance alpha is a Sinkhorn scaling). lambda grows geometrically, the duals are solved by
-Newton's method at every lambda, centres take a step of EM. Many starts cool as one batch; `labels` has what makes
+Newton's method, damped, at every lambda, centres take a step of EM. Many starts cool as one batch; `labels` has what makes
 labels of what they end with.
 """
 
@@ -28,16 +28,21 @@ RATE = 1.1  # by which lambda grows
 COLDEST = 50.0  # lambda times the loss per row at which labels are as good as hard
 MOST = 250  # temperatures, where the loss goes to 0
 JITTER = 1e-3  # of the spread, by which centres that coincide are told apart
-SOLVES = 10  # of Newton's steps at one temperature
-FIRST, ONWARDS, BACK = 4.0, 1.5, 0.5  # the longest step of a dual, and what it is multiplied by
-UNFAIR = 1e-4  # of the people of an average cluster: the violation at which duals are good
+SOLVES = 20  # of Newton's steps at one temperature
+UNFAIR = 1e-2  # of the people of an average cluster: the violation at which duals are good
+DAMPING, EASED, HARDENED = (
+    1e-3,
+    10.0,
+    10.0,
+)  # of Newton's steps at first, in such people, and what good and bad ones make of it
+ROUNDING = 1e-6  # by which the dual of a row may seem to rise
 FEW = 1e-6
 PARTS = 8  # of more than PART rows
 
 
 class SortedRows(NamedTuple):
-    """Rows in blocks of one group each, padded with rows that are not `there` (0 instead of 1). Balance counts those that are;
-    weights, of mean 1, enter the loss."""
+    """Rows in blocks of one group each. there: how many of its group a row stands for, 0 where it fills a block; balance counts
+    them. Weights, of mean 1, enter the loss."""
 
     x: Float[Array, "blocks rows dim"]
     there: Float[Array, "blocks rows"]
@@ -47,12 +52,17 @@ class SortedRows(NamedTuple):
 
 class AnnealedRows:
     """`SortedRows` of a table in `parts`, on the device where they are PART rows or two; of more rows each part is made when it
-    is asked for, so that there is no second table."""
+    is asked for, so that there is no second table. sizes: of the groups (J,), in the table that the rows are a sample of; of
+    these rows unless given."""
 
-    def __init__(self, X, code, n_groups, relative):
+    def __init__(self, X, code, n_groups, relative, sizes=None):
         self.X, self.relative = X, relative
+        here = np.bincount(code, minlength=n_groups)
+        self.sizes = here if sizes is None else sizes
+        self.stand_for = self.sizes / np.maximum(here, 1)
+        self.total = float(self.sizes.sum())
         block = min(BLOCK, max(16, 2 ** int(np.ceil(np.log2(len(X) / (4 * n_groups))))))
-        held = [-(-size // block) for size in np.bincount(code, minlength=n_groups)]
+        held = [-(-size // block) for size in here]
         n_blocks, at_once = sum(held), PART // block
         self.many = n_blocks > 2 * at_once
         size = at_once if self.many else n_blocks if n_blocks <= at_once else -(-n_blocks // PARTS)
@@ -64,9 +74,6 @@ class AnnealedRows:
             rows = np.flatnonzero(code == group)
             self.order.reshape(-1)[first * block :][: len(rows)] = rows
         self.held = {}
-
-    def __len__(self):
-        return len(self.X)
 
     def of(self, part) -> SortedRows:
         """One of the `parts`."""
@@ -81,46 +88,64 @@ class AnnealedRows:
         x = aligned_empty((*rows.shape, self.X.shape[1]))
         for block, own in zip(x, rows):
             block[:] = self.X[np.maximum(own, 0)]
-        there = (rows >= 0).astype(np.float32)
-        weight = there * self.relative[np.maximum(rows, 0)].astype(np.float32)
+        there = np.where(rows >= 0, self.stand_for[self.group[part]][:, None], 0.0).astype(np.float32)
+        weight = self.relative[np.maximum(rows, 0)].astype(np.float32)
         return SortedRows(*map(jax.device_put, (x, there, weight, self.group[part])))
 
 
 class SoftMoments(NamedTuple):
-    """What soft labels add up to, of every start: expected counts, their derivatives by alpha, and the centres' sums."""
+    """What soft labels add up to, of every start: expected counts, their derivatives by alpha, the centres' sums, the loss, and
+    the dual, whose derivatives by alpha are the counts."""
 
-    counts: Float[ArrayLike, "starts groups clusters"]
-    slope: Float[ArrayLike, "starts groups clusters clusters"]
-    mass: Float[ArrayLike, "starts clusters dim"]
-    sum: Float[ArrayLike, "starts clusters dim"]
-    loss: Float[ArrayLike, " starts"]
+    counts: Float[ArrayLike, "*starts groups clusters"]
+    slope: Float[ArrayLike, "*starts groups clusters clusters"]
+    mass: Float[ArrayLike, "*starts clusters dim"]
+    sum: Float[ArrayLike, "*starts clusters dim"]
+    loss: Float[ArrayLike, "*starts"]
+    dual: Float[ArrayLike, "*starts"]
 
     @classmethod
     def zeros(cls, centers, alpha):
-        n_starts, n_clusters = centers.shape[:2]
-        shapes = alpha.shape, (*alpha.shape, n_clusters), centers.shape, centers.shape, (n_starts,)
+        """Of one start, with a dual that is no sum yet."""
+        shapes = alpha.shape, (*alpha.shape, len(centers)), centers.shape, centers.shape, (), ()
         return cls(*(jnp.zeros(shape, jnp.float32) for shape in shapes))
 
 
 @partial(jax.jit, static_argnames="loss")
-def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature) -> SoftMoments:
-    """Of these rows at centres (starts, clusters, dim), alpha (starts, groups, clusters) and one inverse temperature."""
+def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature, wanted) -> SoftMoments:
+    """Of these rows at centres (starts, clusters, dim), alpha (starts, groups, clusters) and one inverse temperature, of those
+    starts that are `wanted`; the dual block by block."""
 
-    def one_block(total, block):
-        x, there, weight, group = block
-        d, pull = loss.soft(centers, x)
-        d *= weight
-        logits = alpha[:, group, :, None] - inverse_temperature * d
-        unscaled = jnp.exp(logits - logits.max(1, keepdims=True))
-        soft = unscaled * (there / unscaled.sum(1, keepdims=True))
-        counts = soft.sum(2)
-        slope = jax.vmap(jnp.diag)(counts) - jnp.einsum("tkb,tlb->tkl", soft, soft)
-        mass, sums = pull(soft * weight)
-        paid = jnp.einsum("tkb,tkb->t", soft, d)
-        counts, slope = total.counts.at[:, group].add(counts), total.slope.at[:, group].add(slope)
-        return SoftMoments(counts, slope, total.mass + mass, total.sum + sums, total.loss + paid), None
+    def one_start(start):
+        centers, alpha, wanted = start
+        none = SoftMoments.zeros(centers, alpha)
 
-    return jax.lax.scan(one_block, SoftMoments.zeros(centers, alpha), rows)[0]
+        def one_block(total, block):
+            x, there, weight, group = block
+            d, pull = loss.soft(centers[None], x)
+            d = d[0] * weight
+            logits = alpha[group][:, None] - inverse_temperature * d
+            largest = logits.max(0)
+            unscaled = jnp.exp(logits - largest)
+            whole = unscaled.sum(0)
+            share = unscaled / whole
+            soft = there * share
+            counts = soft.sum(1)
+            slope = jnp.diag(counts) - soft @ share.T
+            mass, sums = pull((soft * weight)[None])
+            counts, slope = total.counts.at[group].add(counts), total.slope.at[group].add(slope)
+            paid, dual = (soft * d).sum(), (there * (largest + jnp.log(whole))).sum()
+            return SoftMoments(
+                counts, slope, total.mass + mass[0], total.sum + sums[0], total.loss + paid, total.dual
+            ), dual
+
+        def found():
+            total, duals = jax.lax.scan(one_block, none, rows)
+            return total._replace(dual=duals)
+
+        return jax.lax.cond(wanted, found, lambda: none._replace(dual=jnp.zeros(len(rows.group))))
+
+    return jax.lax.map(one_start, (centers, alpha, wanted))
 
 
 class Multipliers(NamedTuple):
@@ -138,6 +163,14 @@ class Multipliers(NamedTuple):
         share = constraint.sizes / constraint.n_obs if equal and constraint.incidence is None else None
         return cls(A[: len(A) // 2] if equal else A, equal, share)
 
+    def nearest(self, alpha):
+        """The duals of bounds, at least 0, whose alpha is nearest to one of equations (starts, groups, clusters)."""
+        from scipy.optimize import nnls
+
+        columns = alpha.swapaxes(1, 2)
+        found = [nnls(-self.A.T, column)[0] for column in columns.reshape(-1, alpha.shape[1])]
+        return np.reshape(found, (*columns.shape[:2], -1)).swapaxes(1, 2)
+
     def alpha(self, mu):
         return -np.einsum("jg,tjk->tgk", self.A, mu)
 
@@ -145,15 +178,15 @@ class Multipliers(NamedTuple):
         """A n (starts, rows, clusters): the direction in which mu goes."""
         return np.einsum("jg,tgk->tjk", self.A, counts)
 
-    def unfair(self, counts):
-        """The largest violation of every start, in people."""
+    def unfair(self, mu, counts):
+        """How far every start is from balance, in people; a bound whose dual is not 0 is one that clusters reach."""
         excess = self.excess(counts)
-        return (np.abs(excess) if self.equal else excess).max((1, 2), initial=0.0)
+        return np.where(self.equal | (mu > 0), np.abs(excess), excess).max((1, 2), initial=0.0)
 
-    def newton(self, mu, counts, slope):
-        """Newton's step of mu on the convex dual; of inequalities, for those that are or become active."""
+    def newton(self, mu, counts, slope, ridge):
+        """Newton's step of mu on the convex dual, with a `ridge` (starts,) on its curvature; of inequalities, for those that
+        are or become active."""
         excess = self.excess(counts)
-        ridge = FEW * counts.sum((1, 2)) * max(np.square(self.A).mean(), FEW) if self.A.size else np.zeros(len(mu))
         if self.share is None or not self.A.size:
             return self._dense_step(mu, excess, slope, ridge)
         step = self._step_by_groups(excess, slope, ridge)
@@ -194,10 +227,10 @@ class Multipliers(NamedTuple):
 
 
 class Cooled(NamedTuple):
-    """Where the starts ended: centres, duals of the distances (alpha / lambda), expected counts, losses without own terms."""
+    """Where the starts ended: centres, duals of balance in units of distances (mu / lambda), expected counts, losses."""
 
     centers: Float[np.ndarray, "*starts clusters dim"]
-    duals: Float[np.ndarray, "*starts groups clusters"]
+    mu: Float[np.ndarray, "*starts rows clusters"]
     counts: Float[np.ndarray, "*starts clusters groups"]
     loss: Float[ArrayLike, "*starts"]
 
@@ -217,22 +250,25 @@ class Annealer(NamedTuple):
     spread: np.ndarray
     per_row: float
     own: float
-    n_obs: int
     rng: np.random.Generator
 
     @classmethod
-    def of(cls, problem: BalancedProblem, rng):
+    def of(cls, problem: BalancedProblem, rng, sizes=None):
+        """sizes: those of `AnnealedRows`."""
         X, code, weight, constraint, loss, _ = problem
-        multipliers = Multipliers.of(constraint)
-        n_obs, total = len(X), weight.sum()
-        weight = weight if total == n_obs else weight / (total / n_obs)
-        rows = AnnealedRows(X, code, multipliers.A.shape[1], weight)
+        multipliers, weight = Multipliers.of(constraint), weight / weight.mean()
+        rows = AnnealedRows(X, code, multipliers.A.shape[1], weight, sizes)
+        weight = weight * rows.stand_for[code]
         middle = loss.inside(loss.centers(X, np.zeros(len(X), np.int32), 1, weight)[0])
         parts = row_blocks(len(X))
         paid = loss.distances(X, middle[None], weight)[:, 0].sum()
         own = sum(float(weight[part] @ loss.own(X[part])) for part in parts)
         spread = sum(weight[part] @ np.abs(X[part] - middle) for part in parts)
-        return cls(rows, multipliers, loss, middle, spread / n_obs, max(paid / n_obs, FEW), own, n_obs, rng)
+        return cls(rows, multipliers, loss, middle, spread / rows.total, max(paid / rows.total, FEW), own, rng)
+
+    def under(self, constraint):
+        """The same under another constraint."""
+        return self._replace(multipliers=Multipliers.of(constraint))
 
     def from_one_cluster(self, n_starts, n_clusters) -> Cooled:
         """`n_starts` starts, all centres in the middle, from a temperature at which that is the only optimum."""
@@ -242,44 +278,52 @@ class Annealer(NamedTuple):
         """The temperature at which labels that lose so much per row are as good as hard."""
         return max(per_row, FEW * self.per_row) / COLDEST
 
-    def cool(self, centers, temperature) -> Cooled:
-        """From centres (starts, clusters, dim) at a temperature down to hard labels."""
-        mu = np.zeros((len(centers), len(self.multipliers.A), centers.shape[1]))
+    def cool(self, centers, temperature, mu=None) -> Cooled:
+        """From centres (starts, clusters, dim) at a temperature down to hard labels. mu: duals to begin with, as in `Cooled`,
+        or none. Starts whose labels are not balanced have an infinite loss."""
+        mu = np.zeros((len(centers), len(self.multipliers.A), centers.shape[1])) if mu is None else mu / temperature
         for _ in range(MOST):
             noise = JITTER * self.spread * self.rng.normal(size=centers.shape)
             centers = self.loss.inside(centers + noise)
             mu, found = balanced_moments(self.loss, self.rows, self.multipliers, centers, mu, temperature)
             centers = np.where(found.mass > FEW, found.sum / np.maximum(found.mass, FEW), centers)
-            if temperature <= self.coldest((found.loss.min() + self.own) / self.n_obs):
+            if temperature <= self.coldest((found.loss.min() + self.own) / self.rows.total):
                 break
             temperature, mu = temperature / RATE, mu * RATE
-        duals = self.multipliers.alpha(mu) * temperature
-        return Cooled(centers, duals, found.counts.swapaxes(1, 2), found.loss + self.own)
+        fair = self.multipliers.unfair(mu, found.counts) <= UNFAIR * self.rows.total / centers.shape[1]
+        loss = np.where(fair, found.loss + self.own, np.inf)
+        return Cooled(centers, mu * temperature, found.counts.swapaxes(1, 2), loss)
 
 
-def balanced_moments(loss, rows: AnnealedRows, multipliers: Multipliers, centers, mu, temperature):
-    """(mu, moments) after Newton's method. Where no row is near a border the dual is flat and a step endless: every number has
-    a longest step of its own, which grows where it is reached and is halved where a step goes back."""
-    fair = UNFAIR * float(len(rows)) / centers.shape[1]
-    longest, before = np.full(mu.shape, FIRST), np.zeros(mu.shape)
+def balanced_moments(loss, rows: AnnealedRows, multipliers: Multipliers, centers, mu, temperature, unfair=UNFAIR):
+    """(mu, moments) at the least of the convex dual, by damped steps of Newton's method: a start whose step would raise its
+    dual stays where it is, and its next step is shorter (Levenberg and Marquardt). Starts that are balanced, but for `unfair`
+    of the people of an average cluster, wait for the others."""
+    people, damping = rows.total / centers.shape[1], np.full(len(mu), DAMPING)
+    found = moments_of(loss, rows, centers, multipliers.alpha(mu), temperature, np.ones(len(mu), bool))
     for _ in range(SOLVES):
-        found = moments_of(loss, rows, centers, multipliers.alpha(mu), temperature)
-        if multipliers.unfair(found.counts).max() <= fair:
+        left = multipliers.unfair(mu, found.counts) > unfair * people
+        if not left.any():
             break
-        step = multipliers.newton(mu, found.counts, found.slope)
-        if multipliers.equal:  # what all clusters have in common changes nothing
-            step -= np.median(step, 2, keepdims=True)
-        longest *= np.where(step * before < 0, BACK, np.where(np.abs(step) > longest, ONWARDS, 1.0))
-        before = np.clip(step, -longest, longest)
-        mu = multipliers.projected(mu + before)
+        there = multipliers.projected(mu + multipliers.newton(mu, found.counts, found.slope, damping * people))
+        tried = moments_of(loss, rows, centers, multipliers.alpha(there), temperature, left)
+        better = left & (tried.dual <= found.dual + ROUNDING * rows.total)
+        mu, found = where(better, there, mu), SoftMoments(*(where(better, *pair) for pair in zip(tried, found)))
+        damping = np.where(better, damping / EASED, damping * HARDENED)
     return mu, found
 
 
-def moments_of(loss, rows: AnnealedRows, centers, alpha, temperature) -> SoftMoments:
+def where(chosen, one, other):
+    """Of the first for the starts that are `chosen`, of the other for the rest."""
+    return np.where(chosen.reshape(-1, *(1,) * (one.ndim - 1)), one, other)
+
+
+def moments_of(loss, rows: AnnealedRows, centers, alpha, temperature, wanted) -> SoftMoments:
     """Of all rows, in float64; their parts are added up in one order."""
-    arguments = *(np.asarray(each, np.float32) for each in (centers, alpha)), np.float32(1 / temperature)
+    arguments = *(np.asarray(each, np.float32) for each in (centers, alpha)), np.float32(1 / temperature), wanted
 
     def of_part(part):
-        return [*map(np.asarray, moments(loss, rows.of(part), *arguments))]
+        found = moments(loss, rows.of(part), *arguments)
+        return [*map(np.asarray, found[:-1]), np.asarray(found.dual, np.float64).sum(1)]
 
     return SoftMoments(*(np.sum(each, 0, dtype=np.float64) for each in zip(*map(of_part, rows.parts))))

@@ -1,24 +1,26 @@
 """Labels from cooled starts: counts in whole people, then centres and exact transport in turn until neither gains."""
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
 from bayesfair._arrays import MANY
 from bayesfair._progress import progress
-from bayesfair.balanced.annealing import Cooled
+from bayesfair.balanced.annealing import Cooled, Multipliers
 from bayesfair.balanced.centroids import Centroids, Paid, mean
 from bayesfair.balanced.descent import descend
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.recombination import search
 from bayesfair.balanced.transport import assign
-from bayesfair.fairness.balanced import nearest_counts
+from bayesfair.fairness.balanced import nearest_counts, tighter
 
 __all__ = ["Cheapest", "balanced_labels", "cheapest_labels", "cooled_labels"]
 
 ROUNDS, ROUNDS_OF_MANY = 50, 3  # of starts, which sweeps settle further
 FINALISTS = 3  # starts that are brought to a local optimum; all of them and others where rows are few
 FEW_ROWS = 50
+ROWS_WITH_RUNGS = 1_000  # up to which a bound is solved after tighter ones
 AT_ONCE = 2**16  # rows of a group whose costs are in memory together
 RANDOM = 4  # times as many starts at random as cooled ones, where rows are few
 GENERATIONS = 5  # in which the cooled starts are recombined
@@ -58,7 +60,7 @@ def balanced_labels(problem: BalancedProblem, centers):
     problem = problem._replace(X=centered(X, loss))
     wanted = np.zeros((len(centers), len(sizes)))
     np.add.at(wanted, (loss.distances(problem.X, centers).argmin(1), code), 1.0)
-    start = Cooled(centers, np.zeros((len(sizes), len(centers))), wanted, np.inf)
+    start = Cooled(centers, no_duals(problem), wanted, np.inf)
     return settle(problem, start, rounds_of_starts(len(X))).labels
 
 
@@ -77,23 +79,37 @@ class Cheapest(NamedTuple):
 def cheapest_labels(problem: BalancedProblem, n_starts, seed, *, max_iter, progress_bar=False) -> Cheapest:
     """The cheapest balanced labels found: starts cooled and recombined, the best of them brought to a local optimum.
 
-    max_iter: rounds of transport, and passes of the descent, of every finalist. progress_bar: one of generations and
-    finalists.
+    Of up to ROWS_WITH_RUNGS rows, a bound starts at what is found for `tighter` ones, too: the loss never rises when such a
+    bound is loosened. max_iter: rounds of transport, and passes of the descent, of every finalist. progress_bar: one of
+    generations and finalists.
     """
-    rng = np.random.default_rng(seed)
     problem, unit = in_own_units(problem)
-    few = len(problem.X) <= FEW_ROWS
+    few, rungs = len(problem.X) <= FEW_ROWS, rungs_of(problem) if len(problem.X) <= ROWS_WITH_RUNGS else []
     n_cooled, n_random = (n_starts, RANDOM * n_starts) if few else (min(FINALISTS, n_starts), 0)
-    with progress(GENERATIONS + n_cooled + n_random, "cooling", progress_bar) as bar:
-        cooled = search(problem, n_starts, GENERATIONS, rng, finalists=n_cooled, done=bar.update)
-        starts = [cooled.run(at) for at in range(n_cooled)]
-        starts += [random_start(problem, rng) for _ in range(n_random)]
-        ends = []
-        for start in starts:
-            ends.append(settled_descent(problem, start, max_iter))
-            bar.update(1)
-    best = min(ends, key=lambda end: end.trace[-1])
+    with progress((1 + len(rungs)) * (GENERATIONS + n_cooled + n_random), "cooling", progress_bar) as bar:
+        best = None
+        for constraint in (*rungs, problem.constraint):
+            rng, rung = np.random.default_rng(seed), problem._replace(constraint=constraint)
+            cooled = search(rung, n_starts, GENERATIONS, rng, finalists=n_cooled, done=bar.update)
+            starts = [cooled.run(at) for at in range(n_cooled)]
+            starts += [random_start(rung, rng) for _ in range(n_random)]
+            ends = [] if best is None else [Cheapest(*descend(rung, best.labels, max_iter))]
+            for start in starts:
+                ends.append(settled_descent(rung, start, max_iter))
+                bar.update(1)
+            best = min(ends, key=lambda end: end.trace[-1])
     return best._replace(trace=unit * best.trace)
+
+
+def rungs_of(problem: BalancedProblem):
+    """The `tighter` bounds that some labels fulfil."""
+    sizes, rungs = np.bincount(problem.code), []
+    alike = np.tile(sizes / problem.n_clusters, (problem.n_clusters, 1))
+    for constraint in tighter(problem.constraint, sizes):
+        with suppress(ValueError):
+            nearest_counts(constraint, sizes, alike)
+            rungs.append(constraint)
+    return rungs
 
 
 def settled_descent(problem: BalancedProblem, start: Cooled, max_iter) -> Cheapest:
@@ -107,7 +123,12 @@ def random_start(problem: BalancedProblem, rng) -> Cooled:
     """Rows as centres and sizes of clusters at random: of few rows annealing averages too much, and descents cost little."""
     X, n_clusters, sizes = problem.X, problem.n_clusters, np.bincount(problem.code)
     counts = rng.dirichlet(np.full(n_clusters, 2.0))[:, None] * sizes
-    return Cooled(X[rng.choice(len(X), n_clusters, replace=False)], np.zeros((len(sizes), n_clusters)), counts, np.inf)
+    return Cooled(X[rng.choice(len(X), n_clusters, replace=False)], no_duals(problem), counts, np.inf)
+
+
+def no_duals(problem: BalancedProblem):
+    """Those of `Cooled` where nothing has been cooled."""
+    return np.zeros((len(Multipliers.of(problem.constraint).A), problem.n_clusters))
 
 
 def centered(X, loss: Centroids):
@@ -127,7 +148,8 @@ def settle(problem: BalancedProblem, start: Cooled, rounds) -> Settled:
     """Counts nearest to those of one cooled start, then transport at these counts and centres in turn: the loss never rises."""
     sizes = np.bincount(problem.code, minlength=start.counts.shape[1])
     counts = nearest_counts(problem.constraint, sizes, start.counts)
-    return alternate(problem, counts, start.centers, start.duals, rounds)
+    duals = Multipliers.of(problem.constraint).alpha(start.mu[None])[0]
+    return alternate(problem, counts, start.centers, duals, rounds)
 
 
 def alternate(problem: BalancedProblem, counts, centers, duals, rounds) -> Settled:

@@ -13,6 +13,7 @@ __all__ = ["balanced_placement"]
 
 SMALL = 4_000  # places, rows times clusters
 NODES = 2_000  # of the branch and bound
+UNFAIR = 1e-4  # of the people of an average cluster, with whom the duals may be wrong
 STEPS, RATE = 24, 2.0  # temperatures from the spread of the costs down, and by how much each is lower
 
 
@@ -94,6 +95,6 @@ def _soft(cost, code, constraint):
     temperature = max(cost.mean(), np.finfo(np.float32).tiny)
     mu = np.zeros((1, len(multipliers.A), n_clusters))
     for _ in range(STEPS):
-        mu, found = balanced_moments(_Costs(), rows, multipliers, np.eye(n_clusters)[None], mu, temperature)
+        mu, found = balanced_moments(_Costs(), rows, multipliers, np.eye(n_clusters)[None], mu, temperature, UNFAIR)
         temperature, mu = temperature / RATE, mu * RATE
     return found.counts[0].T, multipliers.alpha(mu)[0] * temperature

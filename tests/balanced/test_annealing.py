@@ -27,27 +27,29 @@ def test_the_step_by_groups_is_that_of_the_dense_solve(n_groups, n_clusters, har
     counts = np.einsum("tik,ig->tgk", soft, member)
     slope = np.einsum("tgk,kl->tgkl", counts, np.eye(n_clusters)) - np.einsum("tik,til,ig->tgkl", soft, soft, member)
     mu = rng.normal(size=(2, n_groups, n_clusters))
-    found, dense = (one.newton(mu, counts, slope) for one in (multipliers, multipliers._replace(share=None)))
+    found, dense = (
+        one.newton(mu, counts, slope, np.full(2, 1e-4)) for one in (multipliers, multipliers._replace(share=None))
+    )
     np.testing.assert_allclose(multipliers.alpha(found), multipliers.alpha(dense), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(found, -multipliers.alpha(found), rtol=1e-6, atol=1e-6)
 
 
 def test_duals_are_found_though_few_rows_are_far_away(monkeypatch):
-    """Those of the cluster of large capital gains go many steps, for which the others' once had to wait."""
+    """Those of the cluster of large capital gains go many steps."""
     data = load_adult_sample()
     X = ((data.features - data.features.mean()) / data.features.std()).to_numpy()
     groups, left, solve = encode_groups(data.sensitive), [], annealing.balanced_moments
 
     def solved(loss, rows, multipliers, *rest):
         mu, found = solve(loss, rows, multipliers, *rest)
-        left.append(multipliers.unfair(found.counts) / (len(X) / 10))
+        left.append(multipliers.unfair(mu, found.counts) / (len(X) / 10))
         return mu, found
 
     monkeypatch.setattr(annealing, "balanced_moments", solved)
     constraint = balance_constraint(groups, "exact", 10)
     problem = BalancedProblem(X, groups.code, np.ones(len(X)), constraint, CENTROIDS["kmeans"], 10)
     annealing.Annealer.of(problem, np.random.default_rng(0)).from_one_cluster(8, 10)
-    assert np.mean(left) < 1e-3  # of the people of an average cluster
+    assert np.max(left) <= annealing.UNFAIR  # of the people of an average cluster
 
 
 @pytest.mark.parametrize("n_groups", [2, 3])
@@ -84,3 +86,51 @@ def test_sorted_rows_are_no_second_table():
     tracemalloc.stop()
     assert there == n_obs
     assert peak < 0.8 * X.nbytes
+
+
+def test_the_dual_of_bounds_is_least_where_rows_are_clumps():
+    """Newton's undamped steps went to and fro for ever: 7 of 8 starts on Bank-additional cooled without duals."""
+    rng = np.random.default_rng(0)
+    clump = rng.integers(6, size=2000)
+    X = (5 * rng.normal(size=(6, 3)))[clump] + 0.01 * rng.normal(size=(2000, 3))
+    code = (rng.random(2000) < np.linspace(0.1, 0.9, 6)[clump]).astype(int)
+    constraint = balance_constraint(encode_groups(code), 0.8 * np.bincount(code).min() / np.bincount(code).max(), 4)
+    problem = BalancedProblem(X, code, np.ones(2000), constraint, CENTROIDS["kmeans"], 4)
+    annealer = annealing.Annealer.of(problem, rng)
+    rows, multipliers, centers = annealer.rows, annealer.multipliers, X[:4][None]
+    mu = np.zeros((1, 2, 4))
+    for _ in range(10):
+        mu, found = annealing.balanced_moments(CENTROIDS["kmeans"], rows, multipliers, centers, mu, 1.0, 1e-4)
+    excess = multipliers.excess(found.counts)
+    assert (excess < 0.05).all()
+    assert (mu >= 0).all()
+    assert np.abs(mu * excess).max() < 0.05 * mu.max()  # nobody pays for a bound that is not reached
+
+
+def test_a_sample_stands_for_the_whole_table():
+    """Counts and losses are those of all rows where the sample holds each as often."""
+    rng = np.random.default_rng(0)
+    X, code = rng.normal(size=(400, 2)), (np.arange(400) % 5 == 0).astype(int)
+    constraint = balance_constraint(encode_groups(code), "exact", K)
+    few = BalancedProblem(X, code, np.ones(400), constraint, CENTROIDS["kmeans"], K)
+    many = few._replace(X=np.tile(X, (3, 1)), code=np.tile(code, 3), weight=np.ones(1200))
+    centers, mu = rng.normal(size=(1, K, 2)), rng.normal(size=(1, 2, K))
+    found = []
+    for annealer in (annealing.Annealer.of(few, rng, 3 * np.bincount(code)), annealing.Annealer.of(many, rng)):
+        alpha = annealer.multipliers.alpha(mu)
+        part = annealing.moments_of(annealer.loss, annealer.rows, centers, alpha, 0.5, np.ones(1, bool))
+        found.append((*part, annealer.own, annealer.per_row, annealer.spread))
+    for one, other in zip(*found):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-3)
+
+
+def test_the_duals_of_bounds_are_nearest_to_those_of_equations():
+    rng = np.random.default_rng(0)
+    groups = encode_groups(rng.random(300) < 0.3)
+    equations, bounds = (Multipliers.of(balance_constraint(groups, least, K)) for least in ("exact", 0.3))
+    alpha = equations.alpha(rng.normal(size=(2, 2, K)))
+    mu = bounds.nearest(alpha)
+    assert (mu >= 0).all()
+    rise = bounds.excess(alpha - bounds.alpha(mu))  # of the squared distance, by mu: least squares under mu >= 0
+    assert (rise > -1e-9).all()
+    assert np.abs(rise[mu > 0]).max() < 1e-9

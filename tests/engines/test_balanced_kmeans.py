@@ -12,6 +12,7 @@ from tiers import tiers
 
 import bayesfair as bf
 from bayesfair import BalancedKMeans
+from bayesfair.balanced import labels
 from bayesfair.balanced.centroids import CENTROIDS
 from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.fairness.groups import groups_for_fit
@@ -155,12 +156,54 @@ def test_what_has_not_converged_is_told_with_an_argument_that_there_is():
         BalancedKMeans(4, n_init=2, max_iter=1, random_state=0).fit(X, sensitive_features=group)
 
 
+@pytest.mark.slow
 def test_the_front_over_min_balance():
     X, group = table((40, 60), 1)
     path = bf.engines.fairness_path(BalancedKMeans(3, random_state=0), X, group, "min_balance", [0.2, 0.4, 0.6, 2 / 3])
     assert (path["balance"] >= path["value"] - 1e-9).all()
     assert path["cost"].is_monotonic_increasing
     assert "balance" in bf.plots.pareto(path, fairness="balance").get_xlabel()
+
+
+def losses_of_bounds(table_seed, seed, parts):
+    """Losses (bounds,) of a table of clumps, where bounds are parts of the data's own Balance."""
+    rng = np.random.default_rng(table_seed)
+    clump = rng.integers(5, size=60)
+    X = (3 * rng.normal(size=(5, 2)))[clump] + rng.normal(size=(60, 2))
+    group = (rng.random(60) < np.array([0.2, 0.3, 0.4, 0.5, 0.6])[clump]).astype(int)
+    own = np.bincount(group).min() / np.bincount(group).max()
+    fits = (BalancedKMeans(4, min_balance=part * own, n_init=2, random_state=seed) for part in parts)
+    return np.array([fit.fit(X, sensitive_features=group).inertia_ for fit in fits])
+
+
+@pytest.mark.parametrize(
+    ("table_seed", "seed", "parts"),
+    [
+        (2, 0, (0.4, 0.2)),
+        *(
+            pytest.param(table_seed, seed, (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.2, 0.1), marks=pytest.mark.slow)
+            for table_seed in range(4)
+            for seed in range(2)
+        ),
+    ],
+)
+def test_the_loss_never_rises_when_a_bound_is_loosened(table_seed, seed, parts):
+    losses = losses_of_bounds(table_seed, seed, parts)
+    assert (losses[1:] <= losses[:-1] * (1 + 1e-9)).all()
+
+
+def test_without_what_is_found_for_tighter_bounds_the_loss_rises(monkeypatch):
+    monkeypatch.setattr(labels, "ROWS_WITH_RUNGS", 0)
+    losses = losses_of_bounds(2, 0, (0.4, 0.2))
+    assert losses[1] > losses[0] * (1 + 1e-3)
+
+
+def test_a_small_cluster_far_from_the_others_is_found():
+    """As the largest capital gains of Adult, which starts from one point never split off."""
+    rng = np.random.default_rng(0)
+    X = np.r_[rng.random((1500, 2)), [1.6, 0.5] + 0.001 * rng.random((15, 2))]
+    est = BalancedKMeans(8, random_state=0).fit(X, sensitive_features=np.resize(["f", "m", "m"], len(X)))
+    assert np.bincount(est.labels_).min() == 15
 
 
 @pytest.mark.filterwarnings("ignore:No sensitive features given")
