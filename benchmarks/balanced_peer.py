@@ -71,10 +71,10 @@ def main():
         print(
             f"{name}, {n_clusters}, {least}".ljust(30), "/".join(map(str, costs)).rjust(19), f"{seconds:>4}", end="  "
         )
-        for seed in (0, *range(arguments.seeds)):
+        for at, seed in enumerate((0, *range(arguments.seeds))):
             start = time.process_time()
             est = bf.BalancedKMeans(n_clusters, min_balance=least, random_state=seed).fit(X, sensitive_features=group)
-            if start and seed + 1:
+            if at > 0:
                 print(f"{est.inertia_:9.2f} ({time.process_time() - start:.1f} s)", end="", flush=True)
         print()
 

@@ -30,11 +30,8 @@ MOST = 250  # temperatures, where the loss goes to 0
 JITTER = 1e-3  # of the spread, by which centres that coincide are told apart
 SOLVES = 20  # of Newton's steps at one temperature
 UNFAIR = 1e-2  # of the people of an average cluster: the violation at which duals are good
-DAMPING, EASED, HARDENED = (
-    1e-3,
-    10.0,
-    10.0,
-)  # of Newton's steps at first, in such people, and what good and bad ones make of it
+DAMPING = 1e-3  # of Newton's first step, in people of an average cluster
+EASED, HARDENED = 10.0, 10.0  # by what good and bad steps divide and multiply it
 ROUNDING = 1e-6  # by which the dual of a row may seem to rise
 FEW = 1e-6
 PARTS = 8  # of more than PART rows
@@ -102,7 +99,7 @@ class SoftMoments(NamedTuple):
     mass: Float[ArrayLike, "*starts clusters dim"]
     sum: Float[ArrayLike, "*starts clusters dim"]
     loss: Float[ArrayLike, "*starts"]
-    dual: Float[ArrayLike, "*starts"]
+    dual: Float[ArrayLike, "..."]
 
     @classmethod
     def zeros(cls, centers, alpha):
