@@ -7,18 +7,6 @@ import numpy as np
 from bayesfair._arrays import BLOCK, aligned_empty, row_blocks
 from bayesfair._check import message, place, tell
 
-__all__ = [
-    "ScaledRows",
-    "Scaling",
-    "center_and_spread",
-    "check_costs",
-    "check_float32",
-    "check_resolution",
-    "scaling_of",
-    "standardise",
-    "warn_of_scales",
-]
-
 ROUNDING = 4 * np.finfo(np.float64).eps
 NEGLIGIBLE = 1e-3  # spread of a column beside the largest one
 FEW_ROWS = 1_000

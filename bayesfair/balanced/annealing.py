@@ -20,8 +20,6 @@ from bayesfair.balanced.centroids import Centroids
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.fairness.balanced import WithinOnePerson
 
-__all__ = ["AnnealedRows", "Annealer", "Cooled", "Multipliers", "SortedRows", "balanced_moments"]
-
 PART = 2**16  # rows that are sorted together
 BLOCK = 1024  # rows whose soft labels, of all starts, are in memory together
 RATE = 1.1  # by which lambda grows

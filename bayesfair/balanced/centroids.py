@@ -22,8 +22,6 @@ from bayesfair.fairlets.dissimilarity import (
     SquaredEuclidean,
 )
 
-__all__ = ["CENTROIDS", "Centroids", "Paid", "centroids_of", "mean", "medians"]
-
 ROUNDING = 1e-12  # of the sum of weights: what lies so near to half of it is half of it
 PRODUCTS = 2**17  # of numbers: of twice as many BLAS makes one thread alone; others would wait longer than they work
 NEAR = 1e-4  # distance below which the weights of the medians grow no more

@@ -16,8 +16,6 @@ from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.transport import cheapest_to_move
 from bayesfair.fairness.balanced import WithinOnePerson
 
-__all__ = ["Clusters", "bundles", "descend"]
-
 PASSES = 200
 SMALL = 1e-10  # of the loss of a row: what counts as no gain
 ROUNDING = 16 * np.finfo(float).eps  # of what clusters hold: gains are differences of four such numbers

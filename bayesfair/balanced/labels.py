@@ -15,8 +15,6 @@ from bayesfair.balanced.recombination import search
 from bayesfair.balanced.transport import assign
 from bayesfair.fairness.balanced import nearest_counts, tighter
 
-__all__ = ["Cheapest", "balanced_labels", "cheapest_labels", "cooled_labels"]
-
 ROUNDS, ROUNDS_OF_MANY = 50, 3  # of starts, which sweeps settle further
 FINALISTS = 3  # starts that are brought to a local optimum; all of them and others where rows are few
 FEW_ROWS = 50

@@ -9,8 +9,6 @@ from bayesfair.balanced.annealing import AnnealedRows, Multipliers, balanced_mom
 from bayesfair.balanced.transport import assign
 from bayesfair.fairness.balanced import BalanceConstraint, nearest_counts
 
-__all__ = ["balanced_placement"]
-
 SMALL = 4_000  # places, rows times clusters
 NODES = 2_000  # of the branch and bound
 UNFAIR = 1e-4  # of the people of an average cluster, with whom the duals may be wrong

@@ -7,8 +7,6 @@ import numpy as np
 from bayesfair.balanced.centroids import Centroids
 from bayesfair.fairness.balanced import BalanceConstraint
 
-__all__ = ["BalancedProblem"]
-
 
 class BalancedProblem(NamedTuple):
     """Rows to be labelled so that every cluster is balanced, at the least loss.

@@ -10,8 +10,6 @@ from bayesfair.balanced.annealing import Annealer, Cooled
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.fairness.balanced import exactly
 
-__all__ = ["search"]
-
 REHEATED = 8  # parts of the starts' loss per row: the temperature at which children begin
 EXACTLY = 2  # generations under exact balance, where less is asked for
 SAME = 1e-4  # of the loss: closer starts count as one

@@ -15,8 +15,6 @@ import numpy as np
 
 from bayesfair._arrays import row_blocks
 
-__all__ = ["assign", "shortest_paths"]
-
 MANY_PATHS = 500  # each takes milliseconds
 ENOUGH = 0.9  # of the surplus may be left after a round of prices, or another is of no use
 

@@ -20,8 +20,6 @@ from bayesfair.engines.samples import distinct_rows
 from bayesfair.engines.tables import Columns, read_columns, read_groups
 from bayesfair.fairness.groups import Groups
 
-__all__ = ["Data", "Engine", "check_distinct", "kmeans_centers", "nearest_center", "relocate_empty", "warn_of_work"]
-
 LONG = 60.0  # seconds of work that a user is warned of
 FARTHEST = 1e150  # from the middle of the training rows, in units of their spread: squares are finite
 

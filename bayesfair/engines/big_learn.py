@@ -34,8 +34,6 @@ from bayesfair.engines.gaussians import (
 )
 from bayesfair.engines.mixture import MixtureEngine, check_near
 
-__all__ = ["BigLearnMixture"]
-
 SUBSET_SIZE = 5.0  # the share of coordinates in a subset is Beta(5, 1) (Table 5): the fifth root of a uniform number
 MEMORY = 0.9  # of the running mean of the objective by which "mixing" is told
 SECONDS = 1e-9  # of a core, times d^3: an EM step of one component, most of it eigenvectors

@@ -13,8 +13,6 @@ from sklearn.preprocessing import MinMaxScaler
 
 from bayesfair._compilations import compilations
 
-__all__ = ["check_engine"]
-
 N_OBS = 60
 GROUP = np.resize(["f", "m"], N_OBS)  # in the same shares in both halves of the table
 HALF = np.repeat(["f", "m"], N_OBS // 2)

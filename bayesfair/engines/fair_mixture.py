@@ -43,8 +43,6 @@ from bayesfair.engines.samples import stratified
 from bayesfair.engines.tables import fit_encoder, read_columns
 from bayesfair.fairness.metrics import gaps_of_shares
 
-__all__ = ["FairMixture"]
-
 DEFAULT_GAP = 0.01
 WEIGHT = 30.0  # of the exact penalty to begin with, per observation
 # Starts are explored on a sub-sample. Under max_gap they begin hot, every component as wide as the data and its levels'

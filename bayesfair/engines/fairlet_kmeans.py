@@ -18,8 +18,6 @@ from bayesfair.fairlets.compositions import singleton_capacities
 from bayesfair.fairlets.decomposition import Decomposition, decompose
 from bayesfair.fairlets.members import fairlet_centers
 
-__all__ = ["FairletKMeans", "cluster_fairlets"]
-
 
 class FairletKMeans(Engine):
     """k-means on the centres of an optimal fairlet decomposition: clusters are unions of whole fairlets.

@@ -16,19 +16,6 @@ from jaxtyping import Array, ArrayLike, Float
 
 from bayesfair._arrays import namespace
 
-__all__ = [
-    "COVARIANCE_TYPES",
-    "Components",
-    "EncodedTable",
-    "Expected",
-    "Family",
-    "indicators",
-    "pack_factor",
-    "sample_rows",
-    "squared_distances",
-    "unpack_factor",
-]
-
 COVARIANCE_TYPES = ("isotropic", "diag", "full")
 MIN_VARIANCE = 1e-4  # of a component, in units of the columns' own variance
 MIN_COUNT = 1e-3  # rows of a component below which its mean and spread stay where they are

@@ -32,23 +32,6 @@ from bayesfair.engines.samples import FEWEST
 from bayesfair.engines.tables import Encoder
 from bayesfair.fairness.metrics import gaps_of_shares
 
-__all__ = [
-    "Ascender",
-    "Ascent",
-    "FairRows",
-    "GroupedRows",
-    "Rule",
-    "bounds_by_size",
-    "excess",
-    "fair_rows",
-    "first_of",
-    "hard_masses",
-    "labels_of",
-    "penalty_of_shares",
-    "soft_shares",
-    "start_states",
-]
-
 INNER_STEPS = 10  # R of Algorithm 2
 ADAM = optax.scale_by_adam(b1=0.9, b2=0.99, eps=1e-5)  # smaller gradients are mostly rounding in float32: no full steps
 FLOOR_WEIGHT = 1e3

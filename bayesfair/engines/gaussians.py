@@ -19,21 +19,6 @@ from bayesfair._arrays import aligned_empty, inner_sum, row_blocks, row_numbers
 from bayesfair._rows import Rows, each, of_blocks, total
 from bayesfair.engines.row_split import UNSPLIT, here
 
-__all__ = [
-    "Gaussians",
-    "Moments",
-    "SeenBlock",
-    "e_step",
-    "in_blocks",
-    "in_order",
-    "labels",
-    "log_density",
-    "log_joint",
-    "m_step",
-    "n_missing",
-    "rotate",
-]
-
 ROUNDINGS = 4  # of the largest eigenvalue, as many for each coordinate, below which no other one may be
 MIN_MASS = 1e-6  # share of the rows below which a component keeps its place
 BLOCK = 512  # rows that are worked on together

@@ -5,8 +5,6 @@ import numpy as np
 
 from bayesfair._arrays import cluster_sums, row_blocks
 
-__all__ = ["NEAR", "cost_of", "means_of", "medians_near", "squares"]
-
 NEAR = 1e-6  # distance below which a row's pull on a median grows no more
 
 

@@ -10,8 +10,6 @@ from bayesfair._arrays import row_blocks
 from bayesfair._check import message, tell
 from bayesfair.engines.base import Engine
 
-__all__ = ["MixtureEngine", "check_near"]
-
 
 def check_near(has_density, first=0):
     """ValueError where a row (N,), the first of which is number `first`, has no density that is a number."""

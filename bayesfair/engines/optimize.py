@@ -19,8 +19,6 @@ from sklearn.exceptions import ConvergenceWarning
 from bayesfair._check import Interrupted, tell
 from bayesfair._progress import progress
 
-__all__ = ["Outcome", "converged_or_warn", "minimize", "order_of"]
-
 CHUNK = 25  # iterations between two looks at the progress bar and at Ctrl-C
 
 

@@ -12,8 +12,6 @@ from bayesfair._check import check_columns, random_state_of
 from bayesfair.fairness.groups import encode_groups
 from bayesfair.fairness.metrics import balance, gap, kl_error
 
-__all__ = ["fairness_path"]
-
 
 def fairness_path(
     estimator: BaseEstimator, X: ArrayLike, sensitive_features: ArrayLike, parameter: str, values: Iterable

@@ -12,8 +12,6 @@ from bayesfair._rows import EVERYWHERE, Rows, of_blocks
 from bayesfair.distributed.messages import everybody
 from bayesfair.fairness.groups import Groups
 
-__all__ = ["ONE_BLOCK", "UNSPLIT", "RowSplit", "free", "here", "split_rows"]
-
 ONE_BLOCK = 2**17  # rows up to which a table is one block
 
 

@@ -6,8 +6,6 @@ from bayesfair._arrays import distinct_places, row_blocks
 from bayesfair._check import message
 from bayesfair.engines.row_split import UNSPLIT
 
-__all__ = ["FEWEST", "distinct_rows", "stratified", "weights_as_of_all"]
-
 FEWEST = 30  # rows of a group in a sub-sample
 
 

@@ -3,8 +3,6 @@
 import jax
 import jax.numpy as jnp
 
-__all__ = ["AT_REST", "FLOOR", "START", "fairness_penalty", "fairness_potential", "log_simplex"]
-
 FLOOR = -15.0  # smallest log s below the largest of its row: what was given up can still come back
 START = -3.0  # log s of the other clusters at the start
 SERIES = 1e-2  # |P / U - 1| below which the divergence is summed as a series: the closed form cancels there

@@ -14,17 +14,6 @@ from bayesfair._scaling import center_and_spread, check_costs, check_resolution,
 from bayesfair.engines.families import EncodedTable, indicators
 from bayesfair.fairness.groups import Groups, groups_for_fit
 
-__all__ = [
-    "Columns",
-    "Encoder",
-    "categorical_positions",
-    "encoder_of",
-    "fit_encoder",
-    "read_columns",
-    "read_groups",
-]
-
-
 NAMES_OF_ROWS = 0.9  # levels for each row, from which on a column is taken to name its rows
 FEW_ROWS = 20  # up to which a column may well have a level for each row
 

@@ -29,8 +29,6 @@ from bayesfair.engines.families import squared_distances
 from bayesfair.engines.hard_clusters import squares
 from bayesfair.engines.row_split import free, here
 
-__all__ = ["TiltedKMeans"]
-
 SAFE_EXPONENT = 30.0  # exp of it, summed over millions of rows, is far from float32's end
 LARGEST_EXPONENT = 1e6  # of t times a squared distance: beyond it float32 cannot tell two exponents apart
 SMALLEST_EXPONENT = 1e-12  # below it exp(x) - 1 is x to every digit of float32: k-means

@@ -37,8 +37,6 @@ from bayesfair.engines.soft_clusters import (
 )
 from bayesfair.fairness.metrics import check_target, cluster_kl
 
-__all__ = ["VariationalFairClustering"]
-
 NEIGHBOURS = 20
 FILL = 4  # the list of a graph's entries is as long as a multiple of so many times its rows
 FEW_ENTRIES = 100_000

@@ -6,8 +6,6 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-__all__ = ["ITSELF", "UNKNOWN", "LogRatio", "bennett", "both", "log_mass_ratio", "relative"]
-
 OVERLAP = 8.0  # of the dissipation both ways, in nats: with more of it the few works at hand need not overlap
 LARGEST_SE = 1.0
 WIDTH = 2.0  # of intervals, in standard errors

@@ -9,8 +9,6 @@ from jaxtyping import Array, ArrayLike, Float, Int
 from bayesfair.gibbs.losses import Units
 from bayesfair.gibbs.states import Fairlets
 
-__all__ = ["HasFairlets", "HasLabels", "HasUnits"]
-
 
 class HasUnits:
     """Weighted units in clusters, under one loss and one lambda: for reallocation, draws of lambda and jumps between modes.

@@ -12,8 +12,6 @@ import numpy as np
 from bayesfair._check import check_features, check_integer, generator_of, message
 from bayesfair.gibbs.losses import Loss, Units, cluster_means
 
-__all__ = ["check_loss"]
-
 FEWEST_ROWS, MOST_ROWS, MOVES, DRAWS = 8, 24, 40, 4_000
 EXACT, SINGLE = 1e-8, 1e-3  # of the whole loss: what rounding may change in float64, and what float32 may lose
 SIGMAS = 5.0  # of a mean over the draws of centres: a sound loss fails once in a million comparisons

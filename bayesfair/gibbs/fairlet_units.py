@@ -8,8 +8,6 @@ from bayesfair.fairlets.compositions import Capacities
 from bayesfair.fairlets.dissimilarity import Dissimilarity, Weighted
 from bayesfair.gibbs.losses import Units
 
-__all__ = ["fairlet_losses", "fairlet_units", "groups_of_slots"]
-
 
 def groups_of_slots(held: Capacities) -> tuple[int, ...]:
     """The group that each slot is for: as many slots of a group as the largest of its counts in a fairlet."""

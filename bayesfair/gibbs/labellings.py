@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Array, ArrayLike, Float, Int
 
-__all__ = ["CenteredLabelling", "CountedLabelling", "Labelling"]
-
 
 class Labelling(NamedTuple):
     """A balanced clustering z of the observations; `lambdas` is the one inverse temperature lambda."""

@@ -22,18 +22,6 @@ from jaxtyping import Array, Float, Int
 from bayesfair.fairlets.dissimilarity import Minkowski, resolve_dissimilarity
 from bayesfair.gibbs.parts_of_rows import sum_over_rows
 
-__all__ = [
-    "BinaryLoss",
-    "BregmanLoss",
-    "DissimilarityLoss",
-    "ItakuraSaitoLoss",
-    "KMeansLoss",
-    "Loss",
-    "PoissonLoss",
-    "Units",
-    "resolve_loss",
-]
-
 
 class Units(NamedTuple):
     """The units of a clustering: their centres, weights and clusters. A weight of zero means "not there"."""

@@ -20,8 +20,6 @@ from bayesfair.gibbs.moves.mode_jumps import Modes, jump
 from bayesfair.gibbs.run import Chains, advance
 from bayesfair.gibbs.threads import compile_once, in_threads, of_every_chain
 
-__all__ = ["NEGLIGIBLE", "Masses", "cannot_cross", "is_alive", "middle", "weigh"]
-
 NEGLIGIBLE = -10.0  # log of a mass: a mode that holds less gets no chain
 LIGHT = -5.0  # likewise, where bounds alone are known: a chain there would stay
 MARGIN, MARGIN_PER_ROW = 100.0, 0.02  # nats by which a bound is above a mean-field estimate

@@ -9,8 +9,6 @@ from bayesfair.gibbs.capabilities import HasLabels
 from bayesfair.gibbs.losses import BregmanLoss, cluster_means
 from bayesfair.gibbs.modes import Mode
 
-__all__ = ["label_entropy", "log_masses"]
-
 BALANCING = 30  # rounds that bring expected counts to those of the clusters
 
 

@@ -23,8 +23,6 @@ from bayesfair.gibbs.problem import Problem
 from bayesfair.gibbs.run import Chains, Run, forward
 from bayesfair.gibbs.threads import in_threads, of_every_chain
 
-__all__ = ["Found", "Mode", "can_jump", "find_modes", "group", "modes_table", "n_search_starts"]
-
 FEWEST_SWEEPS = 48  # that a start is settled for; with a shorter warm-up there are fewer starts
 MOST_SWEEPS = 1000
 SNAPSHOTS = 12  # of every start, in the second half of its sweeps

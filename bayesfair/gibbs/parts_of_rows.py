@@ -6,8 +6,6 @@ import jax.numpy as jnp
 
 from bayesfair._rows import sum_of_terms
 
-__all__ = ["PART", "map_numbered", "map_rows", "sum_over_rows"]
-
 PART = 2**14  # rows of a few dozen numbers that stay in the cache
 
 

@@ -10,8 +10,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-__all__ = ["count_tree", "drawn_trials", "log_count_law", "split_law", "tilted_to"]
-
 UNROLLED = 8  # counts of a node, up to which a convolution is written out
 HALVINGS = 32  # of the range in which a tilt is looked for
 EXTREME = 40.0  # of log odds: a trial that is decided

@@ -17,8 +17,6 @@ from bayesfair.gibbs.targets.fairlets import FairletTarget
 from bayesfair.gibbs.targets.fixed_units import FixedUnits
 from bayesfair.gibbs.temperature import Dispersion
 
-__all__ = ["Problem", "make_problem", "unscaled", "unscaled_loss"]
-
 LARGEST_TEMPERATURE = 1e30  # in units near the spread: sums of energies are within float32
 LARGEST_LOG = 450  # of a loss, to base 2: sums over rows and inverse temperatures have squares that a float64 holds
 

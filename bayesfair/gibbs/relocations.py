@@ -8,8 +8,6 @@ import numpy as np
 
 from bayesfair._arrays import MANY, distinct_places
 
-__all__ = ["annealed_centers", "few_rows", "has_distinct_rows", "relocated_centers"]
-
 COOLER = 1.25  # from one inverse temperature of the annealing to the next
 COLDEST = 200.0  # times the first one
 STEPS = 4  # of centres at each temperature

@@ -26,16 +26,6 @@ from bayesfair.gibbs.sweep import in_turn
 from bayesfair.gibbs.target import Target, as_pytree
 from bayesfair.gibbs.thinning import TRIPS
 
-__all__ = [
-    "Tempered",
-    "TemperedState",
-    "exchange",
-    "ladder",
-    "swap",
-    "temper",
-    "with_replicas",
-]
-
 RATIO, FEWEST_ROWS = 0.6, 10  # of neighbours on the default ladder; what the hottest replica sees of the data
 N_REPLICAS = 16
 HOTTEST = 0.1  # degrees of freedom per person that the hottest replica sees

@@ -20,8 +20,6 @@ from bayesfair.gibbs.target import Target
 from bayesfair.gibbs.thinning import cluster_sizes
 from bayesfair.gibbs.threads import compile_once, in_threads
 
-__all__ = ["Chains", "Run", "advance", "chain_keys", "draw", "forward", "start_run", "tuned", "tuning", "warm_up"]
-
 CHUNK_BYTES = 32_000_000  # of labels held by the sampler at a time, all chains together
 MAX_CHUNK = 64
 CHUNK_SECONDS = 0.5  # how long the progress bar may stand still and Ctrl-C go unheard, past the first chunk

@@ -17,8 +17,6 @@ from bayesfair.gibbs.problem import Problem
 from bayesfair.gibbs.replicas import temper
 from bayesfair.gibbs.run import Chains, start_run
 
-__all__ = ["FEW_ROWS", "FoundModes", "start_in_modes", "with_jumps"]
-
 FEW_ROWS = 100  # of which replicas are tried unasked: beyond, 16 of them cost minutes, and seldom make round trips
 NO_TRIPS = (
     "tempering: replicas at 16 inverse temperatures made too few round trips between the hottest and the coldest one in "

@@ -13,8 +13,6 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from bayesfair.gibbs.losses import ClusterMeans
 
-__all__ = ["CenteredState", "FairletState", "Fairlets", "InverseTemperatures", "OpenState", "computed_once"]
-
 
 class InverseTemperatures(NamedTuple):
     """lambda_f of the fairlet loss and lambda_c of the clustering loss, both above zero."""

@@ -19,8 +19,6 @@ from bayesfair._draws import Statistic
 from bayesfair.gibbs.target import Target
 from bayesfair.gibbs.threads import of_every_chain
 
-__all__ = ["Repeat", "adjoint", "every_move", "in_turn", "run_chunk", "statistics_of", "sweep"]
-
 
 def in_turn(key, target: Target, state, moves, first=0, number=0):
     """The moves one after the other, each with the key of its place; (state, what they all reported).

@@ -19,8 +19,6 @@ from bayesfair.fairness.groups import Groups
 from bayesfair.gibbs.losses import Loss
 from bayesfair.gibbs.temperature import Dispersion
 
-__all__ = ["STATIC", "Settings", "Table", "Target", "as_pytree", "rows_of"]
-
 NEARLY_ZERO = 1e-3  # of a mean beside the entries: less of it costs a float32 nothing
 STATIC = {"static": True}  # metadata of a field that decides what is compiled; the others are data
 

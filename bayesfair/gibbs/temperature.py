@@ -9,8 +9,6 @@ from bayesfair._check import check_number, message
 from bayesfair.balanced.centroids import medians
 from bayesfair.gibbs.losses import BregmanLoss
 
-__all__ = ["Dispersion", "check_how_many", "holmes_walker", "refuse_without_degree", "resolve_temperature"]
-
 
 class Dispersion(NamedTuple):
     """Prior of lambda: Gamma(shape, rate), neither below 0. The default, p(lambda) proportional to 1 / lambda, is

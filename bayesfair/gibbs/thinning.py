@@ -6,8 +6,6 @@ from jaxtyping import Int, Real
 from bayesfair._draws import COMPARED
 from bayesfair.gibbs.sweep import statistics_of
 
-__all__ = ["TRIPS", "autocorrelation_time", "cluster_sizes", "suitable_thinning"]
-
 WORTH = 0.5  # independent draws for a draw: 4 x 500 are 1,000, with which R-hat is below 1.01
 # Looks at a row and a centre from one draw to the next: with 4 x 1,000 draws about a minute on two cores.
 BUDGET = 2_500_000

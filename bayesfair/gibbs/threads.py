@@ -10,8 +10,6 @@ import numpy as np
 
 from bayesfair.distributed.messages import over_chains
 
-__all__ = ["compile_once", "in_threads", "of_every_chain"]
-
 _COMPILED = set()  # programs
 
 

@@ -22,18 +22,6 @@ from bayesfair.gibbs.labellings import CountedLabelling, Labelling
 from bayesfair.gibbs.moves.collapsed import conditional, draw_cluster
 from bayesfair.gibbs.sweep import in_turn
 
-__all__ = [
-    "BundlesOfPeople",
-    "Counted",
-    "Excursions",
-    "Singles",
-    "SwapsOfPeople",
-    "bundle_law",
-    "log_excursion_ratio",
-    "log_people_ratio",
-    "single_law",
-]
-
 
 @dataclass(frozen=True)
 class Counted:

@@ -23,8 +23,6 @@ from bayesfair.gibbs.moves.collapsed import CollapsedReallocation, draw_cluster,
 from bayesfair.gibbs.states import CenteredState, computed_once
 from bayesfair.gibbs.sweep import in_turn
 
-__all__ = ["BlockedReallocation", "GivenCenters", "choose_blocks", "log_block_ratio", "poor_blocks", "proposal_logits"]
-
 BLOCKS = (1, 8, 64)
 # Eightfold blocks have a log ratio of sqrt(8) times the spread: where small ones were accepted at 0.9 they are at 0.7,
 # and where large ones were at 0.3 small ones are at 0.7. So neither decision calls for the other.

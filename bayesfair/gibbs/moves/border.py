@@ -29,20 +29,6 @@ from bayesfair.gibbs.losses import ClusterMeans, cluster_means
 from bayesfair.gibbs.moves.matchings import draw_group, scaled
 from bayesfair.gibbs.states import CenteredState, Fairlets, computed_once
 
-__all__ = [
-    "BorderVisits",
-    "Candidate",
-    "Guide",
-    "Seats",
-    "decided",
-    "extra",
-    "flip",
-    "guide_of",
-    "log_ratio",
-    "seats_of",
-    "trade",
-]
-
 SHARING_STEPS = 4  # towards equal shares of all groups
 PAIRS = 4  # of clusters in a sweep
 UNIFORMS = 5  # of a visit: four to choose by, one to decide

@@ -15,8 +15,6 @@ from bayesfair.gibbs.capabilities import HasUnits
 from bayesfair.gibbs.losses import Units
 from bayesfair.gibbs.states import OpenState, computed_once
 
-__all__ = ["CollapsedReallocation", "conditional", "draw_cluster", "share_moved", "unit_law"]
-
 
 @dataclass(frozen=True)
 class CollapsedReallocation:

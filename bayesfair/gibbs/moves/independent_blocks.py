@@ -15,8 +15,6 @@ from bayesfair.gibbs.moves.blocked import BlockedReallocation, poor_blocks
 from bayesfair.gibbs.moves.collapsed import conditional, draw_cluster, share_moved
 from bayesfair.gibbs.states import OpenState, computed_once
 
-__all__ = ["IndependentBlocks", "independent_logits", "log_independence_ratio", "take_out"]
-
 
 @dataclass(frozen=True)
 class IndependentBlocks:

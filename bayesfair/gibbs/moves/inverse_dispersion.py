@@ -6,8 +6,6 @@ import jax
 
 from bayesfair.gibbs.capabilities import HasUnits
 
-__all__ = ["DrawInverseDispersion"]
-
 
 @dataclass(frozen=True)
 class DrawInverseDispersion:

@@ -19,20 +19,6 @@ from jaxtyping import Array, Float, Int
 from bayesfair.gibbs.capabilities import HasFairlets
 from bayesfair.gibbs.states import Fairlets
 
-__all__ = [
-    "Chances",
-    "Pairing",
-    "draw_chances",
-    "draw_group",
-    "draw_pairing",
-    "draw_slots",
-    "near_pairing",
-    "neighbour_matchings",
-    "phantom_slots",
-    "reflection",
-    "scaled",
-]
-
 NEIGHBOURS = 8
 NEAR_SHARE, EXCHANGE_SHARE = 0.5, 0.25  # of the pairings
 POOL_ENTRIES = 4_000_000  # int32: 16 MB at most, shared by all chains

@@ -38,8 +38,6 @@ from bayesfair.gibbs.moves.collapsed import draw_cluster
 from bayesfair.gibbs.states import computed_once
 from bayesfair.gibbs.sweep import adjoint, in_turn
 
-__all__ = ["Jump", "ModeJumps", "Modes", "Place", "jump", "log_path_density", "moved_place", "nearest_mode"]
-
 
 class Modes(NamedTuple):
     """Where the posterior's modes are: centres in the loss's own `coordinates`, their spread, lambda, and which cluster of

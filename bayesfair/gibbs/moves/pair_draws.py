@@ -33,17 +33,6 @@ from bayesfair.gibbs.parts_of_rows import map_numbered
 from bayesfair.gibbs.poisson_binomial import by_inverse
 from bayesfair.gibbs.states import computed_once
 
-__all__ = [
-    "PairDraws",
-    "block_of",
-    "filled",
-    "in_order",
-    "line",
-    "log_line_law",
-    "log_rest",
-    "with_block",
-]
-
 BLOCK = 256  # rows of a group in a pair of clusters that are drawn at once
 MORE_LINES, PLACES = 3, 128  # lines along which counts are drawn, more than there are groups; how far they reach
 QUANTILES = 128  # of margins, in which the border is looked for

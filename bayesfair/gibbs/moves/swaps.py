@@ -20,8 +20,6 @@ from bayesfair.gibbs.capabilities import HasFairlets, HasUnits
 from bayesfair.gibbs.moves.matchings import Chances, Pairing, draw_chances, draw_pairing
 from bayesfair.gibbs.states import Fairlets, computed_once
 
-__all__ = ["Proposal", "Swaps", "accept", "in_rounds", "keep", "propose"]
-
 
 @dataclass(frozen=True)
 class Swaps:

@@ -18,8 +18,6 @@ from bayesfair.gibbs.moves.matchings import Chances, Pairing
 from bayesfair.gibbs.moves.swaps import Swaps, in_rounds, propose
 from bayesfair.gibbs.states import OpenState
 
-__all__ = ["SwapsInTurn", "log_swap_ratio"]
-
 
 @dataclass(frozen=True)
 class SwapsInTurn:

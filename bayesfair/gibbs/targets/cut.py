@@ -8,8 +8,6 @@ from bayesfair.gibbs.sweep import Repeat
 from bayesfair.gibbs.target import as_pytree
 from bayesfair.gibbs.targets.fairlets import FairletTarget
 
-__all__ = ["Cut"]
-
 
 @as_pytree
 class Cut(FairletTarget):

@@ -20,8 +20,6 @@ from bayesfair.gibbs.target import STATIC, Settings, Table, as_pytree, rows_of
 from bayesfair.gibbs.targets.over_fairlets import Losses, OverFairlets, what_to_balance
 from bayesfair.gibbs.temperature import Dispersion
 
-__all__ = ["FairletTarget"]
-
 SWAP_ROUND_FAIRLETS = 40_000  # rounds of swaps in a sweep: about this many fairlets are asked, at most MAX_ROUNDS
 MAX_ROUNDS = 16  # times, and no more often than there are fairlets
 

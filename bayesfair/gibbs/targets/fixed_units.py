@@ -20,8 +20,6 @@ from bayesfair.gibbs.target import STATIC, Settings, Table, as_pytree
 from bayesfair.gibbs.targets.over_fairlets import Losses, OverFairlets, what_to_balance
 from bayesfair.gibbs.temperature import Dispersion
 
-__all__ = ["FixedUnits"]
-
 BLOCK = 2**14  # fairlets that are opened at a time
 
 

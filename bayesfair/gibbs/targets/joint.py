@@ -11,8 +11,6 @@ from bayesfair.gibbs.sweep import Repeat
 from bayesfair.gibbs.target import as_pytree
 from bayesfair.gibbs.targets.fairlets import FairletTarget
 
-__all__ = ["Joint"]
-
 PATH_ROUNDS = 4  # of swaps at every step of a jump
 PATH_BLOCKS, PATH_WHOLE = 8, 2_000  # blocks of its reallocations; from so many fairlets on one block is accepted
 

@@ -35,8 +35,6 @@ from bayesfair.gibbs.target import STATIC, Settings, Table, Target, as_pytree, r
 from bayesfair.gibbs.targets.starts import start_dispersion
 from bayesfair.gibbs.temperature import Dispersion, check_how_many, refuse_without_degree
 
-__all__ = ["Labels"]
-
 SQUARES = CENTROIDS["kmeans"]  # near enough to start from under losses without such centres
 LARGEST_BUNDLE = 12
 POOLS = 4  # of bundles, for losses without centres

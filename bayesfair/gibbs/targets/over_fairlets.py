@@ -23,8 +23,6 @@ from bayesfair.gibbs.target import Settings, Table, Target
 from bayesfair.gibbs.targets.starts import further_states, start_states
 from bayesfair.gibbs.temperature import check_how_many, refuse_without_degree
 
-__all__ = ["Losses", "OverFairlets", "what_to_balance"]
-
 COLLAPSED_LIMIT = 2_000  # fairlets: above it a sequential sweep costs more than its better mixing is worth
 
 

@@ -14,15 +14,6 @@ from bayesfair.gibbs.states import FairletState, InverseTemperatures
 from bayesfair.gibbs.target import Settings, Table
 from bayesfair.gibbs.temperature import Dispersion, holmes_walker
 
-__all__ = [
-    "fill_empty_clusters",
-    "further_states",
-    "stacked_states",
-    "start_clusterings",
-    "start_dispersion",
-    "start_states",
-]
-
 NO_LOSS = 1e-10  # of the loss of one cluster: less is rounding
 LEAST_SHAPE = 0.25  # of the gamma law of lambda: draws of smaller shapes are 0 in float32
 
