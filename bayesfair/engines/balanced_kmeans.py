@@ -43,9 +43,9 @@ class BalancedKMeans(Engine):
     random_state: an int makes runs repeatable. progress_bar: show one.
     mesh: None. One process fits all rows: 24 GiB hold some 80 million of them.
 
-    A number for `min_balance` begins its search under exact balance. For tables of up to 1,000 rows the labels found at 0.9, 0.8,
-    0.6, 0.4 and 0.2 of the data's own Balance, as far as these are tighter, are starts as well: with the same `random_state`
-    none of those costs less. A fit of such a table takes as many times longer.
+    A number for `min_balance` begins its search under exact balance. For tables of up to 1,000 rows the labels found at 0.9,
+    0.8, 0.6, 0.4 and 0.2 of the data's own Balance, as far as these are tighter, are starts as well: with the same
+    `random_state` none of those costs less. A fit of such a table takes as many times longer.
 
     Whole people have a place here, and a row of weight 2 has one place, not two: `sample_weight` weighs the loss alone, and
     balance, `counts_` and `min_balance` count rows.
