@@ -1,15 +1,12 @@
 """Sphinx extension of the house: its docstrings, links that may lead nowhere, and notebooks copied from examples/."""
 
 import inspect
-from importlib import import_module
 from pathlib import Path
 
 from docstrings import to_rst, with_settings
 from docutils import nodes
-from docutils.statemachine import StringList
 from sphinx import addnodes
 from sphinx.ext import autosummary
-from sphinx.ext.autosummary import Autosummary
 from sphinx.util.docutils import SphinxRole
 
 from bayesfair._settings import declarations
@@ -30,17 +27,6 @@ class HouseRole(SphinxRole):
         )
         reference["house"] = True
         return [reference], []
-
-
-class Room(Autosummary):
-    """`.. room:: bayesfair.models`: the table of everything public in a room, for rooms that are still being built."""
-
-    required_arguments, has_content = 1, False
-
-    def run(self):
-        names = import_module(self.arguments[0]).__all__
-        self.content, self.options["nosignatures"] = StringList(names, source="room"), True
-        return super().run()
 
 
 def find_from_the_front_door(app, env, node, contnode):
@@ -87,7 +73,6 @@ def copy_notebooks(app):
 
 def setup(app):
     autosummary.WELL_KNOWN_ABBREVIATIONS += ("eq.",)  # they do not end a summary
-    app.add_directive("room", Room)
     app.add_role("house", HouseRole())
     app.connect("builder-inited", copy_notebooks)
     app.connect("autodoc-process-docstring", write_rst)
