@@ -270,8 +270,8 @@ class Annealer(NamedTuple):
         return self.cool(np.tile(self.middle, (n_starts, n_clusters, 1)), 2 * self.per_row)
 
     def coldest(self, per_row):
-        """The temperature at which labels that lose so much per row are as good as hard."""
-        return max(per_row, FEW * self.per_row) / COLDEST
+        """The temperature at which labels that lose so much per row are as good as hard; that of one cluster at most."""
+        return min(max(per_row, FEW * self.per_row), self.per_row) / COLDEST
 
     def cool(self, centers, temperature, mu=None) -> Cooled:
         """From centres (starts, clusters, dim) at a temperature down to hard labels. mu: duals to begin with, as in `Cooled`,

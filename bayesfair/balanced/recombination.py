@@ -101,7 +101,8 @@ def recombined(mother, father, rng):
 def survivors(parents: Cooled, children: Cooled) -> Cooled:
     """As many as there were, the best first: of starts whose losses are the same, the best; then others."""
     everyone = sorted_by_loss(Cooled(*(np.concatenate(pair) for pair in zip(parents, children))))
-    new = np.diff(everyone.loss, prepend=-np.inf) > SAME * np.abs(everyone.loss)
+    with np.errstate(invalid="ignore"):  # of two that are not balanced
+        new = np.diff(everyone.loss, prepend=-np.inf) > SAME * np.abs(everyone.loss)
     return everyone.run(np.argsort(~new, kind="stable")[: len(parents.loss)])
 
 

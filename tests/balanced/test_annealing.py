@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from bayesfair.balanced import BalancedProblem, annealing
+from bayesfair.balanced import BalancedProblem, annealing, recombination
 from bayesfair.balanced.annealing import Multipliers
 from bayesfair.balanced.centroids import CENTROIDS
 from bayesfair.datasets import load_adult_sample
@@ -134,3 +134,16 @@ def test_the_duals_of_bounds_are_nearest_to_those_of_equations():
     rise = bounds.excess(alpha - bounds.alpha(mu))  # of the squared distance, by mu: least squares under mu >= 0
     assert (rise > -1e-9).all()
     assert np.abs(rise[mu > 0]).max() < 1e-9
+
+
+def test_starts_none_of_which_is_balanced_still_end_somewhere(monkeypatch):
+    """Their losses are infinite, and so was the temperature at which all rows cooled them."""
+    monkeypatch.setattr(annealing, "UNFAIR", -1.0)
+    monkeypatch.setattr(recombination, "SAMPLE", 100)
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(300, 2)), np.resize([0, 1, 1], 300)
+    constraint = balance_constraint(encode_groups(group), n_clusters=3)
+    problem = BalancedProblem(X, group, np.ones(300), constraint, CENTROIDS["kmeans"], 3)
+    found = recombination.search(problem, 4, 2, np.random.default_rng(0))
+    assert np.isfinite(found.mu).all()
+    assert np.isfinite(found.centers).all()
