@@ -98,6 +98,11 @@ def cell_masses(labels, code, shape, weight=None):
     return held
 
 
+def power_of_two(number):
+    """The least one that is not below this whole number, at least 1."""
+    return 1 << int(number - 1).bit_length()
+
+
 def row_numbers(n_rows):
     """0 to n_rows - 1, in the smallest type that has room for them."""
     return np.arange(n_rows, dtype=np.min_scalar_type(n_rows))

@@ -107,9 +107,12 @@ def _few_programs(request):
 
 @pytest.fixture(scope="module", autouse=True)
 def _compile_quickly(request):
+    """Processes that a test starts do so too: a program compiled otherwise rounds otherwise."""
     quickly = request.path.name in COMPILED_QUICKLY
-    jax.config.update("jax_disable_most_optimizations", quickly)
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", str(int(quickly)))
+        jax.config.update("jax_disable_most_optimizations", quickly)
+        yield
     jax.config.update("jax_disable_most_optimizations", False)
 
 

@@ -138,7 +138,7 @@ def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature, wanted)
             total, duals = jax.lax.scan(one_block, none, rows)
             return total._replace(dual=duals)
 
-        return jax.lax.cond(wanted, found, lambda: none._replace(dual=jnp.zeros(len(rows.group))))
+        return jax.lax.cond(wanted, found, lambda: none._replace(dual=jnp.zeros(len(rows.group), jnp.float32)))
 
     return jax.lax.map(one_start, (centers, alpha, wanted))
 

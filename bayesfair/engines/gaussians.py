@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from bayesfair._arrays import aligned_empty, inner_sum, row_blocks, row_numbers
+from bayesfair._arrays import aligned_empty, inner_sum, power_of_two, row_blocks, row_numbers
 from bayesfair._rows import Rows, each, of_blocks, total
 from bayesfair.engines.row_split import UNSPLIT, here
 
@@ -106,7 +106,7 @@ def _by_what_they_lack(X, split):
 def _blocks_of(X, middle, weight, code, devices, width, split) -> Rows:
     """Rows of every device (a list), which lack at most `width` entries."""
     most = max(split.everybody(max(map(len, devices))))
-    size = min(BLOCK, _power_of_two(most))
+    size = min(BLOCK, power_of_two(most))
     shape = -(-most // size), size
     whole = SeenBlock(
         aligned_empty((shape[0], X.shape[1], split.n_devices * size)),
@@ -132,7 +132,7 @@ def _patterns_of(X, code, devices, shape, width, split):
         np.diff(code[rows], axis=1, prepend=-1) != 0 for rows in filled
     ]  # who does not lack the same as the one before
     many = any(SHARED * one.sum() >= one.size for one in new)
-    n_patterns = max(split.everybody(max(_power_of_two(one.sum(1).max()) for one in new)))
+    n_patterns = max(split.everybody(max(power_of_two(one.sum(1).max()) for one in new)))
     if any(split.everybody(many)) or n_patterns == shape[1]:
         new, n_patterns = [np.ones_like(one) for one in new], shape[1]  # as `SeenBlock.each` reads it
     parts = [_patterns_of_device(X, *each, width, n_patterns) for each in zip(filled, new)]
@@ -152,10 +152,6 @@ def _patterns_of_device(X, filled, new, width, n_patterns):
     place = np.arange(len(row)) - np.searchsorted(row, row)
     lacks[block[row], place, pattern[block, at][row]] = coordinate
     return pattern, lacks
-
-
-def _power_of_two(number):
-    return 1 << int(number - 1).bit_length()
 
 
 def masked(covariance, seen):

@@ -6,9 +6,11 @@ from scipy.special import logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from bayesfair._arrays import row_blocks
+from bayesfair._arrays import power_of_two, row_blocks
 from bayesfair._check import message, tell
 from bayesfair.engines.base import Engine
+
+FEWEST = 32  # rows whose densities are computed together
 
 
 def check_near(has_density, first=0):
@@ -46,10 +48,14 @@ class MixtureEngine(Engine):
         return self._of_log_joint(of, self.read(X, reset=False))
 
     def _of_log_joint(self, of, columns):
-        """`of(log joint densities)`, from blocks of rows."""
+        """`of(log joint densities)`, from blocks of rows; short ones are filled with their last row, so that few sizes are
+        compiled and a row alone is rounded as among others."""
         found = []
         for block in row_blocks(len(columns.continuous)):
-            log_joint = self.log_joint(columns.take(block))
+            n_rows = block.stop - block.start
+            size = max(FEWEST, power_of_two(n_rows))
+            rows = np.minimum(np.arange(block.start, block.start + size), block.stop - 1)
+            log_joint = self.log_joint(columns.take(rows))[:n_rows]
             check_near(np.isfinite(log_joint).any(1), block.start)
             found.append(of(log_joint))
         return np.concatenate(found)
