@@ -2,7 +2,18 @@
 
 from bayesfair.fairlets.decomposition import Decomposition, decompose
 from bayesfair.fairlets.dissimilarity import Bregman, Dissimilarity, Minkowski
-from bayesfair.fairlets.fixed_margins import rectangular_loop
+from bayesfair.fairlets.fixed_margins import feasible_matrix, rectangular_loop
+from bayesfair.fairlets.matrices import from_matrices
 from bayesfair.fairlets.members import fairlet_centers
 
-__all__ = ["Bregman", "Decomposition", "Dissimilarity", "Minkowski", "decompose", "fairlet_centers", "rectangular_loop"]
+__all__ = [
+    "Bregman",
+    "Decomposition",
+    "Dissimilarity",
+    "Minkowski",
+    "decompose",
+    "fairlet_centers",
+    "feasible_matrix",
+    "from_matrices",
+    "rectangular_loop",
+]

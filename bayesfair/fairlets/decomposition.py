@@ -11,17 +11,20 @@ from bayesfair._check import (
     check_features,
     check_finite,
     check_integer,
+    check_number,
     check_same_index,
     check_same_length,
     check_weights,
     column_names,
     generator_of,
     message,
+    row_names,
     tell,
 )
+from bayesfair._names import Graph, csr_array
 from bayesfair._scaling import ScaledRows, Scaling, scaling_of
 from bayesfair.fairlets.by_blocks import PricedTable, decompose_by_blocks
-from bayesfair.fairlets.compositions import anchor_group, capacities, rule_of_small_groups
+from bayesfair.fairlets.compositions import Capacities, anchor_group, capacities, rule_of_small_groups
 from bayesfair.fairlets.dissimilarity import (
     Dissimilarity,
     KullbackLeibler,
@@ -30,20 +33,32 @@ from bayesfair.fairlets.dissimilarity import (
     Weighted,
     resolve_dissimilarity,
 )
+from bayesfair.fairlets.members import fairlet_centers
 from bayesfair.fairlets.transport import rounding_of, transport
 from bayesfair.fairness.groups import Groups, encode_groups
 
 DEGREES = {SquaredEuclidean: 2, Minkowski: 1, KullbackLeibler: 1}  # D(s x, s y) = s**degree D(x, y)
 FEW, NEGLIGIBLE = 1_000, 1e-4  # rows that show how near others are; what of such distances float32 may lose
+BY_BLOCKS = "blocks by POT's network simplex and SciPy's linear_sum_assignment"
 PROVED = 1e-8  # relative gap up to which rounding, not doubt, parts the cost from its bound
+
+
+class DecomposedRows(NamedTuple):
+    """What was decomposed. X: features (N, d), None where only matrices were given. names: of the rows (N,), None for their
+    numbers."""
+
+    groups: Groups
+    X: ArrayLike | None
+    dissimilarity: Dissimilarity
+    names: np.ndarray | None
 
 
 class Decomposition(NamedTuple):
     """A fairlet decomposition. `fairlet` (N,) in [m]; `composition` (m, J): members of each group in each fairlet.
 
-    `cost` is L_f, no decomposition costs less than `lower_bound`, and `gap` is their distance relative to the cost,
-    infinite where nothing is proved. In the
-    anchored form fairlet i holds the i-th observation of the anchors' group.
+    `cost` is L_f. No decomposition costs less than `lower_bound`. `gap` is their distance relative to the cost, infinite
+    where nothing is proved. In the anchored form every fairlet has one member of the anchors' group; `decompose` numbers
+    fairlets as their anchors come. `rows`: what was decomposed, None where each row is a fairlet. `solver`: what found it.
     """
 
     fairlet: np.ndarray
@@ -51,6 +66,8 @@ class Decomposition(NamedTuple):
     cost: float
     lower_bound: float
     anchored: bool
+    rows: DecomposedRows | None = None
+    solver: str = ""
 
     @property
     def gap(self):
@@ -69,7 +86,137 @@ class Decomposition(NamedTuple):
     def __repr__(self):
         proof = ", optimal" if self.optimal else f"; {describe_gap(self.gap)}"
         form = "anchored" if self.anchored else "hub"
-        return f"Decomposition({len(self.composition)} fairlets, {form} form, cost {self.cost:.6g}{proof})"
+        solver = f"; {self.solver}" if self.solver else ""
+        return f"Decomposition({len(self.composition)} fairlets, {form} form, cost {self.cost:.6g}{proof}{solver})"
+
+    def matrices(self) -> dict[str, csr_array]:
+        """The binary matrix B of every group (paper, section 3.1): is a member in a fairlet?
+
+        Returns
+        -------
+        dict of scipy.sparse.csr_array
+            Of shape (fairlets, members) and type int8, by the group's name. Members are in the order of the rows. Sums of
+            columns are 1, sums of rows are `composition`.
+
+        Raises
+        ------
+        ValueError
+            If each row is a fairlet of its own.
+
+        Examples
+        --------
+        >>> found = decompose([[0.0], [1.0], [5.0], [6.0]], ["a", "b", "a", "b"])
+        >>> found.matrices()["b"].toarray().tolist()
+        [[1, 0], [0, 1]]
+        """
+        from scipy import sparse
+
+        groups, m = self._rows("matrices").groups, len(self.composition)
+        own = [self.fairlet[groups.code == group] for group in range(len(groups.names))]
+        return {
+            name: sparse.csr_array((np.ones(len(at), np.int8), (at, np.arange(len(at)))), shape=(m, len(at)))
+            for name, at in zip(groups.names, own)
+        }
+
+    def weights(self, inverse_temperature: float) -> dict[str, np.ndarray]:
+        """exp(-lambda_f D), what the rectangular loop weighs the ones of every matrix by (paper, Algorithm 1).
+
+        Parameters
+        ----------
+        inverse_temperature : float
+            lambda_f, above zero, per unit of D.
+
+        Returns
+        -------
+        dict of numpy.ndarray
+            Of shape (fairlets, members), by the name of every group but the anchors': D is measured to the fairlet's anchor.
+
+        Raises
+        ------
+        ValueError
+            In the hub form, where what a member pays depends on the others; without features.
+
+        Examples
+        --------
+        >>> found = decompose([[0.0], [1.0], [5.0], [6.0]], ["a", "b", "a", "b"])
+        >>> found.weights(0.1)["b"].round(3).tolist()
+        [[0.905, 0.027], [0.202, 0.905]]
+        """
+        rows, scale = self._rows("weights", features=True), check_number("inverse_temperature", inverse_temperature)
+        if not self.anchored:
+            what = "A decomposition in the hub form has no `weights`: what a member pays depends on the others in its fairlet."
+            raise ValueError(f"{what} Remedy: choose a composition that has one member of some group in every fairlet.")
+        X, code = features_of(rows.X), rows.groups.code
+        anchors = X[self._anchors()]
+        return {
+            name: np.exp(-scale * rows.dissimilarity.pairwise(anchors, X[code == group]))
+            for group, name in enumerate(rows.groups.names)
+            if group != self._anchor_group
+        }
+
+    def graph(self) -> Graph:
+        """Who is matched with whom.
+
+        Returns
+        -------
+        networkx.Graph
+            Its nodes are named as the rows, by the index of a DataFrame or by their numbers, and have the attributes `group`
+            and `fairlet`. Its edges go from every anchor to the members of its fairlet, with their `distance`, which is D. In
+            the hub form they come from a node ("hub", fairlet), which has no group.
+
+        Raises
+        ------
+        ValueError
+            If each row is a fairlet of its own; without features.
+
+        Examples
+        --------
+        >>> found = decompose([[0.0], [1.0], [5.0], [6.0]], ["a", "b", "a", "b"])
+        >>> list(found.graph().edges(data="distance"))
+        [(0, 1, 1.0), (2, 3, 1.0)]
+        """
+        import networkx as nx
+
+        rows, graph = self._rows("graph", features=True), nx.Graph()
+        names = range(len(self.fairlet)) if rows.names is None else rows.names.tolist()
+        for name, group, fairlet in zip(names, rows.groups.code, self.fairlet.tolist()):
+            graph.add_node(name, group=rows.groups.names[group], fairlet=fairlet)
+        if self.anchored:
+            centers = [names[row] for row in self._anchors()]
+        else:
+            centers = [("hub", fairlet) for fairlet in range(len(self.composition))]
+            graph.add_nodes_from((center, {"fairlet": center[1]}) for center in centers)
+        pairs = zip(names, self.fairlet, self.distances().tolist())
+        edges = (
+            (centers[fairlet], name, {"distance": far}) for name, fairlet, far in pairs if centers[fairlet] != name
+        )
+        graph.add_edges_from(edges)
+        return graph
+
+    def distances(self) -> np.ndarray:
+        """D of every row to its anchor, or to the centre of its fairlet in the hub form, (N,); their sum is the cost where rows
+        have no weights."""
+        rows = self._rows("distances", features=True)
+        X = features_of(rows.X)
+        if self.anchored:
+            return rows.dissimilarity.between(X, X[self._anchors()[self.fairlet]])
+        return rows.dissimilarity.to_center(X, fairlet_centers(X, self.fairlet)[self.fairlet])
+
+    @property
+    def _anchor_group(self):
+        return anchor_group(Capacities(self.composition, self.composition))
+
+    def _anchors(self):
+        """The row that is the anchor of every fairlet."""
+        rows = np.flatnonzero(self.rows.groups.code == self._anchor_group)
+        return rows[np.argsort(self.fairlet[rows])]
+
+    def _rows(self, what, features=False):
+        if self.rows is None:
+            raise ValueError(f"A decomposition in which each row is a fairlet has no `{what}`.")
+        if features and self.rows.X is None:
+            raise ValueError(f"A decomposition made of matrices alone has no `{what}`. Remedy: pass from_matrices(X=).")
+        return self.rows
 
 
 def describe_gap(gap, risk=0.0):
@@ -115,9 +262,9 @@ def decompose(
     [0, 0, 1, 1]
     """
     check_same_index("sensitive", sensitive, "X", X)
-    names = column_names(X)
+    given, names = X, column_names(X)
     check_integer("exact_up_to", exact_up_to, minimum=0)
-    X, groups = _features(X), encode_groups(sensitive, argument="sensitive")
+    X, groups = features_of(X), encode_groups(sensitive, argument="sensitive")
     check_same_length("sensitive", len(groups.code), "X", len(X))
     if len(groups.names) == 1:
         remedy = "Check the column; clustering without fairness needs no fairlets."
@@ -139,15 +286,16 @@ def decompose(
     Z = ScaledRows(X, units, np.float64 if few else _precision(X, units, dissimilarity, rng))
     table = PricedTable(Z, code, held, paid, anchor, weight)
     if few and anchor is not None:
-        fairlet, cost, bound = _optimal(table)
+        fairlet, cost, bound, solver = _optimal(table)
     else:
-        (fairlet, cost), bound = decompose_by_blocks(table, rng), 0.0
+        (fairlet, cost), bound, solver = decompose_by_blocks(table, rng), 0.0, BY_BLOCKS
     cost, bound = (units.cost(value, degree or 0) for value in (cost, bound))
-    composition = _composition(fairlet, code, held)
-    return Decomposition(fairlet.astype(np.int32, copy=False), composition, cost, bound, anchor is not None)
+    rows = DecomposedRows(groups, given, dissimilarity, row_names(given))
+    fairlet, composition = fairlet.astype(np.int32, copy=False), composition_of(fairlet, code, held.lower.shape)
+    return Decomposition(fairlet, composition, cost, bound, anchor is not None, rows, solver)
 
 
-def _features(X):
+def features_of(X):
     """`check_features`, which leaves float32 as it is."""
     if getattr(X, "dtype", None) != np.float32:
         return check_features(X)
@@ -170,16 +318,16 @@ def _positive(weight):
 
 
 def _optimal(table):
-    """(fairlet (N,), cost, lower bound): given the anchors, every other group is a transport problem of its own."""
+    """(fairlet (N,), cost, lower bound, what POT did): given the anchors, other groups are transport problems of their own."""
     code, (lower, upper) = table.code, table.capacities
-    fairlet, cost, bound = np.empty(len(code), np.int32), 0.0, 0.0
+    fairlet, cost, bound, rounds = np.empty(len(code), np.int32), 0.0, 0.0, 0
     fairlet[code == table.anchor] = np.arange(table.n_fairlets)
     for group in table.others:
         anchors, members = (table.rows(code == some) for some in (table.anchor, group))
         plan = transport(anchors, members, lower[:, group], upper[:, group], table.dissimilarity, random_state=0)
         fairlet[code == group] = plan.anchor
-        cost, bound = cost + plan.cost, bound + plan.lower_bound
-    return fairlet, cost, bound
+        cost, bound, rounds = cost + plan.cost, bound + plan.lower_bound, rounds + plan.rounds
+    return fairlet, cost, bound, f"POT's network simplex, {rounds} round{'s' * (rounds > 1)}"
 
 
 def _precision(X, units, dissimilarity, rng):
@@ -193,6 +341,7 @@ def _precision(X, units, dissimilarity, rng):
     return np.float32 if lost < NEGLIGIBLE * far.min(1).mean() else np.float64
 
 
-def _composition(fairlet, code, held):
-    place = fairlet * np.int64(held.lower.shape[1]) + code
-    return np.bincount(place, minlength=held.lower.size).reshape(held.lower.shape)
+def composition_of(fairlet, code, shape):
+    """Members (fairlets, groups) of each group in each fairlet; `shape`: how many there are."""
+    place = fairlet * np.int64(shape[1]) + code
+    return np.bincount(place, minlength=shape[0] * shape[1]).reshape(shape)

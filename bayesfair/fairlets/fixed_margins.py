@@ -23,8 +23,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesfair._check import check_integer, message
+
+SHOWN = 8  # rows or columns that an error names
 
 
 class Info(NamedTuple):
@@ -34,7 +37,89 @@ class Info(NamedTuple):
     acceptance_rate: float
 
 
-def rectangular_loop(key, H, weights, num_steps, *, acceptance="heat-bath"):
+def feasible_matrix(row_sums: ArrayLike, column_sums: ArrayLike, zeros: ArrayLike | None = None) -> np.ndarray:
+    """A binary matrix with these margins, by a maximum flow from rows to columns.
+
+    Parameters
+    ----------
+    row_sums, column_sums : array-like of int, shape (R,) and (C,)
+        At least 0, with the same total.
+    zeros : array-like of bool, shape (R, C), optional
+        Where the matrix must be 0.
+
+    Returns
+    -------
+    numpy.ndarray
+        int8 (R, C).
+
+    Raises
+    ------
+    ValueError
+        If there is none. The error names a cut: rows that need more ones than their columns can take.
+
+    Examples
+    --------
+    >>> feasible_matrix([2, 1], [1, 1, 1]).sum(1).tolist()
+    [2, 1]
+    """
+    import networkx as nx
+
+    r, c = _margin("row_sums", row_sums), _margin("column_sums", column_sums)
+    if r.sum() != c.sum():
+        raise ValueError(
+            message("column_sums", f"have the total of `row_sums`, {r.sum()}", c.sum(), "Every one is in both.")
+        )
+    zeros = np.zeros((len(r), len(c)), bool) if zeros is None else np.asarray(zeros, bool)
+    if zeros.shape != (len(r), len(c)):
+        raise ValueError(
+            message("zeros", f"have the shape {(len(r), len(c))}", zeros.shape, "Give every cell a value.")
+        )
+    graph = nx.DiGraph()
+    graph.add_nodes_from(("source", "sink"))
+    graph.add_edges_from(("source", ("row", i), {"capacity": int(n)}) for i, n in enumerate(r))
+    graph.add_edges_from((("column", j), "sink", {"capacity": int(n)}) for j, n in enumerate(c))
+    graph.add_edges_from((("row", i), ("column", j), {"capacity": 1}) for i, j in np.argwhere(~zeros).tolist())
+    total, flow = nx.maximum_flow(graph, "source", "sink")
+    if total < r.sum():
+        raise ValueError(_cut(graph, r, c, zeros))
+    H = np.zeros(zeros.shape, np.int8)
+    for i in range(len(r)):
+        H[i, [j for (_, j), sent in flow["row", i].items() if sent]] = 1
+    return H
+
+
+def _cut(graph, r, c, zeros):
+    """Which rows cannot get what they need from which columns."""
+    import networkx as nx
+
+    near = nx.minimum_cut(graph, "source", "sink")[1][0]
+    rows = [i for i in range(len(r)) if ("row", i) in near]
+    inside = np.array([("column", j) in near for j in range(len(c))])
+    open_cells = ~zeros[rows][:, ~inside]
+    columns = np.flatnonzero(~zeros[rows].all(0))
+    most = int(c[inside].sum() + open_cells.sum())
+    return (
+        f"No binary matrix has these margins: rows {_listed(rows)} need {r[rows].sum()} ones, and the columns open to them, "
+        f"{_listed(columns.tolist())}, can give them at most {most}. Remedy: change their sums"
+        + (", or open cells that `zeros` closes." if zeros.any() else ".")
+    )
+
+
+def _listed(numbers):
+    return ", ".join(map(str, numbers[:SHOWN])) + (f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else "")
+
+
+def _margin(argument, sums):
+    values = np.asarray(sums)
+    if values.ndim != 1 or values.dtype.kind not in "iu" or not len(values) or (values < 0).any():
+        got = f"{values.dtype} of shape {values.shape}" + (f", the least {values.min()}" if values.size else "")
+        raise ValueError(
+            message(argument, "be whole numbers of at least 0", got, "Give the sum of every row and column.")
+        )
+    return values.astype(np.int64)
+
+
+def rectangular_loop(key, H, weights, num_steps, *, margins=None, acceptance="heat-bath"):
     """The matrix after `num_steps` steps, and how often they changed it.
 
     The law of the steps is reversible for p(H) proportional to the product of `weights` under the ones of H, over all
@@ -42,22 +127,41 @@ def rectangular_loop(key, H, weights, num_steps, *, acceptance="heat-bath"):
 
     Parameters
     ----------
-    key: a JAX random key. H: binary (R, C). weights: (R, C), finite and at least 0; 0 is a structural zero.
-    num_steps: at least 0. acceptance: "heat-bath", w' / (w + w') as published, or "metropolis", min(1, w' / w).
+    key : jax.Array
+        A JAX random key.
+    H : array-like or SciPy sparse matrix of shape (R, C), or None
+        Zeros and ones, where the loop starts. None with `margins`.
+    weights : array-like of shape (R, C)
+        Finite and at least 0. Where a weight is 0 every matrix is 0.
+    num_steps : int
+        At least 0.
+    margins : pair of array-like of int, optional
+        Sums of the rows and of the columns: the loop starts at their `feasible_matrix`.
+    acceptance : {"heat-bath", "metropolis"}, default "heat-bath"
+        w' / (w + w') as published, or min(1, w' / w), which moves more often.
 
     Returns
     -------
-    The matrix, int8 (R, C), and an `Info`.
+    jax.Array, Info
+        The matrix, int8 (R, C), and how often steps changed it.
 
     Raises
     ------
-    TypeError, ValueError: entries other than 0 and 1, weights of another shape, negative or not finite, a one on a
-    structural zero, an unknown acceptance.
+    TypeError, ValueError
+        If H has other entries than 0 and 1, or a one where the weight is 0; if weights have another shape, are negative or not
+        finite; if both or none of H and margins are given, or no matrix has the margins; if the acceptance is unknown.
 
+    Examples
+    --------
     >>> H, info = rectangular_loop(jax.random.PRNGKey(0), np.eye(3), np.ones((3, 3)), 100)
     >>> np.asarray(H).sum(0).tolist()
     [1, 1, 1]
     """
+    if (H is None) == (margins is None):
+        rule = "be given where H is None, and only there"
+        raise ValueError(message("margins", rule, margins, "Pass a matrix, or sums of rows and columns."))
+    if margins is not None:
+        H = feasible_matrix(*margins, zeros=np.asarray(weights) == 0)
     H, log_weights = _check_input(H, weights)
     num_steps = check_integer("num_steps", num_steps, minimum=0)
     if acceptance not in ("heat-bath", "metropolis"):
@@ -68,11 +172,17 @@ def rectangular_loop(key, H, weights, num_steps, *, acceptance="heat-bath"):
     return H, Info(float(proposed) / max(num_steps, 1), float(accepted) / max(num_steps, 1))
 
 
-def _check_input(H, weights):
-    H, weights = np.asarray(H), np.asarray(weights, dtype=float)
+def check_binary(argument, H):
+    """A dense or sparse matrix as an array of zeros and ones."""
+    H = np.asarray(H.toarray() if hasattr(H, "toarray") else H)
     if H.ndim != 2 or 0 in H.shape or not np.isin(H, (0, 1)).all():
         rule, remedy = "be a matrix of zeros and ones", "Use the indicator of the cells."
-        raise ValueError(message("H", rule, f"{H.dtype} of shape {H.shape}", remedy))
+        raise ValueError(message(argument, rule, f"{H.dtype} of shape {H.shape}", remedy))
+    return H
+
+
+def _check_input(H, weights):
+    H, weights = check_binary("H", H), np.asarray(weights, dtype=float)
     if weights.shape != H.shape:
         remedy = "Give every cell its weight."
         raise ValueError(message("weights", f"have the shape of H, {H.shape}", weights.shape, remedy))

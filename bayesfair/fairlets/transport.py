@@ -29,6 +29,8 @@ SLACK = 0.01  # of the mean cost: dearer pairs are no candidates
 TOLERANCE = 1e-9  # of the cost: the gap at which a plan counts as proved
 MAX_ROUNDS = 60
 COARSE_GAP = 1e-3  # good enough for a sample whose potentials only choose arcs
+MOST_STEPS = 10**9  # of the simplex
+STOPPED = "The network simplex of POT stopped before it found the optimal plan: {}."
 
 
 class MarginProblem(NamedTuple):
@@ -61,11 +63,13 @@ class Pairs(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """`anchor` of every member, the cost of the plan, and a lower bound on the cost of any plan (weak duality)."""
+    """`anchor` of every member, the cost of the plan, a lower bound on the cost of any plan (weak duality), and how often
+    POT was asked."""
 
     anchor: np.ndarray
     cost: float
     lower_bound: float
+    rounds: int
 
 
 class Potentials(NamedTuple):
@@ -171,12 +175,12 @@ def _solve(network, rng, tolerance):
         arcs = _first_candidates(network, rng)
     potentials = None
     arcs = _merge(network, network.dummy_arcs(), network.arcs(*network.feasible_pairs()), arcs)
-    for _ in range(MAX_ROUNDS):
+    for asked in range(1, MAX_ROUNDS + 1):
         plan, cost, source_potential, target_potential = _network_simplex(network, *arcs, potentials)
         anchor_potential = network.best_anchor_potential(source_potential)
         pairs, cheapest = _price(network, anchor_potential, target_potential[:n], SLACK * cost / n)
         bound = min(network.dual_bound(cheapest, target_potential), cost)
-        known = len(arcs[0])
+        known, rounds = len(arcs[0]), asked
         if cost - bound <= tolerance * cost:
             break
         potentials = source_potential, target_potential
@@ -184,7 +188,7 @@ def _solve(network, rng, tolerance):
         if len(arcs[0]) == known:
             break
     dummy = target_potential[-1] if network.slack else 0.0
-    return Plan(plan, cost, max(bound, 0.0)), Potentials(anchor_potential + dummy, target_potential[:n] - dummy)
+    return Plan(plan, cost, max(bound, 0.0), rounds), Potentials(anchor_potential + dummy, target_potential[:n] - dummy)
 
 
 def _first_candidates(network, rng):
@@ -303,25 +307,34 @@ def _network_simplex(network, sources, targets, potentials):
 
 
 def _flow(network, sources, targets, potentials):
-    """(source, target, units, cost, source potentials, target potentials) of the cheapest flow on these arcs."""
-    source, target, units, cost, u, v, code = _sparse_solver()(
-        network.supply,
-        network.demand,
-        sources.astype(np.uint64),
-        targets.astype(np.uint64),
-        network.costs(sources, targets),
-        10**9,
-        *potentials,
+    """(source, target, units, cost, source potentials, target potentials) of the cheapest flow on these arcs.
+
+    POT reads once which array libraries there are: what is switched off for its import here is off in the user's code too.
+    """
+    try:
+        # `ot.emd` drops `potentials_init` on sparse problems in 0.9.7: the warm start is open only here.
+        from ot.lp.emd_wrap import emd_c_sparse
+    except ImportError:  # another version of POT: its public function, on all pairs
+        return _flow_on_all_pairs(network)
+    arcs, costs = (side.astype(np.uint64) for side in (sources, targets)), network.costs(sources, targets)
+    source, target, units, cost, u, v, code = emd_c_sparse(
+        network.supply, network.demand, *arcs, costs, MOST_STEPS, *potentials
     )
     if code != 1:
-        raise RuntimeError(f"The network simplex of POT stopped with code {code} before it found the optimal plan.")
+        raise RuntimeError(STOPPED.format(code))
     return source.astype(np.int64), target.astype(np.int64), units, cost, u, v
 
 
-def _sparse_solver():
-    """POT's sparse network simplex. POT reads once which array libraries there are: what is switched off for its import here
-    is off in the user's code too."""
-    # `ot.emd` drops `potentials_init` on sparse problems in 0.9.7: the warm start is open only here.
-    from ot.lp.emd_wrap import emd_c_sparse
+def _flow_on_all_pairs(network):
+    """`_flow` by `ot.emd`."""
+    import ot
 
-    return emd_c_sparse
+    pairs = np.indices((len(network.supply), len(network.demand)))
+    costs = network.costs(*(side.ravel() for side in pairs)).reshape(pairs.shape[1:])
+    if network.slack:  # which is for units that need no member
+        costs[~network.optional, -1] = costs.max() * costs.size
+    plan, log = ot.emd(network.supply, network.demand, costs, MOST_STEPS, log=True)
+    if log["warning"]:
+        raise RuntimeError(STOPPED.format(log["warning"]))
+    source, target = np.nonzero(plan)
+    return source, target, plan[source, target], log["cost"], log["u"], log["v"]

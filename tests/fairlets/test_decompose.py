@@ -9,7 +9,7 @@ import pytest
 import bayesfair.fairlets.transport as module
 from bayesfair.fairlets import Decomposition, decompose
 from bayesfair.fairlets.compositions import anchor_group, capacities
-from bayesfair.fairlets.decomposition import describe_gap
+from bayesfair.fairlets.decomposition import BY_BLOCKS, describe_gap
 from bayesfair.fairlets.dissimilarity import resolve_dissimilarity
 
 NAMES = ("kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary")
@@ -173,9 +173,9 @@ def test_what_is_told_of_a_gap_is_a_bound(cost, bound, less):
 def test_decompositions_say_what_they_are():
     X, code = table((6, 6))
     assert repr(decompose(X, code)).startswith("Decomposition(6 fairlets, anchored form, cost ")
-    assert repr(decompose(X, code)).endswith("optimal)")
+    assert repr(decompose(X, code)).endswith("optimal; POT's network simplex, 1 round)")
     hub = decompose(X, code, 3, random_state=0)
-    assert f"; {describe_gap(hub.gap)})" in repr(hub)
+    assert f"; {describe_gap(hub.gap)}; {BY_BLOCKS})" in repr(hub)
     assert hub.method == "blocks solved exactly, and made again"
     assert hub.gap == np.inf
     assert decompose(np.ones((4, 1)), ["a", "b", "a", "b"]).gap == 0

@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+from bayesfair.fairlets import decompose
 
 PROGRAM = """
 import os
@@ -28,3 +31,17 @@ def test_a_decomposition_leaves_the_array_libraries_of_pot_as_they_were(own, mon
         monkeypatch.setenv(name, value)
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("composition", ["auto", 5])
+def test_a_pot_without_the_private_function_finds_the_same_cost(composition, monkeypatch):
+    import ot.lp.emd_wrap
+
+    rng = np.random.default_rng(0)
+    X, groups = rng.normal(size=(23, 2)), np.repeat(["a", "b"], (7, 16))
+    found = decompose(X, groups, composition, random_state=0)
+    monkeypatch.delattr(ot.lp.emd_wrap, "emd_c_sparse")
+    other = decompose(X, groups, composition, random_state=0)
+    assert other.cost == pytest.approx(found.cost)
+    assert other.optimal == found.optimal == (composition == "auto")
+    assert "POT's network simplex" in repr(found)
