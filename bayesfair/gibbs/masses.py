@@ -1,7 +1,7 @@
 """What the modes weigh: jumps between the best one and every other, longer and longer until the ratio is known.
 
-Modes of balanced labels that a mean-field estimate puts far below the heaviest are not weighed: the estimate is right to some
-tens of nats, and their bound is that much and more above it.
+Modes of balanced labels have a mean-field estimate before any jump, which is right to some tens of nats. Those that it puts
+further than that below the heaviest are not weighed, and of the others only those of which jumps of affordable lengths tell more.
 """
 
 from functools import partial
@@ -22,12 +22,13 @@ from bayesfair.gibbs.threads import compile_once, in_threads, of_every_chain
 
 NEGLIGIBLE = -10.0  # log of a mass: a mode that holds less gets no chain
 LIGHT = -5.0  # likewise, where bounds alone are known: a chain there would stay
-MARGIN, MARGIN_PER_ROW = 100.0, 0.02  # nats by which a bound is above a mean-field estimate
+MARGIN = 2.0  # nats, for each coordinate of the centres, by which a mean-field estimate may be wrong
+GAP_POWER = 0.85  # of a path's length, with which the gap between the bounds shrinks
 FIRST_LENGTH = 17
 LONGEST = 1 << 15
 # Steps of jumps, of all chains, for every sweep of the warm-up: they stop at the length that passes it. Of tables of many
 # people works of no affordable length overlap, and bounds tell.
-BUDGET, BUDGET_OF_MANY = 8, 1
+BUDGET, BUDGET_OF_MANY = 4, 1
 ENOUGH_SE = 0.3
 ROUNDS = 16  # of jumps at one length, where works overlap
 APART = 8  # sweeps from one start of jumps to the next
@@ -86,7 +87,7 @@ def weigh(modes: list[Mode], chains: Chains, n_sweeps, longest=None, progress_ba
     pools = [Pool(mode, number, chains) for number, mode in enumerate(modes)]
     budget = BUDGET if chains.target.n_obs < MANY else BUDGET_OF_MANY
     left = chains.number * n_sweeps * budget if longest is None else np.inf
-    best, ratio = _without_jumps(modes, chains.target)
+    best, ratio = without_jumps(modes, chains.target)
     told, gone = [], set()
     most = n_sweeps * budget // 2 if longest is None else None  # steps of both ways, of which a chain makes as many
     with progress(most, "masses, at most", progress_bar) as bar:
@@ -102,18 +103,18 @@ def weigh(modes: list[Mode], chains: Chains, n_sweeps, longest=None, progress_ba
     return Masses(best, gone, _over(ratio, best), [pool.run.states for pool in pools], max(told))
 
 
-def _without_jumps(modes, target) -> tuple[int, list[LogRatio]]:
-    """(the mode that the others are weighed against first; bounds of their masses, of those that are far below it)."""
+def without_jumps(modes: list[Mode], target) -> tuple[int, list[LogRatio]]:
+    """(the mode that the others are weighed against first; bounds of their masses over its own, where there is an estimate)."""
     if not isinstance(target, HasLabels):
         return 0, [UNKNOWN] * len(modes)
-    about = mean_field.log_masses(modes, target)
+    about, se = mean_field.log_masses(modes, target)
     if not np.isfinite(about).all():
         return 0, [UNKNOWN] * len(modes)
-    heaviest = int(about.argmax())
-    upper = about - about[heaviest] + MARGIN + MARGIN_PER_ROW * target.n_obs
-    bounds = [LogRatio(np.nan, np.nan, -np.inf, one) if one < NEGLIGIBLE else UNKNOWN for one in upper]
-    bounds[heaviest] = ITSELF
-    return heaviest, bounds
+    best = int(about.argmax())
+    margin = MARGIN * target.n_clusters * target.x.shape[1] + 3 * np.hypot(se, se[best])
+    bounds = [LogRatio(np.nan, np.nan, one - more, one + more) for one, more in zip(about - about[best], margin)]
+    bounds[best] = ITSELF
+    return best, bounds
 
 
 def _over(ratio, best):
@@ -134,18 +135,31 @@ def _against(best, pools, ratio, gone, budget, longest, bar):
     while unsettled and (length == first or (spent < budget and length <= longest)):
         for j in list(unsettled):
             measured, stayed, steps = _measured(pools[best], pools[j], length)
-            found[j] = both(found[j], measured)
-            spent += 2 * len(pools[j].run.keys) * steps
+            before, n_chains = found[j], len(pools[j].run.keys)
+            found[j] = both(before, measured)
+            if found[j] == UNKNOWN:  # they contradict each other, and jumps are exact
+                found[j] = measured
+            spent += 2 * n_chains * steps
             bar.update(steps)
             if not stayed:
                 gone.add(j)
-            if j in gone or _is_settled(found[j]):
+            affordable = min(longest, (budget - spent) / (4 * n_chains))
+            if j in gone or _is_settled(found[j]) or _in_vain(before, measured, length, affordable):
                 told = length if found[j].known else told
                 unsettled.remove(j)
         if one_step:
             return found, 1, spent
         tried, length = length, max(2 * length - 1, 3)
     return found, told or tried, spent
+
+
+def _in_vain(known: LogRatio, measured: LogRatio, length, affordable) -> bool:
+    """Would jumps of affordable lengths tell less than what is known without them? The gap between their bounds goes down with
+    the length."""
+    gap = measured.upper - measured.lower
+    return np.isfinite(gap) and bool(
+        gap * min(1.0, length / max(affordable, 1)) ** GAP_POWER > known.upper - known.lower
+    )
 
 
 def _is_settled(ratio: LogRatio) -> bool:

@@ -18,7 +18,15 @@ def test_masses_are_about_those_of_the_enumeration(loss, x64):
     """Ten people, whose labels depend on each other far more than those of many do."""
     f = far("labels", loss)
     found, exact = zip(*(one_mode(f, here) for here in in_modes(f)))
-    assert abs(np.diff(mean_field.log_masses(found, f.target)) - np.diff(exact)) < 2.5
+    about = mean_field.log_masses(found, f.target)
+    assert abs(np.diff(about.value) - np.diff(exact)) < 2.5
+    assert (about.se == np.inf).all()  # of a state each
+    several = [Mode(3 * mode.members) for mode in found]
+    for member, lp in zip(several[0].members, (-1.0, 0.0, 1.0)):
+        several[0].members[several[0].members.index(member)] = SimpleNamespace(state=member.state, lp=member.lp + lp)
+    again = mean_field.log_masses(several, f.target)
+    np.testing.assert_allclose(again.value, about.value)
+    np.testing.assert_allclose(again.se, np.sqrt(1 / 2 / 3), rtol=1e-6)  # the mean of variances 1 and 0
 
 
 @pytest.mark.parametrize("loss", LAMBDA)
@@ -57,19 +65,47 @@ def test_a_mode_far_below_is_not_weighed_and_its_bound_has_a_margin(monkeypatch)
 
     monkeypatch.setattr(masses, "Pool", nobody)
     monkeypatch.setattr(masses, "_measured", measured)
-    monkeypatch.setattr(mean_field, "log_masses", lambda modes, target: np.array([-5.0, 0.0, -200.0, -105.0]))
+    estimates = lambda modes, target: mean_field.Estimates(np.array([-5.0, 0.0, -200.0, -15.0]), np.ones(4))  # noqa: E731
+    monkeypatch.setattr(mean_field, "log_masses", estimates)
     found = masses.weigh(["first", "heaviest", "far", "not far enough"], Chains(target, None, 0, 4), 100)
     assert weighed[0][0] == "heaviest"
     assert "far" not in {one for pair in weighed for one in pair}
     assert "not far enough" in {there for _, there in weighed}
-    assert found.ratio[2].lower == -np.inf
+    assert found.ratio[2].lower < -200.0 < found.ratio[2].upper < masses.NEGLIGIBLE
     assert not masses.is_alive(found.ratio[2])
 
 
 def test_an_estimate_that_is_no_number_bounds_nothing(monkeypatch):
-    monkeypatch.setattr(mean_field, "log_masses", lambda modes, target: np.array([0.0, np.nan]))
-    assert masses._without_jumps(["one", "other"], far("labels").target) == (0, [UNKNOWN, UNKNOWN])
-    monkeypatch.setattr(mean_field, "log_masses", lambda modes, target: np.array([0.0, -300.0]))
-    best, bounds = masses._without_jumps(["one", "other"], far("labels").target)
-    assert (best, bounds[0]) == (0, ITSELF)
-    assert bounds[1].upper == pytest.approx(-300.0 + masses.MARGIN, abs=1.0)
+    target = far("labels").target
+    for value, se in (([0.0, np.nan], [1.0, 1.0]), ([0.0, -300.0], [3.0, 4.0]), ([0.0, -300.0], [3.0, np.inf])):
+        estimates = mean_field.Estimates(np.array(value), np.array(se))
+        monkeypatch.setattr(mean_field, "log_masses", lambda modes, target, estimates=estimates: estimates)
+        best, bounds = masses.without_jumps(["one", "other"], target)
+        if np.isnan(value[1]):
+            assert (best, bounds) == (0, [UNKNOWN, UNKNOWN])
+            continue
+        assert (best, bounds[0]) == (0, ITSELF)
+        margin = masses.MARGIN * target.n_clusters * target.x.shape[1] + 3 * np.hypot(*se)
+        assert (bounds[1].lower, bounds[1].upper) == (-300 - margin, -300 + margin)
+
+
+@pytest.mark.parametrize(("width", "lengths"), [(np.inf, [17, 33, 65, 129]), (300.0, [17, 33, 65, 129]), (100.0, [17])])
+def test_jumps_that_will_tell_less_than_the_estimate_are_not_made(width, lengths, monkeypatch):
+    """Their bounds are 1,000 apart at 17 steps, and would be 206 at the 109 that the budget leaves."""
+    target, walked = far("labels").target, []
+
+    def measured(here, there, length):
+        walked.append(length)
+        return LogRatio(np.nan, np.nan, -8500 / length, 8500 / length), True, length
+
+    def nobody(mode, number, chains):
+        return SimpleNamespace(mode=mode, target=target, run=SimpleNamespace(keys=np.zeros(4), states=()))
+
+    monkeypatch.setattr(masses, "Pool", nobody)
+    monkeypatch.setattr(masses, "_measured", measured)
+    monkeypatch.setattr(
+        masses, "without_jumps", lambda *_: (0, [ITSELF, LogRatio(np.nan, np.nan, -width / 2, width / 2)])
+    )
+    found = masses.weigh(["one", "other"], Chains(target, None, 0, 4), 472 // masses.BUDGET)
+    assert walked == lengths
+    assert found.ratio[1].upper == min(width / 2, 8500 / lengths[-1])
