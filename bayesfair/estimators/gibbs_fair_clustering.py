@@ -98,7 +98,7 @@ class GibbsFairClustering(PosteriorEstimator):
         `bayesfair.posterior.modes` tells them all. Without a search, or where the warm-up is too short for one, chains begin at
         k-means++ restarts or cooled labellings.
     mode_jumps: "auto" weighs modes by jumps between them, longer and longer until their masses or bounds tell, or they have
-        taken eight times as many steps as the warm-up has sweeps (of 100,000 rows or more: as many), the last length to its
+        taken four times as many steps as the warm-up has sweeps (of 100,000 rows or more: as many), the last length to its
         end; chains jump between those that hold mass. An int: jumps of up to so many steps, whatever they cost. False: none;
         then nothing is known of masses. Losses without conjugate centres have none.
     tempering: True samples by replica exchange at 16 inverse temperatures, whatever the loss, if a trial before the warm-up, of

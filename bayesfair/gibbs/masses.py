@@ -1,7 +1,7 @@
 """What the modes weigh: jumps between the best one and every other, longer and longer until the ratio is known.
 
-Modes of balanced labels have a mean-field estimate before any jump, which is right to some tens of nats. Those that it puts
-further than that below the heaviest are not weighed, and of the others only those of which jumps of affordable lengths tell more.
+Modes of balanced labels have a mean-field estimate before any jump, right to some tens of nats. Those that it puts further than
+that below the heaviest are not weighed, and of the others only those of which jumps of affordable lengths tell more.
 """
 
 from functools import partial
