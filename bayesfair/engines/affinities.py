@@ -16,7 +16,7 @@ ROUNDS, STEPS, FURTHER = (
     5,
     10,
 )  # of the search for eigenvectors: products in a round, and vectors beside those wanted
-LEAST_VALUE = 0.1  # of an eigenvector that still tells rows apart
+POWERS, LEAST = (3, 30), 1e-3  # of values: many vectors tell rows apart, or few; what every vector counts for
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,7 @@ def _checked(W, named):
     off = W.row != W.col
     W = _symmetric(sparse.csr_array((W.data[off], (W.row[off], W.col[off])), shape=W.shape), named)
     W.eliminate_zeros()
+    W.sort_indices()  # sums are rounded as they come
     W.data = np.ldexp(W.data, 1 - np.frexp(W.data.max(initial=0.0))[1])
     alone = np.flatnonzero(W.sum(1) <= WEAKEST)
     if len(alone):
@@ -171,14 +172,16 @@ def nearest_neighbors(X, n_neighbors) -> csr_array:
     from sklearn.neighbors import kneighbors_graph
 
     nearest = csr_array(kneighbors_graph(X, min(n_neighbors, len(X) - 1)))
-    return (nearest + nearest.T) / 2
+    return ((nearest + nearest.T) / 2).sorted_indices()
 
 
-def spectral_points(affinity, weight, n_parts, rng):
-    """Rows (N, dim) near to each other where the normalised cut holds them together (Shi and Malik 2000): of the leading
-    eigenvectors of D^-1/2 W D^-1/2, about, by subspace iteration, in units of their values' cubes as in a diffusion. Mean
-    degrees are added to D, or single weakly tied rows would have eigenvectors of their own. `weight` (N,): how many rows each
-    one stands for, each tied to all of the others.
+def spectral_points(affinity, weight, n_parts, rng, code=None):
+    """Views (views, N, dim) of rows, near to each other where the normalised cut holds them together (Shi and Malik 2000): of
+    the leading eigenvectors of D^-1/2 W D^-1/2, about, by subspace iteration, in units of POWERS of their values as in a
+    diffusion. Mean degrees are added to D, or single weakly tied rows would have eigenvectors of their own. `weight` (N,): how
+    many rows each one stands for, each tied to all of the others. `code` (N,): groups of the rows whose means the points are
+    to have in common, as in fair spectral clustering (Kleindessner et al. 2019); left alone where as many clusters have no
+    room for it.
     """
     from scipy.sparse import diags_array
 
@@ -186,11 +189,17 @@ def spectral_points(affinity, weight, n_parts, rng):
     degree = degree + np.average(degree, weights=weight)
     root = np.sqrt(weight / degree)
     scaled = diags_array(root) @ affinity @ diags_array(root)
-    Q = rng.normal(size=(len(weight), min(len(weight), n_parts + FURTHER)))
+    unfair = np.zeros((len(weight), 0))
+    if code is not None and len(weight) >= n_parts + code.max():
+        member = np.equal.outer(code, np.arange(code.max())).astype(float)
+        unfair = np.linalg.qr(root[:, None] * (member - np.average(member, axis=0, weights=weight)))[0]
+    Q = rng.normal(size=(len(weight), min(len(weight) - unfair.shape[1], n_parts + FURTHER)))
     for _ in range(ROUNDS):
         for _ in range(STEPS):
             Q = Q + scaled @ Q
+            Q -= unfair @ (unfair.T @ Q)
         Q = np.linalg.qr(Q)[0]
     values, vectors = np.linalg.eigh(Q.T @ (scaled @ Q))
-    scale = np.sqrt(weight @ degree) * np.maximum(values, LEAST_VALUE) ** 3
-    return (root / weight)[:, None] * (Q @ vectors) * scale
+    points = np.sqrt(weight @ degree) * (root / weight)[:, None] * (Q @ vectors)
+    share = np.maximum(values / values[-1], 0)
+    return np.stack([points * np.maximum(share**power, LEAST) for power in POWERS])

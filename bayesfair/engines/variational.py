@@ -25,6 +25,7 @@ from bayesfair._scaling import Scaling, scaling_of, warn_of_scales
 from bayesfair._settings import Count, NotNegative, Seed
 from bayesfair.distributed.messages import agreed, leads
 from bayesfair.engines.affinities import (
+    POWERS,
     Nodes,
     check_node_names,
     groups_of_nodes,
@@ -258,7 +259,8 @@ class VariationalFairClustering(Engine):
     max_fairness_error: instead, the smallest weight of a path whose hard clusters have sum_k KL at most this.
     target_proportions: U, {group: proportion} or proportions in the order of the groups; None: those of the data.
     n_init: starts, the best of ten restarts of k-means, and random rows from the eleventh on, run together, at every
-        weight of a path; None: 20 of up to 4,096 rows, else 2. The run of least E is the answer. Of more than 131,072 rows
+        weight of a path; None: 20 of up to 4,096 rows, else 2. Of "ncut" restarts on the eigenvectors of the affinity, ten on
+        many of them and ten on few. The run of least E is the answer. Of more than 131,072 rows
         they run on 32,768, and the best goes on with all (not those of "ncut").
     max_iter, tol: a run ends where E changes by less than `tol` of its size and no assignment is worth changing.
     random_state: an int makes runs repeatable. progress_bar: show one.
@@ -444,7 +446,8 @@ class VariationalFairClustering(Engine):
         n_blocks = 1 if self.objective == "ncut" else split.n_blocks(BLOCK)
         if self.objective == "ncut":
             affinity, weight = self._affinity(data), data.relative_weight
-            points = spectral_points(affinity, weight, self.n_clusters, np.random.default_rng(data.seed))
+            code, rng = None if self.fairness_weight == 0 else data.groups.code, np.random.default_rng(data.seed)
+            points = np.hstack(spectral_points(affinity, weight, self.n_clusters, rng, code))
             links = links_of(affinity, weight)
 
         def block(some):
@@ -472,19 +475,31 @@ class VariationalFairClustering(Engine):
         return check_target(self.target_proportions, data.groups, data.group_masses, argument="target_proportions")
 
     def starts(self, problem, data):
-        """Centres (n_init, K, dim) of the best k-means++ restarts, and random rows: k-means makes starts alike. Of a cut among
-        the spectral points of its rows."""
-        n_init, cut = self.n_init, self.objective == "ncut"
-        Z = data.split.in_order(problem.rows.parts.x) if cut else self._scaling.rows(data.X)
+        """Centres (n_init, K, dim) of the best k-means++ restarts, and random rows: k-means makes starts alike."""
+        n_init = self.n_init
+        if self.objective == "ncut":
+            Z = data.split.in_order(problem.rows.parts.x)
+            best = self._centers_by_view(Z, data)
+        else:
+            Z = self._scaling.rows(data.X)
+            best = kmeans_centers(Z, self.n_clusters, data, RESTARTS)
         if n_init is None:
             n_init = STARTS_OF_FEW if len(Z) <= FEW_ROWS else STARTS
-        best = kmeans_centers(Z, self.n_clusters, data, RESTARTS)[:n_init]
-        if n_init <= RESTARTS:
-            return best
+        if n_init <= len(best):
+            return best[:n_init]
         rng, points = np.random.default_rng(data.seed), np.unique(Z, axis=0)
-        return np.stack(
-            [*best, *(rng.choice(points, self.n_clusters, replace=False) for _ in range(n_init - RESTARTS))]
-        )
+        further = (rng.choice(points, self.n_clusters, replace=False) for _ in range(n_init - len(best)))
+        return np.stack([*best, *further])
+
+    def _centers_by_view(self, Z, data):
+        """Of restarts in each view of spectral points (obs, views * dim), turn by turn; zero in the other view, where all
+        centres are then as far from a row as each other."""
+        n_views, dim = len(POWERS), Z.shape[1] // len(POWERS)
+        centers = np.zeros((RESTARTS, n_views, self.n_clusters, n_views, dim))
+        for view in range(n_views):
+            own = Z[:, view * dim : (view + 1) * dim]
+            centers[:, view, :, view] = kmeans_centers(own, self.n_clusters, data, RESTARTS)
+        return centers.reshape(-1, self.n_clusters, n_views * dim)
 
     def solve(self, problem, data) -> Outcome:
         """The best run at the weight asked for, or at the smallest weight of a path that is fair enough: of many rows on some,
@@ -650,7 +665,7 @@ def links_of(affinity, weight) -> Links:
     """Of an affinity (N, N) and weights (N,). Zeros fill up its list of entries, for their number depends on the rows and
     every number would be compiled anew: to a multiple of the rows, as many as neighbours have of few rows, where compiling
     takes longest."""
-    n_obs, affinity = affinity.shape[0], affinity.sorted_indices()
+    n_obs = affinity.shape[0]
     fill = 0, -affinity.nnz % (n_obs * (2 * NEIGHBOURS if affinity.nnz <= FEW_ENTRIES else FILL))
     row, value = np.repeat(np.arange(n_obs), np.diff(affinity.indptr)), affinity.data * weight[affinity.indices]
     entries = [np.pad(part.astype(np.int32), fill, constant_values=n_obs - 1) for part in (row, affinity.indices)]

@@ -138,7 +138,7 @@ def test_a_sparse_affinity_stays_sparse(monkeypatch):
     ring = sparse.diags_array([np.ones(n - 1)] * 2, offsets=[-1, 1]).tocsr()
     nodes = nodes_of_matrix(ring)
     points = spectral_points(nodes.affinity, np.ones(n), 2, np.random.default_rng(0))
-    assert points.shape == (n, 12)
+    assert points.shape == (2, n, 12)
     assert nodes.affinity.nnz == ring.nnz
 
 
@@ -146,18 +146,33 @@ def test_rows_held_together_are_near_in_spectral_points():
     """Also where a weight of 2 stands for two rows of which each is tied to all others of the two."""
     W = np.kron(np.eye(2), np.ones((6, 6))) + 0.05
     np.fill_diagonal(W, 0)
-    points = spectral_points(sparse.csr_array(W), np.ones(12), 2, np.random.default_rng(0))
+    points = spectral_points(sparse.csr_array(W), np.ones(12), 2, np.random.default_rng(0))[0]
     apart = np.linalg.norm(points[:, None] - points, axis=2)
     assert apart[:6, :6].max() < 0.2 * apart[:6, 6:].min()
     weight = np.resize([1, 2, 3], 12)
     copies = np.repeat(np.arange(12), weight)
-    repeated = spectral_points(sparse.csr_array(W[np.ix_(copies, copies)]), np.ones(24), 2, np.random.default_rng(0))
-    weighted = spectral_points(sparse.csr_array(W), weight, 2, np.random.default_rng(0))
+    of_copies = sparse.csr_array(W[np.ix_(copies, copies)])
+    repeated = spectral_points(of_copies, np.ones(len(copies)), 2, np.random.default_rng(0))[0]
+    weighted = spectral_points(sparse.csr_array(W), weight, 2, np.random.default_rng(0))[0]
     for one, other in ((repeated, copies), (weighted, np.arange(12))):
         leading = one[:, -2:]
         gram = leading @ leading.T
         wanted = (weighted[:, -2:] @ weighted[:, -2:].T)[np.ix_(other, other)]
         np.testing.assert_allclose(gram, wanted, rtol=1e-2, atol=1e-2)
+
+
+def test_fair_spectral_points_have_one_mean_in_every_group():
+    """In the weights given; and where they are two of four blocks, fair pairs of blocks are nearer than unfair ones."""
+    W = np.kron(np.eye(4), np.ones((8, 8))) + 0.01
+    np.fill_diagonal(W, 0)
+    code, block, weight = np.repeat([0, 0, 1, 2], 8), np.repeat(np.arange(4), 8), np.resize([1.0, 2.0], 32)
+    points = spectral_points(sparse.csr_array(W), weight, 2, np.random.default_rng(0), code)[0]
+    means = [np.average(points[code == g], axis=0, weights=weight[code == g]) for g in range(3)]
+    np.testing.assert_allclose(means, [means[0]] * 3, atol=1e-8)
+    plain = spectral_points(sparse.csr_array(W), weight, 2, np.random.default_rng(0))[0]
+    assert np.ptp([plain[code == g].mean(0) for g in range(3)], axis=0).max() > 0.1
+    middles = [points[block == one].mean(0) for one in range(4)]
+    assert np.linalg.norm(middles[0] - middles[1]) > 10 * np.linalg.norm(middles[2] - middles[3])
 
 
 @one_sided
@@ -168,6 +183,7 @@ def test_as_many_clusters_as_nodes_and_nodes_that_are_alike():
         2,
         3,
     ]
+    assert sorted(given(2).fit(np.ones((2, 2)), sensitive_features=["f", "m"]).labels_) == [0, 1]
     star = nx.star_graph(6)
     labels = cut(3, fairness_weight=0.0).fit(star, sensitive_features=np.resize(["a", "b"], 7)).labels_
     assert len(set(labels)) == 3
