@@ -11,11 +11,8 @@ from bayesfair._names import Graph, csr_array
 
 WEAKEST = 1e-12  # degree of a node beside the largest affinity: float32 squares what clusters have of it
 SAME = 1e-6  # relative difference up to which both directions of a tie are one: float32 may leave it
-ROUNDS, STEPS, FURTHER = (
-    20,
-    5,
-    10,
-)  # of the search for eigenvectors: products in a round, and vectors beside those wanted
+ROUNDS, STEPS = 20, 5  # of the search for eigenvectors, and products in a round
+FURTHER = 10  # vectors beside those wanted
 POWERS, LEAST = (3, 30), 1e-3  # of values: many vectors tell rows apart, or few; what every vector counts for
 
 

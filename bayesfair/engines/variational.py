@@ -363,7 +363,7 @@ class VariationalFairClustering(Engine):
         TypeError, ValueError
             For bad tables, affinities, graphs or settings; the message names the argument, the rule and the remedy.
         """
-        return super().fit(X, y, sensitive_features=sensitive_features, sample_weight=sample_weight)
+        return self._fit(X, sensitive_features, sample_weight)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The cluster of every row of a table, int (N,): that of the nearest centre, so that balance is not promised.

@@ -54,7 +54,7 @@ def co_clustering_graph(tree: "DataTree", threshold: float = 0.5, *, max_edges: 
     >>> import bayesfair as bf
     >>> import networkx as nx
     >>> data = bf.datasets.make_well_specified()
-    >>> est = bf.GibbsFairClustering(2, num_warmup=50, num_draws=50, random_state=0, progress_bar=False)
+    >>> est = bf.GibbsFairClustering(2, num_warmup=100, num_draws=300, random_state=0, progress_bar=False)
     >>> tree = est.fit(data.features, sensitive_features=data.sensitive).posterior_
     >>> graph = bf.posterior.co_clustering_graph(tree, 0.9)
     >>> cores = list(nx.connected_components(graph))
