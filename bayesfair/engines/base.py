@@ -14,6 +14,7 @@ from bayesfair._memory import give_back_freed
 from bayesfair._scaling import Scaling, standardise
 from bayesfair._settings import check_settings
 from bayesfair.distributed.messages import agreed, check_alike, sharing
+from bayesfair.engines.affinities import Nodes
 from bayesfair.engines.optimize import Outcome, converged_or_warn, minimize
 from bayesfair.engines.row_split import UNSPLIT, RowSplit, split_rows
 from bayesfair.engines.samples import distinct_rows
@@ -31,7 +32,7 @@ class Data(NamedTuple):
     dealing: processes that have these rows alike, which share what is to be tried on them; None where they do not.
     """
 
-    columns: Columns
+    columns: Columns | Nodes
     groups: Groups
     given_weight: np.ndarray | None
     seed: int
@@ -168,6 +169,10 @@ class Engine(ClusterMixin, BaseEstimator):
         ------
         TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
         """
+        return self._fit(X, sensitive_features, sample_weight)
+
+    def _fit(self, X, sensitive_features, sample_weight):
+        """`fit`, whatever the engine takes as X."""
         check_settings(self)
         self.check_settings()
         with sharing(getattr(self, "mesh", None), "rows"):
@@ -249,7 +254,7 @@ class Engine(ClusterMixin, BaseEstimator):
     def check_settings(self):
         """Raises where settings do not go together; each by itself is what `__init__` declares (`bayesfair._settings`)."""
 
-    def read(self, X, *, reset) -> Columns:
+    def read(self, X, *, reset) -> Columns | Nodes:
         """The checked columns of a table, of a fit (`reset`) or of a prediction; numbers alone, NaN by the tags."""
         return read_columns(self, X, (), reset=reset, allow_nan=self.__sklearn_tags__().input_tags.allow_nan)
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 from bayesfair._arrays import row_blocks
 from bayesfair._check import check_columns, check_finite, check_same_index, column_names, is_date, message, place
 from bayesfair._scaling import center_and_spread, check_costs, check_resolution, here_alone
+from bayesfair.engines.affinities import Nodes
 from bayesfair.engines.families import EncodedTable, indicators
 from bayesfair.fairness.groups import Groups, groups_for_fit
 
@@ -141,6 +142,7 @@ def read_groups(estimator, sensitive_features, n_obs, *, needed=True, rows=None,
     ValueError: another row index than that of `X`; as `groups_for_fit`.
     """
     check_same_index("sensitive_features", sensitive_features, "X", X)
+    X = None if isinstance(X, Nodes) else X
     if sensitive_features is None and not needed:
         return Groups(np.zeros(n_obs if rows is None else rows.sum(), np.int32), ("everyone",))
     settings = estimator.get_params(deep=False)

@@ -8,20 +8,34 @@ increases and rows need not be normalised. A row of weight w counts as w rows, w
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, UInt
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesfair._arrays import on_device, row_numbers
 from bayesfair._check import message, refuse_unread, tell
+from bayesfair._names import Graph, csr_array
 from bayesfair._rows import Rows, each, total
-from bayesfair._scaling import scaling_of, warn_of_scales
+from bayesfair._scaling import Scaling, scaling_of, warn_of_scales
 from bayesfair._settings import Count, NotNegative, Seed
 from bayesfair.distributed.messages import agreed, leads
-from bayesfair.engines.base import Engine, kmeans_centers, relocate_empty
+from bayesfair.engines.affinities import (
+    POWERS,
+    Nodes,
+    check_node_names,
+    groups_of_nodes,
+    is_graph,
+    nearest_neighbors,
+    nodes_of_graph,
+    nodes_of_matrix,
+    spectral_points,
+)
+from bayesfair.engines.base import Engine, check_distinct, kmeans_centers, relocate_empty
 from bayesfair.engines.families import squared_distances
 from bayesfair.engines.hard_clusters import NEAR, cost_of, means_of, medians_near
 from bayesfair.engines.optimize import Outcome
@@ -35,10 +49,11 @@ from bayesfair.engines.soft_clusters import (
     fairness_potential,
     log_simplex,
 )
+from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import check_target, cluster_kl
 
 NEIGHBOURS = 20
-FILL = 4  # the list of a graph's entries is as long as a multiple of so many times its rows
+FILL = 4  # the list of an affinity's entries is as long as a multiple of so many times its rows
 FEW_ENTRIES = 100_000
 RESTARTS = 10  # of k-means, of which the best `n_init` are starts; further ones are random rows
 FEW_ROWS, STARTS_OF_FEW, STARTS = 4096, 20, 2  # up to so many rows all of many restarts are starts: they take no time
@@ -60,12 +75,12 @@ class SoftRows(NamedTuple):
 
 
 class TargetedRows(NamedTuple):
-    """Rows, how many they are, and the proportions wanted. `graph`: for the normalised cut alone."""
+    """Rows, how many they are, and the proportions wanted. `links`: for the normalised cut alone."""
 
     rows: Rows
     n_obs: Float[Array, ""]
     target: Float[Array, " groups"]
-    graph: Any = ()
+    links: Any = ()
 
     def member(self, code):
         """One where the row is of the group (groups, rows)."""
@@ -76,7 +91,7 @@ class TargetedRows(NamedTuple):
         return total(lambda block: block[0].weight @ block[1], self.rows.beside(values)) / self.n_obs
 
 
-class Graph(NamedTuple):
+class Links(NamedTuple):
     """A symmetric affinity as a list of its entries, sorted by row. A row of weight w is w of them, which are all linked to
     the w' that another one is, and not to each other: `value` has been multiplied by the weight of the `column`."""
 
@@ -166,13 +181,13 @@ class NormalizedCut:
 
     @staticmethod
     def settled(problem, log_s, centers, sums, size):
-        graph, s = problem.graph, jnp.exp(log_s[0])
-        entries = graph.value[:, None] * s.T[graph.column]  # a neighbour's assignments lie side by side
-        ws = jax.ops.segment_sum(entries, graph.row, s.shape[1], indices_are_sorted=True).T
+        links, s = problem.links, jnp.exp(log_s[0])
+        entries = links.value[:, None] * s.T[links.column]  # a neighbour's assignments lie side by side
+        ws = jax.ops.segment_sum(entries, links.row, s.shape[1], indices_are_sorted=True).T
         own = problem.rows.parts.weight[0] * s
-        volume = own @ graph.degree
+        volume = own @ links.degree
         within = (own * ws).sum(1)
-        potential = (within / volume**2)[:, None] * graph.degree - 2 * ws / volume[:, None]
+        potential = (within / volume**2)[:, None] * links.degree - 2 * ws / volume[:, None]
         return s.shape[0] - (within / volume).sum(), centers, s.shape[1] * potential[None]
 
 
@@ -234,14 +249,18 @@ class VariationalFairClustering(Engine):
 
     Parameters
     ----------
-    n_clusters: K. objective: "kmeans", "kmedians" (Euclidean distance to geometric medians), or "ncut" (a sparse graph
-        of 20 nearest neighbours).
+    n_clusters: K. objective: "kmeans", "kmedians" (Euclidean distance to geometric medians), or "ncut", the normalised cut
+        of a sparse affinity.
+    affinity: of objective="ncut". "nearest_neighbors": made of a table, (w + w') / 2 with w = 1 where one row is among the
+        nearest of the other. "precomputed": X is an affinity, see `fit`. A graph is its own affinity under either.
+    n_neighbors: how many nearest ones the affinity of a table has; all others where the table has fewer rows.
     fairness_weight: of sum_k KL(U || P_k) against the cost *per row* (the normalised cut as it is); the paper's lambda
         divided by N. None takes the cost per row of k-means without fairness (1 for "ncut"), a weight without scale.
     max_fairness_error: instead, the smallest weight of a path whose hard clusters have sum_k KL at most this.
     target_proportions: U, {group: proportion} or proportions in the order of the groups; None: those of the data.
     n_init: starts, the best of ten restarts of k-means, and random rows from the eleventh on, run together, at every
-        weight of a path; None: 20 of up to 4,096 rows, else 2. The run of least E is the answer. Of more than 131,072 rows
+        weight of a path; None: 20 of up to 4,096 rows, else 2. Of "ncut" restarts on the eigenvectors of the affinity, ten on
+        many of them and ten on few. The run of least E is the answer. Of more than 131,072 rows
         they run on 32,768, and the best goes on with all (not those of "ncut").
     max_iter, tol: a run ends where E changes by less than `tol` of its size and no assignment is worth changing.
     random_state: an int makes runs repeatable. progress_bar: show one.
@@ -251,7 +270,7 @@ class VariationalFairClustering(Engine):
     Attributes
     ----------
     labels_: argmax of the soft assignments (N,). soft_assignment_: (N, K), rows of weight 0 in the
-    cluster of the nearest centre. cluster_centers_: (K, d).
+    cluster of the nearest centre. cluster_centers_: (K, d), not of a graph or a precomputed affinity, which `predict` needs.
     cost_: F of the hard clusters, summed over rows (the cut as it is). fairness_error_: sum_k KL of the hard clusters.
     fairness_weight_: the weight used. objective_trace_: E, which never increases. n_iter_, converged_.
 
@@ -262,6 +281,13 @@ class VariationalFairClustering(Engine):
     >>> est = bf.VariationalFairClustering(2, random_state=0).fit(data.features, sensitive_features=data.sensitive)
     >>> est.labels_.shape
     (400,)
+
+    A graph, whose nodes have the attribute "club":
+
+    >>> import networkx as nx
+    >>> est = bf.VariationalFairClustering(2, objective="ncut", random_state=0)
+    >>> est.fit(nx.karate_club_graph(), sensitive_features="club").labels_.shape
+    (34,)
     """
 
     of_rows = ("labels_", "soft_assignment_")
@@ -278,6 +304,8 @@ class VariationalFairClustering(Engine):
         n_clusters: Count = 10,
         *,
         objective: Literal["kmeans", "kmedians", "ncut"] = "kmeans",
+        affinity: Literal["nearest_neighbors", "precomputed"] = "nearest_neighbors",
+        n_neighbors: Count = NEIGHBOURS,
         fairness_weight: NotNegative | None = None,
         max_fairness_error: NotNegative | None = None,
         target_proportions=None,
@@ -290,6 +318,8 @@ class VariationalFairClustering(Engine):
     ):
         self.n_clusters = n_clusters
         self.objective = objective
+        self.affinity = affinity
+        self.n_neighbors = n_neighbors
         self.fairness_weight = fairness_weight
         self.max_fairness_error = max_fairness_error
         self.target_proportions = target_proportions
@@ -300,16 +330,105 @@ class VariationalFairClustering(Engine):
         self.progress_bar = progress_bar
         self.mesh = mesh
 
+    def fit(
+        self,
+        X: ArrayLike | csr_array | Graph,
+        y=None,
+        *,
+        sensitive_features: ArrayLike | Groups | str | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Cluster a table, an affinity or a graph.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_obs, n_features), affinity of shape (n_obs, n_obs) or networkx.Graph
+            An affinity, of objective="ncut" with affinity="precomputed", is symmetric and not negative; a sparse one stays
+            sparse. So is a graph's, of objective="ncut": the attribute `weight` of its edges, 1 of those without.
+            Ties of a row to itself do not count: they are cut by no clusters.
+        y : None
+            Not used.
+        sensitive_features : array-like of shape (n_obs,) or (n_obs, n_attributes), or str
+            The groups; of a graph the name of an attribute that all its nodes have, or an array in the order of `list(X)`,
+            as `labels_` is. None warns and clusters without fairness.
+        sample_weight : array-like of shape (n_obs,), optional
+            As of every engine; above zero for a graph or an affinity, which give a row that is left out no place.
+
+        Returns
+        -------
+        VariationalFairClustering
+
+        Raises
+        ------
+        TypeError, ValueError
+            For bad tables, affinities, graphs or settings; the message names the argument, the rule and the remedy.
+        """
+        return self._fit(X, sensitive_features, sample_weight)
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """The cluster of every row of a table, int (N,): that of the nearest centre, so that balance is not promised.
+
+        Raises
+        ------
+        ValueError: after a fit of a graph or of a precomputed affinity, whose clusters have no centres.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "cluster_centers_"):
+            what = (
+                "New rows have no place in the clusters of a graph or of a precomputed affinity, which have no centres."
+            )
+            raise ValueError(f"{what} Remedy: `labels_` has the rows of the fit; fit old and new ones together.")
+        return super().predict(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        given = self.affinity == "precomputed"
+        tags.input_tags.pairwise = tags.input_tags.sparse = tags.input_tags.positive_only = given
+        return tags
+
     def check_settings(self):
         if self.objective == "ncut":
             one_process = "A cut has all rows at once, in one process."
             refuse_unread(self, "mesh", where="where objective='ncut'", why=one_process)
+        else:
+            refuse_unread(self, "affinity", "n_neighbors", where=f"where objective={self.objective!r}")
+        if self.affinity == "precomputed":
+            refuse_unread(self, "n_neighbors", where="where affinity='precomputed'")
         if self.max_fairness_error is not None:
             refuse_unread(
                 self, "fairness_weight", where="where max_fairness_error is given", why="Give one of the two."
             )
 
+    def _data(self, X, sensitive_features, sample_weight):
+        if is_graph(X):
+            if self.objective != "ncut":
+                rule = f"be a table where objective={self.objective!r}"
+                raise ValueError(message("X", rule, "a graph", "Pass objective='ncut'."))
+            refuse_unread(self, "n_neighbors", where="where X is a graph", why="Its edges say who is near.")
+            check_node_names("sample_weight", sample_weight, X)
+            sensitive_features = groups_of_nodes(X, sensitive_features)
+            X = nodes_of_graph(X)
+        elif self.affinity == "precomputed":
+            X = nodes_of_matrix(X)
+        return super()._data(X, sensitive_features, sample_weight)
+
+    def read(self, X, *, reset):
+        if isinstance(X, Nodes):
+            validate_data(self, X.affinity, reset=reset, skip_check_array=True)
+            return X
+        return super().read(X, reset=reset)
+
+    def _weights(self, sample_weight, X, n_obs):
+        weight = super()._weights(sample_weight, X, n_obs)
+        if isinstance(X, Nodes) and weight is not None and not weight.all():
+            rule, got = "be above zero for a graph or an affinity", f"0 at row {weight.argmin()}"
+            raise ValueError(message("sample_weight", rule, got, "Drop its row and column, or its node."))
+        return weight
+
     def problem(self, data) -> TargetedRows:
+        if isinstance(data.columns, Nodes):
+            self._scaling = Scaling(np.zeros(0), 0)
+            return self._problem_of(data)
         self._scaling = scaling_of(
             data.X,
             names=data.columns.names,
@@ -322,18 +441,31 @@ class VariationalFairClustering(Engine):
         return self._problem_of(data)
 
     def _problem_of(self, data) -> TargetedRows:
-        split, X = data.split, data.X
+        split, X, points, links = data.split, data.X, None, ()
         relative = split.n_obs / data.total_weight
         n_blocks = 1 if self.objective == "ncut" else split.n_blocks(BLOCK)
+        if self.objective == "ncut":
+            affinity, weight = self._affinity(data), data.relative_weight
+            code, rng = None if self.fairness_weight == 0 else data.groups.code, np.random.default_rng(data.seed)
+            points = np.hstack(spectral_points(affinity, weight, self.n_clusters, rng, code))
+            links = links_of(affinity, weight)
 
         def block(some):
             code = data.groups.code[some].astype(np.min_scalar_type(len(data.groups.names)))
             weight = (relative * data.weight_of(some)).astype(np.float32)
-            return SoftRows(self._scaling.rows(X[some]).astype(np.float32), code, weight)
+            x = self._scaling.rows(X[some]) if points is None else points[some]
+            return SoftRows(x.astype(np.float32), code, weight)
 
-        graph = neighbour_graph(self._scaling.rows(X), data.relative_weight) if self.objective == "ncut" else ()
         whole = split.placed(np.float32(split.n_obs)), split.placed(self._target(data).astype(np.float32))
-        return TargetedRows(split.in_blocks(block, n_blocks), *whole, graph)
+        return TargetedRows(split.in_blocks(block, n_blocks), *whole, links)
+
+    def _affinity(self, data):
+        """Of the rows (N, N), as it was given or of nearest neighbours."""
+        if isinstance(data.columns, Nodes):
+            return data.columns.affinity
+        Z = self._scaling.rows(data.X)
+        check_distinct(Z, self.n_clusters)
+        return nearest_neighbors(Z, self.n_neighbors)
 
     @property
     def step(self):
@@ -343,17 +475,31 @@ class VariationalFairClustering(Engine):
         return check_target(self.target_proportions, data.groups, data.group_masses, argument="target_proportions")
 
     def starts(self, problem, data):
-        """Centres (n_init, K, d) of the best k-means++ restarts, and random rows: k-means makes starts alike."""
-        n_init, Z = self.n_init, self._scaling.rows(data.X)
+        """Centres (n_init, K, dim) of the best k-means++ restarts, and random rows: k-means makes starts alike."""
+        n_init = self.n_init
+        if self.objective == "ncut":
+            Z = data.split.in_order(problem.rows.parts.x)
+            best = self._centers_by_view(Z, data)
+        else:
+            Z = self._scaling.rows(data.X)
+            best = kmeans_centers(Z, self.n_clusters, data, RESTARTS)
         if n_init is None:
             n_init = STARTS_OF_FEW if len(Z) <= FEW_ROWS else STARTS
-        best = kmeans_centers(Z, self.n_clusters, data, RESTARTS)[:n_init]
-        if n_init <= RESTARTS:
-            return best
+        if n_init <= len(best):
+            return best[:n_init]
         rng, points = np.random.default_rng(data.seed), np.unique(Z, axis=0)
-        return np.stack(
-            [*best, *(rng.choice(points, self.n_clusters, replace=False) for _ in range(n_init - RESTARTS))]
-        )
+        further = (rng.choice(points, self.n_clusters, replace=False) for _ in range(n_init - len(best)))
+        return np.stack([*best, *further])
+
+    def _centers_by_view(self, Z, data):
+        """Of restarts in each view of spectral points (obs, views * dim), turn by turn; zero in the other view, where all
+        centres are then as far from a row as each other."""
+        n_views, dim = len(POWERS), Z.shape[1] // len(POWERS)
+        centers = np.zeros((RESTARTS, n_views, self.n_clusters, n_views, dim))
+        for view in range(n_views):
+            own = Z[:, view * dim : (view + 1) * dim]
+            centers[:, view, :, view] = kmeans_centers(own, self.n_clusters, data, RESTARTS)
+        return centers.reshape(-1, self.n_clusters, n_views * dim)
 
     def solve(self, problem, data) -> Outcome:
         """The best run at the weight asked for, or at the smallest weight of a path that is fair enough: of many rows on some,
@@ -471,7 +617,10 @@ class VariationalFairClustering(Engine):
             free(problem)
         cost, centers = self._hard_cost(problem, data, np.asarray(run.state.centers, np.float64))
         self.cost_ = float(self._cost(cost))
-        self.cluster_centers_ = self._scaling.points(centers)
+        if isinstance(data.columns, Nodes):
+            vars(self).pop("cluster_centers_", None)  # of an earlier fit
+        else:
+            self.cluster_centers_ = self._scaling.points(centers)
         self.fairness_weight_ = float(self._cost(run.state.fairness_weight))
         masses, target = data.masses_in(self.labels_, self.n_clusters), self._target(data)
         self.fairness_error_ = float(cluster_kl(masses, target).sum())
@@ -488,11 +637,12 @@ class VariationalFairClustering(Engine):
     def _hard_cost(self, problem, data, centers):
         """(cost of the labels; centres)."""
         rows = data, self._scaling, self.labels_
-        centers = (medians_near if self.objective == "kmedians" else means_of)(*rows, centers)
         if self.objective == "ncut":
             hard = np.equal.outer(np.arange(self.n_clusters), self.labels_)
             log_hard = np.where(hard, np.float32(0), np.float32(-np.inf))
-            return float(jax.jit(NormalizedCut.settled)(problem, log_hard[None], None, (), ())[0]), centers
+            cost = float(jax.jit(NormalizedCut.settled)(problem, log_hard[None], None, (), ())[0])
+            return cost, means_of(*rows, np.zeros((self.n_clusters, data.X.shape[1])))
+        centers = (medians_near if self.objective == "kmedians" else means_of)(*rows, centers)
         return cost_of(*rows, centers, OBJECTIVES[self.objective].degree), centers
 
     def objective_of(self, losses):
@@ -511,21 +661,16 @@ def warn_of_absent_groups(masses, names, target):
     return bool(absent)
 
 
-def neighbour_graph(X, weight) -> Graph:
-    """The symmetric 20-nearest-neighbour affinity (w + w') / 2 with w in {0, 1}; zeros fill up its list of entries, for
-    their number depends on the rows and every number would be compiled anew: all that there may be of a few rows, where
-    compiling takes longest, a multiple of the rows where they are many."""
-    from sklearn.neighbors import kneighbors_graph
-
-    nearest = kneighbors_graph(X, min(NEIGHBOURS, len(X) - 1))
-    affinity = ((nearest + nearest.T) / 2).multiply(weight).tocoo()
-    order = np.argsort(affinity.row, kind="stable")
-    degree = np.asarray(affinity.sum(1)).ravel()
-    most = 2 * nearest.nnz
-    fill = 0, most - len(order) if most <= FEW_ENTRIES else -len(order) % (FILL * len(X))
-    entries = [np.pad(part[order], fill, constant_values=len(X) - 1) for part in (affinity.row, affinity.col)]
-    entries.append(np.pad(affinity.data[order].astype(np.float32), fill))
-    return Graph(*map(on_device, entries), on_device(degree, jnp.float32))
+def links_of(affinity, weight) -> Links:
+    """Of an affinity (N, N) and weights (N,). Zeros fill up its list of entries, for their number depends on the rows and
+    every number would be compiled anew: to a multiple of the rows, as many as neighbours have of few rows, where compiling
+    takes longest."""
+    n_obs = affinity.shape[0]
+    fill = 0, -affinity.nnz % (n_obs * (2 * NEIGHBOURS if affinity.nnz <= FEW_ENTRIES else FILL))
+    row, value = np.repeat(np.arange(n_obs), np.diff(affinity.indptr)), affinity.data * weight[affinity.indices]
+    entries = [np.pad(part.astype(np.int32), fill, constant_values=n_obs - 1) for part in (row, affinity.indices)]
+    entries.append(np.pad(value.astype(np.float32), fill))
+    return Links(*map(on_device, entries), on_device(np.bincount(row, value), jnp.float32))
 
 
 @partial(jax.jit, static_argnames="descent")

@@ -2,6 +2,7 @@
 
 from bayesfair._partitions import partition_distance
 from bayesfair.posterior.co_clustering_probability import co_clustering, misclassification_probability
+from bayesfair.posterior.consensus import co_clustering_graph
 from bayesfair.posterior.diagnostics import diagnostic_vars, summary
 from bayesfair.posterior.files import read_tree, write_tree
 from bayesfair.posterior.membership_table import memberships
@@ -27,6 +28,7 @@ __all__ = [
     "View",
     "binder_partition",
     "co_clustering",
+    "co_clustering_graph",
     "concatenate",
     "credible_ball",
     "dahl_partition",

@@ -1,4 +1,5 @@
-"""The code on pages that show how to write something of one's own runs as it is printed, from an empty file on."""
+"""The code on pages that show how to write something of one's own, and how to pass a graph, runs as it is printed, from an
+empty file on."""
 
 import os
 import re
@@ -8,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-PAGES = sorted((Path(__file__).parents[2] / "docs" / "how-to").glob("own-*.md"))
+FOLDER = Path(__file__).parents[2] / "docs" / "how-to"
+PAGES = [*sorted(FOLDER.glob("own-*.md")), FOLDER / "graphs.md"]
 LIMIT = 1800  # seconds: the last guard against a page that hangs
 
 

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from bayesfair.engines import fmc, tilted_kmeans, variational
+from bayesfair.engines.affinities import nearest_neighbors
 from bayesfair.engines.base import Data
 from bayesfair.engines.row_split import RowSplit
 from bayesfair.engines.tables import Columns
@@ -26,10 +27,14 @@ def in_order(values, n_obs):
 def targeted(X, code, target, objective, weight=None, n_blocks=1):
     """The problem of `VariationalFairClustering`; weights are of mean 1."""
     weight = np.ones(len(X)) if weight is None else weight
-    graph = variational.neighbour_graph(X, weight) if objective == "ncut" else ()
+    links = links_of_neighbours(X, weight) if objective == "ncut" else ()
     parts = np.asarray(X, np.float32), np.asarray(code, np.int32), np.asarray(weight, np.float32)
     rows = rows_of(variational.SoftRows(*parts), n_blocks)
-    return variational.TargetedRows(rows, np.float32(len(X)), np.asarray(target, np.float32), graph)
+    return variational.TargetedRows(rows, np.float32(len(X)), np.asarray(target, np.float32), links)
+
+
+def links_of_neighbours(X, weight):
+    return variational.links_of(nearest_neighbors(X, variational.NEIGHBOURS), weight)
 
 
 def fair(x, levels, group, weight=None):

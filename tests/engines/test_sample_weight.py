@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from engines.rows_of import fair, targeted, tilted
+from engines.rows_of import fair, links_of_neighbours, targeted, tilted
 from sklearn.cluster import KMeans
 
 import bayesfair as bf
@@ -94,7 +94,7 @@ def test_the_normalized_cut_is_that_of_copies_linked_as_their_rows_are():
     weight = WEIGHT / WEIGHT.mean()
     problem = targeted(X, encode_groups(GROUP).code, np.array([0.4, 0.6]), "ncut", weight)
     graph = np.zeros((N, N))
-    plain = variational.neighbour_graph(X, np.ones(N))
+    plain = links_of_neighbours(X, np.ones(N))
     np.add.at(graph, (np.asarray(plain.row), np.asarray(plain.column)), np.asarray(plain.value))
     copies = np.float32(graph[np.ix_(ROWS, ROWS)])
 

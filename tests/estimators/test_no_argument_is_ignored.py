@@ -36,6 +36,7 @@ MIXTURE = (
 )
 MIXTURE += "random_state progress_bar"
 CHAINS = "num_warmup chain_method"
+AFFINITY = {"affinity": "precomputed", "n_neighbors": 5}
 VARIATIONAL = "n_clusters objective target_proportions n_init max_iter tol random_state progress_bar "
 ERROR = "fairness_weight max_fairness_error"
 FMC = "n_components covariance_type categorical_features solver batch_size subsample n_init max_iter tol random_state "
@@ -91,10 +92,21 @@ TABLE = [
         f"{MIXTURE} smoothing tempering {CHAINS}".replace("covariance_type ", ""),
         {"covariance_type": "diag"},
     ),
-    Line(Variational, {"objective": "kmeans"}, f"{VARIATIONAL} {ERROR} mesh", {}),
-    Line(Variational, {"objective": "kmedians"}, f"{VARIATIONAL} {ERROR} mesh", {}),
-    Line(Variational, {"objective": "ncut"}, f"{VARIATIONAL} {ERROR}", {"mesh": MESH}),
-    Line(Variational, {"max_fairness_error": 0.1}, f"{VARIATIONAL} max_fairness_error mesh", {"fairness_weight": 1.0}),
+    Line(Variational, {"objective": "kmeans"}, f"{VARIATIONAL} {ERROR} mesh", AFFINITY),
+    Line(Variational, {"objective": "kmedians"}, f"{VARIATIONAL} {ERROR} mesh", AFFINITY),
+    Line(Variational, {"objective": "ncut"}, f"{VARIATIONAL} {ERROR} affinity n_neighbors", {"mesh": MESH}),
+    Line(
+        Variational,
+        {"objective": "ncut", "affinity": "precomputed"},
+        f"{VARIATIONAL} {ERROR} affinity",
+        {"mesh": MESH, "n_neighbors": 5},
+    ),
+    Line(
+        Variational,
+        {"max_fairness_error": 0.1},
+        f"{VARIATIONAL} max_fairness_error mesh",
+        {"fairness_weight": 1.0, **AFFINITY},
+    ),
     Line(Fmc, {}, f"{FMC} max_gap fairness_weight {GAP} mesh", {}),
     Line(Fmc, {"max_gap": 0.1, "batch_size": 20}, f"{FMC} max_gap {GAP}", {"fairness_weight": 1.0, "mesh": MESH}),
     Line(Fmc, {"fairness_weight": 1.0}, f"{FMC} fairness_weight {GAP} mesh", {"max_gap": 0.1}),

@@ -9,6 +9,8 @@ import pandas as pd
 import polars as pl
 import xarray as xr
 from matplotlib.axes import Axes
+from networkx import karate_club_graph
+from scipy.sparse import csr_array
 
 import bayesfair as bf
 from bayesfair.gibbs.targets.joint import Joint
@@ -60,6 +62,9 @@ assert_type(bf.report(tree, "report.html"), Path)
 assert_type(bf.BalancedKMeans(4, min_balance=0.3).fit(X, sensitive_features=sensitive), bf.BalancedKMeans)
 assert_type(bf.FairletKMeans(4, composition={"sex 1": 8, "sex 2": 9}).fit(X).labels_, np.ndarray)
 assert_type(bf.VariationalFairClustering(4, objective="ncut").fit(X).cost_, float)
+cut = bf.VariationalFairClustering(2, objective="ncut", affinity="precomputed", n_neighbors=7)
+assert_type(cut.fit(karate_club_graph(), sensitive_features="club").labels_, np.ndarray)
+assert_type(cut.fit(csr_array(np.eye(4)), sensitive_features=groups), bf.VariationalFairClustering)
 assert_type(bf.FairMixture(4, max_gap=0.1).fit(X).predict_proba(rows), np.ndarray)
 assert_type(bf.TiltedKMeans(4, tilt=0.5).fit(X).cluster_centers_, np.ndarray)
 assert_type(bf.BigLearnMixture(4).fit(X).means_, np.ndarray)

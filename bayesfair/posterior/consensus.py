@@ -1,0 +1,160 @@
+"""The posterior as a graph of rows that are together in most draws: what a co-clustering matrix says of more rows than can be
+looked at."""
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesfair._arrays import row_blocks
+from bayesfair._check import Number, check_integer, message
+from bayesfair._names import DataTree, Graph
+from bayesfair.posterior.contingency import distinct_observations, one_hot
+from bayesfair.posterior.partitions import reference_partition
+from bayesfair.posterior.schema import flat_labels, groups_of
+from bayesfair.posterior.view import View
+
+MAX_EDGES = 10_000_000  # some 5 GB in networkx
+TILE = 2_048  # rows and columns of the co-clustering matrix that are in memory together
+ELEMENTS = 8_000_000  # of indicators: 32 MB
+
+
+def co_clustering_graph(tree: "DataTree", threshold: float = 0.5, *, max_edges: int = MAX_EDGES) -> "Graph":
+    """Who is together with whom in at least the share `threshold` of the draws.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+    threshold : float, default 0.5
+        Least co-clustering probability of an edge, above 0 and at most 1.
+    max_edges : int, default 10_000_000
+        More are refused: networkx takes about 500 bytes for each.
+
+    Returns
+    -------
+    networkx.Graph
+        A node for each row, named as `obs` is, with its `cluster` in `reference_partition(tree)` and its `group`, where the
+        tree has groups. Edges have the `probability`.
+
+    Raises
+    ------
+    ValueError
+        If `threshold` is not in (0, 1], rows share a name, or there are more than `max_edges` edges.
+
+    Notes
+    -----
+    Connected components are cores: nobody is together with anybody of another core as often as `threshold`. A row whose
+    removal parts a core bridges it: `networkx.articulation_points` has those. Two rows of one core need not be together often
+    themselves, where others lead from one to the other. No N x N matrix is made, yet time grows with the square of the
+    rows whose labels differ in some draw.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> import networkx as nx
+    >>> data = bf.datasets.make_well_specified()
+    >>> est = bf.GibbsFairClustering(2, num_warmup=100, num_draws=300, random_state=0, progress_bar=False)
+    >>> tree = est.fit(data.features, sensitive_features=data.sensitive).posterior_
+    >>> graph = bf.posterior.co_clustering_graph(tree, 0.9)
+    >>> cores = list(nx.connected_components(graph))
+    >>> bridges = set(nx.articulation_points(graph))
+    >>> sum(map(len, cores)) == len(graph)
+    True
+    """
+    import networkx as nx
+
+    remedy = "0.5 joins rows that are together in half of the draws."
+    threshold = Number(False, 0, 1, above=True).check("threshold", threshold, remedy)
+    max_edges, tree = check_integer("max_edges", max_edges), View.of(tree)
+    graph, names = nx.Graph(), _names_of(tree)
+    graph.add_nodes_from(zip(names, _about_rows(tree)))
+    for pairs in _pairs(flat_labels(tree), threshold, max_edges):
+        edges = zip(*(part.tolist() for part in pairs))
+        named = ((names[one], names[other], share) for one, other, share in edges)
+        graph.add_weighted_edges_from(named, weight="probability")
+    return graph
+
+
+def _names_of(tree):
+    names = tree["posterior"]["obs"].values.tolist()
+    name, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        remedy = "Give them other names: the nodes of a graph have one each."
+        raise ValueError(message("tree", "name each row once", f"{name!r} {times} times", remedy))
+    return names
+
+
+def _about_rows(tree):
+    """The attributes of every node."""
+    about, groups = [{"cluster": int(k)} for k in reference_partition(tree)], groups_of(tree)
+    return about if groups is None else [one | {"group": groups.names[g]} for one, g in zip(about, groups.code)]
+
+
+class Kinds(NamedTuple):
+    """Rows that share all their draws are of one kind: `rows`, kind after kind, of which each has `size` from `first` on."""
+
+    rows: np.ndarray
+    first: np.ndarray
+    size: np.ndarray
+
+    def pairs(self, one, other):
+        """(position in `rows`, position in `rows`, which pair of kinds) of all members of the first kind of every pair with all
+        of the second."""
+        n_pairs = self.size[one] * self.size[other]
+        pair = np.repeat(np.arange(len(one)), n_pairs)
+        place = np.arange(len(pair)) - np.repeat(np.cumsum(n_pairs) - n_pairs, n_pairs)
+        row, column = np.divmod(place, self.size[other][pair])
+        return self.first[one][pair] + row, self.first[other][pair] + column, pair
+
+
+def _pairs(labels, threshold, max_edges):
+    """Arrays (rows, other rows, shares of the draws) of all two rows that are together as often.
+
+    Raises
+    ------
+    ValueError: more pairs than `max_edges`.
+    """
+    columns, size, inverse = distinct_observations(labels)
+    kinds = Kinds(np.argsort(inverse, kind="stable"), np.cumsum(size) - size, size)
+    n_edges = int((size * (size - 1) // 2).sum())
+    _check_edges(n_edges, max_edges)
+    several = np.flatnonzero(size > 1)
+    one, other, _ = kinds.pairs(several, several)
+    one, other = one[one < other], other[one < other]
+    found = [(kinds.rows[one], kinds.rows[other], np.ones(len(one)))]
+    for a, b, share in _kinds_together(labels, columns, threshold):
+        n_edges += int(size[a] @ size[b])
+        _check_edges(n_edges, max_edges)
+        one, other, pair = kinds.pairs(a, b)
+        found.append((kinds.rows[one], kinds.rows[other], share[pair]))
+    return found
+
+
+def _kinds_together(labels, columns, threshold):
+    """The pairs of `columns`, by their places, that are together as often, and how often: tile by tile of their matrix."""
+    n_clusters, blocks = int(labels.max()) + 1, row_blocks(len(columns), TILE)
+    for at, rows in enumerate(blocks):
+        own = labels.columns(columns[rows])
+        for others in blocks[at:]:
+            share = _shares(own, own if others == rows else labels.columns(columns[others]), n_clusters)
+            near = share >= threshold
+            one, other = np.nonzero(np.triu(near, 1) if others == rows else near)
+            yield one + rows.start, other + others.start, share[one, other]
+
+
+def _shares(own, others, n_clusters):
+    """In which share of the draws rows (draws, rows) are together with others (draws, others): (rows, others)."""
+    together = np.zeros((own.shape[1], others.shape[1]), np.float32)
+    for some in row_blocks(len(own), max(1, ELEMENTS // (n_clusters * max(together.shape)))):
+        together += one_hot(own[some], n_clusters).T @ one_hot(others[some], n_clusters)
+    return together / np.float64(len(own))
+
+
+def _check_edges(n_edges, max_edges):
+    if n_edges > max_edges:
+        rule, got = f"have at most {max_edges:,} edges at this threshold", f"{n_edges:,} so far"
+        remedy = (
+            "Raise `threshold`, take some of the rows, tree.isel(obs=[...], missing_dims='ignore'), or raise max_edges="
+        )
+        raise ValueError(message("tree", rule, got, f"{remedy}, if 500 bytes for each are there."))

@@ -1,0 +1,116 @@
+"""The graph of rows that are together, against the matrix by its definition."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from draws import draws_of
+
+import bayesfair as bf
+from bayesfair.posterior import co_clustering_graph, consensus
+from bayesfair.posterior.tree import build_tree
+
+N_OBS, N_CLUSTERS = 40, 3
+
+
+def tree_of(labels, names=None):
+    """With rows in two groups, turn by turn."""
+    n_obs = labels.shape[2]
+    X = np.zeros((n_obs, 1))
+    draws = draws_of(labels.astype(np.int8), lp=np.zeros(labels.shape[:2]))
+    groups = np.resize(["a", "b"], n_obs)
+    return build_tree(draws, X, groups, settings={}, n_clusters=int(labels.max()) + 1, obs_names=names)
+
+
+@pytest.fixture(scope="module")
+def tree():
+    """Rows of which some are together in every draw, and some in none."""
+    rng = np.random.default_rng(1)
+    truth = np.arange(N_OBS) % N_CLUSTERS
+    kind = np.minimum(np.arange(N_OBS), 25) // 2 * 2  # twins, and fifteen that are alike
+    drawn = np.where(rng.random((2, 10, N_OBS)) < 0.4, rng.integers(N_CLUSTERS, size=(2, 10, N_OBS)), truth)[..., kind]
+    labels = np.stack([[rng.permutation(N_CLUSTERS)[draw] for draw in chain] for chain in drawn])
+    return tree_of(labels, [f"row {i}" for i in range(N_OBS)])
+
+
+def shares(tree):
+    """By a double loop."""
+    flat = tree["posterior"]["labels"].values.reshape(-1, N_OBS)
+    return np.array([[(flat[:, i] == flat[:, j]).mean() for j in range(N_OBS)] for i in range(N_OBS)])
+
+
+@pytest.mark.parametrize("threshold", [0.25, 0.5, 0.55, 1, 1e-9])
+@pytest.mark.parametrize("tile", [3, 2_048])
+def test_edges_are_the_pairs_that_are_together_as_often(tree, threshold, tile, monkeypatch):
+    monkeypatch.setattr(consensus, "TILE", tile)
+    monkeypatch.setattr(consensus, "ELEMENTS", 5 * N_CLUSTERS * tile)  # draws are in blocks too
+    eta, graph = shares(tree), co_clustering_graph(tree, threshold)
+    names = tree["posterior"]["obs"].values.tolist()
+    wanted = {(i, j): eta[i, j] for i in range(N_OBS) for j in range(i) if eta[i, j] >= threshold}
+    assert len(wanted) > 30
+    assert graph.number_of_edges() == len(wanted)
+    assert {(i, j): graph.edges[names[i], names[j]]["probability"] for i, j in wanted} == wanted
+    assert list(graph) == names
+
+
+def test_nodes_say_who_they_are(tree):
+    graph = co_clustering_graph(bf.posterior.View(tree), 0.9)
+    table = bf.posterior.memberships(tree)
+    assert dict(graph.nodes(data="group")) == table["group"].to_dict()
+    assert dict(graph.nodes(data="cluster")) == table["cluster"].to_dict()
+    without = tree.copy()
+    del without["constant_data"]
+    assert set(co_clustering_graph(without).nodes["row 0"]) == {"cluster"}
+
+
+def test_cores_and_who_bridges_them():
+    """Row 4 is with the first four in half of the draws, and with the last four in the others."""
+    tree = tree_of(np.array([[[0, 0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1, 1, 1, 1]]]))
+    graph = co_clustering_graph(tree)
+    assert nx.number_connected_components(graph) == 1
+    assert list(nx.articulation_points(graph)) == [4]
+    cores = sorted(map(sorted, nx.connected_components(co_clustering_graph(tree, 0.6))))
+    assert cores == [[0, 1, 2, 3], [4], [5, 6, 7, 8]]
+
+
+def test_a_part_of_the_rows_has_its_part_of_the_graph(tree):
+    part = tree.isel(obs=[3, 7, 30, 31], missing_dims="ignore")
+    whole = co_clustering_graph(tree, 0.4).subgraph([f"row {i}" for i in (3, 7, 30, 31)])
+    graph = co_clustering_graph(part, 0.4)
+    assert set(map(frozenset, graph.edges)) == set(map(frozenset, whole.edges))
+
+
+def test_no_matrix_of_all_rows(monkeypatch):
+    """5,000 rows that are all different: a matrix of them would be in `_shares`, whose result is a tile."""
+    rng, seen, shares = np.random.default_rng(0), [], consensus._shares
+
+    def told(*arguments):
+        seen.append(shares(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr(consensus, "_shares", told)
+    labels = rng.integers(2, size=(1, 40, 5_000))
+    graph = co_clustering_graph(tree_of(labels), 0.9)
+    assert max(map(np.size, seen)) <= consensus.TILE**2
+    assert len(seen) == 6
+    one, other, edge = next(iter(graph.edges(data="probability")))
+    assert edge == (labels[0, :, one] == labels[0, :, other]).mean()
+
+
+@pytest.mark.parametrize("threshold", [0, -0.1, 1.5, np.nan])
+def test_a_threshold_is_a_share(tree, threshold):
+    with pytest.raises(ValueError, match="`threshold` must be a finite number above zero and at most 1"):
+        co_clustering_graph(tree, threshold)
+
+
+def test_what_is_wrong_is_told(tree):
+    n_edges = co_clustering_graph(tree, 0.4).number_of_edges()
+    assert co_clustering_graph(tree, 0.4, max_edges=n_edges).number_of_edges() == n_edges
+    for most in (n_edges - 1, 3):  # 3: rows that are alike are more already
+        with pytest.raises(
+            ValueError, match=rf"at most {most} edges at this threshold, got \d+ so far. Raise `threshold`"
+        ):
+            co_clustering_graph(tree, 0.4, max_edges=most)
+    with pytest.raises(TypeError, match="`threshold` must be a finite number"):
+        co_clustering_graph(tree, "half")
+    with pytest.raises(ValueError, match="name each row once, got 'x' 20 times"):
+        co_clustering_graph(tree_of(tree["posterior"]["labels"].values, np.resize(["x", "y"], N_OBS)))
