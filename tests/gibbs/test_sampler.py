@@ -19,6 +19,7 @@ from exact import (
     settings,
     tiny,
 )
+from tiers import tiers
 
 import bayesfair as bf
 from bayesfair._draws import concatenate
@@ -57,6 +58,8 @@ def marginal_over_dispersion(t, loss):
         pytest.param("two-member hubs", "kmeans", {}, marks=pytest.mark.slow),
         pytest.param("floor/ceil", "manhattan", {"reallocation": "blocked"}, marks=pytest.mark.slow),
         ("1:1", "kmeans", {"moves": IN_TURN}),
+        ("floor/ceil", "manhattan", {"fairlet_move": "rectangular-loop"}),
+        pytest.param("1:1", "kmeans", {"fairlet_move": "rectangular-loop"}, marks=pytest.mark.slow),
         pytest.param("unequal", "kmeans", {}, marks=pytest.mark.slow),
         ("unequal, one alone", "kmeans", {"reallocation": "blocked"}),
         pytest.param("unequal hubs, one lacks a group", "manhattan", {}, marks=pytest.mark.slow),
@@ -102,14 +105,15 @@ def test_sampled_dispersion_agrees_with_enumeration():
     np.testing.assert_allclose((inverse_dispersion * loss).mean(), t.target.degrees, rtol=0.02)
 
 
-def test_the_cut_is_another_target_and_is_approached_by_inner_steps():
+@pytest.mark.parametrize("fairlet_move", tiers(["swaps", "rectangular-loop"], ["swaps"]))
+def test_the_cut_is_another_target_and_is_approached_by_inner_steps(fairlet_move):
     t = tiny("1:1", name="cut", dtype=np.float32)
     fairlet, clustering = naive_losses(t, "kmeans")
     of_B = normalise(-TEMPERATURES.fairlet * fairlet)
     given_B = np.exp(-TEMPERATURES.clustering * clustering)
     same_B = (t.fairlets[:, None] == t.fairlets).all(-1)
     cut = of_B * given_B * same_B.sum(1) / (same_B @ given_B)
-    draws = many_draws(start(t, CHAINS, inner_steps=10), t.target)
+    draws = many_draws(start(t, CHAINS, inner_steps=10, fairlet_move=fairlet_move), t.target)
     assert distance_to(label_law(t, cut), draws) < NOISE
     assert distance_to(label_law(t, joint(t, "kmeans")), draws) > NOISE
 
