@@ -101,6 +101,7 @@ ROUND_TRIPS = {
     "crossed": [True, False],
     "reallocation": ["blocked", "collapsed", "auto"],
     "inner_steps": [3, np.int32(2)],
+    "keep_fairlets": [False, True, 3, np.int64(2)],
     "fairlet_move": ["swaps", "rectangular-loop"],
     "num_chains": [1, 3],
     "num_warmup": [0, 2],

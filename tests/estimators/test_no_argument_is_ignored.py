@@ -29,7 +29,7 @@ GIBBS = (
 )
 GIBBS += "thinning num_starts random_state progress_bar mesh"
 OF_FAIRLETS, FAIRLETS_REFUSE = "composition reallocation ", {"min_balance": 0.5, "crossed": False}
-OF_CHANGING, NONE_CHANGE = "fairlet_move ", {"fairlet_move": "rectangular-loop"}
+OF_CHANGING, NONE_CHANGE = "fairlet_move keep_fairlets ", {"fairlet_move": "rectangular-loop", "keep_fairlets": 3}
 OF_LABELS, LABELS_REFUSE = "min_balance crossed ", {"composition": (1, 1), "reallocation": "blocked", "inner_steps": 3}
 LABELS_REFUSE |= NONE_CHANGE
 ALONE = {"power": 3.0, "category_weight": 2.0, "merged_group_name": "rest"}  # without what they belong to

@@ -28,12 +28,14 @@ from bayesfair.fairlets.decomposition import describe_gap
 from bayesfair.gibbs import Dispersion
 from bayesfair.gibbs.moves.collapsed import CollapsedReallocation
 from bayesfair.gibbs.moves.swaps_in_turn import SwapsInTurn
-from bayesfair.gibbs.run import Run, chain_keys, draw
+from bayesfair.gibbs.run import KeepFairlets, Run, chain_keys, draw
 from bayesfair.gibbs.states import InverseTemperatures
 from bayesfair.gibbs.sweep import Repeat
 from bayesfair.gibbs.targets import over_fairlets
 from bayesfair.gibbs.targets.fairlets import Losses
 from bayesfair.gibbs.targets.starts import stacked_states
+from bayesfair.posterior.partners import fairlet_probability
+from bayesfair.posterior.tree import build_tree
 from bayesfair.posterior.verdict import judge
 
 IN_TURN = SwapsInTurn(), Repeat((CollapsedReallocation(),))
@@ -116,6 +118,21 @@ def test_the_cut_is_another_target_and_is_approached_by_inner_steps(fairlet_move
     draws = many_draws(start(t, CHAINS, inner_steps=10, fairlet_move=fairlet_move), t.target)
     assert distance_to(label_law(t, cut), draws) < NOISE
     assert distance_to(label_law(t, joint(t, "kmeans")), draws) > NOISE
+
+
+def test_fairlets_of_draws_agree_with_enumeration():
+    """The share of draws in which two rows are matched, which the fairlet loss alone would make another."""
+    t = tiny("1:1, four fairlets", dtype=np.float32)
+    draws = many_draws(start(t, CHAINS)._replace(fairlets=KeepFairlets()), t.target, total=20_000)
+    tree = build_tree(draws, t.X, t.code, settings={}, n_clusters=2, point=None)
+    matched = fairlet_probability(tree).toarray()
+    same = (t.fairlets[:, :, None] == t.fairlets[:, None]) & ~np.eye(len(t.X), dtype=bool)
+    law, cut = (
+        np.tensordot(pi, same, 1)
+        for pi in (joint(t, "kmeans"), normalise(-TEMPERATURES.fairlet * naive_losses(t, "kmeans")[0]))
+    )
+    assert np.abs(matched - law).max() < NOISE
+    assert np.abs(matched - cut).max() > 2 * NOISE
 
 
 def test_optimal_keeps_the_decomposition():
