@@ -104,7 +104,7 @@ def fairlet_summary(tree: "DataTree") -> "DataFrame":
     if groups is not None:
         columns = {"group": np.array(groups.names, object)[groups.code], **columns}
     table = pd.DataFrame(columns, index=pd.Index(names, name="row"))
-    anchors = _anchors(tree)
+    anchors = anchor_rows(tree)
     kind, counted = ("rows", np.ones(n_obs, bool)) if anchors is None else ("anchors", anchors)
     sure = int((probability[counted] >= SURE).sum())
     words = f"{sure:,} of {counted.sum():,} {kind} have the same partner in at least {SURE:.0%} of the draws."
@@ -187,7 +187,7 @@ def _row_names(tree):
     return View.of(tree)["posterior"]["obs"].values
 
 
-def _anchors(tree):
+def anchor_rows(tree):
     """Which rows are the anchors (obs,); None in the hub form, and without groups."""
     groups, fairlet = groups_of(tree), _fairlets_of(tree)[0]
     n_fairlets = int(fairlet.max()) + 1
