@@ -39,8 +39,8 @@ class Draws(NamedTuple):
     fairlets: FairletDraws | None = None
 
 
-def concatenate(parts: list[Draws]) -> Draws:
-    """The draws of consecutive chunks as one run."""
+def concatenate(parts: list) -> Draws:
+    """The `Draws` of consecutive chunks as one run."""
     scalars = {name: np.concatenate([part.scalars[name] for part in parts], axis=1) for name in parts[0].scalars}
     labels, fairlets = np.concatenate([part.labels for part in parts], axis=1), parts[0].fairlets
     if fairlets is not None:

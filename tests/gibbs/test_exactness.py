@@ -584,7 +584,7 @@ def step_matrix(t, lambdas=TEMPERATURES, ratio=swaps_in_turn.log_swap_ratio, cha
             for i1, one, other, there in product(*map(range, (*count[:3], count[4])))
         ]
     )
-    board, pairs = loop_steps.rectangles(target, jnp.asarray(choices[:, :-1]))
+    board, pairs = jax.jit(loop_steps.rectangles)(target, choices[:, :-1])
     which = np.flatnonzero(board)
     pairs, probability = jax.tree.map(lambda part: np.asarray(part)[which], pairs), choices[which, -1]
 
