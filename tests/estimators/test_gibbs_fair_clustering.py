@@ -560,7 +560,15 @@ def test_a_posterior_without_density_has_no_map_and_all_else(data, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "choices",
-    [{}, {"target": "cut", "inner_steps": 2}, {"target": "optimal", "reallocation": "blocked"}, {"loss": "manhattan"}],
+    [
+        *(
+            {},
+            {"target": "cut", "inner_steps": 2},
+            {"target": "optimal", "reallocation": "blocked"},
+            {"loss": "manhattan"},
+        ),
+        {"fairlet_move": "rectangular-loop", "keep_fairlets": 2},
+    ],
     ids=str,
 )
 def test_a_second_fit_compiles_nothing(choices):

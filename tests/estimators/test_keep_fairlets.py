@@ -138,6 +138,16 @@ def test_on_disk_and_in_files_and_resumed_they_are_the_same(data, some, whole, t
         np.testing.assert_array_equal(fairlet_of(stored)["kept_draw"], [0, 6, 12, 18, 23, 29, 35, 40, 46, 52, 58])
 
 
+def test_steps_of_the_published_loop_take_the_place_of_swaps(data, whole):
+    est = fit(data, fairlet_move="rectangular-loop", keep_fairlets=True)
+    stats = est.posterior_["sample_stats"]
+    assert 0 < stats["swap_rate"].mean() < 1
+    assert "border_rate" not in stats
+    moved = [(fairlet_of(one).diff("draw") != 0).mean() for one in (est, whole)]
+    assert 0 < moved[0] < 0.2 * moved[1]  # two of a hundred steps in a sweep propose anything
+    same_draws(fit(data, fairlet_move="rectangular-loop", keep_fairlets=True, num_draws=25).resume(15), est)
+
+
 def test_a_damaged_chunk_is_told(data, tmp_path):
     fit(data, tmp_path / "run.zarr", keep_fairlets=3)
     chunk = tmp_path / "run.zarr/posterior/fairlet/c/0/0/0"
