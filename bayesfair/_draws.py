@@ -21,15 +21,29 @@ class Statistic(NamedTuple):
     power: int = 0
 
 
+class FairletDraws(NamedTuple):
+    """The fairlet of every row in the smallest integer type that holds them all, in the draws of these numbers, counted from
+    the first of the run on; None where they are all draws."""
+
+    fairlet: Int[np.ndarray, "chains kept obs"]
+    number: Int[np.ndarray, " kept"] | None
+
+
 class Draws(NamedTuple):
-    """Draws of all chains: labels in the smallest integer type that holds K, scalars by name, and what each of them is."""
+    """Draws of all chains: labels in the smallest integer type that holds K, scalars by name, and what each of them is;
+    fairlets where they are kept."""
 
     labels: Int[np.ndarray, "chains draws obs"]
     scalars: dict[str, Float[np.ndarray, "chains draws"]]
     statistics: dict[str, Statistic]
+    fairlets: FairletDraws | None = None
 
 
-def concatenate(parts: list[Draws]) -> Draws:
-    """The draws of consecutive chunks as one run."""
+def concatenate(parts: list) -> Draws:
+    """The `Draws` of consecutive chunks as one run."""
     scalars = {name: np.concatenate([part.scalars[name] for part in parts], axis=1) for name in parts[0].scalars}
-    return parts[0]._replace(labels=np.concatenate([part.labels for part in parts], axis=1), scalars=scalars)
+    labels, fairlets = np.concatenate([part.labels for part in parts], axis=1), parts[0].fairlets
+    if fairlets is not None:
+        numbers = None if fairlets.number is None else np.concatenate([part.fairlets.number for part in parts])
+        fairlets = FairletDraws(np.concatenate([part.fairlets.fairlet for part in parts], axis=1), numbers)
+    return parts[0]._replace(labels=labels, scalars=scalars, fairlets=fairlets)

@@ -1,6 +1,6 @@
 """Effective draws per second and per sweep of the slowest scalar, and the worst R-hat, from where the estimator starts.
 
-BAYESFAIR_DATA=... python benchmarks/mixing.py [CASE ...] [--against REV] [--draws 2000] [--seed 0]
+BAYESFAIR_DATA=... python benchmarks/mixing.py [CASE ...] [--against REV] [--fairlet-move rectangular-loop] [--draws 2000]
 
 `--against` runs the same cases with the code of another git revision as well. Seconds are those of the draws alone: no
 compilation, no search, no warm-up, no summaries.
@@ -66,7 +66,10 @@ def measure(case, arguments):
     warnings.simplefilter("ignore")
     data, target, n_clusters = CASES[case]
     X, group = table(data)
-    settings = Settings(n_clusters, KMeansLoss(), target=target, seed=arguments.seed)
+    move = (
+        {} if arguments.fairlet_move == "swaps" else {"fairlet_move": arguments.fairlet_move}
+    )  # older code has no other
+    settings = Settings(n_clusters, KMeansLoss(), target=target, seed=arguments.seed, **move)
     problem = make_problem(Table(X, encode_groups(group)), settings)
     problem, run, _ = start_in_modes(problem, 4, arguments.warmup, 32, "auto", False)
     run, _ = warm_up(run, problem.target, arguments.warmup)
@@ -101,6 +104,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", default=["patients"], help=f"of {', '.join(CASES)}")
     parser.add_argument("--against")
+    parser.add_argument("--fairlet-move", default="swaps", choices=("swaps", "rectangular-loop"))
     for name, default in (("draws", 2000), ("warmup", 1000), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=default)
     arguments = parser.parse_args()

@@ -26,6 +26,7 @@ COMPILED_QUICKLY = {  # files of many programs that run for milliseconds: compil
     "test_every_engine.py",
     "test_fair_mixture.py",
     "test_gibbs_fair_clustering.py",
+    "test_keep_fairlets.py",
     "test_labels_target.py",
     "test_methods.py",
     "test_new_rows.py",

@@ -27,12 +27,12 @@ from bayesfair.estimators.new_rows import distances, place_fairlets, soft_member
 from bayesfair.estimators.store import Store, Writer
 from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.fairness.groups import known_groups
-from bayesfair.gibbs.capabilities import HasUnits
+from bayesfair.gibbs.capabilities import HasFairlets, HasUnits
 from bayesfair.gibbs.losses import Loss, resolve_loss
 from bayesfair.gibbs.moves.mode_jumps import Modes
 from bayesfair.gibbs.problem import make_problem, unscaled, unscaled_loss
 from bayesfair.gibbs.replicas import with_replicas
-from bayesfair.gibbs.run import Run, draw, tuned, tuning, warm_up
+from bayesfair.gibbs.run import KeepFairlets, Run, draw, tuned, tuning, warm_up
 from bayesfair.gibbs.search import FEW_ROWS, FoundModes, start_in_modes, with_jumps
 from bayesfair.gibbs.target import Settings, Table, Target
 from bayesfair.gibbs.targets import resolve_target
@@ -41,7 +41,7 @@ from bayesfair.gibbs.thinning import suitable_thinning
 from bayesfair.posterior.contingency import evenly_spaced
 from bayesfair.posterior.files import read_run, read_tree
 from bayesfair.posterior.guarantees import fairlet_capacities
-from bayesfair.posterior.memory import check_disk, check_memory, sampler_bytes
+from bayesfair.posterior.memory import check_disk, check_memory, fairlet_bytes, sampler_bytes
 from bayesfair.posterior.mode_tables import MODE_FIGURES
 from bayesfair.posterior.partitions import map_partition
 from bayesfair.posterior.saved import STATE, arrays_of, plain, settings_of, state_dataset
@@ -71,6 +71,10 @@ class GibbsFairClustering(PosteriorEstimator):
         `inner_steps` reallocations per sweep (one would not be exact; Plummer 2015). "optimal": B fixed at the
         optimal decomposition. "labels": balanced labellings without fairlets. Or a `gibbs.Target` class of your own.
     inner_steps: of "cut", reallocations per sweep.
+    fairlet_move: of "joint" and "cut", how fairlets exchange members. "swaps": many pairs of fairlets in a sweep.
+        "rectangular-loop": the paper's Algorithm 1 as published, step by step on the matrices of the groups, as many steps in a
+        sweep as there are rows. It has the same law and is there to study the published algorithm: most of its steps propose
+        nothing, so it makes less than a hundredth of the effective draws in the same time on the bundled patients.
     composition: members of each group per fairlet, {group: count} or as `bayesfair.fairlets.capacities` has it;
         "singletons" is clustering without fairness.
     categorical_features: columns that are categories, by names, positions or a mask; None takes the data frame's columns that
@@ -89,6 +93,10 @@ class GibbsFairClustering(PosteriorEstimator):
     min_balance, crossed: of target="labels". "exact": |n_gk - (N_g / N) n_k| < 1 for every group and cluster. A number in
         (0, the data's own Balance]: every cluster has at least that Balance. crossed=False balances every sensitive column on
         its own, not their combinations.
+    keep_fairlets: of "joint" and "cut", whether `posterior_` has the fairlets of draws too, as `fairlet` (chain, draw, obs). A
+        number: those of so many draws of each chain, evenly spaced among `num_draws`, as (chain, kept_draw, obs); `resume`
+        goes on at the same spacing. `bayesfair.posterior.fairlet_probability` reads them. An anchor's fairlet has the same
+        number in all draws; without anchors numbers mean nothing from draw to draw.
     num_chains, num_warmup, num_draws, thinning: chains, sweeps thrown away, draws of each chain, sweeps from draw to draw:
         an int, or "auto", as many as make a draw worth half of an independent one by the slowest scalar of the warm-up,
         within a budget of sweeps that large tables use up at 1.
@@ -147,8 +155,10 @@ class GibbsFairClustering(PosteriorEstimator):
         | Dispersion = "dispersion",
         reallocation: Literal["auto", "collapsed", "blocked"] = "auto",
         inner_steps: Count = 10,
+        fairlet_move: Literal["swaps", "rectangular-loop"] = "swaps",
         min_balance: Literal["exact"] | Positive = "exact",
         crossed: bool = True,
+        keep_fairlets: bool | Count = False,
         num_chains: Count = 4,
         num_warmup: Length = 1000,
         num_draws: Count = 1000,
@@ -172,8 +182,10 @@ class GibbsFairClustering(PosteriorEstimator):
         self.inverse_temperature = inverse_temperature
         self.reallocation = reallocation
         self.inner_steps = inner_steps
+        self.fairlet_move = fairlet_move
         self.min_balance = min_balance
         self.crossed = crossed
+        self.keep_fairlets = keep_fairlets
         self.num_chains = num_chains
         self.num_warmup = num_warmup
         self.num_draws = num_draws
@@ -228,6 +240,7 @@ class GibbsFairClustering(PosteriorEstimator):
         self._mixed = mixed_table(columns, where, names, self._loss, self.category_weight, weight)
         groups = read_groups(self, sensitive_features, len(columns.continuous), X=X)
         X = self._mixed.numbers(columns)
+        self._kept_of = self.num_draws
         self._check_room(X, self.num_draws)
         columns = None if names is None else [str(name) for name in names]
         self._names = {"feature_names": columns, "mixed": self._mixed._asdict()}
@@ -243,6 +256,12 @@ class GibbsFairClustering(PosteriorEstimator):
             refuse_unread(self, "inner_steps", where="unless target='cut'")
         if isinstance(self.target, str) and self.target in ("joint", "cut", "optimal"):
             refuse_unread(self, "crossed", where="unless target='labels'")
+        if not issubclass(resolve_target(self.target), HasFairlets):
+            why = "'optimal' keeps one decomposition in all draws, and 'labels' has no fairlets."
+            refuse_unread(self, "fairlet_move", "keep_fairlets", where="unless target='joint' or 'cut'", why=why)
+        elif isinstance(self.composition, str) and self.composition == "singletons":
+            where = "with composition='singletons', whose fairlets never change"
+            refuse_unread(self, "fairlet_move", "keep_fairlets", where=where)
         if plain(self.mode_jumps) is not False:  # with which there are none anyway
             if self.num_starts == 0:
                 refuse_unread(self, "mode_jumps", where="where num_starts is 0, as nothing looks for modes")
@@ -298,6 +317,7 @@ class GibbsFairClustering(PosteriorEstimator):
             missing = self.num_draws
         num_draws = missing if num_draws is None else check_integer("num_draws", num_draws)
         known, groups, weight = self._known_data(self.posterior_)
+        self._kept_of = self._run["kept_of"]
         self._check_room(known, self.posterior_["posterior"].sizes["draw"] + num_draws)
         modes = self.posterior_["modes"].to_dataset() if "modes" in self.posterior_.children else None
         self._check_alike(known, groups, weight, num_draws=num_draws)
@@ -410,6 +430,7 @@ class GibbsFairClustering(PosteriorEstimator):
             composition=self.composition,
             reallocation=self.reallocation,
             inner_steps=self.inner_steps,
+            fairlet_move=self.fairlet_move,
             min_balance=self.min_balance,
             seed=self._seed,
         )
@@ -421,11 +442,19 @@ class GibbsFairClustering(PosteriorEstimator):
     def _check_room(self, X, num_draws):
         shape, sizes = (self.num_chains, num_draws, len(X)), (self.n_clusters, X.shape[1])
         moves_fairlets = self._promise != "labels" and not resolve_target(self.target).keeps_fairlets
-        sampling = sampler_bytes(self.num_chains, X.shape[1], moves_fairlets=moves_fairlets)
+        taken = {
+            "sampling": sampler_bytes(self.num_chains, X.shape[1], moves_fairlets=moves_fairlets),
+            "fairlets": fairlet_bytes(self.num_chains, len(self._keeping().among(num_draws)), len(X)),
+        }
         if self._store is not None:
-            return check_disk(self._store.path, shape, *sizes, sampling=sampling)
+            return check_disk(self._store.path, shape, *sizes, **taken)
         remedy = "Pass fit(..., store='run.zarr') (--out run.zarr), which keeps draws on disk, or ask for less."
-        return check_memory(shape, *sizes, sampling=sampling, remedy=remedy)
+        return check_memory(shape, *sizes, **taken, remedy=remedy)
+
+    def _keeping(self, done=0):
+        """Which draws keep their fairlets, after `done` draws."""
+        number = self._kept_of if self.keep_fairlets is True else min(int(self.keep_fairlets), self._kept_of)
+        return KeepFairlets(number, self._kept_of, done)
 
     def _sample(self, problem, run, num_draws, table, earlier=None):
         """Draw `num_draws` more after those of the tree `earlier`, if any, and take the posterior of all of them.
@@ -433,12 +462,14 @@ class GibbsFairClustering(PosteriorEstimator):
         `table`: X, groups, weights, and the modes that were found.
         """
         done = 0 if earlier is None else earlier["posterior"].sizes["draw"]
+        run = run._replace(fairlets=self._keeping(done) if plain(self.keep_fairlets) is not False else None)
         settings = self._settings(
             sweep=run.sweep,
             thinning=self.thinning_,
             tuning=tuning(run.moves),
             wanted=done + num_draws,
             promise=self._promise,
+            kept_of=self._kept_of,
             fairlets=_about_fairlets(problem) if earlier is None else self._run["fairlets"],
         )
         draw = self._draw_in_memory if self._store is None else self._draw_to_store
@@ -533,6 +564,7 @@ class GibbsFairClustering(PosteriorEstimator):
         wanted = settings.get("wanted", tree["posterior"].sizes["draw"])  # and do not say
         known = {name: settings[name] for name in ("sweep", "tuning")}
         more = {"fairlets": settings.get("fairlets"), "promise": settings.get("promise", self._promise)}  # likewise
+        more["kept_of"] = settings.get("kept_of", self.num_draws)
         return {**known, **more, "thinning": thinning, "wanted": wanted}
 
     def _saved_run(self, problem):

@@ -147,7 +147,7 @@ class Decomposition(NamedTuple):
             what = "A decomposition in the hub form has no `weights`: what a member pays depends on the others in its fairlet."
             raise ValueError(f"{what} Remedy: choose a composition that has one member of some group in every fairlet.")
         X, code = features_of(rows.X), rows.groups.code
-        anchors = X[self._anchors()]
+        anchors = X[self.anchors]
         return {
             name: np.exp(-scale * rows.dissimilarity.pairwise(anchors, X[code == group]))
             for group, name in enumerate(rows.groups.names)
@@ -182,7 +182,7 @@ class Decomposition(NamedTuple):
         for name, group, fairlet in zip(names, rows.groups.code, self.fairlet.tolist()):
             graph.add_node(name, group=rows.groups.names[group], fairlet=fairlet)
         if self.anchored:
-            centers = [names[row] for row in self._anchors()]
+            centers = [names[row] for row in self.anchors]
         else:
             centers = [("hub", fairlet) for fairlet in range(len(self.composition))]
             graph.add_nodes_from((center, {"fairlet": center[1]}) for center in centers)
@@ -199,15 +199,16 @@ class Decomposition(NamedTuple):
         rows = self._rows("distances", features=True)
         X = features_of(rows.X)
         if self.anchored:
-            return rows.dissimilarity.between(X, X[self._anchors()[self.fairlet]])
+            return rows.dissimilarity.between(X, X[self.anchors[self.fairlet]])
         return rows.dissimilarity.to_center(X, fairlet_centers(X, self.fairlet)[self.fairlet])
 
     @property
     def _anchor_group(self):
         return anchor_group(Capacities(self.composition, self.composition))
 
-    def _anchors(self):
-        """The row that is the anchor of every fairlet."""
+    @property
+    def anchors(self) -> np.ndarray:
+        """The row (m,) that is the anchor of every fairlet, in the anchored form."""
         rows = np.flatnonzero(self.rows.groups.code == self._anchor_group)
         return rows[np.argsort(self.fairlet[rows])]
 

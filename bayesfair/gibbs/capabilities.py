@@ -85,6 +85,10 @@ class HasFairlets(HasUnits):
         """`Fairlets` of these members, from their features, with the bounds of all fairlets."""
         raise NotImplementedError
 
+    def fairlet(self, state) -> Int[Array, " obs"]:
+        """The fairlet of every row at a state between sweeps, in the smallest integer type that holds them all."""
+        raise NotImplementedError
+
     def replace_slot(self, fairlets: Fairlets, slot: Int[Array, " fairlets"], incoming) -> Fairlets:
         """The fairlets after member `incoming[i]` has taken place `slot[i]` of fairlet i."""
         raise NotImplementedError

@@ -110,6 +110,10 @@ class Tempered(Target):
         return self.inner.n_units
 
     @property
+    def n_fairlets(self):
+        return self.inner.n_fairlets
+
+    @property
     def keeps_fairlets(self):
         return self.inner.keeps_fairlets
 
@@ -146,6 +150,9 @@ class Tempered(Target):
 
     def labels(self, state):
         return self.inner.labels(_coldest(state))
+
+    def fairlet(self, state):
+        return self.inner.fairlet(_coldest(state))
 
     def losses(self, state):
         return self.inner.losses(_coldest(state))

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Array, UInt
+from jaxtyping import Array, Int, UInt
 
 from bayesfair._check import Interrupted, message, tell
-from bayesfair._draws import Draws
+from bayesfair._draws import Draws, FairletDraws
 from bayesfair._progress import one_step, progress
 from bayesfair.distributed.messages import agreed
 from bayesfair.gibbs.problem import Problem
@@ -26,13 +26,34 @@ CHUNK_SECONDS = 0.5  # how long the progress bar may stand still and Ctrl-C go u
 WINDOW = 32  # sweeps of the warm-up from one adaptation of the moves to the next
 
 
+class KeepFairlets(NamedTuple):
+    """Which draws keep their fairlets: so many of every `of`, evenly spaced, `done` draws having been made before."""
+
+    number: int = 1
+    of: int = 1
+    done: int = 0
+
+    def among(self, n_draws: int) -> Int[np.ndarray, " kept"]:
+        """Which of the next `n_draws` draws they are."""
+        draws = np.arange(n_draws)
+        return draws[(self.done + draws) * self.number % self.of < self.number]
+
+    def of_draws(self, fairlet, which) -> FairletDraws:
+        """The fairlets of these draws."""
+        return FairletDraws(fairlet, None if self.number == self.of else self.done + which)
+
+
 class Run(NamedTuple):
-    """A run that can go on: the chains' keys, sweeps done, states, and the moves that the warm-up settled on."""
+    """A run that can go on: the chains' keys, sweeps done, states, and the moves that the warm-up settled on.
+
+    fairlets: which draws keep them, of targets that have them (`HasFairlets`); None: none.
+    """
 
     keys: UInt[Array, "chains 2"]
     sweep: int
     states: Any
     moves: tuple
+    fairlets: KeepFairlets | None = None
 
 
 class Chains(NamedTuple):
@@ -80,9 +101,9 @@ def warm_up(run: Run, target: Target, num_warmup: int, progress_bar=False) -> tu
         advance(run, target, 0, 1)
     with progress(num_warmup, "warm-up", progress_bar) as bar:
         for n_sweeps in _pace(num_warmup, _chunk_length(run, target), bar, WINDOW):
-            run, labels, scalars = advance(run, target, n_sweeps, 1)
+            run, rows, scalars = advance(run, target, n_sweeps, 1)
             done += n_sweeps
-            chunks.append({**scalars, **cluster_sizes(labels, target.n_clusters)})
+            chunks.append({**scalars, **cluster_sizes(rows["labels"], target.n_clusters)})
             if done % WINDOW == 0:
                 moves = _adapted(run.moves, target, _recent(chunks[changed:]), tried)
                 changed = changed if moves == run.moves else len(chunks)
@@ -142,22 +163,28 @@ class InMemory:
     Anything with `append(run, draws)`, which takes a chunk as a whole or not at all, and `done` may stand in its place.
     """
 
-    def __init__(self, num_draws: int):
-        self._num_draws, self._last = num_draws, (None, 0)
+    def __init__(self, num_draws: int, fairlets: KeepFairlets | None = None):
+        self._num_draws, self._keep, self._last = num_draws, fairlets, (None, 0)
 
     def append(self, run: Run, draws: Draws):
         if self.done == 0:
             self._labels = self._room(draws.labels)
             self._scalars = {name: self._room(values) for name, values in draws.scalars.items()}
             self._statistics = draws.statistics
+            if draws.fairlets is not None:
+                self._which = self._keep.among(self._num_draws)
+                self._fairlet = self._room(draws.fairlets.fairlet, len(self._which))
         into = slice(self.done, self.done + draws.labels.shape[1])
         self._labels[:, into] = draws.labels
         for name, values in draws.scalars.items():
             self._scalars[name][:, into] = values
+        if draws.fairlets is not None:
+            first, last = np.searchsorted(self._which, (into.start, into.stop))
+            self._fairlet[:, first:last] = draws.fairlets.fairlet
         self._last = run, into.stop  # at once, so that an interrupt leaves no half chunk
 
-    def _room(self, part):
-        return np.empty((part.shape[0], self._num_draws, *part.shape[2:]), part.dtype)
+    def _room(self, part, length=None):
+        return np.empty((part.shape[0], self._num_draws if length is None else length, *part.shape[2:]), part.dtype)
 
     @property
     def run(self) -> Run:
@@ -169,8 +196,11 @@ class InMemory:
 
     @property
     def draws(self) -> Draws:
-        scalars = {name: values[:, : self.done] for name, values in self._scalars.items()}
-        return Draws(self._labels[:, : self.done], scalars, self._statistics)
+        scalars, fairlets = {name: values[:, : self.done] for name, values in self._scalars.items()}, None
+        if self._keep is not None:
+            which = self._which[: np.searchsorted(self._which, self.done)]
+            fairlets = self._keep.of_draws(self._fairlet[:, : len(which)], which)
+        return Draws(self._labels[:, : self.done], scalars, self._statistics, fairlets)
 
 
 def draw(
@@ -180,12 +210,19 @@ def draw(
 
     `into`: takes them instead, as `InMemory` does; then nothing is returned.
     """
-    statistics, kept = statistics_of(target, run.moves), InMemory(num_draws) if into is None else into
+    statistics = statistics_of(target, run.moves)
+    kept = InMemory(num_draws, run.fairlets) if into is None else into
     try:
         with progress(num_draws, "draws", progress_bar) as bar:
             for n_draws in _pace(num_draws, _chunk_length(run, target), bar):
-                run, labels, scalars = advance(run, target, n_draws, thinning)
-                kept.append(run, _kept(labels, scalars, statistics))
+                keep = run.fairlets
+                run, rows, scalars = advance(run, target, n_draws, thinning)
+                draws = _kept(rows["labels"], scalars, statistics)
+                if keep is not None:
+                    which = keep.among(n_draws)
+                    draws = draws._replace(fairlets=keep.of_draws(rows["fairlet"][:, which], which))
+                    run = run._replace(fairlets=keep._replace(done=keep.done + n_draws))
+                kept.append(run, draws)
     except KeyboardInterrupt:
         if not kept.done:
             raise
@@ -210,22 +247,21 @@ def _kept(labels, scalars, statistics) -> Draws:
 
 
 def advance(run: Run, target: Target, n_draws: int, thinning: int):
-    """(the run after it, labels (chains, n_draws, obs), what was reported)."""
-    length, chains = _chunk_length(run, target), (run.keys, run.states)
+    """(the run after it, what is kept of every row {name: (chains, n_draws, obs)}, what was reported)."""
+    length, chains, fairlets = _chunk_length(run, target), (run.keys, run.states), run.fairlets is not None
 
     def chunk(chains, n_draws=n_draws):
         numbers = run.sweep, n_draws, thinning
-        states, labels, scalars = run_chunk(target, chains, *numbers, moves=run.moves, length=length)
+        states, rows, scalars = run_chunk(target, chains, *numbers, moves=run.moves, length=length, fairlets=fairlets)
         # Copies: a view would keep the whole chunk, which is mostly empty where sweeps are slow.
-        scalars = jax.tree.map(lambda part: np.asarray(part)[:, :n_draws].copy(), scalars)
-        return states, (np.asarray(labels)[:, :n_draws].copy(), scalars)
+        return states, jax.tree.map(lambda part: np.asarray(part)[:, :n_draws].copy(), (rows, scalars))
 
     def compile_first(one):
-        compile_once(partial(chunk, one, n_draws=0), (run.moves, length), (target, one))
+        compile_once(partial(chunk, one, n_draws=0), (run.moves, length, fairlets), (target, one))
 
-    states, (labels, scalars) = in_threads(chunk, chains, compile_first)
+    states, (rows, scalars) = in_threads(chunk, chains, compile_first)
     _mark_idle(scalars, run.moves, run.sweep + thinning * np.arange(1, n_draws + 1))
-    return run._replace(sweep=run.sweep + n_draws * thinning, states=states), labels, scalars
+    return run._replace(sweep=run.sweep + n_draws * thinning, states=states), rows, scalars
 
 
 def _mark_idle(scalars, moves, number):
@@ -239,14 +275,14 @@ def _mark_idle(scalars, moves, number):
 def forward(run: Run, target: Target, n_sweeps: int, bar):
     """`n_sweeps` of which nothing is kept: (the run after them, labels (chains, obs), what the last one reported)."""
     for size in _pace(n_sweeps, n_sweeps, bar):
-        run, labels, scalars = advance(run, target, 1, size)
-    return run, labels[:, 0], scalars
+        run, rows, scalars = advance(run, target, 1, size)
+    return run, rows["labels"][:, 0], scalars
 
 
 def _chunk_length(run: Run, target: Target) -> int:
     """Draws in one compiled call; fixed by the problem alone, so that it compiles once."""
-    n_chains = run.keys.shape[0]
-    return int(np.clip(CHUNK_BYTES // (n_chains * target.n_obs), 1, MAX_CHUNK))
+    of_row = 1 if run.fairlets is None else 1 + np.min_scalar_type(-target.n_fairlets).itemsize
+    return int(np.clip(CHUNK_BYTES // (run.keys.shape[0] * target.n_obs * of_row), 1, MAX_CHUNK))
 
 
 def _pace(total: int, longest: int, bar, window: int | None = None):

@@ -91,18 +91,23 @@ def sweep(key, target: Target, state, moves, number=0):
     return target.close(opened), {**stats, **target.scalars(opened)}
 
 
-@partial(jax.jit, static_argnames=("moves", "length"))
-def run_chunk(target: Target, chains, first, n_draws, thinning, moves: tuple, length: int):
+@partial(jax.jit, static_argnames=("moves", "length", "fairlets"))
+def run_chunk(target: Target, chains, first, n_draws, thinning, moves: tuple, length: int, fairlets: bool = False):
     """`n_draws` <= `length` draws, `thinning` sweeps each, of all chains (keys, states) at once, from sweep number `first` on.
 
     Sweep t of a chain uses fold_in(key, t), whatever the chunk: a resumed run repeats a longer one bit for bit.
-    Returns (states, labels (chains, length, obs), {name: (chains, length)}); draws past `n_draws` mean nothing.
+    Returns (states, {"labels": (chains, length, obs)}, {name: (chains, length)}); draws past `n_draws` mean nothing. With
+    `fairlets` the second has the fairlet of every row beside its label.
     """
     label_type = jnp.int8 if target.n_clusters <= 127 else jnp.int16
 
+    def of_rows(state):
+        labels = {"labels": target.labels(state).astype(label_type)}
+        return labels | ({"fairlet": target.fairlet(state)} if fairlets else {})
+
     def chain(key, state):
         def draw(i, carry):
-            state, labels, kept = carry
+            state, rows, kept = carry
 
             def one(j, inner):
                 number = first + i * thinning + j
@@ -110,11 +115,11 @@ def run_chunk(target: Target, chains, first, n_draws, thinning, moves: tuple, le
 
             start = state, {name: values[0] for name, values in kept.items()}
             state, stats = jax.lax.fori_loop(0, thinning, one, start)
-            labels = labels.at[i].set(target.labels(state).astype(label_type))
-            return state, labels, {name: values.at[i].set(stats[name]) for name, values in kept.items()}
+            rows = jax.tree.map(lambda values, told: values.at[i].set(told), rows, of_rows(state))
+            return state, rows, {name: values.at[i].set(stats[name]) for name, values in kept.items()}
 
-        stats = jax.eval_shape(lambda state: sweep(key, target, state, moves)[1], state)
-        kept = {name: jnp.zeros((length, *one.shape), one.dtype) for name, one in stats.items()}
-        return jax.lax.fori_loop(0, n_draws, draw, (state, jnp.zeros((length, target.n_obs), label_type), kept))
+        told = jax.eval_shape(lambda state: (of_rows(state), sweep(key, target, state, moves)[1]), state)
+        rows, kept = jax.tree.map(lambda one: jnp.zeros((length, *one.shape), one.dtype), told)
+        return jax.lax.fori_loop(0, n_draws, draw, (state, rows, kept))
 
     return of_every_chain(chain, *chains)

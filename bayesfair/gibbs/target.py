@@ -62,6 +62,7 @@ class Settings(NamedTuple):
     composition: object = "auto"
     reallocation: str = "auto"
     inner_steps: int = 10
+    fairlet_move: str = "swaps"
     min_balance: str | float = "exact"
     seed: int = 0
 

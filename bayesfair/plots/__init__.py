@@ -3,6 +3,7 @@
 from bayesfair.plots.comparison import cluster_comparison
 from bayesfair.plots.diagnostics import trace
 from bayesfair.plots.elbow_plot import elbow
+from bayesfair.plots.fairlets_plot import fairlets
 from bayesfair.plots.matrix import co_clustering
 from bayesfair.plots.modes_plot import modes
 from bayesfair.plots.pareto_plot import pareto
@@ -13,6 +14,7 @@ __all__ = [
     "cluster_comparison",
     "co_clustering",
     "elbow",
+    "fairlets",
     "modes",
     "pareto",
     "predictive",

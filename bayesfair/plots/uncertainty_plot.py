@@ -103,19 +103,20 @@ def project(tree, X=None, *, columns=None):
         names = [str(name) for name in getattr(X, "columns", names)]
         X = check_features(X)
         check_same_length("X", len(X), "tree", len(known))
-    return _position(known if X is None else X, names, columns)
+    return in_two_dimensions(known if X is None else X, names, columns)
 
 
 @once
 def _usual_position(tree):
-    return _position(observed_features(tree), _feature_names(tree), None)
+    return in_two_dimensions(observed_features(tree), _feature_names(tree))
 
 
 def _feature_names(tree):
     return [str(name) for name in tree["observed_data"]["feature"].values]
 
 
-def _position(X, names, columns):
+def in_two_dimensions(X, names, columns=None):
+    """Rows of X (N, d), whose columns have these names, in two dimensions: positions (N, 2) and the names of the two axes."""
     if columns is not None:
         chosen = [_column(names, column) for column in columns]
         if len(chosen) != 2:

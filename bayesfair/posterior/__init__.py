@@ -19,6 +19,7 @@ from bayesfair.posterior.partitions import (
     reference_partition,
     vi_partition,
 )
+from bayesfair.posterior.partners import fairlet_graph, fairlet_probability, fairlet_summary
 from bayesfair.posterior.relabelling import relabel
 from bayesfair.posterior.salso import salso_partition
 from bayesfair.posterior.view import View
@@ -33,6 +34,9 @@ __all__ = [
     "credible_ball",
     "dahl_partition",
     "diagnostic_vars",
+    "fairlet_graph",
+    "fairlet_probability",
+    "fairlet_summary",
     "given_occupied",
     "map_partition",
     "memberships",

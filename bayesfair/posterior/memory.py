@@ -12,15 +12,18 @@ _TARGET, _STATE, _OPENED = 80, 70, 200  # while a Gibbs sampler runs: once, of e
 _LARGE = 100_000_000  # bytes; less is not worth a word
 
 
-def check_memory(shape, n_clusters, dim, *, sampling=0, label_bytes=None, remedy="Ask for fewer draws or chains."):
+def check_memory(
+    shape, n_clusters, dim, *, sampling=0, label_bytes=None, fairlets=0, remedy="Ask for fewer draws or chains."
+):
     """ValueError where labels of this shape (chains, draws, obs) and what is made of them do not fit into memory.
 
     `sampling`: bytes of every observation while draws are made, as `sampler_bytes` has them. `label_bytes`: for a label of a
-    draw; by default it is held twice in the smallest type, as sampled and as the tree has it.
+    draw; by default it is held twice in the smallest type, as sampled and as the tree has it. `fairlets`: bytes of those that
+    draws keep.
     """
     label_bytes = 2 * _size_of_label(n_clusters) if label_bytes is None else label_bytes
     labels, rest = label_bytes * _count(shape), _beside(shape, n_clusters, dim, sampling)
-    _check("memory", labels + rest, free_memory(), shape, remedy)
+    _check("memory", labels + fairlets + rest, free_memory(), shape, remedy)
 
 
 def sampler_bytes(num_chains, dim, *, moves_fairlets):
@@ -31,15 +34,20 @@ def sampler_bytes(num_chains, dim, *, moves_fairlets):
     return _TARGET + 4 * dim + of_chain * at_once
 
 
-def check_disk(path, shape, n_clusters, dim, *, sampling=0):
+def fairlet_bytes(num_chains, num_kept, num_obs):
+    """Bytes that fairlets of so many draws of each chain take at most: fewer than there are rows of them."""
+    return float(num_chains) * num_kept * num_obs * np.min_scalar_type(-num_obs).itemsize
+
+
+def check_disk(path, shape, n_clusters, dim, *, sampling=0, fairlets=0):
     """ValueError where a run of this shape has no room on the disk of `path`, or its sampler and summaries none in memory.
 
-    A run that ends is copied, with its clusters numbered, so that there are two of it for a while. `sampling`: as in
-    `check_memory`.
+    The labels of a run that ends are copied, with its clusters numbered, so that there are two of them for a while. `sampling`,
+    `fairlets`: as in `check_memory`.
     """
     run = _size_of_label(n_clusters) * _count(shape) + 8 * shape[2] * dim
     remedy = "Ask for fewer draws or chains, or choose another disk."
-    _check(f"disk of {os.fspath(path)!r}", 2 * run, free_disk(path), shape, remedy)
+    _check(f"disk of {os.fspath(path)!r}", 2 * run + fairlets, free_disk(path), shape, remedy)
     beside = _beside(shape, n_clusters, dim, sampling)
     _check("memory", beside, free_memory(), shape, "Ask for fewer draws or chains.")
 

@@ -12,6 +12,7 @@ from bayesfair.posterior.labels import LabelDraws
 from bayesfair.posterior.view import View, once
 
 AXES = "chain", "draw", "obs"  # of labels
+KEPT = "kept_draw"  # the dimension of draws that keep their fairlets, where not all of them do
 IN_WORDS = {"chain": "chains", "draw": "draws in each chain", "obs": "rows"}
 RUN_SIZES = "run_sizes"  # attribute of the root, JSON: how many chains, draws of each and rows the run had
 RUN_ORDER = "run_order"  # likewise, JSON: digests of their names in the run's order

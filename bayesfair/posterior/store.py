@@ -20,13 +20,14 @@ from bayesfair._files import ROOT_OF_STORE, beside, check_destination, unwritabl
 from bayesfair.posterior.attributes import with_plain_attributes
 from bayesfair.posterior.labels import CHUNK, is_on_disk
 from bayesfair.posterior.saved import STATE
-from bayesfair.posterior.schema import about_whole, variable
+from bayesfair.posterior.schema import KEPT, about_whole, variable
 from bayesfair.posterior.tree import add_derived
 
 ROWS = 262_144  # in a chunk of labels or of the table
 SCALARS = 1024  # draws in a chunk of a scalar
 ENDING = ".zarr"
-LABELS, MODES = "posterior/labels", "modes/labels"
+LABELS, FAIRLETS, MODES = "posterior/labels", "posterior/fairlet", "modes/labels"
+LARGE = LABELS, FAIRLETS  # which stay on disk
 DERIVED = {
     "constant_data/reference_labels",
     "posterior/centers",
@@ -50,9 +51,12 @@ class StoredRun:
             last, slot = attributes["draws"] + draws.labels.shape[1], 1 - attributes["state"]
             number = np.arange(attributes["draws"], last)
             values = {LABELS: draws.labels, "posterior/draw": number, "sample_stats/draw": number}
+            if draws.fairlets is not None:
+                values[FAIRLETS] = draws.fairlets.fairlet
+                values |= {} if draws.fairlets.number is None else {f"posterior/{KEPT}": draws.fairlets.number}
             values |= {_place(nodes, name): one for name, one in draws.scalars.items()}
             for name, one in values.items():
-                nodes[name]["shape"] = _extend(root[name], one, last)
+                nodes[name]["shape"] = _extend(root[name], one)
             for name, one in state.items():
                 root[f"{STATE}_{slot}/{name}"][...] = one
             nodes = {name: node for name, node in nodes.items() if name not in DERIVED}
@@ -182,7 +186,7 @@ def continue_run(path, wanted=None) -> StoredRun:
 
 
 def open_store(path):
-    """The tree of the stored run at `path` at its last commit: labels stay on disk, the rest comes into memory.
+    """The tree of the stored run at `path` at its last commit: labels and fairlets stay on disk, the rest comes into memory.
 
     One pass checks every chunk. A run that is not finished gets what is computed from the draws made so far.
 
@@ -219,7 +223,7 @@ def _groups(path, attributes):
         for node in tree.subtree:
             data = node.to_dataset(inherit=False)
             if node.path == state or not node.path.startswith(f"/{STATE}_"):
-                small = {name: data[name].load() for name in data.data_vars if f"{node.path}/{name}" != f"/{LABELS}"}
+                small = {name: data[name].load() for name in data.data_vars if f"{node.path[1:]}/{name}" not in LARGE}
                 groups[f"/{STATE}" if node.path == state else node.path] = data.assign(small)
     return groups
 
@@ -237,9 +241,10 @@ def _place(nodes, name):
     return next(place for group in ("posterior", "sample_stats") if (place := f"{group}/{name}") in nodes)
 
 
-def _extend(array, values, length):
-    """Make an array (chain, draw, ...) or (draw,) so long, `values` at its end; its new shape."""
+def _extend(array, values):
+    """Put `values` behind those of an array (chain, draw, ...) or (draw,) at the last commit; its new shape."""
     axis = min(1, array.ndim - 1)
+    length = array.shape[axis] + values.shape[axis]
     if values.dtype.kind == "f" and not np.can_cast(values.dtype, array.dtype):
         remedy = "Divide the columns of X by their scale, and fit again."
         raise ValueError(message("store", f"hold a scalar of all draws in {array.dtype}", values.dtype, remedy))
@@ -258,9 +263,11 @@ def _create(path, tree, attributes):
         nodes = _write_small(root, tree, {})
         for slot in (0, 1) if state is not None else ():
             nodes |= _write_group(root, f"{STATE}_{slot}", state, nodes)
-        labels = tree["posterior"]["labels"]
-        _fill(_new_array(root, LABELS, labels), labels)
-        nodes = {LABELS: _metadata(folder, LABELS), **nodes}
+        for place in reversed(LARGE):
+            values = variable(tree, *place.split("/"))
+            if values is not None:
+                _fill(_new_array(root, place, values), values)
+                nodes = {place: _metadata(folder, place), **nodes}
         _write_root(folder, nodes, {**attributes, "state": 0})
         lock = _lock(folder)
     warn_of_leftovers(path)
@@ -287,7 +294,7 @@ def _new_folder(path):
 
 
 def _write_small(root, tree, known):
-    """Write all but the labels and the state of a tree that is not `known`; metadata by name, in the order of the tree."""
+    """Write all but what is large and the state of a tree that is not `known`; metadata by name, in the order of the tree."""
     nodes = {}
     for name, node in tree.children.items():
         if name != STATE:
@@ -307,7 +314,7 @@ def _write_group(root, group, data, known):
             nodes[place] = known[place]
             if place == MODES:
                 root[place][...] = values.values
-        elif place != LABELS:
+        elif place not in LARGE:
             array = _new_array(root, place, values)
             array[...] = _text(values.values)
             nodes[place] = _metadata(folder, place)
@@ -318,9 +325,10 @@ def _new_array(root, place, values):
     """An array of the shape and type of an xarray variable, in place of what no commit knows."""
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
-    kind = values.dtype if place == LABELS else _text(values.values).dtype
-    known = {"draw": CHUNK if place == LABELS else SCALARS, "obs": ROWS if place != MODES else values.sizes["obs"]}
-    of_draws = {"draw": known["draw"], **({"chain": 1} if place == LABELS else {})}
+    large = place in LARGE
+    kind = values.dtype if large else _text(values.values).dtype
+    known = {"obs": ROWS if place != MODES else values.sizes["obs"]}
+    of_draws = {**dict.fromkeys(("draw", KEPT), CHUNK if large else SCALARS), **({"chain": 1} if large else {})}
     chunks = [of_draws.get(dim, max(1, min(size, known.get(dim, size)))) for dim, size in values.sizes.items()]
     return root.create_array(
         place,
@@ -328,7 +336,7 @@ def _new_array(root, place, values):
         chunks=tuple(chunks),
         dtype=kind,
         compressors=(ZstdCodec(level=1), Crc32cCodec()),
-        fill_value=-1 if place == LABELS else None,
+        fill_value=-1 if large else None,
         dimension_names=values.dims,
         attributes=_plain(values.attrs),
         overwrite=True,
@@ -345,7 +353,7 @@ def _plain(attrs):
 
 
 def _fill(array, labels):
-    """Write labels (chain, draw, obs), of a tree, chunk by chunk."""
+    """Write labels or fairlets (chain, draw, obs), of a tree, chunk by chunk."""
     num_chains, num_draws, num_obs = labels.shape
     for chain in range(num_chains):
         for first in range(0, num_draws, CHUNK):

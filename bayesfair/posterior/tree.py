@@ -9,13 +9,13 @@ from scipy.sparse import csc_array
 from bayesfair import __version__
 from bayesfair._arrays import row_blocks
 from bayesfair._check import attempt, check_features, check_integer, check_same_length, message
-from bayesfair._draws import Draws, Statistic
+from bayesfair._draws import Draws, FairletDraws, Statistic
 from bayesfair.fairness.groups import encode_groups
 from bayesfair.posterior.contingency import balance_of, company, count_labels
 from bayesfair.posterior.labels import LabelDraws, as_labels
 from bayesfair.posterior.relabelling import align, move_clusters, number_modes, order_by_size, renumber
 from bayesfair.posterior.saved import plain
-from bayesfair.posterior.schema import AXES, about_whole, flat_labels, groups_of, scalars_of, variable
+from bayesfair.posterior.schema import AXES, KEPT, about_whole, flat_labels, groups_of, scalars_of, variable
 
 _FEATURES = 4  # whose centres are taken at a time
 _GROUP_OF_KIND = {"parameter": "posterior", "quantity": "sample_stats", "figure": "sample_stats"}
@@ -40,7 +40,8 @@ def build_tree(
     """An xarray.DataTree of `draws`, relabelled to Dahl's partition of them.
 
     posterior: `labels` (chain, draw, obs) in the smallest integer type, `centers` (chain, draw, cluster, feature), the mean
-    of the observations with that label (NaN for an empty cluster), and the scalars that draws declare as parameters.
+    of the observations with that label (NaN for an empty cluster), and the scalars that draws declare as parameters; `fairlet`
+    (chain, draw, obs) where draws keep their fairlets, or (chain, kept_draw, obs) where some of them do.
     sample_stats: their other scalars, and `balance` where there are groups. What each scalar was declared as stands in its
     attributes `kind` and `power`.
     observed_data: `X` (obs, feature), float64 or float32 as it came. constant_data: `group` (obs) and
@@ -76,6 +77,8 @@ def build_tree(
     constant |= {} if groups is None else {"group": (("obs",), groups.code)}
     tree = _assembled(parameters, draws.scalars, draws.statistics, observed, constant, coords)
     tree["posterior"] = tree["posterior"].to_dataset().assign(labels=(AXES, labels))
+    if draws.fairlets is not None:
+        tree["posterior"] = _with_fairlets(tree["posterior"].to_dataset(), draws.fairlets)
     about = {"settings": json.dumps(plain(settings)), "n_clusters": n_clusters, "bayesfair_version": __version__}
     tree.attrs.update(about | about_whole(tree))
     if modes is not None:
@@ -109,7 +112,17 @@ def draws_of(tree) -> Draws:
     known = {name: (kind, values) for name, kind, values in scalars_of(tree) if name != "balance"}
     statistics = {name: Statistic(kind, int(values.attrs.get("power", 0))) for name, (kind, values) in known.items()}
     scalars = {name: values.values for name, (_, values) in known.items()}
-    return Draws(tree["posterior"]["labels"].values, scalars, statistics)
+    fairlet, fairlets = variable(tree, "posterior", "fairlet"), None
+    if fairlet is not None:
+        fairlets = FairletDraws(fairlet.values, fairlet[KEPT].values if KEPT in fairlet.dims else None)
+    return Draws(tree["posterior"]["labels"].values, scalars, statistics, fairlets)
+
+
+def _with_fairlets(posterior, fairlets: FairletDraws):
+    if fairlets.number is None:
+        return posterior.assign(fairlet=(AXES, fairlets.fairlet))
+    kept = posterior.assign(fairlet=((AXES[0], KEPT, AXES[2]), fairlets.fairlet))
+    return kept.assign_coords({KEPT: fairlets.number})
 
 
 def _assembled(parameters, scalars, statistics, observed, constant, coords):

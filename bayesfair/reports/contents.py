@@ -15,6 +15,7 @@ from bayesfair.posterior.guarantees import fairlet_capacities, masses_of
 from bayesfair.posterior.membership_table import runners_up
 from bayesfair.posterior.mode_tables import modes
 from bayesfair.posterior.partitions import reference_partition
+from bayesfair.posterior.partners import fairlet_summary, holds_fairlets
 from bayesfair.posterior.relabelling import numbered_alike
 from bayesfair.posterior.saved import settings_of
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of, variable
@@ -266,6 +267,17 @@ def fairlet_text(contents):
     members = [f"{low if low == high else f'{low} to {high}'} of {name}" for name, low, high in ranges][:SHOWN_GROUPS]
     more = " and others" if len(contents.groups.names) > SHOWN_GROUPS else ""
     return f"{len(held.lower):,}, each with {', '.join(members)}{more}"
+
+
+def matched_text(contents):
+    """How surely rows keep their partners, in two sentences; None where draws keep no fairlets."""
+    if not holds_fairlets(contents.tree):
+        return None
+    table = fairlet_summary(contents.tree)
+    half = percent(float(table["probability"].median()))
+    return (
+        f"{table.attrs['in_words']} Half of the rows are with their likeliest partner in at least {half} of the draws."
+    )
 
 
 def number(value):

@@ -27,12 +27,20 @@ from bayesfair.reports.contents import (
     cluster_table,
     fairlet_text,
     interval,
+    matched_text,
     mode_table,
     number,
     read_contents,
     uncertain_table,
 )
-from bayesfair.reports.pictures import draw_co_clustering, draw_modes, draw_profile, draw_trace, draw_uncertainty
+from bayesfair.reports.pictures import (
+    draw_co_clustering,
+    draw_fairlets,
+    draw_modes,
+    draw_profile,
+    draw_trace,
+    draw_uncertainty,
+)
 
 
 def report(
@@ -41,8 +49,9 @@ def report(
     """Write one self-contained HTML page about a posterior; returns its path.
 
     The page has what the tree alone says: the data and what balance every draw has, a table of the clusters with 89%
-    intervals, who is uncertain, who is together with whom, whether the chains agree and what to do if not, settings and
-    versions. Pictures are inside the file; nothing in it runs or is fetched; what a tree lacks is left out.
+    intervals, who is uncertain, who is together with whom, who is matched with whom where draws keep their fairlets, whether
+    the chains agree and what to do if not, settings and versions. Pictures are inside the file; nothing in it runs or is
+    fetched; what a tree lacks is left out.
 
     Parameters
     ----------
@@ -228,6 +237,8 @@ PARTS = {  # of the page, in the words of its template, and what each is read fr
     "profile": draw_profile,
     "uncertain": uncertain_table,
     "co_clustering": draw_co_clustering,
+    "matched": matched_text,
+    "matched_picture": draw_fairlets,
     "verdict": lambda contents: judge(contents.tree),
     "modes": mode_table,
     "modes_picture": draw_modes,

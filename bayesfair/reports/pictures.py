@@ -9,12 +9,14 @@ import numpy as np
 
 from bayesfair._percent import percent
 from bayesfair.plots.diagnostics import trace
+from bayesfair.plots.fairlets_plot import fairlets
 from bayesfair.plots.matrix import co_clustering
 from bayesfair.plots.modes_plot import height_of_modes, modes
 from bayesfair.plots.style import MARKERS
 from bayesfair.plots.uncertainty_plot import uncertainty, uncertainty_profile
 from bayesfair.posterior.diagnostics import scalar_table
 from bayesfair.posterior.mode_tables import modes_of
+from bayesfair.posterior.partners import holds_fairlets
 from bayesfair.posterior.verdict import worst_first
 
 WIDTH, DPI = 6.4, 150  # inches; narrower than in a notebook, so that letters stay legible on a phone
@@ -83,6 +85,16 @@ def draw_co_clustering(contents) -> Picture:
         "off the diagonal shows which clusters exchange members."
     )
     return Picture(png, alt, f"{caption}{remarks}{missing}")
+
+
+def draw_fairlets(contents) -> Picture | None:
+    """Who is matched with whom; None without features, or where draws keep no fairlets."""
+    if contents.X is None or not holds_fairlets(contents.tree):
+        return None
+    png, missing = _render(contents, lambda ax: fairlets(contents.tree, ax=ax), 0.62 * WIDTH)
+    alt = f"Scatter plot of {len(contents.cluster):,} rows; lines join those that are matched in at least 10% of the draws."
+    caption = "Colour and marker: group. A line is as strong as the share of draws in which its ends share a fairlet."
+    return Picture(png, alt, f"{caption}{missing}")
 
 
 def draw_modes(contents) -> Picture | None:

@@ -101,6 +101,8 @@ ROUND_TRIPS = {
     "crossed": [True, False],
     "reallocation": ["blocked", "collapsed", "auto"],
     "inner_steps": [3, np.int32(2)],
+    "keep_fairlets": [False, True, 3, np.int64(2)],
+    "fairlet_move": ["swaps", "rectangular-loop"],
     "num_chains": [1, 3],
     "num_warmup": [0, 2],
     "num_draws": [2, np.int16(3)],
@@ -558,7 +560,15 @@ def test_a_posterior_without_density_has_no_map_and_all_else(data, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "choices",
-    [{}, {"target": "cut", "inner_steps": 2}, {"target": "optimal", "reallocation": "blocked"}, {"loss": "manhattan"}],
+    [
+        *(
+            {},
+            {"target": "cut", "inner_steps": 2},
+            {"target": "optimal", "reallocation": "blocked"},
+            {"loss": "manhattan"},
+        ),
+        {"fairlet_move": "rectangular-loop", "keep_fairlets": 2},
+    ],
     ids=str,
 )
 def test_a_second_fit_compiles_nothing(choices):

@@ -29,7 +29,9 @@ GIBBS = (
 )
 GIBBS += "thinning num_starts random_state progress_bar mesh"
 OF_FAIRLETS, FAIRLETS_REFUSE = "composition reallocation ", {"min_balance": 0.5, "crossed": False}
+OF_CHANGING, NONE_CHANGE = "fairlet_move keep_fairlets ", {"fairlet_move": "rectangular-loop", "keep_fairlets": 3}
 OF_LABELS, LABELS_REFUSE = "min_balance crossed ", {"composition": (1, 1), "reallocation": "blocked", "inner_steps": 3}
+LABELS_REFUSE |= NONE_CHANGE
 ALONE = {"power": 3.0, "category_weight": 2.0, "merged_group_name": "rest"}  # without what they belong to
 MIXTURE = (
     "n_components fairness_weight covariance_type categorical_features inference prior num_chains num_draws starts "
@@ -53,18 +55,24 @@ JUMPS = "mode_jumps tempering"
 CATEGORIES = {"categorical_features": [0, 1, 2]}
 NOT_CUT = {"inner_steps": 3, **FAIRLETS_REFUSE, **ALONE}
 TABLE = [
-    Line(Gibbs, {"target": "joint"}, f"{GIBBS} {OF_FAIRLETS} {JUMPS}", NOT_CUT),
-    Line(Gibbs, {"target": "optimal"}, f"{GIBBS} {OF_FAIRLETS} {JUMPS}", NOT_CUT),
+    Line(Gibbs, {"target": "joint"}, f"{GIBBS} {OF_FAIRLETS} {JUMPS} {OF_CHANGING}", NOT_CUT),
+    Line(
+        Gibbs,
+        {"composition": "singletons"},
+        f"{GIBBS} {OF_FAIRLETS} {JUMPS}",
+        {**NONE_CHANGE, **NOT_CUT},
+    ),
+    Line(Gibbs, {"target": "optimal"}, f"{GIBBS} {OF_FAIRLETS} {JUMPS}", {**NONE_CHANGE, **NOT_CUT}),
     Line(
         Gibbs,
         {"target": "cut"},
-        f"{GIBBS} {OF_FAIRLETS} inner_steps mode_jumps",
+        f"{GIBBS} {OF_FAIRLETS} {OF_CHANGING} inner_steps mode_jumps",
         {"tempering": True, **FAIRLETS_REFUSE, **ALONE},
     ),
     Line(
         Gibbs,
         {"target": "cut", "loss": "minkowski", "categorical_features": [2], "min_group_size": 2},
-        f"{GIBBS} {OF_FAIRLETS} {' '.join(ALONE)} inner_steps",
+        f"{GIBBS} {OF_FAIRLETS} {OF_CHANGING} {' '.join(ALONE)} inner_steps",
         {"mode_jumps": 5, "tempering": True, **FAIRLETS_REFUSE},
     ),
     Line(Gibbs, {"target": "labels"}, f"{GIBBS} {OF_LABELS} {JUMPS}", {**LABELS_REFUSE, **ALONE}),

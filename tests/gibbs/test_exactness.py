@@ -31,7 +31,7 @@ from exact import (
 from tiers import tiers
 
 from bayesfair.gibbs.losses import Units, cluster_means
-from bayesfair.gibbs.moves import blocked, collapsed, independent_blocks, swaps, swaps_in_turn
+from bayesfair.gibbs.moves import blocked, collapsed, independent_blocks, loop_steps, swaps, swaps_in_turn
 from bayesfair.gibbs.moves.matchings import Pairing, draw_slots, near_pairing, phantom_slots, reflection
 from bayesfair.gibbs.states import InverseTemperatures
 
@@ -567,6 +567,125 @@ def test_loop_check_catches_planted_bugs():
     assert invariance_error(pi, loop_matrix(t, EXCHANGED)) > CAUGHT
     # The paper's own weights exp(-lambda_f l_ij): the clustering loss is left out of the ratio.
     assert invariance_error(pi, loop_matrix(tiny("floor/ceil", "manhattan", name="cut"), TEMPERATURES)) > CAUGHT
+
+
+# The rectangular loop, step by step
+
+
+def step_matrix(t, lambdas=TEMPERATURES, ratio=swaps_in_turn.log_swap_ratio, chance=loop_steps.log_chance):
+    """One step of `LoopSteps`, by all of its choices."""
+    target, groups = t.target, np.array(t.target.slot_group)
+    m, n_slots = target.n_fairlets, len(target.swap_slots)
+    counts = [(m, m, m - 1, n_slots, (groups == groups[slot]).sum()) for slot in target.swap_slots]
+    choices = np.array(
+        [
+            [*(np.array([i1, one, other, place, there]) + 0.5) / count, 1 / np.prod(count)]
+            for place, count in enumerate(counts)
+            for i1, one, other, there in product(*map(range, (*count[:3], count[4])))
+        ]
+    )
+    board, pairs = jax.jit(loop_steps.rectangles)(target, choices[:, :-1])
+    which = np.flatnonzero(board)
+    pairs, probability = jax.tree.map(lambda part: np.asarray(part)[which], pairs), choices[which, -1]
+
+    def law(state):
+        now = t.opened(state, lambdas)
+        stats = target.loss.start(target.units(now.fairlets, now.cluster), target.n_clusters)
+
+        def one(pair, probability):
+            two = jax.tree.map(lambda part: part[pair.fairlets], now.fairlets)
+            two = now._replace(fairlets=two, cluster=now.cluster[pair.fairlets])
+            log_ratio, swapped = ratio(target, swaps_in_turn.without(target, stats, two, pair.fairlets), two, pair)
+            after = jax.tree.map(lambda all_, part: all_.at[pair.fairlets].set(part), now.fairlets, swapped)
+            return after.members, jnp.exp(chance(log_ratio)) * probability
+
+        return jax.vmap(one)(pairs, probability)
+
+    members, probabilities = all_states(t, law)
+    P = np.zeros((len(t.fairlets),) * 2)
+    for s, choice in zip(*np.nonzero(probabilities > 0)):  # NaN of a fairlet that would be empty: such swaps stay
+        P[s, t.state_of(members[s, choice], t.clusters[s])] += probabilities[s, choice]
+    return with_rest(P)
+
+
+def published_step(t, pi, second=lambda H, i1, j1: [(i2, j2) for i2 in ones(H[:, j1]) for j2 in ones(~H[i2])]):
+    """Algorithm 1 by hand, cell by cell on the matrices of the groups; empty slots are columns too."""
+    target, P = t.target, np.zeros((len(t.fairlets),) * 2)
+    for s, table in enumerate(t.members):
+        for group in {target.slot_group[slot] for slot in target.swap_slots}:
+            slots = [slot for slot in target.swap_slots if target.slot_group[slot] == group]
+            places = list(product(range(len(table)), slots))
+            H = np.array([[i == place[0] for place in places] for i in range(len(table))])
+            for i1, j1 in np.ndindex(H.shape):
+                first = [(i2, j2) for j2 in ones(~H[i1]) for i2 in ones(H[:, j2])]
+                ends = first if H[i1, j1] else second(H, i1, j1)
+                for i2, j2 in ends:
+                    after = table.copy()
+                    a, b = places[j1], places[j2]
+                    after[a], after[b] = table[b], table[a]
+                    board = H[i1, j1] == H[i2, j2] != H[i1, j2] == H[i2, j1]
+                    s2 = t.index.get(key_of(t, after, s)) if board else None
+                    if s2 not in (None, s):
+                        chance = len(slots) / len(target.swap_slots) / H.size / len(ends)
+                        P[s, s2] += chance * pi[s2] / (pi[s] + pi[s2])
+    return with_rest(P)
+
+
+def ones(line):
+    return np.flatnonzero(line).tolist()
+
+
+def key_of(t, table, s):
+    fairlet = np.empty(len(t.X) + 1, int)
+    fairlet[table] = np.arange(len(table))[:, None]
+    return (*fairlet[:-1].tolist(), *t.clusters[s].tolist())
+
+
+IN_LOOP = [pair for pair in PAIRS if pair[0] != "singletons"]
+FAST_IN_LOOP = [
+    pair for pair in FAST if pair[0] in ("1:1, weighted", "unequal hubs, one lacks a group", "floor/ceil hubs")
+]
+
+
+@pytest.mark.parametrize(("case", "loss"), tiers(IN_LOOP, [*FAST_IN_LOOP, ("floor/ceil", "minkowski")]))
+def test_steps_of_the_loop_are_those_published_and_exact_for_the_joint_target(case, loss):
+    t = tiny(case, loss)
+    pi, P = joint(t, loss), step_matrix(t)
+    assert invariance_error(pi, P) < TOLERANCE
+    np.testing.assert_allclose(P, published_step(t, pi), atol=TOLERANCE)
+    assert np.count_nonzero(P) > len(P)
+
+
+@pytest.mark.parametrize(("case", "loss"), tiers([*CUT, ("unequal", "kl")], [CUT[1]]))
+def test_steps_of_the_loop_under_the_cut_see_the_fairlet_loss_alone(case, loss):
+    t = tiny(case, loss, name="cut")
+    pi, P = normalise(-TEMPERATURES.fairlet * naive_losses(t, loss)[0]), step_matrix(t)
+    assert invariance_error(pi, P) < TOLERANCE
+    np.testing.assert_allclose(P, published_step(t, pi), atol=TOLERANCE)
+    assert invariance_error(joint(t, loss), P) > CAUGHT  # the printed weights leave out the clustering loss
+
+
+def test_step_check_catches_planted_bugs():
+    t = tiny("floor/ceil", "minkowski")
+    pi, P = joint(t, "minkowski"), step_matrix(t)
+    assert invariance_error(pi, step_matrix(t, EXCHANGED)) > CAUGHT
+    assert invariance_error(pi, step_matrix(t, chance=lambda log_ratio: jnp.minimum(log_ratio / 2, 0.0))) > CAUGHT
+    metropolis = step_matrix(t, chance=lambda log_ratio: jnp.minimum(log_ratio, 0.0))
+    assert invariance_error(pi, metropolis) < TOLERANCE
+    assert np.abs(P - metropolis).max() > CAUGHT  # of the same law, and not what was published
+
+    def always_a_board(H, i1, j1):
+        return [(i2, j2) for j2 in ones(H[i1]) for i2 in ones(H[:, j1])]
+
+    assert np.abs(P - published_step(t, pi, always_a_board)).max() > CAUGHT
+
+
+def test_the_order_of_the_second_branch_does_not_matter_where_all_rows_and_all_columns_sum_alike():
+    """So the wrong order of DESIGN 2.1 is no bug here; `test_rectangular_loop` plants it where it is one."""
+    t = tiny("floor/ceil", "minkowski")
+    pi = joint(t, "minkowski")
+    P = published_step(t, pi, lambda H, i1, j1: [(i2, j2) for j2 in ones(H[i1]) for i2 in ones(~H[:, j2])])
+    np.testing.assert_allclose(P, published_step(t, pi), atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("case", tiers(SMALL, [case for case in SMALL if (case, LOSS_OF[case]) in FAST]))

@@ -13,7 +13,7 @@ import bayesfair as bf
 from bayesfair._arrays import on_device
 from bayesfair.gibbs import Settings, as_pytree, replicas
 from bayesfair.gibbs.replicas import Tempered, with_replicas
-from bayesfair.gibbs.run import WINDOW, Run, chain_keys, draw, tuning, warm_up
+from bayesfair.gibbs.run import WINDOW, KeepFairlets, Run, chain_keys, draw, tuning, warm_up
 from bayesfair.gibbs.targets.starts import stacked_states
 
 BETAS = 0.1, 0.3, 0.6, 1.0
@@ -48,11 +48,14 @@ def test_replicas_at_fixed_temperatures_keep_the_law(loss, kind, agrees):
     target = kind(t.target, on_device(BETAS, np.float32))
     states = target.replicate(stacked_states(t.target, t.members[0], t.clusters[[0] * CHAINS], TEMPERATURES))
     total = 40_000 if agrees else 10_000
-    draws = many_draws(Run(chain_keys(0, CHAINS), 0, states, target.moves(settings(t))), target, total=total)
+    run = Run(chain_keys(0, CHAINS), 0, states, target.moves(settings(t)), KeepFairlets())
+    draws = many_draws(run, target, total=total)
     off = distance_to(label_law(t, joint(t, loss)), draws)
     assert off < NOISE if agrees else off > 3 * NOISE
     assert 0 < draws.scalars["exchange_rate"].mean() < 1
     assert np.diff(draws.scalars["round_trips"]).min() >= 0
+    together, matched = (part[..., None] == part[..., None, :] for part in (draws.labels, draws.fairlets.fairlet))
+    assert together[matched].all()  # both are the coldest replica's
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from exact import (
     settings,
     tiny,
 )
+from tiers import tiers
 
 import bayesfair as bf
 from bayesfair._draws import concatenate
@@ -27,12 +28,14 @@ from bayesfair.fairlets.decomposition import describe_gap
 from bayesfair.gibbs import Dispersion
 from bayesfair.gibbs.moves.collapsed import CollapsedReallocation
 from bayesfair.gibbs.moves.swaps_in_turn import SwapsInTurn
-from bayesfair.gibbs.run import Run, chain_keys, draw
+from bayesfair.gibbs.run import KeepFairlets, Run, chain_keys, draw
 from bayesfair.gibbs.states import InverseTemperatures
 from bayesfair.gibbs.sweep import Repeat
 from bayesfair.gibbs.targets import over_fairlets
 from bayesfair.gibbs.targets.fairlets import Losses
 from bayesfair.gibbs.targets.starts import stacked_states
+from bayesfair.posterior.partners import fairlet_probability
+from bayesfair.posterior.tree import build_tree
 from bayesfair.posterior.verdict import judge
 
 IN_TURN = SwapsInTurn(), Repeat((CollapsedReallocation(),))
@@ -57,6 +60,8 @@ def marginal_over_dispersion(t, loss):
         pytest.param("two-member hubs", "kmeans", {}, marks=pytest.mark.slow),
         pytest.param("floor/ceil", "manhattan", {"reallocation": "blocked"}, marks=pytest.mark.slow),
         ("1:1", "kmeans", {"moves": IN_TURN}),
+        ("floor/ceil", "manhattan", {"fairlet_move": "rectangular-loop"}),
+        pytest.param("1:1", "kmeans", {"fairlet_move": "rectangular-loop"}, marks=pytest.mark.slow),
         pytest.param("unequal", "kmeans", {}, marks=pytest.mark.slow),
         ("unequal, one alone", "kmeans", {"reallocation": "blocked"}),
         pytest.param("unequal hubs, one lacks a group", "manhattan", {}, marks=pytest.mark.slow),
@@ -102,16 +107,32 @@ def test_sampled_dispersion_agrees_with_enumeration():
     np.testing.assert_allclose((inverse_dispersion * loss).mean(), t.target.degrees, rtol=0.02)
 
 
-def test_the_cut_is_another_target_and_is_approached_by_inner_steps():
+@pytest.mark.parametrize("fairlet_move", tiers(["swaps", "rectangular-loop"], ["swaps"]))
+def test_the_cut_is_another_target_and_is_approached_by_inner_steps(fairlet_move):
     t = tiny("1:1", name="cut", dtype=np.float32)
     fairlet, clustering = naive_losses(t, "kmeans")
     of_B = normalise(-TEMPERATURES.fairlet * fairlet)
     given_B = np.exp(-TEMPERATURES.clustering * clustering)
     same_B = (t.fairlets[:, None] == t.fairlets).all(-1)
     cut = of_B * given_B * same_B.sum(1) / (same_B @ given_B)
-    draws = many_draws(start(t, CHAINS, inner_steps=10), t.target)
+    draws = many_draws(start(t, CHAINS, inner_steps=10, fairlet_move=fairlet_move), t.target)
     assert distance_to(label_law(t, cut), draws) < NOISE
     assert distance_to(label_law(t, joint(t, "kmeans")), draws) > NOISE
+
+
+def test_fairlets_of_draws_agree_with_enumeration():
+    """The share of draws in which two rows are matched, which the fairlet loss alone would make another."""
+    t = tiny("1:1, four fairlets", dtype=np.float32)
+    draws = many_draws(start(t, CHAINS)._replace(fairlets=KeepFairlets()), t.target, total=20_000)
+    tree = build_tree(draws, t.X, t.code, settings={}, n_clusters=2, point=None)
+    matched = fairlet_probability(tree).toarray()
+    same = (t.fairlets[:, :, None] == t.fairlets[:, None]) & ~np.eye(len(t.X), dtype=bool)
+    law, cut = (
+        np.tensordot(pi, same, 1)
+        for pi in (joint(t, "kmeans"), normalise(-TEMPERATURES.fairlet * naive_losses(t, "kmeans")[0]))
+    )
+    assert np.abs(matched - law).max() < NOISE
+    assert np.abs(matched - cut).max() > 2 * NOISE
 
 
 def test_optimal_keeps_the_decomposition():

@@ -9,6 +9,7 @@ from draws import draws_of, with_modes
 from tiers import tiers
 
 import bayesfair as bf
+from bayesfair._draws import FairletDraws
 from bayesfair.cli import main
 from bayesfair.cli.output import print_point_estimate
 from bayesfair.fairness import cluster_balance
@@ -19,6 +20,7 @@ from bayesfair.posterior.guarantees import at_least, guaranteed_balance
 from bayesfair.posterior.in_short import brief
 from bayesfair.posterior.schema import flat_labels
 from bayesfair.posterior.tree import build_tree
+from bayesfair.posterior.tree import draws_of as drawn_of
 from bayesfair.posterior.verdict import judge
 from bayesfair.reports import contents as contents_module
 from bayesfair.reports import pictures
@@ -438,3 +440,33 @@ def test_a_sparse_mixture_shows_no_lines_of_clusters_that_hardly_a_draw_has(tmp_
     assert {len(row) for row in rows} == {4}
     page = bf.report(tree, tmp_path / "page.html").read_text()
     assert "Not shown: 2 other clusters, with members in fewer than 5% of the draws each." in page
+
+
+def test_a_tree_that_keeps_its_fairlets_has_a_section_on_who_is_matched(make_tree, tmp_path, unpainted):
+    """Rows 0 to 29 are anchors; four of five draws match row i with row 30 + i, the fifth all of them with the next."""
+    tree = make_tree(chains=1, draws=5)
+    fairlet = np.tile(np.concatenate([np.arange(30), np.arange(30)]), (1, 5, 1)).astype(np.int8)
+    fairlet[0, 4, 30:] = np.roll(np.arange(30), 1)
+    matched = build_tree(
+        drawn_of(tree)._replace(fairlets=FairletDraws(fairlet, None)),
+        tree["observed_data"]["X"].values,
+        ["a"] * 30 + ["b"] * 30,
+        settings={},
+        n_clusters=3,
+    )
+    page = bf.report(matched, tmp_path / "page.html").read_text()
+    assert "<h2>Who is matched with whom</h2>" in page
+    assert "0 of 30 anchors have the same partner in at least 90% of the draws." in page
+    assert "Half of the rows are with their likeliest partner in at least 80% of the draws." in page
+    assert page.count("A line is as strong as the share of draws") == 1
+    assert page.count('<section id="part-') == page.count('<a href="#part-') == 9
+    assert "matched with whom" not in bf.report(tree, tmp_path / "other.html").read_text()
+
+
+def test_the_picture_of_who_is_matched_is_drawn(make_tree):
+    tree = make_tree(chains=1, draws=2)
+    assert pictures.draw_fairlets(read_contents(tree)) is None
+    tree["posterior"] = tree["posterior"].to_dataset().assign(fairlet=tree["posterior"]["labels"] * 0)
+    drawn = pictures.draw_fairlets(read_contents(tree))
+    assert drawn.png.startswith(b"\x89PNG")
+    assert "60 rows" in drawn.alt

@@ -76,18 +76,26 @@ def swap_pairs(chances: Chances, target: HasFairlets, state: OpenState, pairing:
         both = jnp.stack([a, pairing.partner[a]])
         # Where there are fewer pairs than n // 2, a placeholder pair of two different fairlets stays as it is.
         both = jnp.where(exists, both, jnp.array([0, 1]))
+        now = state._replace(fairlets=fairlets)
         pair = Pair(both, pairing.slot[both])
-        two = state._replace(fairlets=jax.tree.map(lambda part: part[both], fairlets), cluster=state.cluster[both])
-        rest = without(target, stats, two, both)
-        log_ratio, swapped = log_swap_ratio(target, rest, two, pair)
-        accepted = exists & (jnp.log(uniform) < log_ratio)
-        now = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), swapped, two.fairlets)
-        stats = with_pair(target, rest, two._replace(fairlets=now), both)
-        fairlets = jax.tree.map(lambda all_, part: all_.at[both].set(part), fairlets, now)
-        return (stats, fairlets), (accepted, exists & (log_ratio > -jnp.inf))
+        stats, fairlets, told = swap_pair(target, stats, now, pair, lambda log: exists & (jnp.log(uniform) < log))
+        return (stats, fairlets), (told[0], exists & told[1])
 
     (_, fairlets), (accepted, possible) = jax.lax.scan(step, (stats, state.fairlets), (first, chances.pair[:n_pairs]))
     return fairlets, accepted.sum(dtype=target.x.dtype) / jnp.maximum(possible.sum(), 1)
+
+
+def swap_pair(target: HasFairlets, stats, state: OpenState, pair: Pair, takes):
+    """The swap of one pair, carried out if `takes(log ratio)`: (statistics, fairlets, (was it?, was it possible?))."""
+    both = pair.fairlets
+    two = state._replace(fairlets=jax.tree.map(lambda part: part[both], state.fairlets), cluster=state.cluster[both])
+    rest = without(target, stats, two, both)
+    log_ratio, swapped = log_swap_ratio(target, rest, two, pair)
+    accepted = takes(log_ratio)
+    now = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), swapped, two.fairlets)
+    stats = with_pair(target, rest, two._replace(fairlets=now), both)
+    fairlets = jax.tree.map(lambda all_, part: all_.at[both].set(part), state.fairlets, now)
+    return stats, fairlets, (accepted, log_ratio > -jnp.inf)
 
 
 def without(target: HasFairlets, stats, two: OpenState, both):

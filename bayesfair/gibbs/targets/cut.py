@@ -3,6 +3,7 @@
 One step of C for each step of B is not exact for it (Plummer 2015): `inner_steps` reallocations approach C | B.
 """
 
+from bayesfair.gibbs.moves.loop_steps import LoopSteps
 from bayesfair.gibbs.moves.swaps import Swaps
 from bayesfair.gibbs.sweep import Repeat
 from bayesfair.gibbs.target import as_pytree
@@ -23,7 +24,9 @@ class Cut(FairletTarget):
 
     def moves(self, settings):
         inner = self.reallocation(settings), *self.temperature_moves()
-        return Swaps(self.swap_rounds()), Repeat(inner, settings.inner_steps)
+        rounds = self.swap_rounds()
+        in_loop = rounds and settings.fairlet_move == "rectangular-loop"
+        return LoopSteps(self.n_obs) if in_loop else Swaps(rounds), Repeat(inner, settings.inner_steps)
 
     def log_density(self, state, lambdas):
         return None

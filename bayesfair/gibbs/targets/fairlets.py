@@ -131,6 +131,11 @@ class FairletTarget(HasFairlets, OverFairlets):
         cluster = jnp.broadcast_to(state.cluster[:, None], state.members.shape)
         return jnp.zeros(self.x.shape[0], cluster.dtype).at[state.members].set(cluster)[:-1]
 
+    def fairlet(self, state: FairletState) -> Int[Array, " obs"]:
+        own = jnp.arange(self.n_fairlets, dtype=np.min_scalar_type(-self.n_fairlets))
+        here = jnp.broadcast_to(own[:, None], state.members.shape)
+        return jnp.zeros(self.x.shape[0], own.dtype).at[state.members].set(here)[:-1]
+
     # The law
 
     def fairlet_losses(self, fairlets: Fairlets) -> Float[Array, " fairlets"]:

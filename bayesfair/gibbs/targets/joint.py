@@ -4,6 +4,7 @@ import jax.numpy as jnp
 
 from bayesfair.gibbs.moves.blocked import BlockedReallocation, GivenCenters, log_block_ratio
 from bayesfair.gibbs.moves.border import BorderVisits
+from bayesfair.gibbs.moves.loop_steps import LoopSteps
 from bayesfair.gibbs.moves.swaps import Swaps
 from bayesfair.gibbs.moves.swaps_in_turn import SwapsInTurn
 from bayesfair.gibbs.states import CenteredState
@@ -24,6 +25,8 @@ class Joint(FairletTarget):
     def moves(self, settings):
         reallocation, update = self.reallocation(settings), self.temperature_moves()
         rounds = self.swap_rounds()
+        if rounds and settings.fairlet_move == "rectangular-loop":
+            return LoopSteps(self.n_obs), Repeat((reallocation, *update))
         if self.loss.augmentation is None or rounds == 0:
             swaps = SwapsInTurn() if rounds else Swaps(0)
             return swaps, Repeat((reallocation, *update))

@@ -1,0 +1,201 @@
+"""Who is matched with whom, and how surely: shares of the draws in which rows share a fairlet."""
+
+import numpy as np
+
+from bayesfair._check import message
+from bayesfair._names import DataFrame, DataTree, Graph, csr_array
+from bayesfair.posterior.labels import LabelDraws
+from bayesfair.posterior.schema import AXES, KEPT, groups_of, variable
+from bayesfair.posterior.view import View, once
+
+SURE = 0.9  # of the draws
+
+
+@once
+def fairlet_probability(tree: "DataTree") -> "csr_array":
+    """The share of draws in which two rows share a fairlet.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior that keeps its fairlets: `GibbsFairClustering(keep_fairlets=True)`, or a number.
+
+    Returns
+    -------
+    scipy.sparse.csr_array
+        float64 (N, N), symmetric, with zeros on the diagonal. It holds the pairs that share a fairlet in any draw, and no
+        others: there is no array of N x N.
+
+    Raises
+    ------
+    ValueError
+        If the tree has no fairlets.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.make_well_specified()
+    >>> settings = {"num_chains": 2, "num_warmup": 100, "num_draws": 500, "random_state": 0, "progress_bar": False}
+    >>> est = bf.GibbsFairClustering(2, keep_fairlets=True, **settings)
+    >>> P = bf.posterior.fairlet_probability(est.fit(data.features, sensitive_features=data.sensitive).posterior_)
+    >>> P.sum(1).round(6).tolist() == [1.0] * 100  # of pairs: everybody has one partner in every draw
+    True
+    """
+    from scipy.sparse import csr_array
+
+    draws = _fairlets_of(tree)
+    n_obs = draws.shape[1]
+    together = csr_array((n_obs, n_obs), dtype=np.int32)
+    for block in draws.blocks():
+        width = int(block.max()) + 1
+        fairlet = (np.arange(len(block))[:, None] * width + block).ravel()
+        cells = np.ones(fairlet.size, np.int32), (fairlet, np.tile(np.arange(n_obs), len(block)))
+        holds = csr_array(cells, shape=(len(block) * width, n_obs))
+        together = together + holds.T.tocsr() @ holds
+    together.setdiag(0)
+    together.eliminate_zeros()
+    together.sort_indices()
+    return together / len(draws)
+
+
+@once
+def fairlet_summary(tree: "DataTree") -> "DataFrame":
+    """Each row's likeliest partner, and how surely it is the one.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior that keeps its fairlets, see `fairlet_probability`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A line for each row, named as the rows: its `group` (where there are groups); its `partner`, the row that shares its
+        fairlet in most draws; the `probability` of that; and the `entropy`, in nats, of one of its partners drawn at random:
+        0 where a pair stays together, log 2 where two others are equally likely. A row that is alone in all draws has no
+        partner. The attributes `anchors` and `sure` count the anchors and those that have the same partner in at least 90% of
+        the draws; in the hub form, which has no anchors, all rows are counted. `in_words` says so in a sentence.
+
+    Raises
+    ------
+    ValueError
+        If the tree has no fairlets.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.make_well_specified()
+    >>> settings = {"num_chains": 2, "num_warmup": 100, "num_draws": 500, "random_state": 0, "progress_bar": False}
+    >>> est = bf.GibbsFairClustering(2, keep_fairlets=100, **settings)
+    >>> table = bf.posterior.fairlet_summary(est.fit(data.features, sensitive_features=data.sensitive).posterior_)
+    >>> table.attrs["anchors"]
+    50
+    """
+    import pandas as pd
+
+    P, names, groups = fairlet_probability(tree), _row_names(tree), groups_of(tree)
+    row, n_obs = np.repeat(np.arange(P.shape[0]), np.diff(P.indptr)), P.shape[0]
+    order = np.lexsort((-P.data, row))
+    matched, first = np.unique(row[order], return_index=True)
+    partner, probability = np.full(n_obs, None, object), np.zeros(n_obs)
+    partner[matched] = names[P.indices[order[first]]]
+    probability[matched] = P.data[order[first]]
+    share = P.data / P.sum(1)[row]
+    entropy = np.maximum(np.bincount(row, -share * np.log(share), n_obs), 0.0)
+    columns = {"partner": partner, "probability": probability, "entropy": entropy}
+    if groups is not None:
+        columns = {"group": np.array(groups.names, object)[groups.code], **columns}
+    table = pd.DataFrame(columns, index=pd.Index(names, name="row"))
+    anchors = anchor_rows(tree)
+    kind, counted = ("rows", np.ones(n_obs, bool)) if anchors is None else ("anchors", anchors)
+    sure = int((probability[counted] >= SURE).sum())
+    words = f"{sure:,} of {counted.sum():,} {kind} have the same partner in at least {SURE:.0%} of the draws."
+    table.attrs.update(anchors=int(counted.sum()), sure=sure, in_words=words)
+    return table
+
+
+def fairlet_graph(tree: "DataTree", threshold: float = 0.1) -> "Graph":
+    """Who is matched with whom, as a graph.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior that keeps its fairlets, see `fairlet_probability`.
+    threshold : float, default 0.1
+        Pairs that share a fairlet in a smaller share of the draws have no edge; in (0, 1].
+
+    Returns
+    -------
+    networkx.Graph
+        Its nodes are named as the rows and have the attribute `group`, where there are groups. Its edges have the
+        attribute `probability`.
+
+    Raises
+    ------
+    ValueError
+        If the tree has no fairlets, or if the threshold is not in (0, 1].
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.make_well_specified()
+    >>> settings = {"num_chains": 2, "num_warmup": 100, "num_draws": 500, "random_state": 0, "progress_bar": False}
+    >>> est = bf.GibbsFairClustering(2, keep_fairlets=True, **settings)
+    >>> graph = bf.posterior.fairlet_graph(est.fit(data.features, sensitive_features=data.sensitive).posterior_)
+    >>> graph.number_of_nodes()
+    100
+    """
+    import networkx as nx
+
+    if not 0 < threshold <= 1:
+        raise ValueError(message("threshold", "be in (0, 1]", threshold, "Pass a share of the draws, such as 0.1."))
+    P, names, groups = fairlet_probability(tree), _row_names(tree).tolist(), groups_of(tree)
+    graph = nx.Graph()
+    for at, name in enumerate(names):
+        graph.add_node(name, **({} if groups is None else {"group": groups.names[groups.code[at]]}))
+    row, column, probability = pairs_of(P, threshold)
+    graph.add_edges_from(
+        (names[i], names[j], {"probability": p}) for i, j, p in zip(row.tolist(), column.tolist(), probability.tolist())
+    )
+    return graph
+
+
+def pairs_of(P, threshold):
+    """(rows, columns, probabilities) of the pairs of at least that probability, each pair once."""
+    row = np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))
+    kept = (row < P.indices) & (P.data >= threshold)
+    return row[kept], P.indices[kept], P.data[kept]
+
+
+def holds_fairlets(tree: "DataTree") -> bool:
+    """Does the tree keep the fairlets of its draws?"""
+    return variable(tree, "posterior", "fairlet") is not None
+
+
+@once
+def _fairlets_of(tree):
+    """The fairlets of the draws that keep them (draws, obs); ValueError where none does."""
+    fairlet = variable(tree, "posterior", "fairlet")
+    if fairlet is None:
+        remedy = "Fit GibbsFairClustering(target='joint', keep_fairlets=True); 'cut' keeps them too."
+        raise ValueError(message("tree", "hold `fairlet` in its group 'posterior'", "none", remedy))
+    if fairlet.dims not in (AXES, (AXES[0], KEPT, AXES[2])) or 0 in fairlet.shape:
+        rule, got = "hold at least one draw of `fairlet`", f"`fairlet` {fairlet.dims} of shape {fairlet.shape}"
+        remedy = "Select with lists, such as tree.isel(chain=[0], missing_dims='ignore'), which keep every dimension."
+        raise ValueError(message("tree", rule, got, remedy))
+    return LabelDraws(fairlet)
+
+
+def _row_names(tree):
+    return View.of(tree)["posterior"]["obs"].values
+
+
+def anchor_rows(tree):
+    """Which rows are the anchors (obs,); None in the hub form, and without groups."""
+    groups, fairlet = groups_of(tree), _fairlets_of(tree)[0]
+    n_fairlets = int(fairlet.max()) + 1
+    for code in range(0 if groups is None else len(groups.names)):
+        members = groups.code == code
+        if members.sum() == n_fairlets and len(np.unique(fairlet[members])) == n_fairlets:
+            return members
+    return None
