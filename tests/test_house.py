@@ -29,7 +29,20 @@ ORDER = (
     "cli",
 )
 SIBLINGS = {frozenset({"datasets", "fairness"})}
-HEAVY = ("jax", "jinja2", "numpyro", "arviz", "xarray", "zarr", "ot", "pandas", "sklearn", "matplotlib", "scipy", "networkx")
+HEAVY = (
+    "jax",
+    "jinja2",
+    "numpyro",
+    "arviz",
+    "xarray",
+    "zarr",
+    "ot",
+    "pandas",
+    "sklearn",
+    "matplotlib",
+    "scipy",
+    "networkx",
+)
 FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
 DOTTED = re.compile(r"bayesfair(\.\w+)*\.\w*")
 MADE_UP = "{...}"  # a module of which a string holds the beginning alone
