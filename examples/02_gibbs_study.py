@@ -145,7 +145,7 @@ max(graph.edges(data="distance"), key=lambda pair: pair[2])
 inverse_temperature = fits["fair"].inverse_temperature_[0]
 ((group, weights),) = best.weights(inverse_temperature).items()
 H = best.matrices()[group]
-starts = {"cheapest matrix": H, "any matrix": bf.fairlets.feasible_matrix(H.sum(1), H.sum(0))}
+starts = {"the cheapest matrix": H, "any matrix": bf.fairlets.feasible_matrix(H.sum(1), H.sum(0))}
 
 
 def walk(H, n_points=10 if FAST else 200, steps=250):
@@ -159,7 +159,7 @@ def walk(H, n_points=10 if FAST else 200, steps=250):
 
 _, ax = plt.subplots(figsize=(8, 3), layout="constrained")
 for name, start in starts.items():
-    ax.plot(walk(start), label=f"from the {name}")
+    ax.plot(walk(start), label=f"from {name}")
 ax.set(xlabel="steps / 250", ylabel="fairlet loss", yscale="log")
 _ = ax.legend()
 
@@ -207,11 +207,22 @@ pd.Series({"rows in which Dahl's draw and the most probable one differ": int((da
 # Both tell the same story. Ours asks how often a row is in its own cluster, and looks at the cluster as a whole. The paper's
 # looks at one row of it, and is as uncertain as that row is.
 #
-# **Who is matched with whom.** Lines join rows that share a fairlet, as strong as the probability.
+# **Who is matched with whom.** Lines join rows that share a fairlet, as strong as the probability. On the left the temperature
+# is drawn with the rest. On the right it is fixed, with a lambda_f so large that draws stay near the cheapest decomposition.
 
 # %%
-bf.plots.fairlets(tree)
-bf.posterior.fairlet_summary(tree)
+cold = fit(well, 2, keep_fairlets=True, inverse_temperature=(1.0, joint.inverse_temperature_[1]))
+_, axes = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
+for ax, (name, est) in zip(axes, {"lambda_f drawn": joint, "lambda_f = 1": cold}.items()):
+    bf.plots.fairlets(est.posterior_, threshold=0.04, ax=ax)
+    ax.set_title(name)
+    print(f"{name}: {bf.posterior.fairlet_summary(est.posterior_).attrs['in_words']}")
+axes[0].get_legend().remove()
+bf.posterior.fairlet_summary(cold.posterior_).nlargest(5, "probability").round(2)
+
+# %% [markdown]
+# With the temperature drawn hardly any two rows are together in more than one draw of twenty. Pairs are nearly random among
+# neighbours, so what the posterior says of clusters does not rest on single pairs.
 
 # %% [markdown]
 # **How near are the algorithms to the posterior?** The paper says that the most probable clustering without fairness is that
