@@ -199,6 +199,16 @@ def row_names(X):
     return None if values.dtype.kind in "iu" and np.array_equal(values, np.arange(len(values))) else values
 
 
+def node_names(argument, names):
+    """Names of rows (N,) as a list. ValueError where two rows share one: a graph would make one node of both."""
+    names = names.tolist()
+    name, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        remedy = "Give them other names: the nodes of a graph have one each."
+        raise ValueError(message(argument, "name each row once", f"{name!r} {times} times", remedy))
+    return names
+
+
 def check_same_index(argument, value, other, other_value):
     """ValueError where both are pandas objects and their row indexes differ: matched by position they would mix up rows."""
     index, wanted = (getattr(part, "index", None) for part in (value, other_value))

@@ -18,6 +18,7 @@ from bayesfair._check import (
     column_names,
     generator_of,
     message,
+    node_names,
     row_names,
     tell,
 )
@@ -167,7 +168,7 @@ class Decomposition(NamedTuple):
         Raises
         ------
         ValueError
-            If each row is a fairlet of its own; without features.
+            If each row is a fairlet of its own; without features; if rows share a name.
 
         Examples
         --------
@@ -178,7 +179,7 @@ class Decomposition(NamedTuple):
         import networkx as nx
 
         rows, graph = self._rows("graph", features=True), nx.Graph()
-        names = range(len(self.fairlet)) if rows.names is None else rows.names.tolist()
+        names = range(len(self.fairlet)) if rows.names is None else node_names("X", rows.names)
         for name, group, fairlet in zip(names, rows.groups.code, self.fairlet.tolist()):
             graph.add_node(name, group=rows.groups.names[group], fairlet=fairlet)
         if self.anchored:

@@ -1,13 +1,12 @@
 """The posterior as a graph of rows that are together in most draws: what a co-clustering matrix says of more rows than can be
 looked at."""
 
-from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
 
 from bayesfair._arrays import row_blocks
-from bayesfair._check import Number, check_integer, message
+from bayesfair._check import Number, check_integer, message, node_names
 from bayesfair._names import DataTree, Graph
 from bayesfair.posterior.contingency import distinct_observations, one_hot
 from bayesfair.posterior.partitions import reference_partition
@@ -67,22 +66,13 @@ def co_clustering_graph(tree: "DataTree", threshold: float = 0.5, *, max_edges: 
     remedy = "0.5 joins rows that are together in half of the draws."
     threshold = Number(False, 0, 1, above=True).check("threshold", threshold, remedy)
     max_edges, tree = check_integer("max_edges", max_edges), View.of(tree)
-    graph, names = nx.Graph(), _names_of(tree)
+    graph, names = nx.Graph(), node_names("tree", tree["posterior"]["obs"].values)
     graph.add_nodes_from(zip(names, _about_rows(tree)))
     for pairs in _pairs(flat_labels(tree), threshold, max_edges):
         edges = zip(*(part.tolist() for part in pairs))
         named = ((names[one], names[other], share) for one, other, share in edges)
         graph.add_weighted_edges_from(named, weight="probability")
     return graph
-
-
-def _names_of(tree):
-    names = tree["posterior"]["obs"].values.tolist()
-    name, times = Counter(names).most_common(1)[0]
-    if times > 1:
-        remedy = "Give them other names: the nodes of a graph have one each."
-        raise ValueError(message("tree", "name each row once", f"{name!r} {times} times", remedy))
-    return names
 
 
 def _about_rows(tree):

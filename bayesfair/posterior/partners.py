@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bayesfair._check import message
+from bayesfair._check import Number, message, node_names
 from bayesfair._names import DataFrame, DataTree, Graph, csr_array
 from bayesfair.posterior.labels import LabelDraws
 from bayesfair.posterior.schema import AXES, KEPT, groups_of, variable
@@ -133,7 +133,7 @@ def fairlet_graph(tree: "DataTree", threshold: float = 0.1) -> "Graph":
     Raises
     ------
     ValueError
-        If the tree has no fairlets, or if the threshold is not in (0, 1].
+        If the tree has no fairlets, rows share a name, or the threshold is not in (0, 1].
 
     Examples
     --------
@@ -147,9 +147,8 @@ def fairlet_graph(tree: "DataTree", threshold: float = 0.1) -> "Graph":
     """
     import networkx as nx
 
-    if not 0 < threshold <= 1:
-        raise ValueError(message("threshold", "be in (0, 1]", threshold, "Pass a share of the draws, such as 0.1."))
-    P, names, groups = fairlet_probability(tree), _row_names(tree).tolist(), groups_of(tree)
+    threshold = Number(False, 0, 1, above=True).check("threshold", threshold, "Pass a share of the draws, such as 0.1.")
+    P, names, groups = fairlet_probability(tree), node_names("tree", _row_names(tree)), groups_of(tree)
     graph = nx.Graph()
     for at, name in enumerate(names):
         graph.add_node(name, **({} if groups is None else {"group": groups.names[groups.code[at]]}))

@@ -174,3 +174,6 @@ def test_matrices_and_graphs_need_what_was_decomposed():
         alone.graph()
     with pytest.raises(ValueError, match="each row is a fairlet has no `matrices`"):
         alone._replace(rows=None).matrices()
+    X = pd.DataFrame({"x": [0.0, 1.0, 5.0, 6.0]}, index=["one", "two", "one", "three"])
+    with pytest.raises(ValueError, match="`X` must name each row once, got 'one' 2 times"):
+        decompose(X, ["a", "b", "a", "b"]).graph()
