@@ -24,6 +24,7 @@ from dataclasses import replace
 
 import arviz as az
 import jax
+import networkx as nx
 import numpy as np
 import pandas as pd
 from matplotlib import pyplot as plt
@@ -247,6 +248,10 @@ agreement = pd.DataFrame(agreement).T.rename_axis("seed")
 agreement.assign(same=agreement.iloc[:, 0] == 1).round(2)
 
 # %% [markdown]
+# Without fairness the two were the same partition on all ten data sets. With fairness they were the same on four, and the index
+# was 0.91 on average, 0.70 at least: k-means on the cheapest fairlets cannot part their members.
+
+# %% [markdown]
 # ## Data with outliers (section 4.2, Figure 2)
 #
 # The same layout with Student t noise of two degrees of freedom, whose variance does not exist.
@@ -363,6 +368,29 @@ compare(fits, clients)
 # From 0.24 (the paper's draw: 0.06) to 1/2 in every draw, and this time certainty hardly changes. The clusters keep their
 # character: the younger, the older, high balances, and long calls, which are on an axis that the picture does not show.
 # For numbers that are to be quoted, run it longer than here, until R-hat in the table is below 1.01.
+#
+# ## Who is surely together
+#
+# A co-clustering matrix of 939 rows is too large to look at. As a graph it answers questions: rows are joined where they are
+# together in at least 95% of the draws. Its connected components are cores, and a row whose removal would part a core is a
+# bridge.
+
+# %%
+together = bf.posterior.co_clustering_graph(fits["fair"].posterior_, threshold=0.95)
+sizes = sorted(map(len, nx.connected_components(together)), reverse=True)
+bridges = list(nx.articulation_points(together))
+pd.Series(
+    {
+        "cores": sum(size > 1 for size in sizes),
+        "rows in the largest four": sum(sizes[:4]),
+        "rows in no core": sizes.count(1),
+        "bridges": len(bridges),
+    }
+)
+
+# %% [markdown]
+# Each of the four clusters has one core. Together they hold 200 rows, the largest 93; for the other 739 even the company
+# changes from draw to draw. At a threshold of 0.5 nearly all rows are one component: clusters are joined by rows between them.
 #
 # ## Which other answers there are
 #
