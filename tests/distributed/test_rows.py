@@ -73,7 +73,7 @@ def alone():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n_processes", "n_devices", "blocks"), [(2, 1, False), (2, 1, True), (1, 2, True)])
+@pytest.mark.parametrize(("n_processes", "n_devices", "blocks"), [(2, 1, False), (2, 2, True)])
 def test_engines_by_rows_are_those_of_one_process(tmp_path, n_processes, n_devices, blocks, alone, monkeypatch):
     """A small table is one block on one device: each process fits it whole."""
     monkeypatch.setenv("JAX_NUM_CPU_DEVICES", str(n_devices))
