@@ -76,7 +76,8 @@ def test_replicas_with_a_sampled_temperature_keep_the_law(name, kind, agrees):
     law = Counter()
     for row, probability in zip(f.labels.tolist(), f.law):
         law[tuple(row)] += probability
-    assert (distance_to(law, many_draws(run, target, total=100_000 if agrees else 40_000)) < NOISE) == agrees
+    total = 100_000 if name == "labels" else 40_000  # modes are crossed less often
+    assert (distance_to(law, many_draws(run, target, total=total)) < NOISE) == agrees
 
 
 def test_runs_with_replicas_agree_from_any_start_and_runs_without_are_caught():
