@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 import bayesfair
+from bayesfair._arrays import power_of_two
 from bayesfair._check import message
 from bayesfair.distributed.processes import check_mesh, lost_processes_told
 
@@ -35,7 +36,7 @@ def everybody(value) -> list:
     rest = int(sizes.max()) - first
     parcels = [told[:, len(label) :]]
     if rest > 0:  # few are so large
-        parcels.append(_gathered(parcel[first:], max(SMALLEST, 1 << (rest - 1).bit_length())))
+        parcels.append(_gathered(parcel[first:], max(SMALLEST, power_of_two(rest))))
     return [pickle.loads(part[:size].tobytes()) for part, size in zip(np.concatenate(parcels, 1), sizes)]
 
 

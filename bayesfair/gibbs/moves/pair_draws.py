@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from bayesfair._arrays import power_of_two
 from bayesfair._draws import Statistic
 from bayesfair.fairness.balanced import WithinOnePerson
 from bayesfair.gibbs import poisson_binomial
@@ -247,7 +248,7 @@ def near_the_border(target: HasLabels, margin, first, size, reach) -> Int[Array,
 def block_size(n_obs, n_segments) -> int:
     """A power of two: as many rows as a group has in a pair where groups are alike, or up to four times as many."""
     alike = -(-2 * n_obs // n_segments)
-    return min(BLOCK, 1 << (alike - 1).bit_length())
+    return min(BLOCK, power_of_two(alike))
 
 
 def block_of(ordered: Ordered, number, label) -> Block:
