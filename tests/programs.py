@@ -23,6 +23,7 @@ PROGRAMS = {  # in one process that runs all fast tests; a file that is not name
     "engines/test_every_engine.py": 99,
     "engines/test_fair_mixture.py": 95,
     "engines/test_graphs.py": 29,
+    "engines/test_mini_batches.py": 60,
     "engines/test_optimize.py": 19,
     "engines/test_sample_weight.py": 15,
     "engines/test_tilted_kmeans.py": 39,

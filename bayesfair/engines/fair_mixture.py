@@ -28,6 +28,7 @@ from bayesfair.engines.fmc import (
     Ascent,
     FairRows,
     Rule,
+    batches_of,
     bounds_by_size,
     fair_rows,
     first_of,
@@ -88,8 +89,13 @@ class FairMixture(MixtureEngine):
     min_share: every cluster is to hold at least this fraction of 1 / K; 0 leaves the paper's objective as printed.
     categorical_features: names, positions or a mask of columns; None takes the data frame's columns that hold no
         numbers.
-    solver: "em" (FMC-EM; the objective never decreases) or "gradient" (FMC-GD).
-    batch_size: rows of a mini-batch, with Delta on a fixed sub-sample (Algorithm 3); None is all rows.
+    solver: "em" (FMC-EM, Algorithm 2) or "gradient" (FMC-GD, Algorithm 1): ten steps of Adam an iteration. The objective
+        never decreases.
+    batch_size: rows of a mini-batch (Algorithm 3); None is all rows. An iteration is of one mini-batch. "em" keeps what every
+        batch told last and raises the free energy, a lower bound of the objective; "gradient" raises the batch's own
+        likelihood, in ever smaller steps.
+    gap_subsample: of mini-batches, on how many rows Delta is measured, always the same ones (an integer, or a fraction of at
+        most 1); None is `batch_size`, but at least 4,000. What is fair to n rows differs on all by about 1 / sqrt(n).
     subsample: learn on so many rows (an integer, or a fraction of at most 1), then assign all.
     n_init: starts, explored on about 4,000 rows, one in three K random rows and the others k-means; the best
         goes on with all rows. Where that does not lead to fair clusters, as many others are explored, twice at most, whose
@@ -134,6 +140,7 @@ class FairMixture(MixtureEngine):
         categorical_features=None,
         solver: Literal["em", "gradient"] = "em",
         batch_size: Count | None = None,
+        gap_subsample: Count | Share | None = None,
         subsample: Count | Share | None = None,
         n_init: Count = 24,
         max_iter: Count = 150,
@@ -151,6 +158,7 @@ class FairMixture(MixtureEngine):
         self.categorical_features = categorical_features
         self.solver = solver
         self.batch_size = batch_size
+        self.gap_subsample = gap_subsample
         self.subsample = subsample
         self.n_init = n_init
         self.max_iter = max_iter
@@ -165,11 +173,11 @@ class FairMixture(MixtureEngine):
 
     @property
     def monotone(self):
-        return self.batch_size is None
+        return self.batch_size is None or self.solver == "em"
 
     @property
     def step(self):
-        return Ascent(self._family, self.solver, self.batch_size)
+        return Ascent(self._family, self.solver)
 
     def read(self, X, *, reset):
         return read_columns(self, X, self.categorical_features, reset=reset)
@@ -179,14 +187,17 @@ class FairMixture(MixtureEngine):
             refuse_unread(self, "fairness_weight", where="where max_gap is given", why="Give one of the two.")
         if self.mesh is not None:
             refuse_unread(self, "batch_size", where="where mesh is given", why="All rows are worked on in blocks.")
-        if isinstance(self.subsample, Integral):
-            remedy = "Pass a number of rows, or a fraction of them."
-            check_integer("subsample", self.subsample, minimum=self.n_components, remedy=remedy)
+        if self.batch_size is None:
+            refuse_unread(self, "gap_subsample", where="unless batch_size is given", why="Delta is of all rows then.")
+        for name in ("subsample", "gap_subsample"):
+            if isinstance(rows := getattr(self, name), Integral):
+                remedy = "Pass a number of rows, or a fraction of them."
+                check_integer(name, rows, minimum=self.n_components, remedy=remedy)
 
     def _warn_of_work(self, n_obs, n_columns, groups):
         if self.covariance_type != "full":
             return
-        n_learn = self._n_learn(n_obs)
+        n_learn = self._n_of(self.subsample, n_obs)
         searches = self._searches(groups)
         after = [self._after_exploring(rules, n_learn, groups) for rules in searches]
         explore = EXPLORE_ITERATIONS * sum(self.n_init + (len(r) - 1) * min(KEPT, self.n_init) for r in searches)
@@ -198,12 +209,12 @@ class FairMixture(MixtureEngine):
         remedy = 'reduce the columns (such as by PCA), take covariance_type="diag", or learn on a subsample'
         warn_of_work(self, what, self.n_components * each, remedy)
 
-    def _n_learn(self, n_obs):
-        if self.subsample is None:
+    def _n_of(self, subsample, n_obs):
+        if subsample is None:
             return n_obs
-        if isinstance(self.subsample, Integral):
-            return min(n_obs, int(self.subsample))
-        return max(self.n_components, int(self.subsample * n_obs))
+        if isinstance(subsample, Integral):
+            return min(n_obs, int(subsample))
+        return max(self.n_components, int(subsample * n_obs))
 
     def problem(self, data) -> FairRows:
         """Everybody; `solve` learns from all of them or some."""
@@ -221,7 +232,7 @@ class FairMixture(MixtureEngine):
         some = data.taken(data.with_distinct(rows, self.n_components, self.parts, self._numbers))
         absent = [name for name, size in zip(some.groups.names, some.groups.sizes) if size == 0]
         if absent:
-            rule, remedy = "leave somebody of every group", "Raise subsample or batch_size, or merge small groups."
+            rule, remedy = "leave somebody of every group", "Raise subsample or gap_subsample, or merge small groups."
             raise ValueError(message("subsample", rule, f"none of {absent} among {len(rows)} rows", remedy))
         return some
 
@@ -229,7 +240,7 @@ class FairMixture(MixtureEngine):
         """Explore some of the rows from several starts, go on from the best with more of them and then with all, more strictly
         while clusters are not fair; or learn from a sub-sample in the same way."""
         rows = np.random.default_rng(data.seed).permutation(data.split.n_obs)
-        rows = rows[: self._n_learn(len(rows))]
+        rows = rows[: self._n_of(self.subsample, len(rows))]
         try:
             if len(rows) < data.split.n_obs:
                 some = self._some(data, rows)
@@ -244,8 +255,9 @@ class FairMixture(MixtureEngine):
         if self.batch_size is None:
             return problem
         order = np.random.default_rng(data.seed).permutation(len(data.X))
-        some = self._some(data, stratified(order, data.groups.code, max(self.batch_size, EXPLORE_ROWS)))
-        return fair_rows(some, self._encoder, (problem.rows, np.int32(len(data.X))))
+        size = self._n_of(self.gap_subsample or max(self.batch_size, EXPLORE_ROWS), len(order))
+        some = self._some(data, stratified(order, data.groups.code, size))
+        return fair_rows(some, self._encoder, batches_of(data, self._encoder, self.batch_size))
 
     def _learn(self, problem, data, rows):
         """From the rows of those numbers, in random order: run every search of `_searches`, go on under the first one's rules,
@@ -304,7 +316,7 @@ class FairMixture(MixtureEngine):
         if len(rules) > 1:
             parameters = self._family.heated(parameters, spread_out)
         for rule in rules:
-            states = start_states(self._family, problem, parameters, rule, RATE, seed)
+            states = start_states(self._family, problem, parameters, rule, RATE, seed, self.solver)
             own = settings if rule is rules[-1] else {"max_iter": EXPLORE_ITERATIONS}
             outcome = self.run(problem, states, **own).best
             if outcome.status == Outcome.INTERRUPTED:
@@ -334,8 +346,10 @@ class FairMixture(MixtureEngine):
         return [self._rules(), *([self._rules_within(DEFAULT_GAP)] if weighted else [])]
 
     def _after_exploring(self, rules, n_obs, groups):
-        """All of them where so many rows are more than were explored, and there are groups to be fair to; else the last one."""
-        return rules[0 if n_obs > EXPLORE_ROWS and len(groups.names) > 1 else -1 :]
+        """All of them where so many rows are more than were explored, and there are groups to be fair to; else the last one.
+        Mini-batches are too small a part of what would have to cool."""
+        anew = n_obs > EXPLORE_ROWS and len(groups.names) > 1 and self.batch_size is None
+        return rules[0 if anew else -1 :]
 
     def _explore(self, some, rules, spread_out) -> Components:
         """The best parameters of `n_init` starts on some rows."""
@@ -421,6 +435,8 @@ class FairMixture(MixtureEngine):
         if reached > allowed:
             what = f"gap_ is {self.gap_:.4f} and hard_gap_ {self.hard_gap_:.4f}, where max_gap is {allowed:g}{default}"
             remedy = f"raise n_init, ask for fewer components, or allow what was reached: max_gap={1.05 * reached:.2g}"
+            if self.batch_size is not None:
+                remedy = f"measure Delta on more rows (gap_subsample), {remedy}"
         else:
             what = (
                 f"the smallest cluster holds {share.min():.2%} of the rows, less than half of min_share / n_components"

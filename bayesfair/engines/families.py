@@ -121,25 +121,33 @@ class Family:
             square = jax.vmap(lambda r, m: (r[:, None] * (table.x - m)).T @ (table.x - m))(responsibilities, mean)
         return Expected(mass, shift, square, responsibilities @ table.levels)
 
+    def about(self, known: Expected, old_mean, mean) -> Expected:
+        """Statistics about the means `old_mean` as those about `mean`."""
+        move, mass, shift = mean - old_mean, known.mass[:, None], known.shift
+        if self.covariance_type == "isotropic":
+            square = known.square - 2 * (move * shift).sum() + (mass * jnp.square(move)).sum()
+        elif self.covariance_type == "diag":
+            square = known.square - 2 * move * shift + mass * jnp.square(move)
+        else:
+            across = move[:, :, None] * shift[:, None, :]
+            square = known.square - across - across.mT + (mass * move)[:, :, None] * move[:, None, :]
+        return known._replace(shift=shift - mass * move, square=square)
+
     def expected_log_joint(self, parameters: Components, old: Components, known: Expected) -> Float[Array, ""]:
         """sum_ik r_ik log_joint_ik from the statistics, which are about the means of `old`."""
         total = known.mass @ jax.nn.log_softmax(parameters.log_mixing)
         if self.n_levels:
             total = total + (known.counts * self.log_levels(parameters.logits)).sum()
-        move, spread = parameters.mean - old.mean, parameters.spread
-        dim = move.shape[1]
+        dim, spread = parameters.mean.shape[1], parameters.spread
         if dim == 0:
             return total
+        square = self.about(known, old.mean, parameters.mean).square
         if self.covariance_type == "isotropic":
-            square = known.square - 2 * (move * known.shift).sum() + (known.mass * jnp.square(move).sum(1)).sum()
             quadratic, log_determinant = jnp.exp(-spread) * square, dim * spread * known.mass.sum()
         elif self.covariance_type == "diag":
-            square = known.square - 2 * move * known.shift + known.mass[:, None] * jnp.square(move)
             quadratic, log_determinant = (jnp.exp(-spread) * square).sum(), known.mass @ spread.sum(1)
         else:
             factor, log_diagonal = unpack_factor(spread)
-            across = move[:, :, None] * known.shift[:, None, :]
-            square = known.square - across - across.mT + (known.mass[:, None] * move)[:, :, None] * move[:, None, :]
             quadratic = ((factor @ factor.mT) * square).sum()
             log_determinant = -2 * known.mass @ log_diagonal.sum(1)
         return total - 0.5 * (quadratic + log_determinant + known.mass.sum() * dim * math.log(2 * math.pi))

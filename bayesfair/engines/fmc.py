@@ -36,7 +36,10 @@ INNER_STEPS = 10  # R of Algorithm 2
 ADAM = optax.scale_by_adam(b1=0.9, b2=0.99, eps=1e-5)  # smaller gradients are mostly rounding in float32: no full steps
 FLOOR_WEIGHT = 1e3
 FASTER, SLOWER = 1.02, 0.7  # what the learning rate is multiplied by after inner steps that are taken, or refused
-BATCH_SLOWER = 0.97
+STOCHASTIC, CALMER = (
+    0.1,
+    0.99,
+)  # of gradients of mini-batches: their learning rate at first, and after every one of them
 CORNER = 0.3  # of what is allowed: the width over which the corner of an excess is a parabola
 ROUND = 1e-8  # under the root of |x|: a corner of 1e-4, far below any gap that matters
 BLOCK = 4096  # rows
@@ -71,13 +74,13 @@ class GroupedRows(NamedTuple):
 
 class FairRows(NamedTuple):
     """Rows on which P is measured; how many of every group are in every block, and what they weigh; which blocks are looked at;
-    and the rows that mini-batches are drawn from, with their number, if there are any (Algorithm 3, P being on D_n)."""
+    and the mini-batches of all rows, if there are any (Algorithm 3, P being on D_n): a block is one."""
 
     rows: Rows
     held: Float[Array, "blocks groups"]
     mass: Float[Array, "blocks groups"]
     seen: Bool[Array, " blocks"] | None
-    learning: tuple[Rows, Int[ArrayLike, ""]] | None = None
+    batches: Rows | None = None
 
     @property
     def size(self):
@@ -105,35 +108,55 @@ class Standing(NamedTuple):
     shares: Shares
 
 
+class Told(NamedTuple):
+    """What the last E-step of a mini-batch has told, A_i of Algorithm 3: statistics, the means that they are about, and the
+    entropy of the responsibilities."""
+
+    expected: Expected
+    mean: Float[Array, "*batches clusters dim"]
+    entropy: Float[Array, "*batches"]
+
+
 class Ascender(NamedTuple):
     """Parameters, Adam's averages of gradients, the learning rate; the rule travels along so that runs may differ in it, and
-    the parameters' standing, so that no pass is made twice."""
+    the parameters' standing, so that no pass is made twice; and what every mini-batch has told, if there are any."""
 
     parameters: Components
     adam: optax.ScaleByAdamState
     rate: Float[Array, ""]
     key: PRNGKeyArray
     rule: Rule
-    standing: Standing | None
+    standing: Standing
+    told: Told | None
 
 
-def fair_rows(data: Data, encoder: Encoder, learning=None) -> FairRows:
+def fair_rows(data: Data, encoder: Encoder, batches=None) -> FairRows:
     """All rows of the data, encoded."""
     split, n_groups = data.split, len(data.groups.names)
     n_blocks = split.n_blocks(BLOCK)
     held, mass = [], []
 
     def block(some):
-        columns, code = data.columns.take(some), data.groups.code[some]
-        weight = data.weight_of(some).astype(np.float32)
-        held.append(code_masses(code, n_groups, None))
-        mass.append(code_masses(code, n_groups, weight))
-        x, levels = encoder.scaled(columns.continuous).astype(np.float32), encoder.codes(columns.categorical)
-        return GroupedRows(x, levels, code, weight)
+        rows = encoded(data, encoder, some)
+        held.append(code_masses(rows.code, n_groups, None))
+        mass.append(code_masses(rows.code, n_groups, rows.weight))
+        return rows
 
     rows = split.in_blocks(block, n_blocks)
     held, mass = sum(split.everybody(np.array([held, mass]))).astype(np.float32)
-    return FairRows(rows, *map(split.placed, (held, mass, np.ones(n_blocks, bool))), learning)
+    return FairRows(rows, *map(split.placed, (held, mass, np.ones(n_blocks, bool))), batches)
+
+
+def batches_of(data: Data, encoder: Encoder, size) -> Rows:
+    """All rows in mini-batches of at most so many, each a systematic sample of the table."""
+    return data.split.in_blocks(partial(encoded, data, encoder), -(-len(data.X) // size))
+
+
+def encoded(data: Data, encoder: Encoder, some) -> GroupedRows:
+    """A slice of the rows."""
+    columns = data.columns.take(some)
+    x, levels = encoder.scaled(columns.continuous).astype(np.float32), encoder.codes(columns.categorical)
+    return GroupedRows(x, levels, data.groups.code[some], data.weight_of(some).astype(np.float32))
 
 
 def bounds_by_size(allowed, share) -> Float[ArrayLike, " clusters"]:
@@ -205,58 +228,64 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True)
 class Ascent:
-    """One iteration of FMC-EM (Algorithm 2) or FMC-GD (Algorithm 1), or of their mini-batch form (Algorithm 3).
+    """One iteration of FMC-EM (Algorithm 2) or FMC-GD (Algorithm 1), on all rows or on a mini-batch (Algorithm 3).
 
     "em": an E-step, then steps of Adam on Q_fair, eq. (10), from the better of the old parameters and the M-step;
     taken only if Q_fair has not decreased, eq. (11), so that the objective never decreases either. Without penalty the
-    M-step is best and this is plain EM. "gradient": the same with the objective itself in the place of Q_fair.
-    Two passes an iteration: at the M-step, and where the inner steps lead from there.
+    M-step is best and this is plain EM. Two passes an iteration: at the M-step, and where the inner steps lead from there.
+
+    Mini-batches are incremental EM: the E-step is of one batch, and Q_fair is of what every batch told last. The loss is the
+    free energy (Neal and Hinton 1998, eq. 7) and the penalty, which never increases and is above that of the parameters.
+
+    "gradient": steps of Adam on the objective itself, taken only if it has not decreased; those on a mini-batch are always
+    taken, ever smaller ones.
     """
 
     family: Family
     solver: str = "em"
-    batch_size: int | None = None
 
     def __call__(self, problem: FairRows, state: Ascender):
         key, draw = jax.random.split(state.key)
-        old, rule, batch = state.parameters, state.rule, self.batch(draw, problem)
-        known = state.standing if batch is None else standing_of(self.family, old, batch, rule.temperature)
+        old, rule, by_batches = state.parameters, state.rule, problem.batches is not None
+        batch, told, known = None, state.told, state.standing.expected
+        if by_batches:
+            at = jax.random.randint(draw, (), 0, len(problem.batches))
+            batch = jax.tree.map(lambda part: part[at], problem.batches.parts)
+        if told is not None:
+            told = jax.tree.map(lambda every, one: every.at[at].set(one), told, told_by(self.family, batch, old))
+            known = jax.tree.map(
+                lambda part: part.sum(0), jax.vmap(self.family.about, (0, 0, None))(*told[:2], old.mean)
+            )
 
         def merit(parameters, shares):
             """(what is minimised, the loss) with those shares of the rows on which P is measured."""
             unfair = penalty_of_shares(shares, rule)
             loss = unfair - shares.log_density
             if self.solver == "em":
-                q = self.family.expected_log_joint(parameters, old, known.expected)
-                return unfair - q / known.expected.mass.sum(), loss
-            if batch is None:
+                value = unfair - self.family.expected_log_joint(parameters, old, known) / known.mass.sum()
+                return value, (loss if told is None else value - told.entropy.sum() / known.mass.sum())
+            if not by_batches:
                 return loss, loss
-            return unfair - shares_of(self.family, parameters, batch, rule.temperature).log_density, loss
-
-        def judged(parameters, standing):
-            return Judged(parameters, *merit(parameters, standing.shares), standing)
+            density = batch.weight @ jax.nn.logsumexp(self.family.log_joint(parameters, batch.table(self.family)), 0)
+            return unfair - density / batch.weight.sum(), loss
 
         def on_all(parameters):
-            return judged(parameters, standing_of(self.family, parameters, problem, rule.temperature))
+            standing = standing_of(self.family, parameters, problem, rule.temperature)
+            return Judged(parameters, *merit(parameters, standing.shares), standing)
 
-        now, m_step = judged(old, state.standing), on_all(self.family.m_step(old, known.expected))
-        start = choose(m_step.value < now.value, m_step, now)
+        start = Judged(old, *merit(old, state.standing.shares), state.standing)
+        if self.solver == "em":
+            m_step = on_all(self.family.m_step(old, known))
+            start = choose(m_step.value < start.value, m_step, start)
         shares = self.shares_nearby(start, problem, rule, draw)
         moved = climb(lambda parameters: merit(parameters, shares(parameters))[0], state, start.parameters)
         reached = on_all(moved.parameters)
-        taken = (reached.value < start.value) | (batch is not None)
+        stochastic = by_batches and self.solver == "gradient"
+        taken = (reached.value < start.value) | stochastic
         best = choose(taken, reached, start)
-        rate = state.rate * (jnp.where(taken, FASTER, SLOWER) if batch is None else BATCH_SLOWER)
-        return moved._replace(parameters=best.parameters, rate=rate, key=key, standing=best.standing), best.loss
-
-    def batch(self, key, problem: FairRows) -> FairRows | None:
-        """Rows of a mini-batch."""
-        if self.batch_size is None:
-            return None
-        rows, n_obs = problem.learning
-        drawn = rows.pick(jax.random.randint(key, (self.batch_size,), 0, n_obs))
-        mass = drawn.parts.weight @ (drawn.parts.code[0][:, None] == jnp.arange(problem.mass.shape[1]))
-        return FairRows(drawn, mass, mass, None)
+        rate = state.rate * (CALMER if stochastic else jnp.where(taken, FASTER, SLOWER))
+        state = moved._replace(parameters=best.parameters, rate=rate, key=key, standing=best.standing, told=told)
+        return state, best.loss
 
     def shares_nearby(self, start: Judged, problem: FairRows, rule: Rule, key):
         """The shares of all rows as a function of parameters near the start, from what they change on some of the blocks."""
@@ -309,15 +338,36 @@ def _with_the_first(held, most):
     return (held > 0) & (held.cumsum(0) - held < most)
 
 
-def start_states(family: Family, problem: FairRows, parameters: Components, rule: Rule, rate, seed):
+def start_states(family: Family, problem: FairRows, parameters: Components, rule: Rule, rate, seed, solver="em"):
     """A batch of one fresh state."""
     rule = Rule(*(np.float32(part) for part in rule))
     standing = _standing(family, parameters, problem, rule.temperature)
-    state = Ascender(parameters, ADAM.init(parameters), np.float32(rate), jax.random.PRNGKey(seed), rule, standing)
+    told = None
+    if problem.batches is not None and solver == "em":
+        told = _told_by_each(family, problem.batches, parameters)
+    elif problem.batches is not None:
+        rate = STOCHASTIC * rate
+    state = Ascender(
+        parameters, ADAM.init(parameters), np.float32(rate), jax.random.PRNGKey(seed), rule, standing, told
+    )
     return jax.tree.map(lambda part: np.asarray(part)[None], state)
 
 
 _standing = jax.jit(standing_of, static_argnames="family")
+
+
+def told_by(family: Family, batch: GroupedRows, parameters: Components) -> Told:
+    """The E-step of a mini-batch."""
+    table = batch.table(family)
+    log_joint = family.log_joint(parameters, table)
+    responsibilities = jax.nn.softmax(log_joint, 0)
+    entropy = batch.weight @ (jax.nn.logsumexp(log_joint, 0) - (responsibilities * log_joint).sum(0))
+    return Told(family.expected(parameters, table, batch.weight * responsibilities), parameters.mean, entropy)
+
+
+@partial(jax.jit, static_argnames="family")
+def _told_by_each(family: Family, batches: Rows, parameters: Components) -> Told:
+    return jax.lax.map(lambda batch: told_by(family, batch, parameters), batches.parts)
 
 
 def soft_shares(family: Family, parameters: Components, problem: FairRows):

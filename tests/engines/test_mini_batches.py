@@ -1,0 +1,170 @@
+"""Algorithm 3 against Algorithm 2, enumeration of its statistics, steps of Adam by hand, and fits of all rows."""
+
+import os
+from functools import partial
+
+import jax
+import numpy as np
+import optax
+import pytest
+from engines.rows_of import fair, rows_of
+
+import bayesfair as bf
+from bayesfair.engines.families import COVARIANCE_TYPES, Components, Expected, Family
+from bayesfair.engines.fmc import Ascent, GroupedRows, Rule, penalty_of_shares, shares_of, start_states
+
+N, K = 120, 3
+RULE = Rule(2.0, np.inf, 0.1, 0.3)
+
+
+def problem_in(n_batches):
+    """Rows with some levels, and mini-batches of them."""
+    rng = np.random.default_rng(0)
+    group = np.arange(N) % 3 == 0
+    X = (rng.normal(size=(N, 2)) + group[:, None] + 3 * rng.integers(2, size=(N, 1))).astype(np.float32)
+    levels = rng.integers(2, size=(N, 1)).astype(np.int32)
+    weight = rng.integers(1, 3, N).astype(np.float32)
+    problem = fair(X, levels, group, weight)
+    rows = GroupedRows(X, levels, group.astype(np.int32), weight)
+    return problem._replace(batches=rows_of(rows, n_batches)) if n_batches else problem
+
+
+def components(covariance_type, seed=0):
+    rng = np.random.default_rng(seed)
+    shape = {"isotropic": (), "diag": (K, 2), "full": (K, 2, 2)}[covariance_type]
+    parts = rng.normal(size=K), rng.normal(size=(K, 2)), 0.3 * rng.normal(size=shape), rng.normal(size=(K, 2))
+    return Components(*(np.asarray(part, np.float32) for part in parts))
+
+
+def begun(family, problem, solver="em"):
+    return jax.tree.map(
+        lambda part: np.asarray(part)[0],
+        start_states(family, problem, components(family.covariance_type), RULE, 0.02, 0, solver),
+    )
+
+
+def ran(family, problem, n_iter, solver="em"):
+    """(losses, last state)."""
+    step, state, losses = jax.jit(Ascent(family, solver)), begun(family, problem, solver), []
+    for _ in range(n_iter):
+        state, loss = step(problem, state)
+        losses.append(float(loss))
+    return np.array(losses), state
+
+
+@partial(jax.jit, static_argnums=0)
+def loss_at(family, parameters, problem):
+    shares = shares_of(family, parameters, problem._replace(seen=None), RULE.temperature)
+    return penalty_of_shares(shares, RULE) - shares.log_density
+
+
+@pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
+def test_statistics_about_other_means_are_those_made_with_them(covariance_type):
+    family, problem = Family(covariance_type, (2,)), problem_in(1)
+    here, there = (components(covariance_type, seed) for seed in (0, 1))
+    table = jax.tree.map(lambda part: part[0], problem.batches.parts).table(family)
+    r = np.random.default_rng(2).dirichlet(np.ones(K), N).T.astype(np.float32)
+
+    @jax.jit
+    def both(here, there, table, r):
+        return family.about(family.expected(here, table, r), here.mean, there.mean), family.expected(there, table, r)
+
+    for ours, direct in zip(*both(here, there, table, r)):
+        np.testing.assert_allclose(ours, direct, rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
+def test_one_batch_of_all_rows_is_algorithm_2(covariance_type):
+    family = Family(covariance_type, (2,))
+    (_, whole), (_, batch) = (ran(family, problem_in(n), 3) for n in (0, 1))
+    for ours, plain in zip(batch.parameters, whole.parameters):
+        np.testing.assert_allclose(ours, plain, rtol=2e-3, atol=2e-3)
+
+
+def test_the_free_energy_never_decreases_and_bounds_the_objective():
+    """And statistics of the other batches that are forgotten, or left about old means, are seen."""
+    family, problem = Family("diag", (2,)), problem_in(6)
+    losses, state = ran(family, problem, 60)
+    assert (np.diff(losses) <= 2e-6 * abs(losses[0])).all()
+    objective = float(loss_at(family, state.parameters, problem))
+    assert objective - 1e-5 <= losses[-1] < objective + 0.02
+
+    class Forgetful(Family):
+        def about(self, known, old_mean, mean):
+            return Expected(*(0 * part for part in known))._replace(mass=known.mass)
+
+    class Careless(Family):
+        def about(self, known, old_mean, mean):
+            return known
+
+    for wrong in (Forgetful, Careless):
+        with np.errstate(all="ignore"):
+            losses, _ = ran(wrong("diag", (2,)), problem, 60)
+        assert not (np.diff(losses) <= 2e-6 * abs(losses[0])).all()
+
+
+def test_the_gradient_solver_takes_steps_of_adam_and_no_m_step():
+    """Ten of them, on all rows; refused where the objective would decrease."""
+    family, problem = Family("diag", (2,)), problem_in(0)
+
+    adam = optax.adam(0.02, b1=0.9, b2=0.99, eps=1e-5)
+
+    @jax.jit
+    def by_hand(parameters):
+        state = adam.init(parameters)
+        for _ in range(10):
+            updates, state = adam.update(jax.grad(loss_at, 1)(family, parameters, problem), state)
+            parameters = optax.apply_updates(parameters, updates)
+        return parameters
+
+    parameters = by_hand(components("diag"))
+    _, found = ran(family, problem, 1, "gradient")
+    for ours, optax_s in zip(found.parameters, parameters):
+        np.testing.assert_allclose(ours, optax_s, rtol=1e-3, atol=1e-4)
+    assert (np.diff(ran(family, problem, 40, "gradient")[0]) <= 0).all()
+
+
+def test_delta_is_measured_on_as_many_rows_as_asked_for(monkeypatch):
+    from bayesfair.engines import fair_mixture
+
+    sizes, at = [], fair_mixture.FairMixture._in_batches
+    data = bf.datasets.make_vfc_synthetic()
+
+    def looked_at(self, problem, data):
+        sizes.append(float(at(self, problem, data).held.sum()))
+        raise InterruptedError
+
+    monkeypatch.setattr(fair_mixture.FairMixture, "_in_batches", looked_at)
+    for size in (100, 0.5, None):
+        est = bf.FairMixture(2, batch_size=40, gap_subsample=size, random_state=0)
+        with pytest.raises(InterruptedError):
+            est.fit(data.features, sensitive_features=data.sensitive)
+    assert sizes == [100, 200, 400]
+
+
+def test_its_size_is_checked():
+    data = bf.datasets.make_vfc_synthetic()
+    for settings, told in (({"gap_subsample": 50}, "batch_size"), ({"batch_size": 9, "gap_subsample": 1}, "2")):
+        with pytest.raises(ValueError, match=f"(?s)gap_subsample.*{told}"):
+            bf.FairMixture(2, **settings).fit(data.features, sensitive_features=data.sensitive)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("BAYESFAIR_DATA" not in os.environ, reason="BAYESFAIR_DATA names no folder with Adult")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:.*scales:UserWarning")
+def test_on_adult_they_come_within_a_hundredth_of_all_rows_and_no_cluster_is_lost():
+    adult = bf.datasets.load_adult()
+    rows = np.random.default_rng(0).choice(len(adult.features), 2_000, replace=False)
+    X, group = adult.features.iloc[rows], adult.sensitive.iloc[rows]
+
+    def fitted(**settings):
+        est = bf.FairMixture(5, covariance_type="diag", n_init=6, random_state=0, **settings)
+        return est.fit(X, sensitive_features=group)
+
+    whole = fitted().score(X)
+    for settings in ({"solver": "gradient"}, {"batch_size": 256}, {"batch_size": 256, "solver": "gradient"}):
+        est = fitted(**settings)
+        assert est.score(X) > whole - 0.01 * abs(whole)
+        assert np.bincount(est.labels_, minlength=5).min() > 0.35 / 5 / 2 * len(X)
+        assert est.hard_gap_ < 0.03
