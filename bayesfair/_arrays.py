@@ -116,8 +116,3 @@ def distinct_places(points, most):
         if len(first) >= most:
             break
     return first[:most]
-
-
-def within_cluster_ss(X, labels):
-    """Sum of squared distances of rows X (obs, dim) to the means of their clusters."""
-    return float(sum(((X[labels == k] - X[labels == k].mean(0)) ** 2).sum() for k in np.unique(labels)))

@@ -7,8 +7,8 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
-from bayesfair._arrays import within_cluster_ss
 from bayesfair._check import check_columns, random_state_of
+from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import encode_groups
 from bayesfair.fairness.metrics import balance, gap, kl_error
 
@@ -21,7 +21,8 @@ def fairness_path(
     All start from the same random numbers, drawn once where `random_state` is None, so that the values alone differ.
 
     Columns: method, parameter, value, n_clusters (used), cost (sum of squared distances of the rows of X to the means of
-    their clusters: X must hold numbers only), balance, gap, kl_error. What was compiled for the first value serves the others.
+    their clusters: X must hold numbers only), max_distance and distance_variance (of `bayesfair.fairness.distance_report`),
+    balance, gap, kl_error. What was compiled for the first value serves the others.
     `bayesfair.plots.pareto` draws it; concatenate several to compare engines.
 
     >>> import bayesfair as bf
@@ -45,5 +46,10 @@ def fairness_path(
         }
         used = len(np.unique(labels))
         about = {"method": type(estimator).__name__, "parameter": parameter, "value": value, "n_clusters": used}
-        results.append({**about, "cost": within_cluster_ss(rows, labels), **fairness})
+        distances = distance_report(rows, labels).attrs
+        costs = {
+            "cost": distances["within_ss"],
+            **{name: distances[name] for name in ("max_distance", "distance_variance")},
+        }
+        results.append({**about, **costs, **fairness})
     return pd.DataFrame(results)

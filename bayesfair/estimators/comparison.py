@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from bayesfair._arrays import within_cluster_ss
 from bayesfair._check import check_integer, message, random_state_of
 from bayesfair._progress import progress
+from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import Groups, groups_for_fit
 from bayesfair.fairness.metrics import balance, gap
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
@@ -39,7 +39,8 @@ def compare_clusters(
 
     Columns that an estimator has no answer for are absent:
 
-    used: clusters that `labels_` use. cost: sum of squared distances of the rows to the means of their clusters, plain_cost:
+    used: clusters that `labels_` use. cost: sum of squared distances of the rows to the means of their clusters, max_distance,
+    distance_variance: of `bayesfair.fairness.distance_report`, plain_cost:
     of k-means without fairness, fairness_cost: how much more the first is, as a share of the second (numeric X).
     expected_loss: posterior mean of the sampler's clustering loss. balance, gap: of `labels_` (with groups).
     bootstrap_ari: mean adjusted Rand index of `labels_` and those of a fit to rows drawn anew within the groups, with
@@ -186,7 +187,11 @@ def _costs(labels, X, fitted, seed, is_fair):
         return {}
     if not np.isfinite(rows).all():  # missing values
         return {}
-    costs = {"cost": within_cluster_ss(rows, labels)}
+    distances = distance_report(rows, labels).attrs
+    costs = {
+        "cost": distances["within_ss"],
+        **{name: distances[name] for name in ("max_distance", "distance_variance")},
+    }
     if is_fair:
         k = fitted.get_params(deep=False)[_parameter(fitted)]
         costs["plain_cost"] = float(KMeans(k, n_init=10, random_state=seed).fit(rows).inertia_)

@@ -1,6 +1,7 @@
 """Groups of observations and the fairness of a clustering, each measure defined once."""
 
 from bayesfair.fairness.balanced import balance_constraint
+from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.groups import Groups, cross_attributes, encode_groups, merge_small_groups, target_proportions
 from bayesfair.fairness.metrics import additive_gap, balance, cluster_balance, cluster_gap, cluster_kl, gap, kl_error
 from bayesfair.fairness.per_cluster import report
@@ -14,6 +15,7 @@ __all__ = [
     "cluster_gap",
     "cluster_kl",
     "cross_attributes",
+    "distance_report",
     "encode_groups",
     "gap",
     "kl_error",

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from bayesfair._check import check_features, check_same_index, check_same_length
 from bayesfair._names import DataFrame
+from bayesfair.fairness.distances import OF_ALL, distance_columns, distances_of_all
 from bayesfair.fairness.groups import Groups, encode_groups
 from bayesfair.fairness.metrics import (
     check_target,
@@ -34,12 +35,12 @@ def report(
     its term under the maximum of FMC eq. (14); `kl`, its term of VFC eq. (2) against `target` (default: the
     proportions of the data); `off_by`, the most persons by which a group's count differs from its share of the cluster
     (below 1: as balanced as whole people can be). With `X` (N, d) also `within_ss`, the sum of squared distances to the
-    cluster's mean, `rms_distance`, the root of their mean, and `max_distance`. Soft assignments (N, K) give expected sizes
+    cluster's mean, and the other columns of `distance_report`. Soft assignments (N, K) give expected sizes
     and weighted sums. Of `Groups` that cross `attributes`, `balance` and `off_by` are those of the attribute where they are
     worst, and the rest speaks of the crossings.
 
     `attrs` holds the figures of the whole clustering: `balance`, `best_balance` (that of the data, which no clustering
-    into non-empty clusters can exceed), `gap`, `off_by`, `additive_gap`, `kl_error` and, with `X`, `within_ss`. `overall=True`
+    into non-empty clusters can exceed), `gap`, `off_by`, `additive_gap`, `kl_error` and, with `X`, distances. `overall=True`
     also shows them as a last row named "overall", where balance is the minimum, gap and off_by the maximum, the rest sums.
     """
     import pandas as pd
@@ -54,7 +55,7 @@ def report(
     if X is not None:
         X = check_features(X)
         check_same_length("X", len(X), "labels", len(assignment))
-        columns |= _dispersion_columns(X, assignment, masses.sum(axis=1))
+        columns |= {**distance_columns(X, assignment, len(masses)), "size": columns["size"]}
     table = pd.DataFrame(columns, index=pd.Index(clusters, name="cluster"))
     attrs = _overall(table, masses, groups)
     if overall:
@@ -75,31 +76,19 @@ def _fairness_columns(masses, counts, groups, target):
     )
 
 
-def _dispersion_columns(X, assignment, size):
-    weights = assignment.T if assignment.ndim == 2 else (assignment == k for k in range(len(size)))
-    within, farthest = np.array([_dispersion(X, weight) for weight in weights]).T
-    rms = np.sqrt(np.divide(within, size, out=np.full_like(within, np.nan), where=size > 0))
-    return {"within_ss": within, "rms_distance": rms, "max_distance": farthest}
-
-
-def _dispersion(X, weight):
-    """Weighted sum of squared distances to the weighted mean, and the largest distance; 0 and NaN with no weight."""
-    member = weight > 0
-    if not member.any():
-        return 0.0, np.nan
-    members, weight = X[member], weight[member]
-    squared = ((members - np.average(members, axis=0, weights=weight)) ** 2).sum(axis=1)
-    return weight @ squared, np.sqrt(squared.max())
-
-
 def _overall(table, masses, groups):
-    sums = {"additive_gap": "gap", "kl_error": "kl"} | ({"within_ss": "within_ss"} if "within_ss" in table else {})
-    return {
-        "balance": float(table["balance"].min()),
-        "best_balance": float(cluster_balance(masses.sum(axis=0, keepdims=True), groups)[0]),
-        "gap": float(table["gap"].max()),
-        "off_by": float(table["off_by"].max()),
-    } | {name: float(table[column].sum()) for name, column in sums.items()}
+    sums = {"additive_gap": "gap", "kl_error": "kl"}
+    distances = distances_of_all(table) if "within_ss" in table else {}
+    return (
+        {
+            "balance": float(table["balance"].min()),
+            "best_balance": float(cluster_balance(masses.sum(axis=0, keepdims=True), groups)[0]),
+            "gap": float(table["gap"].max()),
+            "off_by": float(table["off_by"].max()),
+        }
+        | {name: float(table[column].sum()) for name, column in sums.items()}
+        | distances
+    )
 
 
 def _overall_row(table, names, attrs):
@@ -117,7 +106,5 @@ def _overall_row(table, names, attrs):
     }
     row |= {f"count[{name}]": table[f"count[{name}]"].sum() for name in names}
     row |= {f"proportion[{name}]": row[f"count[{name}]"] / size for name in names}
-    if "within_ss" in attrs:
-        rms, farthest = np.sqrt(attrs["within_ss"] / size), table["max_distance"].max()
-        row |= {"within_ss": attrs["within_ss"], "rms_distance": rms, "max_distance": farthest}
+    row |= {name: attrs[name] for name in OF_ALL if name in attrs}
     return pd.DataFrame([row], index=pd.Index(["overall"], name="cluster"), columns=table.columns)

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._arrays import within_cluster_ss
 from bayesfair._check import check_features, check_integer
 from bayesfair._names import Axes
 from bayesfair.engines.fairlet_kmeans import cluster_fairlets
 from bayesfair.fairlets.decomposition import decompose
+from bayesfair.fairness.distances import distance_report
 from bayesfair.plots.style import axes_or_new
 
 
@@ -57,6 +57,6 @@ def elbow_costs(X, sensitive, n_clusters=range(2, 9), *, composition="auto", ran
     settings = {"n_init": 10, "random_state": random_state}
     fair, plain = [], []
     for k in numbers.tolist():
-        fair.append(within_cluster_ss(X, cluster_fairlets(X, fairlet, k, **settings).labels_[fairlet]))
+        fair.append(distance_report(X, cluster_fairlets(X, fairlet, k, **settings).labels_[fairlet]).attrs["within_ss"])
         plain.append(cluster_fairlets(X, np.arange(len(X)), k, **settings).inertia_)
     return Costs(numbers, np.array(fair), np.array(plain))
