@@ -11,8 +11,26 @@ from bayesfair.datasets.base import Dataset
 from bayesfair.datasets.registry import SOURCES, fetch
 
 SAMPLES = Path(__file__).parent / "samples"  # drawn by tools/draw-samples.py
-_ADULT_FEATURES = ("age", "fnlwgt", "education-num", "capital-gain", "hours-per-week")
 _BANK_FEATURES = ("age", "balance", "duration")
+# As FMC's appendix G has them. Of Adult it prints sex where the file's marital-status has the seven levels that it counts.
+_KINDS = {
+    "adult": {
+        "continuous": ("age", "fnlwgt", "education-num", "capital-gain", "hours-per-week"),
+        "categorical": (
+            *["workclass", "education", "marital-status", "occupation", "relationship", "race", "native-country"],
+        ),
+    },
+    "bank-additional": {
+        "continuous": ("age", "duration", "euribor3m", "nr.employed", "cons.price.idx", "campaign"),
+        "categorical": (
+            *["job", "education", "default", "housing", "loan", "contact", "month", "day_of_week", "poutcome", "y"],
+        ),
+    },
+    "credit": {
+        "continuous": ("LIMIT_BAL", "AGE", "BILL_AMT1", "PAY_AMT1"),
+        "categorical": ("SEX", "MARRIAGE", "PAY_0", *(f"PAY_{month}" for month in range(2, 7))),
+    },
+}
 _ADULT_COLUMNS = [
     *["age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"],
     *["race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income"],
@@ -22,20 +40,20 @@ _CENSUS_FEATURES = (
     *["iFeb55", "iFertil", "dHispanic", "dHour89", "dHours", "iImmigr", *(f"dIncome{i}" for i in range(1, 9))],
     *["dIndustry", "iKorean"],
 )
-_CREDIT_FEATURES = ("LIMIT_BAL", "AGE", "BILL_AMT1", "PAY_AMT1")
 
 
 def load_adult(
-    features: Sequence[str] = _ADULT_FEATURES, sensitive: str | Sequence[str] = "sex", *, progress_bar: bool = True
+    features: str | Sequence[str] = "continuous", sensitive: str | Sequence[str] = "sex", *, progress_bar: bool = True
 ) -> Dataset:
     """Adult: 32,561 people of the 1994 US census; 10,771 women and 21,790 men. Target: income.
 
-    Defaults are those of FMC and VFC. `sensitive`: a column, or a list of columns to cross, e.g. ["sex", "race"].
+    `features`: "continuous" (the five of FMC and VFC), "categorical" (FMC's seven), "mixed" (both), or columns. Those of text
+    are of pandas' dtype `category`. `sensitive`: a column, or a list of columns to cross, e.g. ["sex", "race"].
     """
     return _adult(fetch(SOURCES["adult"], progress_bar=progress_bar), features, sensitive)
 
 
-def load_adult_sample(features: Sequence[str] = _ADULT_FEATURES, sensitive: str | Sequence[str] = "sex") -> Dataset:
+def load_adult_sample(features: str | Sequence[str] = "continuous", sensitive: str | Sequence[str] = "sex") -> Dataset:
     """1,000 rows of Adult that come with the package and need no network; otherwise as `load_adult`."""
     return _sample(_adult, SOURCES["adult"], features, sensitive)
 
@@ -57,7 +75,7 @@ def load_bank_sample(features: Sequence[str] = _BANK_FEATURES, sensitive: str | 
 
 
 def load_bank_additional(
-    features: Sequence[str] = ("age", "duration", "euribor3m", "nr.employed", "cons.price.idx", "campaign"),
+    features: str | Sequence[str] = "continuous",
     sensitive: str | Sequence[str] = "marital",
     *,
     progress_bar: bool = True,
@@ -66,6 +84,7 @@ def load_bank_additional(
 
     The 80 rows of unknown marital status are left out, whatever is sensitive, as FMC and VFC do. `sensitive="married"`
     is their case of two groups, married and not married. Files that code y as 0 and 1 are read as no and yes.
+    `features`: "continuous" (six), "categorical" (FMC's ten, y among them as printed), "mixed" (both), or columns.
     """
     table = _read("bank-additional", progress_bar, sep=";")
     table = table[table["marital"] != "unknown"].reset_index(drop=True)
@@ -74,20 +93,23 @@ def load_bank_additional(
 
 
 def load_credit(
-    features: Sequence[str] | None = None, sensitive: str | Sequence[str] = "education", *, progress_bar: bool = True
+    features: str | Sequence[str] | None = None,
+    sensitive: str | Sequence[str] = "education",
+    *,
+    progress_bar: bool = True,
 ) -> Dataset:
     """Default of Credit Card Clients: 30,000 clients of a bank in Taiwan. Target: default payment next month.
 
     `sensitive`: "education" (university, or the rest: FMC with two groups, 46.8% university), "education3" (university,
     graduate school, rest: FMC with three), "married" (married, or the rest, unknown included: Gibbs paper, section
     5.1), "sex"; or raw columns such as "MARRIAGE". `features` None: AGE and LIMIT_BAL for "married", as the Gibbs
-    paper; LIMIT_BAL, AGE, BILL_AMT1, PAY_AMT1 otherwise, as FMC.
+    paper; "continuous" otherwise, FMC's LIMIT_BAL, AGE, BILL_AMT1, PAY_AMT1. "categorical" are its eight, "mixed" both.
 
     The published file is an Excel workbook, which pandas reads with the package xlrd; an own creditcard.csv needs none.
     """
     table = _read("credit", progress_bar)
     if features is None:
-        features = ("AGE", "LIMIT_BAL") if sensitive == "married" else _CREDIT_FEATURES
+        features = ("AGE", "LIMIT_BAL") if sensitive == "married" else "continuous"
     recoded = {
         "education": lambda t: t["EDUCATION"].map({2: "university"}).fillna("other"),
         "education3": lambda t: t["EDUCATION"].map({1: "graduate school", 2: "university"}).fillna("other"),
@@ -164,7 +186,7 @@ def _dataset(name, table, features, sensitive, *, target=None, recoded=None):
     source = SOURCES[name]
     return Dataset(
         name=name,
-        features=_numeric(_columns(table, features, "features")),
+        features=_features(name, table, features),
         sensitive=_sensitive(table, sensitive, recoded or {}),
         target=None if target is None else _columns(table, target, "target")[target],
         description=f"{source.title}.\nSource: {source.page}. Licence: {source.licence}.\n"
@@ -192,12 +214,16 @@ def _columns(table, names, argument, further=()):
     return table[names]
 
 
-def _numeric(features):
-    text = [name for name in features.columns if not pd.api.types.is_numeric_dtype(features[name])]
-    if text:
-        remedy = "Take them from the file and encode them yourself."
-        raise ValueError(message("features", "name numeric columns", f"columns of text: {text}", remedy))
-    return features
+def _features(name, table, features):
+    """Of a kind, or columns; those of text, or that FMC takes for categories, as categories."""
+    kinds = dict(_KINDS.get(name, {}))
+    if kinds:
+        kinds["mixed"] = kinds["continuous"] + kinds["categorical"]
+    asked = kinds.get(features, features) if isinstance(features, str) else features
+    taken = _columns(table, asked, "features", kinds)
+    text = [column for column in taken.columns if not pd.api.types.is_numeric_dtype(taken[column])]
+    categorical = kinds.get("categorical", ()) if asked is not features else ()
+    return taken.astype({column: "category" for column in taken.columns if column in {*text, *categorical}})
 
 
 def _married(table):
