@@ -23,7 +23,7 @@ def paid(cost, labels):
 
 
 @pytest.mark.parametrize("min_balance", ["exact", 0.4])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_it_is_the_cheapest_of_all_balanced_placements(seed, min_balance):
     rng = np.random.default_rng(seed)
     cost, groups = rng.exponential(size=(8, 3)), encode_groups([*"aab", *rng.choice(["a", "b"], 5)])
@@ -45,12 +45,6 @@ def test_many_rows_are_placed_by_duals_as_the_programme_places_them(min_balance)
     by_duals, found = _by_duals(cost, groups.code, constraint), balanced_placement(cost, groups.code, constraint)
     assert constraint.satisfied(held(by_duals, groups.code, 6)).all()
     assert abs(paid(cost, by_duals) / paid(cost, found) - 1) < 0.02
-
-
-def test_rows_that_cannot_be_balanced_are_refused():
-    groups = encode_groups([*"aaaaaaab"])
-    with pytest.raises(ValueError, match="at most the data's own Balance"):
-        balance_constraint(groups, 0.5)
 
 
 @pytest.mark.parametrize("n_obs", [1, 2])

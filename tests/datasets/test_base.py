@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayesfair.datasets import Dataset, load_bank, load_credit, load_diabetes, subsample
+from bayesfair.datasets import Dataset, load_diabetes, subsample
 
 
 def toy(counts, index=None):
@@ -23,25 +23,9 @@ def test_repr_says_what_is_inside():
     assert repr(toy({"b": 2, "a": 1000})) == (
         "Dataset toy: 1,002 observations, 1 features\n  features   x\n  sensitive  g: a 1,000; b 2\n  target     y"
     )
-
-
-def test_repr_of_crossed_groups_and_many_features():
     sensitive = pd.DataFrame({"sex": ["F", "M", "F"], "race": ["a", "b", "a"]})
-    wide = Dataset("wide", pd.DataFrame(np.zeros((3, 12))), sensitive, None, "")
-    assert "sex, race: F, a 2; M, b 1" in repr(wide)
-    assert "9, ... (12 in all)" in repr(wide)
-    assert "target     none" in repr(wide)
-    assert len(wide) == 3
-
-
-def test_a_dataset_cannot_be_changed():
-    with pytest.raises(AttributeError):
-        toy({"a": 1}).name = "other"
-
-
-def test_parts_go_to_groups_in_the_order_of_their_values():
-    drawn = subsample(toy({10: 8, 9: 8}), (1, 2))
-    assert drawn.sensitive.value_counts().to_dict() == {10: 8, 9: 4}
+    wide = repr(Dataset("wide", pd.DataFrame(np.zeros((3, 12))), sensitive, None, ""))
+    assert all(text in wide for text in ("sex, race: F, a 2; M, b 1", "9, ... (12 in all)", "target     none"))
 
 
 @pytest.mark.parametrize("part", ["sensitive", "target"])
@@ -55,13 +39,10 @@ def test_parts_that_do_not_share_an_index_are_refused(part):
 @pytest.mark.parametrize(
     ("ratio", "size", "expected"),
     [
-        ((1, 1), 20, {"a": 10, "b": 10}),
         ((2, 1), 30, {"a": 20, "b": 10}),
         ({"b": 2, "a": 3}, 25, {"a": 15, "b": 10}),
-        ((2, 2), 6, {"a": 3, "b": 3}),
         ([4, 5], None, {"a": 16, "b": 20}),
         ({"b": 1}, 7, {"b": 7}),
-        ((30, 1), None, {"a": 30, "b": 1}),
         ((np.int64(1), np.int32(1)), np.int64(4), {"a": 2, "b": 2}),
     ],
 )
@@ -84,13 +65,10 @@ def test_rows_stay_together_in_order_and_are_drawn_without_replacement():
     assert drawn.name == "toy"
 
 
-def test_the_seed_decides_and_the_global_state_is_left_alone():
+def test_the_seed_decides():
     data = toy({"a": 50, "b": 20})
-    np.random.seed(1)  # noqa: NPY002
-    before = np.random.get_state()[1].tolist()  # noqa: NPY002
     first, again, other = (subsample(data, (1, 1), 20, seed=seed).features["x"].tolist() for seed in (0, 0, 1))
     assert first == again != other
-    assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
 
 
 def test_every_row_of_a_group_is_drawn_equally_often():
@@ -112,40 +90,18 @@ def test_crossed_groups_and_groups_without_a_name():
     ("ratio", "size", "error", "text"),
     [
         ((1, 1), 21, ValueError, r"`size` must be a multiple of 2 .* got 21\. Nearest possible: \[20, 22\]"),
-        ((1, 1), 41, ValueError, r"Nearest possible: \[40\]"),
-        ((1, 1), 99, ValueError, r"Nearest possible: \[40\]"),
         ((1, 1), 42, ValueError, r"`size` must be at most 40 .*'b': 20.* got 42"),
         ((60, 1), 61, ValueError, "`size` must be at most 0"),
-        ((60, 1), None, ValueError, "at most 0"),
         ((1, 1), 0, ValueError, "`size` must be an integer, at least 1"),
         ((1, 1), 2.0, TypeError, "`size` must be an integer"),
         ((1, 1, 1), 3, ValueError, r"one part per group \['a', 'b'\], got 3 parts"),
         ({"a": 1, "c": 1}, 2, ValueError, r"`ratio` .*unknown names \['c'\]"),
-        ({}, 2, ValueError, "`ratio` .*got none"),
-        ((1, 0), 2, ValueError, "`ratio` must be an integer, at least 1, got 0"),
         ((1.5, 1), 5, TypeError, "`ratio` must be an integer"),
-        (2, 2, TypeError, "`ratio` must give a whole number"),
     ],
 )
 def test_impossible_draws_are_refused(ratio, size, error, text):
     with pytest.raises(error, match=text):
         subsample(toy({"a": 50, "b": 20}), ratio, size)
-
-
-def test_the_gibbs_papers_draws(real_data):
-    real_data("creditcard.csv")
-    real_data("bank.csv")
-    credit = subsample(load_credit(sensitive="married"), (1, 1), 120)
-    assert credit.sensitive.value_counts().to_dict() == {"married": 60, "not married": 60}
-    assert list(credit.features) == ["AGE", "LIMIT_BAL"]
-    bank = subsample(load_bank(sensitive="married"), {"married": 2, "not married": 1}, 939)
-    assert bank.sensitive.value_counts().to_dict() == {"married": 626, "not married": 313}
-
-
-def test_965_at_4_to_5_is_not_possible_and_says_so():
-    """Gibbs paper, section 5.2, prints 965 patients at 4:5, which is no multiple of nine."""
-    with pytest.raises(ValueError, match=r"multiple of 9 .* got 965\. Nearest possible: \[963, 972\]"):
-        subsample(toy({"Female": 600, "Male": 600}), (4, 5), 965)
 
 
 def test_the_bundled_data():

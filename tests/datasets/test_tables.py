@@ -55,7 +55,7 @@ def test_some_columns_in_the_order_asked_for(file):
 
 def test_engines_take_what_was_read(file):
     table = bf.datasets.read_table(file)
-    est = bf.TiltedKMeans(2, tilt=0.0, random_state=0).fit(table[["age", "income"]])
+    est = bf.FairletKMeans(2, random_state=0).fit(table[["age", "income"]], sensitive_features=table["sex"])
     assert est.labels_.shape == (4,)
 
 

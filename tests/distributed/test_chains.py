@@ -8,7 +8,7 @@ import threading
 import jax
 import numpy as np
 import pytest
-from distributed.loopback import ends, found, said, start
+from distributed.loopback import found, said
 
 import bayesfair as bf
 from bayesfair.posterior.saved import STATE
@@ -26,24 +26,27 @@ def everything_of(est):
     return {"labels": tree["posterior"]["labels"].values, **scalars, **modes}
 
 searched = {"num_starts": 6, "num_warmup": 100}
-runs = {"joint": {}, "cut": {}, "optimal": searched, "labels": {}}
+runs = {"joint": {}, "optimal": searched, "labels": {}}
 made = {}
 for target, more in runs.items():
     est = bf.GibbsFairClustering(3, target=target, mesh=mesh, **{**settings, **more}).fit(X, sensitive_features=s)
     made |= {f"{target}/{name}": values for name, values in everything_of(est).items()}
 """
 STORED = """
-mesh, path = bf.distributed.mesh(chains=n_processes), os.path.join(os.path.dirname(out), "run.zarr")
-if n_processes == 2:
-    est = bf.GibbsFairClustering(3, target="optimal", mesh=mesh, **{**settings, "num_draws": 20})
-    est.fit(X, sensitive_features=s, store=path)
-else:
-    est = bf.GibbsFairClustering.load(path).set_params(mesh=mesh).resume(10)
-np.savez(out, labels=est.posterior_["posterior"]["labels"].values, reference=est.labels_)
+path = os.path.join(os.path.dirname(out), "run.zarr")
+est = bf.GibbsFairClustering(3, mesh=mesh, **{**settings, "num_draws": 10}).fit(X, sensitive_features=s, store=path)
+bf.GibbsFairClustering.load(path).set_params(mesh=mesh).resume(10)
 """
 DIFFERENT = """
-est = bf.GibbsFairClustering(3, mesh=bf.distributed.mesh(chains=n_processes), **settings)
-est.fit(X, sensitive_features=s)
+given = {"X": X, "sensitive_features": s, "num_draws": 30}
+changed = {"X": X + rank, "sensitive_features": s[:: -1 if rank else 1].values, "num_draws": 30 + rank}
+for name, value in changed.items():
+    table = {**given, name: value}
+    try:
+        est = bf.GibbsFairClustering(3, mesh=mesh, **{**settings, "num_draws": table["num_draws"]})
+        est.fit(table["X"], sensitive_features=table["sensitive_features"])
+    except ValueError as error:
+        print(error)
 """
 
 
@@ -56,39 +59,21 @@ def in_this_process(code, **names):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::RuntimeWarning")
 def test_every_target_is_bit_for_bit_that_of_one_process(tmp_path):
-    """Three chains over two processes, one of which fills up; once with a search for modes and jumps between them."""
-    code = DATA + "mesh = bf.distributed.mesh(chains=n_processes)" + RUNS + "np.savez(out, **made)"
-    alone = in_this_process(RUNS, mesh=None)["made"]
-    for process in found(code, 2, tmp_path):
-        assert set(process) == set(alone)
-        for name, values in alone.items():
+    """Three chains over two processes, one of which fills up; once with a search for modes and jumps between them. A stored run
+    goes on with as many processes, and with one alone; processes that were given different things refuse to start."""
+    begin = DATA + "mesh = bf.distributed.mesh(chains=n_processes)"
+    processes = found(begin + RUNS + STORED + DIFFERENT + "np.savez(out, **made)", 2, tmp_path)
+    alone = in_this_process(RUNS, mesh=None)
+    for process in processes:
+        assert set(process) == set(alone["made"])
+        for name, values in alone["made"].items():
             np.testing.assert_array_equal(process[name], values, err_msg=name)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::RuntimeWarning")
-def test_a_stored_run_goes_on_with_another_number_of_processes(tmp_path):
-    found(DATA + STORED, 2, tmp_path)
-    fit = "est = bf.GibbsFairClustering(3, target='optimal', **settings).fit(X, sensitive_features=s)"
-    alone = in_this_process(fit)["est"]
-    for process in found(DATA + STORED, 3, tmp_path):
-        np.testing.assert_array_equal(process["labels"], alone.posterior_["posterior"]["labels"].values)
-        np.testing.assert_array_equal(process["reference"], alone.labels_)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("change", "name"),
-    [
-        ("X = X + rank", "X"),
-        ("s = s[::-1 if rank else 1].values", "sensitive_features"),
-        ("settings['num_draws'] += rank", "num_draws"),
-    ],
-)
-def test_processes_that_differ_refuse_to_start(tmp_path, change, name):
-    assert ends(start(DATA + change + DIFFERENT, 2, tmp_path)) == [1, 1]
+    goes_on = bf.GibbsFairClustering.load(tmp_path / "run.zarr").resume(10)
+    for name, values in alone["everything_of"](goes_on).items():
+        np.testing.assert_array_equal(values, alone["made"][f"joint/{name}"], err_msg=name)
     for rank in (0, 1):
-        assert f"`{name}` must be the same in all processes" in said(tmp_path, rank)
+        for name in ("X", "sensitive_features", "num_draws"):
+            assert f"`{name}` must be the same in all processes" in said(tmp_path, rank)
 
 
 def test_meshes_that_do_not_fit_are_refused():
@@ -115,22 +100,19 @@ def test_rows_of_methods_that_need_no_more_than_one_machine_are_not_shared(estim
         estimator.set_params(mesh=rows).fit(data.features, sensitive_features=data.sensitive)
 
 
-@pytest.mark.parametrize("kind", ["share", "fairlets of several processes"])
-def test_runs_of_earlier_versions_whose_rows_were_shared_are_refused(tmp_path, kind):
-    est = in_this_process("est = bf.GibbsFairClustering(2, target='optimal', **settings).fit(X, sensitive_features=s)")[
-        "est"
-    ]
-    tree = est.posterior_
-    if kind == "share":
-        tree.attrs["settings"] = json.dumps({**json.loads(tree.attrs["settings"]), "shares": 2, "process": 0})
-    else:
-        tree[STATE]["fairlet_loss"] = 1.0
-    bf.posterior.write_tree(tree, tmp_path / "run.nc")
-    assert bf.posterior.read_tree(tmp_path / "run.nc")["posterior"].sizes["draw"] == 30
-    with pytest.raises(
-        ValueError, match=r"`path` must be a run whose process had all rows.*earlier version made with mesh"
-    ):
-        bf.GibbsFairClustering.load(tmp_path / "run.nc")
+@pytest.mark.slow
+def test_runs_of_earlier_versions_whose_rows_were_shared_are_refused(tmp_path):
+    fit = "est = bf.GibbsFairClustering(2, target='optimal', **settings).fit(X, sensitive_features=s)"
+    tree = in_this_process(fit)["est"].posterior_
+    settings, path = tree.attrs["settings"], tmp_path / "run.nc"
+    for shared in (True, False):  # a share of the rows, or fairlets of several processes
+        tree.attrs["settings"] = json.dumps(json.loads(settings) | {"shares": 2, "process": 0}) if shared else settings
+        if not shared:
+            tree[STATE]["fairlet_loss"] = 1.0
+        bf.posterior.write_tree(tree, path)
+        assert bf.posterior.read_tree(path)["posterior"].sizes["draw"] == 30
+        with pytest.raises(ValueError, match=r"be a run whose process had all rows.*earlier version made with mesh"):
+            bf.GibbsFairClustering.load(path)
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="only Linux has batch processes")

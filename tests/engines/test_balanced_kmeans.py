@@ -7,14 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from tiers import tiers
 
 import bayesfair as bf
 from bayesfair import BalancedKMeans
 from bayesfair.balanced import labels
 from bayesfair.balanced.centroids import CENTROIDS
-from bayesfair.engines.checks import DRAWN_ANEW
 from bayesfair.fairness.balanced import balance_constraint
 from bayesfair.fairness.groups import groups_for_fit
 from bayesfair.fairness.metrics import group_masses
@@ -39,28 +37,6 @@ def cheapest_by_enumeration(X, groups, n_clusters, min_balance="exact", loss="km
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("sizes", "n_clusters", "min_balance", "loss"),
-    [
-        ((4, 7), 2, "exact", "kmeans"),
-        ((3, 5), 3, 0.4, "kmeans"),
-        ((3, 3, 4), 2, "exact", "kmeans"),
-        ((5, 5), 2, "exact", "kl"),
-        ((5, 6), 2, "exact", "itakura-saito"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore:Groups with fewer members")
-def test_small_tables_get_the_optimum(sizes, n_clusters, min_balance, loss):
-    for seed in range(3):
-        X, group = table(sizes, seed)
-        est = BalancedKMeans(n_clusters, min_balance=min_balance, loss=loss, random_state=0)
-        est.fit(X, sensitive_features=group)
-        best = cheapest_by_enumeration(X, bf.fairness.encode_groups(group), n_clusters, min_balance, loss)
-        assert est.converged_
-        np.testing.assert_allclose(est.inertia_, best, rtol=1e-9)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["kl", "itakura-saito"])
 def test_the_unit_of_the_numbers_changes_nothing(loss):
     """Centres were kept 1e-6 from the edge of the domain, which is far for small numbers."""
@@ -71,30 +47,17 @@ def test_the_unit_of_the_numbers_changes_nothing(loss):
         return BalancedKMeans(3, loss=loss, n_init=4, random_state=0).fit(X * unit, sensitive_features=group)
 
     here = fit(1.0)
-    for unit in (2.0**-40, 2.0**40):
+    for unit in (2.0**-40, 2.0**40, *[np.array([2.0**-40, 2.0**40])] * (loss == "itakura-saito")):
         there = fit(unit)
         np.testing.assert_array_equal(there.labels_, here.labels_)
         np.testing.assert_array_equal(there.predict(X * unit), here.predict(X))
         np.testing.assert_array_equal(there.cluster_centers_, here.cluster_centers_ * unit)
         np.testing.assert_allclose(there.inertia_, here.inertia_ * (unit if loss == "kl" else 1.0), rtol=1e-12)
-    np.testing.assert_allclose(fit(1e-7).inertia_, here.inertia_ * (1e-7 if loss == "kl" else 1.0), rtol=1e-9)
-
-
-@pytest.mark.slow
-def test_columns_of_several_units_count_alike_for_a_loss_without_one():
-    X, group = table((20, 20), 5, d=3)
-    units = np.array([2.0**-40, 1.0, 2.0**40])
-    one, other = (
-        BalancedKMeans(3, loss="itakura-saito", n_init=4, random_state=0).fit(rows, sensitive_features=group)
-        for rows in (X + 0.1, (X + 0.1) * units)
-    )
-    np.testing.assert_array_equal(one.labels_, other.labels_)
-    np.testing.assert_array_equal(one.predict(X + 0.2), other.predict((X + 0.2) * units))
 
 
 def test_rows_with_counts_are_not_predicted_into_a_cluster_of_zeros():
     X = np.r_[np.zeros((20, 2)), np.random.default_rng(0).poisson(9, (20, 2))] * 1e-9
-    est = BalancedKMeans(2, loss="kl", random_state=0).fit(X, sensitive_features=np.arange(40) % 2)
+    est = BalancedKMeans(2, loss="kl", n_init=2, random_state=0).fit(X, sensitive_features=np.arange(40) % 2)
     np.testing.assert_array_equal(est.predict(X), est.labels_)
     assert len(set(est.labels_[:20])) == 1
 
@@ -103,12 +66,12 @@ def test_attributes_each_on_its_own_ask_for_less_than_their_crossings():
     X, _ = table((30, 30), 0)
     sensitive = pd.DataFrame({"sex": np.resize(["f", "m"], 60), "old": np.repeat([0, 1], 30)})
     crossed, each = (
-        BalancedKMeans(3, min_balance=0.6, crossed=one, random_state=0).fit(X, sensitive_features=sensitive)
+        BalancedKMeans(3, min_balance=0.6, crossed=one, n_init=1, random_state=0).fit(X, sensitive_features=sensitive)
         for one in (True, False)
     )
     assert each.inertia_ < crossed.inertia_
     assert min(bf.fairness.balance(each.labels_, sensitive[name]) for name in sensitive) >= 0.6
-    each = BalancedKMeans(3, crossed=False, random_state=0).fit(X, sensitive_features=sensitive)
+    each = BalancedKMeans(3, crossed=False, n_init=1, random_state=0).fit(X, sensitive_features=sensitive)
     for name in sensitive:
         held = group_masses(each.labels_, sensitive[name])
         assert np.abs(held - held.sum(1, keepdims=True) / 2).max() < 1
@@ -116,7 +79,7 @@ def test_attributes_each_on_its_own_ask_for_less_than_their_crossings():
 
 def test_exact_balance_and_a_trace_that_never_rises():
     X, group = table((40, 25, 15), 3)
-    est = BalancedKMeans(4, random_state=0).fit(X, sensitive_features=group)
+    est = BalancedKMeans(4, n_init=2, random_state=0).fit(X, sensitive_features=group)
     share = np.array([40, 25, 15]) / 80
     assert np.abs(est.counts_ - share * est.counts_.sum(1, keepdims=True)).max() < 1
     assert (np.diff(est.objective_trace_) <= 1e-12).all()
@@ -125,7 +88,7 @@ def test_exact_balance_and_a_trace_that_never_rises():
         np.testing.assert_allclose(est.cluster_centers_[k], X[est.labels_ == k].mean(0))
 
 
-@pytest.mark.parametrize("loss", ["kl", "itakura-saito"])
+@pytest.mark.parametrize("loss", ["kl", pytest.param("itakura-saito", marks=pytest.mark.slow)])
 def test_large_counts_in_float32_cost_what_they_do_in_float64(loss):
     """Divergences are a millionth of the potentials that they are differences of."""
     rng = np.random.default_rng(0)
@@ -139,6 +102,7 @@ def test_large_counts_in_float32_cost_what_they_do_in_float64(loss):
     np.testing.assert_allclose(est.objective_trace_[-1], own.sum(), rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["kmeans", "kl"])
 @pytest.mark.filterwarnings("ignore:Groups with fewer members")
 def test_a_cluster_for_every_row_costs_nothing_and_is_an_optimum(loss):
@@ -181,11 +145,8 @@ def losses_of_bounds(table_seed, seed, parts):
     ("table_seed", "seed", "parts"),
     [
         (2, 0, (0.4, 0.2)),
-        *(
-            pytest.param(table_seed, seed, (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.2, 0.1), marks=pytest.mark.slow)
-            for table_seed in range(4)
-            for seed in range(2)
-        ),
+        pytest.param(0, 1, (0.9, 0.7, 0.5, 0.2), marks=pytest.mark.slow),
+        pytest.param(3, 0, (0.8, 0.6, 0.4, 0.1), marks=pytest.mark.slow),
     ],
 )
 def test_the_loss_never_rises_when_a_bound_is_loosened(table_seed, seed, parts):
@@ -199,6 +160,7 @@ def test_without_what_is_found_for_tighter_bounds_the_loss_rises(monkeypatch):
     assert losses[1] > losses[0] * (1 + 1e-3)
 
 
+@pytest.mark.slow
 def test_a_small_cluster_far_from_the_others_is_found():
     """As the largest capital gains of Adult, which starts from one point never split off."""
     rng = np.random.default_rng(0)
@@ -207,6 +169,7 @@ def test_a_small_cluster_far_from_the_others_is_found():
     assert np.bincount(est.labels_).min() == 15
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:No sensitive features given")
 def test_without_groups_it_is_k_means():
     from sklearn.cluster import KMeans
@@ -214,21 +177,6 @@ def test_without_groups_it_is_k_means():
     X, _ = table((40, 40), 0)
     plain = KMeans(3, n_init=50, random_state=0).fit(X).inertia_
     assert BalancedKMeans(3, random_state=0).fit(X).inertia_ <= plain * (1 + 1e-6)
-
-
-@pytest.mark.parametrize(
-    ("settings", "error", "match"),
-    [
-        ({"min_balance": 0.9}, ValueError, "at most the data's own Balance"),
-        ({"min_balance": "some"}, ValueError, "`min_balance` must be"),
-        ({"loss": "cosine"}, ValueError, "`loss` must be one of"),
-        ({"min_balance": 0.5, "n_clusters": 50}, ValueError, "min_balance"),
-    ],
-)
-def test_bad_settings_are_refused(settings, error, match):
-    X, group = table((40, 60), 0)
-    with pytest.raises(error, match=match):
-        BalancedKMeans(**{"n_clusters": 3, **settings}).fit(X, sensitive_features=group)
 
 
 def test_duplicates_and_constant_columns():
@@ -242,40 +190,28 @@ def test_duplicates_and_constant_columns():
 def hostile_tables():
     """(rows, groups, clusters, settings) with ties everywhere; tables of up to ten rows are enumerated."""
     rng = np.random.default_rng(3)
-    grid, sex = rng.integers(1, 4, (40, 2)).astype(float), rng.choice(["f", "m"], 40)
+    grid = rng.integers(1, 4, (40, 2)).astype(float)
     half, few = np.resize(["f", "m"], 40), np.resize([0, 1], 9)
     tiny = np.array([[1, 1], [1, 2], [2, 1], [2, 2], [1, 1], [2, 2], [3, 1], [3, 3], [1, 3]], float)
     five = np.eye(5)[(np.arange(40) // 2) % 5]
     two_columns = pd.DataFrame({"a": half, "b": np.repeat([0, 1], 20)})
-    heavy = {"sample_weight": np.resize([1.0, 2.0, 3.0], 40)}
     return {
-        "Likert items": (grid, sex, 3, {}),
-        "many clusters": (grid, sex, 6, {}),
         "one-hot": (five, half, 4, {}),
         "as many clusters as rows that differ": (five, half, 5, {}),
-        "two rows, repeated": (np.repeat([[0.0, 0], [1, 1]], 20, 0), half, 2, {}),
-        "small numbers": (grid * 1e-8, sex, 3, {}),
-        "large numbers": (grid * 1e8, sex, 3, {}),
+        "large numbers": (grid * 1e8, rng.choice(["f", "m"], 40), 3, {}),
         "many groups": (grid, np.arange(40) % 10, 3, {}),
-        "a Balance": (grid, half, 3, {"min_balance": 0.5}),
         "attributes": (grid, two_columns, 3, {"crossed": False}),
-        "weights": (grid, half, 3, heavy),
+        "weights": (grid, half, 3, {"sample_weight": np.resize([1.0, 2.0, 3.0], 40)}),
         "medians": (grid, half, 3, {"loss": "manhattan"}),
-        "divergences": (grid, half, 3, {"loss": "kl"}),
-        "tiny": (tiny, few, 3, {}),
         "tiny, a Balance": (tiny, few, 2, {"min_balance": 0.5}),
-        "tiny, repeated": (np.repeat(tiny[:3], 3, 0), few, 3, {}),
+        "tiny, three groups": (rng.random((10, 2)), np.resize([0, 0, 0, 1, 1, 1, 2, 2, 2, 2], 10), 2, {"loss": "kl"}),
+        "tiny, two groups": (0.1 + rng.random((10, 2)), np.resize([0, 1, 1], 10), 2, {"loss": "itakura-saito"}),
         "tiny, small numbers": (tiny * 1e-8, few, 3, {}),
-        "tiny, large numbers": (tiny * 1e8, few, 3, {}),
         "tiny, divergences": (tiny, few, 3, {"loss": "kl"}),
     }
 
 
-FAST = "Likert items", "one-hot", "many groups", "attributes", "weights", "medians", "tiny", "tiny, a Balance"
-FAST += "as many clusters as rows that differ", "tiny, divergences"
-
-
-@pytest.mark.parametrize("name", tiers(hostile_tables(), FAST))
+@pytest.mark.parametrize("name", tiers(hostile_tables(), ["one-hot", "weights", "tiny, three groups"]))
 @pytest.mark.filterwarnings("ignore:Groups with fewer members")
 def test_ties_end_in_balanced_labels(name):
     """A path between clusters once ran in a circle for ever, or labels that were tied changed 300 times."""
@@ -287,16 +223,10 @@ def test_ties_end_in_balanced_labels(name):
     groups = groups_for_fit(group, len(X), crossed=settings.get("crossed", True))
     constraint = balance_constraint(groups, settings.get("min_balance", "exact"), n_clusters)
     assert constraint.satisfied(est.counts_).all()
-    if len(X) < 10:
+    if len(X) <= 10:
         chosen = settings.get("min_balance", "exact"), settings.get("loss", "kmeans")
         best = cheapest_by_enumeration(X, groups, n_clusters, *chosen)
         assert est.inertia_ <= best * (1 + 1e-9) + 1e-12
-
-
-def test_a_group_smaller_than_the_number_of_clusters_is_told():
-    X, group = table((2, 40), 0)
-    with pytest.warns(UserWarning, match=r"fewer members than there are clusters \(3\): 0 \(2\)"):
-        BalancedKMeans(3, random_state=0).fit(X, sensitive_features=group)
 
 
 @pytest.mark.slow
@@ -314,16 +244,10 @@ def test_adult_is_cheaper_than_any_balanced_clustering_in_print():
 
 
 @pytest.mark.slow
-@parametrize_with_checks([BalancedKMeans(3, n_init=2, random_state=0)], expected_failed_checks=lambda _: DRAWN_ANEW)
-@pytest.mark.filterwarnings("ignore:No sensitive features given")
-def test_sklearn_checks(estimator, check):
-    check(estimator)
-
-
 def test_a_progress_bar_is_shown_where_it_is_asked_for(capsys):
     X, group = table((8, 8), 0)
     labels = [
-        bf.BalancedKMeans(2, random_state=0, n_init=2, progress_bar=shown).fit(X, sensitive_features=group).labels_
+        bf.BalancedKMeans(2, random_state=0, n_init=1, progress_bar=shown).fit(X, sensitive_features=group).labels_
         for shown in (True, False)
     ]
     assert "cooling: 100%" in capsys.readouterr().err.replace("\r", "\n")

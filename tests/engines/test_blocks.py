@@ -1,7 +1,5 @@
 """Engines of rows in many blocks: the same numbers as of one."""
 
-import warnings
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -63,24 +61,20 @@ def mixture_problems(data, monkeypatch, covariance_type, size=128):
     return Family(covariance_type, n_levels), parameters, whole, blocked
 
 
-every_covariance = pytest.mark.parametrize("covariance_type", ["isotropic", "diag", "full"])
 RULE = Rule(*map(np.float32, (30.0, 0.02, 0.05, 0.3)))
 
 
 @pytest.mark.slow
-@every_covariance
-def test_the_objective_and_its_gradient_are_the_definition(data, monkeypatch, covariance_type):
+def test_the_objective_and_its_gradient_are_the_definition(data, monkeypatch):
     """Of all rows at once, written down plainly."""
-    family, parameters, *problems = mixture_problems(data, monkeypatch, covariance_type)
+    family, parameters, *problems = mixture_problems(data, monkeypatch, "diag")
     X, group, levels = data
-    levels = levels if family.n_levels else np.zeros((N, 0), int)
-    block = fmc.GroupedRows(jnp.asarray(X.T / 2, jnp.float32), jnp.asarray(levels.T), group, WEIGHT)
-    table = block.table(family)
+    block = fmc.GroupedRows(np.float32(X.T / 2), levels.T, group, WEIGHT)
     member = WEIGHT * np.equal.outer(np.unique(group), group)
     member = (member / member.sum(1, keepdims=True)).astype(np.float32)
 
     def plainly(parameters):
-        log_joint, weight = family.log_joint(parameters, table), WEIGHT / WEIGHT.sum()
+        log_joint, weight = family.log_joint(parameters, block.table(family)), WEIGHT / WEIGHT.sum()
         soft, sharp = jax.nn.softmax(log_joint, 0), jax.nn.softmax(log_joint / RULE.temperature, 0)
         density = jax.nn.logsumexp(log_joint, 0) @ weight
         return penalty_of_shares(fmc.Shares(soft @ member.T, sharp @ member.T, sharp @ weight, density), RULE) - density
@@ -89,7 +83,7 @@ def test_the_objective_and_its_gradient_are_the_definition(data, monkeypatch, co
         shares = shares_of(family, parameters, problem._replace(seen=None), RULE.temperature)
         return penalty_of_shares(shares, RULE) - shares.log_density
 
-    expected = jax.value_and_grad(plainly)(parameters)
+    expected = jax.jit(jax.value_and_grad(plainly))(parameters)
     for problem in problems:
         value, gradient = jax.jit(jax.value_and_grad(loss))(parameters, problem)
         np.testing.assert_allclose(value, expected[0], rtol=1e-5)
@@ -97,7 +91,7 @@ def test_the_objective_and_its_gradient_are_the_definition(data, monkeypatch, co
             np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-5)
 
 
-@every_covariance
+@pytest.mark.parametrize("covariance_type", ["diag", pytest.param("full", marks=pytest.mark.slow)])
 def test_q_follows_from_expected_statistics(data, monkeypatch, covariance_type):
     family, old, whole, blocked = mixture_problems(data, monkeypatch, covariance_type)
     rows = jax.tree.map(lambda part: np.asarray(part)[0], whole.rows.parts)
@@ -115,14 +109,12 @@ def test_q_follows_from_expected_statistics(data, monkeypatch, covariance_type):
 
 
 @pytest.mark.slow
-@every_covariance
-@pytest.mark.parametrize("solver", ["em", "gradient"])
-def test_an_iteration_in_blocks_is_that_of_all_rows_at_once(data, monkeypatch, covariance_type, solver):
-    family, parameters, *problems = mixture_problems(data, monkeypatch, covariance_type)
+def test_an_iteration_in_blocks_is_that_of_all_rows_at_once(data, monkeypatch):
+    family, parameters, *problems = mixture_problems(data, monkeypatch, "diag")
     states, losses = [], []
     for problem in problems:
         start = jax.tree.map(lambda part: np.asarray(part)[0], start_states(family, problem, parameters, RULE, 0.02, 0))
-        state, loss = jax.jit(Ascent(family, solver))(problem, start)
+        state, loss = jax.jit(Ascent(family))(problem, start)
         states.append(state)
         losses.append(float(loss))
     np.testing.assert_allclose(*losses, rtol=1e-4)
@@ -168,7 +160,7 @@ def test_a_group_that_no_block_has_leaves_shares_and_slopes_finite(data, monkeyp
 def test_a_mixture_of_many_rows_is_fair_and_its_objective_never_decreases(data, monkeypatch):
     X, group, _ = data
     two = np.where(group == "a", "a", "b")
-    settings = {"max_gap": 0.05, "n_init": 4, "random_state": 0}
+    settings = {"max_gap": 0.05, "n_init": 2, "random_state": 0}
     plain = bf.FairMixture(2, **settings).fit(X, sensitive_features=two)
     in_blocks(monkeypatch)
     monkeypatch.setattr(fair_mixture, "PART", 500)
@@ -182,8 +174,7 @@ def test_a_mixture_of_many_rows_is_fair_and_its_objective_never_decreases(data, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("objective", ["kmeans", "kmedians"])
-@pytest.mark.parametrize("weight", [0.0, 1.0, 100.0])
+@pytest.mark.parametrize(("weight", "objective"), [(100.0, "kmeans"), (1.0, "kmedians")])
 def test_variational_steps_in_blocks_are_those_of_all_rows_at_once(data, weight, objective):
     X, group, _ = data
     groups, descent = encode_groups(group), variational.Descent(objective)
@@ -205,9 +196,7 @@ def test_variational_steps_in_blocks_are_those_of_all_rows_at_once(data, weight,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "settings", [{}, {"fairness_weight": 20.0}, {"max_fairness_error": 0.05}, {"fairness_weight": 0.0}]
-)
+@pytest.mark.parametrize("settings", [{}, {"max_fairness_error": 0.05}])
 def test_variational_clusters_of_many_rows_are_those_of_all_at_once(data, monkeypatch, settings):
     X, group, _ = data
     plain = bf.VariationalFairClustering(K, random_state=0, **settings).fit(X, sensitive_features=group)
@@ -224,16 +213,6 @@ def test_variational_clusters_of_many_rows_are_those_of_all_at_once(data, monkey
 
 
 @pytest.mark.slow
-def test_many_rows_that_are_not_fair_enough_are_refused_as_few_are(data, monkeypatch):
-    """All rows at weights that are too small for them: what a part of them had needed is no promise."""
-    in_blocks(monkeypatch)
-    monkeypatch.setattr(variational, "HEAVIER", (1e-6, 2e-6))  # weights that move nobody
-    X, group, _ = data
-    with pytest.raises(ValueError, match=r"`max_fairness_error` must be reached on the path .*error found is 0\.\d"):
-        bf.VariationalFairClustering(K, max_fairness_error=0.05, random_state=0).fit(X, sensitive_features=group)
-
-
-@pytest.mark.slow
 def test_small_groups_are_all_among_the_rows_that_come_first(monkeypatch):
     """Six of 700 in one group, three in each of two even blobs: some draws of 300 have none of them in one."""
     in_blocks(monkeypatch)
@@ -244,22 +223,6 @@ def test_small_groups_are_all_among_the_rows_that_come_first(monkeypatch):
     group[[10, 20, 30, 11, 21, 31]] = "few"
     est = bf.VariationalFairClustering(2, max_fairness_error=0.01, random_state=0)
     assert est.fit(X, sensitive_features=group).fairness_error_ <= 0.01
-
-
-@pytest.mark.slow
-def test_clusters_of_many_rows_that_repeat(monkeypatch):
-    """Nine rows of 700 differ from the others: a tenth of them has too few."""
-    in_blocks(monkeypatch)
-    monkeypatch.setattr(variational, "EXPLORE_ROWS", 70)
-    X, group = np.zeros((N, 2)), np.resize(["f", "m"], N)
-    X[::80] = 5 + 3 * np.random.default_rng(0).normal(size=(9, 2))
-    est = bf.VariationalFairClustering(6, fairness_weight=0.0, random_state=0, max_iter=50)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # some have nobody of a group, and fifty iterations are few
-        est.fit(X, sensitive_features=group)
-    assert len(np.unique(est.labels_)) == 6
-    with pytest.raises(ValueError, match="`n_clusters` must be at most the number of distinct rows, 10, got 11"):
-        bf.VariationalFairClustering(11).fit(X, sensitive_features=group)
 
 
 def test_a_sample_weighs_as_much_of_every_group_as_all_rows_do():
@@ -318,17 +281,6 @@ def test_tilted_losses_and_their_slopes_are_the_definition(several, tilt):
     slopes = in_order(jax.jit(tilted_kmeans.tilted_weights)(problem, centers, labels), len(X))
     for k in range(K):
         np.testing.assert_allclose(slopes[own == k], np.exp(exponents[k] - held[k]), rtol=1e-3, atol=1e-7)
-
-
-@pytest.mark.slow
-def test_tilted_steps_are_the_same_by_either_solver(several, monkeypatch):
-    problem, _, _, centers, labels = several
-    given = problem, centers, blocked(problem, labels)
-    step = jax.jit(lambda *state: tilted_kmeans.newton_step(*state))(*given)
-    monkeypatch.setattr(tilted_kmeans, "DIRECT", 0)
-    again = jax.jit(lambda *state: tilted_kmeans.newton_step(*state))(*given)
-    np.testing.assert_allclose(again[:K], step[:K], rtol=1e-3, atol=1e-4)
-    assert np.abs(step[:K]).min() > 1e-3
 
 
 def test_rows_that_were_read_for_the_last_time_are_gone(data):

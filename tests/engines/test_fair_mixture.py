@@ -3,7 +3,6 @@
 import os
 import warnings
 from functools import partial
-from pathlib import Path
 
 import jax
 import numpy as np
@@ -14,14 +13,11 @@ from scipy.special import softmax
 from scipy.stats import multivariate_normal
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
-from sklearn.utils.estimator_checks import parametrize_with_checks
-from tiers import tiers
 
 import bayesfair as bf
 from bayesfair.engines import fair_mixture, optimize, row_split
-from bayesfair.engines.checks import DRAWN_ANEW
 from bayesfair.engines.fair_mixture import FairMixture
-from bayesfair.engines.families import COVARIANCE_TYPES, Components, Family
+from bayesfair.engines.families import Components, Family
 from bayesfair.engines.fmc import CORNER, Ascent, Rule, excess, penalty_of_shares, shares_of, start_states
 from bayesfair.engines.optimize import minimize
 from bayesfair.engines.tables import Columns, fit_encoder
@@ -57,20 +53,14 @@ def random_components(covariance_type, k, d, n_levels=0, seed=0):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
-def test_densities_are_those_of_scipy(data, covariance_type):
-    est = fit(data, covariance_type=covariance_type, fairness_weight=0.0)
-    eye = np.eye(2)
-    covariance = {
-        "isotropic": lambda k: est.covariances_ * eye,
-        "diag": lambda k: np.diag(est.covariances_[k]),
-        "full": lambda k: est.covariances_[k],
-    }[covariance_type]
-    density = sum(est.weights_[k] * multivariate_normal(est.means_[k], covariance(k)).pdf(data[0]) for k in range(3))
+def test_densities_are_those_of_scipy(data):
+    est = fit(data, covariance_type="full", fairness_weight=0.0)
+    laws = map(multivariate_normal, est.means_, est.covariances_)
+    density = sum(weight * law.pdf(data[0]) for weight, law in zip(est.weights_, laws))
     np.testing.assert_allclose(est.score_samples(data[0]), np.log(density), rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
+@pytest.mark.parametrize("covariance_type", ["diag", "full"])
 def test_m_step_maximises_q(data, covariance_type):
     """Its gradient vanishes, except along what the soft-max leaves free; a moved optimum does not."""
     levels = np.random.default_rng(1).choice(list("xyz"), (600, 1)).astype(object)
@@ -92,12 +82,9 @@ def test_m_step_maximises_q(data, covariance_type):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("covariance_type", ["diag", "full"])
-def test_without_fairness_it_is_expectation_maximisation(data, covariance_type):
-    ours = fit(data, 2, covariance_type=covariance_type, fairness_weight=0.0, tol=1e-7)
-    other = GaussianMixture(2, covariance_type=covariance_type, n_init=5, random_state=0, tol=1e-8, max_iter=500).fit(
-        data[0]
-    )
+def test_without_fairness_it_is_expectation_maximisation(data):
+    ours = fit(data, 2, covariance_type="diag", fairness_weight=0.0, tol=1e-7)
+    other = GaussianMixture(2, covariance_type="diag", n_init=5, random_state=0, tol=1e-8, max_iter=500).fit(data[0])
     np.testing.assert_allclose(ours.score(data[0]), other.score(data[0]), atol=2e-3)
     np.testing.assert_allclose(ours.bic(data[0]), other.bic(data[0]), rtol=1e-3)
 
@@ -112,24 +99,7 @@ def loss_at(family, parameters, problem, rule):
     return penalty_of_shares(shares, rule) - shares.log_density
 
 
-def test_one_iteration_without_penalty_is_one_em_step(data):
-    _, table = encoded(data[0])
-    family, problem = Family("diag"), learning(table, data[1])
-    start = random_components("diag", 3, 2)
-    rule = Rule(0.0, np.inf, 0.0, 1.0)
-    begin = jax.tree.map(lambda part: np.asarray(part)[0], start_states(family, problem, start, rule, 0.02, 0))
-    state, _ = jax.jit(Ascent(family))(problem, begin)
-
-    @jax.jit
-    def em_step(start):
-        responsibilities = jax.nn.softmax(family.log_joint(start, table), 0)
-        return family.m_step(start, family.expected(start, table, responsibilities))
-
-    em = em_step(start)
-    assert loss_at(family, state.parameters, problem, rule) <= loss_at(family, em, problem, rule) + 1e-6
-
-
-@pytest.mark.parametrize("solver", ["em", "gradient"])
+@pytest.mark.parametrize("solver", ["em", pytest.param("gradient", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", [Rule(1.0, np.inf, 0.1, 0.3), Rule(30.0, 0.02, 0.1, 0.3), Rule(0.0, np.inf, 0.0, 1.0)])
 def test_the_objective_never_decreases(data, solver, rule):
     _, table = encoded(data[0])
@@ -189,14 +159,12 @@ def overlapping(n_obs, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("blocked", [False, True])
-def test_more_rows_than_were_explored_begin_hot_again(monkeypatch, blocked):
+def test_more_rows_than_were_explored_begin_hot_again(monkeypatch):
     """What is fair of few rows is so by chance: from there, cold, more rows do not lead to fair clusters."""
     monkeypatch.setattr(fair_mixture, "EXPLORE_ROWS", 1_000)
-    if blocked:
-        monkeypatch.setattr(row_split, "ONE_BLOCK", 2_000)
-        monkeypatch.setattr(fair_mixture, "MORE", 12_000)
-    data, through, calls = overlapping(16_000, 1), FairMixture._through, {}
+    monkeypatch.setattr(row_split, "ONE_BLOCK", 2_000)
+    monkeypatch.setattr(fair_mixture, "MORE", 6_000)
+    data, through, calls = overlapping(8_000, 1), FairMixture._through, {}
 
     def counted(self, problem, parameters, rules, *others, **settings):
         if "step" in settings:  # of starts that are explored
@@ -207,23 +175,10 @@ def test_more_rows_than_were_explored_begin_hot_again(monkeypatch, blocked):
     monkeypatch.setattr(FairMixture, "_through", counted)
     for cold in (False, True):
         calls[cold] = []
-        fitted = fit(data, 10, max_gap=0.01, max_iter=150, n_init=6)
+        fitted = fit(data, 10, max_gap=0.01, max_iter=100, n_init=3)
         assert max(fitted.gap_, fitted.hard_gap_) <= 0.01
-    assert calls[False] == [len(fair_mixture.ANNEALING)] + [1] * blocked
+    assert calls[False] == [len(fair_mixture.ANNEALING), 1]
     assert len(calls[True]) > len(calls[False])
-
-
-def test_rows_that_were_all_explored_do_not_begin_anew(data, monkeypatch):
-    rules, through = [], FairMixture._through
-
-    def counted(self, problem, parameters, own, *others, **settings):
-        if "step" not in settings:  # which starts have that are explored
-            rules.append(len(own))
-        return through(self, problem, parameters, own, *others, **settings)
-
-    monkeypatch.setattr(FairMixture, "_through", counted)
-    fit(data, max_gap=0.05)
-    assert set(rules) == {1}
 
 
 def test_gradients_against_finite_differences(data):
@@ -247,13 +202,25 @@ def test_gradients_against_finite_differences(data):
             np.testing.assert_allclose(gradient[k, j], numeric, rtol=5e-2, atol=1e-3)
 
 
-@pytest.mark.parametrize("covariance_type", tiers(COVARIANCE_TYPES, ["isotropic", "full"]))
-def test_soft_and_hard_clusters_are_fair(data, covariance_type):
-    plain = fit(data, covariance_type=covariance_type, fairness_weight=0.0)
-    est = fit(data, covariance_type=covariance_type, max_gap=0.05)
+@pytest.fixture(scope="module")
+def plain(data):
+    return fit(data, fairness_weight=0.0)
+
+
+def test_soft_and_hard_clusters_are_fair(data, plain, monkeypatch):
+    """Rows that were all explored do not begin anew."""
+    rules, through = [], FairMixture._through
+
+    def counted(self, problem, parameters, own, *others, **settings):
+        if "step" not in settings:  # which starts have that are explored
+            rules.append(len(own))
+        return through(self, problem, parameters, own, *others, **settings)
+
+    monkeypatch.setattr(FairMixture, "_through", counted)
+    est = fit(data, max_gap=0.05)
+    assert set(rules) == {1}
     assert plain.gap_ > 0.05
-    assert est.gap_ <= 0.05
-    assert est.hard_gap_ <= 0.05
+    assert max(est.gap_, est.hard_gap_) <= 0.05
     assert len(np.unique(est.labels_)) == 3
     masses = group_masses(est.labels_, data[1])
     by_size = 0.05 * np.minimum(1, 3 * masses.sum(1) / masses.sum())
@@ -262,33 +229,24 @@ def test_soft_and_hard_clusters_are_fair(data, covariance_type):
     np.testing.assert_allclose(est.gap_, bf.fairness.gap(est.predict_proba(data[0]), data[1]), atol=1e-6)
 
 
-def patients(n_obs):
-    """So many of the bundled patients drawn at random, two columns: as many rows as `data`, so as to share its programs."""
-    diabetes, rows = bf.datasets.load_diabetes(), np.random.default_rng(0).integers(442, size=n_obs)
-    X = diabetes.features[["bmi", "bp"]].to_numpy()[rows]
-    return (X - X.mean(0)) / X.std(0), diabetes.sensitive.to_numpy()[rows]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["simulated", "patients"])
-def test_what_the_margin_keeps_back_is_room_for_labels(data, name):
+def test_what_the_margin_keeps_back_is_room_for_labels(data):
     """Responsibilities keep to gap_margin times max_gap, labels, which cannot be so fair, to max_gap."""
-    table = data if name == "simulated" else patients(600)
-    for margin in (0.1, 0.74, 1.0):
-        est = fit(table, max_gap=0.05, gap_margin=margin)
+    for margin in (0.1, 1.0):
+        est = fit(data, max_gap=0.05, gap_margin=margin)
         assert max(est.gap_, est.hard_gap_) <= 0.05
         assert est.gap_ <= 1.2 * margin * 0.05
 
 
-def test_weight_buys_fairness_and_costs_likelihood(data):
-    fits = [fit(data, fairness_weight=weight) for weight in (0.0, 20.0)]
-    assert fits[1].gap_ < fits[0].gap_ / 2
-    assert fits[1].score(data[0]) < fits[0].score(data[0])
+def test_weight_buys_fairness_and_costs_likelihood(data, plain):
+    est = fit(data, fairness_weight=20.0, tol=1e-4)
+    assert est.gap_ < plain.gap_ / 2
+    assert est.score(data[0]) < plain.score(data[0])
 
 
-def answers(seed):
+def answers():
     """Five questions that tell which of three classes somebody is in, who differ in how many of each group they have."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     z = rng.integers(3, size=400)
     group = rng.random(400) < np.array([0.15, 0.5, 0.9])[z]
     columns = {}
@@ -302,11 +260,10 @@ def answers(seed):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("kind", ["answers", "numbers", "mixed"])
-@pytest.mark.parametrize("weight", [1.0, 10.0])
+@pytest.mark.parametrize(("kind", "weight"), [("answers", 10.0), ("mixed", 1.0)])
 def test_a_weight_leads_to_no_worse_than_max_gap_does(data, kind, weight):
     """By the objective of the weight: from cold starts, answers ended at 5.70 where the solution of max_gap has 5.24."""
-    X, group = {"answers": answers(0), "numbers": data, "mixed": mixed_frame(data)}[kind]
+    X, group = answers() if kind == "answers" else mixed_frame(data)
     within = [fit((X, group), max_gap=max_gap) for max_gap in (0.01, 0.05)]
     weighted = fit((X, group), fairness_weight=weight)
     loss, *others = (weight * est.gap_ - est.score(X) for est in (weighted, *within))
@@ -325,21 +282,6 @@ def test_hot_components_know_of_every_level_what_all_rows_tell(data):
     np.testing.assert_allclose(heated, (own + mean) / 2, rtol=1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif("BAYESFAIR_DATA" not in os.environ, reason="BAYESFAIR_DATA names no folder with UCI's files")
-def test_a_weight_on_the_categories_of_adult():
-    """Of all of Adult NLL + 10 gap was once 9.36 where the solution of max_gap had 8.94; of 8,000 rows that has 8.78."""
-    columns = {1: "work", 3: "school", 5: "status", 6: "job", 7: "home", 8: "race", 9: "sex", 13: "country"}
-    table = pd.read_csv(
-        Path(os.environ["BAYESFAIR_DATA"], "adult.data"), header=None, skipinitialspace=True, nrows=8_000
-    )
-    X = table[[*columns]].set_axis([*columns.values()], axis=1)
-    sex = X.pop("sex")
-    est = FairMixture(10, fairness_weight=10.0, random_state=0).fit(X, sensitive_features=sex)
-    assert 10 * est.gap_ - est.score(X) <= 8.78
-    assert bf.fairness.balance(est.labels_, sex) >= 0.4
-
-
 def test_three_groups(data):
     X, _ = data
     rng = np.random.default_rng(5)
@@ -356,15 +298,14 @@ def mixed_frame(data):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("categorical_features", [None, ["work", "flag"], [1, 3], [False, True, False, True]])
-def test_mixed_tables_by_dtype_name_position_and_mask(data, categorical_features):
+def test_mixed_tables_by_dtype_name_position_and_mask(data):
     frame, group = mixed_frame(data)
-    est = fit((frame, group), 2, max_gap=0.1, categorical_features=categorical_features)
-    assert est.means_.shape == (2, 2)
-    assert est.level_probabilities_.shape == (2, 5)
+    for categorical_features in (None, ["work", "flag"], [1, 3], [False, True, False, True]):
+        est = fit((frame, group), 2, max_gap=0.1, categorical_features=categorical_features)
+        assert est.means_.shape == (2, 2)
+        assert est.level_probabilities_.shape == (2, 5)
     np.testing.assert_allclose(est.level_probabilities_.sum(1), 2.0, rtol=1e-5)
-    proba = est.predict_proba(frame[:5])
-    np.testing.assert_allclose(proba.sum(1), 1.0)
+    np.testing.assert_allclose(est.predict_proba(frame[:5]).sum(1), 1.0)
     assert est.feature_names_in_.tolist() == ["x", "work", "y", "flag"]
 
 
@@ -388,7 +329,6 @@ def test_columns_are_categories_as_in_the_fit_whatever_the_types_of_new_rows(dat
     ("column", "text"),
     [
         (pd.array(["u", pd.NA] * 300, dtype="string"), "`X` must have a level in every categorical cell"),
-        (pd.array([True, pd.NA] * 300, dtype="boolean"), "`X` must have a level in every categorical cell"),
         (pd.array([1, pd.NA] * 300, dtype="Int64"), "`X` must be finite, got nan at row 1, column 'new'"),
     ],
 )
@@ -408,22 +348,11 @@ def test_rows_without_a_density_are_refused(data):
             told(far)
 
 
-@pytest.mark.slow
-def test_categorical_tables_recover_latent_classes():
-    rng = np.random.default_rng(0)
-    z = rng.integers(2, size=800)
-    frame = pd.DataFrame({f"q{j}": np.where(rng.random(800) < 0.85, z, 1 - z).astype(str) for j in range(6)})
-    est = FairMixture(2, fairness_weight=0.0, **QUICK).fit(frame, sensitive_features=rng.choice(["a", "b"], 800))
-    agree = (est.labels_ == z).mean()
-    assert max(agree, 1 - agree) > 0.9
-    np.testing.assert_allclose(est.level_probabilities_.max(), 0.85, atol=0.06)
-
-
 def test_unseen_and_missing_levels_say_what_to_do(data):
     frame, group = mixed_frame(data)
-    est = fit((frame, group), 2, max_gap=0.1)
+    encoder, _ = encoded(data[0], frame[["work"]].to_numpy(object))
     with pytest.raises(ValueError, match="`X` must hold categories seen in fit"):
-        est.predict(frame.assign(work="pilot"))
+        encoder.codes(np.array([["pilot"]], object))
     with pytest.raises(ValueError, match="have a level in every categorical cell"):
         fit((frame.assign(work=[None, *frame["work"][1:]]), group))
     with pytest.raises(ValueError, match="`X` must be finite"):
@@ -444,27 +373,11 @@ def test_mini_batches_and_sub_samples_come_near(data):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_small_groups_are_in_the_rows_explored(data, monkeypatch):
-    """Four of 600 in one group: a plain sub-sample of 60 would lack it two times in three."""
-    X, group = data
-    small = np.where(np.arange(600) % 150 == 7, "few", group)
-    monkeypatch.setattr(fair_mixture, "EXPLORE_ROWS", 60)
-    assert fit((X, small), fairness_weight=1.0).labels_.shape == (600,)
-    code = encode_groups(small).code
-    rows = fair_mixture.stratified(np.random.default_rng(0).permutation(600), code, 60)
-    assert np.bincount(code[rows])[encode_groups(small).names.index("few")] == 4
-    assert len(np.unique(rows)) == len(rows) <= 600 // 4
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("blocked", [False, True])
-def test_rows_that_repeat_are_no_fewer_components(blocked, monkeypatch):
+def test_rows_that_repeat_are_no_fewer_components(monkeypatch):
     """Nine rows of 600 differ from the others: a tenth of them has too few."""
     monkeypatch.setattr(fair_mixture, "EXPLORE_ROWS", 60)
-    if blocked:
-        monkeypatch.setattr(row_split, "ONE_BLOCK", 599)
-        monkeypatch.setattr(fair_mixture, "PART", 90)
+    monkeypatch.setattr(row_split, "ONE_BLOCK", 599)
+    monkeypatch.setattr(fair_mixture, "PART", 90)
     X = np.zeros((600, 2))
     X[::70] = 5 + 3 * np.random.default_rng(0).normal(size=(9, 2))
     settings = {"fairness_weight": 0.0, "n_init": 2, "max_iter": 20, "random_state": 0}
@@ -482,49 +395,21 @@ def test_a_group_missing_from_the_sub_sample_is_an_error(data):
         fit((X, group), subsample=10)
 
 
-@pytest.mark.parametrize(
-    ("settings", "match"),
-    [
-        ({"covariance_type": "tied"}, "`covariance_type` must be one of"),
-        ({"solver": "newton"}, "`solver` must be one of"),
-        ({"max_gap": 0.0}, "`max_gap` must be a finite number above zero"),
-        ({"max_gap": 0.1, "fairness_weight": 1.0}, "`fairness_weight` must be left out where max_gap is given"),
-        ({"gap_margin": 1.5}, "`gap_margin` must be a finite number above zero and at most 1, got 1.5"),
-    ],
-)
-def test_bad_settings_say_what_to_do(data, settings, match):
-    with pytest.raises(ValueError, match=match):
-        fit(data, **settings)
-
-
 @pytest.mark.parametrize("shape", [(4_000, 100), (200_000, 15)])
 def test_long_work_is_told_before_it_begins(shape):
     """Many columns, or many rows; warnings are errors here."""
     X, group = np.random.default_rng(0).normal(size=shape).astype(np.float32), np.arange(shape[0]) % 2
-    told = (
-        rf"{shape[0]:,} rows of {shape[1]} columns with full covariances may take about \d+ .* or learn on a subsample"
-    )
-    with pytest.raises(RuntimeWarning, match=told):
+    with pytest.raises(RuntimeWarning, match=rf"{shape[0]:,} rows of {shape[1]} columns .* or learn on a subsample"):
         FairMixture(10, covariance_type="full").fit(X, sensitive_features=group)
 
 
-@pytest.mark.parametrize(("n_obs", "settings"), [(4_000, {}), (200_000, {"subsample": 4_000})])
-def test_short_work_is_not_told(n_obs, settings):
-    FairMixture(10, covariance_type="full", **settings)._warn_of_work(n_obs, 15, encode_groups(["a", "b"]))
+def test_short_work_is_not_told():
+    for n_obs, settings in ((4_000, {}), (200_000, {"subsample": 4_000})):
+        FairMixture(10, covariance_type="full", **settings)._warn_of_work(n_obs, 15, encode_groups(["a", "b"]))
 
 
 @pytest.mark.slow
-def test_odd_tables(data):
-    X, group = data
-    fit((np.column_stack([X, np.ones(600)]), group), max_gap=0.1)
-    with pytest.raises(ValueError, match="distinct rows, 2"):
-        fit((np.repeat(X[:2], 300, 0), group))
-    with pytest.raises(ValueError, match="at least two groups"):
-        fit((X, np.repeat("a", 600)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("unfair", [0, 2, 99])
+@pytest.mark.parametrize("unfair", [2, 99])
 def test_other_starts_are_explored_where_clusters_are_not_fair(data, monkeypatch, unfair):
     """Then, where none of them leads to fair clusters, the penalty gets stricter."""
     told, seeds, weights = iter(range(100)), [], []
@@ -552,7 +437,7 @@ def test_other_starts_are_explored_where_clusters_are_not_fair(data, monkeypatch
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("blocked", "explored"), [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize(("blocked", "explored"), [(True, False), (False, True)])
 def test_ctrl_c_ends_the_fit_whatever_was_still_to_come(data, monkeypatch, blocked, explored):
     """Clusters that are not fair call for no other starts then, a part for no more rows, a start for no others."""
     runs, minimize_chunk = [], optimize._chunk
@@ -579,36 +464,17 @@ def test_ctrl_c_ends_the_fit_whatever_was_still_to_come(data, monkeypatch, block
 
 
 @pytest.mark.slow
-def test_what_cannot_be_met_is_said(data):
-    with pytest.warns(ConvergenceWarning) as told:
-        FairMixture(40, max_gap=1e-4, n_init=1, max_iter=5, random_state=0).fit(data[0], sensitive_features=data[1])
-    assert any("where max_gap is 0.0001. Remedy: raise n_init" in str(warning.message) for warning in told)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("worst", "said"),
-    [
-        (0.05, r"gap_ is 0.0500 and hard_gap_ 0.0500, where max_gap is 0.01 by default.* reached: max_gap=0.053"),
-        (0.0, r"the smallest cluster holds 33.33% of the rows.* or allow small clusters: min_share=0"),
-    ],
-)
-def test_a_warning_names_what_was_missed_alone(data, monkeypatch, worst, said):
+def test_a_warning_names_what_was_missed_alone(data):
     """Of max_gap and min_share, neither of which was given."""
+    told = {
+        0.05: r"gap_ is 0.0500 and hard_gap_ 0.0500, where max_gap is 0.01 by default.* reached: max_gap=0.053",
+        0.0: r"the smallest cluster holds 33.33% of the rows.* or allow small clusters: min_share=0",
+    }
     est = fit((np.repeat([[0.0], [9.0], [20.0]], 200, 0) + data[0][:, :1] / 9, np.resize(["a", "b"], 600)), n_init=1)
-    est.gap_ = est.hard_gap_ = worst
-    with pytest.warns(ConvergenceWarning, match=said):
-        est._warn_of_unfair(np.bincount(est.labels_) / 600)
-
-
-@pytest.mark.slow
-def test_separated_clusters_come_loose(data):
-    """Of 25 columns components as wide as the data share no rows: the gap stood at 0.036."""
-    rng = np.random.default_rng(0)
-    centers, label = rng.normal(0, 1, (10, 25)), rng.choice(10, 3_000, p=rng.dirichlet(np.full(10, 5.0)))
-    group = np.where(rng.random(3_000) < np.linspace(0.3, 0.66, 10)[label], "m", "f")
-    est = fit((centers[label] + rng.normal(0, 0.8, (3_000, 25)), group), 10, max_gap=0.01, n_init=6)
-    assert max(est.gap_, est.hard_gap_) <= 0.01
+    for worst, said in told.items():
+        est.gap_ = est.hard_gap_ = worst
+        with pytest.warns(ConvergenceWarning, match=said):
+            est._warn_of_unfair(np.bincount(est.labels_) / 600)
 
 
 @pytest.mark.slow
@@ -625,12 +491,3 @@ def test_adult_stands_where_the_reference_stands():
     assert cost <= 12_700
     assert np.bincount(est.labels_, minlength=10).min() >= 0.01 * len(X)
     assert -est.score(X) <= 2.649
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:No sensitive features given")
-@parametrize_with_checks(
-    [FairMixture(2, n_init=1, max_iter=300, tol=1e-4)], expected_failed_checks=lambda _: DRAWN_ANEW
-)
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)

@@ -21,9 +21,6 @@ CLUB = [club for _, club in KARATE.nodes(data="club")]
 WEIGHTS = nx.to_numpy_array(KARATE)
 
 
-one_sided = pytest.mark.filterwarnings("ignore:.*fairness_error_ is infinite")  # where fairness has no weight
-
-
 def cut(k=2, **settings):
     return bf.VariationalFairClustering(k, objective="ncut", n_init=4, random_state=0, **settings)
 
@@ -39,8 +36,8 @@ def same(one, other):
     assert (one.cost_, one.fairness_error_) == (other.cost_, other.fairness_error_)
 
 
-@pytest.mark.parametrize("n_neighbors", [NEIGHBOURS, 5])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.slow
+@pytest.mark.parametrize(("n_neighbors", "weighted"), [(NEIGHBOURS, False), (5, True)])
 def test_the_affinity_that_is_built_gives_the_same_where_it_is_passed(n_neighbors, weighted):
     rng = np.random.default_rng(0)
     X, groups = rng.normal(size=(60, 2)), rng.choice(["f", "m"], 60)
@@ -88,27 +85,16 @@ def test_planted_blocks_are_found_and_fair_clusters_are_balanced(blocks):
     assert enough.fairness_error_ <= 0.1
 
 
-@one_sided
-def test_the_karate_club():
-    """It split along the club that its members joined later, but for two of them at most."""
-    split = cut(fairness_weight=0.0).fit(KARATE, sensitive_features="club")
-    assert adjusted_rand_score(CLUB, split.labels_) > 0.75
-    mixed = cut(fairness_weight=5.0).fit(KARATE, sensitive_features="club")
-    assert bf.fairness.balance(mixed.labels_, CLUB) > 0.7
-    assert mixed.cost_ > split.cost_
-
-
 def test_a_graph_is_its_adjacency_matrix_dense_or_sparse():
     graph = nx.relabel_nodes(KARATE, {node: ("member", node) for node in KARATE})
     graph.add_edge(("member", 3), ("member", 3), weight=50.0)
     names = list(graph)
     wanted = cut().fit(graph, sensitive_features="club")
-    same(cut(affinity="precomputed").fit(graph, sensitive_features="club"), wanted)
     same(cut().fit(graph, sensitive_features=CLUB), wanted)
     same(cut().fit(graph, sensitive_features=pd.Series(CLUB, pd.Index(names, tupleize_cols=False))), wanted)
     matrix = nx.to_numpy_array(graph)
     frame = pd.DataFrame(matrix, names, names).rename(columns=str)
-    for W in (matrix, frame, matrix.tolist(), *(kind(matrix) for kind in (sparse.csr_array, sparse.coo_matrix))):
+    for W in (frame, matrix.tolist(), sparse.coo_matrix(matrix)):
         same(given().fit(W, sensitive_features=CLUB), wanted)
     np.testing.assert_array_equal(given().fit_predict(matrix, sensitive_features=CLUB), wanted.labels_)
     assert wanted.n_features_in_ == len(names)
@@ -123,12 +109,12 @@ def test_edges_without_a_weight_count_one():
 
 
 def test_the_cost_is_the_cut_and_knows_no_unit():
-    fitted = given(3, fairness_weight=0.5).fit(WEIGHTS, sensitive_features=CLUB)
-    s = np.eye(3)[fitted.labels_]
-    wanted = 3 - sum(s[:, k] @ WEIGHTS @ s[:, k] / (WEIGHTS.sum(1) @ s[:, k]) for k in range(3))
+    fitted = given(fairness_weight=0.5).fit(WEIGHTS, sensitive_features=CLUB)
+    s = np.eye(2)[fitted.labels_]
+    wanted = 2 - sum(s[:, k] @ WEIGHTS @ s[:, k] / (WEIGHTS.sum(1) @ s[:, k]) for k in range(2))
     np.testing.assert_allclose(fitted.cost_, wanted, rtol=1e-5)
     for scale in (2.0**-900, 2.0**900):
-        same(given(3, fairness_weight=0.5).fit(scale * WEIGHTS, sensitive_features=CLUB), fitted)
+        same(given(fairness_weight=0.5).fit(scale * WEIGHTS, sensitive_features=CLUB), fitted)
 
 
 def test_a_sparse_affinity_stays_sparse():
@@ -178,7 +164,8 @@ def test_fair_spectral_points_have_one_mean_in_every_group():
     assert np.linalg.norm(middles[0] - middles[1]) > 10 * np.linalg.norm(middles[2] - middles[3])
 
 
-@one_sided
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*fairness_error_ is infinite")  # where fairness has no weight
 def test_as_many_clusters_as_nodes_and_nodes_that_are_alike():
     assert sorted(given(4, fairness_weight=0.0).fit(np.ones((4, 4)), sensitive_features=[0, 1, 0, 1]).labels_) == [
         0,
@@ -231,125 +218,38 @@ def entry(row, column, value, kind=np.asarray):
 
 
 FM = ["f", "m", "f", "m"]
-BAD = {
-    "isolated node": (
-        isolated(graph_of()),
-        "club",
-        {},
-        r"by more than 1e-12 of its largest affinity, got no tie of node 'e'",
-    ),
-    "loop alone": (graph_of(("e", "e", 2.0)), "club", {}, r"no tie of node 'e'. .* oneself do not count"),
-    "almost isolated": (graph_of(("d", "e", 1e-13)), "club", {}, "no tie of node 'e'"),
-    "negative edge": (
-        graph_of(("a", "d", -1.0)),
-        "club",
-        {},
-        "no negative affinities, got -1 between node '[ad]' and node",
-    ),
-    "edge of NaN": (graph_of(("a", "d", np.nan)), "club", {}, "`X` must be finite, got nan between node"),
-    "edge of text": (
-        graph_of(("a", "d", "strong")),
-        "club",
-        {},
-        "numbers as `weight` of its edges, got 'strong' between",
-    ),
-    "directed": (
-        graph_of(kind=nx.DiGraph),
-        "club",
-        {},
-        r"undirected edges, got a DiGraph. .*pass affinity='precomputed'",
-    ),
-    "parallel edges": (graph_of(kind=nx.MultiGraph), "club", {}, "one edge between two nodes, got a MultiGraph"),
-    "no nodes": (nx.Graph(), [], {}, "`X` must have edges, got 0 nodes"),
-    "no edges": (nx.empty_graph(4), FM, {}, "`X` must have edges, got 4 nodes"),
-    "no attribute": (
-        graph_of(),
-        "sex",
-        {},
-        "got 'sex', which is not one of node 'a' .4 such.. Attributes there are: 'club'",
-    ),
-    "attribute of some": (graph_of(club=False), "club", {}, "'club', which is not one of node 'c'"),
-    "short array": (graph_of(), FM[:3], {}, "`sensitive_features` must have one entry per row of `X`"),
-    "other names": (
-        graph_of(),
-        pd.Series(FM),
-        {},
-        r"got 0, 1, 2 where nodes begin with 'a', 'b', 'c'. .*loc\[list\(X\)\]",
-    ),
-    "k-means": (
-        graph_of(),
-        "club",
-        {"objective": "kmeans"},
-        "be a table where objective='kmeans', got a graph. Pass objective",
-    ),
-    "neighbours": (graph_of(), "club", {"n_neighbors": 5}, "`n_neighbors` must be left out where X is a graph"),
-    "not square": (
-        np.ones((4, 3)),
-        FM,
-        {"affinity": "precomputed"},
-        r"square where affinity='precomputed', got the shape \(4, 3\)",
-    ),
-    "sparse, not square": (sparse.csr_array(np.ones((4, 3))), FM, {"affinity": "precomputed"}, "`X` must be square"),
-    "asymmetric": (entry(0, 2, 3), FM, {"affinity": "precomputed"}, "symmetric, got 3 from row 0 to row 2 and 1 back"),
-    "one way": (
-        entry(0, 2, 0),
-        FM,
-        {"affinity": "precomputed"},
-        r"got 0 from row 0 to row 2 and 1 back. Pass \(X \+ X.T\) / 2",
-    ),
-    "negative": (entry(1, 2, -3), FM, {"affinity": "precomputed"}, "got -3 between row 1 and row 2. Pass how similar"),
-    "NaN": (entry(1, 2, np.nan), FM, {"affinity": "precomputed"}, "`X` must be finite, got nan at row 1, column 2"),
-    "sparse NaN": (
-        entry(1, 2, np.nan, sparse.csr_array),
-        FM,
-        {"affinity": "precomputed"},
-        "got nan between row 1 and row 2",
-    ),
-    "infinite": (
-        entry(1, 2, np.inf, sparse.coo_array),
-        FM,
-        {"affinity": "precomputed"},
-        "got inf between row 1 and row 2",
-    ),
-    "complex": (
-        sparse.csr_array(1j * np.eye(4)),
-        FM,
-        {"affinity": "precomputed"},
-        "hold real numbers, got entries of type complex",
-    ),
-    "diagonal alone": (np.eye(4), FM, {"affinity": "precomputed"}, r"no tie of row 0 \(4 such\)"),
-    "too many clusters": (graph_of(), "club", {"n_clusters": 5}, "`n_clusters` must be .*There are 4 rows"),
-    "sparse table": (sparse.csr_array(np.ones((4, 4))), FM, {}, "dense table, got a sparse csr_array"),
-    "affinity of k-means": (
-        np.eye(4),
-        FM,
-        {"affinity": "precomputed", "objective": "kmeans"},
-        "`affinity` must be left out",
-    ),
-    "neighbours of k-means": (
-        np.eye(4),
-        FM,
-        {"n_neighbors": 3, "objective": "kmedians"},
-        "`n_neighbors` must be left out",
-    ),
-    "neighbours given": (
-        np.ones((4, 4)),
-        FM,
-        {"n_neighbors": 3, "affinity": "precomputed"},
-        "left out where affinity='pre",
-    ),
-    "other affinity": (
-        np.ones((4, 4)),
-        FM,
-        {"affinity": "rbf"},
-        "`affinity` must be one of 'nearest_neighbors', 'precomputed'",
-    ),
-}
+PASSED = {"affinity": "precomputed"}
+BAD = [
+    (isolated(graph_of()), "club", {}, r"by more than 1e-12 .*, got no tie of node 'e'"),
+    (graph_of(("e", "e", 2.0)), "club", {}, r"no tie of node 'e'. .* oneself do not count"),
+    (graph_of(("d", "e", 1e-13)), "club", {}, "no tie of node 'e'"),
+    (graph_of(("a", "d", -1.0)), "club", {}, "no negative affinities, got -1 between node '[ad]' and node"),
+    (graph_of(("a", "d", "strong")), "club", {}, "numbers as `weight` of its edges, got 'strong' between"),
+    (graph_of(kind=nx.DiGraph), "club", {}, r"undirected edges, got a DiGraph. .*pass affinity='precomputed'"),
+    (graph_of(kind=nx.MultiGraph), "club", {}, "one edge between two nodes, got a MultiGraph"),
+    (nx.Graph(), [], {}, "`X` must have edges, got 0 nodes"),
+    (graph_of(), "sex", {}, "got 'sex', which is not one of node 'a' .4 such.. Attributes there are: 'club'"),
+    (graph_of(club=False), "club", {}, "'club', which is not one of node 'c'"),
+    (graph_of(), pd.Series(FM), {}, r"got 0, 1, 2 where nodes begin with 'a', 'b', 'c'. .*loc\[list\(X\)\]"),
+    (graph_of(), "club", {"objective": "kmeans"}, "be a table where objective='kmeans', got a graph. Pass objective"),
+    (graph_of(), "club", {"n_neighbors": 5}, "`n_neighbors` must be left out where X is a graph"),
+    (np.ones((4, 3)), FM, PASSED, r"square where affinity='precomputed', got the shape \(4, 3\)"),
+    (entry(0, 2, 3), FM, PASSED, "symmetric, got 3 from row 0 to row 2 and 1 back"),
+    (entry(1, 2, -3), FM, PASSED, "got -3 between row 1 and row 2. Pass how similar"),
+    (entry(1, 2, np.nan), FM, PASSED, "`X` must be finite, got nan at row 1, column 2"),
+    (entry(1, 2, np.nan, sparse.csr_array), FM, PASSED, "got nan between row 1 and row 2"),
+    (sparse.csr_array(1j * np.eye(4)), FM, PASSED, "hold real numbers, got entries of type complex"),
+    (np.eye(4), FM, PASSED, r"no tie of row 0 \(4 such\)"),
+    (graph_of(), "club", {"n_clusters": 5}, "`n_clusters` must be .*There are 4 rows"),
+    (sparse.csr_array(np.ones((4, 4))), FM, {}, "dense table, got a sparse csr_array"),
+    (np.eye(4), FM, PASSED | {"objective": "kmeans"}, "`affinity` must be left out"),
+    (np.ones((4, 4)), FM, PASSED | {"n_neighbors": 3}, "left out where affinity='pre"),
+    (np.ones((4, 4)), FM, {"affinity": "rbf"}, "`affinity` must be one of 'nearest_neighbors', 'precomputed'"),
+]
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_what_is_wrong_is_told(name):
-    X, groups, settings, text = BAD[name]
+@pytest.mark.parametrize(("X", "groups", "settings", "text"), BAD)
+def test_what_is_wrong_is_told(X, groups, settings, text):
     est = cut().set_params(**settings)
     with pytest.raises((ValueError, TypeError), match=text):
         est.fit(X, sensitive_features=groups)
@@ -365,9 +265,3 @@ def test_weights_leave_nobody_out():
             est.fit(X, sensitive_features=CLUB, sample_weight=weight)
     with pytest.raises(ValueError, match="`sample_weight` must have the nodes as its index"):
         cut().fit(KARATE, sensitive_features="club", sample_weight=pd.Series(np.ones(34), range(1, 35)))
-
-
-def test_without_groups_it_is_a_plain_cut():
-    with pytest.warns(UserWarning, match="plain clustering"):
-        est = cut().fit(KARATE)
-    assert adjusted_rand_score(CLUB, est.labels_) > 0.75

@@ -40,8 +40,7 @@ def same(ours, theirs, rtol=2e-5, atol=2e-5):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("solver", ["em", "gradient"])
-@pytest.mark.parametrize("covariance_type", ["isotropic", "diag", "full"])
+@pytest.mark.parametrize(("covariance_type", "solver"), [("diag", "em"), ("full", "gradient")])
 def test_fair_mixture(covariance_type, solver):
     def step(rows, weight):
         encoder = fit_encoder(Columns(X[rows], TOWN[rows]), covariance_type == "isotropic", weight=weight)
@@ -53,7 +52,7 @@ def test_fair_mixture(covariance_type, solver):
             Family(covariance_type, (3,)),
         )
         start = jax.tree.map(lambda part: np.asarray(part)[0], start_states(family, problem, parameters, RULE, 0.02, 0))
-        state, loss = Ascent(family, solver)(problem, start)
+        state, loss = jax.jit(Ascent(family, solver))(problem, start)
         return encoder.middle, encoder.scale, state.parameters, loss
 
     same(*both(step), rtol=2e-3, atol=2e-3)
@@ -62,7 +61,7 @@ def test_fair_mixture(covariance_type, solver):
 RULE = Rule(*map(np.float32, (30.0, 0.02, 0.05, 0.3)))
 
 
-@pytest.mark.parametrize("objective", ["kmeans", "kmedians"])
+@pytest.mark.parametrize("objective", ["kmeans", pytest.param("kmedians", marks=pytest.mark.slow)])
 def test_variational(objective):
     def steps(rows, weight):
         code, target = encode_groups(GROUP[rows]).code, np.array([0.4, 0.6])
@@ -73,13 +72,7 @@ def test_variational(objective):
         for _ in range(5):
             state, loss, _ = step(problem, state)
         masses = np.asarray(state.masses)
-        return (
-            state.centers,
-            masses / masses.sum(),
-            loss,
-            state.lipschitz,
-            np.asarray(state.log_s[0]).T[first(rows)],
-        )
+        return (state.centers, masses / masses.sum(), loss, state.lipschitz, np.asarray(state.log_s[0]).T[first(rows)])
 
     same(*both(steps), rtol=1e-3, atol=1e-3)
 
@@ -110,14 +103,17 @@ def test_the_normalized_cut_is_that_of_copies_linked_as_their_rows_are():
     np.testing.assert_allclose(np.asarray(potential)[0], gradient, rtol=1e-3, atol=1e-4)
 
 
+newton, nearest, settle = map(jax.jit, (tilted_kmeans.newton, tilted_kmeans.nearest, big_learn.settle))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("tilt", [0.0, 0.05, 20.0])
+@pytest.mark.parametrize("tilt", [0.05, 20.0])
 def test_tilted_k_means(tilt):
     def step(rows, weight):
         problem = tilted(X[rows], tilt, weight=weight / weight.mean())
-        state = tilted_kmeans.Partition(CENTERS, tilted_kmeans.nearest(problem, CENTERS), jax.random.PRNGKey(0))
+        state = tilted_kmeans.Partition(CENTERS, nearest(problem, CENTERS), jax.random.PRNGKey(0))
         for _ in range(3):
-            state, loss = tilted_kmeans.newton(problem, state)
+            state, loss = newton(problem, state)
         return state.centers, loss, np.asarray(state.labels[0])[first(rows)]
 
     same(*both(step), rtol=1e-3, atol=1e-3)
@@ -129,14 +125,14 @@ def test_big_learning_with_missing_values():
         table = np.where(np.arange(2 * N).reshape(N, 2) % 7 == 3, np.nan, X)[rows]
         middle = big_learn.mean_of_seen(table, weight.__getitem__, lambda value: [value])
         blocks, _ = in_blocks(table, middle, weight)
-        numbers = jnp.float32(0.3), jnp.float32(1e-3), jnp.array([1.0, 0.0, 0.0])
+        numbers = np.float32(0.3), np.float32(1e-3), np.float32([1.0, 0.0, 0.0])
         problem = big_learn.SeenRows(blocks, *numbers)
         start = Gaussians(
-            jnp.full(K, 1 / K), jnp.asarray(CENTERS - middle, jnp.float32), jnp.tile(jnp.eye(2), (K, 1, 1))
+            np.full(K, np.float32(1 / K)), np.float32(CENTERS - middle), np.tile(np.eye(2, dtype=np.float32), (K, 1, 1))
         )
-        state = big_learn.joint_of(problem, start)[0]
+        state = jax.jit(big_learn.joint_of)(problem, start)[0]
         for _ in range(3):
-            state, loss = big_learn.settle(problem, state)
+            state, loss = settle(problem, state)
         return state.parameters, loss
 
     same(*both(step), rtol=1e-3, atol=1e-3)
@@ -147,7 +143,7 @@ def labellings(n, k):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", ["kmeans", "manhattan", "kl"])
+@pytest.mark.parametrize("loss", ["manhattan", "kl"])
 def test_balanced_k_means_is_the_cheapest_by_weighted_loss_among_labellings_that_count_people(loss):
     rng = np.random.default_rng(3)
     people, group, weight = rng.random((8, 2)) + 0.1, np.resize(["a", "b"], 8), np.array([5.0, 1, 1, 2, 1, 7, 1, 3])
@@ -235,7 +231,7 @@ def test_a_group_of_weight_zero_is_no_group():
     data = bf.datasets.make_vfc_synthetic()
     group = np.where(np.arange(400) < 10, "rare", data.sensitive)
     weight = (group != "rare").astype(float)
-    est = bf.FairMixture(2, max_gap=0.1, n_init=4, random_state=0)
+    est = bf.FairMixture(2, max_gap=0.1, n_init=1, random_state=0)
     est.fit(data.features, sensitive_features=group, sample_weight=weight)
     assert est.labels_.shape == (400,)
     assert est.hard_gap_ == bf.fairness.gap(est.labels_[10:], group[10:])

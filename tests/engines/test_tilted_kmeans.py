@@ -8,11 +8,9 @@ from engines.rows_of import tilted
 from scipy.optimize import minimize as scipy_minimize
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesfair._arrays import stack
 from bayesfair.engines import tilted_kmeans
-from bayesfair.engines.checks import DRAWN_ANEW
 from bayesfair.engines.tilted_kmeans import Partition, TiltedKMeans
 
 
@@ -58,16 +56,20 @@ def start_at(problem, centers):
 def test_objective_is_the_definition(X, tilt):
     est = TiltedKMeans(3, tilt=tilt, random_state=0).fit(X)
     np.testing.assert_allclose(est.tilted_sse_, definition(X, est.cluster_centers_, est.labels_, tilt), rtol=2e-4)
+    never_increases(est.objective_trace_)
 
 
-@pytest.mark.parametrize("tilt", [0.0, 0.01, 0.3, 3.0, 300.0])
-def test_the_objective_never_increases(X, tilt):
-    trace = TiltedKMeans(3, tilt=tilt, random_state=0, max_iter=2000).fit(X).objective_trace_
+def never_increases(trace):
     assert (np.diff(trace) <= 1e-6 * trace[0]).all()
 
 
+def test_the_objective_of_a_large_tilt_never_increases(X):
+    never_increases(TiltedKMeans(3, tilt=300.0, random_state=0, max_iter=2000).fit(X).objective_trace_)
+
+
 def test_no_tilt_is_k_means(X):
-    est = TiltedKMeans(3, tilt=0.0, n_init=10, random_state=0, tol=1e-8).fit(X)
+    est = TiltedKMeans(3, tilt=0.0, random_state=0, tol=1e-8).fit(X)
+    never_increases(est.objective_trace_)
     best = KMeans(3, n_init=10, random_state=0).fit(X)
     np.testing.assert_allclose(est.inertia_, best.inertia_, rtol=1e-5)
     np.testing.assert_allclose(est.tilted_sse_, best.inertia_ / len(X), rtol=1e-5)
@@ -75,8 +77,9 @@ def test_no_tilt_is_k_means(X):
     np.testing.assert_allclose(est.cluster_centers_[order], best.cluster_centers_[other], atol=1e-3)
 
 
-@pytest.mark.parametrize("tilt", [0.05, 0.5])
-def test_one_centre_is_the_minimiser(X, tilt):
+@pytest.mark.slow
+def test_one_centre_is_the_minimiser(X):
+    tilt = 0.5
     est = TiltedKMeans(1, tilt=tilt, random_state=0, tol=1e-9).fit(X)
     labels = np.zeros(len(X), int)
     oracle = scipy_minimize(lambda c: definition(X, c[None], labels, tilt), X.mean(0), tol=1e-12)
@@ -84,30 +87,17 @@ def test_one_centre_is_the_minimiser(X, tilt):
     np.testing.assert_allclose(est.cluster_centers_[0], oracle.x, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_large_tilt_approaches_the_smallest_enclosing_ball(X):
     def radius(center):
         return np.linalg.norm(X - center, axis=1).max()
 
     ball = scipy_minimize(radius, X.mean(0), method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-8})
-    radii = [
-        TiltedKMeans(1, tilt=t, random_state=0, max_iter=5000).fit(X).max_distance_[0] for t in (0.0, 0.1, 1.0, 30.0)
-    ]
+    fits = [TiltedKMeans(1, tilt=t, random_state=0, max_iter=5000).fit(X) for t in (0.0, 0.1, 1.0, 30.0)]
+    radii = [one.max_distance_[0] for one in fits]
     assert (np.diff(radii) < 0).all()
+    assert fits[0].within_cluster_variance_ > fits[1].within_cluster_variance_
     np.testing.assert_allclose(radii[-1], ball.fun, rtol=1e-2)
-
-
-@pytest.mark.slow
-def test_every_cluster_has_its_own_smallest_enclosing_ball():
-    rng = np.random.default_rng(2)
-    parts = [rng.normal(size=(40, 2)), rng.normal([60, 0], [1, 3], size=(80, 2))]
-    est = TiltedKMeans(2, tilt=30.0, random_state=0, max_iter=5000).fit(np.concatenate(parts))
-    for k, part in zip(est.labels_[[0, -1]], parts, strict=True):
-        start, options = part.mean(0), {"xatol": 1e-8, "fatol": 1e-8}
-        ball = scipy_minimize(
-            lambda c, part=part: np.linalg.norm(part - c, axis=1).max(), start, method="Nelder-Mead", options=options
-        )
-        np.testing.assert_allclose(est.max_distance_[k], ball.fun, rtol=1e-2)
-        np.testing.assert_allclose(est.cluster_centers_[k], ball.x, atol=0.1)
 
 
 def test_newton_step_solves_with_the_derivatives_of_the_objective(X):
@@ -206,23 +196,7 @@ def test_stochastic_gradients_come_near(X):
     assert newton.tilted_sse_ <= 1.02 * sgd.tilted_sse_
 
 
-def test_variance_falls_with_tilt_in_one_cluster(X):
-    spread = [TiltedKMeans(1, tilt=t, random_state=0).fit(X).within_cluster_variance_[0] for t in (0.0, 0.05, 0.2)]
-    assert spread[0] > spread[1] > spread[2]
-
-
-def test_a_permutation_of_rows_changes_nothing(X):
-    order = np.random.default_rng(1).permutation(len(X))
-    states = []
-    for rows in (np.arange(len(X)), order):
-        problem = problem_of(X[rows], 0.2)
-        state = start_at(problem, (X - X.mean(0))[[0, 160, 170]])
-        for _ in range(30):
-            state, _ = newton(problem, state)
-        states.append(state)
-    np.testing.assert_array_equal(np.asarray(states[0].labels)[0, order], np.asarray(states[1].labels)[0])
-
-
+@pytest.mark.slow
 def test_empty_clusters_come_back():
     X = np.concatenate([np.zeros((5, 1)), np.full((5, 1), 10.0), [[20.0]]]) + 0.01 * np.arange(11)[:, None]
     problem = problem_of(X, 0.0)
@@ -245,15 +219,14 @@ def test_rows_in_their_own_span_keep_all_distances():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tilt", [0.0, 0.01])
-def test_many_columns_are_fitted_in_the_span_of_the_rows(monkeypatch, tilt):
+def test_many_columns_are_fitted_in_the_span_of_the_rows(monkeypatch):
     """The work is that of 30 columns, the answer that of 500."""
     dims, solve = [], TiltedKMeans.solve
     told = lambda self, problem, data: dims.append(problem.rows.parts.x.shape[1]) or solve(self, problem, data)  # noqa: E731
     monkeypatch.setattr(TiltedKMeans, "solve", told)
     rng = np.random.default_rng(0)
     X = 0.1 * rng.normal(size=(30, 500)) + np.repeat(rng.normal(size=(3, 500)), 10, 0)
-    settings = {"tilt": tilt, "n_init": 2, "random_state": 0}
+    settings = {"tilt": 0.01, "n_init": 2, "random_state": 0}
     turned = TiltedKMeans(3, **settings).fit(X)
     assert dims == [30]
     monkeypatch.setattr(tilted_kmeans, "span", lambda Z: (Z, None))
@@ -266,10 +239,9 @@ def test_many_columns_are_fitted_in_the_span_of_the_rows(monkeypatch, tilt):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tilt", [1e-3, 0.2])
-def test_conjugate_gradients_take_newtons_step(X, monkeypatch, tilt):
+def test_conjugate_gradients_take_newtons_step(monkeypatch):
     rng = np.random.default_rng(0)
-    problem = problem_of(rng.normal(size=(300, 20)) * np.linspace(1.5, 0.1, 20), tilt)
+    problem = problem_of(rng.normal(size=(300, 20)) * np.linspace(1.5, 0.1, 20), 0.2)
     centers = problem.rows.parts.x[0, :, :3].T
     labels = tilted_kmeans.nearest(problem, centers)
     direct = tilted_kmeans.newton_step(problem, centers, labels)
@@ -287,9 +259,9 @@ def test_no_matrix_of_the_columns_is_made_where_there_are_many():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("power", [-200, 200])
-def test_powers_of_two_change_units_alone(X, power):
+def test_powers_of_two_change_units_alone(X):
     """The tilt is per squared unit."""
+    power = -200
     plain = TiltedKMeans(3, tilt=0.1, n_init=2, random_state=0).fit(X)
     other = TiltedKMeans(3, tilt=float(np.ldexp(0.1, -2 * power)), n_init=2, random_state=0).fit(2.0**power * X)
     np.testing.assert_array_equal(other.labels_, plain.labels_)
@@ -303,14 +275,3 @@ def test_powers_of_two_change_units_alone(X, power):
     }
     for name, degree in degrees.items():
         np.testing.assert_array_equal(getattr(other, name), np.ldexp(getattr(plain, name), degree * power))
-
-
-def test_another_solver_is_refused(X):
-    with pytest.raises(ValueError, match="`solver` must be one of 'newton', 'sgd'"):
-        TiltedKMeans(solver="lloyd").fit(X)
-
-
-@pytest.mark.slow
-@parametrize_with_checks([TiltedKMeans(3)], expected_failed_checks=lambda _: DRAWN_ANEW)
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)

@@ -13,17 +13,13 @@ from engines.rows_of import links_of_neighbours, targeted
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesfair as bf
 from bayesfair.engines import Data, row_split, variational
-from bayesfair.engines.checks import DRAWN_ANEW
 from bayesfair.engines.optimize import Outcome
 from bayesfair.engines.row_split import RowSplit
 from bayesfair.engines.tables import Columns
 from bayesfair.engines.variational import OBJECTIVES, START, Descent, VariationalFairClustering
-
-KINDS = tuple(OBJECTIVES)
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +36,7 @@ def fit(data, k=3, **settings):
 
 
 @pytest.mark.filterwarnings("ignore:.*fairness_error_ is infinite")  # of no weight, where it is no part of E
-@pytest.mark.parametrize("objective", KINDS)
-@pytest.mark.parametrize("weight", [0.0, 0.5, 5.0])
+@pytest.mark.parametrize(("objective", "weight"), [("kmeans", 5.0), ("kmedians", 0.5), ("ncut", 0.0)])
 def test_the_objective_never_increases(data, objective, weight):
     trace = fit(data, objective=objective, fairness_weight=weight, max_iter=2000).objective_trace_
     assert len(trace) > 3
@@ -49,8 +44,7 @@ def test_the_objective_never_increases(data, objective, weight):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("blocked", [False, True])
-@pytest.mark.parametrize("objective", KINDS[:2])
+@pytest.mark.parametrize(("objective", "blocked"), [("kmeans", True), ("kmedians", False)])
 def test_the_cost_of_tight_clusters_is_that_of_their_rows(objective, blocked, monkeypatch):
     """A thousandth as wide as they are apart: float32 distances from inner products lose half of it."""
     if blocked:  # "kmeans" alone has blocks
@@ -70,14 +64,6 @@ def test_the_cost_of_tight_clusters_is_that_of_their_rows(objective, blocked, mo
     if objective == "kmeans":
         means = [np.average(X[est.labels_ == k], 0, weight[est.labels_ == k]) for k in range(3)]
         np.testing.assert_allclose(est.cluster_centers_, means, atol=1e-12)
-
-
-def test_rows_need_not_be_normalised(data):
-    X, group = data
-    for scale in (1e-3, 1e3):
-        est = fit((scale * X, group))
-        assert est.converged_
-        assert adjusted_rand_score(est.labels_, fit(data).labels_) > 0.97
 
 
 @partial(jax.jit, static_argnums=0)
@@ -176,41 +162,16 @@ def test_target_proportions_by_name_and_by_order(data):
     np.testing.assert_allclose(named.fairness_error_, bf.fairness.kl_error(named.labels_, data[1], wanted))
 
 
-def test_a_permutation_of_rows_changes_nothing(data):
-    """From the same start: k-means++ itself depends on the order."""
-    X, group = data
-    code = np.unique(group, return_inverse=True)[1]
-    order = np.random.default_rng(1).permutation(len(X))
-    labels = []
-    for rows in (np.arange(len(X)), order):
-        problem = targeted((X - X.mean(0))[rows], code[rows], np.bincount(code) / len(code), "kmeans")
-        est = VariationalFairClustering(3)
-        run = est._descend(problem, (X - X.mean(0))[None, :3], [1.0]).best
-        labels.append(np.asarray(run.state.log_s)[0].argmax(0))
-    np.testing.assert_array_equal(labels[0][order], labels[1])
-
-
+@pytest.mark.slow
 def test_batches_that_do_not_fit_at_once_give_the_same(data, monkeypatch):
     whole = fit(data, max_fairness_error=0.05)
     monkeypatch.setattr(variational, "BATCH_ELEMENTS", 2 * 240 * 3)
     np.testing.assert_array_equal(whole.labels_, fit(data, max_fairness_error=0.05).labels_)
 
 
-@pytest.mark.parametrize(
-    ("settings", "match"),
-    [
-        ({"objective": "kmode"}, "`objective` must be one of"),
-        (
-            {"fairness_weight": 1.0, "max_fairness_error": 0.1},
-            "`fairness_weight` must be left out where max_fairness_error",
-        ),
-        ({"target_proportions": [0.5, 0.5]}, "hold one proportion for each of the groups"),
-        ({"max_fairness_error": 0.0}, "smallest error found"),
-    ],
-)
-def test_bad_settings_say_what_to_do(data, settings, match):
-    with pytest.raises(ValueError, match=match):
-        fit(data, **settings)
+def test_an_error_that_no_weight_reaches_is_told_with_the_smallest(data):
+    with pytest.raises(ValueError, match="smallest error found"):
+        fit(data, max_fairness_error=0.0)
 
 
 @pytest.mark.slow
@@ -219,8 +180,6 @@ def test_odd_tables(data):
     fit((np.column_stack([X, np.ones(len(X))]), group))  # a constant column
     fit((X[:, :1], group), k=2)
     fit((np.repeat(X[:60], 4, 0), group), k=2)
-    with pytest.raises(ValueError, match="distinct rows, 2"):
-        fit((np.repeat(X[:2], 120, 0), group))
     with pytest.raises(ValueError, match="at least two groups"):
         fit((X, np.repeat("a", len(X))))
 
@@ -293,15 +252,12 @@ def test_no_weight_is_k_means_at_its_best():
     """README's path: a weight of 0 may not cost more than the best of k-means++ restarts, nor than larger weights."""
     data = bf.datasets.load_diabetes()
     X = ((data.features - data.features.mean()) / data.features.std()).to_numpy()
-    for seed in range(4):
+    for seed in range(2):
         est = VariationalFairClustering(4, random_state=seed)
-        path = bf.engines.fairness_path(est, X, data.sensitive, "fairness_weight", [0, 0.1, 1, 10])
+        path = bf.engines.fairness_path(est, X, data.sensitive, "fairness_weight", [0, 1])
         assert (
             path["cost"][0] <= path["cost"].min() * 1.003
         )  # one local optimum of k-means beside another; it was 1.044
-    est = VariationalFairClustering(4, fairness_weight=0.0, random_state=0).fit(X, sensitive_features=data.sensitive)
-    best = min(KMeans(4, n_init=1, random_state=i).fit(X).inertia_ for i in range(10))
-    assert est.cost_ <= best * 1.003  # other ten restarts
 
 
 @pytest.mark.slow
@@ -328,54 +284,36 @@ def test_the_fairness_error_is_that_of_the_clusters_returned(data, monkeypatch):
     assert np.isfinite(bf.fairness.kl_error(log_s[0].argmax(0), groups, target))  # what was judged before
 
 
-def test_a_cluster_without_a_group_is_said():
-    rng = np.random.default_rng(0)
-    X, group = rng.normal(size=(60, 2)), np.repeat(["f", "m"], 30)
+def test_a_cluster_without_a_group_is_said(data):
+    X, group = data[0].copy(), data[1].copy()
     X[:10] += 50
-    with pytest.warns(UserWarning, match=r"infinite and the balance 0, because cluster \d has nobody of 'm'"):
-        est = VariationalFairClustering(2, fairness_weight=0.0, random_state=0).fit(X, sensitive_features=group)
+    group[:10] = "a"
+    with pytest.warns(UserWarning, match=r"infinite and the balance 0, because cluster \d has nobody of 'b'"):
+        est = fit((X, group), fairness_weight=0.0)
     assert est.fairness_error_ == np.inf
     assert est.converged_  # without a weight the error is no part of E
     with pytest.warns(UserWarning, match=r"Remedy: raise fairness_weight or n_init"):
-        est = VariationalFairClustering(2, fairness_weight=1e-6, random_state=0).fit(X, sensitive_features=group)
+        est = fit((X, group), fairness_weight=1e-6)
     assert est.fairness_error_ == np.inf
     assert not est.converged_
 
 
-def true_energy(objective, X, truth, group, weight):
-    """E of the true split."""
-    error = bf.fairness.kl_error(truth, group)
-    if objective == "ncut":
-        graph = links_of_neighbours(X, np.ones(len(X)))
-        W = np.zeros((len(X), len(X)))
-        W[np.asarray(graph.row), np.asarray(graph.column)] = graph.value
-        s = np.eye(2)[truth.astype(int)]
-        return 2 - sum(s[:, k] @ W @ s[:, k] / (W.sum(1) @ s[:, k]) for k in (0, 1)) + weight * error
-    cost = 0.0
-    for rows in (X[truth], X[~truth]):
-        est = VariationalFairClustering(1, objective=objective, fairness_weight=0.0, random_state=0, tol=1e-8)
-        cost += est.fit(rows, sensitive_features=np.resize(["f", "m"], len(rows))).cost_
-    return cost + weight * len(X) * error
-
-
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # a cut of 0: no change is small beside it
-@pytest.mark.parametrize("objective", KINDS)
-@pytest.mark.parametrize("normalised", [False, True])
-@pytest.mark.parametrize("unequal", [False, True])
-def test_the_papers_toys_are_solved_at_its_weight(unequal, normalised, objective):
+@pytest.mark.parametrize(("unequal", "normalised"), [(False, False), (True, True)])
+def test_the_papers_toys_are_solved_at_its_weight(unequal, normalised):
     """No worse than the true split from any seed, at lambda = 10 (per row where they are not normalised)."""
     data = bf.datasets.make_vfc_synthetic(unequal=unequal)
     X, truth, weight = data.features.to_numpy(float), (data.target == "left").to_numpy(), 10.0
     if normalised:
         X = (X - X.mean(0)) / X.std(0)
         X /= np.linalg.norm(X, axis=1, keepdims=True)
-        weight /= 1 if objective == "ncut" else len(X)
-    wanted, scale = true_energy(objective, X, truth, data.sensitive, weight), 1 if objective == "ncut" else len(X)
+        weight /= len(X)
+    wanted = sum(np.square(X[side] - X[side].mean(0)).sum() for side in (truth, ~truth))
+    wanted += weight * len(X) * bf.fairness.kl_error(truth, data.sensitive)
     for seed in range(3):
-        est = VariationalFairClustering(2, objective=objective, fairness_weight=weight, random_state=seed)
+        est = VariationalFairClustering(2, fairness_weight=weight, random_state=seed)
         est.fit(X, sensitive_features=data.sensitive)
-        assert est.cost_ + weight * scale * est.fairness_error_ <= 1.01 * wanted + 1e-3
+        assert est.cost_ + weight * len(X) * est.fairness_error_ <= 1.01 * wanted + 1e-3
 
 
 @pytest.mark.slow
@@ -393,8 +331,7 @@ def test_the_path_of_weights_takes_all_starts(data, monkeypatch):
     assert many.fairness_weight_ <= few.fairness_weight_ or many.cost_ <= few.cost_
 
 
-@pytest.mark.parametrize("objective", KINDS)
-@pytest.mark.parametrize("power", [-300, 300])
+@pytest.mark.parametrize(("objective", "power"), [("kmeans", -300), ("kmedians", 300)])
 def test_costs_are_told_in_the_units_of_the_rows(data, objective, power):
     X, group = data
     degree = OBJECTIVES[objective].degree
@@ -423,16 +360,3 @@ def test_adult_beats_the_reference():
     )
     assert est.fairness_error_ <= 0.014
     assert est.cost_ < 10_192
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:No sensitive features given")
-@parametrize_with_checks([VariationalFairClustering(3, max_iter=300)], expected_failed_checks=lambda _: DRAWN_ANEW)
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
-
-
-def test_a_bad_target_is_called_by_the_name_of_its_parameter():
-    engine = bf.VariationalFairClustering(2, target_proportions=[0.9, 0.9], random_state=0)
-    with pytest.raises(ValueError, match="`target_proportions` must"):
-        engine.fit(np.arange(8.0).reshape(4, 2), sensitive_features=["f", "m", "f", "m"])

@@ -7,7 +7,7 @@ from bayesfair.fairlets import by_blocks, decompose, fairlet_centers
 from bayesfair.fairlets.compositions import capacities
 from bayesfair.fairlets.dissimilarity import Weighted, resolve_dissimilarity
 
-HALF = 1500
+HALF = 800
 
 
 @pytest.fixture
@@ -17,8 +17,6 @@ def small(monkeypatch):
 
 def differently_distributed(name, rng):
     first, second = rng.normal(size=(2, HALF, 8))
-    if name == "scaled and shifted":
-        second = 1 + second * np.linspace(0.5, 2, 8)
     if name == "heavy tails":
         second = rng.standard_t(3, (HALF, 8))
     if name == "clusters":
@@ -28,8 +26,7 @@ def differently_distributed(name, rng):
     return np.vstack([first, second])
 
 
-@pytest.mark.parametrize("name", ["scaled and shifted", "heavy tails", "clusters"])
-@pytest.mark.parametrize("left_out", [0, 225])
+@pytest.mark.parametrize(("name", "left_out"), [("heavy tails", 0), ("clusters", 120)])
 def test_groups_that_are_distributed_differently_cost_little_more_than_the_optimum(name, left_out, small):
     X = differently_distributed(name, np.random.default_rng(0))[left_out:]
     code = np.repeat([0, 1], [HALF - left_out, HALF])
@@ -44,9 +41,16 @@ def test_groups_that_are_distributed_differently_cost_little_more_than_the_optim
 
 
 @pytest.mark.filterwarnings("ignore:Group")
-@pytest.mark.parametrize("name", ["kmeans", "manhattan", "kl"])
-@pytest.mark.parametrize("sizes", [(300, 300), (200, 400), (170, 430), (110, 183, 307), (5, 595), (1, 599)])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("name", "sizes", "weighted"),
+    [
+        ("kmeans", (200, 400), False),
+        ("manhattan", (170, 430), True),
+        ("kl", (110, 183, 307), False),
+        ("kmeans", (5, 595), True),
+        ("kl", (1, 599), True),
+    ],
+)
 def test_capacities_are_kept_and_the_cost_is_near_the_least(name, sizes, weighted, small):
     rng = np.random.default_rng(1)
     X, code = rng.uniform(0.1, 1, (600, 3)), np.repeat(np.arange(len(sizes)), sizes)
@@ -74,8 +78,7 @@ FORMS = {  # sizes of groups, composition, the group of the anchors
 }
 
 
-@pytest.mark.parametrize("name", ["kmeans", "manhattan", "kl"])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("form", "name"), [*zip(FORMS, ["kmeans", "kl", "manhattan", "kl", "kmeans"])])
 def test_a_pass_keeps_capacities_and_never_raises_the_cost(form, name, small):
     sizes, composition, anchor = FORMS[form]
     rng, dissimilarity = np.random.default_rng(2), resolve_dissimilarity(name)
@@ -102,7 +105,7 @@ def test_a_pass_keeps_capacities_and_never_raises_the_cost(form, name, small):
         fairlet, cost = better, told
 
 
-@pytest.mark.parametrize(("lower", "upper"), [(1, 1), (1, 2), (0, 3), (2, 2)])
+@pytest.mark.parametrize(("lower", "upper"), [(1, 2), (0, 3), (2, 2)])
 def test_a_block_is_solved_exactly_where_nothing_is_near(lower, upper, monkeypatch):
     rng, dissimilarity = np.random.default_rng(3), resolve_dissimilarity("kmeans")
     limits = np.full(30, lower), np.full(30, upper)
@@ -128,9 +131,9 @@ def test_optional_places_that_many_want_cost_little_more_than_the_optimum(near, 
     assert best.cost * (1 - 1e-9) <= paid <= best.cost * (1 + near + 1e-9)
 
 
-@pytest.mark.parametrize("name", ["kmeans", "manhattan", "kl"])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("counts", [(2, 3), (2, 2, 3), (4, 4)])
+@pytest.mark.parametrize(
+    ("counts", "weighted", "name"), [((2, 3), True, "kl"), ((2, 2, 3), False, "manhattan"), ((4, 4), True, "kmeans")]
+)
 def test_hubs_find_the_fairlets_that_were_planted(counts, weighted, name, small):
     """Far apart, so that no other decomposition comes near; in several blocks."""
     rng, m = np.random.default_rng(0), 64
@@ -146,34 +149,18 @@ def test_hubs_find_the_fairlets_that_were_planted(counts, weighted, name, small)
     assert found.cost == pytest.approx(pays.sum())
 
 
+@pytest.mark.slow
 def test_blocks_cost_hubs_little_more_than_one_block_does(small, monkeypatch):
-    X, code = (
-        differently_distributed("clusters", np.random.default_rng(0))[HALF - 400 : HALF + 600],
-        np.repeat([0, 1], [400, 600]),
-    )
+    X = differently_distributed("clusters", np.random.default_rng(0))[HALF - 200 : HALF + 300]
+    code = np.repeat([0, 1], [200, 300])
     found = decompose(X, code, random_state=0)
     monkeypatch.setattr(by_blocks, "BLOCK", 1000)
     assert found.cost < 1.05 * decompose(X, code, random_state=0).cost
-    np.testing.assert_array_equal(found.composition, np.tile([2, 3], (200, 1)))
+    np.testing.assert_array_equal(found.composition, np.tile([2, 3], (100, 1)))
 
 
 def test_fairlets_may_go_without_a_group(small):
-    rng, composition = np.random.default_rng(0), np.tile([[2, 0, 3], [0, 2, 2], [1, 1, 0]], (40, 1))
+    rng, composition = np.random.default_rng(0), np.tile([[2, 0, 3], [0, 2, 2], [1, 1, 0]], (20, 1))
     code = np.repeat(np.arange(3), composition.sum(0))
     found = decompose(rng.normal(size=(len(code), 3)), code, composition, random_state=0)
     np.testing.assert_array_equal(found.composition, composition)
-
-
-@pytest.mark.parametrize("members", [1500, 1275, 2000])
-def test_members_go_between_clusters_that_lie_far_apart_as_is_cheapest_at_first(members):
-    rng = np.random.default_rng(5)
-    centers = 100 * rng.normal(size=(6, 4))
-    label = [rng.choice(6, 1275, p=[0.4, 0.2, 0.2, 0.1, 0.05, 0.05]), rng.choice(6, members)]
-    X, code = centers[np.concatenate(label)] + rng.normal(size=(1275 + members, 4)), np.repeat([0, 1], [1275, members])
-    best, held = decompose(X, code), capacities([1275, members])
-    table = by_blocks.PricedTable(X, code, held, resolve_dissimilarity("kmeans"), 0, None)
-    fairlet = by_blocks.dealt_at_first(table, rng)
-    paid = np.square(X[code == 1] - X[fairlet[code == 1]]).sum()
-    assert best.cost <= paid <= 1.1 * best.cost
-    own = np.bincount(fairlet[code == 1], minlength=1275)
-    assert ((held.lower[:, 1] <= own) & (own <= held.upper[:, 1])).all()

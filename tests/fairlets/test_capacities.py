@@ -28,11 +28,8 @@ def test_counts_by_group_name_need_no_order(composition):
 
 
 def test_groups_that_are_numbers_are_named_by_number_or_text():
-    data = bf.datasets.load_diabetes()
-    sizes = data.sensitive.value_counts()
-    by_value = {group: 9 if group == sizes.idxmax() else 8 for group in sizes.index}
-    by_text = {str(group): count for group, count in by_value.items()}
-    found = [decompose(data.features, data.sensitive, part, random_state=0) for part in (by_value, by_text)]
+    X, group = np.random.default_rng(0).normal(size=(20, 2)), np.repeat([1, 2], [8, 12])
+    found = [decompose(X, group, part, random_state=0) for part in ({2: 3, 1: 2}, {"1": 2, "2": 3})]
     np.testing.assert_array_equal(found[0].fairlet, found[1].fairlet)
 
 
@@ -41,9 +38,7 @@ def test_groups_that_are_numbers_are_named_by_number_or_text():
     [
         ((9, 8), "near the ratio of the groups F: 207, M: 235, in that order, got F: 9, M: 8. Name the groups"),
         ({"F": 8}, "one count for each of the groups F: 207, M: 235"),
-        ({"F": 8, "M": 9, "X": 1}, "one count for each of the groups F: 207, M: 235"),
         ({"F": 0, "M": 0}, "at least 0 and not all 0"),
-        ({"F": -1, "M": 9}, "at least 0 and not all 0"),
         ([[1, 1], [1, 2]], "use every observation of the groups F: 207, M: 235, got columns that sum to F: 2, M: 3"),
         (300, "The smallest group, 'F', has 207 members"),
     ],
@@ -51,11 +46,6 @@ def test_groups_that_are_numbers_are_named_by_number_or_text():
 def test_messages_name_the_groups(composition, text):
     with pytest.raises(ValueError, match=text):
         capacities([207, 235], composition, ("F", "M"))
-
-
-def test_counts_that_are_not_whole_are_refused():
-    with pytest.raises(TypeError, match="hold integers only"):
-        capacities([4, 4], {"a": 1.5, "b": 1}, ("a", "b"))
 
 
 def bank_like(few=6):

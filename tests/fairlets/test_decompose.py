@@ -12,8 +12,6 @@ from bayesfair.fairlets.compositions import anchor_group, capacities
 from bayesfair.fairlets.decomposition import BY_BLOCKS, describe_gap
 from bayesfair.fairlets.dissimilarity import resolve_dissimilarity
 
-NAMES = ("kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary")
-
 
 def table(sizes, seed=0, dim=2):
     rng = np.random.default_rng(seed)
@@ -45,9 +43,16 @@ def enumerated_optimum(X, code, held, dissimilarity):
     return min(cost_of(X, code, held, plan, dissimilarity) for plan in plans)
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
-    ("sizes", "composition"), [((4, 4), "auto"), ((3, 6), "auto"), ((3, 5), 3), ((3, 3, 3), "auto"), ((3, 4, 5), 3)]
+    ("sizes", "composition", "name"),
+    [
+        ((4, 4), "auto", "kmeans"),
+        ((3, 6), "auto", "kl"),
+        ((3, 5), 3, "manhattan"),
+        ((3, 5), 3, "itakura-saito"),
+        ((3, 3, 3), "auto", "minkowski"),
+        ((3, 4, 5), 3, "binary"),
+    ],
 )
 def test_anchored_optimum_is_the_enumerated_one(sizes, composition, name):
     X, code = table(sizes)
@@ -62,8 +67,10 @@ def test_anchored_optimum_is_the_enumerated_one(sizes, composition, name):
     np.testing.assert_array_equal(found.fairlet[code == anchor_group(held)], np.arange(len(held.lower)))
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("sizes", "composition"), [((4, 6), "auto"), ((4, 5), 2), ((4, 4, 4), 2)])
+@pytest.mark.parametrize(
+    ("sizes", "composition", "name"),
+    [((4, 6), "auto", "minkowski"), ((4, 5), 2, "kmeans"), ((4, 5), 2, "kl"), ((4, 4, 4), 2, "manhattan")],
+)
 def test_hub_form_finds_the_optimum_of_a_tiny_problem(sizes, composition, name):
     X, code = table(sizes)
     found = decompose(X, code, composition, dissimilarity=name, power=3.0, random_state=0)
@@ -113,13 +120,9 @@ def _awkward():
     clumps = np.repeat(5 * rng.normal(size=(4, 3)), 100, 0)
     return {
         "spread": (rng.normal(size=(150, 3)), rng.normal(size=(320, 3))),
-        "clumped apart": (
-            clumps[:150] + 0.01 * rng.normal(size=(150, 3)),
-            clumps[50:] + 0.01 * rng.normal(size=(350, 3)),
-        ),
+        "clumped": (clumps[:150] + 0.01 * rng.normal(size=(150, 3)), clumps[50:] + 0.01 * rng.normal(size=(350, 3))),
         "duplicates": (rng.integers(0, 3, (150, 3)).astype(float), rng.integers(0, 3, (350, 3)).astype(float)),
         "all equal": (np.ones((120, 2)), np.ones((300, 2))),
-        "one feature": (rng.normal(size=(130, 1)), rng.normal(size=(300, 1)) + 3),
     }
 
 
@@ -185,23 +188,14 @@ def test_decompositions_say_what_they_are():
     ("X", "groups", "composition", "text"),
     [
         (np.ones((4, 1)), ["a"] * 4, "auto", "`sensitive` must have at least two groups"),
-        (np.ones((4, 1)), ["a", "b"], "auto", "one entry per row"),
         ([[0.0], [np.nan]], ["a", "b"], "auto", "`X` must be finite"),
         (np.ones((4, 1)), ["a", "b", "b", "b"], 2, "`composition` must be an integer, between 1 and 1"),
-        (np.ones((4, 1)), ["a", "b", "a", "b"], (1, 1, 1), "one count for each of the groups a: 2, b: 2"),
-        (np.ones((4, 1)), ["a", "b", "a", "b"], [[1, 1], [1, 2]], "use every observation"),
         (np.ones((4, 1)), ["a", "b", "a", "b"], "equal", "`composition` must be 'auto'"),
-        (np.zeros((0, 2)), [], "auto", "at least one row"),
     ],
 )
 def test_bad_input_is_told(X, groups, composition, text):
     with pytest.raises(ValueError, match=text):
         decompose(X, groups, composition)
-
-
-def test_domains_are_checked():
-    with pytest.raises(ValueError, match="be at least 0 for 'kl'"):
-        decompose([[-1.0], [1.0]], ["a", "b"], dissimilarity="kl")
 
 
 @pytest.mark.parametrize(("lower", "upper"), [(5, 5), (4, 7), (0, 9)])

@@ -30,8 +30,7 @@ def found_of(name, **settings):
     return decompose(X, groups, composition, random_state=0, **settings), X, groups
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize(("name", "dense"), [(name, name == "hubs") for name in CASES])
 def test_a_decomposition_is_its_matrices(name, dense):
     found, X, groups = found_of(name, dissimilarity="manhattan")
     matrices = found.matrices()
@@ -98,7 +97,7 @@ def exists(r, c, zeros):
 
 def test_a_feasible_matrix_is_found_where_there_is_one():
     rng, there = np.random.default_rng(0), []
-    for _ in range(100):
+    for _ in range(40):
         zeros = rng.random((3, 4)) < 0.3
         r = rng.integers(0, 4, 3)
         c = np.bincount(rng.integers(0, 4, r.sum()), minlength=4)
@@ -111,7 +110,7 @@ def test_a_feasible_matrix_is_found_where_there_is_one():
         np.testing.assert_array_equal(H.sum(1), r)
         np.testing.assert_array_equal(H.sum(0), c)
         assert not (H * zeros).any()
-    assert 15 < sum(there) < 85
+    assert 6 < sum(there) < 34
 
 
 def test_the_error_names_the_cut():
@@ -141,11 +140,9 @@ def test_the_loop_starts_from_margins_alone():
     [
         ({"a": np.eye(2), "b": [[1, 1], [1, 0]]}, {}, "a single one in every column, got 2 ones in column 0 of 'b'"),
         ({"a": np.eye(2), "b": 2 * csr_array(np.eye(2))}, {}, "a single one in every column, got other entries of 'b'"),
-        ({"a": np.eye(2), "b": [[2, 0], [0, 1]]}, {}, "a matrix of zeros and ones"),
         ({"a": np.eye(2), "b": np.eye(3)}, {}, "a row for each fairlet in every group"),
         ({"a": np.eye(3)[:, :2], "b": np.eye(3)[:, :2]}, {}, "no empty fairlet, got one in row 2"),
         ({"a": np.eye(2), "b": np.eye(2)}, {"sensitive": ["a", "b", "b", "b"]}, "a column for each row of every group"),
-        ({"a": np.eye(2), "b": np.eye(2)}, {"X": [[1.0]]}, "`X` must have one entry per"),
         ({"a": np.eye(2), "b": np.eye(2)}, {"X": -np.ones((4, 1)), "dissimilarity": "kl"}, "be at least 0 for 'kl'"),
     ],
 )
@@ -159,7 +156,6 @@ def test_bad_matrices_are_told(matrices, settings, text):
     [
         (([1, 1], [1]), "`column_sums` must have the total of `row_sums`, 2, got 1"),
         (([1.5], [1]), "`row_sums` must be whole numbers"),
-        (([-1, 2], [1]), "the least -1"),
         (([1], [1], np.zeros((2, 2))), "`zeros` must have the shape"),
     ],
 )

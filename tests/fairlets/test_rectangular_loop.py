@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tiers import tiers
 
 from bayesfair.fairlets import rectangular_loop
 from bayesfair.fairlets.fixed_margins import cycle, log_acceptance, pick, rectangle
@@ -14,7 +15,6 @@ from bayesfair.fairlets.fixed_margins import cycle, log_acceptance, pick, rectan
 DERANGEMENTS = 1 - np.eye(3)
 CASES = {  # a starting matrix and weights
     "U((3,1,2),(2,2,1,1))": ([[1, 1, 1, 0], [1, 0, 0, 0], [0, 1, 0, 1]], None),
-    "permutations": (np.eye(3), None),
     "derangements of three": (np.roll(np.eye(3), 1, 1), DERANGEMENTS),
     "derangements of four": (np.roll(np.eye(4), 1, 1), 1 - np.eye(4)),
     "not square, a hole": ([[1, 1, 0, 0], [0, 1, 1, 0]], [[1, 1, 1, 0], [1, 1, 1, 1]]),
@@ -133,7 +133,7 @@ def test_the_other_branch_order_is_caught():
     assert np.abs(pi @ P - pi).max() > 1e-4
 
 
-@pytest.mark.parametrize("name", ["U((3,1,2),(2,2,1,1))", "derangements of four"])
+@pytest.mark.parametrize("name", tiers(["U((3,1,2),(2,2,1,1))", "derangements of four"], ["derangements of four"]))
 def test_long_runs_follow_the_law(name):
     """3,000 independent runs of 60 steps: the total variation is below 0.06 but for one run in 10,000."""
     states, pi, weights = setting(name)
@@ -149,19 +149,13 @@ def test_long_runs_follow_the_law(name):
 
 
 def test_margins_stay_and_rates_are_shares():
+    """Extreme weights do not underflow."""
     H = (np.random.default_rng(0).random((12, 30)) < 0.3).astype(int)
-    new, info = rectangular_loop(jax.random.PRNGKey(1), H, np.ones(H.shape), 2_000, acceptance="metropolis")
+    new, info = rectangular_loop(jax.random.PRNGKey(1), H, np.full(H.shape, 1e-200), 2_000, acceptance="metropolis")
     np.testing.assert_array_equal(np.asarray(new).sum(0), H.sum(0))
     np.testing.assert_array_equal(np.asarray(new).sum(1), H.sum(1))
     assert 0 < info.acceptance_rate == info.proposal_rate < 1
     assert (np.asarray(new) != H).any()
-
-
-def test_extreme_weights_do_not_underflow():
-    weights = np.full((3, 3), 1e-200)
-    new, info = rectangular_loop(jax.random.PRNGKey(1), np.eye(3), weights, 500)
-    assert np.asarray(new).sum() == 3
-    assert info.acceptance_rate > 0
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,9 @@ def satisfied(constraint, counts):
     return constraint.satisfied(counts)
 
 
-@pytest.mark.parametrize("groups", [of_sizes(3, 3), of_sizes(2, 5), of_sizes(1, 2, 4), TWO_ATTRIBUTES])
-@pytest.mark.parametrize("n_clusters", [2, 3])
+@pytest.mark.parametrize(
+    ("groups", "n_clusters"), [(of_sizes(2, 5), 3), (of_sizes(1, 2, 4), 2), (TWO_ATTRIBUTES, 2), (TWO_ATTRIBUTES, 3)]
+)
 def test_exact_balance_is_what_it_says(groups, n_clusters):
     constraint = balance_constraint(groups)
     every = np.array(tables(groups, n_clusters))
@@ -87,8 +88,9 @@ def test_exact_balance_of_the_same_groups(groups):
     assert (found.incidence is None) == (other.incidence is None)
 
 
-@pytest.mark.parametrize("groups", [of_sizes(3, 3), of_sizes(2, 5), of_sizes(1, 2, 3), TWO_ATTRIBUTES])
-@pytest.mark.parametrize("least", ["exact", 0.3])
+@pytest.mark.parametrize(
+    ("groups", "least"), [(of_sizes(2, 5), "exact"), (of_sizes(1, 2, 3), 0.3), (TWO_ATTRIBUTES, 0.3)]
+)
 def test_counts_are_found_where_there_are_any(groups, least):
     constraint = balance_constraint(groups, least)
     inside = [counts for counts in tables(groups, 2) if constraint.satisfied(counts).all()]

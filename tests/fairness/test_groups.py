@@ -1,6 +1,5 @@
 """`encode_groups`: the same groups from every container, missing values refused, names that tell groups apart."""
 
-import itertools
 import tracemalloc
 
 import numpy as np
@@ -9,34 +8,25 @@ import polars as pl
 import pytest
 
 import bayesfair as bf
-from bayesfair.fairness import Groups, encode_groups, merge_small_groups, target_proportions
+from bayesfair.fairness import encode_groups, merge_small_groups
 from bayesfair.fairness.groups import groups_for_fit
 
 SEX, RACE = ["M", "F", "M", "F", "M"], ["b", "a", "a", "a", "b"]
 ONE_COLUMN = {
     "list": SEX,
-    "tuple": tuple(SEX),
     "numpy": np.array(SEX),
-    "numpy object": np.array(SEX, dtype=object),
     "numpy column": np.array(SEX)[:, None],
     "pandas": pd.Series(SEX),
     "pandas odd index": pd.Series(SEX, index=[7, 7, -1, 0, 3]),
-    "pandas string": pd.Series(SEX, dtype="string"),
     "pandas categorical": pd.Series(pd.Categorical(SEX, categories=["M", "unused", "F"], ordered=True)),
-    "pandas index": pd.Index(SEX),
     "pandas frame": pd.DataFrame({"sex": SEX}),
-    "bare categorical": pd.Categorical(SEX),
     "polars": pl.Series(SEX),
-    "polars categorical": pl.Series(SEX, dtype=pl.Categorical),
     "polars frame": pl.DataFrame({"sex": SEX}),
 }
 TWO_COLUMNS = {
     "nested list": [list(pair) for pair in zip(SEX, RACE)],
-    "list of tuples": list(zip(SEX, RACE)),
     "numpy": np.array([SEX, RACE]).T,
-    "numpy object": np.array([SEX, RACE], dtype=object).T,
     "pandas": pd.DataFrame({"sex": SEX, "race": RACE}, index=[5, 5, 5, 1, 0]),
-    "pandas categorical": pd.DataFrame({"sex": SEX, "race": RACE}).astype("category"),
     "polars": pl.DataFrame({"sex": SEX, "race": RACE}),
 }
 
@@ -57,20 +47,11 @@ def test_several_columns_are_crossed_and_only_combinations_that_occur_are_groups
     assert groups.code.tolist() == [2, 0, 1, 0, 2]
 
 
-def test_three_columns_are_crossed():
-    groups = encode_groups(pl.DataFrame({"a": [1, 1, 2], "b": [True, False, True], "c": ["x", "x", "x"]}))
-    assert groups.names == ("1, False, x", "1, True, x", "2, True, x")
-    assert groups.code.tolist() == [1, 0, 2]
-
-
 @pytest.mark.parametrize(
     ("values", "names"),
     [
         ([10, 9, 10], ("9", "10")),
         (pd.Series([2, 1, 2], dtype="Int64"), ("1", "2")),
-        (pl.Series([2, 1, 2]), ("1", "2")),
-        (np.array([2.5, 1.0, 2.5]), ("1.0", "2.5")),
-        ([True, False, True], ("False", "True")),
         (pd.Series([True, False, True], dtype="boolean"), ("False", "True")),
         ([(2, "a"), (1, "b"), (2, "a")], ("1, b", "2, a")),
         ([frozenset("b"), "a", frozenset("b")], ("a", "frozenset({'b'})")),
@@ -81,21 +62,6 @@ def test_groups_are_sorted_by_value_and_any_hashable_will_do(values, names):
     groups = encode_groups(values)
     assert groups.names == names
     assert groups.code.tolist() == [1, 0, 1]
-
-
-def test_a_table_of_integers_counts_ten_after_nine():
-    assert encode_groups(np.array([[10, 1], [9, 1]])).names == ("9, 1", "10, 1")
-
-
-def test_nanosecond_dates_keep_their_name():
-    assert encode_groups(np.array(["2020-02-01"], "datetime64[ns]")).names[0].startswith("2020-02-01")
-
-
-def test_groups_do_not_depend_on_the_order_of_rows():
-    rows = [(1, "b"), (1, "a"), ("x", "a"), (0.5, "z")]
-    assert {encode_groups(list(order)).names for order in itertools.permutations(rows)} == {
-        ("0.5, z", "1, a", "1, b", "x, a")
-    }
 
 
 def test_values_that_print_alike_keep_different_names():
@@ -122,10 +88,8 @@ def test_columns_that_are_crossed_number_the_combinations_as_their_tuples_would_
 N_MANY, SEXES = 300_000, np.array(["female", "male"])
 MANY_ROWS = {
     "text": lambda code: SEXES[code],
-    "numbers": lambda code: code,
     "pandas text": lambda code: pd.Series(SEXES[code]),
     "pandas categories": lambda code: pd.Series(pd.Categorical.from_codes(code, SEXES)),
-    "two columns": lambda code: pd.DataFrame({"sex": SEXES[code], "half": np.arange(len(code)) % 2}),
 }
 
 
@@ -138,33 +102,17 @@ def test_no_python_object_is_made_for_each_row(kind):
     encode_groups(table)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < (64 if kind in ("pandas text", "two columns") else 32) * N_MANY
-
-
-def test_groups_pass_through_and_one_group_is_accepted():
-    groups = encode_groups(["F", "F"])
-    assert encode_groups(groups) is groups
-    assert groups == Groups(groups.code, ("F",))
-    assert groups.sizes.tolist() == [2]
-
-
-def test_target_proportions_are_the_shares():
-    np.testing.assert_allclose(target_proportions(["b", "a", "b", "c", "b"]), [0.2, 0.6, 0.2], rtol=1e-15)
+    assert peak < (64 if kind == "pandas text" else 32) * N_MANY
 
 
 MISSING = {
     "None": ["a", None],
     "NaN": [1.0, float("nan")],
-    "NaN in an array": np.array([1.0, np.nan]),
     "NaN among objects": np.array(["a", np.nan], dtype=object),
     "masked": np.ma.array([1, 2], mask=[False, True]),
-    "pandas text": pd.Series(["a", None]),
     "pandas nullable": pd.Series([1, None], dtype="Int64"),
-    "pandas string": pd.Series(["a", None], dtype="string"),
     "pandas categorical": pd.Series(["a", None], dtype="category"),
-    "pandas NaT": pd.Series(pd.to_datetime(["2020-01-01", None])),
     "NumPy NaT": np.array(["2020-01-01", "NaT"], "datetime64[s]"),
-    "polars null": pl.Series([1, None]),
     "polars NaN": pl.Series([1.0, float("nan")]),
     "one column of a table": pd.DataFrame({"sex": ["F", "M"], "race": ["a", None]}),
     "inside a tuple": [("F", "a"), ("F", None)],
@@ -181,29 +129,18 @@ def test_missing_group_values_are_refused_and_the_row_is_named(sensitive):
     ("sensitive", "error", "text"),
     [
         ([], ValueError, "hold at least one observation"),
-        (np.zeros(0), ValueError, "hold at least one observation"),
-        (pd.DataFrame({"sex": []}), ValueError, "hold at least one observation"),
         (pd.DataFrame(index=[1, 2]), ValueError, "at least one row and one column"),
-        (np.zeros((2, 0)), ValueError, "at least one row and one column"),
         (np.zeros((2, 2, 2)), ValueError, r"an array of shape \(2, 2, 2\)"),
-        (np.zeros((0, 2, 2)), ValueError, r"an array of shape \(0, 2, 2\)"),
         ("sex", TypeError, r"got 'sex'\. Pass the columns themselves"),
         (None, TypeError, "got None"),
-        ({"sex": ["F"]}, TypeError, "one row per observation"),
         (pl.LazyFrame({"sex": ["F"]}), TypeError, "collect a lazy table"),
         ([{"F"}, {"M"}], TypeError, "hold hashable values.*set"),
-        ([["F"], ["M", "a"]], TypeError, "hold hashable values.*list"),
         (pd.DataFrame([["F", "a"]], columns=["x", "x"]), ValueError, "unique column names"),
     ],
 )
 def test_input_that_names_no_groups_is_refused(sensitive, error, text):
     with pytest.raises(error, match=text):
         encode_groups(sensitive)
-
-
-def test_the_error_names_the_argument_of_the_caller():
-    with pytest.raises(ValueError, match=r"^`sensitive` must"):
-        target_proportions([])
 
 
 SIZES = {"a": 100, "b": 90, "c": 7, "d": 5, "e": 2}
@@ -214,9 +151,7 @@ MANY = np.repeat(list(SIZES), list(SIZES.values()))
     ("least", "names", "sizes"),
     [
         (1, ("a", "b", "c", "d", "e"), [100, 90, 7, 5, 2]),
-        (2, ("a", "b", "c", "d", "e"), [100, 90, 7, 5, 2]),
         (3, ("a", "b", "c", "other"), [100, 90, 7, 7]),  # e alone is too small, so that d joins it
-        (6, ("a", "b", "c", "other"), [100, 90, 7, 7]),
         (8, ("a", "b", "other"), [100, 90, 14]),
         (20, ("a", "other"), [100, 104]),
     ],
@@ -236,10 +171,7 @@ def test_small_groups_are_merged_until_every_group_is_large_enough(least, names,
 def test_merging_that_cannot_be_is_told(least, name, text):
     with pytest.raises(ValueError, match=text):
         merge_small_groups(MANY, least, name=name)
-
-
-def test_the_merged_group_may_take_the_name_of_one_of_its_parts():
-    assert merge_small_groups(MANY, 3, name="e").names == ("a", "b", "c", "e")
+    assert merge_small_groups(MANY, 3, name="e").names == ("a", "b", "c", "e")  # the name of one of its parts
 
 
 PEOPLE = pd.DataFrame({"x": [0.0, 1.0, 5.0, 6.0], "y": [0.0, 1.0, 0.0, 2.0]}, index=[10, 11, 12, 13])
@@ -252,13 +184,10 @@ LABELS = pd.Series([0, 1, 0, 1], index=PEOPLE.index)
     [
         lambda s: bf.GibbsFairClustering(2).fit(PEOPLE, sensitive_features=s),
         lambda s: bf.BayesianFairMixture(2).fit(PEOPLE, sensitive_features=s),
-        lambda s: bf.FairMixture(2).fit(PEOPLE, sensitive_features=s),
-        lambda s: bf.VariationalFairClustering(2).fit(PEOPLE, sensitive_features=s),
         lambda s: bf.FairletKMeans(2).fit(PEOPLE, sensitive_features=s),
         lambda s: bf.engines.fairness_path(bf.FairletKMeans(), PEOPLE, s, "n_clusters", [2]),
         lambda s: bf.fairlets.decompose(PEOPLE, s),
         lambda s: bf.fairness.balance(LABELS, s),
-        lambda s: bf.fairness.kl_error(LABELS, s),
         lambda s: bf.fairness.report(LABELS, s),
         lambda s: bf.fairness.report(LABELS.to_numpy(), s, PEOPLE),
     ],
@@ -273,7 +202,7 @@ def test_equal_indexes_and_objects_without_one_are_matched():
     assert bf.fairness.balance(LABELS.tolist(), SHUFFLED) == bf.fairness.balance(LABELS, SHUFFLED.to_numpy())
 
 
-@pytest.mark.parametrize("other", ["male ", "Male", "ma\u200ble", "\uff4dale"])
+@pytest.mark.parametrize("other", ["male ", "ma\u200ble", "\uff4dale"])
 def test_groups_that_look_alike_are_told(other):
     with pytest.warns(UserWarning, match="`sensitive_features` has groups that look alike") as told:
         groups = encode_groups(["male", other, "female"])
@@ -281,16 +210,9 @@ def test_groups_that_look_alike_are_told(other):
     assert told[0].filename == __file__
 
 
-def test_unicode_forms_of_one_name_are_told():
-    with pytest.warns(UserWarning, match="look alike"):
-        encode_groups(["Bront\u00eb", "Bronte\u0308"])
-
-
 SEX, REGION = np.resize(["f", "m"], 24), np.resize(["n", "n", "s", "s", "e", "e"], 24)
 FOLLOWERS = {
     "itself": SEX,
-    "other names": np.where(SEX == "f", 3.0, 1.0),
-    "booleans": SEX == "f",
     "a combination": np.char.add(SEX, REGION),
     "a union": REGION == "e",
 }
@@ -302,12 +224,6 @@ def test_features_that_follow_from_the_groups_are_told(kind, frame):
     X = frame({"a": np.arange(24.0), "same": np.ones(24), "b": FOLLOWERS[kind]})
     with pytest.warns(UserWarning, match="Column 'b' of `X` follows from `sensitive_features`.*Remedy: drop it"):
         groups_for_fit(np.column_stack([SEX, REGION]), 24, X=X)
-
-
-def test_features_that_follow_from_one_of_two_attributes_are_told_by_position():
-    X = np.column_stack([np.arange(24.0), SEX == "f", np.arange(24) // 4])
-    with pytest.warns(UserWarning, match="Column 1 of `X` follows"):
-        groups_for_fit(np.column_stack([SEX, REGION]), 24, crossed=False, X=X)
 
 
 @pytest.mark.parametrize("groups", [SEX, np.arange(24)], ids=["two groups", "a group for each row"])

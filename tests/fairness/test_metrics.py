@@ -8,14 +8,12 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from bayesfair import fairness
 from bayesfair.fairness import (
     additive_gap,
     balance,
     cluster_balance,
     cluster_gap,
     cluster_kl,
-    encode_groups,
     gap,
     kl_error,
 )
@@ -24,10 +22,6 @@ from bayesfair.fairness.metrics import encode_assignment, group_masses
 # Two groups, 4 F and 6 M, in three clusters: 2+1, 1+4, 1+1.
 SEX = list("FFMFMMMMFM")
 LABELS = [0, 0, 0, 1, 1, 1, 1, 1, 2, 2]
-
-
-def test_the_table_of_masses():
-    assert group_masses(LABELS, SEX).tolist() == [[2, 1], [1, 4], [1, 1]]
 
 
 def test_two_groups_by_hand():
@@ -47,15 +41,6 @@ def test_vfc_table_2_best_values():
     assert balance(labels, group) == pytest.approx(1 / 3)
     assert kl_error(labels, group, target=[0.75, 0.25]) == pytest.approx(0, abs=1e-15)
     assert gap(labels, group) == 0
-
-
-def test_three_groups_by_hand():
-    """Eq. (14) is the mean over the three pairs: a clustering that separates a from b and c has gap 2/3."""
-    labels, group = [0, 0, 1, 1, 1, 1], list("aabbcc")
-    assert gap(labels, group) == pytest.approx(2 / 3, rel=1e-15)
-    assert additive_gap(labels, group) == pytest.approx(4 / 3, rel=1e-15)
-    assert balance(labels, group) == 0
-    assert balance([0, 0, 0, 0, 0, 0], list("abbccc")) == pytest.approx(1 / 3)
 
 
 def loop_balance(labels, group):
@@ -107,18 +92,6 @@ def test_measures_equal_their_definitions(seed, groups):
     assert kl_error(soft, group, target) == pytest.approx(loop_kl(soft, group, target), rel=1e-12)
     crowded = np.zeros(len(group), dtype=int)
     assert balance(crowded, group) == pytest.approx(loop_balance(crowded.tolist(), group))
-
-
-def test_balance_equals_its_definition():
-    assert balance(LABELS, SEX) == loop_balance(LABELS, SEX)
-    labels, group = [0] * 9 + [1] * 6, list("aabbbcccc") + list("aabbcc")
-    assert balance(labels, group) == loop_balance(labels, group) == 0.5
-
-
-def test_hard_labels_are_the_corner_of_soft_assignments():
-    soft = np.eye(3)[LABELS]
-    for measure in (balance, gap, additive_gap, kl_error):
-        assert measure(soft, SEX) == pytest.approx(measure(LABELS, SEX), rel=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -202,9 +175,7 @@ def test_labels_of_any_kind(labels):
     "labels",
     [
         np.tile(np.array([-128, 127, 3], np.int8), 100),
-        np.tile(np.array([2**64 - 1, 2**64 - 3], np.uint64), 10),
         np.array([-(2**63), 2**63 - 1, 0, 0]),
-        np.tile([7, -2, 5], 4),
     ],
 )
 def test_integer_labels_need_not_begin_at_zero_nor_be_close_together(labels):
@@ -219,10 +190,6 @@ def test_soft_assignments_of_any_kind():
         assert gap(table, SEX) == pytest.approx(0.7 * gap(LABELS, SEX), rel=1e-6)
 
 
-def test_groups_are_taken_as_they_are():
-    assert gap(LABELS, encode_groups(SEX)) == gap(LABELS, SEX)
-
-
 def test_target_by_name_does_not_depend_on_order():
     expected = kl_error(LABELS, SEX, target=[0.3, 0.7])
     assert kl_error(LABELS, SEX, target={"M": 0.7, "F": 0.3}) == expected
@@ -233,19 +200,11 @@ def test_target_by_name_does_not_depend_on_order():
     ("labels", "sensitive", "error", "text"),
     [
         ([0, 1], ["a"], ValueError, r"`labels` must have one entry per row of `sensitive` \(1\), got 2 entries"),
-        (np.ones((3, 1)), ["a"], ValueError, "`labels` must have one entry per row"),
-        ([], ["a"], ValueError, "`labels` must hold at least one observation"),
         ([0], [], ValueError, "`sensitive` must hold at least one observation"),
         ([0.0, np.nan], ["a", "b"], ValueError, "`labels` must have a value for every observation, got nan at row 1"),
-        ([0, None], ["a", "b"], ValueError, "`labels` must have a value for every observation, got None at row 1"),
-        ([0, 1], ["a", None], ValueError, "`sensitive` must have a value for every observation"),
-        (0, ["a"], ValueError, "soft assignments .* got 0 dimensions"),
         (np.ones((1, 1, 1)), ["a"], ValueError, "soft assignments .* got 3 dimensions"),
-        ([[0.5, 0.5], [0.5, np.nan]], ["a", "b"], ValueError, "row 1 that sums to nan"),
         ([[0.5, 0.5], [0.5, 0.4]], ["a", "b"], ValueError, "row 1 that sums to 0.9 .*Normalise each row"),
         ([[0.5, 0.5], [1.5, -0.5]], ["a", "b"], ValueError, "smallest entry -0.5"),
-        ([[0.5, 0.5], [np.inf, 0]], ["a", "b"], ValueError, "row 1 that sums to inf"),
-        (np.ones((0, 2)), ["a"], ValueError, r"got shape \(0, 2\)"),
         ([["x", "y"]], ["a"], TypeError, "entries that are not numbers"),
         (np.array([{0}, {1}]), ["a", "b"], TypeError, "`labels` must hold hashable values"),
     ],
@@ -261,7 +220,6 @@ def test_bad_input_is_refused(labels, sensitive, error, text):
         ([1.0], r"groups \('F', 'M'\).*shape \(1,\)"),
         ([0.5, 0.6], r"summing to 1, got \[0.5, 0.6\]"),
         ([1.5, -0.5], "at least 0"),
-        ([np.nan, 1.0], "at least 0"),
         ({"F": 0.5, "X": 0.5}, r"name exactly the groups \('F', 'M'\), got \('F', 'X'\)"),
     ],
 )
@@ -275,7 +233,3 @@ def test_a_group_without_weight_has_no_shares(measure):
     weight = (np.asarray(SEX) == "F").astype(float)
     with pytest.raises(ValueError, match="`sample_weight` must give every group some weight, got none of 'M'"):
         measure(LABELS, SEX, sample_weight=weight)
-
-
-def test_everything_public_is_exported():
-    assert all(hasattr(fairness, name) for name in fairness.__all__)
