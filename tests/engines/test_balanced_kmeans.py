@@ -44,7 +44,7 @@ def test_the_unit_of_the_numbers_changes_nothing(loss):
     X, group = np.exp(0.8 * rng.normal(size=(40, 2))), np.arange(40) % 2
 
     def fit(unit):
-        return BalancedKMeans(3, loss=loss, n_init=4, random_state=0).fit(X * unit, sensitive_features=group)
+        return BalancedKMeans(3, loss=loss, n_init=1, random_state=0).fit(X * unit, sensitive_features=group)
 
     here = fit(1.0)
     for unit in (2.0**-40, 2.0**40, *[np.array([2.0**-40, 2.0**40])] * (loss == "itakura-saito")):
@@ -124,7 +124,7 @@ def test_what_has_not_converged_is_told_with_an_argument_that_there_is():
 @pytest.mark.slow
 def test_the_front_over_min_balance():
     X, group = table((40, 60), 1)
-    path = bf.engines.fairness_path(BalancedKMeans(3, random_state=0), X, group, "min_balance", [0.2, 0.4, 0.6, 2 / 3])
+    path = bf.engines.fairness_path(BalancedKMeans(3, n_init=2, random_state=0), X, group, "min_balance", [0.4, 2 / 3])
     assert (path["balance"] >= path["value"] - 1e-9).all()
     assert path["cost"].is_monotonic_increasing
     assert "balance" in bf.plots.pareto(path, fairness="balance").get_xlabel()
@@ -145,8 +145,7 @@ def losses_of_bounds(table_seed, seed, parts):
     ("table_seed", "seed", "parts"),
     [
         (2, 0, (0.4, 0.2)),
-        pytest.param(0, 1, (0.9, 0.7, 0.5, 0.2), marks=pytest.mark.slow),
-        pytest.param(3, 0, (0.8, 0.6, 0.4, 0.1), marks=pytest.mark.slow),
+        pytest.param(3, 0, (0.8, 0.4, 0.1), marks=pytest.mark.slow),
     ],
 )
 def test_the_loss_never_rises_when_a_bound_is_loosened(table_seed, seed, parts):
@@ -247,7 +246,7 @@ def test_adult_is_cheaper_than_any_balanced_clustering_in_print():
 def test_a_progress_bar_is_shown_where_it_is_asked_for(capsys):
     X, group = table((8, 8), 0)
     labels = [
-        bf.BalancedKMeans(2, random_state=0, n_init=1, progress_bar=shown).fit(X, sensitive_features=group).labels_
+        bf.BalancedKMeans(2, random_state=0, n_init=2, progress_bar=shown).fit(X, sensitive_features=group).labels_
         for shown in (True, False)
     ]
     assert "cooling: 100%" in capsys.readouterr().err.replace("\r", "\n")

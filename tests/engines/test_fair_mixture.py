@@ -163,8 +163,8 @@ def test_more_rows_than_were_explored_begin_hot_again(monkeypatch):
     """What is fair of few rows is so by chance: from there, cold, more rows do not lead to fair clusters."""
     monkeypatch.setattr(fair_mixture, "EXPLORE_ROWS", 1_000)
     monkeypatch.setattr(row_split, "ONE_BLOCK", 2_000)
-    monkeypatch.setattr(fair_mixture, "MORE", 6_000)
-    data, through, calls = overlapping(8_000, 1), FairMixture._through, {}
+    monkeypatch.setattr(fair_mixture, "MORE", 12_000)
+    data, through, calls = overlapping(16_000, 1), FairMixture._through, {}
 
     def counted(self, problem, parameters, rules, *others, **settings):
         if "step" in settings:  # of starts that are explored
@@ -175,7 +175,7 @@ def test_more_rows_than_were_explored_begin_hot_again(monkeypatch):
     monkeypatch.setattr(FairMixture, "_through", counted)
     for cold in (False, True):
         calls[cold] = []
-        fitted = fit(data, 10, max_gap=0.01, max_iter=100, n_init=3)
+        fitted = fit(data, 10, max_gap=0.01, max_iter=150, n_init=6)
         assert max(fitted.gap_, fitted.hard_gap_) <= 0.01
     assert calls[False] == [len(fair_mixture.ANNEALING), 1]
     assert len(calls[True]) > len(calls[False])
