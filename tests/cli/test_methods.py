@@ -87,9 +87,10 @@ def test_the_mixture_leaves_a_run_that_goes_on(table, tmp_path, capsys):
 @pytest.mark.slow
 def test_a_run_without_groups_goes_on_too(tmp_path, capsys):
     X, settings = np.random.default_rng(0).normal(size=(12, 2)), {"num_chains": 1, "num_warmup": 5, "num_draws": 5}
+    fixed = {"inverse_temperature": (1.0, 1.0), "random_state": 0, "progress_bar": False}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        bf.BayesianFairMixture(2, random_state=0, progress_bar=False, **settings).fit(X).save(tmp_path / "run.nc")
+        bf.GibbsFairClustering(2, target="optimal", **fixed, **settings).fit(X).save(tmp_path / "run.nc")
     assert main(["resume", str(tmp_path / "run.nc"), "--num-draws", "2"]) == 0
     assert "Clusters of the point estimate\ncluster  size\n" in capsys.readouterr().out
 
@@ -106,6 +107,10 @@ def test_settings_go_to_the_estimator_under_its_own_names():
     expected = {"covariance_type": "diag", "max_gap": 0.1, "n_init": 3, "random_state": 4, "n_components": 2}
     assert settings == expected
     assert estimator_class("fair-mixture")(**settings).max_gap == 0.1
+    typed = ["--target", "labels", "--min-balance", "0.8", "--each-attribute", "--thinning", "2"]
+    settings = settings_of_method(arguments_of(*typed))
+    expected = {"target": "labels", "min_balance": 0.8, "crossed": False, "thinning": 2}
+    assert {name: settings[name] for name in expected} == expected
 
 
 def test_the_help_says_whose_a_setting_is_what_may_be_typed_and_what_is_usual(capsys):

@@ -25,6 +25,7 @@ SETTINGS = {
     "num_warmup": 20,
     "num_draws": 30,
     "num_starts": 0,
+    "target": "optimal",
     "random_state": 0,
     "progress_bar": False,
 }
