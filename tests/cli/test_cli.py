@@ -1,5 +1,6 @@
 """The commands as a user types them, on small settings."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -219,6 +220,16 @@ def test_resume_makes_as_many_draws_again(run_file, tmp_path):
     run = shutil.copy(run_file, tmp_path / "run.nc")
     assert main(["resume", str(run)]) == 0
     assert bf.posterior.read_tree(run)["posterior"].sizes["draw"] == 8 + 8
+
+
+@pytest.mark.slow
+def test_names_that_the_terminal_cannot_show_are_escaped(tmp_path):
+    (tmp_path / "t.csv").write_text("x,s\n5,ä\n2,b\n", encoding="utf-8")
+    command = [*PROGRAM, "fit", "t.csv", "--sensitive", "s", "--n-clusters", "9", "--out", "r.nc"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "s: b (1), \\xe4 (1)" in done.stdout
 
 
 @pytest.mark.slow

@@ -87,10 +87,9 @@ def test_the_mixture_leaves_a_run_that_goes_on(table, tmp_path, capsys):
 @pytest.mark.slow
 def test_a_run_without_groups_goes_on_too(tmp_path, capsys):
     X, settings = np.random.default_rng(0).normal(size=(12, 2)), {"num_chains": 1, "num_warmup": 5, "num_draws": 5}
-    fixed = {"inverse_temperature": (1.0, 1.0), "random_state": 0, "progress_bar": False}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        bf.GibbsFairClustering(2, target="optimal", **fixed, **settings).fit(X).save(tmp_path / "run.nc")
+        bf.BayesianFairMixture(2, random_state=0, progress_bar=False, **settings).fit(X).save(tmp_path / "run.nc")
     assert main(["resume", str(tmp_path / "run.nc"), "--num-draws", "2"]) == 0
     assert "Clusters of the point estimate\ncluster  size\n" in capsys.readouterr().out
 

@@ -163,13 +163,8 @@ ROUND_TRIPS = {
     "prior": [Prior(weight=3.0, sd=(0.4, 0.6)), None],
     "starts": [("k-means",), ["k-means"]],
     "tempering": [(0.3, 1.0), [0.3, 1.0], np.array([0.3, 1.0]), False],
-    "categorical_features": [["colour"], [0], np.array([True, False, False]), ("colour",), None],
+    "categorical_features": [["colour"], np.array([True, False, False])],
     "fairness_weight": [np.float64(0.5), 0],
-    "smoothing": [0.1],
-    "n_components": [np.int64(2)],
-    "covariance_type": ["diag", "full"],
-    "chain_method": ["vectorized"],
-    "random_state": [3, None],
 }
 
 

@@ -87,6 +87,20 @@ def test_resume_from_a_file_is_one_longer_run(data, fitted, tmp_path):
     assert resumed.feature_names_in_.tolist() == longer.feature_names_in_.tolist()
 
 
+def test_automatic_thinning_is_told_stored_and_gone_on_with(data, tmp_path, monkeypatch):
+    """Chosen once, and the same draws however the run is cut."""
+    monkeypatch.setattr("bayesfair.gibbs.thinning.WORTH", 5.0)
+    settings = {"thinning": "auto", "num_warmup": 120, "num_starts": 0}
+    auto = fit(data, num_draws=20, **settings)
+    assert auto.thinning_ > 1
+    assert auto.n_iter_ == 120 + 20 * auto.thinning_
+    auto.save(tmp_path / "run.nc")
+    again = GibbsFairClustering.load(tmp_path / "run.nc")
+    assert (again.thinning, again.thinning_) == ("auto", auto.thinning_)
+    # Clusters are renumbered by the partition of all draws, so the trees agree to the last bit.
+    same_draws(again.resume(num_draws=10), fit(data, num_draws=30, **settings))
+
+
 ROUND_TRIPS = {
     "inverse_temperature": [
         *(
@@ -259,7 +273,7 @@ def test_holmes_walker_is_the_scale_of_a_normal_and_lower_under_heavy_tails():
     np.testing.assert_allclose(holmes_walker(resolve_loss("manhattan"), laplace, one), 2.0, rtol=0.02)
 
 
-def test_booleans_of_numpy_are_booleans(data, fitted):
+def test_booleans_of_numpy_are_booleans(data):
     same_draws(fit(data, mode_jumps=False, tempering=False), fit(data, mode_jumps=np.False_, tempering=np.False_))
     with pytest.raises(ValueError, match="`mode_jumps` must be 'auto', False or"):
         fit(data, mode_jumps=np.True_)
@@ -281,6 +295,8 @@ BAD_SETTINGS = [
     ({"reallocation": "quick"}, "`reallocation` must be"),
     ({"num_draws": 0}, "`num_draws` must be an integer"),
     ({"num_warmup": -1}, "`num_warmup` must be an integer"),
+    ({"thinning": "often"}, "`thinning`.*'auto'"),
+    ({"thinning": 2.5}, "`thinning`.*'auto'"),
     ({"loss": "itakura-saito"}, "must be above 0"),
 ]
 

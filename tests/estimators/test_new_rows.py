@@ -111,16 +111,6 @@ def test_a_column_of_zeros_tells_no_cluster_from_another():
     assert np.isfinite(distances(dissimilarity, np.ones((1, 2)), np.zeros((2, 2)))).all()
 
 
-@pytest.mark.slow
-def test_counts_are_predicted_and_reassigned_beside_a_cluster_of_zeros():
-    X = np.r_[np.zeros((20, 2)), np.random.default_rng(0).poisson(9, (20, 2))]
-    groups = np.arange(40) % 2
-    est = bf.GibbsFairClustering(2, loss="kl", target="labels", **SHORT).fit(X, sensitive_features=groups)
-    np.testing.assert_array_equal(est.predict(X), est.labels_)
-    np.testing.assert_array_equal(est.reassign(X, sensitive_features=groups), est.labels_)
-    np.testing.assert_allclose(est.predict_proba(X)[np.arange(40), est.labels_], 1, atol=1e-6)
-
-
 def test_new_rows_are_placed_by_the_settings_of_the_fit(fitted, table):
     X, groups = table
     est = clone(fitted).fit(X, sensitive_features=groups)

@@ -19,6 +19,7 @@ from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.problem import make_problem
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
 
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
 N = 40
 SETTINGS = {
     "num_chains": 2,
