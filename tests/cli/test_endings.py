@@ -11,7 +11,6 @@ import warnings
 from pathlib import Path
 
 import pytest
-from tiers import tiers
 
 import bayesfair as bf
 from bayesfair.cli import main
@@ -189,6 +188,7 @@ def test_lost_draws_are_told(fit, table, tmp_path, monkeypatch, capsys):
     assert printed.count("Go on with") == 1
 
 
+@pytest.mark.slow
 def test_a_page_that_cannot_be_written_after_all_is_no_wrong_use(run_file, tmp_path, monkeypatch, capsys):
     def refuse(*arguments, **settings):
         raise OSError(
@@ -275,14 +275,13 @@ def test_a_real_ctrl_c_is_one_line(tmp_path):
     )  # Python ends by the signal itself where an `exec` was interrupted
 
 
-@pytest.mark.parametrize("command", tiers(["summary {run}", "fit --help", "--help"], ["summary {run}"]))
-def test_a_closed_pipe_ends_silently(run_file, command):
-    typed = shlex.join(PROGRAM) + " " + command.format(run=shlex.quote(str(run_file)))
-    done = shell(f"PYTHONUNBUFFERED= {typed} | true")
+def test_a_closed_pipe_ends_silently(run_file):
+    done = shell(f"PYTHONUNBUFFERED= {shlex.join([*PROGRAM, 'summary', str(run_file)])} | true")
     assert done.stderr == ""
-    assert done.stdout in ("141 0\n", "0 0\n")  # 0: argparse does not mind that its help was not read
+    assert done.stdout == "141 0\n"
 
 
+@pytest.mark.slow
 def test_a_full_output_is_told(run_file):
     done = shell(f"{shlex.join([*PROGRAM, 'summary', str(run_file)])} > /dev/full")
     assert done.stdout == "1\n"
@@ -321,25 +320,21 @@ def test_warnings_are_one_line_each(fit, table, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["plot {run} --out {out}", "report {run} --out {out}.html"])
-def test_the_backend_of_a_notebook_is_not_used(run_file, tmp_path, command):
-    typed = command.format(run=run_file, out=tmp_path / "out").split()
+def test_the_backend_of_a_notebook_is_not_used(run_file, tmp_path):
+    typed = ["plot", str(run_file), "--out", str(tmp_path / "out")]
     environment = {**os.environ, "MPLBACKEND": "module://of_a_notebook"}
     done = subprocess.run([*PROGRAM, *typed], env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("platform", ["cuda", "nonsense"])
-def test_a_missing_device_is_no_bug(table, tmp_path, platform, short):
+def test_a_missing_device_is_no_bug(table, tmp_path, short):
     typed = ["fit", str(table), "--sensitive", "group", "--out", str(tmp_path / "run.nc"), *short]
-    environment = {**os.environ, "JAX_PLATFORMS": platform}
+    environment = {**os.environ, "JAX_PLATFORMS": "nonsense"}
     done = subprocess.run([*PROGRAM, *typed], env=environment, capture_output=True, text=True, check=False)
-    if platform == "cuda" and done.returncode == 0:
-        pytest.skip("there is such a device")
     line = done.stderr.splitlines()[-1]
     assert done.returncode == 2
-    assert line.startswith(f"bayesfair fit: JAX cannot use JAX_PLATFORMS={platform}")
+    assert line.startswith("bayesfair fit: JAX cannot use JAX_PLATFORMS=nonsense")
     assert "Unset JAX_PLATFORMS" in line
     assert "Traceback" not in done.stderr
 

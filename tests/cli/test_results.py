@@ -1,12 +1,13 @@
 """`memberships --table` and `convert`: results beside one's own columns, draws as a table."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import bayesfair as bf
 from bayesfair.cli import main
 
-SHORT = ["--num-chains", "2", "--num-warmup", "5", "--num-draws", "8", "--n-clusters", "2"]  # as in test_cli.py
+SHORT = ["--num-chains", "2", "--num-warmup", "5", "--num-draws", "8", "--n-clusters", "2", "--target", "optimal"]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def run_file(table):
     return path
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
+@pytest.mark.parametrize("ending", ["csv", "feather"])
 def test_memberships_go_back_to_the_table_under_its_own_names(run_file, people, tmp_path, ending):
     out = tmp_path / f"clusters.{ending}"
     assert main(["memberships", str(run_file), "--out", str(out)]) == 0
@@ -70,8 +71,8 @@ def test_a_table_that_the_fit_did_not_have_is_refused(run_file, table, tmp_path,
 
 def test_rows_without_names_are_found_by_their_places(people, tmp_path):
     path, run, out = tmp_path / "t.csv", tmp_path / "run.nc", tmp_path / "all.csv"
-    nameless = people.drop(columns=["who", "cluster"])
-    nameless.loc[3, "x1"] = np.nan
+    nameless = pd.concat([people.iloc[:4], people.iloc[3:]]).drop(columns=["who", "cluster", "x2"])
+    nameless.iloc[3, nameless.columns.get_loc("x1")] = np.nan
     nameless.insert(0, "visit", np.arange(len(nameless)) + 1)  # counts the rows, but is a feature here
     nameless.to_csv(path, index=False)
     command = [
@@ -111,9 +112,8 @@ def test_letters_that_the_encoding_lacks_are_told(run_file, tmp_path, capsys):
     assert not out.exists()
 
 
-@pytest.mark.parametrize("ending", ["csv", "feather"])
-def test_scalars_of_the_draws_become_a_table(run_file, tmp_path, ending):
-    out = tmp_path / f"draws.{ending}"
+def test_scalars_of_the_draws_become_a_table(run_file, tmp_path):
+    out = tmp_path / "draws.feather"
     assert main(["convert", str(run_file), str(out)]) == 0
     written, tree = bf.datasets.read_table(out), bf.posterior.read_tree(run_file)
     assert list(written)[:2] == ["chain", "draw"]
@@ -133,10 +133,9 @@ def test_labels_of_the_draws_become_a_table_for_other_programs(run_file, tmp_pat
     assert (written.iloc[:, 2:].to_numpy() == tree["posterior"]["labels"].values.reshape(16, -1)).all()
 
 
-def test_a_stored_run_becomes_a_file_of_its_own(table, run_file, tmp_path):
+def test_a_stored_run_becomes_a_file_of_its_own(run_file, tmp_path):
     stored, copy = tmp_path / "stored.zarr", tmp_path / "copy.nc"
-    fit = ["fit", str(table), "--sensitive", "group", "--features", "x1,x2", "--index", "who", "--out", str(stored)]
-    assert main([*fit, *SHORT]) == 0
+    assert main(["convert", str(run_file), str(stored)]) == 0
     assert main(["convert", str(stored), str(copy)]) == 0
     assert main(["convert", str(copy), str(stored)]) == 2  # it is there
     assert main(["convert", str(copy), str(stored), "--overwrite"]) == 0

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 import xarray as xr
+from tiers import tiers
 
 import bayesfair as bf
+from bayesfair._compilations import compilations
 from bayesfair.estimators import GibbsFairClustering
 from bayesfair.gibbs import run as gibbs_run
 from bayesfair.gibbs.run import KeepFairlets
@@ -108,7 +110,7 @@ def same_draws(est, other):
     assert fairlet_of(est).dtype == fairlet_of(other).dtype
 
 
-@pytest.mark.parametrize("keep", [True, 7])
+@pytest.mark.parametrize("keep", tiers([True, 7], [7]))
 def test_on_disk_and_in_files_and_resumed_they_are_the_same(data, some, whole, tmp_path, monkeypatch, keep):
     plain, advance = whole if keep is True else some, gibbs_run.advance
 
@@ -136,24 +138,27 @@ def test_on_disk_and_in_files_and_resumed_they_are_the_same(data, some, whole, t
         same_draws(loaded.resume(20), stored.resume(20) if path == "run.nc" else stored)
     if keep == 7:
         np.testing.assert_array_equal(fairlet_of(stored)["kept_draw"], [0, 6, 12, 18, 23, 29, 35, 40, 46, 52, 58])
+    chunk = tmp_path / "copy.zarr/posterior/fairlet/c/0/0/0"
+    chunk.write_bytes(chunk.read_bytes()[:-1] + b"?")
+    with pytest.raises(ValueError, match="checksum of 'posterior/fairlet"):
+        read_tree(tmp_path / "copy.zarr")
 
 
+@pytest.mark.slow
 def test_steps_of_the_published_loop_take_the_place_of_swaps(data, whole):
-    est = fit(data, fairlet_move="rectangular-loop", keep_fairlets=True)
+    def by_steps(**settings):
+        return fit(data, fairlet_move="rectangular-loop", keep_fairlets=True, **settings)
+
+    est = by_steps()
     stats = est.posterior_["sample_stats"]
     assert 0 < stats["swap_rate"].mean() < 1
     assert "border_rate" not in stats
     moved = [(fairlet_of(one).diff("draw") != 0).mean() for one in (est, whole)]
     assert 0 < moved[0] < 0.2 * moved[1]  # two of a hundred steps in a sweep propose anything
-    same_draws(fit(data, fairlet_move="rectangular-loop", keep_fairlets=True, num_draws=25).resume(15), est)
-
-
-def test_a_damaged_chunk_is_told(data, tmp_path):
-    fit(data, tmp_path / "run.zarr", keep_fairlets=3)
-    chunk = tmp_path / "run.zarr/posterior/fairlet/c/0/0/0"
-    chunk.write_bytes(chunk.read_bytes()[:-1] + b"?")
-    with pytest.raises(ValueError, match="checksum of 'posterior/fairlet"):
-        read_tree(tmp_path / "run.zarr")
+    same_draws(by_steps(num_draws=25).resume(15), est)
+    with compilations() as compiled:
+        by_steps(random_state=1).resume(15)
+    assert not compiled
 
 
 def test_the_room_they_take_is_told_beforehand(monkeypatch, data, tmp_path):

@@ -19,12 +19,14 @@ from bayesfair.gibbs.losses import resolve_loss
 from bayesfair.gibbs.problem import make_problem
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
 
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
 N = 40
 SETTINGS = {
     "num_chains": 2,
     "num_warmup": 20,
     "num_draws": 30,
     "num_starts": 0,
+    "target": "optimal",
     "random_state": 0,
     "progress_bar": False,
 }
