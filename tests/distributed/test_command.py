@@ -54,7 +54,6 @@ def draws_in(path):
         return 0
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_run_in_two_processes_is_that_of_one(table, tmp_path, capfd):
     assert main(command(table, tmp_path / "one.nc", FEW)) == 0
