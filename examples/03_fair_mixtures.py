@@ -29,6 +29,7 @@ from numpyro.infer import MCMC, NUTS
 import bayesfair as bf
 
 FAST = os.environ.get("BAYESFAIR_FAST") == "1"  # small settings, for tests; the text describes the full ones
+N = 100 if FAST else 500
 
 # %% [markdown]
 # ## Data with two good answers
@@ -39,10 +40,10 @@ FAST = os.environ.get("BAYESFAIR_FAST") == "1"  # small settings, for tests; the
 
 # %%
 rng = np.random.default_rng(0)
-blob = rng.integers(5, size=500)
+blob = rng.integers(5, size=N)
 corners = np.array([[-1.6, -1.7], [1.6, -1.7], [-1.6, 1.7], [1.6, 1.7], [9, 0]])
-X = pd.DataFrame(corners[blob] + 0.6 * rng.normal(size=(500, 2)), columns=["first feature", "second feature"])
-group = (rng.random(500) < np.array([0.3, 0.3, 0.7, 0.7, 0.5])[blob]).astype(int)
+X = pd.DataFrame(corners[blob] + 0.6 * rng.normal(size=(N, 2)), columns=["first feature", "second feature"])
+group = (rng.random(N) < np.array([0.3, 0.3, 0.7, 0.7, 0.5])[blob]).astype(int)
 
 fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 for value, marker, color in ((0, "o", "#332288"), (1, "^", "#CC6677")):

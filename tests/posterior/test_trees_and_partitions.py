@@ -201,18 +201,6 @@ def test_credible_ball_takes_a_centre_and_refuses_bad_ones(some):
             credible_ball(tree, **arguments)
 
 
-def test_relabelled_scalars_converge_where_raw_labels_do_not():
-    rng = np.random.default_rng(2)
-    truth = np.arange(30) % 3
-    labels = np.where(rng.random((4, 200, 30)) < 0.15, rng.integers(3, size=(4, 200, 30)), truth)
-    raw = np.stack([np.roll(np.arange(3), chain)[labels[chain]] for chain in range(4)]).astype(np.int8)
-    relabelled = relabel(make_tree(raw, 3))["posterior"]["labels"].values
-    worst = [max(float(az.rhat(z[:, :, i].astype(float))) for i in range(30)) for z in (raw, relabelled)]
-    assert worst[0] > 2 > 1.03 > worst[1]
-    recovered = [(np.array(z)[truth] == np.array(relabelled[0, 0])).mean() for z in ([0, 1, 2], [1, 2, 0], [2, 0, 1])]
-    assert max(recovered) > 0.6
-
-
 def test_relabel_moves_everything_that_has_clusters(some):
     tree = make_tree(some, 8)
     rng = np.random.default_rng(0)
@@ -269,7 +257,7 @@ def test_bad_draws_are_told(labels, n_clusters, text):
         build_tree(draws, np.eye(3), None, settings={}, n_clusters=n_clusters)
 
 
-@pytest.mark.parametrize(("num_chains", "num_draws"), [(1, 1), (1, 9), (3, 2)])
+@pytest.mark.parametrize(("num_chains", "num_draws"), [(1, 1), (3, 2)])
 def test_few_draws_summarise_without_warnings(num_chains, num_draws):
     rng = np.random.default_rng(4)
     labels = rng.integers(2, size=(num_chains, num_draws, 6)).astype(np.int8)
