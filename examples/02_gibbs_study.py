@@ -62,6 +62,7 @@ PLAIN = {"composition": "singletons", "target": "optimal"}
 
 def fit(data, n_clusters, **settings):
     run = {"num_chains": 2, "num_warmup": DRAWS, "num_draws": DRAWS, "random_state": 0, "progress_bar": False}
+    run |= {"mode_jumps": False, "tempering": False} if FAST else {}
     est = bf.GibbsFairClustering(n_clusters, **run, **settings)
     return est.fit(data.features, sensitive_features=data.sensitive)
 

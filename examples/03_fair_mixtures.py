@@ -59,7 +59,7 @@ ax.legend(loc="center", bbox_to_anchor=(0.65, 0.8))
 
 # %%
 settings = {"n_components": 3, "fairness_weight": 0.05}
-draws = 40 if FAST else 500
+draws = 20 if FAST else 500
 mcmc = MCMC(NUTS(bf.models.fair_gaussian_mixture), num_warmup=draws, num_samples=draws, progress_bar=False)
 mcmc.run(jax.random.key(0), X, group, **settings)
 sites = mcmc.get_samples()
@@ -95,7 +95,7 @@ axes = bf.plots.trace(plain.posterior_, var_names=["lp", "gap", "balance"])
 # There the modes melt. Replicas exchange their states, and the draws are those of the coldest one.
 
 # %%
-run = {**run, "num_draws": 40 if FAST else 2000}
+run = {**run, "num_draws": 20 if FAST else 2000}
 tempered = bf.BayesianFairMixture(3, fairness_weight=0.05, tempering=True, **run).fit(X, sensitive_features=group)
 summary = bf.posterior.summary(tempered.posterior_)
 print(summary.loc[["lp", "gap", "balance"], ["mean", "sd", "ess_bulk", "r_hat"]].round(3))

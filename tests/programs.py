@@ -71,7 +71,7 @@ PROGRAMS = {  # in one process that runs all fast tests; a file that is not name
     "posterior/test_parts_and_merges.py": 8,
     "test_compilations.py": 6,
     "test_progress.py": 25,
-    "test_rows.py": 69,
+    "test_rows.py": 56,
 }
 
 

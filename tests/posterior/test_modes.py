@@ -248,10 +248,7 @@ SENTENCES = [
         "3 modes from 32 starts; their masses are not known (24 of 32 starts ended in the best one, and their losses are at "
         "least 612 higher).",
     ),
-    (
-        others((np.nan, -2.1, 1.3)),
-        "2 modes from 32 starts; the mass of the second is 0.1 to 4 times the best one's.",
-    ),
+    (others((np.nan, -2.1, 1.3)), "2 modes from 32 starts; the mass of the second is 0.1 to 4 times the best one's."),
     (
         others((-2, -3, -1), NAN),
         "3 modes from 32 starts; the second holds 12% (5% to 27%) of the mass that is known; the mass of the third is not "

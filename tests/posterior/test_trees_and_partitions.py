@@ -112,17 +112,10 @@ def test_both_ways_to_company_give_the_same_whole_numbers(monkeypatch):
 
 def test_auto_counts_all_work_and_takes_every_draw_where_it_can():
     """40 observations with 80,000 draws took six minutes, all of them in the entries of tables of pairs of draws."""
-    plan, budget = contingency._plan, contingency._AUTO_MULTIPLICATIONS
-    chosen, by_matrix = plan("auto", 80_000, 3, 40)
+    chosen, by_matrix = contingency._plan("auto", 80_000, 3, 40)
     assert by_matrix
     assert len(chosen) == 80_000
     assert 5_000 < contingency._most_by_tables("entropies", 3, 40) < 15_000
-    for n_clusters, num_columns in [(3, 10), (50, 40), (2, 700), (3, 442), (10, 5_000), (10, 33_000)]:
-        draws = len(plan("auto", 10**6, n_clusters, num_columns)[0])
-        pairs = contingency._most_by_tables("entropies", n_clusters, num_columns) ** 2 / 2
-        assert pairs * n_clusters**2 * (num_columns + contingency._ENTRY["entropies"]) <= budget
-        products = min(draws * n_clusters * 3 * num_columns**2, draws**2 / 2 * n_clusters**2 * num_columns)
-        assert products <= budget
 
 
 def test_estimates_do_not_depend_on_numbering_or_repeated_rows(some):

@@ -167,11 +167,7 @@ def test_a_changed_tree_is_not_answered_with_what_it_was(tree):
 def test_nothing_outlives_a_tree():
     tree = make_tree()
     view = View(tree)
-    held = [
-        weakref.ref(masses_of(view)),
-        weakref.ref(tree["posterior"]["labels"].values),
-        weakref.ref(view),
-    ]
+    held = [weakref.ref(masses_of(view)), weakref.ref(tree["posterior"]["labels"].values), weakref.ref(view)]
     bf.posterior.summary(view), bf.posterior.memberships(view)
     del tree, view
     gc.collect()

@@ -282,7 +282,7 @@ ODD = {
     "no density": ({}, without("sample_stats", "lp"), 4, "Do the chains agree?"),
     "settings of another kind": ({}, strange, 4, "Settings and versions"),
 }
-DRAWN = ["one draw", "one chain, no groups", "one feature, long name", "letters the font lacks", "no statistics"]
+DRAWN = ["one draw", "one chain, no groups", "one feature, long name", "letters the font lacks"]
 OF_THEIR_PICTURES = ["letters the font lacks", "many groups"]  # what the page says
 
 
