@@ -212,7 +212,8 @@ def test_chains_that_stand_still(make_tree):
             tree[node][name] = values.copy(data=np.broadcast_to(values.values[:1, :1], values.shape))
     for apart, headline in ((0.0, "Nothing moved"), (1e-8, "Nothing moved"), (1.0, "do not agree")):
         still = tree.copy()
-        still["sample_stats"]["lp"] = (("chain", "draw"), np.repeat(0.1 + apart * np.arange(2)[:, None], 40, axis=1))
+        lp = np.repeat(0.1 + apart * np.arange(2)[:, None], 40, axis=1)
+        still["sample_stats"]["lp"] = tree["sample_stats"]["lp"].copy(data=lp)
         assert headline in judge(still).headline
 
 
