@@ -22,15 +22,14 @@ gibbs, mixture = bf.GibbsFairClustering, bf.BayesianFairMixture
 ESTIMATORS = [
     bf.BigLearnMixture(2, **engine),
     bf.TiltedKMeans(2, **engine),
-    bf.FairMixture(2, n_init=3, random_state=0),
+    bf.FairMixture(2, n_init=3, categorical_features=[2], random_state=0),
     bf.BalancedKMeans(2, random_state=0),
     bf.FairletKMeans(2, random_state=0),
     *(bf.VariationalFairClustering(2, objective=objective, n_init=2, **engine) for objective in ("kmeans", "ncut")),
-    *(gibbs(2, target=target, **chains) for target in ("joint", "cut", "labels")),
-    *(gibbs(2, target="optimal", loss=loss, **chains) for loss in ("kmeans", "manhattan", "kl")),
-    mixture(2, inference="gibbs", starts=("random",), **chains),
+    *(gibbs(2, target=target, **chains) for target in ("joint", "labels")),
+    *(gibbs(2, target=target, loss=loss, **chains) for target, loss in (("cut", "manhattan"), ("optimal", "kl"))),
+    mixture(2, inference="gibbs", covariance_type="full", starts=("random",), **chains),
     mixture(2, inference="svi", starts=("random",), **guide),
-    mixture(2, covariance_type="full", starts=("random",), **chains),
 ]
 dtypes = sys.argv[1:]
 for number, est in enumerate(ESTIMATORS):
@@ -40,10 +39,9 @@ for number, est in enumerate(ESTIMATORS):
     if isinstance(est, bf.BigLearnMixture):
         est.fit(X)
         X[3, 1] = np.nan
-    est.fit(X, sensitive_features=groups)
     if isinstance(est, bf.FairMixture):
         X = np.column_stack([X, np.arange(len(X)) % 2])
-        est.set_params(categorical_features=[2]).fit(X, sensitive_features=groups)
+    est.fit(X, sensitive_features=groups)
 """
 
 
