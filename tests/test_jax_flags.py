@@ -22,13 +22,13 @@ gibbs, mixture = bf.GibbsFairClustering, bf.BayesianFairMixture
 ESTIMATORS = [
     bf.BigLearnMixture(2, **engine),
     bf.TiltedKMeans(2, **engine),
-    bf.FairMixture(2, n_init=3, categorical_features=[2], random_state=0),
+    bf.FairMixture(2, categorical_features=[2], n_init=3, random_state=0),
     bf.BalancedKMeans(2, random_state=0),
     bf.FairletKMeans(2, random_state=0),
     *(bf.VariationalFairClustering(2, objective=objective, n_init=2, **engine) for objective in ("kmeans", "ncut")),
     *(gibbs(2, target=target, **chains) for target in ("joint", "labels")),
     *(gibbs(2, target=target, loss=loss, **chains) for target, loss in (("cut", "manhattan"), ("optimal", "kl"))),
-    mixture(2, inference="gibbs", covariance_type="full", starts=("random",), **chains),
+    mixture(2, inference="gibbs", starts=("random",), **chains),
     mixture(2, inference="svi", starts=("random",), **guide),
 ]
 dtypes = sys.argv[1:]
