@@ -125,7 +125,7 @@ def sweep_cell(bf, target, n_obs):
     X, groups = table(n_obs)
     groups = bf.fairness.encode_groups(groups)
     problem = make_problem(Table(X, groups), Settings(K, KMeansLoss(), target=target))
-    run, sweeps = start_run(problem, 2), max(10, 10_000_000 // n_obs)
+    run, sweeps = start_run(problem, 2), min(1_000, max(10, 10_000_000 // n_obs))
     draw(run, problem.target, 1)
     start, start_cpu = time.perf_counter(), time.process_time()
     draw(run, problem.target, 1, thinning=sweeps)

@@ -29,6 +29,7 @@ from numpyro.infer import MCMC, NUTS
 import bayesfair as bf
 
 FAST = os.environ.get("BAYESFAIR_FAST") == "1"  # small settings, for tests; the text describes the full ones
+N = 100 if FAST else 500
 
 # %% [markdown]
 # ## Data with two good answers
@@ -39,10 +40,10 @@ FAST = os.environ.get("BAYESFAIR_FAST") == "1"  # small settings, for tests; the
 
 # %%
 rng = np.random.default_rng(0)
-blob = rng.integers(5, size=500)
+blob = rng.integers(5, size=N)
 corners = np.array([[-1.6, -1.7], [1.6, -1.7], [-1.6, 1.7], [1.6, 1.7], [9, 0]])
-X = pd.DataFrame(corners[blob] + 0.6 * rng.normal(size=(500, 2)), columns=["first feature", "second feature"])
-group = (rng.random(500) < np.array([0.3, 0.3, 0.7, 0.7, 0.5])[blob]).astype(int)
+X = pd.DataFrame(corners[blob] + 0.6 * rng.normal(size=(N, 2)), columns=["first feature", "second feature"])
+group = (rng.random(N) < np.array([0.3, 0.3, 0.7, 0.7, 0.5])[blob]).astype(int)
 
 fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 for value, marker, color in ((0, "o", "#332288"), (1, "^", "#CC6677")):
@@ -58,7 +59,7 @@ ax.legend(loc="center", bbox_to_anchor=(0.65, 0.8))
 
 # %%
 settings = {"n_components": 3, "fairness_weight": 0.05}
-draws = 40 if FAST else 500
+draws = 20 if FAST else 500
 mcmc = MCMC(NUTS(bf.models.fair_gaussian_mixture), num_warmup=draws, num_samples=draws, progress_bar=False)
 mcmc.run(jax.random.key(0), X, group, **settings)
 sites = mcmc.get_samples()
@@ -94,7 +95,7 @@ axes = bf.plots.trace(plain.posterior_, var_names=["lp", "gap", "balance"])
 # There the modes melt. Replicas exchange their states, and the draws are those of the coldest one.
 
 # %%
-run = {**run, "num_draws": 40 if FAST else 2000}
+run = {**run, "num_draws": 20 if FAST else 2000}
 tempered = bf.BayesianFairMixture(3, fairness_weight=0.05, tempering=True, **run).fit(X, sensitive_features=group)
 summary = bf.posterior.summary(tempered.posterior_)
 print(summary.loc[["lp", "gap", "balance"], ["mean", "sd", "ess_bulk", "r_hat"]].round(3))

@@ -28,6 +28,7 @@ import bayesfair as bf
 FAST = os.environ.get("BAYESFAIR_FAST") == "1"  # small settings, for tests; the text describes the full ones
 ROWS, DRAWS = (200, 20) if FAST else (1000, 500)
 RUN = {"num_warmup": DRAWS, "num_draws": DRAWS, "thinning": 1 if FAST else 5, "random_state": 0, "progress_bar": False}
+RUN |= {"target": "optimal", "mode_jumps": False, "tempering": False} if FAST else {}
 
 
 def age_band(patients):

@@ -63,12 +63,11 @@ PROGRAMS = {  # in one process that runs all fast tests; a file that is not name
     "models/test_mixtures.py": 43,
     "models/test_posteriors.py": 2,
     "models/test_sparse.py": 13,
-    "plots/test_pareto.py": 14,
-    "posterior/test_arviz.py": 55,
-    "posterior/test_parts_and_merges.py": 34,
+    "posterior/test_arviz.py": 8,
+    "posterior/test_parts_and_merges.py": 8,
     "test_compilations.py": 6,
     "test_progress.py": 8,
-    "test_rows.py": 69,
+    "test_rows.py": 56,
 }
 
 

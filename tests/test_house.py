@@ -13,36 +13,11 @@ import pytest
 import bayesfair
 
 ROOT = Path(bayesfair.__file__).parent
-ORDER = (
-    "datasets",
-    "fairness",
-    "distributed",
-    "fairlets",
-    "balanced",
-    "gibbs",
-    "engines",
-    "models",
-    "posterior",
-    "estimators",
-    "plots",
-    "reports",
-    "cli",
-)
+ORDER = "datasets", "fairness", "distributed", "fairlets", "balanced", "gibbs", "engines", "models"
+ORDER += "posterior", "estimators", "plots", "reports", "cli"
 SIBLINGS = {frozenset({"datasets", "fairness"})}
-HEAVY = (
-    "jax",
-    "jinja2",
-    "numpyro",
-    "arviz",
-    "xarray",
-    "zarr",
-    "ot",
-    "pandas",
-    "sklearn",
-    "matplotlib",
-    "scipy",
-    "networkx",
-)
+HEAVY = "jax", "jinja2", "numpyro", "arviz", "xarray", "zarr", "ot", "pandas", "sklearn", "matplotlib", "scipy"
+HEAVY += ("networkx",)
 FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py"))
 DOTTED = re.compile(r"bayesfair(\.\w+)*\.\w*")
 MADE_UP = "{...}"  # a module of which a string holds the beginning alone
@@ -155,9 +130,9 @@ def faults(code, file):
     return [f"{use} {wrong}" for use in uses(code, file) if (wrong := fault(file, use))]
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_rooms_import_only_from_their_left(file):
-    assert faults((ROOT / file).read_text(), file) == []
+def test_rooms_import_only_from_their_left():
+    found = {file: faults((ROOT / file).read_text(), file) for file in FILES}
+    assert {file: wrong for file, wrong in found.items() if wrong} == {}
 
 
 RIGHT, CYCLE = "imports from its right", "reaches its own room"
@@ -196,16 +171,13 @@ RIGHTLY = [
 ]
 
 
-@pytest.mark.parametrize(("file", "code", "said"), PLANTED)
-def test_every_kind_of_wrong_arrow_is_seen(file, code, said):
-    found = faults(code, file)
-    assert found
-    assert all(said in one for one in found)
-
-
-@pytest.mark.parametrize(("file", "code"), RIGHTLY)
-def test_right_arrows_are_left_alone(file, code):
-    assert faults(code, file) == []
+def test_every_kind_of_wrong_arrow_is_seen_and_right_ones_are_left_alone():
+    for file, code, said in PLANTED:
+        found = faults(code, file)
+        assert found, code
+        assert all(said in one for one in found), code
+    for file, code in RIGHTLY:
+        assert faults(code, file) == []
 
 
 def loaded_by(module):
@@ -213,12 +185,8 @@ def loaded_by(module):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
-@pytest.mark.parametrize("module", ["bayesfair", "bayesfair.estimators", "bayesfair.cli"])
-def test_import_is_light(module):
-    assert loaded_by(module) == []
-
-
-def test_summaries_load_no_jax():
+def test_import_is_light_and_summaries_load_no_jax():
+    assert loaded_by("bayesfair, bayesfair.estimators, bayesfair.cli") == []
     assert loaded_by("bayesfair.posterior") == ["scipy"]
 
 
@@ -230,11 +198,11 @@ def test_every_public_name_resolves():
         bayesfair.nothing  # noqa: B018
 
 
-@pytest.mark.parametrize("room", ORDER)
-def test_no_module_is_named_like_what_its_room_exports(room):
+def test_no_module_is_named_like_what_its_room_exports():
     """`import bayesfair.posterior.modes` would give a function."""
-    modules = {path.stem for path in (ROOT / room).glob("*.py")}
-    assert not modules & set(import_module(f"bayesfair.{room}").__all__)
+    for room in ORDER:
+        modules = {path.stem for path in (ROOT / room).glob("*.py")}
+        assert not modules & set(import_module(f"bayesfair.{room}").__all__), room
 
 
 def test_a_class_name_means_one_thing():

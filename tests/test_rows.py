@@ -8,7 +8,7 @@ from engines.rows_of import in_order, rows_of
 
 from bayesfair._rows import each, farthest, largest, total
 
-SIZES = [1, 7, 16, 50]
+CASES = [(1, 3), (7, 1), (16, 3), (50, 3)]  # rows, blocks
 BLOCKS = [1, 3]
 
 
@@ -22,8 +22,7 @@ def table(n_rows):
     )
 
 
-@pytest.mark.parametrize("n_blocks", BLOCKS)
-@pytest.mark.parametrize("n_rows", SIZES)
+@pytest.mark.parametrize(("n_rows", "n_blocks"), CASES)
 def test_every_row_is_counted_once_and_has_what_is_its_own(n_rows, n_blocks):
     x, code, weight = table(n_rows)
     rows, scale = rows_of((x, code, weight), n_blocks), np.float32(2)
@@ -58,8 +57,7 @@ def test_rows_are_taken_by_their_numbers(n_blocks):
     )
 
 
-@pytest.mark.parametrize("n_blocks", BLOCKS)
-@pytest.mark.parametrize("n_rows", SIZES)
+@pytest.mark.parametrize(("n_rows", "n_blocks"), CASES)
 def test_the_largest_and_the_farthest_are_those_of_the_whole(n_rows, n_blocks):
     x, _, weight = table(n_rows)
     rows = rows_of((x, weight), n_blocks)

@@ -152,8 +152,8 @@ def batches_of(data: Data, encoder: Encoder, size) -> Rows:
     return data.split.in_blocks(partial(encoded, data, encoder), -(-len(data.X) // size))
 
 
-def encoded(data: Data, encoder: Encoder, some) -> GroupedRows:
-    """A slice of the rows."""
+def encoded(data: Data, encoder: Encoder, some):
+    """A slice of the rows, as `GroupedRows` of NumPy whose first axis counts rows."""
     columns = data.columns.take(some)
     x, levels = encoder.scaled(columns.continuous).astype(np.float32), encoder.codes(columns.categorical)
     return GroupedRows(x, levels, data.groups.code[some], data.weight_of(some).astype(np.float32))

@@ -38,7 +38,7 @@ def run(command, folder, **options):
 def people(folder):
     """The reader's own table, with every column that a page names."""
     rng = np.random.default_rng(0)
-    n = 200
+    n = 80
     table = {"name": [f"person {i}" for i in range(n)], "sex": rng.choice(["f", "m"], n)}
     table |= {"region": rng.choice(["north", "south"], n), "age": rng.integers(18, 80, n)}
     table["income"] = (rng.normal(2000, 300, n) + 1000 * rng.integers(0, 3, n)).round()

@@ -36,12 +36,6 @@ def test_a_panel_for_every_question_that_is_answered():
     assert (ring.get_xdata()[0], ring.get_ydata()[0]) == (4, -200)
 
 
-def test_one_number_and_no_elbow():
-    one = TABLE.iloc[:1].copy()
-    one.attrs = {}
-    assert len(bf.plots.cluster_comparison(one[["cost"]])) == 1
-
-
 def test_another_table_is_refused():
     with pytest.raises(ValueError, match=r"have columns of bayesfair\.compare_clusters"):
         bf.plots.cluster_comparison(pd.DataFrame({"a": [1]}))

@@ -55,12 +55,11 @@ def test_bad_columns_are_told(make_tree, arguments, text):
         bf.plots.uncertainty(make_tree(), **arguments)
 
 
-@pytest.mark.parametrize(("n_clusters", "n_groups"), [(3, 2), (12, 6)])
-def test_uncertainty_draws_every_point_once(make_tree, n_clusters, n_groups):
-    tree = make_tree(n_obs=200, n_clusters=n_clusters, n_groups=n_groups)
+def test_uncertainty_draws_every_point_once(make_tree):
+    tree = make_tree(n_obs=200, n_clusters=12, n_groups=6)
     ax = bf.plots.uncertainty(tree)
     assert sum(len(part.get_offsets()) for part in ax.collections) == 200
-    assert len({part.get_paths()[0].vertices.tobytes() for part in ax.collections}) == n_groups  # markers
+    assert len({part.get_paths()[0].vertices.tobytes() for part in ax.collections}) == 6  # markers
     given = plt.subplots()[1]
     assert bf.plots.uncertainty(tree, ax=given) is given
 
@@ -92,14 +91,6 @@ def test_ten_clusters_have_colours_far_apart():
     colors = cluster_colors(10)[:, :3]
     apart = np.abs(colors[:, None] - colors).sum(axis=2)[~np.eye(10, dtype=bool)]
     assert apart.min() > 0.3  # neighbours among ten colours of viridis are 0.15 apart
-
-
-def test_points_show_the_doubt_about_their_own_colour(make_tree):
-    tree = make_tree()
-    stray = 0
-    own = tree["constant_data"]["reference_labels"].values[stray]
-    tree["posterior"]["labels"][:, :, stray] = (own + 1) % 3  # surely elsewhere than the picture says
-    assert uncertainty_points(tree).probability[stray] > 0.5
 
 
 def test_profile_falls(make_tree):
@@ -182,13 +173,12 @@ def test_trace_of_a_run_in_which_nothing_moved(make_tree):
     assert bf.plots.trace(still).shape == (6, 2)
 
 
-@pytest.mark.parametrize("lp", [-123.456, 1e17])
-def test_trace_of_a_scalar_that_moves_by_one_step_of_rounding(make_tree, lp):
+def test_trace_of_a_scalar_that_moves_by_one_step_of_rounding(make_tree):
     tree = make_tree()
-    tree["sample_stats"]["lp"][:] = lp
-    tree["sample_stats"]["lp"][0, 3] = np.nextafter(lp, 0)
-    axes = bf.plots.trace(tree, var_names=["lp"])
-    assert axes[0, 1].figure.canvas.draw() is None
+    for chain, lp in enumerate([-123.456, 1e17]):
+        tree["sample_stats"]["lp"][:] = lp
+        tree["sample_stats"]["lp"][chain, 3] = np.nextafter(lp, 0)
+        bf.plots.trace(tree, var_names=["lp"])[0, 1].figure.canvas.draw()
 
 
 def test_elbow_pays_for_balance():

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib import pyplot as plt
+from tiers import tiers
 
 import bayesfair as bf
 
-SHORT = {"num_chains": 2, "num_warmup": 30, "num_draws": 40, "random_state": 0, "progress_bar": False}
 PLOTS = [
     "plot_autocorr",
     "plot_convergence_dist",
@@ -33,39 +33,25 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def trees():
-    rng = np.random.default_rng(1)
-    X, sex = np.vstack([rng.normal(0, 1, (20, 2)), rng.normal(2.5, 1, (20, 2))]), np.array(["f", "m"] * 20)
-    mixture = bf.BayesianFairMixture(2, inference="gibbs", **SHORT).fit(X, sensitive_features=sex)
-    gibbs = bf.GibbsFairClustering(2, target="labels", num_starts=0, **SHORT).fit(X, sensitive_features=sex)
-    return {"mixture": mixture.posterior_, "gibbs": gibbs.posterior_}
-
-
-NAMES = {"mixture": ["weights", "means"], "gibbs": ["lambda_c", "centers"]}
+NAMES = {"run": ["lambda_c", "centers"], "mixture": ["weights", "means"]}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("function", PLOTS)
-@pytest.mark.parametrize("sampler", NAMES)
-def test_parameters_and_scalars_are_drawn(trees, sampler, function):
-    scalars = xr.DataTree.from_dict({"posterior": bf.posterior.diagnostic_vars(trees[sampler])})
-    getattr(az, function)(trees[sampler], var_names=NAMES[sampler])
-    getattr(az, function)(scalars)
+def test_parameters_and_scalars_are_drawn(mixture, function):
+    tree = mixture.posterior_
+    getattr(az, function)(tree, var_names=NAMES["mixture"])
+    getattr(az, function)(xr.DataTree.from_dict({"posterior": bf.posterior.diagnostic_vars(tree)}))
     plt.close("all")
 
 
-@pytest.mark.parametrize("function", ["summary", "rhat", "ess", "mcse"])
-@pytest.mark.parametrize("sampler", NAMES)
-def test_figures_are_of_parameters_and_scalars(trees, sampler, function):
-    getattr(az, function)(trees[sampler], var_names=NAMES[sampler])
-    getattr(az, function)(bf.posterior.diagnostic_vars(trees[sampler]))
-
-
-@pytest.mark.parametrize("sampler", NAMES)
-def test_scalars_of_0_and_1_are_left_out(trees, sampler):
+@pytest.mark.parametrize("sampler", tiers(NAMES, ["run"]))
+def test_figures_are_of_parameters_and_of_scalars_that_are_not_0_or_1_alone(sampler, request):
     """Ties of 0/1 scalars are bad ranks to `az.plot_rank`."""
-    scalars = bf.posterior.diagnostic_vars(trees[sampler])
-    everything = bf.posterior.diagnostic_vars(trees[sampler], constant=True)
-    assert any(name.startswith("together") for name in everything)
+    tree = request.getfixturevalue(sampler).posterior_
+    scalars = bf.posterior.diagnostic_vars(tree)
+    for function in (az.summary, az.rhat, az.ess, az.mcse):
+        function(tree, var_names=NAMES[sampler])
+        function(scalars)
+    assert any(name.startswith("together") for name in bf.posterior.diagnostic_vars(tree, constant=True))
     assert not any(np.isin(values, (0, 1)).all() for values in scalars.values())

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-from itertools import product
 from pathlib import Path
 
 import arviz as az
@@ -15,7 +14,6 @@ import pandas as pd
 import pytest
 import xarray as xr
 from draws import draws_of
-from tiers import tiers
 
 from bayesfair._files import check_destination
 from bayesfair.posterior import files, read_tree, write_tree
@@ -57,48 +55,46 @@ def test_files_bring_back_every_group_value_type_and_attribute(saved):
     assert names_beside(path) == ["run.nc"]
 
 
-LACKED = {  # by netCDF: an attribute's value, and the text that is stored for it
-    "None": (None, "null"),
-    "True": (True, "true"),
-    "numpy's False": (np.bool_(False), "false"),
-    "dict": ({"a": [1, None]}, '{"a": [1, null]}'),
-    "mixed": ([1, "a"], '[1, "a"]'),
-    "ragged": ([[1], [2, 3]], "[[1], [2, 3]]"),
-    "Timestamp": (pd.Timestamp("2020-01-02"), '"2020-01-02 00:00:00"'),
-    "datetime64": (np.datetime64("2020-01-02"), '"2020-01-02"'),
-    "NUL": ("a\0b", '"a\\u0000b"'),
-    "surrogate": ("\ud800", '"\\ud800"'),
-    "set": ({1, 2}, '"{1, 2}"'),
-    "key": ({(1, 2): 3}, "{(1, 2): 3}"),
-}
-PLACES = "/", "/sample_stats", "/sample_stats/lp", "/posterior/obs"
+LACKED = [  # by netCDF: an attribute's value, and the text that is stored for it
+    (None, "null"),
+    (True, "true"),
+    (np.bool_(False), "false"),
+    ({"a": [1, None]}, '{"a": [1, null]}'),
+    ([1, "a"], '[1, "a"]'),
+    ([[1], [2, 3]], "[[1], [2, 3]]"),
+    (pd.Timestamp("2020-01-02"), '"2020-01-02 00:00:00"'),
+    (np.datetime64("2020-01-02"), '"2020-01-02"'),
+    ("a\0b", '"a\\u0000b"'),
+    ("\ud800", '"\\ud800"'),
+    ({1, 2}, '"{1, 2}"'),
+    ({(1, 2): 3}, "{(1, 2): 3}"),
+]
 
 
-@pytest.mark.parametrize(
-    ("place", "kind"), tiers(product(PLACES, LACKED), [*product(PLACES, ["dict"]), *product(PLACES[:1], LACKED)])
-)
-def test_attributes_that_netcdf_lacks_lose_no_draws(saved, tmp_path, place, kind):
-    value, stored = LACKED[kind]
+@pytest.mark.parametrize("place", ["/", "/sample_stats", "/sample_stats/lp", "/posterior/obs"])
+def test_attributes_that_netcdf_lacks_lose_no_draws(saved, tmp_path, place):
     tree = saved[0].copy(deep=True)
     owner = tree if place == "/" else tree[place]
-    owner.attrs |= {"mine": value, "kept": ["a", "b"], "number": 2.5}
-    with pytest.warns(UserWarning, match=f"stored as text: 'mine' of {place}"):
+    odd = {f"mine {number}": value for number, (value, _) in enumerate(LACKED)}
+    owner.attrs |= {**odd, "kept": ["a", "b"], "number": 2.5}
+    with pytest.warns(UserWarning, match=rf"stored as text: .*'mine 0' of {place}"):
         write_tree(tree, tmp_path / "odd.nc")
     again = read_tree(tmp_path / "odd.nc")
     attrs = (again if place == "/" else again[place]).attrs
-    assert attrs.get("mine") == stored
+    assert [attrs[name] for name in odd] == [stored for _, stored in LACKED]
     assert (list(attrs["kept"]), attrs["number"]) == (["a", "b"], 2.5)
     xr.testing.assert_equal(again, tree)
-    assert owner.attrs["mine"] is value  # the user's own tree stays
+    assert all(owner.attrs[name] is value for name, value in odd.items())  # the user's own tree stays
 
 
-@pytest.mark.parametrize("name", [1, "", "a\0b", "\ud800"], ids=["number", "empty", "NUL", "surrogate"])
-def test_attributes_whose_name_netcdf_lacks_lose_no_draws(saved, tmp_path, name):
+def test_attributes_whose_name_netcdf_lacks_lose_no_draws(saved, tmp_path):
     tree = saved[0].copy(deep=True)
-    tree.attrs[name] = 1
+    tree.attrs |= {1: 1, "": 1, "a\0b": 1, "\ud800": 1}
     with pytest.warns(UserWarning, match="left out"):
         write_tree(tree, tmp_path / "odd.nc")
-    xr.testing.assert_equal(read_tree(tmp_path / "odd.nc"), tree)
+    again = read_tree(tmp_path / "odd.nc")
+    xr.testing.assert_equal(again, tree)
+    assert set(again.attrs) == set(saved[0].attrs)
 
 
 def test_other_programs_read_the_file_and_what_they_write_is_taken_in(saved, tmp_path):
@@ -154,25 +150,25 @@ def test_nothing_parses_bytes_whose_checksum_is_wrong(saved, monkeypatch):
         read_tree(path)
 
 
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        (lambda whole: whole[:-1], "no checksum at its end"),
-        (lambda whole: whole[: len(whole) // 2], "no checksum at its end"),
-        (lambda whole: whole + b"\n", "no checksum at its end"),
-        (lambda whole: b"", "no checksum at its end"),
-        (lambda whole: b"not a netCDF file", "no checksum at its end"),
-        (lambda whole: whole + whole, "its checksum is wrong"),
-        (lambda whole: whole[:-2] + b"z\n", "its checksum is wrong"),
-        (lambda whole: whole[-90:], "its checksum is wrong"),
-        (lambda whole: b"HDF" + files._trailer(hashlib.sha256(b"HDF")), "though its checksum is right"),
-    ],
-)
-def test_files_cut_off_appended_to_or_made_up_are_told(saved, change, text):
+DAMAGES = [
+    (lambda whole: whole[:-1], "no checksum at its end"),
+    (lambda whole: whole[: len(whole) // 2], "no checksum at its end"),
+    (lambda whole: whole + b"\n", "no checksum at its end"),
+    (lambda whole: b"", "no checksum at its end"),
+    (lambda whole: whole + whole, "its checksum is wrong"),
+    (lambda whole: whole[:-2] + b"z\n", "its checksum is wrong"),
+    (lambda whole: whole[-90:], "its checksum is wrong"),
+    (lambda whole: b"HDF" + files._trailer(hashlib.sha256(b"HDF")), "though its checksum is right"),
+]
+
+
+def test_files_cut_off_appended_to_or_made_up_are_told(saved):
     _, path = saved
-    path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(ValueError, match=rf"run\.nc' cannot be read as a saved posterior.*{text}"):
-        read_tree(path)
+    whole = path.read_bytes()
+    for change, text in DAMAGES:
+        path.write_bytes(change(whole))
+        with pytest.raises(ValueError, match=rf"run\.nc' cannot be read as a saved posterior.*{text}"):
+            read_tree(path)
 
 
 def test_files_that_are_missing_or_hold_something_else_are_told(tmp_path):
@@ -188,28 +184,26 @@ def test_files_that_are_missing_or_hold_something_else_are_told(tmp_path):
         read_tree(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "error", "text"),
-    [
-        ("", ValueError, "`path` must name a file, got ''"),
-        ("folder", IsADirectoryError, r"got the folder '.*folder'\. Name a file in it"),
-        ("missing/run.nc", FileNotFoundError, "There is no folder '.*missing'. Make it first"),
-        ("file/run.nc", FileNotFoundError, "There is no folder '.*file'"),
-        ("n" * 300, OSError, "`path` must be a file that can be written, got '.*name too long"),
-        ("a\0b", ValueError, "`path` must be a file that can be written"),
-        ("/dev/null", OSError, "`path` must name an ordinary file, got '/dev/null'"),
-    ],
-)
-def test_destinations_are_checked_before_anything_is_written(saved, tmp_path, name, error, text):
-    tree, _ = saved
+DESTINATIONS = [
+    ("", ValueError, "`path` must name a file, got ''"),
+    ("folder", IsADirectoryError, r"got the folder '.*folder'\. Name a file in it"),
+    ("missing/run.nc", FileNotFoundError, "There is no folder '.*missing'. Make it first"),
+    ("file/run.nc", FileNotFoundError, "There is no folder '.*file'"),
+    ("n" * 300, OSError, "`path` must be a file that can be written, got '.*name too long"),
+    ("a\0b", ValueError, "`path` must be a file that can be written"),
+    ("/dev/null", OSError, "`path` must name an ordinary file, got '/dev/null'"),
+]
+
+
+def test_destinations_are_checked_before_anything_is_written(saved, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
     before = names_beside(tmp_path / "file")
-    path = name and tmp_path / name
-    for attempt in (check_destination, lambda path: write_tree(tree, path)):
-        with pytest.raises(error, match=text) as told:
-            attempt(path)
-        assert ".part" not in str(told.value)
+    for name, error, text in DESTINATIONS:
+        for attempt in (check_destination, lambda path: write_tree(saved[0], path)):
+            with pytest.raises(error, match=text) as told:
+                attempt(name and tmp_path / name)
+            assert ".part" not in str(told.value)
     assert names_beside(tmp_path / "file") == before
 
 
@@ -247,58 +241,47 @@ def test_a_failed_write_leaves_the_old_file_alone(saved, monkeypatch):
         assert names_beside(path) == ["run.nc"]
 
 
-FULL_DISK = """
-import resource, sys
-import numpy as np
-from bayesfair._draws import Draws
+FAILED_WRITES = """
+import gc, resource, sys
 from bayesfair.posterior import read_tree, write_tree
-from bayesfair.posterior.tree import build_tree
-rng = np.random.default_rng(0)
-labels = rng.integers(2, size=(2, 500, 400)).astype(np.int8)
-tree = build_tree(Draws(labels, {}, {}), rng.normal(size=(400, 2)), None, settings={}, n_clusters=2)
-write_tree(tree.isel(draw=slice(9)), sys.argv[1])
-resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, resource.RLIM_INFINITY))
+path, damaged = sys.argv[1:]
+tree = read_tree(path)
+few = tree.isel(draw=slice(9))
+write_tree(few, path)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
 try:
-    write_tree(tree, sys.argv[1])
+    write_tree(tree, path)
 except OSError as error:
     print(error)
-assert read_tree(sys.argv[1]).identical(tree.isel(draw=slice(9)))
+assert read_tree(path).identical(few)
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-write_tree(tree, sys.argv[1])
-assert read_tree(sys.argv[1]).identical(tree)
-"""
-
-
-def test_a_full_disk_is_an_error_and_the_draws_can_be_saved_again(tmp_path):
-    """HDF5 ended the process with a segmentation fault here when it wrote to the disk itself."""
-    done = run_python(FULL_DISK, tmp_path / "run.nc")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert re.search(r"got '.*run\.nc' \(File too large\)\. An earlier file there is as it was", done.stdout)
-    assert names_beside(tmp_path / "run.nc") == ["run.nc"]
-
-
-UNSAVEABLE = """
-import gc, sys
-from bayesfair.posterior import files
-tree = files.read_tree(sys.argv[1])
-tree["posterior"]["unsaveable"] = ("obs", [{}] * 8)
-for attempt in (lambda: files.write_tree(tree, sys.argv[1]), lambda: files.read_tree(sys.argv[2])):
+write_tree(tree, path)
+assert read_tree(path).identical(tree)
+odd = tree.copy()
+odd["posterior"]["unsaveable"] = ("obs", [{}] * odd["posterior"].sizes["obs"])
+for attempt in (lambda: write_tree(odd, path), lambda: read_tree(damaged)):
     try:
         attempt()
-    except (TypeError, ValueError) as error:
-        print(type(error).__name__)
+    except ValueError as error:
+        print("ValueError")
     gc.collect()
 """
 
 
-def test_libraries_print_nothing_of_their_own(saved, tmp_path):
-    """Closing a half-written or unreadable file at garbage collection put h5netcdf's own errors on the screen."""
-    _, path = saved
-    before = path.read_bytes()
+def test_a_full_disk_and_what_cannot_be_saved_are_errors_and_the_draws_can_be_saved_again(tmp_path):
+    """HDF5 ended the process with a segmentation fault when it wrote to a full disk itself, and closing a half-written or
+    unreadable file at garbage collection put h5netcdf's own errors on the screen."""
+    labels = np.random.default_rng(0).integers(2, size=(2, 500, 400)).astype(np.int8)
+    tree = build_tree(draws_of(labels), np.zeros((400, 2)), None, settings={}, n_clusters=2)
+    write_tree(tree, tmp_path / "run.nc")
+    before = (tmp_path / "run.nc").read_bytes()
     (tmp_path / "damaged.nc").write_bytes(before[:300] + b"?" * 900 + before[1200:])
-    done = run_python(UNSAVEABLE, path, tmp_path / "damaged.nc")
-    assert (done.stdout.split(), done.stderr) == (["ValueError", "ValueError"], "")
-    assert path.read_bytes() == before
+    done = run_python(FAILED_WRITES, tmp_path / "run.nc", tmp_path / "damaged.nc")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"got '.*run\.nc' \(File too large\)\. An earlier file there is as it was", done.stdout)
+    assert done.stdout.count("ValueError") == 2
+    assert names_beside(tmp_path / "run.nc") == ["damaged.nc", "run.nc"]
+    xr.testing.assert_identical(read_tree(tmp_path / "run.nc"), tree)
 
 
 KILLED = """
@@ -310,18 +293,14 @@ def die(*_):
 class Dying:
     def __buffer__(self, flags):
         die()
-if sys.argv[2] == "half written":
-    files._trailer = lambda body: Dying()
-else:
-    setattr(os, sys.argv[2], die)
+files._trailer = lambda body: Dying()
 files.write_tree(tree, sys.argv[1])
 """
 
 
-@pytest.mark.parametrize("moment", tiers(["half written", "fsync", "replace"], ["half written"]))
-def test_a_kill_while_saving_loses_nothing_and_what_it_leaves_is_named(saved, moment):
+def test_a_kill_while_saving_loses_nothing_and_what_it_leaves_is_named(saved):
     tree, path = saved
-    done = run_python(KILLED, path, moment)
+    done = run_python(KILLED, path)
     assert done.returncode == -signal.SIGKILL, done.stderr
     xr.testing.assert_identical(read_tree(path), tree)
     (left,) = set(names_beside(path)) - {"run.nc"}
@@ -332,7 +311,7 @@ def test_a_kill_while_saving_loses_nothing_and_what_it_leaves_is_named(saved, mo
     write_tree(tree, path)
 
 
-@pytest.mark.parametrize(("options", "status"), [("--cases 60", 0), ("--cases 27 --limit 1 --unchecked", 1)])
+@pytest.mark.parametrize(("options", "status"), [("--cases 27", 0), ("--cases 18 --limit 1 --unchecked", 1)])
 def test_no_damage_is_silent_raw_or_slow_and_without_the_checksum_some_is(saved, options, status):
     command = [sys.executable, ROOT / "benchmarks" / "damaged_files.py", "--run", saved[1], *options.split()]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -5,12 +5,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import xarray as xr
 from draws import draws_of, with_modes
 from sklearn.exceptions import ConvergenceWarning
 
 import bayesfair as bf
-from bayesfair.posterior import modes, partition_distance, read_tree, reference_partition, relabel, summary, write_tree
+from bayesfair.posterior import modes, partition_distance, reference_partition, relabel, summary
 from bayesfair.posterior.contingency import variation_of_information
 from bayesfair.posterior.mode_tables import modes_of, occupancy
 from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
@@ -129,7 +128,7 @@ def test_a_row_that_changes_place_and_a_few_odd_draws_are_no_modes():
     assert len(modes(tree_of(where))) == 1
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_chains_along_a_line_are_in_one_mode(seed):
     """A border that moves through the rows: halves of a continuum are far apart, yet no modes."""
     rng = np.random.default_rng(seed)
@@ -138,7 +137,7 @@ def test_chains_along_a_line_are_in_one_mode(seed):
     assert len(modes(build_tree(draws_of(labels), x[:, None], None, settings={}, n_clusters=2))) == 1
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_slow_chains_are_in_one_mode(seed):
     """Rows change one by one: pieces of a chain are near together and far from others, yet no modes."""
     rng = np.random.default_rng(seed)
@@ -203,9 +202,6 @@ def test_clusterings_are_numbered_alike_whatever_the_tree_is_relabelled_to(one):
     assert modes_of(after).attrs == modes_of(shuffled).attrs
 
 
-UNKNOWN = {"log_mass": np.nan, "lower": -INFINITE, "upper": INFINITE, "se": np.nan}
-
-
 def others(*figures, **settings):
     """Figures of a best mode and of others (log_mass, lower, upper)."""
     columns = zip((0.0, 0.0, 0.0), *figures)
@@ -239,18 +235,9 @@ SENTENCES = [
         "2 modes from 32 starts; the mass of the second is at most 200 times the best one's.",
     ),
     (
-        others((np.nan, -INFINITE, 5.2)),
-        "2 modes from 32 starts; the mass of the second is at most 200 times the best one's.",
-    ),
-    (
         others((np.nan, -20.5, 5.2), (np.nan, -295.1, 244.1)),
         "3 modes from 32 starts; the mass of the second is at most 200 times the best one's; the mass of the third is "
         "not known (1 of 32 starts ended in the best one).",
-    ),
-    (
-        others((np.nan, -20.5, 5.2), (np.nan, -295.1, 244.1), (np.nan, -500, -400)),
-        "4 modes from 32 starts; the mass of the second is at most 200 times the best one's; the fourth has less than 0.01% of "
-        "the best one's mass; the mass of the third is not known (1 of 32 starts ended in the best one).",
     ),
     (
         others(NAN, NAN, masses="not known"),
@@ -261,10 +248,7 @@ SENTENCES = [
         "3 modes from 32 starts; their masses are not known (24 of 32 starts ended in the best one, and their losses are at "
         "least 612 higher).",
     ),
-    (
-        others((np.nan, -2.1, 1.3)),
-        "2 modes from 32 starts; the mass of the second is 0.1 to 4 times the best one's.",
-    ),
+    (others((np.nan, -2.1, 1.3)), "2 modes from 32 starts; the mass of the second is 0.1 to 4 times the best one's."),
     (
         others((-2, -3, -1), NAN),
         "3 modes from 32 starts; the second holds 12% (5% to 27%) of the mass that is known; the mass of the third is not "
@@ -273,10 +257,10 @@ SENTENCES = [
 ]
 
 
-@pytest.mark.parametrize(("figures", "said"), SENTENCES)
-def test_sentences(one, figures, said):
-    clusterings = [BEST, SECOND, THIRD, SECOND][: len(figures["log_mass"])]
-    assert modes_sentence(with_modes(one, clusterings, **figures)) == said
+def test_sentences(one):
+    for figures, said in SENTENCES:
+        clusterings = [BEST, SECOND, THIRD][: len(figures["log_mass"])]
+        assert modes_sentence(with_modes(one, clusterings, **figures)) == said
 
 
 def test_chains_in_modes_whose_masses_are_not_known_are_told():
@@ -298,12 +282,6 @@ def test_chains_that_disagree_in_one_mode_are_told_another_thing(one):
     tree = one.copy()
     tree["sample_stats"]["lp"] = moving + 9 * np.arange(4)[:, None]
     assert judge(tree).headline == "The chains do not agree."
-
-
-def test_files_keep_the_group(one, tmp_path):
-    tree = with_modes(one, [BEST, SECOND], **others(NAN))
-    write_tree(tree, tmp_path / "run.nc")
-    xr.testing.assert_identical(read_tree(tmp_path / "run.nc"), tree)
 
 
 def test_few_draws_are_in_one_mode_without_warnings():

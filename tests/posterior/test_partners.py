@@ -61,7 +61,7 @@ def test_of_draws_that_are_kept_alone(pairs):
 
 def test_no_array_has_a_cell_for_every_pair_of_rows():
     """80,000 rows would take 51 GB."""
-    one = np.concatenate([np.arange(40_000), np.arange(40_000)])
+    one = np.tile(np.arange(40_000), 2)
     other = np.concatenate([np.arange(40_000), np.roll(np.arange(40_000), 1)])
     P = bf.posterior.fairlet_probability(tree_of([[one, one, one, other]], ["a"] * 40_000 + ["b"] * 40_000))
     assert P.nnz == 4 * 40_000
@@ -96,9 +96,9 @@ def test_a_summary_of_hubs_counts_rows_and_one_of_somebody_alone_has_no_partner(
     assert table["entropy"].tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize("threshold", [0.1, 0.3, 1.0])
-def test_the_graph_has_the_pairs_above_the_threshold(pairs, threshold):
-    P, graph = by_hand(pairs), bf.posterior.fairlet_graph(tree_of(pairs, GROUPS, NAMES), threshold)
+def test_the_graph_has_the_pairs_above_the_threshold(pairs):
+    P, threshold = by_hand(pairs), 0.3
+    graph = bf.posterior.fairlet_graph(tree_of(pairs, GROUPS, NAMES), threshold)
     assert isinstance(graph, nx.Graph)
     assert dict(graph.nodes(data="group")) == dict(zip(NAMES, GROUPS))
     expected = {(NAMES[i], NAMES[j]): P[i, j] for i, j in combinations(range(18), 2) if P[i, j] >= threshold}

@@ -6,7 +6,6 @@ from itertools import product
 import numpy as np
 import pytest
 from draws import draws_of
-from tiers import tiers
 
 import bayesfair as bf
 from bayesfair.posterior import binder_partition, partition_distance, reference_partition, salso_partition, vi_partition
@@ -59,33 +58,39 @@ def within_one_person(labels, groups):
 
 
 @pytest.mark.parametrize("loss", ["vi", "binder"])
-@pytest.mark.parametrize("seed", tiers([0, 1], [0]))
 @pytest.mark.parametrize("fair", [True, False])
-def test_it_is_the_best_of_all_partitions_of_nine_points(seed, loss, fair):
-    tree = tree_of(seed, fair=fair)
+def test_it_is_the_best_of_all_partitions_of_nine_points(loss, fair):
+    tree = tree_of(0, fair=fair, num_draws=20)
     found = salso_partition(tree, loss=loss, fair=fair, num_starts=16)
     candidates = every_fair_partition() if fair else [labels for labels in every_partition(9, 3) if labels.max() == 2]
     best = min(expected(tree, labels, loss) for labels in candidates)
     assert expected(tree, found, loss) == pytest.approx(best, abs=1e-9)
     assert len(np.unique(found)) == 3
-    assert not fair or within_one_person(found, GROUPS)
+    if fair:
+        assert within_one_person(found, GROUPS)
+    else:
+        drawn = draws_of(tree["posterior"]["labels"].values)
+        alone = build_tree(drawn, np.zeros((9, 1)), None, settings={}, n_clusters=3)
+        np.testing.assert_array_equal(salso_partition(alone, loss=loss, num_starts=16), found)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few draws
-@pytest.mark.parametrize(("loss", "of_draws"), [("vi", vi_partition), ("binder", binder_partition)])
-@pytest.mark.parametrize("target", ["labels", "joint"])
-def test_it_is_never_worse_than_the_best_draw_and_keeps_the_guarantee(loss, of_draws, target):
-    data = bf.datasets.make_well_specified()
-    est = bf.GibbsFairClustering(
-        2, target=target, num_chains=2, num_warmup=20, num_draws=30, num_starts=0, random_state=0, progress_bar=False
-    )
-    tree = est.fit(data.features, sensitive_features=data.sensitive).posterior_
-    found = salso_partition(tree, loss=loss)
-    assert expected(tree, found, loss) <= expected(tree, of_draws(tree), loss) + 1e-12
-    assert within_one_person(found, data.sensitive.to_numpy())
-    assert target == "labels" or bf.fairness.balance(found, data.sensitive) == 1
-    assert (found == reference_partition(tree)).mean() > 0.5
+def test_it_is_never_worse_than_the_best_draw_and_keeps_the_guarantee():
+    """On these patients the search once left a cluster of one person, who is within one person of every share."""
+    data = bf.datasets.load_diabetes()
+    table = (data.features - data.features.mean()) / data.features.std()
+    settings = {"num_chains": 2, "num_warmup": 50, "num_draws": 60, "num_starts": 0, "progress_bar": False}
+    est = bf.GibbsFairClustering(3, target="labels", random_state=0, **settings)
+    tree = est.fit(table, sensitive_features=data.sensitive).posterior_
+    draws = tree["posterior"]["labels"].values.reshape(-1, len(table))
+    for loss, of_draws in (("vi", vi_partition), ("binder", binder_partition)):
+        found = salso_partition(tree, loss=loss)
+        assert expected(tree, found, loss) <= expected(tree, of_draws(tree), loss) + 1e-12
+        assert within_one_person(found, data.sensitive.to_numpy())
+        assert (found == reference_partition(tree)).mean() > 0.5
+        assert np.bincount(found).min() >= min(np.bincount(draw).min() for draw in draws)
+        assert bf.fairness.balance(found, data.sensitive) >= float(tree["sample_stats"]["balance"].min())
 
 
 def test_the_loss_of_every_move_is_that_of_the_definition():
@@ -122,12 +127,3 @@ def test_bad_arguments_are_refused():
     )
     with pytest.raises(ValueError, match="draws that keep the guarantee"):
         salso_partition(unfair)
-
-
-@pytest.mark.slow
-def test_without_groups_any_partition_will_do():
-    tree = tree_of(2)
-    alone = build_tree(draws_of(tree["posterior"]["labels"].values), np.zeros((9, 1)), None, settings={}, n_clusters=3)
-    found = salso_partition(alone, num_starts=80)
-    best = min(expected(alone, labels, "vi") for labels in every_partition(9, 3) if labels.max() == 2)
-    assert expected(alone, found, "vi") == pytest.approx(best, abs=1e-9)

@@ -177,17 +177,6 @@ def test_themost_frequent_labels_use_every_cluster_that_all_draws_use():
         assert (flat == found).sum() == max(agreeing)
 
 
-def test_a_cluster_that_moves_about_is_not_lost():
-    """Cluster 2 holds one row in every draw, never the same one for long: nobody's most frequent label."""
-    flat = np.tile(np.repeat([0, 1], 5), (10, 1))
-    flat[np.arange(10), np.arange(10)] = 2
-    flat[9] = [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]
-    assert set(most_frequent(flat, 3)) == {0, 1}  # one draw leaves it empty
-    flat[9, 4] = 2
-    assert set(most_frequent(flat, 3)) == {0, 1, 2}
-    assert most_frequent(flat, 3)[4] == 2  # the row that is there twice
-
-
 def test_centers_and_balance_are_those_of_the_labels(tree):
     X, group = tree["observed_data"]["X"].values, tree["constant_data"]["group"].values
     for chain, draw in product(range(2), range(3)):
@@ -229,14 +218,6 @@ def test_rounding_of_float32_sums_is_no_disagreement(tree):
     np.testing.assert_array_equal(scalars["clustering_loss"], dense)  # a dense run is left alone
     exact = rounded.astype(float)
     np.testing.assert_array_equal(scalars_of(lp=exact)["lp"], exact)
-
-
-def test_constants_and_single_draws_do_not_break_the_summary():
-    labels = np.tile(np.array([0, 1, 0, 1], np.int8), (1, 1, 1))
-    tree = build_tree(some_draws(labels), np.eye(4), ["a", "a", "b", "b"], settings={}, n_clusters=2)
-    assert "balance" not in diagnostic_vars(tree)  # constant
-    assert np.isfinite(summary(tree)["mean"]).all()
-    np.testing.assert_array_equal(misclassification_probability(tree), 0)
 
 
 def test_many_draws_are_thinned_in_time_and_none_need_an_n_by_n_matrix():

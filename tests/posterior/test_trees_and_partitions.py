@@ -112,17 +112,10 @@ def test_both_ways_to_company_give_the_same_whole_numbers(monkeypatch):
 
 def test_auto_counts_all_work_and_takes_every_draw_where_it_can():
     """40 observations with 80,000 draws took six minutes, all of them in the entries of tables of pairs of draws."""
-    plan, budget = contingency._plan, contingency._AUTO_MULTIPLICATIONS
-    chosen, by_matrix = plan("auto", 80_000, 3, 40)
+    chosen, by_matrix = contingency._plan("auto", 80_000, 3, 40)
     assert by_matrix
     assert len(chosen) == 80_000
     assert 5_000 < contingency._most_by_tables("entropies", 3, 40) < 15_000
-    for n_clusters, num_columns in [(3, 10), (50, 40), (2, 700), (3, 442), (10, 5_000), (10, 33_000)]:
-        draws = len(plan("auto", 10**6, n_clusters, num_columns)[0])
-        pairs = contingency._most_by_tables("entropies", n_clusters, num_columns) ** 2 / 2
-        assert pairs * n_clusters**2 * (num_columns + contingency._ENTRY["entropies"]) <= budget
-        products = min(draws * n_clusters * 3 * num_columns**2, draws**2 / 2 * n_clusters**2 * num_columns)
-        assert products <= budget
 
 
 def test_estimates_do_not_depend_on_numbering_or_repeated_rows(some):
@@ -201,18 +194,6 @@ def test_credible_ball_takes_a_centre_and_refuses_bad_ones(some):
             credible_ball(tree, **arguments)
 
 
-def test_relabelled_scalars_converge_where_raw_labels_do_not():
-    rng = np.random.default_rng(2)
-    truth = np.arange(30) % 3
-    labels = np.where(rng.random((4, 200, 30)) < 0.15, rng.integers(3, size=(4, 200, 30)), truth)
-    raw = np.stack([np.roll(np.arange(3), chain)[labels[chain]] for chain in range(4)]).astype(np.int8)
-    relabelled = relabel(make_tree(raw, 3))["posterior"]["labels"].values
-    worst = [max(float(az.rhat(z[:, :, i].astype(float))) for i in range(30)) for z in (raw, relabelled)]
-    assert worst[0] > 2 > 1.03 > worst[1]
-    recovered = [(np.array(z)[truth] == np.array(relabelled[0, 0])).mean() for z in ([0, 1, 2], [1, 2, 0], [2, 0, 1])]
-    assert max(recovered) > 0.6
-
-
 def test_relabel_moves_everything_that_has_clusters(some):
     tree = make_tree(some, 8)
     rng = np.random.default_rng(0)
@@ -269,7 +250,7 @@ def test_bad_draws_are_told(labels, n_clusters, text):
         build_tree(draws, np.eye(3), None, settings={}, n_clusters=n_clusters)
 
 
-@pytest.mark.parametrize(("num_chains", "num_draws"), [(1, 1), (1, 9), (3, 2)])
+@pytest.mark.parametrize(("num_chains", "num_draws"), [(1, 1), (3, 2)])
 def test_few_draws_summarise_without_warnings(num_chains, num_draws):
     rng = np.random.default_rng(4)
     labels = rng.integers(2, size=(num_chains, num_draws, 6)).astype(np.int8)

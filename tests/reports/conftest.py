@@ -14,10 +14,18 @@ def hostile():
 
 
 @pytest.fixture(scope="session")
-def hostile_tree(make_tree, hostile):
-    return make_tree(
-        feature_names=[f"f{j} {hostile}" for j in range(4)],
-        obs_names=[f"row {i} {hostile}" for i in range(60)],
-        group_names=[f"a {hostile}", f"$\\frac b {hostile}"],
-        settings={"estimator": hostile, "parameters": {hostile: hostile, "target": hostile}},
-    )
+def hostile_names(hostile):
+    def names(n_obs, dim):
+        return {
+            "feature_names": [f"f{j} {hostile}" for j in range(dim)],
+            "obs_names": [f"row {i} {hostile}" for i in range(n_obs)],
+            "group_names": [f"a {hostile}", f"$\\frac b {hostile}"],
+            "settings": {"estimator": hostile, "parameters": {hostile: hostile, "target": hostile}},
+        }
+
+    return names
+
+
+@pytest.fixture(scope="session")
+def hostile_tree(make_tree, hostile_names):
+    return make_tree(**hostile_names(60, 4))
