@@ -31,6 +31,7 @@ CASES = {  # group sizes, composition, clusters
     "unequal": ((3, 5), ((1, 3), (1, 1), (1, 1)), 2),
     "unequal, one alone": ((3, 3), ((1, 2), (1, 0), (1, 1)), 2),
     "unequal, a group of one": ((1, 4), ((1, 1), (0, 2), (0, 1)), 2),
+    "unequal, a group of one, weighted": ((1, 4), ((1, 1), (0, 2), (0, 1)), 2),
     "unequal hubs": ((4, 5), ((2, 3), (2, 2)), 1),
     "unequal hubs, one lacks a group": ((3, 4), ((2, 1), (0, 2), (1, 1)), 2),
     "singletons": ((4,), "auto", 2),
@@ -66,9 +67,9 @@ class Tiny:
     def state(self, s):
         return FairletState(on_device(self.members[s]), on_device(self.clusters[s]), TEMPERATURES)
 
-    def opened(self, state, lambdas=TEMPERATURES, centers=None):
+    def opened(self, state, centers=None):
         """The state within a sweep, given centres where there are some."""
-        opened = self.target.open(state._replace(lambdas=lambdas))
+        opened = self.target.open(state)
         return opened if centers is None else CenteredState(*opened, centers)
 
     def state_of(self, members, cluster):
