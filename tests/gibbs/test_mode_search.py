@@ -143,6 +143,7 @@ def test_a_run_with_jumps_goes_on_bit_for_bit(tmp_path):
     assert bf.posterior.modes(part.posterior_).equals(bf.posterior.modes(whole.posterior_))
 
 
+@pytest.mark.slow
 def test_losses_without_centres_have_modes_whose_masses_are_not_known():
     X, groups = corners(8.0)
     settings = {"num_chains": 2, "num_warmup": 200, "num_draws": 20, "num_starts": 8, "progress_bar": False}

@@ -68,6 +68,7 @@ def test_the_pace_stops_at_every_window():
         assert set(range(WINDOW, 100, WINDOW)) <= set(np.cumsum(sizes).tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Only .* of the blocks")
 def test_decisions_are_made_at_whole_windows_only():
     case = problem(*SPLIT)
