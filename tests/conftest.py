@@ -38,7 +38,6 @@ COMPILED_QUICKLY = {  # files of many programs that run for milliseconds: compil
     "test_replicas.py",
     "test_results.py",
     "test_sample_weight.py",
-    "test_sampler.py",
     "test_store.py",
     "test_tilted_kmeans.py",
     "test_variational.py",
