@@ -35,6 +35,7 @@ COMPILED_QUICKLY = {  # files of many programs that run for milliseconds: compil
     "test_pipelines.py",
     "test_progress.py",
     "test_rectangular_loop.py",
+    "test_replicas.py",
     "test_results.py",
     "test_sample_weight.py",
     "test_store.py",

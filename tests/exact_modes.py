@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import permutations, product
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from bayesfair.fairlets.compositions import capacities
 from bayesfair.fairlets.members import member_table
 from bayesfair.fairness import Groups
 from bayesfair.fairness.balanced import balance_constraint
-from bayesfair.gibbs import Dispersion, Settings, Table
+from bayesfair.gibbs import Dispersion, Settings, Table, masses
 from bayesfair.gibbs.labellings import Labelling
 from bayesfair.gibbs.losses import cluster_means, resolve_loss
 from bayesfair.gibbs.moves import mode_jumps
@@ -26,11 +27,9 @@ CODE = np.tile([0, 1], 5)
 PLACES = {  # two bumps, and one between them that belongs to either
     "kmeans": (-1.2, 0.0, 1.45),
     "kl": (2.6, 5.0, 9.5),
-    "itakura-saito": (1.2, 2.1, 4.6),
-    "binary": (0.2, 0.45, 0.8),
 }
 SIZES = 6, 2, 2  # observations at each place
-LAMBDA = {"kmeans": 2.0, "kl": 2.5, "itakura-saito": 6.0, "binary": 5.0}
+LAMBDA = {"kmeans": 2.0, "kl": 2.5}
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,12 +184,8 @@ def _modes(target, states, labels, law, total, inverse_dispersion) -> Modes:
 
 
 SAMPLED = Dispersion()
-EVERY = [
-    ("optimal", "kmeans", None),
-    ("optimal", "kmeans", SAMPLED),
+EVERY = [  # every target, losses whose lambda is fixed and sampled
     ("optimal", "kl", None),
-    ("optimal", "itakura-saito", SAMPLED),
-    ("optimal", "binary", None),
     ("cut", "kmeans", SAMPLED),
     ("joint", "kmeans", SAMPLED),
     ("labels", "kmeans", SAMPLED),
@@ -228,3 +223,18 @@ def wrongly_told(f: Far) -> Far:
     wide, cold = np.array([1.0, 2.5])[:, None, None], np.array([1.0, 1.6])
     modes = f.modes._replace(spread=on_device(spread * wide), dispersion=on_device(dispersion * cold))
     return replace(f, modes=modes)
+
+
+def jumps_measured_by(measured, monkeypatch):
+    """In place of pools of chains and the works of their jumps: `measured(here, there, length)`."""
+
+    def pool(mode, number, chains):
+        return SimpleNamespace(mode=mode, target=chains.target, run=SimpleNamespace(keys=np.zeros(4), states=()))
+
+    monkeypatch.setattr(masses, "Pool", pool)
+    monkeypatch.setattr(masses, "_measured", measured)
+
+
+def middle_goes_left(labels):
+    """Does the middle place go with the first?"""
+    return (labels[..., 6:8] == labels[..., :1]).all(-1)

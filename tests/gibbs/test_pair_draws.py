@@ -4,16 +4,15 @@ The matrix of a draw is made of what it publishes: where a line of counts leads,
 depend on uniform numbers as whole numbers of halves, so that four of them stand for all.
 """
 
-from functools import cache
+from functools import cache, partial
 from itertools import product
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from exact import divergence, invariance_error, is_norm, normalise, trials_law
-from exact_labels import EVERY, FAST, LAMBDA, all_states, tiny
-from tiers import tiers
+from exact import QUICKLY, divergence, invariance_error, is_norm, normalise, trials_law
+from exact_labels import EVERY, LAMBDA, all_states, tiny
 
 from bayesfair._arrays import on_device
 from bayesfair.gibbs import poisson_binomial
@@ -24,7 +23,6 @@ from bayesfair.gibbs.moves import pair_draws
 pytestmark = pytest.mark.usefixtures("x64")
 
 TOLERANCE, CAUGHT = 1e-10, 1e-4
-GIVEN_CENTERS = tiers(*([pair for pair in pairs if not is_norm(pair[1])] for pairs in (EVERY, FAST)))
 OF_TRIALS = jax.jit(jax.vmap(trials_law, (None, 0)))
 FAR = 1e9  # as a reach: everybody is near the border
 
@@ -147,7 +145,7 @@ def worst(t, loss, **planted):
     return max(invariance_error(pi, P) for P in draw_matrices(t, centers, **planted))
 
 
-@pytest.mark.parametrize(("case", "loss"), GIVEN_CENTERS)
+@pytest.mark.parametrize(("case", "loss"), [pair for pair in EVERY if not is_norm(pair[1])])
 def test_draws_of_a_pair_are_exact(case, loss):
     t = tiny(case, loss)
     centers = some_centers(t)
@@ -158,13 +156,10 @@ def test_draws_of_a_pair_are_exact(case, loss):
         assert (np.diag(P) < 1 - 1e-3).any()
 
 
-@pytest.mark.parametrize("number", tiers([0, 1], [1]))
-def test_blocks_of_few_rows_are_exact(number, monkeypatch):
+@pytest.mark.parametrize(("case", "reach"), [("sizes that do not divide", FAR), ("at least a third", 0.5)])
+def test_blocks_of_few_rows_are_exact(case, reach, monkeypatch):
     monkeypatch.setattr(pair_draws, "BLOCK", 2)
-    for case in ("sizes that do not divide", "at least a third"):
-        t = tiny(case)
-        assert worst(t, "kmeans", number=number) < TOLERANCE
-        assert worst(t, "kmeans", number=number, reach=0.5) < TOLERANCE
+    assert worst(tiny(case), "kmeans", number=1, reach=reach) < TOLERANCE
 
 
 def test_the_order_is_the_same_for_all_who_differ_within_pairs():
@@ -287,7 +282,7 @@ def test_clusters_stay_balanced_where_odds_are_extreme():
     t = tiny("1:1, three clusters", dtype=np.float32)
     centers = on_device(some_centers(t), np.float32)
 
-    @jax.jit
+    @partial(jax.jit, compiler_options=QUICKLY)
     def run(keys, label, dispersion):
         def one(key):
             given = CenteredLabelling(label, dispersion, centers)

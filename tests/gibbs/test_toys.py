@@ -8,14 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from exact import (
-    CHAINS,
-    NOISE,
     TEMPERATURES,
     all_states,
-    distance_to,
     invariance_error,
     joint,
-    many_draws,
     normalise,
     tiny,
     with_rest,
@@ -63,14 +59,6 @@ def test_the_toy_move_of_labels_is_exact(free):
     assert invariance_error(pi, with_rest(P)) < 1e-6
 
 
-def test_the_toy_target_is_sampled(free):
-    target, states, pi = free
-    many = Labelling(states[[0] * CHAINS], np.full(CHAINS, 0.7, np.float32))
-    draws = many_draws(Run(chain_keys(0, CHAINS), 0, many, target.moves(None)), target, thinning=5)
-    law = dict(zip(map(tuple, states.tolist()), pi))
-    assert distance_to({**dict.fromkeys(map(tuple, states.tolist()), 0.0), **law}, draws) < NOISE
-
-
 def fitted(target, num_draws=30, **choices):
     data = bf.datasets.make_well_specified()
     est = bf.GibbsFairClustering(2, target=target, num_draws=num_draws, **SMALL, **choices)
@@ -82,7 +70,7 @@ def fitted(target, num_draws=30, **choices):
     ("target", "choices", "quantity", "figure"),
     [
         (FreeLabels, {"inverse_temperature": (1.0, 0.4)}, "loss_of_labels", "single_rate"),
-        (JointWithExchange, {}, "clustering_loss", "exchange_rate"),
+        pytest.param(JointWithExchange, {}, "clustering_loss", "exchange_rate", marks=pytest.mark.slow),
     ],
 )
 def test_toys_go_through_tree_diagnostics_file_and_resume(target, choices, quantity, figure, tmp_path):
@@ -102,12 +90,12 @@ def test_toys_go_through_tree_diagnostics_file_and_resume(target, choices, quant
     assert set(whole.posterior_["sample_stats"].data_vars) == set(again.posterior_["sample_stats"].data_vars)
     assert bf.report(again.posterior_, tmp_path / "page.html").exists()
     bf.plots.trace(again.posterior_)
+    if target is FreeLabels:
+        is_told_in_the_units_of_the_table(again.posterior_)
 
 
-@FEW_DRAWS
-def test_a_statistic_is_named_once():
-    """In the file of the toy move; nowhere else, and it is told in the units of the table."""
-    tree = fitted(FreeLabels, 5, inverse_temperature=(1.0, 0.4)).posterior_
+def is_told_in_the_units_of_the_table(tree):
+    """Statistics are named in the file of the toy move and nowhere else."""
     assert tree["posterior"]["lambda_of_labels"].attrs["kind"] == "parameter"
     np.testing.assert_allclose(tree["posterior"]["lambda_of_labels"], 0.4, rtol=1e-6)
     X, labels = tree["observed_data"]["X"].values, tree["posterior"]["labels"].values
@@ -147,9 +135,8 @@ def exchange_matrix(t, move):
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("loss", ["kmeans", "manhattan"])
-def test_the_toy_move_of_fairlets_is_exact(loss):
-    t = tiny("floor/ceil", loss)
+def test_the_toy_move_of_fairlets_is_exact():
+    t, loss = tiny("floor/ceil"), "kmeans"
     assert invariance_error(joint(t, loss), exchange_matrix(t, ExchangeClusters())) < 1e-10
     assert invariance_error(joint(t, loss), exchange_matrix(t, ExchangeClusters(forgets_lambda=True))) > 1e-4
 

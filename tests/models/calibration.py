@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
-from numpyro.infer import NUTS
+from numpyro.infer import HMC, NUTS
 from numpyro.infer.util import log_density
 from scipy import stats
 
@@ -46,9 +46,10 @@ def blank(kind):
 
 
 def kernel_of(kind, model, rows):
-    kernel = NUTS(tempered(model), max_tree_depth=5)
+    if kind == "isotropic":  # which compiles sooner
+        return HMC(tempered(model), num_steps=16, trajectory_length=None)
     if kind != "sparse":
-        return kernel
+        return NUTS(tempered(model), max_tree_depth=5)
     observed, family = observe(rows, None, None, covariance_type="isotropic", fairness_weight=0.0, scaling=UNITS)
     return Transfers(NUTS(model, max_tree_depth=5), Mixture(family, N_SPARSE, SPARSE), observed)
 
@@ -124,58 +125,3 @@ def rank_p_values(kind, replications, seed, likelihood_power=1.0):
     ranks = compiled(kind)(jnp.float32(likelihood_power), jax.random.split(jax.random.key(seed), replications))
     bins = {name: np.bincount(np.asarray(rank) * 10 // (NUM_RANKED + 1), minlength=10) for name, rank in ranks.items()}
     return {name: float(stats.chisquare(counts).pvalue) for name, counts in bins.items()}
-
-
-def simulate_fair(key, n_obs=100):
-    """Rows (N, 2), labels and groups of a fair mixture: two overlapping blobs, the groups independent of the labels."""
-    key_label, key_row, key_group = jax.random.split(key, 3)
-    label = (jax.random.uniform(key_label, (n_obs,)) < 0.4).astype(int)
-    rows = TRUE_MEANS[label] + TRUE_SCALE * jax.random.normal(key_row, (n_obs, DIM))
-    group = jnp.arange(n_obs) % 2  # of known sizes, so that one program serves all sets
-    return rows, label, jax.random.permutation(key_group, group)
-
-
-TRUE_MEANS, TRUE_SCALE = jnp.array([[-1.0, 0.0], [1.0, 0.5]]), 0.8
-
-
-def cover(key, fairness_weight=0.2, num_warmup=300, num_draws=300):
-    """For one simulated set: do the 90% intervals of the means (K, d) hold the truth; P(in the second cluster) and labels."""
-    key_data, key_run = jax.random.split(key)
-    rows, label, group = simulate_fair(key_data)
-    order = jnp.argsort(group, stable=True)  # groups as constants: the first half of the rows, the second half
-    rows, label = rows[order], label[order]
-    settings = {"n_components": 2, "fairness_weight": fairness_weight}
-    args, kernel = (
-        (rows, np.arange(len(rows)) // (len(rows) // 2)),
-        NUTS(bf.models.fair_gaussian_mixture, max_tree_depth=6),
-    )
-    state = kernel.init(key_run, num_warmup, None, args, settings)
-
-    def step(state, _):
-        state = kernel.sample(state, args, settings)
-        return state, state.z
-
-    state = jax.lax.scan(step, state, length=num_warmup)[0]
-    _, z = jax.lax.scan(step, state, length=num_draws)
-    sites = jax.vmap(kernel.postprocess_fn(args, settings))(z)
-    order = jnp.argsort(sites["means"][:, :, 0], 1)  # the blobs are told apart by their first coordinate
-    means = jnp.take_along_axis(sites["means"], order[:, :, None], 1)
-    lower, upper = jnp.quantile(means, jnp.array([0.05, 0.95]), axis=0)
-    psi = jax.vmap(lambda one: responsibilities(rows, one))(sites)
-    second = jnp.take_along_axis(psi, order[:, None, 1:], 2)[:, :, 0].mean(0)
-    return (lower < TRUE_MEANS) & (upper > TRUE_MEANS), second, label
-
-
-def responsibilities(rows, sites):
-    square = jnp.square(rows[:, None] - sites["means"]).sum(2)
-    return jax.nn.softmax(jnp.log(sites["weights"]) - square / (2 * sites["scales"] ** 2), 1)
-
-
-def coverage(n_sets, seed):
-    """The share of intervals that hold the truth, and a table of predicted against actual misclassification by bin."""
-    inside, second, label = jax.jit(jax.vmap(cover))(jax.random.split(jax.random.key(seed), n_sets))
-    second, label = np.asarray(second).ravel(), np.asarray(label).ravel()
-    predicted, wrong = np.minimum(second, 1 - second), (second > 0.5) != label
-    place = np.digitize(predicted, [0.1, 0.2, 0.3, 0.4])
-    table = [(int((place == b).sum()), predicted[place == b].mean(), wrong[place == b].mean()) for b in range(5)]
-    return float(np.mean(inside)), np.array(table)
