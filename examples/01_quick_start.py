@@ -56,7 +56,7 @@ tree = est.posterior_  # an xarray.DataTree, which ArviZ reads
 # %% [markdown]
 # ## Who is where
 #
-# `labels_` is one clustering, the draw nearest to all the others (Dahl's partition). The table has one row per cluster.
+# `labels_` is one clustering: everybody in their likeliest cluster, as far as balance allows. The table has a row per cluster.
 # `balance` is the smaller group's count divided by the larger one's; no clustering can exceed the population's.
 
 # %%

@@ -62,7 +62,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
     labels_: np.ndarray
     misclassification_probability_: np.ndarray
     n_iter_: int
-    _point = "dahl"  # what the tree's reference partition is, see `build_tree`
+    _point = "likeliest"  # what the tree's reference partition is, see `build_tree`
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
 
     def save(self, path: str | PathLike[str]) -> None:

@@ -120,8 +120,9 @@ class GibbsFairClustering(PosteriorEstimator):
 
     Attributes
     ----------
-    posterior_: xarray.DataTree by ArviZ's conventions. labels_: Dahl's partition (N,). map_labels_: the draw of highest
-    density, absent under the cut. misclassification_probability_: (N,), that an observation is elsewhere than its cluster
+    posterior_: xarray.DataTree by ArviZ's conventions. labels_: the point estimate (N,), every row in its likeliest cluster as
+    far as the guarantee allows (`bayesfair.posterior.reference_partition`). map_labels_: the draw of highest density, absent
+    under the cut. misclassification_probability_: (N,), that an observation is elsewhere than its cluster
     of `labels_`. inverse_temperature_: posterior means (lambda_f, lambda_c), or of whatever parameters the target has.
     cluster_centers_: means of `labels_` (K, d), of indicators where columns are categories. n_iter_: sweeps done.
     thinning_: sweeps from draw to draw. n_features_in_, feature_names_in_.

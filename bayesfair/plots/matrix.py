@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesfair._check import check_integer, generator_of, message
 from bayesfair._names import Axes, DataTree
@@ -10,6 +11,7 @@ from bayesfair.plots.style import axes_or_new
 from bayesfair.posterior.co_clustering_probability import co_clustering as probabilities
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.partitions import reference_partition
+from bayesfair.posterior.relabelling import about
 from bayesfair.posterior.view import View
 
 
@@ -22,14 +24,22 @@ class OrderedMatrix(NamedTuple):
 
 
 def co_clustering(
-    tree: "DataTree", *, sample: int | None = None, seed: int = 0, max_obs: int = 2_000, ax: "Axes | None" = None
+    tree: "DataTree",
+    *,
+    reference: ArrayLike | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+    max_obs: int = 2_000,
+    ax: "Axes | None" = None,
 ) -> "Axes":
     """Probability that two observations are together, in the order of the point estimate's clusters.
+
+    `reference`: clusters of your own (obs,) in its place.
 
     Within a cluster the surest observations come first. Above `max_obs` observations it refuses; `sample` draws that
     many of them at random (`seed`). Returns the axes.
     """
-    ordered = ordered_matrix(tree, sample=sample, seed=seed, max_obs=max_obs)
+    ordered = ordered_matrix(about(tree, reference), sample=sample, seed=seed, max_obs=max_obs)
     ax = axes_or_new(ax, 0.85)
     image = ax.imshow(ordered.matrix, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
     for end in ordered.ends[:-1]:

@@ -11,6 +11,7 @@ from bayesfair._names import Axes, DataTree
 from bayesfair.plots.style import MARKERS, as_written, axes_or_new, cluster_colors
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.partitions import reference_partition
+from bayesfair.posterior.relabelling import about
 from bayesfair.posterior.schema import group_names, observed_features, variable
 from bayesfair.posterior.view import View, once
 
@@ -35,6 +36,7 @@ def uncertainty(
     X: ArrayLike | None = None,
     *,
     columns: tuple[int | str, int | str] | None = None,
+    reference: ArrayLike | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
     """Observations in two dimensions: colour = cluster of the point estimate, marker = group, size = uncertainty.
@@ -42,14 +44,15 @@ def uncertainty(
     Parameters
     ----------
     X: features (N, d), by default those in the tree. columns: two of them by name or position; by default the first two
-    principal components (or the feature itself, where there is one). ax: matplotlib axes.
+    principal components (or the feature itself, where there is one). reference: clusters of your own (N,) in the place of the
+    point estimate. ax: matplotlib axes.
 
     Returns
     -------
     The axes. Size grows with the misclassification probability 1 - eta_{i i*}, section 3.2 of the paper. More groups than
     `MARKERS` are not told apart.
     """
-    points = uncertainty_points(tree, X, columns=columns)
+    points = uncertainty_points(about(tree, reference), X, columns=columns)
     ax = axes_or_new(ax)
     colors = cluster_colors(int(points.cluster.max()) + 1)
     crowd, told = _crowd(points), _told_apart(points)
@@ -199,12 +202,14 @@ def _handle(marker, color, size):
     return Line2D([], [], marker=marker, color=color, markersize=size, linestyle="none", markeredgecolor="none")
 
 
-def uncertainty_profile(tree: "DataTree", ax: "Axes | None" = None) -> "Axes":
+def uncertainty_profile(tree: "DataTree", ax: "Axes | None" = None, *, reference: ArrayLike | None = None) -> "Axes":
     """Misclassification probabilities in descending order, coloured by cluster: how many observations are uncertain.
+
+    `reference`: clusters of your own (obs,) in the place of the point estimate.
 
     Of more than 20,000 observations as many, evenly spaced in that order.
     """
-    tree = View.of(tree)
+    tree = View.of(about(tree, reference))
     cluster, probability = reference_partition(tree), misclassification_probability(tree)
     order = np.argsort(-probability, kind="stable")
     ax = axes_or_new(ax, 0.45)

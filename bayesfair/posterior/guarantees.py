@@ -1,5 +1,7 @@
 """What the method that made a tree promises of every draw, by its settings, and how the draws stand to it."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from bayesfair._names import DataTree
@@ -106,7 +108,24 @@ def guaranteed_balance(tree: "DataTree") -> float | None:
     return float(smallest[:, ~np.eye(smallest.shape[1], dtype=bool)].min())
 
 
-def balance_kept(tree: "DataTree") -> BalanceConstraint | None:
+class OfFairlets(NamedTuple):
+    """Clusters that whole fairlets can make: at most `most[g, h]` members of group g for every one of group h (J, J)."""
+
+    most: np.ndarray
+
+    def satisfied(self, counts):
+        """Which clusters with these counts (..., clusters, groups), and not empty."""
+        bound = np.where(np.isfinite(self.most), self.most, 0) * counts[..., None, :]
+        within = (counts[..., :, None] <= bound + 1e-9) | np.isinf(self.most)
+        return within.all((-2, -1)) & (counts.sum(-1) > 0)
+
+    def rows(self):
+        """(A, b): a cluster with counts n is one of them where A n <= b."""
+        pairs, each = np.argwhere(np.isfinite(self.most)), np.eye(len(self.most))
+        return each[pairs[:, 0]] - self.most[tuple(pairs.T)][:, None] * each[pairs[:, 1]], 0.0
+
+
+def balance_kept(tree: "DataTree") -> BalanceConstraint | OfFairlets | None:
     """The labellings that keep what the method promises of every draw; where it promises nothing, those as balanced as the
     least balanced draw. None without groups, and where clusters may lack one."""
     groups = groups_of(tree)
@@ -114,10 +133,13 @@ def balance_kept(tree: "DataTree") -> BalanceConstraint | None:
         return None
     if promise_of(tree) == "labels" and not is_part(tree):
         return balance_constraint(groups, settings_of(tree)["parameters"].get("min_balance", "exact"))
-    least = guaranteed_balance(tree)
-    if least is None:
+    held = fairlet_capacities(tree)
+    if held is None:
         least = least_balance(masses_of(tree), groups)
-    return balance_constraint(groups, least) if least > 0 else None
+        return balance_constraint(groups, least) if least > 0 else None
+    lower, upper = held.lower[:, None, :], held.upper[:, :, None]
+    most = np.divide(upper, lower, out=np.full((len(lower), *[len(groups.names)] * 2), np.inf), where=lower > 0).max(0)
+    return OfFairlets(most) if np.isfinite(most).any() else None
 
 
 @once

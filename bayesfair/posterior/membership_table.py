@@ -1,27 +1,30 @@
 """Who is where, how surely, and where else: one row per observation, under the table's own names."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesfair._names import DataFrame, DataTree
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.contingency import count_labels
-from bayesfair.posterior.partitions import reference_partition
-from bayesfair.posterior.relabelling import numbered_alike
+from bayesfair.posterior.partitions import point_of, reference_partition
+from bayesfair.posterior.relabelling import about, numbered_alike
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of
 from bayesfair.posterior.view import View
 
 
-def memberships(tree: "DataTree") -> "DataFrame":
+def memberships(tree: "DataTree", *, reference: ArrayLike | None = None) -> "DataFrame":
     """A pandas DataFrame with one row per observation, indexed by the table's own row names.
 
-    `cluster`: its cluster in `reference_partition(tree)`, and `probability`, the share of draws that have it there, clusters
-    numbered alike. `runner_up`: the cluster where it is in most of the other draws, missing where there are none, and
-    `runner_up_probability`. `misclassification_probability`: as the function of that name has it. `group`: its protected
-    group, where the tree has groups. One pass over the draws, 4 bytes a row and cluster.
+    `cluster`: its cluster in `reference` (obs,), by default `reference_partition(tree)`, and `probability`, the share of draws
+    that have it there, clusters numbered alike. `runner_up`: the cluster where it is in most of the other draws, missing
+    where there are none, and `runner_up_probability`. `placed_for_balance`, where the tree's own partition is "likeliest":
+    whether the runner-up is the likelier one, and balance has no place for the row there. `misclassification_probability`: as
+    the function of that name has it. `group`: its protected group, where the tree has groups. One pass over the draws,
+    4 bytes a row and cluster.
     """
     import pandas as pd
 
-    tree = View.of(numbered_alike(tree))
+    tree = View.of(numbered_alike(about(tree, reference)))
     labels, cluster = flat_labels(tree), reference_partition(tree)
     n_clusters = max(count_clusters(tree), int(cluster.max()) + 1)
     own, other, others = runners_up(labels, cluster, n_clusters)
@@ -30,6 +33,7 @@ def memberships(tree: "DataTree") -> "DataFrame":
         "probability": own / len(labels),
         "runner_up": pd.arrays.IntegerArray(other, other < 0),
         "runner_up_probability": others / len(labels),
+        **({"placed_for_balance": others > own} if point_of(tree) == "likeliest" else {}),
         "misclassification_probability": misclassification_probability(tree),
     }
     table = pd.DataFrame(columns, index=pd.Index(tree["posterior"]["obs"].values, name="obs"))

@@ -8,10 +8,9 @@ import numpy as np
 from bayesfair._check import message
 from bayesfair._names import DataTree
 from bayesfair.posterior.partitions import point_of
-from bayesfair.posterior.relabelling import relabel
 from bayesfair.posterior.saved import plain, settings_of
-from bayesfair.posterior.schema import about_whole, count_clusters, flat_labels, groups_of, variable
-from bayesfair.posterior.tree import most_frequent
+from bayesfair.posterior.schema import about_whole, flat_labels, groups_of, variable
+from bayesfair.posterior.tree import add_derived
 
 OF_DRAWS = "posterior", "sample_stats", "log_likelihood"  # groups with chains
 OF_A_RUN = {"num_chains", "num_warmup", "num_draws", "random_state", "progress_bar", "mesh", "chain_method", "starts"}
@@ -20,8 +19,8 @@ OF_A_RUN = {"num_chains", "num_warmup", "num_draws", "random_state", "progress_b
 def concatenate(trees: Sequence["DataTree"]) -> "DataTree":
     """Put the chains of several runs on the same data into one tree.
 
-    Every run numbers its clusters by itself. Here all draws are relabelled to Dahl's partition of all of them, so that
-    every summary can read them together.
+    Every run numbers its clusters by itself. Here all draws are relabelled to one partition, made of all of them as that of the
+    first run is of its own, so that every summary can read them together.
 
     Parameters
     ----------
@@ -76,12 +75,8 @@ def concatenate(trees: Sequence["DataTree"]) -> "DataTree":
     if costs and all("sampling_time" in cost for cost in costs):
         merged["sample_stats"].attrs["sampling_time"] = sum(cost["sampling_time"] for cost in costs)
     merged.attrs.update(about_whole(merged))
-    merged = relabel(merged)
-    if point_of(first) == "mode":
-        reference = most_frequent(flat_labels(merged), count_clusters(merged))
-        merged["constant_data"]["reference_labels"].values[:] = reference
-        merged["constant_data"]["reference_labels"].attrs["point"] = "mode"
-    return merged
+    point = point_of(first)
+    return add_derived(merged, "likeliest" if point == "given" else point)
 
 
 def _check_same_run(first, tree, at):

@@ -31,8 +31,10 @@ def reference_partition(tree: "DataTree") -> np.ndarray:
     """The one partition that tables, pictures and misclassification probabilities of a tree are about: labels (obs,).
 
     It is stored as `reference_labels` in the group constant_data, and gives clusters their numbers. Its attribute `point`
-    says what it is: "dahl", `dahl_partition`; "mode", every observation's most frequent label; "given", the argument of
-    `relabel`. Dahl's where the tree names none.
+    says what it is. "likeliest": every observation in the cluster where most draws have it, as far as the guarantee allows,
+    with as many of every group in a cluster as there are on average. "dahl": `dahl_partition`, as in runs of earlier versions
+    and where that has the lesser expected Binder loss. "mode": every observation's most frequent label. "given": the argument
+    of `relabel`. Dahl's where the tree names none.
     """
     reference = variable(tree, "constant_data", "reference_labels")
     return dahl_partition(tree) if reference is None else reference.values.astype(int)

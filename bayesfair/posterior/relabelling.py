@@ -46,6 +46,11 @@ def relabel(tree: "DataTree", reference: ArrayLike | None = None) -> "DataTree":
     return relabelled
 
 
+def about(tree: "DataTree", reference) -> "DataTree":
+    """The tree itself where `reference` is None, and else relabelled to that partition, by anybody, which it is about then."""
+    return tree if reference is None else relabel(tree, reference)
+
+
 def numbered_alike(tree: "DataTree") -> "DataTree":
     """The tree itself where all draws have the cluster numbers of its reference partition, and else `relabel(tree)`: every
     run numbers its clusters by itself, so that chains of several runs that were put together do not agree."""

@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csc_array
 
 from bayesfair import __version__
@@ -11,8 +10,9 @@ from bayesfair._arrays import row_blocks
 from bayesfair._check import attempt, check_features, check_integer, check_same_length, message
 from bayesfair._draws import Draws, FairletDraws, Statistic
 from bayesfair.fairness.groups import encode_groups
-from bayesfair.posterior.contingency import balance_of, company, count_labels
-from bayesfair.posterior.labels import LabelDraws, as_labels
+from bayesfair.posterior.contingency import balance_of, company
+from bayesfair.posterior.labels import LabelDraws
+from bayesfair.posterior.likeliest import likeliest, most_frequent
 from bayesfair.posterior.relabelling import align, move_clusters, number_modes, order_by_size, renumber
 from bayesfair.posterior.saved import plain
 from bayesfair.posterior.schema import AXES, KEPT, about_whole, flat_labels, groups_of, scalars_of, variable
@@ -33,11 +33,11 @@ def build_tree(
     n_clusters,
     parameters=None,
     log_likelihood=None,
-    point="dahl",
+    point="likeliest",
     modes=None,
     weight=None,
 ):
-    """An xarray.DataTree of `draws`, relabelled to Dahl's partition of them.
+    """An xarray.DataTree of `draws`, relabelled to a partition that stands for them.
 
     posterior: `labels` (chain, draw, obs) in the smallest integer type, `centers` (chain, draw, cluster, feature), the mean
     of the observations with that label (NaN for an empty cluster), and the scalars that draws declare as parameters; `fairlet`
@@ -49,9 +49,10 @@ def build_tree(
     `settings` (JSON, by `saved.plain`), `n_clusters`, versions.
 
     `parameters`: further posterior variables, {name: (dimensions after chain and draw, array)}; those whose first dimension
-    is "cluster" follow their cluster. `point`: the partition called `reference_labels` is Dahl's draw, or, with "mode",
-    every observation's most frequent label after relabelling, for labels that are independent given the parameters. None
-    leaves out all that is computed from draws, and draws keep their numbers, until `add_derived` adds it.
+    is "cluster" follow their cluster. `point`: what the partition called `reference_labels` is. "likeliest": `likeliest`, or
+    Dahl's draw where that has the lesser expected Binder loss; "dahl": Dahl's draw; "mode": every observation's most frequent
+    label after relabelling to Dahl's draw, for labels that are independent given the parameters. None leaves out all that is
+    computed from draws, and draws keep their numbers, until `add_derived` adds it.
     `modes`: an xarray.Dataset of modes found before sampling, `labels` (mode, obs) among its variables, becomes a group, the
     clusters of the best mode numbered as in the reference partition and those of the others as in the best.
     `weight` (obs,): of the observations, in the means of clusters, and a variable of constant_data; None where all are 1.
@@ -90,7 +91,7 @@ def build_tree(
     return tree if point is None else add_derived(tree, point)
 
 
-def add_derived(tree, point="dahl"):
+def add_derived(tree, point="likeliest"):
     """The tree itself, with what is computed from its draws and rows where it has not got it: numbers of clusters and modes,
     `reference_labels`, `centers` and `balance`.
 
@@ -166,8 +167,14 @@ def _number_clusters(tree, point):
     flat, kind = flat_labels(tree), np.min_scalar_type(-n_clusters)
     candidates = company(flat, n_clusters)
     best = flat[candidates.draw[np.argmin(candidates.least_squares)]]
-    reference = order_by_size(best, n_clusters).astype(kind)  # by size, so that runs can be compared
-    permutations = align(flat, reference, n_clusters).astype(kind)
+    reference = order_by_size(best, n_clusters)  # by size, so that runs can be compared
+    found = likeliest(tree, reference, n_clusters) if point == "likeliest" else None
+    if found is not None:
+        reference, permutations = found
+    else:
+        point = "dahl" if point == "likeliest" else point
+        permutations = align(flat, reference, n_clusters)
+    permutations, reference = permutations.astype(kind), reference.astype(kind)
     labels = renumber(posterior["labels"], permutations)
     if point == "mode":
         reference = most_frequent(LabelDraws(labels), n_clusters)
@@ -205,21 +212,6 @@ def _add_balance(tree):
     balance = balance_of(flat_labels(tree), groups_of(tree), tree.attrs["n_clusters"]).reshape(labels.shape[:2])
     coords = {dim: labels[dim] for dim in AXES[:2]}
     tree["sample_stats"] = stats.assign_coords(coords).assign(balance=(AXES[:2], balance, _BALANCE._asdict()))
-
-
-def most_frequent(flat, n_clusters):
-    """Every observation's most frequent label in the draws (draws, obs): labels (obs,).
-
-    A cluster that every draw uses and that is nobody's most frequent label gets one observation all the same, so chosen
-    that the fewest draws disagree.
-    """
-    counts = count_labels(flat, n_clusters)
-    used = np.all([np.bincount(draw, minlength=n_clusters) > 0 for draw in as_labels(flat)], axis=0)
-    labels, always = counts.argmax(axis=0), np.flatnonzero(used)
-    if not np.isin(always, labels).all():
-        member, row = linear_sum_assignment(counts.max(axis=0) - counts[always])
-        labels[row] = always[member]
-    return labels.astype(flat.dtype)
 
 
 def _centers(flat, X, n_clusters, weight):

@@ -6,6 +6,7 @@ from os import PathLike
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesfair import __version__
 from bayesfair._check import message
@@ -16,6 +17,7 @@ from bayesfair._progress import progress
 from bayesfair.posterior.diagnostics import is_guide, scalar_table
 from bayesfair.posterior.in_short import brief
 from bayesfair.posterior.partitions import point_of
+from bayesfair.posterior.relabelling import about
 from bayesfair.posterior.saved import cost_of, settings_of
 from bayesfair.posterior.schema import variable
 from bayesfair.posterior.verdict import judge, of_all_chains, reading
@@ -44,7 +46,12 @@ from bayesfair.reports.pictures import (
 
 
 def report(
-    tree: "DataTree", path: str | PathLike[str], *, title: str | None = None, progress_bar: bool = False
+    tree: "DataTree",
+    path: str | PathLike[str],
+    *,
+    reference: ArrayLike | None = None,
+    title: str | None = None,
+    progress_bar: bool = False,
 ) -> Path:
     """Write one self-contained HTML page about a posterior; returns its path.
 
@@ -56,6 +63,7 @@ def report(
     Parameters
     ----------
     tree: `est.posterior_`, or the result of `bayesfair.posterior.read_tree`. path: the file to write, named .html.
+    reference: labels (obs,) that the page is about, anybody's; by default the tree's own `reference_partition`.
     title: a heading of your own. progress_bar: show one, over the sections.
 
     Raises
@@ -70,7 +78,7 @@ def report(
     >>> bf.report(est.fit(data.features, sensitive_features=data.sensitive).posterior_, "report.html")  # doctest: +SKIP
     """
     path = _check_path(path)
-    contents, filled = read_contents(tree), {}
+    contents, filled = read_contents(about(tree, reference)), {}
     with progress(len(PARTS), "report", progress_bar) as bar:
         for name, part in PARTS.items():
             filled[name] = part(contents)
@@ -180,6 +188,7 @@ def _group_sizes(groups):
 
 
 _POINT_ESTIMATES = {
+    "likeliest": "each row in the cluster where most draws have it, as far as balance allows",
     "dahl": "the draw nearest to the co-clustering probabilities in least squares (Dahl), the largest first",
     "mode": "each row's most frequent cluster over the draws",
     "given": "the partition to which the draws were relabelled",

@@ -139,7 +139,7 @@ def test_a_relabelled_tree_carries_the_reference_it_was_relabelled_to(tree):
     assert relabelled["constant_data"]["reference_labels"].attrs == {"point": "given"}
     np.testing.assert_array_equal(relabelled["constant_data"]["group"], tree["constant_data"]["group"])
     assert relabelled["sampler_state"].identical(with_state["sampler_state"])
-    assert tree["constant_data"]["reference_labels"].attrs == {"point": "dahl"}
+    assert tree["constant_data"]["reference_labels"].attrs == {"point": "likeliest"}
     expected = misclassification_probability(tree, reference=reference)
     np.testing.assert_array_equal(misclassification_probability(relabelled), expected)
     back = relabel(relabelled, reference_partition(tree))

@@ -1,0 +1,117 @@
+"""The partition that users see: beside enumeration, Dahl's draw, and what the method promises."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import bayesfair as bf
+from bayesfair._draws import Draws
+from bayesfair.fairness import encode_groups
+from bayesfair.posterior.guarantees import OfFairlets, balance_kept
+from bayesfair.posterior.likeliest import _binder, _placed
+from bayesfair.posterior.partitions import point_of
+from bayesfair.posterior.tree import build_tree
+
+SEX = np.array(list("ffffmmmm"))
+
+
+def tree_of(labels, sensitive=SEX, settings=None, **more):
+    labels = np.asarray(labels)[None]
+    settings = {"parameters": {"min_balance": "exact"}, "promise": "labels"} if settings is None else settings
+    groups, n_clusters = encode_groups(sensitive), int(labels.max()) + 1
+    X = np.arange(labels.shape[2], dtype=float)[:, None]
+    return build_tree(Draws(labels, {}, {}), X, groups, settings=settings, n_clusters=n_clusters, **more)
+
+
+def balanced_draws(n_draws=60, seed=0):
+    """Two clusters of two women and two men each, who swap now and then."""
+    rng, draws = np.random.default_rng(seed), []
+    score = np.array([0, 1, 2.2, 3, 0, 1, 1.8, 3])
+    for _ in range(n_draws):
+        noisy, labels = score + rng.normal(0, 1, 8), np.zeros(8, int)
+        for sex in "fm":
+            rows = np.flatnonzero(sex == SEX)
+            labels[rows[np.argsort(noisy[rows])[2:]]] = 1
+        draws.append(labels if rng.random() < 0.5 else 1 - labels)
+    return np.array(draws)
+
+
+def test_it_has_the_largest_sum_of_memberships_among_balanced_labels():
+    tree = tree_of(balanced_draws())
+    assert point_of(tree) == "likeliest"
+    labels = tree["constant_data"]["reference_labels"].values
+    together = np.asarray(tree["posterior"]["labels"])[0]
+    share = np.stack([(together == k).mean(0) for k in range(2)])
+    balanced = [z for z in product(range(2), repeat=8) if sum(z[:4]) == sum(z[4:]) == 2]
+    best = max(share[list(z), range(8)].sum() for z in balanced)
+    assert share[labels, range(8)].sum() == pytest.approx(best)
+    table = bf.posterior.memberships(tree)
+    assert table["cluster"].tolist() == labels.tolist()
+    assert (table["placed_for_balance"] == (table["probability"] < table["runner_up_probability"])).all()
+
+
+def test_rows_stay_out_of_their_likeliest_cluster_for_balance_alone():
+    """All women are likeliest in cluster 0, and two of four men: to within one person it has places for three women."""
+    counts = np.array([[9, 8, 7, 6, 9, 8, 4, 3], [1, 2, 3, 4, 1, 2, 6, 7]])
+    constraint = balance_kept(tree_of(balanced_draws()))
+    placed = _placed(counts.argmax(0), counts, encode_groups(SEX).code, constraint, 10)
+    assert placed.tolist() == [0, 0, 0, 1, 0, 0, 1, 1]  # the woman who loses least is placed for balance
+    assert _placed(placed, counts, encode_groups(SEX).code, constraint, 10) is placed
+
+
+def test_numbers_of_draws_do_not_matter():
+    labels = balanced_draws()
+    swapped = np.where(np.arange(len(labels))[:, None] % 3 == 0, 1 - labels, labels)
+    one, other = tree_of(labels), tree_of(swapped)
+    assert (one["constant_data"]["reference_labels"] == other["constant_data"]["reference_labels"]).all()
+    assert (one["posterior"]["labels"] == other["posterior"]["labels"]).all()
+
+
+def test_where_no_numbering_fits_all_draws_it_is_dahls():
+    """Two partitions across each other, three draws of one and two of the other."""
+    one, other = np.array([0, 0, 1, 1] * 2), np.array([0, 1, 0, 1] * 2)
+    tree = tree_of([one, one, one, other, other])
+    labels = tree["constant_data"]["reference_labels"].values
+    assert bf.posterior.partition_distance(labels[None], one)[0] == 0
+    assert "placed_for_balance" not in bf.posterior.memberships(tree) or point_of(tree) == "likeliest"
+    flat = np.array([one, one, one, other, other])
+    assert _binder(flat, labels, 2) <= _binder(flat, one, 2)
+
+
+def test_fairlets_that_could_be_whole():
+    """Of one woman with one or two men each: as many men as women at least, at most twice as many."""
+    whole = OfFairlets(np.array([[1.0, 1.0], [2.0, 2.0]]))
+    counts = np.array([[2, 2], [2, 4], [2, 5], [3, 2], [0, 0]])
+    assert whole.satisfied(counts).tolist() == [True, True, False, False, False]
+    A, b = whole.rows()
+    assert (b + 1e-9 >= A @ counts[:4].T).all(0).tolist() == [True, True, False, False]
+    open_ended = OfFairlets(np.array([[1.0, np.inf], [2.0, 2.0]]))
+    assert open_ended.satisfied(np.array([[3, 0], [1, 3]])).tolist() == [True, False]
+
+
+def test_any_partition_can_be_asked_about(tmp_path):
+    tree, own = tree_of(balanced_draws()), np.array([0, 0, 0, 0, 1, 1, 1, 1])
+    table = bf.posterior.memberships(tree, reference=own)
+    assert table["cluster"].tolist() == own.tolist()
+    assert "placed_for_balance" not in table
+    page = bf.report(tree, tmp_path / "own.html", reference=own).read_text()
+    assert "the partition to which the draws were relabelled" in page
+    assert "as far as balance allows" in bf.report(tree, tmp_path / "page.html").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("target", ["labels", "joint", "optimal"])
+def test_on_the_patients_few_rows_are_not_where_they_are_likeliest_and_dahls_draw_is_no_better(target):
+    data = bf.datasets.load_diabetes()
+    X = (data.features - data.features.mean()) / data.features.std()
+    settings = {"num_warmup": 200, "num_draws": 400, "random_state": 0, "progress_bar": False}
+    est = bf.GibbsFairClustering(3, target=target, **settings).fit(X, sensitive_features=data.sensitive)
+    table, tree = bf.posterior.memberships(est.posterior_), est.posterior_
+    assert point_of(tree) == "likeliest"
+    assert table["placed_for_balance"].mean() <= 0.03
+    assert (table["runner_up_probability"] - table["probability"]).max() < 0.2
+    flat = np.asarray(tree["posterior"]["labels"]).reshape(-1, len(X))
+    assert _binder(flat, est.labels_, 3) <= _binder(flat, bf.posterior.dahl_partition(tree), 3)
+    assert balance_kept(tree).satisfied(bf.fairness.metrics.group_masses(est.labels_, data.sensitive)).all()
