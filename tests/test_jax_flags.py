@@ -22,7 +22,7 @@ gibbs, mixture = bf.GibbsFairClustering, bf.BayesianFairMixture
 ESTIMATORS = [
     bf.BigLearnMixture(2, **engine),
     bf.TiltedKMeans(2, **engine),
-    bf.FairMixture(2, categorical_features=[2], n_init=3, random_state=0),
+    bf.FairMixture(2, covariance_type="full", categorical_features=[2], n_init=3, random_state=0),
     bf.BalancedKMeans(2, random_state=0),
     bf.FairletKMeans(2, random_state=0),
     *(bf.VariationalFairClustering(2, objective=objective, n_init=2, **engine) for objective in ("kmeans", "ncut")),

@@ -74,7 +74,9 @@ def test_conventions_of_scikit_learn(engine):
 
 
 NUMBERS = {
-    "FairMixture": "n_components max_gap fairness_weight gap_margin min_share batch_size subsample n_init max_iter tol",
+    "FairMixture": (
+        "n_components max_gap fairness_weight gap_margin min_share batch_size gap_subsample subsample n_init max_iter tol"
+    ),
     "VariationalFairClustering": "n_clusters n_neighbors fairness_weight max_fairness_error n_init max_iter tol",
     "BigLearnMixture": "n_components min_eigenvalue n_local_steps weight_prior n_init max_iter tol",
     "TiltedKMeans": "n_clusters tilt learning_rate batch_size n_init max_iter tol",
