@@ -88,7 +88,9 @@ class Family:
             return square + jnp.square(direction @ x - offset[:, None]), None
 
         coordinates = factor.transpose(2, 0, 1), jnp.einsum("kd,kde->ek", mean, factor)
-        square, _ = jax.lax.scan(add, jnp.zeros((len(mean), x.shape[1]), x.dtype), coordinates, unroll=UNROLL)
+        square, _ = jax.lax.scan(
+            add, jnp.zeros((len(mean), x.shape[1]), jnp.result_type(x, spread)), coordinates, unroll=UNROLL
+        )
         return constant + log_diagonal.sum(1)[:, None] - 0.5 * square
 
     def log_levels(self, logits):

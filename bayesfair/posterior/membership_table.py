@@ -33,7 +33,7 @@ def memberships(tree: "DataTree", *, reference: ArrayLike | None = None) -> "Dat
         "probability": own / len(labels),
         "runner_up": pd.arrays.IntegerArray(other, other < 0),
         "runner_up_probability": others / len(labels),
-        **({"placed_for_balance": others > own} if point_of(tree) == "likeliest" else {}),
+        **({"placed_for_balance": pd.array(others > own, "boolean")} if point_of(tree) == "likeliest" else {}),
         "misclassification_probability": misclassification_probability(tree),
     }
     table = pd.DataFrame(columns, index=pd.Index(tree["posterior"]["obs"].values, name="obs"))
