@@ -19,7 +19,7 @@ demo: $(VENV)/.installed
 
 # Before every commit. Programs that an earlier run compiled are kept in the user's cache folder; the first run takes longer.
 check: lint
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal $(CHECK)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" $(CHECK)
 
 # Every law, planted bug and public function, on the cases that could break it: some minutes.
 test: $(VENV)/.installed-test

@@ -56,7 +56,7 @@ def states_of(t, draws):
     ("case", "loss", "choices"),
     [
         ("floor/ceil", "kl", {"reallocation": "blocked"}),
-        ("floor/ceil", "manhattan", {"fairlet_move": "rectangular-loop"}),
+        pytest.param("floor/ceil", "manhattan", {"fairlet_move": "rectangular-loop"}, marks=pytest.mark.slow),
         ("unequal hubs, one lacks a group", "manhattan", {}),
     ],
 )

@@ -33,7 +33,6 @@ def found(tmp_path_factory):
     return told
 
 
-@pytest.mark.slow
 def test_a_program_gets_the_types_that_it_says_and_each_mistake_is_told(found):
     lines = PROGRAM.read_text().splitlines()
     wrong = {number for number, line in enumerate(lines) if "# wrong: " in line}
