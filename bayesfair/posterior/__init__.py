@@ -5,6 +5,7 @@ from bayesfair.posterior.co_clustering_probability import co_clustering, misclas
 from bayesfair.posterior.consensus import co_clustering_graph
 from bayesfair.posterior.diagnostics import diagnostic_vars, summary
 from bayesfair.posterior.files import read_tree, write_tree
+from bayesfair.posterior.given_draws import tree_from_labels
 from bayesfair.posterior.membership_table import memberships
 from bayesfair.posterior.merging import concatenate
 from bayesfair.posterior.mode_tables import modes
@@ -51,6 +52,7 @@ __all__ = [
     "relabel",
     "salso_partition",
     "summary",
+    "tree_from_labels",
     "vi_partition",
     "write_tree",
 ]
