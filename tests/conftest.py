@@ -14,6 +14,13 @@ from programs import complaint
 KEPT_FOR = 30 * 24 * 3600  # seconds that a compiled program is kept on disk
 COMPILED_QUICKLY = {  # files of many programs that run for milliseconds: compiling them takes a third less time so
     "test_after_sampling.py",
+    "test_sampler.py",
+    "test_pair_draws.py",
+    "test_jump_matrix.py",
+    "test_sparse.py",
+    "test_exactness.py",
+    "test_mini_batches.py",
+    "test_border.py",
     "test_arviz.py",
     "test_bayesian_fair_mixture.py",
     "test_big_learn.py",
