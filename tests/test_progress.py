@@ -14,6 +14,7 @@ def test_a_bar_says_what_it_is_of(capsys):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.slow
 def test_the_search_for_modes_knows_how_long_it_takes(capsys):
     X = np.random.default_rng(0).normal(size=(24, 1)) + np.repeat([0, 4, 8], 8)[:, None]
     settings = {"num_chains": 2, "num_warmup": 96, "num_draws": 4, "num_starts": 4, "random_state": 0}

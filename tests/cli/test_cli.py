@@ -203,6 +203,7 @@ def test_starting_is_light():
     assert loaded.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_draws_that_are_stored_as_they_are_made_are_those_that_are_saved(fit, table, run_file, tmp_path, capsys):
     stored = tmp_path / "stored.zarr"
     assert fit(table, stored) == 0

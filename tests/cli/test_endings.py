@@ -275,6 +275,7 @@ def test_a_real_ctrl_c_is_one_line(tmp_path):
     )  # Python ends by the signal itself where an `exec` was interrupted
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_ends_silently(run_file):
     done = shell(f"PYTHONUNBUFFERED= {shlex.join([*PROGRAM, 'summary', str(run_file)])} | true")
     assert done.stderr == ""

@@ -85,6 +85,7 @@ def test_planted_blocks_are_found_and_fair_clusters_are_balanced(blocks):
     assert enough.fairness_error_ <= 0.1
 
 
+@pytest.mark.slow
 def test_a_graph_is_its_adjacency_matrix_dense_or_sparse():
     graph = nx.relabel_nodes(KARATE, {node: ("member", node) for node in KARATE})
     graph.add_edge(("member", 3), ("member", 3), weight=50.0)

@@ -87,6 +87,7 @@ def test_resume_from_a_file_is_one_longer_run(data, fitted, tmp_path):
     assert resumed.feature_names_in_.tolist() == longer.feature_names_in_.tolist()
 
 
+@pytest.mark.slow
 def test_automatic_thinning_is_told_stored_and_gone_on_with(data, tmp_path, monkeypatch):
     """Chosen once, and the same draws however the run is cut."""
     monkeypatch.setattr("bayesfair.gibbs.thinning.WORTH", 5.0)
@@ -246,6 +247,7 @@ def test_losses(data, loss):
     assert est.predict(X).shape == (100,)
 
 
+@pytest.mark.slow
 def test_a_loss_of_your_own_survives_a_file(data, tmp_path):
     class Halved(DissimilarityLoss):
         pass
@@ -556,11 +558,13 @@ def test_chains_that_disagree_are_told_after_fit_and_resume():
         est.fit(heaps.features, sensitive_features=heaps.sensitive)
 
 
+@pytest.mark.slow
 def test_nothing_is_told_where_chains_agree(data, recwarn):
     fit(data, num_warmup=100, num_draws=500)
     assert not [warning for warning in recwarn if issubclass(warning.category, ConvergenceWarning)]
 
 
+@pytest.mark.slow
 def test_a_posterior_without_density_has_no_map_and_all_else(cut, tmp_path):
     est = pickle.loads(pickle.dumps(cut))
     stats = est.posterior_["sample_stats"].to_dataset().drop_vars("lp", errors="ignore")

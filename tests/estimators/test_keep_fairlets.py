@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import xarray as xr
-from tiers import tiers
 
 import bayesfair as bf
 from bayesfair._compilations import compilations
@@ -110,7 +109,8 @@ def same_draws(est, other):
     assert fairlet_of(est).dtype == fairlet_of(other).dtype
 
 
-@pytest.mark.parametrize("keep", tiers([True, 7], [7]))
+@pytest.mark.slow
+@pytest.mark.parametrize("keep", [True, 7])
 def test_on_disk_and_in_files_and_resumed_they_are_the_same(data, some, whole, tmp_path, monkeypatch, keep):
     plain, advance = whole if keep is True else some, gibbs_run.advance
 

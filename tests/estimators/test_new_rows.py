@@ -72,6 +72,7 @@ def test_without_groups_there_is_nothing_to_balance(table):
     np.testing.assert_array_equal(est.reassign(table[0], sensitive_features=None), est.predict(table[0]))
 
 
+@pytest.mark.slow
 def test_row_names_stay_with_the_run(table, tmp_path):
     X, groups = table
     path = tmp_path / "run.zarr"

@@ -158,6 +158,7 @@ def test_what_is_there_at_any_moment_lacks_no_finished_chunk_and_no_bit(data, wh
     same_tree(GibbsFairClustering.load(copy).resume().posterior_, whole)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_not_finished_is_a_tree_like_any_other(data, whole, tmp_path, monkeypatch):
     """All its draws are there, so that every summary is that of the finished one."""
     unfinished(data, tmp_path / "run.zarr", monkeypatch)
@@ -267,6 +268,7 @@ def test_a_stored_run_does_not_go_on_with_another_table(data, tmp_path):
         est.resume(2)
 
 
+@pytest.mark.slow
 def test_two_processes_do_not_write_to_one_run(data, tmp_path, monkeypatch):
     store = tmp_path / "run.zarr"
     unfinished(data, store, monkeypatch)
@@ -327,6 +329,7 @@ def test_a_file_that_appears_during_the_warm_up_is_left_alone(data, tmp_path, mo
     assert [path.read_text() for path in tmp_path.iterdir()] == ["precious"]
 
 
+@pytest.mark.slow
 def test_a_run_whose_folder_was_replaced_does_not_end_with_the_draws_of_another(data, tmp_path, monkeypatch):
     store, other, draw = tmp_path / "run.zarr", tmp_path / "other.zarr", module.draw
     unfinished(data, other, monkeypatch, random_state=1)

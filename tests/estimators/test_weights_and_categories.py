@@ -174,6 +174,7 @@ def test_a_mixed_table_is_fitted_and_predicts(fitted):
         est.predict(X.assign(town="Bath"))
 
 
+@pytest.mark.slow
 def test_weights_and_categories_are_stored_and_a_run_goes_on_as_if_it_had_not_stopped(fitted, tmp_path):
     X, est = fitted
     est.save(tmp_path / "run.nc")

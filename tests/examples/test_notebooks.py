@@ -45,6 +45,7 @@ READ = {
 }
 
 
+@pytest.mark.slow
 def test_without_data_and_network_the_story_is_of_the_same_data(tmp_path):
     """Up to the cells that read the data: the folder does not exist, and the proxy refuses every connection."""
     for stem, last in READ.items():

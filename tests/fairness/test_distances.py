@@ -33,6 +33,7 @@ def test_centres_may_be_others_and_labels_soft():
     assert np.isnan(empty["max_distance"])
 
 
+@pytest.mark.slow
 def test_it_is_what_engines_and_tables_say():
     data = bf.datasets.make_vfc_synthetic()
     tkm = bf.TiltedKMeans(3, tilt=0.5, random_state=0).fit(data.features)

@@ -76,6 +76,7 @@ def test_decisions_are_made_at_whole_windows_only():
     assert settle(*case, num_warmup=WINDOW)[0] == settle(*case, num_warmup=2 * WINDOW - 1)[0] == 8
 
 
+@pytest.mark.slow
 def test_a_warm_up_too_short_to_split_poor_blocks_says_so():
     with pytest.warns(RuntimeWarning, match=r"n_blocks = 1\).*num_warmup of at least 128"):
         settle(*problem(*SPLIT), num_warmup=5)

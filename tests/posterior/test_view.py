@@ -151,6 +151,7 @@ CHANGES = {  # within the arrays of a tree, which says nothing of it
 }
 
 
+@pytest.mark.slow
 def test_a_changed_tree_is_not_answered_with_what_it_was(tree):
     def told(tree):
         return brief(tree), scalar_table(tree), masses_of(tree)

@@ -50,6 +50,7 @@ def page_of(make_tree, hostile_names, tmp_path_factory):
 
 
 @pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.slow
 def test_all_is_there_and_nothing_fails(browser, page_of, hostile, width):
     with opened(browser, page_of, width) as (page, wrong):
         shown = page.evaluate(PICTURES)
