@@ -139,7 +139,7 @@ def test_chains_are_compared_by_their_most_frequent_labels():
 def test_without_groups_and_numbers_the_columns_are_absent():
     with pytest.warns(UserWarning, match="without any fairness"):
         table = bf.compare_clusters(bf.FairletKMeans(random_state=0), X, None, [2], num_bootstraps=0)
-    assert set(table.columns) == {"used", "cost", "converged"}
+    assert set(table.columns) == {"used", "cost", "max_distance", "distance_variance", "converged"}
     text = X.assign(colour=np.where(TRUTH > 1, "red", "blue"))
     engine = bf.FairMixture(max_gap=0.3, n_init=2, random_state=0)
     table = bf.compare_clusters(engine, text, GROUPS, [2], num_bootstraps=0)
