@@ -23,7 +23,7 @@ def likeliest(tree, reference, n_clusters):
     """
     flat, constraint = flat_labels(tree), balance_kept(tree)
     code = None if constraint is None else groups_of(tree).code
-    permutations, labels = align(flat, reference, n_clusters), reference
+    permutations = align(flat, reference, n_clusters)
     for _ in range(ROUNDS):
         renumbered = LabelDraws(renumber(tree["posterior"]["labels"], permutations))
         labels = most_frequent(renumbered, n_clusters)
