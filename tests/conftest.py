@@ -80,6 +80,8 @@ def pytest_configure(config):
             if old.is_file() and time.time() - old.stat().st_mtime > KEPT_FOR:
                 old.unlink(missing_ok=True)
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    # A small program is compiled whole in less time than in 32 parts.
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_parallel_codegen_split_count=1".strip()
     jax.config.update("jax_compilation_cache_dir", folder)  # JAX may have read the environment before
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
