@@ -289,7 +289,7 @@ class GradientDescent:
     """An iteration of the paper's Algorithm 2: `n_epochs` steps (13) on mini-batches at fixed labels, then assignment."""
 
     batch_size: int
-    n_epochs: int = 5
+    n_epochs: int
 
     def __call__(self, problem: TiltedRows, state: Partition):
         state = revive(problem, state)
@@ -316,7 +316,8 @@ class TiltedKMeans(Engine):
     ----------
     n_clusters: K. tilt: t >= 0; 0 is k-means, large ones approach the centre of each cluster's smallest enclosing ball.
     solver: "newton" (deterministic; the objective never increases) or "sgd", the paper's.
-    learning_rate, batch_size: of "sgd", the size of its steps and the rows of a mini-batch.
+    learning_rate, batch_size, n_epochs: of "sgd", the size of its steps, the rows of a mini-batch, and the mini-batches
+        between two assignments (the paper's epochs).
     n_init: k-means++ seeds, run together on at most 10,000 rows; the best goes on with all of them.
     max_iter, tol: iterations, and the relative change of the objective below which they end; "sgd" keeps its step, so
         that it seldom settles. random_state: an int makes runs repeatable. progress_bar: show one.
@@ -355,6 +356,7 @@ class TiltedKMeans(Engine):
         solver: Literal["newton", "sgd"] = "newton",
         learning_rate: Positive = 0.05,
         batch_size: Count = 100,
+        n_epochs: Count = 5,
         n_init: Count = 16,
         max_iter: Count = 500,
         tol: NotNegative = 1e-6,
@@ -367,6 +369,7 @@ class TiltedKMeans(Engine):
         self.solver = solver
         self.learning_rate = learning_rate
         self.batch_size = batch_size
+        self.n_epochs = n_epochs
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
@@ -380,7 +383,7 @@ class TiltedKMeans(Engine):
 
     def check_settings(self):
         if self.solver == "newton":
-            refuse_unread(self, "learning_rate", "batch_size", where="unless solver='sgd'")
+            refuse_unread(self, "learning_rate", "batch_size", "n_epochs", where="unless solver='sgd'")
         else:
             one_process = "Mini-batches are drawn from all rows, in one process."
             refuse_unread(self, "mesh", where="unless solver='newton'", why=one_process)
@@ -451,7 +454,9 @@ class TiltedKMeans(Engine):
         keys = np.stack([jax.random.PRNGKey(seed + i) for i in range(len(starts))])
         states = start_states(problem, starts.astype(np.float32), keys)
         if self.solver == "sgd":
-            return self.run(problem, states, step=GradientDescent(self.batch_size), patience=SGD_PATIENCE).best
+            return self.run(
+                problem, states, step=GradientDescent(self.batch_size, self.n_epochs), patience=SGD_PATIENCE
+            ).best
         # Newton's method comes to a large tilt through smaller ones, where the objective is smoother.
         steps = np.ceil(np.log(max(float(problem.tilt) * self._mean_square, 1.0)) / np.log(TILT_RATIO))
         for divisor in TILT_RATIO ** np.arange(steps, -1, -1):

@@ -79,12 +79,12 @@ NUMBERS = {
     ),
     "VariationalFairClustering": "n_clusters n_neighbors fairness_weight max_fairness_error n_init max_iter tol",
     "BigLearnMixture": "n_components min_eigenvalue n_local_steps weight_prior n_init max_iter tol",
-    "TiltedKMeans": "n_clusters tilt learning_rate batch_size n_init max_iter tol",
+    "TiltedKMeans": "n_clusters tilt learning_rate batch_size n_epochs n_init max_iter tol",
     "BalancedKMeans": "n_clusters min_balance min_group_size n_init max_iter",
     "FairletKMeans": "n_clusters min_group_size exact_up_to n_init max_iter tol",
 }
 SIXTY = np.random.default_rng(0).normal(size=(60, 2)), np.resize(["a", "b", "b"], 60)
-COUNTS = {"n_clusters", "n_components", "n_local_steps", "n_init", "max_iter", "batch_size"}
+COUNTS = {"n_clusters", "n_components", "n_local_steps", "n_init", "max_iter", "batch_size", "n_epochs"}
 NO_NUMBERS = True, np.True_, "", "0.5", float("nan"), np.inf, np.float32("nan"), 1j, [1], np.array([0.5]), -1
 
 

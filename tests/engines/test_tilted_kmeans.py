@@ -187,6 +187,14 @@ def test_tilts_that_overflow_naively_are_fine_and_impossible_ones_are_refused(X)
         TiltedKMeans(2, tilt=1e30).fit(X)
 
 
+def test_an_iteration_of_sgd_is_so_many_steps():
+    """(13) from 0 towards rows that are all at 1: what is left is multiplied by 1 - 2 learning_rate."""
+    problem = tilted(np.ones((30, 1)), 0.0, learning_rate=0.05)
+    for n_epochs in (1, 4):
+        moved, _ = jax.jit(tilted_kmeans.GradientDescent(10, n_epochs))(problem, start_at(problem, [[0.0]]))
+        np.testing.assert_allclose(1 - moved.centers, 0.9**n_epochs, rtol=1e-5)
+
+
 @pytest.mark.slow
 def test_stochastic_gradients_come_near(X):
     with pytest.warns(ConvergenceWarning, match="not converged"):
