@@ -1,4 +1,4 @@
-# make demo, make check, make test, make test-all, make docs: each sets up what it needs. PYTHON=/path/to/python3.12 names the interpreter, VENV= the folder.
+# make demo, make check, make test, make test-all, make docs, make paper: each sets up what it needs. PYTHON=/path/to/python3.12 names the interpreter, VENV= the folder.
 VENV ?= .venv
 BIN := $(VENV)/bin
 BAYESFAIR_DATA ?=
@@ -12,7 +12,7 @@ CHECK := tests/test_*.py tests/docs tests/fairness tests/gibbs/test_exactness.py
     tests/fairlets/test_rectangular_loop.py tests/engines/test_every_engine.py tests/models/test_labels.py \
     tests/packaging/test_types.py
 
-.PHONY: demo check test test-all lint docs notebooks clean
+.PHONY: demo check test test-all lint docs notebooks paper clean
 
 demo: $(VENV)/.installed
 	$(BIN)/bayesfair demo --out demo-output --overwrite
@@ -38,6 +38,10 @@ docs: $(VENV)/.installed-docs
 	BAYESFAIR_FAST=$(FAST) $(BIN)/python -m sphinx -n -W --keep-going -d docs/_build/doctrees docs docs/_build/html
 	$(BIN)/python docs/check_links.py docs/_build/html
 
+# Every table and figure of the papers that the data in BAYESFAIR_DATA allow, beside ours, in paper-output/: some hours.
+paper: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.paper all
+
 # The notebooks of examples/ with their outputs, in notebooks/.
 notebooks: $(VENV)/.installed-docs
 	mkdir -p notebooks
@@ -61,4 +65,4 @@ $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
 	touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) demo-output notebooks build dist docs/_build docs/tutorials/*.py .pytest_cache .ruff_cache *.egg-info
+	rm -rf $(VENV) demo-output paper-output notebooks build dist docs/_build docs/tutorials/*.py .pytest_cache .ruff_cache *.egg-info

@@ -22,7 +22,7 @@ from bayesfair.gibbs.problem import make_problem
 from bayesfair.gibbs.sweep import run_chunk
 
 sys.path.insert(0, str(Path(__file__).parent / "paper"))
-from common import normalised
+from sheet import normalised
 
 LLOYD_ITERATIONS, SWEEPS = 10, 5
 
