@@ -27,7 +27,7 @@ test: $(VENV)/.installed-test
 
 # Everything.
 test-all: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations 10
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
