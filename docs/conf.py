@@ -19,6 +19,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
     "sphinx-mathjax-offline",  # formulas without network
     "sphinx_copybutton",
     "sphinx_design",
@@ -34,6 +35,8 @@ smartquotes = False  # "kmeans" is a value to type, not a quotation
 
 # Docstrings
 default_role = "house"  # `code` in a docstring, with a link where the site has a page for it
+napoleon_google_docstring = False
+napoleon_use_ivar = True  # attributes of a class are a list, not entries of the index
 autodoc_typehints = "none"
 autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"

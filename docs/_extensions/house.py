@@ -1,6 +1,7 @@
 """Sphinx extension of the house: its docstrings, links that may lead nowhere, and notebooks copied from examples/."""
 
 import inspect
+import re
 from pathlib import Path
 
 from docstrings import to_rst, with_settings
@@ -12,6 +13,9 @@ from sphinx.util.docutils import SphinxRole
 from bayesfair._settings import declarations
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+NUMPYDOC = re.compile(
+    r"^(\*{0,2}\w+(, \w+)* : .*|(Returns|Notes|References)\n-{3,})$", re.MULTILINE
+)  # which napoleon renders
 FIELD = "Alias for field number"  # what a NamedTuple says of a field that nobody described
 
 
@@ -41,6 +45,8 @@ def find_from_the_front_door(app, env, node, contnode):
 def write_rst(app, what, name, obj, options, lines):
     if what == "data":  # the docstring is that of its type
         lines[:] = ["A table of its own, described below."]
+        return
+    if NUMPYDOC.search("\n".join(lines)):
         return
     rst = to_rst("\n".join(lines), _parameters(obj))
     lines[:] = (with_settings(rst, declarations(obj)) if hasattr(obj, "get_params") else rst).splitlines()
