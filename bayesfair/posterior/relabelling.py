@@ -13,13 +13,35 @@ from bayesfair.posterior.view import View
 
 
 def relabel(tree: "DataTree", reference: ArrayLike | None = None) -> "DataTree":
-    """A new tree in which cluster k of every draw is the one that overlaps most with cluster k of `reference`.
+    """Number the clusters of all draws alike: cluster k overlaps most with cluster k of a reference.
 
-    The overlap of all clusters together is the largest that a one-to-one assignment allows (Hungarian algorithm on the
-    contingency table). `reference` (obs,) is `reference_partition(tree)` unless given; it becomes the new tree's. Every
-    posterior variable with a dimension `cluster` follows its cluster; partitions, and thus co-clustering, do not change,
-    nor does the sampler's state. The result does not depend on the numbers that clusters had before. Labels that are on disk
-    stay there, and are renumbered as they are read.
+    The overlap of all clusters together is the largest that a one-to-one assignment allows. Every posterior variable with a
+    dimension `cluster` follows. Partitions do not change, nor does the state of the sampler.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs).
+    reference : array-like of int of shape (n_obs,), optional
+        A partition, which becomes that of the new tree. By default `reference_partition(tree)`.
+
+    Returns
+    -------
+    xarray.DataTree
+        A new tree. It does not depend on the numbers that clusters had before. Labels on disk stay there and are renumbered
+        as they are read.
+
+    Notes
+    -----
+    The Hungarian algorithm solves the assignment on the contingency table.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0]])
+    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> bf.posterior.relabel(tree, [1, 1, 0, 0])["posterior"]["labels"].values[0].tolist()
+    [[1, 1, 0, 0], [1, 1, 0, 0]]
     """
     import xarray as xr
 
