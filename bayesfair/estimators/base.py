@@ -66,12 +66,19 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write posterior, data, settings and the chains' state to a netCDF file, whole or not at all, or to a new folder that
-        ends in .zarr.
+        """Write posterior, data, settings and the state of the chains to a file.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A netCDF file, which is written whole or not at all, or a new folder that ends in .zarr.
 
         Raises
         ------
-        ValueError: X was changed after the fit. OSError: a `path` that cannot be written.
+        ValueError
+            If X was changed after the fit.
+        OSError
+            If the path cannot be written.
         """
         check_is_fitted(self, "posterior_")
         self._check_same_table()
