@@ -35,7 +35,7 @@ smartquotes = False  # "kmeans" is a value to type, not a quotation
 # Docstrings
 default_role = "py:obj"  # `code` in a docstring is code, with a link where the site has a page for it
 napoleon_google_docstring = False
-napoleon_use_ivar = True  # attributes of a class are a list, not entries of the index
+napoleon_custom_sections = [("Attributes", "params_style")]  # a list, not entries of the index
 autodoc_typehints = "none"
 autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"

@@ -55,7 +55,7 @@ class BalancedKMeans(Engine):
     progress_bar : bool, default False
         Whether to show a progress bar.
     mesh : None
-        Not used: one process fits all rows. 24 GiB of memory hold about 80 million of them.
+        Must be None: one process fits all rows. 24 GiB of memory hold about 80 million of them.
 
     Attributes
     ----------

@@ -77,7 +77,7 @@ def compare_clusters(
     * used: clusters that `labels_` use;
     * cost: sum of squared distances of the rows to the means of their clusters (numeric X);
     * max_distance and distance_variance: see `bayesfair.fairness.distance_report`;
-    * plain_cost: cost of k-means without fairness; fairness_cost: how much more the fair cost is, as a share of it;
+    * plain_cost: cost of k-means without fairness; fairness_cost: how much higher `cost` is, as a share of it;
     * expected_loss: posterior mean of the clustering loss of the sampler;
     * balance and gap: of `labels_`;
     * bootstrap_ari: mean adjusted Rand index of `labels_` and those of a fit to rows drawn anew within the groups, with

@@ -35,8 +35,10 @@ def write_tree(tree: "DataTree", path: str | PathLike[str]) -> None:
     ------
     FileExistsError
         If a .zarr folder is there already.
-    ValueError, OSError
-        If the path cannot be written, or the disk is full. Nothing is lost then.
+    ValueError
+        If the path cannot be written.
+    OSError
+        If the folder cannot be written, or the disk is full. Nothing is lost then.
 
     Notes
     -----
