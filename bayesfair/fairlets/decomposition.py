@@ -45,8 +45,10 @@ PROVED = 1e-8  # relative gap up to which rounding, not doubt, parts the cost fr
 
 
 class DecomposedRows(NamedTuple):
-    """What was decomposed. X: features (N, d), None where only matrices were given. names: of the rows (N,), None for their
-    numbers."""
+    """What was decomposed.
+
+    X: features (N, d), None where only matrices were given. names: of the rows (N,), None for their numbers.
+    """
 
     groups: Groups
     X: ArrayLike | None
@@ -275,8 +277,11 @@ class Decomposition(NamedTuple):
 
 
 def describe_gap(gap, risk=0.0):
-    """What the best fairlets cost beside those with this gap, see `Decomposition`, in a clause; the percentage is rounded up,
-    so that it stays a bound. `risk`: that the bound is too high, of runs that earlier versions saved; now it is proved."""
+    """What the best fairlets cost beside those with this gap, see `Decomposition`, in a clause.
+
+    The percentage is rounded up, so that it stays a bound. `risk`: that the bound is too high, of runs that earlier
+    versions saved; now it is proved.
+    """
     if not np.isfinite(gap):
         return "how much less the best ones would is not known"
     sure = f", but for a risk of {risk:.0e}" if risk else ""

@@ -422,9 +422,12 @@ class Minkowski(Dissimilarity):
 
 @dataclass(frozen=True)
 class Weighted(Dissimilarity):
-    """D between rows whose last column is their weight: a member of weight w pays w D(x, c) to its fairlet's centre, which is
-    their weighted mean, and a member and an anchor of weights w, v pay 2 w v / (w + v) D(x, a), which is w D(x, a) where both
-    are the same. For squared distances a pair pays twice its weighted sum of squares, as it does without weights."""
+    """D between rows whose last column is their weight.
+
+    A member of weight w pays w D(x, c) to its fairlet's centre, which is their weighted mean. A member and an anchor of
+    weights w, v pay 2 w v / (w + v) D(x, a), which is w D(x, a) where both are the same. For squared distances a pair pays
+    twice its weighted sum of squares, as it does without weights.
+    """
 
     own: Dissimilarity
 

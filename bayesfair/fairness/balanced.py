@@ -229,10 +229,10 @@ def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, 
 
 
 def _solved(constraint, sizes, wanted, room, margin=0.0):
-    """Counts in S, those wanted rounded up or down and then up to `room` more or less, None where there are none. The unknowns
-    are which are rounded up, and how many more and fewer there are.
+    """Counts in S, those wanted rounded up or down and then up to `room` more or less, None where there are none.
 
-    `margin`: by how much inequalities are tightened, against what the solver tolerates.
+    The unknowns are which are rounded up, and how many more and fewer there are. `margin`: by how much inequalities are
+    tightened, against what the solver tolerates.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array, eye_array, hstack, kron, vstack

@@ -376,8 +376,11 @@ def groups_for_fit(
 
 
 def _warn_of_followers(X, groups):
-    """Of columns of a checked table that have one value in every group: the sensitive column itself, or another name of it.
-    Where most groups are of a single row every column has, and nothing is told."""
+    """Warn of columns of a checked table that have one value in every group.
+
+    Such a column is the sensitive one itself, or another name of it. Where most groups are of a single row every column is
+    like that, and nothing is told.
+    """
     n_obs, n_groups = len(groups.code), len(groups.names)
     if 2 * n_groups > n_obs:
         return

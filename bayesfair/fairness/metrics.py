@@ -274,8 +274,10 @@ def persons_off(masses: np.ndarray) -> np.ndarray:
 
 
 def masses_of_attributes(masses, groups: Groups | None):
-    """The masses (..., K, J) summed over the groups of every attribute, a list; of the J groups where they are to be
-    balanced themselves."""
+    """The masses (..., K, J) summed over the groups of every attribute, a list.
+
+    Those of the J groups where these are balanced themselves.
+    """
     if groups is None or not groups.attributes:
         return [masses]
     return [masses @ (part.code[:, None] == np.arange(len(part.names))) for part in groups.attributes]
@@ -377,8 +379,10 @@ def _encode_integers(labels):
 
 
 def check_target(target, groups, masses=None, *, argument="target"):
-    """`target` as J proportions that sum to one, (J,), in the order of `groups.names`; None is that of their `masses` (J,),
-    or of their sizes."""
+    """`target` as J proportions that sum to one, (J,), in the order of `groups.names`.
+
+    None is that of their `masses` (J,), or of their sizes.
+    """
     if target is None:
         return target_proportions(groups) if masses is None else masses / masses.sum()
     if isinstance(target, Mapping):

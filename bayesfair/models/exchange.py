@@ -18,8 +18,11 @@ BETA = "_inverse_temperature"  # the keyword by which a replica tells the temper
 
 
 class ExchangeState(NamedTuple):
-    """z: unconstrained sites of the coldest replica, the draw. replicas: states of the inner kernel, hottest first.
-    potential_energy, diverging: of the coldest. swap_rate (pairs,): accepted swaps so far over those tried."""
+    """The state of all replicas.
+
+    z: unconstrained sites of the coldest replica, the draw. replicas: states of the inner kernel, hottest first.
+    potential_energy, diverging: of the coldest. swap_rate (pairs,): accepted swaps so far over those tried.
+    """
 
     z: Any
     potential_energy: Float[Array, ""]
@@ -132,8 +135,10 @@ class ReplicaExchange(MCMCKernel):
 
 
 def observed_energy(kernel, args, kwargs):
-    """The function of unconstrained sites that beta multiplies, of a kernel on a `tempered` model: exactly, the potential
-    being linear in beta."""
+    """The function of unconstrained sites that beta multiplies, of a kernel on a `tempered` model.
+
+    It is exact: the potential is linear in beta.
+    """
 
     def energy(z):
         return jax.grad(lambda beta: kernel.get_potential_fn(args, {**kwargs, BETA: beta})(z))(1.0)

@@ -20,8 +20,11 @@ LINE = "0.2"
 
 
 class MatchedPoints(NamedTuple):
-    """What `fairlets` draws. `position` (N, 2); `axes`: names of the two axes; `group` (N,) of `groups`; `ends` (lines, 2, 2)
-    and `probability` (lines,) of the lines."""
+    """What `fairlets` draws.
+
+    `position` (N, 2); `axes`: names of the two axes; `group` (N,) of `groups`; `ends` (lines, 2, 2) and `probability`
+    (lines,) of the lines.
+    """
 
     position: np.ndarray
     axes: tuple[str, str]

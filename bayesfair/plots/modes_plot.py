@@ -37,8 +37,11 @@ class ModeMasses(NamedTuple):
 
 
 class Clusterings(NamedTuple):
-    """What the lower pictures show: `position` (obs, 2) and the names of its `axes`, `labels` (modes, obs), numbered alike,
-    `moved` (modes, obs), who is in another cluster than in the best mode; `share` (modes,) of all observations that are."""
+    """What the lower pictures show.
+
+    `position` (obs, 2) and the names of its `axes`; `labels` (modes, obs), numbered alike; `moved` (modes, obs), which rows
+    are in another cluster than in the best mode; `share` (modes,) of all rows that are.
+    """
 
     position: np.ndarray
     axes: tuple[str, str]

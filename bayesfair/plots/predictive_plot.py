@@ -16,8 +16,11 @@ ON_A_LINE = 16  # letters of all levels below a panel
 
 
 class Check(NamedTuple):
-    """One feature. at (points,): where the distribution function, or the share of a value, is read; observed (points,);
-    lower, upper (points,): the interval that holds 89% of the simulated tables; levels: of a category, the points' names."""
+    """One feature.
+
+    at (points,): where the distribution function, or the share of a value, is read; observed (points,); lower, upper
+    (points,): the interval that holds 89% of the simulated tables; levels: of a category, the points' names.
+    """
 
     feature: str
     is_discrete: bool

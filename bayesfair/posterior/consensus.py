@@ -1,5 +1,7 @@
-"""The posterior as a graph of rows that are together in most draws: what a co-clustering matrix says of more rows than can be
-looked at."""
+"""The posterior as a graph of rows that are together in most draws.
+
+It says what a co-clustering matrix says, of more rows than can be looked at.
+"""
 
 from typing import NamedTuple
 
@@ -85,8 +87,10 @@ class Kinds(NamedTuple):
     size: np.ndarray
 
     def pairs(self, one, other):
-        """(position in `rows`, position in `rows`, which pair of kinds) of all members of the first kind of every pair with all
-        of the second."""
+        """All members of the first kind of every pair with all of the second.
+
+        (position in `rows`, position in `rows`, which pair of kinds).
+        """
         n_pairs = self.size[one] * self.size[other]
         pair = np.repeat(np.arange(len(one)), n_pairs)
         place = np.arange(len(pair)) - np.repeat(np.cumsum(n_pairs) - n_pairs, n_pairs)

@@ -62,8 +62,11 @@ def memberships(tree: "DataTree", *, reference: ArrayLike | None = None) -> "Dat
 
 
 def runners_up(labels, cluster, n_clusters):
-    """Three integers for every observation, (obs,) each: in how many of the draws `labels` (draws, obs) it is in `cluster`
-    (obs,), in which cluster most of the others have it, -1 where there are no others, and in how many that is."""
+    """Three integers for every row, (obs,) each, from the draws `labels` (draws, obs).
+
+    In how many draws it is in `cluster` (obs,); in which cluster most of the others have it, -1 where there are no others;
+    and in how many that is.
+    """
     counts = count_labels(labels, n_clusters)
     rows = np.arange(len(cluster))
     own = counts[cluster, rows]

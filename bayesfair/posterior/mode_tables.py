@@ -71,8 +71,9 @@ def modes(tree: "DataTree") -> "DataFrame":
 
 @once
 def modes_of(tree: "DataTree") -> "Dataset":
-    """The group `modes` of the tree as an xarray.Dataset; one of the same form from the draws where it has none, or
-    has chains of several runs, for the group is of the first alone.
+    """The group `modes` of the tree as an xarray.Dataset, or one of the same form from the draws.
+
+    The draws are read where the tree has no such group, or chains of several runs, for the group is of the first alone.
 
     Best first: log_mass, lower, upper, se, starts, chains, lp, loss (mode) as in `modes`, labels (mode, obs), numbered as
     the tree's reference partition. Attributes num_starts (0 where there was no search) and masses.

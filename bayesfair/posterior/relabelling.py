@@ -74,8 +74,10 @@ def about(tree: "DataTree", reference) -> "DataTree":
 
 
 def numbered_alike(tree: "DataTree") -> "DataTree":
-    """The tree itself where all draws have the cluster numbers of its reference partition, and else `relabel(tree)`: every
-    run numbers its clusters by itself, so that chains of several runs that were put together do not agree."""
+    """The tree itself where all draws have the cluster numbers of its reference partition, and else `relabel(tree)`.
+
+    Every run numbers its clusters by itself, so that chains of several runs that were put together do not agree.
+    """
     labels, known = flat_labels(tree), variable(tree, "constant_data", "reference_labels")
     if known is None or "chain" in other_than_run(tree):
         return relabel(tree)
@@ -108,8 +110,10 @@ def apply_permutations(permutations, labels):
 
 
 def renumber(labels, permutations):
-    """Labels (chain, draw, obs), an array or a variable of a tree, renumbered by `permutations` (chains * draws, n_clusters):
-    an xarray.Variable. What is on disk stays there, and is renumbered as it is read."""
+    """Labels (chain, draw, obs), an array or a variable of a tree, renumbered: an xarray.Variable.
+
+    `permutations` (chains * draws, n_clusters). What is on disk stays there, and is renumbered as it is read.
+    """
     import xarray as xr
 
     dims = "chain", "draw", "obs"
@@ -121,8 +125,10 @@ def renumber(labels, permutations):
 
 
 def number_modes(modes, reference, n_clusters):
-    """A Dataset of modes, best first, whose `labels` (mode, obs) have the numbers that match best: the best mode those of
-    `reference` (obs,), the others those of the best."""
+    """A Dataset of modes, best first, whose `labels` (mode, obs) have the numbers that match best.
+
+    The best mode has those of `reference` (obs,), the others those of the best.
+    """
     labels = modes["labels"].values.astype(np.min_scalar_type(-n_clusters))
     best = apply_permutations(align(labels[:1], reference, n_clusters), labels[:1])[0]
     return modes.assign(labels=(("mode", "obs"), apply_permutations(align(labels, best, n_clusters), labels)))

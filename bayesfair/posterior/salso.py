@@ -166,8 +166,10 @@ class _Search:
         return (self.f[self.counts.sum(1)] - 2 * self.inner).sum()
 
     def fair(self, counts=None):
-        """Whether clusters with these counts (some, groups) keep the guarantee, empty ones aside; None: those of the partition,
-        which every draw does."""
+        """Whether clusters with these counts (some, groups) keep the guarantee, empty ones aside.
+
+        None: those of the partition, which every draw does.
+        """
         counts = self.counts if counts is None else counts
         return self.constraint is None or bool(self.constraint.satisfied(counts[counts.sum(1) > 0]).all())
 
@@ -201,8 +203,10 @@ class _Search:
         return margins
 
     def _alone(self, margins, k, to):
-        """Single people, and two of one group who change places, the cheapest of one cluster with the cheapest of the other and
-        so on, where that promises a gain."""
+        """Single rows, and two of one group who change places, where that promises a gain.
+
+        The cheapest of one cluster goes with the cheapest of the other, and so on.
+        """
         out, back = self._cheapest(margins, k, to), self._cheapest(margins, to, k)
         for person in np.concatenate(out):
             if margins[person, to] < -TINY:

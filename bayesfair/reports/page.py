@@ -117,8 +117,10 @@ def _template():
 
 
 def side_by_side(table, columns):
-    """(head, rows) as tables of at most so many `columns` beside the first, whose cells name the rows: pairs of a head and of
-    rows (name, the other cells). As many columns in each as may be; a table without columns stays one."""
+    """A table as several of at most so many `columns` beside the first: pairs of a head and of rows (name, the other cells).
+
+    The cells of the first column name the rows. Each has as many columns as may be; a table without columns stays one.
+    """
     head, rows = table
     total = max(len(head) - 1, 1)
     width = ceil(total / ceil(total / columns))  # of 7 columns 4 and 3 where 6 may stand, not one by itself
