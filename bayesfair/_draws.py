@@ -9,12 +9,21 @@ COMPARED = "parameter", "quantity"  # the kinds on which chains are compared
 
 
 class Statistic(NamedTuple):
-    """What a scalar per draw is: declared beside the code that computes it, read by all that keep, compare or show it.
+    """What a scalar of every draw is: declared beside the code that computes it, read by all that keep, compare or show it.
 
-    kind: "parameter", a variable of the posterior; "quantity", a function of the draw; "figure", of the sampler and not of
-        the posterior; "tuning", a figure that the warm-up reads and nobody keeps.
+    Parameters
+    ----------
+    kind : {"parameter", "quantity", "figure", "tuning"}
+        "parameter" is a variable of the posterior, "quantity" a function of the draw, "figure" a figure of the sampler, and
+        "tuning" a figure that the warm-up reads and nobody keeps.
+    power : int, default 0
+        Power of the unit of the loss: 1 for a loss, -1 for an inverse temperature.
 
-    power: of the loss's unit, 1 for a loss and -1 for an inverse temperature.
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.gibbs.Statistic("quantity", power=1).kind
+    'quantity'
     """
 
     kind: str

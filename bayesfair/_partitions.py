@@ -12,10 +12,37 @@ from bayesfair._check import message
 def partition_distance(
     labels: ArrayLike, partition: ArrayLike, *, metric: Literal["vi", "binder"] = "vi"
 ) -> np.ndarray:
-    """Distance of each draw of `labels` (draws, obs) to `partition` (obs,): float (draws,).
+    """The distance of each draw to a partition.
 
-    "vi": variation of information in bits (Meila 2007). "binder": 2 / N^2 times the number of pairs on which the two
-    disagree (Wade & Ghahramani 2018, section 2: the scale that does not depend on N).
+    Parameters
+    ----------
+    labels : numpy.ndarray of int of shape (n_draws, n_obs)
+        The cluster of every row in every draw.
+    partition : numpy.ndarray of int of shape (n_obs,)
+        A partition of the same rows.
+    metric : {"vi", "binder"}, default "vi"
+        "vi" is the variation of information in bits. "binder" is the number of pairs on which the two disagree, times
+        2 / n_obs^2.
+
+    Returns
+    -------
+    numpy.ndarray of shape (n_draws,)
+
+    Raises
+    ------
+    ValueError
+        If the metric is unknown.
+
+    References
+    ----------
+    Meila (2007). Wade and Ghahramani (2018), section 2, for the scale that does not depend on the number of rows.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> draws = np.array([[0, 0, 1, 1], [0, 1, 0, 1]])
+    >>> bf.posterior.partition_distance(draws, np.array([1, 1, 0, 0])).tolist()
+    [0.0, 2.0]
     """
     if metric not in ("vi", "binder"):
         raise ValueError(message("metric", "be 'vi' or 'binder'", repr(metric), "Use 'vi' where in doubt."))

@@ -1,14 +1,14 @@
 """Sphinx configuration of the bayesfair site; `make docs` builds it without network."""
 
 import hashlib
+import inspect
 import os
-import sys
 from pathlib import Path
 
 import bayesfair
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE / "_extensions"))
+EXAMPLES = HERE.parent / "examples"
 FAST = os.environ.get("BAYESFAIR_FAST") == "1"
 
 project = "bayesfair"
@@ -19,12 +19,12 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
     "sphinx-mathjax-offline",  # formulas without network
     "sphinx_copybutton",
     "sphinx_design",
-    "house",  # docs/_extensions/house.py: docstrings of this house, notebooks of examples/
 ]
-exclude_patterns = ["_build", "_extensions", "conf.py", "check_links.py", "images"]
+exclude_patterns = ["_build", "conf.py", "check_links.py", "images"]
 nitpicky = True
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!bayesfair\.).*"),  # other packages' pages are not at hand
@@ -33,7 +33,9 @@ nitpick_ignore_regex = [
 smartquotes = False  # "kmeans" is a value to type, not a quotation
 
 # Docstrings
-default_role = "house"  # `code` in a docstring, with a link where the site has a page for it
+default_role = "py:obj"  # `code` in a docstring is code, with a link where the site has a page for it
+napoleon_google_docstring = False
+napoleon_custom_sections = [("Attributes", "params_style")]  # a list, not entries of the index
 autodoc_typehints = "none"
 autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"
@@ -86,3 +88,34 @@ html_theme_options = {
 }
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
+
+
+def skip(app, what, name, obj, skipped, options):
+    """Fields of NamedTuples, which their class describes, and what scikit-learn's metadata routing adds."""
+    text = inspect.getdoc(obj) or ""
+    of_field = text.startswith("Alias for field number")
+    return True if of_field or (name.startswith("set_") and name.endswith("_request")) else None
+
+
+def say_nothing_of_types(app, what, name, obj, options, lines):
+    """The docstring of a constant is that of its type; the page describes it."""
+    if what == "data":
+        lines[:] = ["A constant, described below."]
+
+
+def copy_notebooks(app):
+    """Copy examples/*.py into docs/tutorials/, where Sphinx sees them; only what changed is written."""
+    folder = HERE / "tutorials"
+    sources = {path.name: path.read_text() for path in EXAMPLES.glob("[0-9]*.py")}
+    for old in set(folder.glob("*.py")) - {folder / name for name in sources}:
+        old.unlink()
+    for name, text in sources.items():
+        copy = folder / name
+        if not copy.exists() or copy.read_text() != text:
+            copy.write_text(text)
+
+
+def setup(app):
+    app.connect("builder-inited", copy_notebooks)
+    app.connect("autodoc-process-docstring", say_nothing_of_types)
+    app.connect("autodoc-skip-member", skip)

@@ -29,7 +29,27 @@ NEAR = 1e-4  # distance below which the weights of the medians grow no more
 
 @dataclass(frozen=True)
 class Centroids:
-    """Means as centres, under a Bregman divergence that tells its `potential` and `gradient`."""
+    """Means as centres, under a Bregman divergence that has a `potential` and a `gradient`.
+
+    Parameters
+    ----------
+    dissimilarity : Bregman
+        The divergence.
+
+    Attributes
+    ----------
+    degree : float
+        h if L(s X + a) = s^h L(X), 0 if there is none.
+    exact_moves : bool
+        Whether what a move gains is known from the means.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> from bayesfair.fairlets.dissimilarity import KullbackLeibler
+    >>> bf.balanced.Centroids(KullbackLeibler()).name
+    'kl'
+    """
 
     dissimilarity: Dissimilarity
 
@@ -38,25 +58,77 @@ class Centroids:
 
     @property
     def name(self):
+        """The name of the divergence."""
         return self.dissimilarity.name
 
     def scale(self, X):
-        """What to divide X by (all columns, or each) to have it near 1, and the unit of losses then: labels stay, and so do
-        centres, but for what `inside` does to them."""
+        """What to divide X by to have it near 1, and the unit of losses then.
+
+        Labels stay the same, and so do centres, apart from what `inside` does to them.
+
+        Parameters
+        ----------
+        X : numpy.ndarray of shape (n_obs, n_features)
+            Features.
+
+        Returns
+        -------
+        scale : float or numpy.ndarray of shape (n_features,)
+            For all columns, or for each.
+        unit : float
+            What to multiply losses by.
+        """
         return self.dissimilarity.scale(X)
 
     def inside(self, centers):
-        """Centres where the gradient is finite."""
+        """Centres where the gradient is finite.
+
+        Parameters
+        ----------
+        centers : numpy.ndarray of shape (n_clusters, n_features)
+            Centres.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_clusters, n_features)
+        """
         return np.clip(centers, self.dissimilarity.lowest, self.dissimilarity.highest)
 
     def affine(self, centers):
-        """(a (...,), b (..., d)): d(x, m) is own(x) + a(m) + <b(m), x>."""
+        """The divergence as an affine function of x: d(x, m) = own(x) + a(m) + <b(m), x>.
+
+        Parameters
+        ----------
+        centers : array of shape (..., n_features)
+            Centres m.
+
+        Returns
+        -------
+        a : array of shape (...)
+            The constants.
+        b : array of shape (..., n_features)
+            The slopes.
+        """
         gradient = self.dissimilarity.gradient(centers)
         return (gradient * centers).sum(-1) - self.dissimilarity.potential(centers), -gradient
 
     def soft(self, centers, x):
-        """d without own terms (starts, clusters, rows), and what weights of that shape make of it: masses and sums of the
-        rows, whose ratio is the centre."""
+        """Divergences without the rows' own terms, and a function that turns weights into masses and sums.
+
+        Parameters
+        ----------
+        centers : array of shape (n_starts, n_clusters, n_features)
+            Centres.
+        x : array of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        distances : array of shape (n_starts, n_clusters, n_rows)
+            Divergences.
+        pull : callable
+            Takes weights of that shape. Returns masses and sums of the rows, whose ratio is the centre.
+        """
         a, b = self.affine(centers)
 
         def pull(weight):
@@ -66,11 +138,35 @@ class Centroids:
         return a[..., None] + jnp.einsum("tkd,bd->tkb", b, x), pull
 
     def own(self, X):
-        """phi of the rows (N,)."""
+        """The potential phi of the rows.
+
+        Parameters
+        ----------
+        X : numpy.ndarray of shape (n_obs, n_features)
+            Rows.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_obs,)
+        """
         return self.dissimilarity.potential(X)
 
     def distances(self, X, centers, weight=None):
-        """d of every row to every centre (N, K), times the row's weight."""
+        """The divergence of every row to every centre, times the weight of the row.
+
+        Parameters
+        ----------
+        X : numpy.ndarray of shape (n_obs, n_features)
+            Rows.
+        centers : numpy.ndarray of shape (n_clusters, n_features)
+            Centres.
+        weight : numpy.ndarray of shape (n_obs,), optional
+            Weights. By default 1.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_obs, n_clusters)
+        """
         a, b = self.affine(self.inside(centers))
         out = np.empty((len(X), len(centers)))
         few = max(64, PRODUCTS // b.size // 64 * 64)
@@ -81,21 +177,81 @@ class Centroids:
         return out if weight is None else np.multiply(out, weight[:, None], out=out)
 
     def centers(self, X, labels, n_clusters, weight):
-        """The best centre of every cluster (K, d), all of which are used; `weight` (N,): of the rows, here and below."""
+        """The best centre of every cluster, all of which are used.
+
+        Parameters
+        ----------
+        X : numpy.ndarray of shape (n_obs, n_features)
+            Rows.
+        labels : numpy.ndarray of shape (n_obs,)
+            Their clusters.
+        n_clusters : int
+            Number of clusters.
+        weight : numpy.ndarray of shape (n_obs,)
+            Their weights.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_clusters, n_features)
+        """
         return cluster_sums(X, labels, n_clusters, weight) / np.bincount(labels, weight, n_clusters)[:, None]
 
     def reach(self, X):
-        """The most that the centre of a cluster of one row would gain by giving way to a row that comes instead; in larger
-        clusters it is divided by their sizes. Infinite where no bound is known."""
+        """The most that the centre of a cluster of one row can gain when another row replaces it.
+
+        In larger clusters it is divided by their sizes.
+
+        Parameters
+        ----------
+        X : numpy.ndarray of shape (n_obs, n_features)
+            Rows.
+
+        Returns
+        -------
+        float
+            Infinite if no bound is known.
+        """
         return np.inf
 
     def drift(self, moved, reach):
-        """The most by which distances to centres that have `moved` so far (K, d) differ from what they were (K,); of losses
-        with a `reach`."""
+        """The most by which distances change when centres move, for losses with a `reach`.
+
+        Parameters
+        ----------
+        moved : numpy.ndarray of shape (n_clusters, n_features)
+            How far the centres have moved.
+        reach : float
+            What `reach` returned.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_clusters,)
+
+        Raises
+        ------
+        NotImplementedError
+            If the loss has no such bound.
+        """
         raise NotImplementedError
 
     def value(self, X, labels, centers, weight):
-        """The loss of labels (N,) whose best centres those are."""
+        """The loss of labels whose best centres are given.
+
+        Parameters
+        ----------
+        X : numpy.ndarray of shape (n_obs, n_features)
+            Rows.
+        labels : numpy.ndarray of shape (n_obs,)
+            Their clusters.
+        centers : numpy.ndarray of shape (n_clusters, n_features)
+            The best centres.
+        weight : numpy.ndarray of shape (n_obs,)
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
         middle, paid = self.inside(centers), np.empty(len(X))
         potential, gradient = self.dissimilarity.potential(middle), self.dissimilarity.gradient(middle)
         for rows in row_blocks(len(X)):

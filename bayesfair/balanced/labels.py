@@ -50,7 +50,25 @@ def cooled_labels(problem: BalancedProblem, n_starts, seed):
 
 
 def balanced_labels(problem: BalancedProblem, centers):
-    """The local optimum (N,) of balanced k-means that `centers` (clusters, dim) lead to."""
+    """The local optimum of balanced k-means to which given centres lead.
+
+    Parameters
+    ----------
+    problem : BalancedProblem
+        The rows and the rule.
+    centers : numpy.ndarray of shape (n_clusters, n_features)
+        Where the search starts.
+
+    Returns
+    -------
+    numpy.ndarray of shape (n_obs,)
+        Integer labels.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> labels = bf.balanced.balanced_labels(problem, centers)  # doctest: +SKIP
+    """
     X, code, loss = problem.X, problem.code, problem.loss
     sizes = np.bincount(code)
     if len(X) < MANY:
@@ -67,7 +85,23 @@ def rounds_of_starts(n_obs):
 
 
 class Cheapest(NamedTuple):
-    """Balanced labels (N,), the losses on the way to them, and whether nothing in their neighbourhood is cheaper."""
+    """Balanced labels and the losses on the way to them.
+
+    Attributes
+    ----------
+    labels : numpy.ndarray of shape (n_obs,)
+        Integer labels.
+    trace : numpy.ndarray
+        The losses, which never rise.
+    optimal : bool
+        Whether nothing in the neighbourhood is cheaper.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.balanced.Cheapest._fields
+    ('labels', 'trace', 'optimal')
+    """
 
     labels: np.ndarray
     trace: np.ndarray
@@ -75,11 +109,32 @@ class Cheapest(NamedTuple):
 
 
 def cheapest_labels(problem: BalancedProblem, n_starts, seed, *, max_iter, progress_bar=False) -> Cheapest:
-    """The cheapest balanced labels found: starts cooled and recombined, the best of them brought to a local optimum.
+    """The cheapest balanced labels found.
 
-    Of up to ROWS_WITH_RUNGS rows, a bound starts at what is found for `tighter` ones, too: the loss never rises when such a
-    bound is loosened. max_iter: rounds of transport, and passes of the descent, of every finalist. progress_bar: one of
-    generations and finalists.
+    Starts are cooled and recombined, and the best of them go down to a local optimum. In small tables the labels of tighter
+    bounds are starts as well: the loss never rises when such a bound is loosened.
+
+    Parameters
+    ----------
+    problem : BalancedProblem
+        The rows and the rule.
+    n_starts : int
+        Starts from one point, and as many from k-means++.
+    seed : int
+        Seed of the search.
+    max_iter : int
+        Rounds of transport, and passes of the descent, of every finalist.
+    progress_bar : bool, default False
+        Whether to show a progress bar over generations and finalists.
+
+    Returns
+    -------
+    Cheapest
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> found = bf.balanced.cheapest_labels(problem, 8, 0, max_iter=300)  # doctest: +SKIP
     """
     problem, unit = in_own_units(problem)
     few, rungs = len(problem.X) <= FEW_ROWS, rungs_of(problem) if len(problem.X) <= ROWS_WITH_RUNGS else []

@@ -11,20 +11,26 @@ from bayesfair.fairness.balanced import BalanceConstraint
 class BalancedProblem(NamedTuple):
     """Rows to be labelled so that every cluster is balanced, at the least loss.
 
-    Parameters
+    Attributes
     ----------
-    X : array (N, d), float64 or float32
-        Near their spread where the loss has a degree.
-    code : int array (N,)
-        Groups, those of the constraint's counts.
-    weight : array (N,)
-        Above zero, of the loss; counts are of rows.
+    X : numpy.ndarray of shape (n_obs, n_features)
+        Features, float64 or float32, near their spread if the loss has a degree.
+    code : numpy.ndarray of shape (n_obs,)
+        The groups of the rows, those of the constraint's counts.
+    weight : numpy.ndarray of shape (n_obs,)
+        Weights above zero in the loss. Balance counts rows.
     constraint : BalanceConstraint
-        What the counts of every cluster have to fulfil.
+        Which counts of a cluster are balanced.
     loss : Centroids
         What rows pay in a cluster.
     n_clusters : int
-        How many there are, all of which are used.
+        Number of clusters, all of which are used.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.balanced.BalancedProblem._fields[:2]
+    ('X', 'code')
     """
 
     X: np.ndarray
@@ -35,5 +41,15 @@ class BalancedProblem(NamedTuple):
     n_clusters: int
 
     def of(self, rows):
-        """Of some of the rows."""
+        """The problem of some of the rows.
+
+        Parameters
+        ----------
+        rows : array of int
+            Row numbers.
+
+        Returns
+        -------
+        BalancedProblem
+        """
         return self._replace(X=self.X[rows], code=self.code[rows], weight=self.weight[rows])

@@ -8,7 +8,23 @@ from bayesfair.cli.exit_status import guarded
 
 
 def main(argv=None) -> int:
-    """Run one command and return its exit status, as `bayesfair --help` explains it; whatever fails is told, not raised."""
+    """Run one command of the shell and return its exit status. Errors are printed, not raised.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The words after `bayesfair`. By default those of the shell.
+
+    Returns
+    -------
+    int
+        The exit status, as `bayesfair --help` explains it.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> status = bf.cli.main(["demo", "--out", "demo-output"])  # doctest: +SKIP
+    """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # names of groups that the terminal's encoding lacks

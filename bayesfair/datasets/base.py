@@ -12,10 +12,34 @@ from bayesfair._check import check_integer, generator_of, message
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A table to cluster, the sensitive attribute to be fair about, and what is known of the truth.
+    """A table to cluster, its sensitive attribute, and what is known of the true clusters.
 
-    `features`: DataFrame (N, d), numeric. `sensitive`: Series (N,), or DataFrame (N, q) to be crossed. `target`: Series
-    (N,) or None; never used for clustering. `description`: source, licence, what was done. All share one row index.
+    All parts share one row index.
+
+    Attributes
+    ----------
+    name : str
+        Name of the data set.
+    features : pandas.DataFrame of shape (n_obs, n_features)
+        What is clustered. Columns hold numbers, or have the dtype `category`.
+    sensitive : pandas.Series or pandas.DataFrame
+        The sensitive attribute of every row. The columns of a data frame are crossed into one group.
+    target : pandas.Series or None
+        A known outcome or the true cluster of every row. It is never used for clustering.
+    description : str
+        Source, licence, and what was done to the published table.
+
+    Raises
+    ------
+    ValueError
+        If `sensitive` or `target` has another row index than `features`.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.make_well_specified()
+    >>> len(data), list(data.features.columns)
+    (100, ['x1', 'x2'])
     """
 
     name: str
@@ -54,19 +78,46 @@ def group_names(sensitive):
 def subsample(
     dataset: Dataset, ratio: Mapping[str, int] | Sequence[int], size: int | None = None, *, seed: int = 0
 ) -> Dataset:
-    """`dataset` with `size` rows drawn without replacement so that its groups are exactly in `ratio`.
+    """Draw rows without replacement so that the groups have exactly a given ratio.
 
-    `ratio`: {group name: part}, or a tuple of parts in the sorted order of the groups; parts are whole numbers >= 1 and
-    are reduced first (2:2 is 1:1). Groups that a mapping leaves out and rows without a group are not drawn.
-    `size`: rows in all, a multiple of the sum of parts; None is the largest possible. Rows keep their order and index.
-    The same seed gives the same rows.
+    Rows keep their order and their index. The same seed draws the same rows. Rows of groups that a mapping leaves
+    out, and rows without a group, are not drawn.
 
-    The Gibbs paper's draws: Credit (section 5.1) `subsample(load_credit(sensitive="married"), (1, 1), 120)`; Bank
-    (section 5.3) `subsample(load_bank(sensitive="married"), {"married": 2, "not married": 1}, 939)`, 626 to 313.
+    Parameters
+    ----------
+    dataset : Dataset
+        Where the rows come from.
+    ratio : dict or sequence of int
+        {group name: part}, or one part for each group in the sorted order of the groups. Parts are at least 1. They
+        are reduced first: 2:2 is 1:1.
+    size : int, optional
+        Number of rows to draw, a multiple of the sum of the parts. By default the largest possible number.
+    seed : int, default 0
+        Seed of the draw.
+
+    Returns
+    -------
+    Dataset
+        The drawn rows. The description says how many rows each group has.
 
     Raises
     ------
-    ValueError: unknown groups, a size that the ratio does not divide, a group with too few rows.
+    TypeError
+        If `ratio` is neither a mapping nor a sequence.
+    ValueError
+        If a group is unknown, the ratio does not divide the size, or a group has too few rows.
+
+    Notes
+    -----
+    The Gibbs paper draws Credit (section 5.1) by `subsample(load_credit(sensitive="married"), (1, 1), 120)` and Bank
+    (section 5.3) by `subsample(load_bank(sensitive="married"), {"married": 2, "not married": 1}, 939)`.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.make_vfc_synthetic(unequal=True)
+    >>> bf.datasets.subsample(data, {"a": 2, "b": 1}, 30).sensitive.value_counts().to_dict()
+    {'a': 20, 'b': 10}
     """
     names = group_names(dataset.sensitive)
     parts = _reduced_parts(ratio, _in_order(dataset.sensitive))

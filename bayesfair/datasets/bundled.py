@@ -4,10 +4,25 @@ from bayesfair.datasets.base import Dataset
 
 
 def load_diabetes() -> Dataset:
-    """Diabetes: 442 patients, 9 measurements, sensitive sex (235 and 207), target disease progression after a year.
+    """Diabetes: 442 patients with nine measurements, bundled with scikit-learn.
 
-    From scikit-learn, unscaled (Efron, Hastie, Johnstone and Tibshirani 2004, Least Angle Regression). The source codes
-    sex as 1 and 2 and does not say which is which, so the groups are named "sex 1" and "sex 2".
+    The sensitive attribute is sex: 235 and 207 patients. The source codes it as 1 and 2 and does not say which is
+    which, so the groups are named "sex 1" and "sex 2". The target is disease progression after one year.
+
+    Returns
+    -------
+    Dataset
+        Features are unscaled.
+
+    References
+    ----------
+    Efron, Hastie, Johnstone and Tibshirani (2004), Least Angle Regression, Annals of Statistics 32.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.datasets.load_diabetes().features.shape
+    (442, 9)
     """
     from sklearn.datasets import load_diabetes as load
 

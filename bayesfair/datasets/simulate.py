@@ -11,10 +11,31 @@ _GIBBS_CELLS = ((1, 1, 20, 4.0), (1, 2, 30, 2.0), (2, 1, 30, 10.0), (2, 2, 20, 8
 
 
 def make_well_specified(seed: int = 0) -> Dataset:
-    """100 points in two clusters and two groups of 50, normal with covariance 4 I. Gibbs paper, section 4.1.
+    """100 points in two clusters and two groups, with normal noise.
 
-    Cluster 1: 20 of a = 1 about (4, 4) and 30 of a = 2 about (2, 2); cluster 2: 30 of a = 1 about (10, 10) and 20 of
-    a = 2 about (8, 8). Target: the cluster. The clusters themselves have balance 2/3.
+    The noise has covariance 4 I. Cluster 1 has 20 points of group 1 around (4, 4) and 30 of group 2 around (2, 2).
+    Cluster 2 has 30 points of group 1 around (10, 10) and 20 of group 2 around (8, 8). The true clusters have
+    balance 2/3.
+
+    Parameters
+    ----------
+    seed : int, default 0
+        Seed of the simulation.
+
+    Returns
+    -------
+    Dataset
+        The target is the true cluster.
+
+    References
+    ----------
+    The Gibbs paper, section 4.1.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.datasets.make_well_specified().sensitive.value_counts().to_dict()
+    {'1': 50, '2': 50}
     """
     rng = generator_of(seed, "seed")
     return _gibbs_simulation(
@@ -23,10 +44,30 @@ def make_well_specified(seed: int = 0) -> Dataset:
 
 
 def make_misspecified(seed: int = 0) -> Dataset:
-    """The layout of `make_well_specified` with bivariate Student t noise: 2 degrees of freedom, scale matrix 3 I.
+    """100 points in the layout of `make_well_specified`, with bivariate Student t noise.
 
-    Gibbs paper, section 4.2. The variance does not exist: expect outliers. Both coordinates of a point share one
-    chi-square divisor, which makes the noise bivariate t and not two independent ones.
+    The noise has 2 degrees of freedom and scale matrix 3 I. Its variance does not exist, so expect outliers. Both
+    coordinates of a point share one chi-square divisor, which makes the noise bivariate t.
+
+    Parameters
+    ----------
+    seed : int, default 0
+        Seed of the simulation.
+
+    Returns
+    -------
+    Dataset
+        The target is the true cluster.
+
+    References
+    ----------
+    The Gibbs paper, section 4.2.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.datasets.make_misspecified().features.shape
+    (100, 2)
     """
     rng = generator_of(seed, "seed")
     normal, chi_square = rng.standard_normal((100, 2)), rng.chisquare(2, size=(100, 1))
@@ -35,12 +76,33 @@ def make_misspecified(seed: int = 0) -> Dataset:
 
 
 def make_vfc_synthetic(unequal: bool = False, seed: int = 0) -> Dataset:
-    """400 points, two clusters that a fair clustering finds and two groups that a plain one finds. VFC's Synthetic.
+    """400 points in the plane where a plain clustering finds the groups and a fair one finds the clusters.
 
-    The paper gives 400 points in the plane, two clusters, groups of 200 and 200, or 300 and 100 (`unequal`, VFC's
-    Synthetic-unequal). The rest follows the authors' code: four isotropic normal blobs at the corners of a rectangle,
-    the clusters 1.1 apart along x, the groups 4 apart along y with standard deviation 0.1 (`unequal`: 2.5 and 0.13),
-    each group split evenly between the clusters. Target: the cluster, left or right.
+    Four isotropic normal blobs lie at the corners of a rectangle. The clusters are 1.1 apart along x. The groups are
+    4 apart along y with standard deviation 0.1, or 2.5 apart with 0.13 where they are unequal. Each group is split
+    evenly between the two clusters.
+
+    Parameters
+    ----------
+    unequal : bool, default False
+        Whether the groups have 300 and 100 points (VFC's Synthetic-unequal) instead of 200 and 200 (Synthetic).
+    seed : int, default 0
+        Seed of the simulation.
+
+    Returns
+    -------
+    Dataset
+        The target is the true cluster, left or right.
+
+    Notes
+    -----
+    VFC gives the sizes; the positions follow the authors' code.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.datasets.make_vfc_synthetic(unequal=True).sensitive.value_counts().to_dict()
+    {'a': 300, 'b': 100}
     """
     sizes, apart, deviation = ((150, 50), 2.5, 0.13) if unequal else ((100, 100), 4.0, 0.1)
     group, cluster = np.repeat([0, 0, 1, 1], np.repeat(sizes, 2)), np.repeat([0, 1, 0, 1], np.repeat(sizes, 2))
@@ -53,11 +115,33 @@ def make_vfc_synthetic(unequal: bool = False, seed: int = 0) -> Dataset:
 
 
 def make_gmm_grid(seed: int = 0, n_samples: int = 2500) -> Dataset:
-    """`n_samples` draws of a 25-component Gaussian mixture on a 5 x 5 grid. BigLearn-EM, Figures 1 and 2.
+    """Draws of a mixture of 25 normal components on a 5 x 5 grid.
 
-    The paper shows the grid without numbers; ours: equal weights, means at {-4, -2, 0, 2, 4}^2, covariance 0.3^2 I.
-    BigLearn has no groups; ours: a point is in group "a" with probability 0.7 in the components whose row and column
-    add to an even number, 0.3 in the others, else in "b", so that the true clusters are unfair. Target: the component.
+    Weights are equal, means are all pairs of -4, -2, 0, 2, 4, and covariances are 0.3^2 I. A point is in group "a"
+    with probability 0.7 in the components whose row and column add to an even number, and with probability 0.3 in
+    the others, so that the true clusters are unfair.
+
+    Parameters
+    ----------
+    seed : int, default 0
+        Seed of the simulation.
+    n_samples : int, at least 1, default 2500
+        Number of points.
+
+    Returns
+    -------
+    Dataset
+        The target is the component.
+
+    Notes
+    -----
+    BigLearn-EM, figures 1 and 2, shows the grid without numbers and without groups. Both are ours.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.datasets.make_gmm_grid(n_samples=50).features.shape
+    (50, 2)
     """
     n_samples = check_integer("n_samples", n_samples)
     rng = generator_of(seed, "seed")

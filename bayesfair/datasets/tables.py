@@ -15,15 +15,39 @@ PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # pandas' row names in a file
 
 
 def read_table(path: str | PathLike[str], columns: str | Sequence[str] | None = None, **options) -> pd.DataFrame:
-    """The table of a file as a pandas DataFrame: Parquet (.parquet, .pq), Feather (.feather, .arrow), or CSV otherwise.
+    """Read a file as a pandas DataFrame: Parquet, Feather or CSV.
 
-    columns: names of those to read, in their order; None reads all. options: of `pandas.read_csv`, for CSV alone.
-    Numbers have the type that the file gives them: float32 stays float32. Parquet and Feather take pyarrow or polars.
+    Files that end in .parquet or .pq are Parquet, those in .feather or .arrow are Feather, all others are CSV.
+    Numbers keep the type that the file gives them: float32 stays float32.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The file.
+    columns : str or sequence of str, optional
+        Names of the columns to read, in their order. By default all.
+    **options
+        Options of `pandas.read_csv`, for CSV files only.
+
+    Returns
+    -------
+    pandas.DataFrame
 
     Raises
     ------
-    FileNotFoundError, IsADirectoryError. ImportError: neither pyarrow nor polars, with the remedy. ValueError: a file that
-    cannot be read, names that it lacks.
+    FileNotFoundError
+        If there is no such file.
+    IsADirectoryError
+        If `path` is a folder.
+    ImportError
+        If a Parquet or Feather file is asked for and neither pyarrow nor polars is installed.
+    ValueError
+        If the file cannot be read or lacks one of the columns.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> table = bf.datasets.read_table("customers.parquet", ["age", "income"])  # doctest: +SKIP
     """
     path = Path(path)
     if path.is_dir():

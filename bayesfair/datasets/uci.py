@@ -45,32 +45,135 @@ _CENSUS_FEATURES = (
 def load_adult(
     features: str | Sequence[str] = "continuous", sensitive: str | Sequence[str] = "sex", *, progress_bar: bool = True
 ) -> Dataset:
-    """Adult: 32,561 people of the 1994 US census; 10,771 women and 21,790 men. Target: income.
+    """Adult: 32,561 people of the 1994 US census, 10,771 women and 21,790 men.
 
-    `features`: "continuous" (the five of FMC and VFC), "categorical" (FMC's seven), "mixed" (both), or columns. Those of text
-    are of pandas' dtype `category`. `sensitive`: a column, or a list of columns to cross, e.g. ["sex", "race"].
+    The target is income.
+
+    Parameters
+    ----------
+    features : str or sequence of str, default "continuous"
+        "continuous" takes the five columns of FMC and VFC, "categorical" FMC's seven, "mixed" both. Or names of
+        columns. Columns of text get the dtype `category`.
+    sensitive : str or sequence of str, default "sex"
+        A column, or columns to cross, such as ["sex", "race"].
+    progress_bar : bool, default True
+        Whether to show a bar while the file is downloaded.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    OSError
+        If there is no copy in the folder `BAYESFAIR_DATA` and the download fails.
+    ValueError
+        If a column is unknown, or the download is not the published file.
+
+    References
+    ----------
+    Becker and Kohavi (1996), UCI Machine Learning Repository. FMC, appendix G, lists the columns.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.load_adult(sensitive=["sex", "race"])  # doctest: +SKIP
     """
     return _adult(fetch(SOURCES["adult"], progress_bar=progress_bar), features, sensitive)
 
 
 def load_adult_sample(features: str | Sequence[str] = "continuous", sensitive: str | Sequence[str] = "sex") -> Dataset:
-    """1,000 rows of Adult that come with the package and need no network; otherwise as `load_adult`."""
+    """1,000 rows of Adult that come with the package and need no network.
+
+    Parameters
+    ----------
+    features : str or sequence of str, default "continuous"
+        As in `load_adult`.
+    sensitive : str or sequence of str, default "sex"
+        As in `load_adult`.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    ValueError
+        If a column is unknown.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.datasets.load_adult_sample().features.shape
+    (1000, 5)
+    """
     return _sample(_adult, SOURCES["adult"], features, sensitive)
 
 
 def load_bank(
     features: Sequence[str] = _BANK_FEATURES, sensitive: str | Sequence[str] = "marital", *, progress_bar: bool = True
 ) -> Dataset:
-    """Bank Marketing, small: 4,521 clients of a Portuguese bank; divorced, married, single. Target: y, subscribed.
+    """Bank Marketing, small: 4,521 clients of a Portuguese bank.
 
-    Defaults are those of the Gibbs paper, section 5.3, which clusters married and not married clients:
-    `sensitive="married"`. Any column or list of columns will do.
+    The groups are divorced, married and single. The target is whether the client subscribed.
+
+    Parameters
+    ----------
+    features : sequence of str, default ("age", "balance", "duration")
+        Names of columns. The default is that of the Gibbs paper.
+    sensitive : str or sequence of str, default "marital"
+        A column, or columns to cross. "married" gives two groups, married and not married, as in the Gibbs paper.
+    progress_bar : bool, default True
+        Whether to show a bar while the file is downloaded.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    OSError
+        If there is no copy in the folder `BAYESFAIR_DATA` and the download fails.
+    ValueError
+        If a column is unknown, or the download is not the published file.
+
+    References
+    ----------
+    Moro, Cortez and Rita (2014), UCI Machine Learning Repository. The Gibbs paper, section 5.3.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.load_bank(sensitive="married")  # doctest: +SKIP
     """
     return _bank(fetch(SOURCES["bank"], progress_bar=progress_bar), features, sensitive)
 
 
 def load_bank_sample(features: Sequence[str] = _BANK_FEATURES, sensitive: str | Sequence[str] = "marital") -> Dataset:
-    """1,000 clients of Bank Marketing that come with the package and need no network; otherwise as `load_bank`."""
+    """1,000 clients of Bank Marketing that come with the package and need no network.
+
+    Parameters
+    ----------
+    features : sequence of str, default ("age", "balance", "duration")
+        As in `load_bank`.
+    sensitive : str or sequence of str, default "marital"
+        As in `load_bank`.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    ValueError
+        If a column is unknown.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.datasets.load_bank_sample(sensitive="married").features.shape
+    (1000, 3)
+    """
     return _sample(_bank, SOURCES["bank"], features, sensitive)
 
 
@@ -80,11 +183,40 @@ def load_bank_additional(
     *,
     progress_bar: bool = True,
 ) -> Dataset:
-    """Bank Marketing, additional: 41,108 calls; divorced, married, single. Target: y, whether the client subscribed.
+    """Bank Marketing, additional: 41,108 calls of a Portuguese bank.
 
-    The 80 rows of unknown marital status are left out, whatever is sensitive, as FMC and VFC do. `sensitive="married"`
-    is their case of two groups, married and not married. Files that code y as 0 and 1 are read as no and yes.
-    `features`: "continuous" (six), "categorical" (FMC's ten, y among them as printed), "mixed" (both), or columns.
+    The groups are divorced, married and single. The target is whether the client subscribed. The 80 rows of unknown
+    marital status are left out, as FMC and VFC do. Files that code the target as 0 and 1 are read as no and yes.
+
+    Parameters
+    ----------
+    features : str or sequence of str, default "continuous"
+        "continuous" takes six columns, "categorical" FMC's ten (the target among them, as printed), "mixed" both. Or
+        names of columns.
+    sensitive : str or sequence of str, default "marital"
+        A column, or columns to cross. "married" gives two groups, married and not married.
+    progress_bar : bool, default True
+        Whether to show a bar while the file is downloaded.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    OSError
+        If there is no copy in the folder `BAYESFAIR_DATA` and the download fails.
+    ValueError
+        If a column is unknown, or the download is not the published file.
+
+    References
+    ----------
+    Moro, Cortez and Rita (2014), UCI Machine Learning Repository. FMC, appendix G, lists the columns.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.load_bank_additional("mixed")  # doctest: +SKIP
     """
     table = _read("bank-additional", progress_bar, sep=";")
     table = table[table["marital"] != "unknown"].reset_index(drop=True)
@@ -98,14 +230,44 @@ def load_credit(
     *,
     progress_bar: bool = True,
 ) -> Dataset:
-    """Default of Credit Card Clients: 30,000 clients of a bank in Taiwan. Target: default payment next month.
+    """Default of Credit Card Clients: 30,000 clients of a bank in Taiwan.
 
-    `sensitive`: "education" (university, or the rest: FMC with two groups, 46.8% university), "education3" (university,
-    graduate school, rest: FMC with three), "married" (married, or the rest, unknown included: Gibbs paper, section
-    5.1), "sex"; or raw columns such as "MARRIAGE". `features` None: AGE and LIMIT_BAL for "married", as the Gibbs
-    paper; "continuous" otherwise, FMC's LIMIT_BAL, AGE, BILL_AMT1, PAY_AMT1. "categorical" are its eight, "mixed" both.
+    The target is whether the client defaults in the next month.
 
-    The published file is an Excel workbook, which pandas reads with the package xlrd; an own creditcard.csv needs none.
+    Parameters
+    ----------
+    features : str or sequence of str, optional
+        "continuous" takes FMC's LIMIT_BAL, AGE, BILL_AMT1 and PAY_AMT1, "categorical" FMC's eight columns, "mixed"
+        both. Or names of columns. By default AGE and LIMIT_BAL where `sensitive` is "married", as in the Gibbs paper,
+        and "continuous" otherwise.
+    sensitive : str or sequence of str, default "education"
+        "education" has the groups university (46.8%) and other, as FMC with two groups. "education3" has university,
+        graduate school and other, as FMC with three. "married" has married and not married, as the Gibbs paper.
+        "sex" has male and female. Or columns of the file, such as "MARRIAGE".
+    progress_bar : bool, default True
+        Whether to show a bar while the file is downloaded.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    OSError
+        If there is no copy in the folder `BAYESFAIR_DATA` and the download fails.
+    ImportError
+        If the published Excel workbook is read without the package xlrd. A copy named creditcard.csv needs none.
+    ValueError
+        If a column is unknown.
+
+    References
+    ----------
+    Yeh (2009), UCI Machine Learning Repository. The Gibbs paper, section 5.1. FMC, appendix G.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.load_credit(sensitive="married")  # doctest: +SKIP
     """
     table = _read("credit", progress_bar)
     if features is None:
@@ -125,10 +287,39 @@ def load_diabetes130(
     *,
     progress_bar: bool = True,
 ) -> Dataset:
-    """Diabetes 130-US: 101,763 hospital stays of diabetic patients; female and male. Target: readmitted.
+    """Diabetes 130-US: 101,763 hospital stays of diabetic patients, female and male.
 
-    Defaults are those of the Gibbs paper, section 5.2. Age is published in intervals of ten years and becomes their
-    midpoint, [70-80) is 75. The three rows of gender Unknown/Invalid are left out.
+    The target is whether the patient was readmitted. Age is published in intervals of ten years and becomes their
+    midpoint: [70-80) is 75. The three rows of unknown gender are left out.
+
+    Parameters
+    ----------
+    features : sequence of str, default ("age", "time_in_hospital")
+        Names of columns. The default is that of the Gibbs paper.
+    sensitive : str or sequence of str, default "gender"
+        A column, or columns to cross.
+    progress_bar : bool, default True
+        Whether to show a bar while the file is downloaded.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    OSError
+        If there is no copy in the folder `BAYESFAIR_DATA` and the download fails.
+    ValueError
+        If a column is unknown, or the download is not the published file.
+
+    References
+    ----------
+    Clore, Cios, DeShazo and Strack (2014), UCI Machine Learning Repository. The Gibbs paper, section 5.2.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.load_diabetes130()  # doctest: +SKIP
     """
     table = _read("diabetes130", progress_bar, na_values="?", keep_default_na=False, low_memory=False)
     table = table[table["gender"] != "Unknown/Invalid"].reset_index(drop=True)
@@ -139,11 +330,43 @@ def load_diabetes130(
 def load_census1990(
     features: Sequence[str] = _CENSUS_FEATURES, sensitive: str | Sequence[str] = "iSex", *, progress_bar: bool = True
 ) -> Dataset:
-    """US Census 1990: 2,458,285 people, all columns coded as small integers. Sensitive: iSex; male and female.
+    """US Census 1990: 2,458,285 people, male and female.
 
-    VFC and FMC use 25 of the 68 columns without naming them; the default is the 25 that follow dAge in the file.
-    iSex is 0 for male and 1 for female, as in the census's code book; the two papers print the same two counts
-    (1,191,601 and 1,266,684) and disagree on which sex is the larger. Only the columns asked for are read.
+    All columns hold small integers. Only the columns that are asked for are read. There is no target.
+
+    Parameters
+    ----------
+    features : sequence of str, optional
+        Names of columns. By default the 25 columns that follow dAge in the file: VFC and FMC use 25 of the 68 without
+        naming them.
+    sensitive : str or sequence of str, default "iSex"
+        A column, or columns to cross. iSex is 0 for male and 1 for female, as in the code book of the census.
+    progress_bar : bool, default True
+        Whether to show a bar while the file is downloaded.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    OSError
+        If there is no copy in the folder `BAYESFAIR_DATA` and the download fails.
+    ValueError
+        If a column is unknown.
+
+    References
+    ----------
+    Meek, Thiesson and Heckerman (2001), UCI Machine Learning Repository.
+
+    Notes
+    -----
+    VFC and FMC print the same two counts, 1,191,601 and 1,266,684, and disagree on which sex is the larger.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.load_census1990()  # doctest: +SKIP
     """
     header = _read("census1990", progress_bar, nrows=0)
     used = {*_columns(header, features, "features"), *_columns(header, sensitive, "sensitive")}

@@ -72,12 +72,15 @@ def digest(*arrays) -> str:
 
 
 def check_alike(estimator, **told):
-    """Refuses, in every process, where they differ in versions, the estimator's settings, or what is `told`, such as digests;
-    of a function what it returns, which is asked for only where processes share something.
+    """Refuse, in every process, versions, settings or data that differ between processes.
+
+    `told` has the data, such as digests, or is a function that returns them. It is called only where processes share
+    something.
 
     Raises
     ------
-    ValueError: with the first name that differs, and in which process.
+    ValueError
+        With the first name that differs, and in which process.
     """
     if not _shared:
         return
@@ -155,8 +158,11 @@ def agreed(value):
 
 
 def over_chains(program, chains) -> Any:
-    """`program(chains)`, a tree whose leaves have the chains for their first axis: where they are shared every process runs
-    its own, and has the results of all. As chains know nothing of each other, these are those of one process."""
+    """`program(chains)`, run by every process on its own chains where these are shared, with the results of all.
+
+    `chains` is a tree whose leaves have the chains for their first axis. As chains know nothing of each other, the results
+    are those of one process.
+    """
     if not _shared or _shared[-1][0] != "chains":
         return program(chains)
     n_chains, n_processes = len(jax.tree.leaves(chains)[0]), jax.process_count()

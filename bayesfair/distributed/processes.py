@@ -25,15 +25,30 @@ class ProcessLost(RuntimeError):
 
 
 def initialize(coordinator_address=None, num_processes=None, process_id=None, **settings):
-    """Make this process one of several: `jax.distributed.initialize`, whose arguments these are.
+    """Make this process one of several.
 
-    Without arguments JAX finds out by itself under SLURM, Open MPI and on TPUs; by hand, `coordinator_address` is the
-    "host:port" at which process 0 can be reached. To be called first, before anything is computed. On CPUs gloo carries what
-    processes tell each other. One that shows no sign of life for 30 seconds (`heartbeat_timeout_seconds`) is lost.
+    Call it first, before anything is computed. Without arguments JAX finds the processes by itself under SLURM, Open MPI and
+    on TPUs. On CPUs gloo carries the messages. A process that shows no sign of life for 30 seconds
+    (`heartbeat_timeout_seconds`) is lost.
 
-    From then on a process that ends by an error ends at once, so that the others are told: JAX would first wait for them, while
-    they wait for it. On Linux it is a batch process from then on (SCHED_BATCH, as `chrt --batch 0` makes them).
+    Parameters
+    ----------
+    coordinator_address : str, optional
+        "host:port" at which process 0 can be reached.
+    num_processes : int, optional
+        Number of processes.
+    process_id : int, optional
+        The number of this process, from 0.
+    **settings
+        Further arguments of `jax.distributed.initialize`.
 
+    Notes
+    -----
+    From then on a process that ends by an error ends at once, so that the others are told. On Linux it becomes a batch process
+    (SCHED_BATCH, as `chrt --batch 0` makes them).
+
+    Examples
+    --------
     >>> import bayesfair as bf
     >>> bf.distributed.initialize("10.0.0.1:1234", num_processes=2, process_id=0)  # doctest: +SKIP
     """
@@ -79,16 +94,29 @@ def leave(status: int):
 
 
 def mesh(*, chains=None, rows=None) -> jax.sharding.Mesh:
-    """The processes, with a device each, or all their devices as a mesh of `chains` x `rows`; of one that is not given, as many
-    as there are left.
+    """The processes, with one device each, or all their devices, as a mesh of chains and rows.
 
-    `GibbsFairClustering` gives processes its chains, the engines give processes or devices rows. What is in a mesh is fixed for
-    the run: its processes are numbered as JAX numbers them.
+    `GibbsFairClustering` gives processes its chains; engines give processes or devices rows. The processes of a run are fixed:
+    they are numbered as JAX numbers them.
+
+    Parameters
+    ----------
+    chains : int, optional
+        How many share the chains. By default as many as are left.
+    rows : int, optional
+        How many share the rows. By default as many as are left.
+
+    Returns
+    -------
+    jax.sharding.Mesh
 
     Raises
     ------
-    ValueError: neither is given, or the product is neither the number of processes nor that of their devices.
+    ValueError
+        If neither is given, or the product is neither the number of processes nor that of their devices.
 
+    Examples
+    --------
     >>> import bayesfair as bf
     >>> dict(bf.distributed.mesh(chains=1).shape)
     {'chains': 1, 'rows': 1}

@@ -10,17 +10,42 @@ from bayesfair.fairness.groups import encode_groups
 
 
 def deal(X, sensitive_features=None, *, random_state=0):
-    """(X, sensitive_features, rows) of this process: a part of a table that every process can read, and its row numbers.
+    """The part of a table that this process fits, and the numbers of its rows.
 
-    Rows are dealt at random within groups: each process has every group's share of its rows to within one, and as many rows
-    as the others to within one. Parts in the order of the processes are the same order of all rows, however many processes
-    there are; so are, then, the results of the engines but for rounding.
+    Every process reads the whole table. Rows are dealt at random within groups: each process has every group's share of its
+    rows to within one, and as many rows as the others to within one.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_obs, n_features)
+        Features.
+    sensitive_features : array-like of shape (n_obs,) or (n_obs, n_attributes), optional
+        The groups of the rows.
+    random_state : int, default 0
+        Seed, the same in all processes.
+
+    Returns
+    -------
+    X : array-like of shape (n_own, n_features)
+        Rows of this process.
+    sensitive_features : array-like or None
+        Their groups.
+    rows : numpy.ndarray of int of shape (n_own,)
+        Their numbers in the table.
 
     Raises
     ------
-    ValueError: fewer rows than processes, groups of another length than the table, or no seed for several processes, each of
-    which would deal the rows anew.
+    ValueError
+        If there are fewer rows than processes, the groups have another length than the table, or several processes have no
+        seed.
 
+    Notes
+    -----
+    Parts in the order of the processes are the same order of all rows, however many processes there are. So are then the
+    results of the engines, apart from rounding.
+
+    Examples
+    --------
     >>> import bayesfair as bf
     >>> X, s, rows = bf.distributed.deal([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
     >>> sorted(rows.tolist())
@@ -46,9 +71,25 @@ def deal(X, sensitive_features=None, *, random_state=0):
 
 
 def gather(values, rows=None):
-    """What every process has of its rows (obs, ..), such as labels, as one array of all rows, in every process.
+    """What every process has of its rows, such as labels, as one array of all rows in every process.
 
-    In the order of the processes; with their `rows`, which `deal` gives, in that of the table.
+    Parameters
+    ----------
+    values : array-like of shape (n_own, ...)
+        Values of the rows of this process.
+    rows : array-like of int of shape (n_own,), optional
+        Their numbers, which `deal` returned. The result is then in the order of the table. By default in the order of the
+        processes.
+
+    Returns
+    -------
+    numpy.ndarray of shape (n_obs, ...)
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> bf.distributed.gather(np.array([5, 6])).tolist()
+    [5, 6]
     """
     whole = np.concatenate(everybody(np.asarray(values)))
     return whole if rows is None else whole[np.argsort(np.concatenate(everybody(rows)))]

@@ -25,39 +25,72 @@ from bayesfair.fairness.balanced import balance_constraint
 
 
 class BalancedKMeans(Engine):
-    """k-means over the labellings whose every cluster is balanced (DESIGN.md, section 2.6).
+    """k-means over the labellings whose every cluster is balanced.
+
+    Rows are labelled directly, without fairlets: every labelling on the way is balanced.
 
     Parameters
     ----------
-    n_clusters: K, all of which are used.
-    min_balance: "exact", |n_gk - pi_g n_k| < 1 for every group g and cluster k, pi_g its share of the data; or a number
-        in (0, the data's own Balance]: the least n_gk / n_hk over clusters and pairs of groups.
-    crossed: whether several sensitive columns are crossed into one group code; False balances every column on its own,
-        a weaker wish.
-    loss: "kmeans"; "manhattan", the sum of absolute differences to the clusters' medians; "kl", "itakura-saito" or
-        "binary", the Bregman divergences of `bayesfair.fairlets.resolve_dissimilarity` to the clusters' means.
-    min_group_size, merged_group_name: groups of fewer rows become one group of that name first, see
-        `bayesfair.fairness.merge_small_groups`; None merges nothing.
-    n_init: starts from one point, and as many from k-means++, which cool together and are then recombined.
-    max_iter: of transports and passes of the descent.
-    random_state: an int makes runs repeatable. progress_bar: show one.
-    mesh: None. One process fits all rows: 24 GiB hold some 80 million of them.
-
-    A number for `min_balance` begins its search under exact balance. For tables of up to 1,000 rows the labels found at 0.9,
-    0.8, 0.6, 0.4 and 0.2 of the data's own Balance, as far as these are tighter, are starts as well: with the same
-    `random_state` none of those costs less. A fit of such a table takes as many times longer.
-
-    Whole people have a place here, and a row of weight 2 has one place, not two: `sample_weight` weighs the loss alone, and
-    balance, `counts_` and `min_balance` count rows.
+    n_clusters : int, at least 1, default 10
+        Number of clusters, all of which are used.
+    min_balance : "exact" or float above zero, default "exact"
+        "exact": in every cluster each group's count differs by less than one row from its share of the data. A number:
+        the least balance of every cluster, at most the balance of the data.
+    crossed : bool, default True
+        Whether several sensitive columns are crossed into one group. False balances every column on its own, which is
+        weaker.
+    loss : {"kmeans", "manhattan", "kl", "itakura-saito", "binary"}, default "kmeans"
+        "manhattan" is the sum of absolute differences to the medians of the clusters. "kl", "itakura-saito" and "binary"
+        are Bregman divergences to the means of the clusters.
+    min_group_size : int, at least 1, optional
+        Groups of fewer rows are merged first, see `bayesfair.fairness.merge_small_groups`. By default none are.
+    merged_group_name : str, default "other"
+        Name of the merged group.
+    n_init : int, at least 1, default 8
+        Starts from one point, and as many from k-means++. They are cooled together and then recombined.
+    max_iter : int, at least 1, default 300
+        Most rounds of transport, and most passes of the descent.
+    random_state : int or numpy.random.RandomState, optional
+        An int makes runs repeatable.
+    progress_bar : bool, default False
+        Whether to show a progress bar.
+    mesh : None
+        Must be None: one process fits all rows. 24 GiB of memory hold about 80 million of them.
 
     Attributes
     ----------
-    labels_ (N,). cluster_centers_ (K, d): means (medians) of the clusters. inertia_: the loss of labels_. counts_: int
-    (K, J), the members of every group, crossed ones where there are several attributes, in the order of group_names_.
-    objective_trace_: the loss of whole people's labels, which never rises. n_iter_. converged_: whether the labels are a
-    local optimum: for "kmeans" every single and every swap that could gain were tried, but of a group and pair of clusters no
-    more than the 4,096 people on either side who are cheapest to move; of other losses and of rows of several weights no swaps
-    but the cheapest pairs; bundles of the people who are cheapest to move; "manhattan" at the medians as they are.
+    labels_ : numpy.ndarray of shape (n_obs,)
+        The cluster of every row.
+    cluster_centers_ : numpy.ndarray of shape (n_clusters, n_features)
+        Means of the clusters, or medians for "manhattan".
+    inertia_ : float
+        The loss of `labels_`.
+    counts_ : numpy.ndarray of shape (n_clusters, n_groups)
+        Rows of every group in every cluster. Groups are crossed if there are several attributes.
+    group_names_ : tuple of str
+        The groups, in the order of the columns of `counts_`.
+    objective_trace_ : numpy.ndarray
+        The loss on the way, which never rises.
+    n_iter_ : int
+        Iterations done.
+    converged_ : bool
+        Whether the labels are a local optimum.
+
+    Notes
+    -----
+    A number for `min_balance` starts from labels that are exactly balanced. In tables of up to 1,000 rows the labels
+    found at 0.9, 0.8, 0.6, 0.4 and 0.2 of the balance of the data, where these are tighter, are starts as well. With the
+    same `random_state` none of them costs less than the result. Such a fit takes several times longer.
+
+    Balance counts rows: `sample_weight` weighs the loss only, and a row of weight 2 has one place.
+
+    For "kmeans" a local optimum is one that no single move and no swap improves, among the 4,096 rows on either side that
+    are cheapest to move. For other losses, and for rows with weights, only the cheapest pairs are tried as swaps.
+    "manhattan" takes the medians as they are.
+
+    References
+    ----------
+    FMC, eq. (3), for balance.
 
     Examples
     --------

@@ -26,10 +26,30 @@ FARTHEST = 1e150  # from the middle of the training rows, in units of their spre
 
 
 class Data(NamedTuple):
-    """What a fit is given: checked columns, groups, the rows' weights, all above zero, None where all are 1, the seed that
-    drives everything random in it, and how the rows of all processes are split.
+    """What a fit is given: checked columns, groups, weights and a seed.
 
-    dealing: processes that have these rows alike, which share what is to be tried on them; None where they do not.
+    Attributes
+    ----------
+    columns : Columns or Nodes
+        The checked columns of the table, or the nodes of a graph.
+    groups : Groups
+        The groups of the rows.
+    given_weight : numpy.ndarray of shape (n_obs,) or None
+        Weights of the rows, all above zero. None where all are 1.
+    seed : int
+        Drives everything random in the fit.
+    split : RowSplit
+        How the rows of all processes are split.
+    dealing : RowSplit or None
+        Processes that have the same rows and share what is tried on them. None where they do not.
+    own : slice
+        Which of the rows belong to this process.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.engines.Data._fields[:4]
+    ('columns', 'groups', 'given_weight', 'seed')
     """
 
     columns: Columns | Nodes
@@ -42,22 +62,45 @@ class Data(NamedTuple):
 
     @property
     def X(self):
-        """The continuous columns (N, d), float32 or float64 as they came in."""
+        """The continuous columns of shape (n_obs, n_features), float32 or float64 as they came in."""
         return self.columns.continuous
 
     @property
     def weight(self):
-        """Of the rows (N,), made anew where all weights are 1: of many rows let go of it early, or take `weight_of`."""
+        """Weights of the rows, of shape (n_obs,).
+
+        The array is made anew where all weights are 1. For many rows let go of it early, or use `weight_of`.
+        """
         return self.weight_of(slice(None))
 
     def weight_of(self, rows):
-        """Of some of the rows: a slice, or their numbers."""
+        """Weights of some of the rows.
+
+        Parameters
+        ----------
+        rows : slice or array of int
+            Which rows.
+
+        Returns
+        -------
+        numpy.ndarray
+        """
         if self.given_weight is None:
             return np.array(np.broadcast_to(1.0, len(self.groups.code))[rows])
         return self.given_weight[rows]
 
     def taken(self, rows):
-        """Some rows, by their numbers in the table that is split over processes, each of which has all of these."""
+        """Some of the rows. Every process gets all of them.
+
+        Parameters
+        ----------
+        rows : array of int
+            Their numbers in the table that is split over processes.
+
+        Returns
+        -------
+        Data
+        """
         split, weight = self.split, None
         if any(split.everybody(self.given_weight is not None)):
             weight = split.take(self.weight, rows)
@@ -66,12 +109,28 @@ class Data(NamedTuple):
         return Data(self.columns.take(rows, split), groups, weight, self.seed, alike, self.dealing or split)
 
     def with_distinct(self, rows, n_parts, argument, points):
-        """Some rows, by their numbers as in `taken`, joined by others where fewer than `n_parts` of them differ;
-        `points(columns)`: the numbers (rows, ..) that tell rows apart.
+        """Add rows until enough of them differ.
+
+        Parameters
+        ----------
+        rows : array of int
+            Row numbers, as in `taken`.
+        n_parts : int
+            How many rows must differ.
+        argument : str
+            The argument that asks for so many parts, for the error.
+        points : callable
+            `points(columns)` gives the numbers that tell rows apart.
+
+        Returns
+        -------
+        numpy.ndarray of int
+            The rows, joined by others if needed.
 
         Raises
         ------
-        ValueError: with the `argument` that asks for so many parts, where fewer rows differ.
+        ValueError
+            If fewer rows of the table differ.
         """
         known = distinct_places(lambda part: points(self.columns.take(rows[part], self.split)), n_parts)
         if len(known) == n_parts:
@@ -81,35 +140,59 @@ class Data(NamedTuple):
         )
 
     def dealt(self, of, tasks) -> list:
-        """`of` every task on these rows, which processes that have them alike share."""
+        """Run tasks on these rows. Processes that have the same rows share the tasks.
+
+        Parameters
+        ----------
+        of : callable
+            What to run on every task.
+        tasks : sequence
+            The tasks.
+
+        Returns
+        -------
+        list
+            One result for each task.
+        """
         return (self.dealing or UNSPLIT).dealt(of, tasks)
 
     def gathered(self):
-        """With the rows of all processes, of which each fits all."""
+        """The data with the rows of all processes, so that each process fits all."""
         first = self.split.first
         own = slice(first, first + len(self.groups.code))
         return self.taken(np.arange(self.split.n_obs))._replace(dealing=None, own=own)
 
     @property
     def total_weight(self):
-        """Of the rows of all processes."""
+        """Sum of the weights of the rows of all processes."""
         own = len(self.groups.code) if self.given_weight is None else self.given_weight.sum()
         return float(sum(self.split.everybody(own)))
 
     @property
     def group_masses(self):
-        """How much the groups weigh (groups,), with the rows of all processes."""
+        """Weight of every group in the rows of all processes, of shape (n_groups,)."""
         return sum(self.split.everybody(code_masses(self.groups.code, len(self.groups.names), self.given_weight)))
 
     def masses_in(self, labels, n_clusters):
-        """How much the groups weigh in hard clusters (clusters, groups), with the rows of all processes; labels (obs,): of
-        this one's."""
+        """Weight of every group in hard clusters, in the rows of all processes.
+
+        Parameters
+        ----------
+        labels : numpy.ndarray of shape (n_obs,)
+            The cluster of every row of this process.
+        n_clusters : int
+            Number of clusters.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_clusters, n_groups)
+        """
         shape = n_clusters, len(self.groups.names)
         return sum(self.split.everybody(cell_masses(labels, self.groups.code, shape, self.given_weight)))
 
     @property
     def relative_weight(self):
-        """Weights whose mean is 1, of all rows: for losses per row, which know no unit of weight."""
+        """Weights whose mean over all rows is 1, for losses per row."""
         scale = self.split.n_obs / self.total_weight
         return self.weight if scale == 1 else self.weight * scale
 
@@ -122,18 +205,34 @@ class LeftOut(NamedTuple):
 
 
 class Engine(ClusterMixin, BaseEstimator):
-    """A clustering estimator that takes `sensitive_features`; subclass it and write four methods.
+    """A clustering estimator that takes `sensitive_features`. Subclass it and write four methods.
 
-    `problem`, `starts`, `step` and `set_attributes`. An engine of several stages writes `solve` instead of `starts` and `step`.
+    They are `problem`, `starts`, `step` and `set_attributes`. An engine of several stages writes `solve` instead of
+    `starts` and `step`.
 
     Attributes
     ----------
-    parts: the argument that says how many clusters there are, None for an engine that finds out. uses_groups: false
-    where every row is treated alike whatever its group. patience: quiet iterations in a row at which a run ends.
-    monotone: false where `objective_trace_` may get worse on its way, as with random mini-batches. weights: "rows" where a
-    `sample_weight` of 2 is a row that stands there twice, in the objective and in the groups' shares alike; "loss" where
-    whole rows are counted for balance, and weights enter the objective alone; None where there are none. remedy: what
-    helps a run that did not converge. of_rows: the attributes that have a place for every row.
+    parts : str or None
+        The argument that says how many clusters there are. None for an engine that finds out.
+    uses_groups : bool
+        False if every row is treated alike whatever its group.
+    patience : int
+        Quiet iterations in a row after which a run ends.
+    monotone : bool
+        False if `objective_trace_` may get worse on its way, as with random mini-batches.
+    weights : "rows", "loss" or None
+        What a `sample_weight` of 2 means. "rows": a row that stands there twice, in the objective and in the shares of
+        the groups. "loss": it enters the objective only, and balance counts rows. None: there are no weights.
+    remedy : str
+        What helps a run that did not converge.
+    of_rows : tuple of str
+        The fitted attributes that have one entry for each row.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> issubclass(bf.TiltedKMeans, bf.engines.Engine)
+    True
     """
 
     __metadata_request__fit = {"sensitive_features": True, "sample_weight": True}  # noqa: RUF012
@@ -157,17 +256,35 @@ class Engine(ClusterMixin, BaseEstimator):
         sensitive_features: ArrayLike | Groups | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Cluster a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q).
+        """Cluster a table.
 
         Without groups, an engine that uses them warns and clusters without fairness. Ctrl-C keeps the solution so far.
 
-        `sample_weight` (N,), 1 for every row unless given: a row of weight 2 counts as two rows that are the same, and one of
-        weight 0 is left out, but for its place in `labels_`, which is that of `predict`. Shares, balance and gaps are then of
-        weights. Engines that promise whole people a place (`weights` is "loss") weigh the objective alone.
+        Parameters
+        ----------
+        X : array-like of shape (n_obs, n_features)
+            Features: a pandas or polars data frame, or an array.
+        y : None
+            Not used.
+        sensitive_features : array-like of shape (n_obs,) or (n_obs, n_attributes), or Groups, optional
+            The groups of the rows, see `bayesfair.fairness.encode_groups`.
+        sample_weight : array-like of shape (n_obs,), optional
+            Weights, at least 0. By default 1. A row of weight 2 counts as two equal rows in objective, shares, balance and
+            gaps. A row of weight 0 is left out and gets the label that `predict` gives it. Engines that balance whole rows
+            (`weights` is "loss") weigh the objective only.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
 
         Raises
         ------
-        TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
+        TypeError
+            If the table does not hold numbers, or a setting has the wrong type.
+        ValueError
+            If the table, the groups, the weights or a setting are not valid. The message names the argument, the rule and
+            the remedy.
         """
         return self._fit(X, sensitive_features, sample_weight)
 
@@ -191,7 +308,23 @@ class Engine(ClusterMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The cluster of every row, int (N,); row by row, so that balance is not promised for new rows."""
+        """The cluster of every row, each row on its own, so that balance is not promised for new rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_obs, n_features)
+            Features, with the columns of the fit.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_obs,)
+            Integer labels.
+
+        Raises
+        ------
+        ValueError
+            If the columns differ from those of the fit, or a row is so far from its rows that distances overflow.
+        """
         check_is_fitted(self)
         return self.assign(self.read(X, reset=False))
 
@@ -234,57 +367,198 @@ class Engine(ClusterMixin, BaseEstimator):
         return getattr(self, self.parts)
 
     def problem(self, data: Data):
-        """What iterations read, a tree of arrays: the argument of compiled programs, so that none is a constant in them."""
+        """What iterations read, as a tree of arrays. It is an argument of the compiled program, never a constant in it.
+
+        Parameters
+        ----------
+        data : Data
+            What the fit is given.
+
+        Returns
+        -------
+        tree of arrays
+        """
         raise NotImplementedError
 
     def starts(self, problem, data: Data):
-        """A batch of states, the leading axis of whose arrays counts runs."""
+        """The states where runs begin, stacked along a leading axis that counts runs.
+
+        Parameters
+        ----------
+        problem : tree of arrays
+            What `problem` returned.
+        data : Data
+            What the fit is given.
+
+        Returns
+        -------
+        tree of arrays
+        """
         raise NotImplementedError
 
     @staticmethod
     def step(problem, state):
-        """(state, loss) after an iteration of one run, see `minimize`. Where settings shape the program, a property that
-        gives a frozen dataclass of them instead: equal settings give equal steps, and programs are kept by step."""
+        """One iteration of one run.
+
+        If settings shape the program, write a property that returns a frozen dataclass of them instead. Equal settings then
+        give equal steps, and programs are kept by step.
+
+        Parameters
+        ----------
+        problem : tree of arrays
+            What `problem` returned.
+        state : tree of arrays
+            The state of one run.
+
+        Returns
+        -------
+        state : tree of arrays
+            The next state.
+        loss : scalar
+            What is minimised.
+        """
         raise NotImplementedError
 
     def set_attributes(self, outcome: Outcome, problem, data: Data):
-        """Sets `labels_` and whatever else the run of `outcome` has found."""
+        """Set `labels_` and whatever else the run has found.
+
+        Parameters
+        ----------
+        outcome : Outcome
+            The run that is reported.
+        problem : tree of arrays
+            What `problem` returned.
+        data : Data
+            What the fit is given.
+        """
         raise NotImplementedError
 
     def check_settings(self):
-        """Raises where settings do not go together; each by itself is what `__init__` declares (`bayesfair._settings`)."""
+        """Raise an error if settings do not go together. Each by itself is checked from its annotation in `__init__`."""
 
     def read(self, X, *, reset) -> Columns | Nodes:
-        """The checked columns of a table, of a fit (`reset`) or of a prediction; numbers alone, NaN by the tags."""
+        """The checked columns of a table: numbers only, NaN where the tags allow it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_obs, n_features)
+            The table.
+        reset : bool
+            Whether this is a fit, which records the columns. A prediction compares them.
+
+        Returns
+        -------
+        Columns or Nodes
+        """
         return read_columns(self, X, (), reset=reset, allow_nan=self.__sklearn_tags__().input_tags.allow_nan)
 
     def standardised(self, data: Data, **settings):
-        """The rows in units near their spread, float64 (N, d), so that the size of the numbers decides nothing;
-        `self._scaling` leads back. `settings`: as `bayesfair._scaling.standardise` takes them."""
+        """The rows in units near their spread, so that the size of the numbers decides nothing.
+
+        `self._scaling` leads back to the units of X.
+
+        Parameters
+        ----------
+        data : Data
+            What the fit is given.
+        **settings
+            Settings of the scaling.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_obs, n_features)
+            float64.
+        """
         Z, self._scaling = standardise(data.X, names=data.columns.names, weight=data.given_weight, **settings)
         return Z
 
     def solve(self, problem, data: Data) -> Outcome:
-        """The one run that is reported: the best of one stage from all starts, unless an engine has more of them."""
+        """The run that is reported: by default the best of one stage from all starts.
+
+        Parameters
+        ----------
+        problem : tree of arrays
+            What `problem` returned.
+        data : Data
+            What the fit is given.
+
+        Returns
+        -------
+        Outcome
+        """
         return self.run(problem, self.starts(problem, data)).best
 
     def run(self, problem, states, *, step=None, **settings) -> Outcome:
-        """One stage: `minimize` with the engine's step, max_iter, tol, patience and progress_bar, or with `settings`."""
+        """Run one stage: iterate the step from all states until each run ends.
+
+        Parameters
+        ----------
+        problem : tree of arrays
+            What `problem` returned.
+        states : tree of arrays
+            Starts, stacked along a leading axis.
+        step : callable, optional
+            By default the step of the engine.
+        **settings
+            Settings of the loop (`max_iter`, `tol`, `patience`, `progress_bar`) in place of those of the engine.
+
+        Returns
+        -------
+        Outcome
+        """
         names = ("max_iter", "tol", "patience", "progress_bar")
         known = {name: getattr(self, name) for name in names if hasattr(self, name)}
         return minimize(self.step if step is None else step, problem, states, **{**known, **settings})
 
     def objective_of(self, losses):
-        """Losses as `objective_trace_` tells them: in the units of X, with the sign of the paper."""
+        """Turn losses into the values of `objective_trace_`: in the units of X, with the sign of the paper.
+
+        Parameters
+        ----------
+        losses : numpy.ndarray
+            What the step returned.
+
+        Returns
+        -------
+        numpy.ndarray
+        """
         return losses
 
     def assign(self, columns: Columns):
-        """The cluster of every row (N,): the one whose centre is nearest."""
+        """The cluster of every row: by default that of the nearest centre.
+
+        Parameters
+        ----------
+        columns : Columns
+            Checked columns.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_obs,)
+        """
         return nearest_center(columns.continuous, self.cluster_centers_, self._scaling)
 
 
 def check_distinct(X, n_clusters):
-    """ValueError where X has fewer distinct rows than clusters."""
+    """Check that a table has as many distinct rows as clusters are asked for.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_obs, n_features)
+        Features.
+    n_clusters : int
+        Number of clusters.
+
+    Raises
+    ------
+    ValueError
+        If fewer rows differ.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> bf.engines.check_distinct(np.array([[0.0], [0.0], [1.0]]), 2)
+    """
     distinct_rows(X.__getitem__, n_clusters, "n_clusters")
 
 

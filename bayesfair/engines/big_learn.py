@@ -153,31 +153,67 @@ def loss(problem: SeenRows, parameters: Gaussians):
 
 
 class BigLearnMixture(MixtureEngine):
-    """A Gaussian mixture with full covariances, fitted by big learning EM; missing values are allowed.
+    """A Gaussian mixture with full covariances, fitted by big learning EM. Values may be missing.
+
+    Rows with NaN take part through the marginal of what they have, in `fit` and in `predict`. Groups are not used:
+    `sensitive_features` is accepted so that engines can be exchanged.
 
     Parameters
     ----------
-    n_components: K. max_iter: rounds of Algorithm 1 at most. n_local_steps: W EM steps a round.
-    min_eigenvalue: floor of the covariances' eigenvalues, in the squared units of X; at least what float32 rounds of the
-        largest one. The paper scales X to [0, 1] by minimum and maximum, and so should you: the start, means N(0, I) and
-        covariances I, is in those units.
-    matching_probabilities: of the joint, marginal and rotated marginal matching; where entries are missing the rotated
+    n_components : int, at least 1, default 10
+        Number of components.
+    max_iter : int, at least 1, default 500
+        Most rounds of Algorithm 1.
+    min_eigenvalue : float above zero, default 1e-3
+        Floor of the eigenvalues of the covariances, in squared units of X. It is at least what float32 rounds of the
+        largest one.
+    n_local_steps : int, at least 1, default 5
+        EM steps in a round, the paper's W.
+    matching_probabilities : tuple of float of shape (3,), default (0.4, 0.1, 0.5)
+        Probabilities of the joint, the marginal and the rotated marginal matching. If entries are missing, the rotated
         share goes to the marginal one.
-    weight_prior: eta of eq. (11) per row. None is 1 / K in the rounds of Algorithm 1, where it keeps components alive, and
-        1e-6 in the joint steps after them, so that the weights are not pulled towards 1 / K. A number holds in both.
-    tol: rounds end where the running mean of the objective changes by less than 0.02% twenty times in a row; joint EM steps
-        then go on until it changes by less than `tol` of its size.
-    n_init: random starts, run together. random_state: an int makes runs repeatable. progress_bar: show one.
-    mesh: `bayesfair.distributed.mesh(rows=...)`, processes that have some of the rows each; `labels_` are those of the
-        process's own rows, everything else is of all.
-
-    Rows with NaN take part through the marginal of what they have; so they do in `predict`.
-    Groups are not used; `sensitive_features` is taken so that engines can be swapped.
+    weight_prior : float, at least 0, optional
+        eta of eq. (11), per row. By default 1 / n_components in the rounds of Algorithm 1, where it keeps components
+        alive, and 1e-6 in the joint steps after them, so that weights are not pulled together. A number holds in both.
+    tol : float, at least 0, default 1e-5
+        The joint EM steps after the rounds end when the objective changes by less than this share of its size.
+    n_init : int, at least 1, default 1
+        Random starts, run together.
+    random_state : int or numpy.random.RandomState, optional
+        An int makes runs repeatable.
+    progress_bar : bool, default False
+        Whether to show a progress bar.
+    mesh : jax.sharding.Mesh, optional
+        A `bayesfair.distributed.mesh` of rows: processes that each have some of the rows. `labels_` are those of the
+        process's own rows, everything else is of all rows.
 
     Attributes
     ----------
-    weights_ (K,), means_ (K, d), covariances_ (K, d, d), labels_ (N,), objective_trace_: mean log-likelihood plus log
-    prior over the final joint steps, never decreasing. n_iter_: rounds and final steps. converged_.
+    weights_ : numpy.ndarray of shape (n_components,)
+        Weights of the components.
+    means_ : numpy.ndarray of shape (n_components, n_features)
+        Means, in the units of X.
+    covariances_ : numpy.ndarray of shape (n_components, n_features, n_features)
+        Covariances, in squared units of X.
+    labels_ : numpy.ndarray of shape (n_obs,)
+        The most probable component of every row.
+    objective_trace_ : numpy.ndarray
+        Mean log-likelihood plus log prior over the final joint steps. It never decreases.
+    n_iter_ : int
+        Rounds and final steps.
+    converged_ : bool
+        Whether the final steps came to an end before `max_iter`.
+
+    Notes
+    -----
+    Scale X to [0, 1] by minimum and maximum, as the paper does: the starts, means N(0, I) and covariances I, are in those
+    units.
+
+    The rounds end when the running mean of the objective changes by less than 0.02% twenty times in a row.
+
+    References
+    ----------
+    BigLearn-EM, Algorithm 1 and eq. (4), (6), (10) and (11).
 
     Examples
     --------

@@ -23,11 +23,25 @@ ROUNDING = 1e-5  # of its size: what float32 may do to an objective that never g
 
 
 def check_engine(estimator, *, scikit_learn=True):
-    """Is this engine one of the house? AssertionError, with the promise's name, if it breaks one.
+    """Check that an engine keeps the promises of the package.
 
-    estimator: an `Engine` whose number of clusters the checks set to 2; all data are made inside, with fixed seeds.
-    scikit_learn: run scikit-learn's `check_estimator` too, after ours; it fits tables of many shapes, each compiled anew.
+    All data are made inside, with fixed seeds.
 
+    Parameters
+    ----------
+    estimator : Engine
+        The engine. Its number of clusters is set to 2.
+    scikit_learn : bool, default True
+        Whether to run scikit-learn's `check_estimator` too. It fits tables of many shapes, each of which is compiled
+        anew.
+
+    Raises
+    ------
+    AssertionError
+        If the engine breaks a promise. The message names it.
+
+    Examples
+    --------
     >>> import bayesfair as bf
     >>> bf.engines.check_engine(bf.TiltedKMeans(random_state=0, n_init=2), scikit_learn=False)
     """

@@ -73,47 +73,96 @@ class _Interrupted(Exception):
 
 
 class FairMixture(MixtureEngine):
-    """A finite mixture with fair assignments: Gaussian, categorical or mixed (FMC, eq. 7-15 and 84-87).
+    """A finite mixture with fair assignments: Gaussian, categorical or mixed.
 
     Parameters
     ----------
-    n_components: K. covariance_type: "isotropic" (one variance for all, the paper's), "diag", "full". No variance falls below
-        1e-4 of the table's own (of its columns'): components less than a hundredth of its spread wide are told as so wide.
-    max_gap: epsilon of eq. (7), for soft *and* hard assignments: the largest difference between groups in the share of
-        them that a cluster holds. 0.01 where neither it nor `fairness_weight` is given.
-    fairness_weight: instead, lambda of (1/N) l - lambda Delta, per observation; 0 is the ordinary mixture, without
-        gap_margin and min_share. The solution of max_gap = 0.01 is one of the starts, which takes about three times as long.
-    gap_margin: the share of max_gap that the penalty aims at. The penalty weighs responsibilities, as they are and sharpened,
-        but max_gap is for labels too, which jump by whole rows: the rest is room for that. While labels exceed max_gap the
-        penalty's weight is doubled, at most three times; a small margin seldom needs it, at some price in likelihood.
-    min_share: every cluster is to hold at least this fraction of 1 / K; 0 leaves the paper's objective as printed.
-    categorical_features: names, positions or a mask of columns; None takes the data frame's columns that hold no
-        numbers.
-    solver: "em" (FMC-EM, Algorithm 2) or "gradient" (FMC-GD, Algorithm 1): ten steps of Adam an iteration. The objective
-        never decreases.
-    batch_size: rows of a mini-batch (Algorithm 3); None is all rows. An iteration is of one mini-batch. "em" keeps what every
-        batch told last and raises the free energy, a lower bound of the objective; "gradient" raises the batch's own
-        likelihood, in ever smaller steps.
-    gap_subsample: of mini-batches, on how many rows Delta is measured, always the same ones (an integer, or a fraction of at
-        most 1); None is `batch_size`, but at least 4,000. What is fair to n rows differs on all by about 1 / sqrt(n).
-    subsample: learn on so many rows (an integer, or a fraction of at most 1), then assign all.
-    n_init: starts, explored on about 4,000 rows, one in three K random rows and the others k-means; the best
-        goes on with all rows. Where that does not lead to fair clusters, as many others are explored, twice at most, whose
-        components begin nearer to each other. More
-        than 131,072 rows, without `batch_size`, are worked on in blocks, some 262,144 of them before all.
-    max_iter, tol: a run ends where the objective gains less than `tol` of its size in several iterations.
-    random_state: an int makes runs repeatable. progress_bar: show one.
-    mesh: `bayesfair.distributed.mesh(rows=...)`, processes each of which fits rows of its own (`distributed.deal`): all learn
-        one model from all rows, that of one process but for rounding, and have the labels of their own.
-
-    A `sample_weight` of 2 is a row that stands there twice: in likelihood, shares and gaps, and in the hundredth of a row that
-    smooths categories.
+    n_components : int, at least 1, default 10
+        Number of components.
+    covariance_type : {"isotropic", "diag", "full"}, default "isotropic"
+        "isotropic" is one variance for all components and columns, as in the paper. No variance falls below 1e-4 times
+        that of the data (of each column): narrower components are reported at that floor.
+    max_gap : float above zero, optional
+        epsilon of eq. (7): the largest allowed difference between groups in the share of their rows that a cluster
+        holds, for soft and for hard assignments. 0.01 if neither it nor `fairness_weight` is given.
+    fairness_weight : float, at least 0, optional
+        Instead of `max_gap`, lambda in l / N - lambda Delta, per row. 0 is the ordinary mixture, and then `gap_margin`
+        and `min_share` are not used. The solution of max_gap=0.01 is one of the starts; it takes about three times as
+        long.
+    gap_margin : float above zero and at most 1, default 0.74
+        The share of `max_gap` that the penalty aims at. Labels jump by whole rows and need the rest as room. While
+        labels exceed `max_gap`, the weight of the penalty is doubled, at most three times. A small margin seldom needs
+        that, at some price in likelihood.
+    min_share : float, at least 0, default 0.35
+        Every cluster is to hold at least this fraction of 1 / n_components of the rows. 0 is the paper's objective.
+    categorical_features : array-like, optional
+        Names, positions or a mask of the columns that are categories. By default the columns of a data frame that hold
+        no numbers.
+    solver : {"em", "gradient"}, default "em"
+        "em" is FMC-EM (Algorithm 2). "gradient" is FMC-GD (Algorithm 1), ten steps of Adam in an iteration. The objective
+        never decreases under either.
+    batch_size : int, at least 1, optional
+        Rows of a mini-batch (Algorithm 3). By default all rows. An iteration takes one mini-batch.
+    gap_subsample : int, at least 1, or float above zero and at most 1, optional
+        Rows, or share of the rows, on which mini-batches measure Delta, always the same ones. By default `batch_size`,
+        but at least 4,000. What is fair to n rows differs from all by about 1 / sqrt(n).
+    subsample : int, at least 1, or float above zero and at most 1, optional
+        Learn on this many rows, or on this share of them, then assign all. By default all.
+    n_init : int, at least 1, default 24
+        Starts, explored on about 4,000 rows. One in three takes random rows as centres, the others k-means. The best goes
+        on with all rows.
+    max_iter : int, at least 1, default 150
+        Most iterations of a run.
+    tol : float, at least 0, default 1e-6
+        A run ends when the objective gains less than this share of its size in several iterations.
+    random_state : int or numpy.random.RandomState, optional
+        An int makes runs repeatable.
+    progress_bar : bool, default False
+        Whether to show a progress bar.
+    mesh : jax.sharding.Mesh, optional
+        A `bayesfair.distributed.mesh` of rows: processes that each fit rows of their own, see `distributed.deal`. All
+        learn one model from all rows, that of one process but for rounding. Each has the labels of its own rows.
 
     Attributes
     ----------
-    weights_ (K,), means_ (K, d), covariances_ (in scikit-learn's shapes; a number where isotropic), level_probabilities_
-    (K, levels), labels_ (N,), gap_ (Delta of psi), hard_gap_, fairness_weight_, objective_trace_ of (1/N) l - P in the
-    last stage, n_iter_, converged_.
+    weights_ : numpy.ndarray of shape (n_components,)
+        Weights of the components.
+    means_ : numpy.ndarray of shape (n_components, n_features)
+        Means of the columns of numbers, in the units of X.
+    covariances_ : numpy.ndarray or float
+        Covariances, in scikit-learn's shapes; a number for "isotropic".
+    level_probabilities_ : numpy.ndarray of shape (n_components, n_levels)
+        Probabilities of the levels of all categorical columns, side by side.
+    labels_ : numpy.ndarray of shape (n_obs,)
+        The cluster of every row.
+    gap_ : float
+        Delta of the soft assignments.
+    hard_gap_ : float
+        Delta of `labels_`.
+    fairness_weight_ : float
+        The weight of the penalty at the end.
+    objective_trace_ : numpy.ndarray
+        l / N minus the penalty in the last stage.
+    n_iter_ : int
+        Iterations done.
+    converged_ : bool
+        Whether the run ended before `max_iter`.
+
+    Notes
+    -----
+    If no start leads to fair clusters, as many others are explored, at most twice, whose components begin nearer to each
+    other. Tables of more than 131,072 rows, without `batch_size`, are worked on in blocks; about 262,144 rows come before
+    all.
+
+    "em" with mini-batches keeps what every batch told last and raises the free energy, a lower bound of the objective.
+    "gradient" with mini-batches raises the likelihood of the batch, in ever smaller steps.
+
+    A row of `sample_weight` 2 is two equal rows: in likelihood, shares, gaps, and in the hundredth of a row that smooths
+    the levels of categories.
+
+    References
+    ----------
+    FMC, eq. (7) to (15) and (84) to (87), and Algorithms 1 to 3.
 
     Examples
     --------
@@ -464,7 +513,18 @@ class FairMixture(MixtureEngine):
             self.covariances_ = np.exp(spread) * (scale**2 if self.covariance_type == "diag" else scale[:1].sum() ** 2)
 
     def bic(self, X):
-        """-2 l + log(N) times the number of free parameters; lower is better."""
+        """The Bayesian information criterion, -2 l + log(N) times the number of free parameters.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_obs, n_features)
+            Features, with the columns of the fit.
+
+        Returns
+        -------
+        float
+            Lower is better.
+        """
         log_density = self.score_samples(X)
         k, d = self.means_.shape
         spread = {"isotropic": min(d, 1), "diag": k * d, "full": k * d * (d + 1) // 2}[self._family.covariance_type]

@@ -24,24 +24,53 @@ class FairletKMeans(Engine):
 
     Parameters
     ----------
-    n_clusters: K. composition: members of each group per fairlet, see `bayesfair.fairlets.capacities`; "singletons" is
-        k-means without fairness.
-    min_group_size, merged_group_name: groups of fewer rows become one group of that name first, see
-        `bayesfair.fairness.merge_small_groups`; None merges nothing.
-    exact_up_to: rows up to which the decomposition is optimal and proved to be; beyond, it is a cheap one
-        without proof, see `bayesfair.fairlets.decompose`.
-    n_init, max_iter, tol: of scikit-learn's `KMeans` on the fairlets' centres, weighted by their sizes.
-    random_state: an int makes runs repeatable. progress_bar: show that fairlets are looked for, which is what takes long.
-
-    A row has one fairlet, whatever it weighs: `sample_weight` weighs what fairlets and clusters cost (see
-    `bayesfair.fairlets.dissimilarity.Weighted`), and compositions count rows. Rows of weight 0 are in no fairlet.
+    n_clusters : int, at least 1, default 4
+        Number of clusters.
+    composition : "auto", "singletons", dict, int or array-like, default "auto"
+        Members of each group in each fairlet, see `bayesfair.fairlets.decompose`. "singletons" is k-means without
+        fairness.
+    min_group_size : int, at least 1, optional
+        Groups of fewer rows are merged first, see `bayesfair.fairness.merge_small_groups`. By default none are.
+    merged_group_name : str, default "other"
+        Name of the merged group.
+    exact_up_to : int, at least 0, default 50_000
+        Most rows for which the decomposition is optimal and proved to be. Larger tables get a cheap one without proof.
+    n_init : int, at least 1, default 10
+        Starts of scikit-learn's `KMeans` on the centres of the fairlets, weighted by their sizes.
+    max_iter : int, at least 1, default 300
+        Most iterations of a start.
+    tol : float, at least 0, default 1e-4
+        Tolerance of `KMeans`.
+    random_state : int or numpy.random.RandomState, optional
+        An int makes runs repeatable.
+    progress_bar : bool, default False
+        Whether to show that fairlets are being searched, which takes most of the time.
 
     Attributes
     ----------
-    labels_ (N,), cluster_centers_ (K, d): means of the observations. inertia_: their sum of squared distances.
-    decomposition_: the `bayesfair.fairlets.Decomposition`, with its optimality proof or gap. objective_trace_ (1,): the
-    k-means objective of the fairlets at the end, the one value that scikit-learn tells. n_iter_, converged_: of the best
-    of the `n_init` runs.
+    labels_ : numpy.ndarray of shape (n_obs,)
+        The cluster of every row.
+    cluster_centers_ : numpy.ndarray of shape (n_clusters, n_features)
+        Means of the rows of the clusters.
+    inertia_ : float
+        Sum of squared distances of the rows to their centres.
+    decomposition_ : Decomposition
+        The fairlets, with the proof that they are optimal or the gap.
+    objective_trace_ : numpy.ndarray of shape (1,)
+        The k-means objective of the fairlets at the end, the one value that scikit-learn reports.
+    n_iter_ : int
+        Iterations of the best start.
+    converged_ : bool
+        Whether the best start ended before `max_iter`.
+
+    Notes
+    -----
+    A row is in one fairlet, whatever it weighs. `sample_weight` weighs what fairlets and clusters cost; compositions count
+    rows. Rows of weight 0 are in no fairlet.
+
+    References
+    ----------
+    Chierichetti, Kumar, Lattanzi and Vassilvitskii (2017), Fair Clustering Through Fairlets. The Gibbs paper, eq. (2).
 
     Examples
     --------

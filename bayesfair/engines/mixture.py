@@ -32,15 +32,50 @@ class MixtureEngine(Engine):
         return self._of_log_joint(lambda log_joint: log_joint.argmax(1), columns)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Responsibilities psi_k(x), (N, K), for unseen rows too; the weights for a row without any entry."""
+        """The probability that a row belongs to each component.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_obs, n_features)
+            Features, with the columns of the fit. New rows are welcome.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_obs, n_components)
+            Rows sum to 1. A row without any entry has the weights of the components.
+        """
         return self._of_rows(lambda log_joint: softmax(log_joint, 1), X)
 
     def score_samples(self, X: ArrayLike) -> np.ndarray:
-        """Log density of what every row has, (N,), in the units of X."""
+        """The log density of every row, of what it has.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_obs, n_features)
+            Features, with the columns of the fit.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_obs,)
+            In nats, in the units of X.
+        """
         return self._of_rows(lambda log_joint: logsumexp(log_joint, 1), X)
 
     def score(self, X: ArrayLike, y=None) -> float:
-        """Mean log density."""
+        """The mean log density of the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_obs, n_features)
+            Features, with the columns of the fit.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        float
+            In nats, in the units of X.
+        """
         return float(self.score_samples(X).mean())
 
     def _of_rows(self, of, X):

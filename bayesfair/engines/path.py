@@ -16,15 +16,37 @@ from bayesfair.fairness.metrics import balance, gap, kl_error
 def fairness_path(
     estimator: BaseEstimator, X: ArrayLike, sensitive_features: ArrayLike, parameter: str, values: Iterable
 ) -> pd.DataFrame:
-    """Fit a clone of `estimator` at each of `values` of its `parameter`; a DataFrame with one row per value.
+    """Fit an estimator at several values of one parameter, to trade cost against fairness.
 
-    All start from the same random numbers, drawn once where `random_state` is None, so that the values alone differ.
+    All fits start from the same random numbers, so that only the values differ. What is compiled for the first value
+    serves the others. `bayesfair.plots.pareto` draws the table; concatenate several to compare engines.
 
-    Columns: method, parameter, value, n_clusters (used), cost (sum of squared distances of the rows of X to the means of
-    their clusters: X must hold numbers only), max_distance and distance_variance (of `bayesfair.fairness.distance_report`),
-    balance, gap, kl_error. What was compiled for the first value serves the others.
-    `bayesfair.plots.pareto` draws it; concatenate several to compare engines.
+    Parameters
+    ----------
+    estimator : estimator
+        A clone of it is fitted at each value.
+    X : array-like of shape (n_obs, n_features)
+        Features, numbers only.
+    sensitive_features : array-like of shape (n_obs,) or (n_obs, n_attributes)
+        The groups of the rows.
+    parameter : str
+        The parameter that varies.
+    values : iterable
+        Its values.
 
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each value. The columns are method, parameter, value, n_clusters (used), cost (sum of squared
+        distances to the means of the clusters), max_distance, distance_variance, balance, gap and kl_error.
+
+    Raises
+    ------
+    TypeError
+        If X holds other than numbers.
+
+    Examples
+    --------
     >>> import bayesfair as bf
     >>> data = bf.datasets.make_vfc_synthetic()
     >>> engine = bf.VariationalFairClustering(2, random_state=0)

@@ -310,28 +310,63 @@ class GradientDescent:
 
 
 class TiltedKMeans(Engine):
-    """k-means whose centres lean towards the members that are far away (TKM).
+    """k-means whose centres lean towards the members that are far away.
+
+    Groups are not used: every row is treated alike. `sensitive_features` is accepted so that engines can be exchanged.
 
     Parameters
     ----------
-    n_clusters: K. tilt: t >= 0; 0 is k-means, large ones approach the centre of each cluster's smallest enclosing ball.
-    solver: "newton" (deterministic; the objective never increases) or "sgd", the paper's.
-    learning_rate, batch_size, n_epochs: of "sgd", the size of its steps, the rows of a mini-batch, and the mini-batches
-        between two assignments (the paper's epochs).
-    n_init: k-means++ seeds, run together on at most 10,000 rows; the best goes on with all of them.
-    max_iter, tol: iterations, and the relative change of the objective below which they end; "sgd" keeps its step, so
-        that it seldom settles. random_state: an int makes runs repeatable. progress_bar: show one.
-    mesh: `bayesfair.distributed.mesh(rows=...)`, processes that have some of the rows each (solver "newton"); `labels_` are
-        those of the process's own rows, everything else is of all.
-
-    Groups are not used: every row is to be treated alike. `sensitive_features` is taken so that engines can be swapped.
+    n_clusters : int, at least 1, default 4
+        Number of clusters.
+    tilt : float, at least 0, default 0.1
+        t, per squared unit of X. 0 is k-means. Large values approach the centre of the smallest ball around each cluster.
+    solver : {"newton", "sgd"}, default "newton"
+        "newton" is deterministic and never increases the objective. "sgd" is the paper's.
+    learning_rate : float above zero, default 0.05
+        Size of the steps of "sgd".
+    batch_size : int, at least 1, default 100
+        Rows of a mini-batch of "sgd".
+    n_epochs : int, at least 1, default 5
+        Mini-batches of "sgd" between two assignments, the paper's epochs.
+    n_init : int, at least 1, default 16
+        k-means++ starts, run together on at most 10,000 rows. The best goes on with all of them.
+    max_iter : int, at least 1, default 500
+        Most iterations.
+    tol : float, at least 0, default 1e-6
+        A run ends when the objective changes by less than this share of its size. "sgd" keeps its step and seldom settles.
+    random_state : int or numpy.random.RandomState, optional
+        An int makes runs repeatable.
+    progress_bar : bool, default False
+        Whether to show a progress bar.
+    mesh : jax.sharding.Mesh, optional
+        A `bayesfair.distributed.mesh` of rows: processes that each have some of the rows, for solver="newton". `labels_`
+        are those of the process's own rows, everything else is of all rows.
 
     Attributes
     ----------
-    cluster_centers_ (K, d). labels_ (N,): the assignment that the objective counts; where the nearest centre would
-    raise it, another one than `predict` gives. tilted_sse_: the objective. inertia_: sum of squared distances.
-    within_cluster_variance_ (K,): variance of the squared distances. max_distance_ (K,): of a member to its centre.
-    objective_trace_, n_iter_, converged_.
+    cluster_centers_ : numpy.ndarray of shape (n_clusters, n_features)
+        The centres.
+    labels_ : numpy.ndarray of shape (n_obs,)
+        The assignment that the objective counts. It differs from `predict` where the nearest centre would raise the
+        objective.
+    tilted_sse_ : float
+        The objective.
+    inertia_ : float
+        Sum of squared distances to the centres.
+    within_cluster_variance_ : numpy.ndarray of shape (n_clusters,)
+        Variance of the squared distances in each cluster.
+    max_distance_ : numpy.ndarray of shape (n_clusters,)
+        Largest distance of a member to its centre.
+    objective_trace_ : numpy.ndarray
+        The objective after every iteration.
+    n_iter_ : int
+        Iterations done.
+    converged_ : bool
+        Whether the run ended before `max_iter`.
+
+    References
+    ----------
+    TKM, eq. (13), Algorithm 2 and section 4.3.
 
     Examples
     --------

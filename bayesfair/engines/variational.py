@@ -245,34 +245,71 @@ def unfairness(problem: TargetedRows, state: SoftClusters):
 
 
 class VariationalFairClustering(Engine):
-    """k-means, k-medians or normalised cut with a Kullback-Leibler penalty on unfair clusters (VFC, eq. 2-13).
+    """k-means, k-medians or normalised cut with a Kullback-Leibler penalty on unfair clusters.
 
     Parameters
     ----------
-    n_clusters: K. objective: "kmeans", "kmedians" (Euclidean distance to geometric medians), or "ncut", the normalised cut
-        of a sparse affinity.
-    affinity: of objective="ncut". "nearest_neighbors": made of a table, (w + w') / 2 with w = 1 where one row is among the
-        nearest of the other. "precomputed": X is an affinity, see `fit`. A graph is its own affinity under either.
-    n_neighbors: how many nearest ones the affinity of a table has; all others where the table has fewer rows.
-    fairness_weight: of sum_k KL(U || P_k) against the cost *per row* (the normalised cut as it is); the paper's lambda
-        divided by N. None takes the cost per row of k-means without fairness (1 for "ncut"), a weight without scale.
-    max_fairness_error: instead, the smallest weight of a path whose hard clusters have sum_k KL at most this.
-    target_proportions: U, {group: proportion} or proportions in the order of the groups; None: those of the data.
-    n_init: starts, the best of ten restarts of k-means, and random rows from the eleventh on, run together, at every
-        weight of a path; None: 20 of up to 4,096 rows, else 2. Of "ncut" restarts on the eigenvectors of the affinity, ten on
-        many of them and ten on few. The run of least E is the answer. Of more than 131,072 rows
-        they run on 32,768, and the best goes on with all (not those of "ncut").
-    max_iter, tol: a run ends where E changes by less than `tol` of its size and no assignment is worth changing.
-    random_state: an int makes runs repeatable. progress_bar: show one.
-    mesh: not of objective="ncut": `bayesfair.distributed.mesh(rows=...)`, processes each of which fits rows of its own
-        (`distributed.deal`): the clusters are those of all rows, labels and soft assignments those of its own.
+    n_clusters : int, at least 1, default 10
+        Number of clusters.
+    objective : {"kmeans", "kmedians", "ncut"}, default "kmeans"
+        "kmedians" is the Euclidean distance to geometric medians. "ncut" is the normalised cut of a sparse affinity.
+    affinity : {"nearest_neighbors", "precomputed"}, default "nearest_neighbors"
+        For objective="ncut". "nearest_neighbors" makes the affinity of a table: (w + w') / 2, where w = 1 if one row is
+        among the nearest of the other. With "precomputed", X is an affinity, see `fit`. A graph is its own affinity.
+    n_neighbors : int, at least 1, default 20
+        How many nearest rows the affinity of a table has; all others if the table has fewer.
+    fairness_weight : float, at least 0, optional
+        Weight of the penalty against the cost per row (against the cut as it is); the paper's lambda divided by N. By
+        default the cost per row of k-means without fairness, or 1 for "ncut".
+    max_fairness_error : float, at least 0, optional
+        Instead of a weight: take the smallest weight of a path whose hard clusters have at most this penalty, in nats.
+    target_proportions : dict or array-like of shape (n_groups,), optional
+        The wanted proportions: {group: proportion}, or in the order of the groups. By default those of the data.
+    n_init : int, at least 1, optional
+        Starts, run together at every weight: the best of ten restarts of k-means, and random rows from the eleventh on.
+        By default 20 for up to 4,096 rows, else 2.
+    max_iter : int, at least 1, default 300
+        Most iterations of a run.
+    tol : float, at least 0, default 1e-5
+        A run ends when the objective changes by less than this share of its size and no assignment is worth changing.
+    random_state : int or numpy.random.RandomState, optional
+        An int makes runs repeatable.
+    progress_bar : bool, default False
+        Whether to show a progress bar.
+    mesh : jax.sharding.Mesh, optional
+        A `bayesfair.distributed.mesh` of rows: processes that each fit rows of their own, see `distributed.deal`; not for
+        objective="ncut". The clusters are those of all rows, labels and soft assignments those of the own rows.
 
     Attributes
     ----------
-    labels_: argmax of the soft assignments (N,). soft_assignment_: (N, K), rows of weight 0 in the
-    cluster of the nearest centre. cluster_centers_: (K, d), not of a graph or a precomputed affinity, which `predict` needs.
-    cost_: F of the hard clusters, summed over rows (the cut as it is). fairness_error_: sum_k KL of the hard clusters.
-    fairness_weight_: the weight used. objective_trace_: E, which never increases. n_iter_, converged_.
+    labels_ : numpy.ndarray of shape (n_obs,)
+        The cluster with the largest soft assignment.
+    soft_assignment_ : numpy.ndarray of shape (n_obs, n_clusters)
+        Soft assignments. Rows of weight 0 are in the cluster of the nearest centre.
+    cluster_centers_ : numpy.ndarray of shape (n_clusters, n_features)
+        The centres. Absent for a graph and for a precomputed affinity.
+    cost_ : float
+        The clustering cost of the hard clusters, summed over rows (the cut as it is).
+    fairness_error_ : float
+        The penalty of the hard clusters, in nats.
+    fairness_weight_ : float
+        The weight that was used.
+    objective_trace_ : numpy.ndarray
+        Cost plus weighted penalty, which never increases.
+    n_iter_ : int
+        Iterations done.
+    converged_ : bool
+        Whether the run ended before `max_iter`.
+
+    Notes
+    -----
+    The result is the run of least objective. "ncut" starts from k-means on the eigenvectors of the affinity, ten times on
+    many of them and ten times on few. With more than 131,072 rows the starts run on 32,768 of them and the best goes on
+    with all; this does not hold for "ncut".
+
+    References
+    ----------
+    VFC, eq. (2) to (13) and Table 1.
 
     Examples
     --------
@@ -282,7 +319,7 @@ class VariationalFairClustering(Engine):
     >>> est.labels_.shape
     (400,)
 
-    A graph, whose nodes have the attribute "club":
+    A graph whose nodes have the attribute "club":
 
     >>> import networkx as nx
     >>> est = bf.VariationalFairClustering(2, objective="ncut", random_state=0)
@@ -343,34 +380,49 @@ class VariationalFairClustering(Engine):
         Parameters
         ----------
         X : array-like of shape (n_obs, n_features), affinity of shape (n_obs, n_obs) or networkx.Graph
-            An affinity, of objective="ncut" with affinity="precomputed", is symmetric and not negative; a sparse one stays
-            sparse. So is a graph's, of objective="ncut": the attribute `weight` of its edges, 1 of those without.
-            Ties of a row to itself do not count: they are cut by no clusters.
+            With objective="ncut" and affinity="precomputed", a symmetric affinity that is not negative; a sparse one stays
+            sparse. With objective="ncut", also a graph: its affinity is the attribute `weight` of the edges, 1 where there is
+            none. Ties of a row to itself do not count.
         y : None
             Not used.
-        sensitive_features : array-like of shape (n_obs,) or (n_obs, n_attributes), or str
-            The groups; of a graph the name of an attribute that all its nodes have, or an array in the order of `list(X)`,
-            as `labels_` is. None warns and clusters without fairness.
+        sensitive_features : array-like of shape (n_obs,) or (n_obs, n_attributes), Groups or str, optional
+            The groups. For a graph, the name of an attribute that all its nodes have, or an array in the order of `list(X)`,
+            which is also that of `labels_`. Without groups a warning is issued and clusters are not made fair.
         sample_weight : array-like of shape (n_obs,), optional
-            As of every engine; above zero for a graph or an affinity, which give a row that is left out no place.
+            Weights of the rows, as for every engine. They must be above zero for a graph or an affinity.
 
         Returns
         -------
-        VariationalFairClustering
+        self
+            The fitted estimator.
 
         Raises
         ------
-        TypeError, ValueError
-            For bad tables, affinities, graphs or settings; the message names the argument, the rule and the remedy.
+        TypeError
+            If the table does not hold numbers, or a setting has the wrong type.
+        ValueError
+            If the table, affinity, graph, groups, weights or a setting are not valid. The message names the argument, the
+            rule and the remedy.
         """
         return self._fit(X, sensitive_features, sample_weight)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The cluster of every row of a table, int (N,): that of the nearest centre, so that balance is not promised.
+        """The cluster with the nearest centre, each row on its own, so that balance is not promised for new rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_obs, n_features)
+            Features, with the columns of the fit.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_obs,)
+            Integer labels.
 
         Raises
         ------
-        ValueError: after a fit of a graph or of a precomputed affinity, whose clusters have no centres.
+        ValueError
+            If the fit was of a graph or of a precomputed affinity, whose clusters have no centres.
         """
         check_is_fitted(self)
         if not hasattr(self, "cluster_centers_"):

@@ -1,5 +1,7 @@
-"""The samplers behind scikit-learn's interface: settings in, tree out. Each is loaded when it is asked for: NumPyro takes
-seconds."""
+"""The samplers behind scikit-learn's interface: settings in, tree out.
+
+Each is loaded when it is asked for: NumPyro takes seconds.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

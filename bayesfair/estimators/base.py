@@ -66,12 +66,19 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write posterior, data, settings and the chains' state to a netCDF file, whole or not at all, or to a new folder that
-        ends in .zarr.
+        """Write posterior, data, settings and the state of the chains to a file.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A netCDF file, which is written whole or not at all, or a new folder that ends in .zarr.
 
         Raises
         ------
-        ValueError: X was changed after the fit. OSError: a `path` that cannot be written.
+        ValueError
+            If X was changed after the fit.
+        OSError
+            If the path cannot be written.
         """
         check_is_fitted(self, "posterior_")
         self._check_same_table()
@@ -92,8 +99,11 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         self._started = perf_counter() - spent
 
     def _cost(self):
-        """What the fit took, as attributes of the tree's sample_stats: seconds by the clock, compilation and search for modes
-        included, and the most bytes that its process has held, in the fit or before."""
+        """What the fit took, as attributes of the tree's sample_stats.
+
+        Seconds by the clock, with compilation and search for modes, and the most bytes that its process held, in the fit or
+        before.
+        """
         return {"sampling_time": perf_counter() - self._started, "peak_memory": peak_memory()}
 
     def _draw_seed(self):
@@ -121,8 +131,10 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         check_whole(self.posterior_, "`posterior_`", "Assign the run's own tree to it, or fit anew.")
 
     def _check_same_settings(self):
-        """ValueError where a setting is not the one that the posterior was drawn with. What no file holds, such as a loss of
-        the user's own, is not compared with another such."""
+        """ValueError where a setting is not the one that the posterior was drawn with.
+
+        What no file holds, such as a loss of the user's own, is not compared with another such.
+        """
         known, given = settings_of(self.posterior_)["parameters"], self.get_params(deep=False)
         for name, value in known.items():
             if name not in MAY_CHANGE and name in given and plain(given[name]) != plain(value):

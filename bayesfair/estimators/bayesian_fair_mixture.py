@@ -41,41 +41,81 @@ SPREADS = 1e-12, 1e12  # of columns: the model computes with their squares in fl
 
 
 class BayesianFairMixture(PosteriorEstimator):
-    """The posterior of a fair mixture: parameters by NumPyro, labels drawn from them, Gaussian, categorical or mixed.
+    """The posterior of a fair mixture: Gaussian, categorical or mixed, sampled by NumPyro.
 
-    log p(Theta | X) = log p(Theta) + l(Theta) - lambda N Delta_tau(Theta) + const, labels summed out; see
-    `bayesfair.models.fair_mixed_mixture` for the priors and sites, `bayesfair.models.smooth_gap` for Delta_tau.
+    The posterior is log p(Theta | X) = log p(Theta) + l(Theta) - lambda N Delta_tau(Theta) + const, with labels summed
+    out. Labels are then drawn given the parameters Theta.
 
     Parameters
     ----------
-    n_components: K. fairness_weight: lambda, per observation; 0 is the ordinary mixture.
-    covariance_type: "isotropic" (one variance for all), "diag", "full".
-    categorical_features: names, positions or a mask of columns; None takes the data frame's columns without numbers.
-    inference: "nuts"; "gibbs", the hard-label model `bayesfair.models.labelled_mixture`, another target where lambda > 0;
-        "svi", a normal guide fitted from the best start: fast, one mode, too narrow; stored as one chain. It has no warm-up and
-        no chain_method.
-    tempering: True samples by replica exchange (`bayesfair.models.ReplicaExchange`) on the default `ladder`, which visits
-        all modes in one chain at several times the cost; or inverse temperatures of your own; False does not.
-    prior: a `bayesfair.models.Prior`; with a weight below 1 components may stay empty, and the number of occupied clusters
-        has a posterior, `bayesfair.posterior.occupied_clusters`.
-    smoothing: tau of Delta_tau, which "gibbs" and fairness_weight=0 do not have.
-    num_chains, num_warmup, num_draws: how much to draw. starts: where chains start, in turn, see
-        `bayesfair.models.start_partitions`; fair and unfair solutions on purpose, so that a second mode shows as R-hat.
-    chain_method: "parallel" (threads on the cores), "vectorized" (one vmap,
-        for accelerators), "sequential", or "auto": parallel on CPUs.
-    random_state: an int makes runs repeatable on one machine and version. progress_bar: show one.
+    n_components : int, at least 1, default 3
+        Number of components.
+    fairness_weight : float, at least 0, default 1.0
+        lambda, per row. 0 is the ordinary mixture.
+    covariance_type : {"isotropic", "diag", "full"}, default "isotropic"
+        "isotropic" is one variance for all components and columns.
+    categorical_features : array-like, optional
+        Names, positions or a mask of the columns that are categories. By default the columns of a data frame that hold no
+        numbers.
+    inference : {"nuts", "gibbs", "svi"}, default "nuts"
+        "nuts" samples the posterior above. "gibbs" samples the hard-label model `bayesfair.models.labelled_mixture`,
+        another target if lambda is above 0. "svi" fits a normal guide from the best start: fast, one mode, too narrow, and
+        stored as one chain, without warm-up.
+    tempering : bool or array-like of float, default False
+        Whether to sample by replica exchange on the default `ladder`, which visits all modes in one chain at several times
+        the cost. Or inverse temperatures of your own.
+    prior : Prior, optional
+        With a weight below 1 components may stay empty, and the number of occupied clusters has a posterior, see
+        `bayesfair.posterior.occupied_clusters`. By default `bayesfair.models.Prior()`.
+    smoothing : float above zero, default 0.01
+        tau of Delta_tau. "gibbs" and fairness_weight=0 do not use it.
+    num_chains : int, at least 1, default 4
+        Number of chains.
+    num_warmup : int, at least 0, default 500
+        Iterations of each chain that are thrown away.
+    num_draws : int, at least 1, default 500
+        Draws of each chain.
+    starts : sequence of str, default ("fair", "k-means", "random", "unfair", "fairer")
+        Where chains start, in turn. Fair and unfair solutions are mixed on purpose, so that a second mode shows as R-hat.
+    chain_method : {"auto", "parallel", "vectorized", "sequential"}, default "auto"
+        "parallel" uses threads on the cores, "vectorized" one vmap for accelerators. "auto" is parallel on CPUs.
+    random_state : int or numpy.random.RandomState, optional
+        An int makes runs repeatable on one machine and version.
+    progress_bar : bool, default True
+        Whether to show a progress bar.
 
     Attributes
     ----------
-    posterior_: xarray.DataTree by ArviZ's conventions: `labels` drawn from psi, `weights`, `means`, `scales`, ... relabelled
-    with them, in the units of X; sample_stats `lp` (on the unconstrained scale), `gap` (Delta of psi, FMC eq. 6; of the
-    labels for "gibbs"), `balance` (of the labels), `diverging`, and of a sparse
-    mixture `occupied`, how many clusters the labels use; log_likelihood `x`, left out above 50 million entries.
-    labels_ (N,): each row's most frequent label, and a row at least for every cluster that all draws use.
-    misclassification_probability_ (N,), that a row is elsewhere than its cluster of `labels_`. weights_, means_: posterior
-    means.
-    gap_, hard_gap_: Delta of `predict_proba` and of `labels_` on the rows of the fit. n_iter_: iterations per chain.
-    losses_: of "svi".
+    posterior_ : xarray.DataTree
+        The draws, by the conventions of ArviZ: `labels`, `weights`, `means`, `scales` and others, in the units of X.
+    labels_ : numpy.ndarray of shape (n_obs,)
+        The most frequent label of every row, with at least one row for every cluster that all draws use.
+    misclassification_probability_ : numpy.ndarray of shape (n_obs,)
+        Probability that a row is not in its cluster of `labels_`.
+    weights_ : numpy.ndarray of shape (n_components,)
+        Posterior means of the weights.
+    means_ : numpy.ndarray of shape (n_components, n_features)
+        Posterior means of the means.
+    gap_ : float
+        Delta of `predict_proba` on the rows of the fit.
+    hard_gap_ : float
+        Delta of `labels_`.
+    n_iter_ : int
+        Iterations of each chain.
+    losses_ : numpy.ndarray
+        Losses of "svi".
+
+    Notes
+    -----
+    The group sample_stats has `lp` (on the unconstrained scale), `gap` (Delta of the soft assignments; of the labels for
+    "gibbs"), `balance` (of the labels), `diverging`, and for a sparse mixture `occupied`, the number of clusters that the
+    labels use. The group log_likelihood has `x`; it is left out above 50 million entries.
+
+    See `bayesfair.models.fair_mixed_mixture` for priors and sites, and `bayesfair.models.smooth_gap` for Delta_tau.
+
+    References
+    ----------
+    FMC, eq. (6), for Delta of soft assignments.
 
     Examples
     --------
@@ -125,14 +165,32 @@ class BayesianFairMixture(PosteriorEstimator):
 
     @whole_or_not
     def fit(self, X: ArrayLike, y=None, *, sensitive_features: ArrayLike | None = None) -> Self:
-        """Sample the posterior of a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q).
+        """Sample the posterior of a table.
 
-        Without groups it warns and fits the ordinary mixture. Ctrl-C during the draws keeps those already made.
+        Without groups a warning is issued and the ordinary mixture is fitted. Ctrl-C during the draws keeps those already
+        made.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_obs, n_features)
+            Features.
+        y : None
+            Not used.
+        sensitive_features : array-like of shape (n_obs,) or (n_obs, n_attributes), optional
+            The groups of the rows, see `bayesfair.fairness.encode_groups`.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
 
         Raises
         ------
-        TypeError, ValueError: bad tables or settings, more draws than there is memory for; the message names the argument,
-        the rule and the remedy.
+        TypeError
+            If the table does not hold numbers or categories, or a setting has the wrong type.
+        ValueError
+            If the table, the groups or a setting are not valid, or there is not enough memory for the draws. The message names
+            the argument, the rule and the remedy.
         """
         self._start_clock()
         check_settings(self)
@@ -258,14 +316,36 @@ class BayesianFairMixture(PosteriorEstimator):
         }
 
     def prior_predictive(self, num_draws: int = 50) -> "DataTree":
-        """A tree with `prior_predictive` X (chain, draw, obs, feature): tables simulated from the prior, whose scale is
-        the fitted table's. The fairness factor is no prior and takes no part. For `bayesfair.plots.predictive`."""
+        """Simulate tables from the prior, for `bayesfair.plots.predictive`.
+
+        The scale is that of the fitted table. The fairness factor is no prior and has no part in it.
+
+        Parameters
+        ----------
+        num_draws : int, at least 1, default 50
+            Number of tables.
+
+        Returns
+        -------
+        xarray.DataTree
+            Its group prior_predictive has `X` (chain, draw, obs, feature).
+        """
         check_is_fitted(self, "posterior_")
         return self._predictive("prior_predictive", self._run.prior_sites(check_integer("num_draws", num_draws)))
 
     def posterior_predictive(self, num_draws: int = 50) -> "DataTree":
-        """A tree with `posterior_predictive` X (chain, draw, obs, feature): tables simulated from `num_draws` draws of the
-        posterior, evenly spaced. For `bayesfair.plots.predictive`, or ArviZ."""
+        """Simulate tables from evenly spaced draws of the posterior, for `bayesfair.plots.predictive` or ArviZ.
+
+        Parameters
+        ----------
+        num_draws : int, at least 1, default 50
+            Number of tables.
+
+        Returns
+        -------
+        xarray.DataTree
+            Its group posterior_predictive has `X` (chain, draw, obs, feature).
+        """
         check_is_fitted(self, "posterior_")
         sites = self._run.sites
         total = len(sites["weights"])
@@ -284,19 +364,59 @@ class BayesianFairMixture(PosteriorEstimator):
         return tree
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """P(cluster | row) (N, K), psi averaged over the draws, for unseen rows too."""
+        """The probability of each cluster, averaged over the draws.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_obs, n_features)
+            Features, with the columns of the fit. New rows are welcome.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_obs, n_components)
+            Rows sum to 1.
+        """
         check_is_fitted(self, "posterior_")
         columns = read_columns(self, X, self.categorical_features, reset=False)
         return self._run.psi(columns.continuous, self._run.encoder.codes(columns.categorical))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The likeliest cluster of every row, int (N,); row by row, so that balance is not promised."""
+        """The likeliest cluster of every row, each row on its own, so that balance is not promised.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_obs, n_features)
+            Features, with the columns of the fit.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_obs,)
+            Integer labels.
+        """
         return self.predict_proba(X).argmax(1)
 
     @whole_or_not
     def resume(self, num_draws: int | None = None) -> Self:
-        """Go on from the last draw, `num_draws` more per chain, with the data and the settings of the fit, of which only
-        `num_draws`, `progress_bar` and `chain_method` may change."""
+        """Go on from the last draw.
+
+        Data and settings are those of the fit: only `num_draws`, `progress_bar` and `chain_method` may change.
+
+        Parameters
+        ----------
+        num_draws : int, at least 1, optional
+            Further draws of each chain. By default an interrupted run makes what is missing, and a finished one makes as many
+            again.
+
+        Returns
+        -------
+        self
+            The estimator with all draws.
+
+        Raises
+        ------
+        ValueError
+            If the fit was by "svi", or the table, a setting or the posterior was changed since the fit.
+        """
         check_is_fitted(self, "posterior_")
         self._check_whole()
         self._check_same_settings()
@@ -308,11 +428,24 @@ class BayesianFairMixture(PosteriorEstimator):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """The estimator that `save` wrote to `path`; it predicts, and resumes.
+        """Read the estimator that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file.
+
+        Returns
+        -------
+        BayesianFairMixture
+            It predicts and resumes.
 
         Raises
         ------
-        FileNotFoundError: no such file. ValueError: a damaged file, or one that holds something else.
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If the file is damaged or holds something else.
         """
         return cls._of_file(*read_run(path, cls))
 

@@ -35,38 +35,64 @@ def compare_clusters(
     num_bootstraps: int = 5,
     progress_bar: bool = False,
 ) -> pd.DataFrame:
-    """Fit a clone of `estimator` at each of `n_clusters`; a DataFrame with one row for each, its index `n_clusters`.
+    """Fit an estimator at several numbers of clusters and compare the results in a table.
 
-    Columns that an estimator has no answer for are absent:
-
-    used: clusters that `labels_` use. cost: sum of squared distances of the rows to the means of their clusters, max_distance,
-    distance_variance: of `bayesfair.fairness.distance_report`, plain_cost:
-    of k-means without fairness, fairness_cost: how much more the first is, as a share of the second (numeric X).
-    expected_loss: posterior mean of the sampler's clustering loss. balance, gap: of `labels_` (with groups).
-    bootstrap_ari: mean adjusted Rand index of `labels_` and those of a fit to rows drawn anew within the groups, with
-    replacement, on the rows that were drawn. Groups fall into clusters by chance in a sample, and where balance is exact that
-    alone keeps the index below 1. chains_ari: mean of the same over pairs of chains, each with its most frequent
-    labels. doubt: mean probability that a row is elsewhere. modes: how many were found; best_mode: the posterior mass of the
-    heaviest, NaN where masses are not known. r_hat: the largest. bic: of `FairMixture`. loo, loo_se: expected log predictive
-    density of `az.loo` (higher is better), loo_bad_k: the share of rows for which it is not to be relied on
-    (`BayesianFairMixture`; with a fairness factor it is that of the fair posterior). converged: of engines.
-
-    `attrs["elbow"]` is the K whose cost is farthest below the straight line from the first cost to the last, None for fewer
-    than three. `bayesfair.plots.cluster_comparison` draws the table.
+    `bayesfair.plots.cluster_comparison` draws the table.
 
     Parameters
     ----------
-    estimator: any of the package's; its number of clusters is not looked at. `random_state` fixes everything, and all fits
-        start from the same random numbers. Where `thinning` and `mode_jumps` are "auto" they become 1 and False, which is
-        cheaper: nothing here needs independent draws, and masses of modes take a number for `mode_jumps`.
-    n_clusters: whole numbers, each once, in any order. The largest is fitted first: one too many is refused at once.
-    num_bootstraps: samples of the rows, the same for every K; 0 for none. A sampler is short for them: half of its
-        warm-up, a quarter of its draws, no search for modes. Convergence is told by columns, not by warnings.
-    progress_bar: show one over the fits.
+    estimator : estimator
+        Any estimator of the package. A clone of it is fitted at each number; its own number of clusters is not used. All
+        fits start from the same random numbers.
+    X : array-like of shape (n_obs, n_features)
+        Features.
+    sensitive_features : array-like of shape (n_obs,) or (n_obs, n_attributes), or None
+        The groups of the rows.
+    n_clusters : iterable of int, default range(2, 9)
+        Numbers of clusters, each once, in any order. The largest is fitted first, so that one too many is refused at once.
+    num_bootstraps : int, at least 0, default 5
+        Samples of the rows, the same for every number. A sampler is short for them: half of its warm-up, a quarter of its
+        draws, no search for modes.
+    progress_bar : bool, default False
+        Whether to show a progress bar over the fits.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each number, its index `n_clusters`. Columns for which the estimator has no answer are absent, see the
+        notes. `attrs["elbow"]` is the number whose cost is farthest below the straight line from the first cost to the
+        last, None for fewer than three numbers.
 
     Raises
     ------
-    TypeError, ValueError: an estimator without a number of clusters, bad numbers, more clusters than rows or fairlets.
+    TypeError
+        If the estimator has no number of clusters, or `n_clusters` is not a list of numbers.
+    ValueError
+        If a number is given twice, or there are more clusters than rows or fairlets.
+
+    Notes
+    -----
+    The columns are:
+
+    * used: clusters that `labels_` use;
+    * cost: sum of squared distances of the rows to the means of their clusters (numeric X);
+    * max_distance and distance_variance: see `bayesfair.fairness.distance_report`;
+    * plain_cost: cost of k-means without fairness; fairness_cost: how much higher `cost` is, as a share of it;
+    * expected_loss: posterior mean of the clustering loss of the sampler;
+    * balance and gap: of `labels_`;
+    * bootstrap_ari: mean adjusted Rand index of `labels_` and those of a fit to rows drawn anew within the groups, with
+      replacement, on the rows that were drawn. If balance is exact, chance in the sample keeps it below 1;
+    * chains_ari: mean adjusted Rand index over pairs of chains, each with its most frequent labels;
+    * doubt: mean probability that a row is not in its cluster;
+    * modes: number of modes found; best_mode: posterior mass of the heaviest, NaN if masses are not known;
+    * r_hat: the largest;
+    * bic: of `FairMixture`;
+    * loo and loo_se: expected log predictive density of `az.loo`, higher is better; loo_bad_k: share of rows for which it is
+      not reliable (`BayesianFairMixture`). With a fairness factor it is that of the fair posterior;
+    * converged: of engines.
+
+    `thinning` and `mode_jumps` become 1 and False where they are "auto", which is cheaper. Masses of modes need a number
+    for `mode_jumps`. Convergence is reported by columns, not by warnings.
 
     Examples
     --------

@@ -57,75 +57,132 @@ JUMP = "modes_"  # before the names of what the state holds of the modes between
 class GibbsFairClustering(PosteriorEstimator):
     """Draws fair clusterings from the Gibbs posterior over fairlet decompositions and clusterings.
 
-    Paper, eq. (9): log p(B, C) = -lambda_f L_f(B) - lambda_c L_c(C | u(B)) + const. A cluster is a union of whole
-    fairlets, so that every draw keeps the balance of the least balanced fairlet. Under `target="labels"` there are no
-    fairlets: p(z) is proportional to exp(-lambda L(z)) on the balanced labellings z of the observations themselves, and every
-    group has its share of every cluster to within one person.
+    The posterior is log p(B, C) = -lambda_f L_f(B) - lambda_c L_c(C | u(B)) + const, B being the fairlets and C the
+    clusters of their centres u. A cluster is a union of whole fairlets, so that every draw keeps the balance of the least
+    balanced fairlet. With target="labels" there are no fairlets: p(z) is proportional to exp(-lambda L(z)) on the balanced
+    labellings z of the rows, and every group has its share of every cluster to within one row.
 
     Parameters
     ----------
-    n_clusters: K; every cluster is used.
-    loss: "kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary", or a `gibbs.Loss`.
-    power: of "minkowski", the norm ||x - y||_power.
-    target: "joint", exactly eq. (9). "cut": B ~ exp(-lambda_f L_f), then C | B ~ exp(-lambda_c L_c), approached by
-        `inner_steps` reallocations per sweep (one would not be exact; Plummer 2015). "optimal": B fixed at the
-        optimal decomposition. "labels": balanced labellings without fairlets. Or a `gibbs.Target` class of your own.
-    inner_steps: of "cut", reallocations per sweep.
-    fairlet_move: of "joint" and "cut", how fairlets exchange members. "swaps": many pairs of fairlets in a sweep.
-        "rectangular-loop": the paper's Algorithm 1 as published, step by step on the matrices of the groups, as many steps in a
-        sweep as there are rows. It has the same law and is there to study the published algorithm: most of its steps propose
-        nothing, so it makes less than a hundredth of the effective draws in the same time on the bundled patients.
-    composition: members of each group per fairlet, {group: count} or as `bayesfair.fairlets.capacities` has it;
-        "singletons" is clustering without fairness.
-    categorical_features: columns that are categories, by names, positions or a mask; None takes the data frame's columns that
-        hold no numbers. They become indicators: two rows pay `category_weight` for every such column in which they differ,
-        beside what their numbers pay, ||x - y||^2 + category_weight #{differing} for "kmeans" (Huang 1998), alike under norms;
-        under "kl" and "binary" categories pay entropies. A level that the fit had not is refused in new rows.
-    category_weight: "auto" is what numbers pay that differ by one standard deviation, the root of their columns' mean variance;
-        1 without columns of numbers, and for losses that have no scale.
-    min_group_size, merged_group_name: groups of fewer rows become one group of that name first, see
-        `bayesfair.fairness.merge_small_groups`; None merges nothing.
-    inverse_temperature: "dispersion", lambda = 1 / (2 sigma^2) sampled from its conjugate law, from which lambda_f and
-        lambda_c follow (a `bayesfair.gibbs.Dispersion` sets its gamma prior; under the cut lambda_f stays where it
-        starts); "holmes-walker", fixed by Holmes and Walker (2017); a pair (lambda_f, lambda_c), fixed; under
-        target="labels" one number, lambda. `inverse_temperature_` of a fit may be given.
-    reallocation: "collapsed", "blocked", or "auto": collapsed up to 2,000 fairlets; of targets over fairlets.
-    min_balance, crossed: of target="labels". "exact": |n_gk - (N_g / N) n_k| < 1 for every group and cluster. A number in
-        (0, the data's own Balance]: every cluster has at least that Balance. crossed=False balances every sensitive column on
-        its own, not their combinations.
-    keep_fairlets: of "joint" and "cut", whether `posterior_` has the fairlets of draws too, as `fairlet` (chain, draw, obs). A
-        number: those of so many draws of each chain, evenly spaced among `num_draws`, as (chain, kept_draw, obs); `resume`
-        goes on at the same spacing. `bayesfair.posterior.fairlet_probability` reads them. An anchor's fairlet has the same
-        number in all draws; without anchors numbers mean nothing from draw to draw.
-    num_chains, num_warmup, num_draws, thinning: chains, sweeps thrown away, draws of each chain, sweeps from draw to draw:
-        an int, or "auto", as many as make a draw worth half of an independent one by the slowest scalar of the warm-up,
-        within a budget of sweeps that large tables use up at 1.
-    num_starts: short runs from different starts that look for modes before the warm-up, together at most one and a half times
-        its sweeps where it has 24 for every start, and of shorter ones at most twice with four chains; 0 for none. Chains begin
-        in the modes that hold mass; where a mass is only bounded, the middle of its bounds decides.
-        `bayesfair.posterior.modes` tells them all. Without a search, or where the warm-up is too short for one, chains begin at
-        k-means++ restarts or cooled labellings.
-    mode_jumps: "auto" weighs modes by jumps between them, longer and longer until their masses or bounds tell, or they have
-        taken four times as many steps as the warm-up has sweeps (of 100,000 rows or more: as many), the last length to its
-        end; chains jump between those that hold mass. An int: jumps of up to so many steps, whatever they cost. False: none;
-        then nothing is known of masses. Losses without conjugate centres have none.
-    tempering: True samples by replica exchange at 16 inverse temperatures, whatever the loss, if a trial before the warm-up, of
-        as many sweeps, makes round trips from the hottest to the coldest: chains then visit all modes, at several times the
-        cost, and masses are shares of draws. If it makes none a warning says so, and chains are as without. Nobody jumps then.
-        "auto" tries it for losses without conjugate centres where the search found several modes of at most 100 rows. False
-        does not.
-    random_state: an int makes runs repeatable on one machine and version. progress_bar: show one.
-    mesh: `bayesfair.distributed.mesh(chains=...)`, processes that share the chains. Each of them fits the same table, and has
-        the posterior of all chains, bit for bit that of one process.
+    n_clusters : int, at least 1, default 3
+        Number of clusters, all of which are used.
+    loss : {"kmeans", "manhattan", "minkowski", "kl", "itakura-saito", "binary"} or Loss, default "kmeans"
+        The clustering loss. A `bayesfair.gibbs.Loss` of your own is welcome.
+    power : float above zero, default 1.0
+        Power of "minkowski", the norm of x - y.
+    target : {"joint", "cut", "optimal", "labels"} or Target class, default "joint"
+        "joint" is exactly eq. (9). "cut" draws B from exp(-lambda_f L_f), then C given B from exp(-lambda_c L_c), with
+        `inner_steps` reallocations in a sweep. "optimal" keeps B at the optimal decomposition. "labels" has balanced
+        labels without fairlets. Or a subclass of `bayesfair.gibbs.Target`.
+    composition : "auto", "singletons", dict, int or array-like, default "auto"
+        Members of each group in each fairlet, see `bayesfair.fairlets.decompose`. "singletons" clusters without fairness.
+    categorical_features : array-like, optional
+        Names, positions or a mask of the columns that are categories. By default the columns of a data frame that hold no
+        numbers.
+    category_weight : float above zero or "auto", default "auto"
+        What two rows pay for a categorical column in which they differ. "auto" is what they pay for numbers that differ
+        by one standard deviation, and 1 if there are no numbers or the loss has no scale.
+    min_group_size : int, at least 1, optional
+        Groups of fewer rows are merged first, see `bayesfair.fairness.merge_small_groups`. By default none are.
+    merged_group_name : str, default "other"
+        Name of the merged group.
+    inverse_temperature : {"dispersion", "holmes-walker"}, float, tuple of float or Dispersion, default "dispersion"
+        "dispersion" samples lambda = 1 / (2 sigma^2) from its conjugate law; lambda_f and lambda_c follow from it. A
+        `bayesfair.gibbs.Dispersion` sets its gamma prior. "holmes-walker" fixes it. A pair is (lambda_f, lambda_c), fixed,
+        such as `inverse_temperature_` of another fit. With target="labels" a number is lambda, fixed.
+    reallocation : {"auto", "collapsed", "blocked"}, default "auto"
+        How fairlets change clusters. "auto" is "collapsed" for up to 2,000 fairlets and "blocked" beyond.
+    inner_steps : int, at least 1, default 10
+        With target="cut", reallocations in a sweep.
+    fairlet_move : {"swaps", "rectangular-loop"}, default "swaps"
+        How fairlets exchange members, for "joint" and "cut". "swaps" exchanges many pairs in a sweep. "rectangular-loop" is
+        the paper's Algorithm 1 step by step. It has the same law but less than a hundredth of the effective draws in the
+        same time.
+    min_balance : "exact" or float above zero, default "exact"
+        With target="labels". "exact": in every cluster each group's count differs by less than one row from its share of
+        the data. A number: the least balance of every cluster, at most the balance of the data.
+    crossed : bool, default True
+        With target="labels", whether several sensitive columns are crossed into one group. False balances every column on
+        its own.
+    keep_fairlets : bool or int, at least 1, default False
+        Whether `posterior_` keeps the fairlets of draws too, for "joint" and "cut". A number keeps those of so many draws
+        of each chain, evenly spaced.
+    num_chains : int, at least 1, default 4
+        Number of chains.
+    num_warmup : int, at least 0, default 1000
+        Sweeps of each chain that are thrown away.
+    num_draws : int, at least 1, default 1000
+        Draws of each chain.
+    thinning : int, at least 1, or "auto", default "auto"
+        Sweeps from draw to draw. "auto" takes as many as make a draw worth half of an independent one, by the slowest
+        scalar of the warm-up, within a budget of sweeps.
+    num_starts : int, at least 0, default 32
+        Short runs from different starts that look for modes before the warm-up. 0 leaves the search out.
+    mode_jumps : int, at least 1, "auto" or False, default "auto"
+        How chains jump between modes and weigh them. "auto" makes jumps longer until the masses of the modes, or bounds of
+        them, decide. An int allows jumps of up to so many steps, whatever they cost. False makes none; nothing is then
+        known of masses.
+    tempering : bool or "auto", default "auto"
+        Whether to sample by replica exchange at 16 inverse temperatures, so that chains visit all modes at several times
+        the cost. "auto" tries it for losses without conjugate centres if the search found several modes of at most 100
+        rows.
+    random_state : int or numpy.random.RandomState, optional
+        An int makes runs repeatable on one machine and version.
+    progress_bar : bool, default True
+        Whether to show a progress bar.
+    mesh : jax.sharding.Mesh, optional
+        A `bayesfair.distributed.mesh` of chains: processes that share the chains. Each fits the same table and gets the
+        posterior of all chains, bit for bit that of one process.
 
     Attributes
     ----------
-    posterior_: xarray.DataTree by ArviZ's conventions. labels_: the point estimate (N,), every row in its likeliest cluster as
-    far as the guarantee allows (`bayesfair.posterior.reference_partition`). map_labels_: the draw of highest density, absent
-    under the cut. misclassification_probability_: (N,), that an observation is elsewhere than its cluster
-    of `labels_`. inverse_temperature_: posterior means (lambda_f, lambda_c), or of whatever parameters the target has.
-    cluster_centers_: means of `labels_` (K, d), of indicators where columns are categories. n_iter_: sweeps done.
-    thinning_: sweeps from draw to draw. n_features_in_, feature_names_in_.
+    posterior_ : xarray.DataTree
+        The draws, by the conventions of ArviZ.
+    labels_ : numpy.ndarray of shape (n_obs,)
+        The point estimate: every row in its likeliest cluster as far as the guarantee allows, see
+        `bayesfair.posterior.reference_partition`.
+    map_labels_ : numpy.ndarray of shape (n_obs,)
+        The draw of highest density. Absent with target="cut".
+    misclassification_probability_ : numpy.ndarray of shape (n_obs,)
+        Probability that a row is not in its cluster of `labels_`.
+    inverse_temperature_ : tuple of float
+        Posterior means (lambda_f, lambda_c), or of whatever inverse temperatures the target has.
+    cluster_centers_ : numpy.ndarray of shape (n_clusters, n_features)
+        Means of the clusters of `labels_`. Categorical columns become indicators.
+    n_iter_ : int
+        Sweeps done.
+    thinning_ : int
+        Sweeps from draw to draw.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : numpy.ndarray of shape (n_features,)
+        Names of the columns, if the table has names.
+
+    Notes
+    -----
+    Targets: one reallocation in a sweep would not be exact for the cut (Plummer 2015), so `inner_steps` of them approach
+    it. Under the cut lambda_f stays where it starts.
+
+    Categories: columns become indicators. Two rows pay `category_weight` for every categorical column in which they
+    differ, beside what their numbers pay (Huang 1998). Under "kl" and "binary" categories pay entropies. New rows with an
+    unknown level are refused.
+
+    Kept fairlets are `fairlet` (chain, draw, obs), or (chain, kept_draw, obs) for a number, in the group `posterior`. An
+    anchor's fairlet has the same number in all draws. Without anchors the numbers mean nothing from draw to draw.
+
+    Search for modes: it costs at most 1.5 times the warm-up if the warm-up has 24 sweeps for every start, and at most
+    twice if it is shorter, with four chains. Chains begin in the modes that hold mass. Without a search they begin at
+    k-means++ restarts or cooled labellings. `bayesfair.posterior.modes` lists the modes.
+
+    Jumps: with "auto" they take at most four times as many steps as the warm-up has sweeps (as many for 100,000 rows or
+    more), apart from the last length, which comes to its end. Losses without conjugate centres have no jumps.
+
+    Tempering: a trial before the warm-up has to make a round trip from the hottest replica to the coldest. If it makes
+    none, a warning is issued and sampling continues without tempering and without jumps.
+
+    References
+    ----------
+    The Gibbs paper, eq. (9), eq. (12) and Algorithm 1. Rigon, Herring and Dunson (2023). Holmes and Walker (2017), eq. (5).
 
     Examples
     --------
@@ -208,25 +265,45 @@ class GibbsFairClustering(PosteriorEstimator):
         sample_weight: ArrayLike | None = None,
         store: str | PathLike[str] | None = None,
     ) -> Self:
-        """Sample the posterior of a table X (N, d) whose groups are `sensitive_features` (N,) or (N, q).
+        """Sample the posterior of a table.
 
-        Without groups it warns and clusters without fairness. Ctrl-C during the draws keeps those already made. X is not copied
-        where it is an array of floats: leave it as it is while `posterior_`, in which it is, is in use. `resume` and `save` see
-        whether it was changed.
+        Without groups a warning is issued and clusters are not made fair. Ctrl-C during the draws keeps those already made.
 
-        `sample_weight` (N,), above zero: row i weighs w_i in the losses, and the sum of all takes the place of N in the law of
-        the inverse temperature. Whole weights give the law of the table with rows repeated, given that the copies of a row stay
-        together. A row has one place: fairlets, balance and the guarantee count rows, not weights.
+        Parameters
+        ----------
+        X : array-like of shape (n_obs, n_features)
+            Features. An array of floats is not copied: leave it as it is while `posterior_`, which holds it, is in use.
+        y : None
+            Not used.
+        sensitive_features : array-like of shape (n_obs,) or (n_obs, n_attributes), optional
+            The groups of the rows, see `bayesfair.fairness.encode_groups`.
+        sample_weight : array-like of shape (n_obs,), optional
+            Weights above zero. They enter the losses, and their sum takes the place of the number of rows in the law of the
+            inverse temperature. Fairlets, balance and the guarantee count rows.
+        store : str or os.PathLike, optional
+            A new folder, such as "run.zarr". Draws are written to it as they are made and read from it, so that memory does
+            not limit their number. After a crash it has every finished chunk, and `load(store).resume()` makes the others.
 
-        `store`: a new folder, such as "run.zarr", to which draws go as they are made and from which `posterior_` reads them, so
-        that their number is not limited by memory. `bayesfair.posterior.read_tree` reads it at any time. After a crash it has
-        every chunk of draws that was finished, and `load(store).resume()` makes the others. Of processes that share chains the
-        first one writes it, and the others read it at the end.
+        Returns
+        -------
+        self
+            The fitted estimator.
 
         Raises
         ------
-        TypeError, ValueError: bad tables or settings, more draws than there is memory (or disk) for; the message names the
-        argument, the rule and the remedy. FileExistsError: a `store` that is there already.
+        TypeError
+            If the table does not hold numbers or categories, or a setting has the wrong type.
+        ValueError
+            If the table, the groups, the weights or a setting are not valid, or there is not enough memory or disk for the
+            draws. The message names the argument, the rule and the remedy.
+        FileExistsError
+            If there is already something at `store`.
+
+        Notes
+        -----
+        Whole weights give the law of the table with rows repeated, given that the copies of a row stay together.
+
+        Of processes that share chains the first one writes the store, and the others read it at the end.
         """
         self._start_clock()
         check_settings(self)
@@ -298,10 +375,26 @@ class GibbsFairClustering(PosteriorEstimator):
 
     @whole_or_not
     def resume(self, num_draws: int | None = None) -> Self:
-        """Go on from the last draw, `num_draws` more per chain; the same draws as one longer run, bit for bit.
+        """Go on from the last draw. The draws are bit for bit those of one longer run.
 
-        Without `num_draws` an interrupted run makes what was missing, and one that came to its end as many again. A run with
-        a `store` goes on there. Data and settings are those of the fit; only `num_draws`, `progress_bar` and `mesh` may change.
+        Data and settings are those of the fit: only `num_draws`, `progress_bar` and `mesh` may change. A run with a `store`
+        goes on there.
+
+        Parameters
+        ----------
+        num_draws : int, at least 1, optional
+            Further draws of each chain. By default an interrupted run makes what is missing, and a finished one makes as many
+            again.
+
+        Returns
+        -------
+        self
+            The estimator with all draws.
+
+        Raises
+        ------
+        ValueError
+            If the table, a setting or the posterior was changed since the fit.
         """
         check_is_fitted(self, "posterior_")
         self._check_whole()
@@ -330,18 +423,47 @@ class GibbsFairClustering(PosteriorEstimator):
         return self.progress_bar and leads()
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The cluster of `labels_` whose centre is nearest by the loss's dissimilarity, row by row: int (N,).
+        """The cluster of `labels_` with the nearest centre, by the dissimilarity of the loss.
 
-        Row-wise, so balance is not promised for new rows; `reassign` places them together.
+        Each row is placed on its own, so that balance is not promised for new rows. `reassign` places them together.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_obs, n_features)
+            Features, with the columns of the fit.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_obs,)
+            Integer labels.
+
+        Raises
+        ------
+        ValueError
+            If the columns differ from those of the fit.
         """
         return self._distances(X)[1].argmin(1)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """P(cluster | row) (N, K): softmax_k(-lambda d(x, m_k)), m_k the clusters' means and lambda the inverse temperature
-        of one row, averaged over up to 400 draws.
+        """The probability of each cluster for rows on their own, averaged over up to 400 draws.
 
-        Row-wise: the law of a row by itself, in which balance has no part. `bayesfair.posterior.memberships` has those of the
-        rows of the fit.
+        In a draw it is softmax over clusters k of -lambda d(x, m_k), m_k being the means of the clusters and lambda the inverse
+        temperature of one row. Balance has no part in it. For the rows of the fit use `bayesfair.posterior.memberships`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_obs, n_features)
+            Features, with the columns of the fit.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_obs, n_clusters)
+            Rows sum to 1.
+
+        Raises
+        ------
+        ValueError
+            If the target has no inverse temperature, or the columns differ from those of the fit.
         """
         check_is_fitted(self, "posterior_")
         X = self._read_new(X)
@@ -357,16 +479,29 @@ class GibbsFairClustering(PosteriorEstimator):
         return soft_memberships(self._dissimilarity, X, centers, share * posterior["lambda_c"].values.ravel()[chosen])
 
     def reassign(self, X: ArrayLike, *, sensitive_features: ArrayLike | None) -> np.ndarray:
-        """Clusters of new rows X (N, d) placed together, as balanced among themselves as the method promises: int (N,).
+        """Place new rows together, as balanced among themselves as the method promises.
 
-        Under target="labels" they pay least for the centres of `labels_` among all placements in which every cluster that
-        gets some of them is balanced by `min_balance`. Over fairlets they are decomposed into fairlets of the fit's
-        composition, and each fairlet goes where its members pay least. A cluster may get none. A fit without groups, with
-        composition="singletons" or with a target whose `promise` is None promises nothing: then this is `predict`.
+        With target="labels" they pay least for the centres of `labels_` among all placements in which every cluster that gets
+        some of them is balanced by `min_balance`. Otherwise they are decomposed into fairlets of the composition of the fit,
+        and each fairlet goes where its members pay least. A cluster may get no row. If the fit promises nothing (no groups,
+        composition="singletons", or a target without a promise), this is `predict`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_obs, n_features)
+            Features, with the columns of the fit.
+        sensitive_features : array-like of shape (n_obs,) or (n_obs, n_attributes), or None
+            The groups of the new rows.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_obs,)
+            Integer labels.
 
         Raises
         ------
-        ValueError: groups that the fit had not, a single one over fairlets, or rows whose groups cannot be balanced so.
+        ValueError
+            If there are groups that the fit had not, only one group for fairlets, or groups that cannot be balanced so.
         """
         X, cost = self._distances(X)
         known, of_fit = groups_of(self.posterior_), self.get_params() | settings_of(self.posterior_)["parameters"]
@@ -402,12 +537,27 @@ class GibbsFairClustering(PosteriorEstimator):
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, loss: Loss | None = None, target: type[Target] | None = None) -> Self:
-        """The estimator that `save` wrote to `path`. A loss or a target of your own is not stored: pass it again.
+        """Read the estimator that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file, or the folder of a run with a `store`.
+        loss : Loss, optional
+            A loss of your own that the run was fitted with. It is not stored.
+        target : Target class, optional
+            A target of your own that the run was fitted with. It is not stored.
+
+        Returns
+        -------
+        GibbsFairClustering
 
         Raises
         ------
-        FileNotFoundError: no such file. ValueError: a damaged file, one that holds something else, or one of an earlier version
-        whose rows were in several processes.
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If the file is damaged or holds something else, or an earlier version made it with rows in several processes.
         """
         tree, settings = read_run(path, cls, needed=[STATE])
         _refuse_shares(path, tree, settings)
@@ -590,7 +740,7 @@ class GibbsFairClustering(PosteriorEstimator):
 
     @property
     def map_labels_(self) -> np.ndarray:
-        """The draw of highest density (N,); absent under target="cut", where no draw's density is known."""
+        """The draw of highest density, of shape (n_obs,). Absent with target="cut", where no draw's density is known."""
         check_is_fitted(self, "posterior_")
         try:
             return map_partition(self.posterior_)

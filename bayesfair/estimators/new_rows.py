@@ -10,8 +10,11 @@ from bayesfair.fairlets.decomposition import decompose
 
 
 def distances(dissimilarity, X, centers):
-    """What every row of X (N, d) pays for every centre (K, d): (N, K), infinite for the centre, NaN, of an empty cluster, and
-    large where the loss has the centre at the edge of its domain and the row elsewhere."""
+    """What every row of X (N, d) pays for every centre (K, d): (N, K).
+
+    It is infinite for the centre, NaN, of an empty cluster, and large where the loss has the centre at the edge of its
+    domain and the row elsewhere.
+    """
     inside = dissimilarity.interior(np.asarray(centers, np.float64))
     far = np.stack([dissimilarity.to_center(X, center) for center in inside], 1)
     return np.where(np.isnan(centers).any(1), np.inf, far)
@@ -27,8 +30,10 @@ def soft_memberships(dissimilarity, X, centers, inverse_temperatures):
 
 
 def place_fairlets(X, cost, groups, composition, settings):
-    """Labels (N,) of whole fairlets, each in the cluster for which its members pay least; compositions that count the
-    fairlets of another table are "auto" here. `settings`: of `decompose`."""
+    """Labels (N,) of whole fairlets, each in the cluster for which its members pay least.
+
+    Compositions that count the fairlets of another table are "auto" here. `settings` are those of `decompose`.
+    """
     if not isinstance(composition, (str, Mapping)) and np.ndim(composition) != 1:
         composition = "auto"
     fairlet = decompose(X, groups, composition, **settings).fairlet

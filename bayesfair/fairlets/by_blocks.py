@@ -41,9 +41,11 @@ SMALL_PART = 64  # fairlets of a part whose members are dealt out in their order
 
 
 class PricedTable(NamedTuple):
-    """Rows X (N, d) of the groups `code` (N,) for fairlets of these capacities; `anchor`: the group whose members, one in every
-    fairlet, the others pay D to; they pay it to the fairlet's centre where it is None. With weights (N,) D is `Weighted`, as it
-    is in the hub form."""
+    """Rows X (N, d) of the groups `code` (N,), the capacities of their fairlets, and what members pay.
+
+    `anchor`: the group of the anchors, one in every fairlet, to which the others pay D. Where it is None they pay it to the
+    centre of their fairlet. With weights (N,) D is `Weighted`, as it is in the hub form.
+    """
 
     X: np.ndarray | ScaledRows
     code: np.ndarray
@@ -141,8 +143,11 @@ def _blocks(table, order, count, rng):
 
 
 def _halves(part, centers, X, rng):
-    """A part cut at the median of its centres along a direction: by chance, a difference of random rows, which a cut of all
-    fairlets may take, or one along which these centres spread most, near to it."""
+    """A part cut at the median of its centres along a direction.
+
+    By chance the direction is a difference of random rows, which a cut of all fairlets may take, or nearly one along which
+    these centres spread most.
+    """
     direction = np.subtract(*X[rng.integers(len(X), size=2)])
     if rng.random() < 0.5:
         few = centers[rng.integers(len(centers), size=SPREAD)]
@@ -155,8 +160,10 @@ def _halves(part, centers, X, rng):
 
 
 def _solved(table, own, rows, held, parts, rng):
-    """(the fairlet within a block of each of its rows, what they pay) after every group was dealt out anew among the fairlets
-    `own`, which hold so many."""
+    """(the fairlet within a block of each of its rows, what they pay) after every group was dealt out anew.
+
+    Members go to the fairlets `own`, which hold so many.
+    """
     x, code, fairlet = table.rows(rows), table.code[rows], np.repeat(np.arange(len(own)), held)
     cost = table.paid(x, code, fairlet, len(own))
     for group in table.others:
@@ -185,11 +192,15 @@ def _in_parts(fairlet, members, parts, rng):
 
 
 def _assigned(centers, members, lower, upper, dissimilarity):
-    """The centre of every member in an assignment that costs at most NEAR more than any; where limits are equal, or nobody is
-    required, than none. Where that is not proved the transport problem is solved, which takes ten times as long.
+    """The centre of every member in an assignment that costs at most NEAR more than the cheapest.
 
-    All members are assigned to the required places and to as many extra ones, each of which costs a member what its cheapest
-    optional place does, a surcharge where many want it included. The members in these are assigned to optional places then."""
+    It is the cheapest where limits are equal, or nobody is required. Where the bound is not proved the transport problem is
+    solved, which takes ten times as long.
+
+    All members are assigned to the required places and to as many extra ones, each of which costs a member what its
+    cheapest optional place does, a surcharge where many want it included. The members in these are assigned to optional
+    places then.
+    """
     rows = centers.astype(float), members.astype(float)
     if upper.sum() > 2 * max(BLOCK, len(centers)):
         return transport(*rows, lower, upper, dissimilarity, random_state=0).anchor
@@ -213,9 +224,11 @@ def _assigned(centers, members, lower, upper, dissimilarity):
 
 
 def _prices(costs, lower, upper):
-    """About what a place of each centre is worth (m,), by some rounds of Sinkhorn's algorithm: above 0 only where a centre has
-    its least, below only where it has its most. What all members pay more for a place that is taken changes no cheapest plan,
-    and the exact solver, which starts from no prices, ends several times sooner."""
+    """About what a place of each centre is worth (m,), by some rounds of Sinkhorn's algorithm.
+
+    It is above 0 only where a centre has its least, below only where it has its most. What all members pay more for a place
+    that is taken changes no cheapest plan, and the exact solver, which starts from no prices, ends several times sooner.
+    """
     reduced = costs - costs.min(1, keepdims=True)
     least = reduced.min(0)
     reduced -= least
@@ -234,8 +247,11 @@ def _prices(costs, lower, upper):
 
 
 def dealt_at_first(table, rng):
-    """The fairlet of every row, int32 (N,), within all capacities: fairlets, which lie where their anchor or a random row does,
-    and the members of a group in cells, then halved along random directions, members as capacities allow."""
+    """The fairlet of every row, int32 (N,), within all capacities.
+
+    Fairlets, which lie where their anchor or a random row does, and the members of a group are put in cells, then halved
+    along random directions, members as capacities allow.
+    """
     hubs, m = table.anchor is None, table.n_fairlets
     seeds = rng.choice(len(table.code), m, replace=False) if hubs else np.flatnonzero(table.code == table.anchor)
     dealt = np.empty(len(table.code), np.int32)

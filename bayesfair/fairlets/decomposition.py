@@ -45,8 +45,10 @@ PROVED = 1e-8  # relative gap up to which rounding, not doubt, parts the cost fr
 
 
 class DecomposedRows(NamedTuple):
-    """What was decomposed. X: features (N, d), None where only matrices were given. names: of the rows (N,), None for their
-    numbers."""
+    """What was decomposed.
+
+    X: features (N, d), None where only matrices were given. names: of the rows (N,), None for their numbers.
+    """
 
     groups: Groups
     X: ArrayLike | None
@@ -55,11 +57,37 @@ class DecomposedRows(NamedTuple):
 
 
 class Decomposition(NamedTuple):
-    """A fairlet decomposition. `fairlet` (N,) in [m]; `composition` (m, J): members of each group in each fairlet.
+    """A fairlet decomposition: every row is in one fairlet.
 
-    `cost` is L_f. No decomposition costs less than `lower_bound`. `gap` is their distance relative to the cost, infinite
-    where nothing is proved. In the anchored form every fairlet has one member of the anchors' group; `decompose` numbers
-    fairlets as their anchors come. `rows`: what was decomposed, None where each row is a fairlet. `solver`: what found it.
+    In the anchored form every fairlet has exactly one member of one group, its anchor. `decompose` numbers fairlets in
+    the order of their anchors. In the hub form there are no anchors.
+
+    Attributes
+    ----------
+    fairlet : numpy.ndarray of shape (n_obs,)
+        The number of every row's fairlet, from 0.
+    composition : numpy.ndarray of shape (n_fairlets, n_groups)
+        Number of members of each group in each fairlet.
+    cost : float
+        The fairlet loss L_f.
+    lower_bound : float
+        No decomposition costs less.
+    anchored : bool
+        Whether this is the anchored form.
+    rows : DecomposedRows or None
+        The features, groups and names of the rows. None if each row is a fairlet.
+    solver : str
+        What found the decomposition.
+
+    References
+    ----------
+    The Gibbs paper, eq. (2). Chierichetti, Kumar, Lattanzi and Vassilvitskii (2017), Fair Clustering Through Fairlets.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.fairlets.decompose([[0.0], [1.0], [5.0], [6.0]], ["a", "b", "a", "b"]).composition.tolist()
+    [[1, 1], [1, 1]]
     """
 
     fairlet: np.ndarray
@@ -72,16 +100,19 @@ class Decomposition(NamedTuple):
 
     @property
     def gap(self):
+        """Distance of the cost from its lower bound relative to the cost; infinite if nothing is proved."""
         if self.cost <= 0:
             return 0.0
         return np.inf if self.lower_bound <= 0 else (self.cost - self.lower_bound) / self.cost
 
     @property
     def optimal(self):
+        """Whether the cost is proved to be the least possible."""
         return self.gap <= PROVED
 
     @property
     def method(self):
+        """How the decomposition was found, in words."""
         return "optimal transport" if self.optimal else "blocks solved exactly, and made again"
 
     def __repr__(self):
@@ -91,18 +122,22 @@ class Decomposition(NamedTuple):
         return f"Decomposition({len(self.composition)} fairlets, {form} form, cost {self.cost:.6g}{proof}{solver})"
 
     def matrices(self) -> dict[str, csr_array]:
-        """The binary matrix B of every group (paper, section 3.1): is a member in a fairlet?
+        """The binary matrix B of every group: is a member in a fairlet?
 
         Returns
         -------
         dict of scipy.sparse.csr_array
-            Of shape (fairlets, members) and type int8, by the group's name. Members are in the order of the rows. Sums of
-            columns are 1, sums of rows are `composition`.
+            {group: matrix of shape (fairlets, members)} of type int8. Members are in the order of the rows. Columns sum to
+            1, rows to `composition`.
 
         Raises
         ------
         ValueError
             If each row is a fairlet of its own.
+
+        References
+        ----------
+        The Gibbs paper, section 3.1.
 
         Examples
         --------
@@ -120,22 +155,27 @@ class Decomposition(NamedTuple):
         }
 
     def weights(self, inverse_temperature: float) -> dict[str, np.ndarray]:
-        """exp(-lambda_f D), what the rectangular loop weighs the ones of every matrix by (paper, Algorithm 1).
+        """The weights exp(-lambda_f D) that the rectangular loop gives to the ones of every matrix.
 
         Parameters
         ----------
-        inverse_temperature : float
-            lambda_f, above zero, per unit of D.
+        inverse_temperature : float above zero
+            lambda_f, per unit of D.
 
         Returns
         -------
         dict of numpy.ndarray
-            Of shape (fairlets, members), by the name of every group but the anchors': D is measured to the fairlet's anchor.
+            {group: array of shape (fairlets, members)} for every group but that of the anchors. D is the distance to the
+            anchor of the fairlet.
 
         Raises
         ------
         ValueError
-            In the hub form, where what a member pays depends on the others; without features.
+            If this is the hub form, where what a member pays depends on the others, or there are no features.
+
+        References
+        ----------
+        The Gibbs paper, Algorithm 1.
 
         Examples
         --------
@@ -156,19 +196,19 @@ class Decomposition(NamedTuple):
         }
 
     def graph(self) -> Graph:
-        """Who is matched with whom.
+        """The graph of who is matched with whom.
 
         Returns
         -------
         networkx.Graph
-            Its nodes are named as the rows, by the index of a DataFrame or by their numbers, and have the attributes `group`
-            and `fairlet`. Its edges go from every anchor to the members of its fairlet, with their `distance`, which is D. In
-            the hub form they come from a node ("hub", fairlet), which has no group.
+            Nodes are named as the rows: by the index of a DataFrame, or by their numbers. They have the attributes `group`
+            and `fairlet`. Edges go from every anchor to the members of its fairlet and have their `distance`, which is D.
+            In the hub form they start at a node ("hub", fairlet), which has no group.
 
         Raises
         ------
         ValueError
-            If each row is a fairlet of its own; without features; if rows share a name.
+            If each row is a fairlet of its own, there are no features, or rows share a name.
 
         Examples
         --------
@@ -195,8 +235,23 @@ class Decomposition(NamedTuple):
         return graph
 
     def distances(self) -> np.ndarray:
-        """D of every row to its anchor, or to the centre of its fairlet in the hub form, (N,); their sum is the cost where rows
-        have no weights."""
+        """Distance D of every row to its anchor, or to the centre of its fairlet in the hub form.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n_obs,)
+            Their sum is the cost if rows have no weights.
+
+        Raises
+        ------
+        ValueError
+            If each row is a fairlet of its own, or there are no features.
+
+        Examples
+        --------
+        >>> decompose([[0.0], [1.0], [5.0], [6.0]], ["a", "b", "a", "b"]).distances().tolist()
+        [0.0, 1.0, 0.0, 1.0]
+        """
         rows = self._rows("distances", features=True)
         X = features_of(rows.X)
         if self.anchored:
@@ -209,7 +264,7 @@ class Decomposition(NamedTuple):
 
     @property
     def anchors(self) -> np.ndarray:
-        """The row (m,) that is the anchor of every fairlet, in the anchored form."""
+        """The row that is the anchor of every fairlet in the anchored form, int of shape (n_fairlets,)."""
         rows = np.flatnonzero(self.rows.groups.code == self._anchor_group)
         return rows[np.argsort(self.fairlet[rows])]
 
@@ -222,8 +277,11 @@ class Decomposition(NamedTuple):
 
 
 def describe_gap(gap, risk=0.0):
-    """What the best fairlets cost beside those with this gap, see `Decomposition`, in a clause; the percentage is rounded up,
-    so that it stays a bound. `risk`: that the bound is too high, of runs that earlier versions saved; now it is proved."""
+    """What the best fairlets cost beside those with this gap, see `Decomposition`, in a clause.
+
+    The percentage is rounded up, so that it stays a bound. `risk`: that the bound is too high, of runs that earlier
+    versions saved; now it is proved.
+    """
     if not np.isfinite(gap):
         return "how much less the best ones would is not known"
     sure = f", but for a risk of {risk:.0e}" if risk else ""
@@ -241,26 +299,57 @@ def decompose(
     random_state: int | np.random.RandomState | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> Decomposition:
-    """The fairlet decomposition of least cost (paper, eq. 2; Chierichetti et al. 2017), or the best one found.
+    """The fairlet decomposition of least cost, or the best one found.
 
-    Where some group has exactly one member in every fairlet, these are anchors, and the cost is the sum of D from the
-    others to their anchor. The optimum is found with its proof; in tables of more than `exact_up_to` rows a cheap
-    decomposition is found without proof, by blocks that are solved exactly and made again. Otherwise D is measured to the
-    fairlet's own centre, and the same blocks give a cheap decomposition without proof in tables of any size. `.optimal`
-    and `.gap` say which. Warns where "auto" lets a group of a few rows make fairlets of hundreds, and says what helps.
+    If some group has exactly one member in every fairlet, these are the anchors, and the cost is the sum of distances D
+    from the others to their anchor. The optimum is then found and proved in tables of up to `exact_up_to` rows. In
+    larger tables, and without anchors (D is then the distance to the centre of the fairlet), a cheap decomposition is
+    found without proof. `optimal` and `gap` of the result say which. A warning is issued if "auto" lets a group of a few
+    rows make fairlets of hundreds.
 
     Parameters
     ----------
-    X: features (N, d). sensitive: groups, see `bayesfair.fairness.encode_groups`. composition: see `capacities`.
-    dissimilarity, power: D by name, see `resolve_dissimilarity`. exact_up_to: rows, at least 0; the time that the proof
-    takes grows faster than they do. random_state: seed of what is not exact. sample_weight (N,), above zero: in the cost alone
-    (see `bayesfair.fairlets.dissimilarity.Weighted`); compositions count rows, for a row has one fairlet.
+    X : array-like of shape (n_obs, n_features)
+        Features.
+    sensitive : array-like of shape (n_obs,) or (n_obs, n_attributes), or Groups
+        The groups of the rows, see `bayesfair.fairness.encode_groups`.
+    composition : "auto", dict, int or array-like, default "auto"
+        Members of each group in each fairlet. "auto": the exact ratio of the group sizes if it reduces to fairlets of
+        at most 12 members; otherwise one fairlet for each member of the smallest group, with counts rounded down or up.
+        {group: count}, or counts in the order of the groups: that ratio, exactly if the sizes allow it; otherwise
+        rounded down or up. A count of 0 lets fairlets go without a group, whose balance is then not guaranteed. An int:
+        that many fairlets. An int array of shape (n_fairlets, n_groups): exactly these counts.
+    dissimilarity : str or Dissimilarity, default "kmeans"
+        D: "kmeans" (squared Euclidean), "manhattan", "minkowski", "kl", "itakura-saito", "binary", or one of your own.
+    power : float, default 1.0
+        Power of "minkowski", the norm of x - y.
+    exact_up_to : int, at least 0, default 50_000
+        Most rows for which the optimum is proved. The time of the proof grows faster than the number of rows.
+    random_state : int or numpy.random.RandomState, optional
+        Seed of what is not exact.
+    sample_weight : array-like of shape (n_obs,), optional
+        Weights above zero. They enter the cost only: compositions count rows, since a row is in one fairlet.
+
+    Returns
+    -------
+    Decomposition
 
     Raises
     ------
-    TypeError, ValueError: as `check_features`, `encode_groups` and `capacities`; a single group; data outside D's domain.
+    TypeError
+        If the features are not numbers, or the composition is of another type.
+    ValueError
+        If there is a single group, the sizes of the groups do not admit the composition, or the data are outside the
+        domain of D.
 
-    >>> decompose([[0.0], [1.0], [5.0], [6.0]], ["a", "b", "a", "b"]).fairlet.tolist()
+    References
+    ----------
+    The Gibbs paper, eq. (2). Chierichetti et al. (2017).
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.fairlets.decompose([[0.0], [1.0], [5.0], [6.0]], ["a", "b", "a", "b"]).fairlet.tolist()
     [0, 0, 1, 1]
     """
     check_same_index("sensitive", sensitive, "X", X)

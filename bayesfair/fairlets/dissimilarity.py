@@ -20,11 +20,22 @@ WIDEST = 1e30  # the largest entry of a column in units of its least one: float3
 
 
 class Dissimilarity(ABC):
-    """A fairlet dissimilarity; subclass it (as a frozen dataclass) and write `between` and `to_center`.
+    """What members of a fairlet pay. Subclass it as a frozen dataclass and write `between` and `to_center`.
 
     Attributes
     ----------
-    lowest, highest: of the coordinates of centres, for data divided by their `scale`: off the edge of the domain.
+    name : str
+        What messages call it.
+    lowest : float
+        Least coordinate of a centre, for data divided by their `scale`. It keeps centres off the edge of the domain.
+    highest : float
+        Largest coordinate of a centre, likewise.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> float(bf.fairlets.Minkowski(1.0).between(np.array([1.0, 2.0]), np.array([0.0, 0.0])))
+    3.0
     """
 
     name = "custom"
@@ -32,14 +43,50 @@ class Dissimilarity(ABC):
 
     @abstractmethod
     def between(self, x, y):
-        """D(x, y) over the last axis of two arrays (..., d) that broadcast: what a member x pays for an anchor y."""
+        """D(x, y): what a member x pays for an anchor y.
+
+        Parameters
+        ----------
+        x : array of shape (..., n_features)
+            Members.
+        y : array of shape (..., n_features)
+            Anchors, of a shape that broadcasts with that of the members.
+
+        Returns
+        -------
+        array of shape (...)
+        """
 
     @abstractmethod
     def to_center(self, x, center):
-        """What a member x (..., d) pays for the mean `center` (..., d) of its fairlet."""
+        """What a member pays for the mean of its fairlet.
+
+        Parameters
+        ----------
+        x : array of shape (..., n_features)
+            Members.
+        center : array of shape (..., n_features)
+            Means of their fairlets.
+
+        Returns
+        -------
+        array of shape (...)
+        """
 
     def hub(self, x, mask):
-        """Loss of fairlets to their own means, (...), from members (..., S, d); slots outside `mask` (..., S) are free."""
+        """The loss of fairlets to their own means.
+
+        Parameters
+        ----------
+        x : array of shape (..., n_slots, n_features)
+            Members of every fairlet.
+        mask : bool array of shape (..., n_slots)
+            Which slots hold a member. The others pay nothing.
+
+        Returns
+        -------
+        array of shape (...)
+        """
         xp = namespace(x, mask)
         held = mask[..., None]
         count = xp.maximum(mask.sum(-1), 1)[..., None]
@@ -48,7 +95,20 @@ class Dissimilarity(ABC):
         return inner_sum(xp.where(mask, self.to_center(xp.where(held, x, center), center), 0.0))
 
     def pairwise(self, x, y):
-        """D of every row of x (n, d) to every row of y (k, d), float64 (n, k). Makes no (n, k, d) array at once."""
+        """D of every row of x to every row of y.
+
+        Parameters
+        ----------
+        x : numpy.ndarray of shape (n, n_features)
+            Members.
+        y : numpy.ndarray of shape (k, n_features)
+            Anchors.
+
+        Returns
+        -------
+        numpy.ndarray of shape (n, k)
+            float64. No array of shape (n, k, n_features) is made at once.
+        """
         table = np.empty((len(x), len(y)))
         step = max(1, 2**20 // max(y.size, 1))
         for start in range(0, len(x), step):
@@ -56,40 +116,142 @@ class Dissimilarity(ABC):
         return table
 
     def interior(self, centers):
-        """Centres (K, d) off the edge of the domain, where rows not their own pay without end; as they are by default."""
+        """Move centres off the edge of the domain, where rows would pay without end. By default they stay.
+
+        Parameters
+        ----------
+        centers : array of shape (n_clusters, n_features)
+            Centres.
+
+        Returns
+        -------
+        array of shape (n_clusters, n_features)
+        """
         return centers
 
     def scale(self, X):
-        """What to divide X by (all columns, or each) to have it near 1, and the unit of losses then."""
+        """The number, or one for each column, that brings X near 1, and the unit of losses then.
+
+        Parameters
+        ----------
+        X : numpy.ndarray of shape (n_obs, n_features)
+            Features.
+
+        Returns
+        -------
+        scale : float or numpy.ndarray of shape (n_features,)
+            What to divide X by.
+        unit : float
+            What to multiply losses by.
+        """
         return 1.0, 1.0
 
     def check(self, X):
-        """ValueError where rows of X (N, d) lie outside the domain of D; by default there is no outside."""
+        """Check that the rows lie in the domain of D. By default every row does.
+
+        Parameters
+        ----------
+        X : numpy.ndarray of shape (n_obs, n_features)
+            Features.
+
+        Raises
+        ------
+        ValueError
+            If an entry is outside the domain.
+        """
         return None
 
 
 @dataclass(frozen=True)
 class Bregman(Dissimilarity):
-    """D from the divergence d_phi(x, y) = phi(x) - phi(y) - <grad phi(y), x - y> of a convex phi.
+    """D from a Bregman divergence d_phi(x, y) = phi(x) - phi(y) - <grad phi(y), x - y> of a convex function phi.
 
-    Subclass it and write `divergence`, over the last axis of two arrays (..., d). Balanced labellings (`target="labels"`) are
-    annealed by `potential` and `gradient`; inverse temperatures by "holmes-walker" read `curvature`.
+    Subclass it as a frozen dataclass and write `divergence`. `potential` and `gradient` are needed for balanced
+    labels (target="labels"), `curvature` for inverse temperatures by "holmes-walker".
+
+    References
+    ----------
+    Banerjee, Merugu, Dhillon and Ghosh (2005), Clustering with Bregman Divergences.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> from bayesfair.fairlets.dissimilarity import KullbackLeibler
+    >>> isinstance(KullbackLeibler(), bf.fairlets.Bregman)
+    True
     """
 
     @abstractmethod
     def divergence(self, x, y):
-        """d_phi(x, y) (...,), without the cancellation of the three terms."""
+        """d_phi(x, y) over the last axis, without the cancellation of its three terms.
+
+        Parameters
+        ----------
+        x : array of shape (..., n_features)
+            Points.
+        y : array of shape (..., n_features)
+            Points, of a shape that broadcasts.
+
+        Returns
+        -------
+        array of shape (...)
+        """
 
     def potential(self, x):
-        """phi(x) (...,)."""
+        """phi(x) over the last axis.
+
+        Parameters
+        ----------
+        x : array of shape (..., n_features)
+            Points.
+
+        Returns
+        -------
+        array of shape (...)
+
+        Raises
+        ------
+        NotImplementedError
+            If the subclass does not define it.
+        """
         raise NotImplementedError
 
     def gradient(self, y):
-        """grad phi(y) (..., d)."""
+        """The gradient of phi.
+
+        Parameters
+        ----------
+        y : array of shape (..., n_features)
+            Points.
+
+        Returns
+        -------
+        array of shape (..., n_features)
+
+        Raises
+        ------
+        NotImplementedError
+            If the subclass does not define it.
+        """
         raise NotImplementedError
 
     def curvature(self, y):
-        """The diagonal of phi''(y) (..., d); 0 at the edge of the domain, where every observation equals y."""
+        """The diagonal of the second derivative of phi; 0 at the edge of the domain, where every row equals y.
+
+        Parameters
+        ----------
+        y : array of shape (..., n_features)
+            Points.
+
+        Returns
+        -------
+        array of shape (..., n_features)
+
+        Raises
+        ------
+        NotImplementedError
+            If the subclass does not define it.
+        """
         raise NotImplementedError
 
     def between(self, x, y):
@@ -220,7 +382,19 @@ class Bernoulli(Bregman):
 
 @dataclass(frozen=True)
 class Minkowski(Dissimilarity):
-    """The norm ||x - y||_power itself, not its power-th power; power 1 is Manhattan."""
+    """The norm of x - y of a given power, itself and not its power-th power. Power 1 is Manhattan.
+
+    Parameters
+    ----------
+    power : float, default 1.0
+        At least 1 for a norm.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> float(bf.fairlets.Minkowski(2.0).between(np.array([3.0, 4.0]), np.array([0.0, 0.0])))
+    5.0
+    """
 
     power: float = 1.0
 
@@ -248,9 +422,12 @@ class Minkowski(Dissimilarity):
 
 @dataclass(frozen=True)
 class Weighted(Dissimilarity):
-    """D between rows whose last column is their weight: a member of weight w pays w D(x, c) to its fairlet's centre, which is
-    their weighted mean, and a member and an anchor of weights w, v pay 2 w v / (w + v) D(x, a), which is w D(x, a) where both
-    are the same. For squared distances a pair pays twice its weighted sum of squares, as it does without weights."""
+    """D between rows whose last column is their weight.
+
+    A member of weight w pays w D(x, c) to its fairlet's centre, which is their weighted mean. A member and an anchor of
+    weights w, v pay 2 w v / (w + v) D(x, a), which is w D(x, a) where both are the same. For squared distances a pair pays
+    twice its weighted sum of squares, as it does without weights.
+    """
 
     own: Dissimilarity
 

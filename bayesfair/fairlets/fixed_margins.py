@@ -38,24 +38,26 @@ class Info(NamedTuple):
 
 
 def feasible_matrix(row_sums: ArrayLike, column_sums: ArrayLike, zeros: ArrayLike | None = None) -> np.ndarray:
-    """A binary matrix with these margins, by a maximum flow from rows to columns.
+    """A binary matrix with given margins, found by a maximum flow from rows to columns.
 
     Parameters
     ----------
-    row_sums, column_sums : array-like of int, shape (R,) and (C,)
-        At least 0, with the same total.
-    zeros : array-like of bool, shape (R, C), optional
+    row_sums : array-like of int of shape (n_rows,)
+        Ones in every row, at least 0.
+    column_sums : array-like of int of shape (n_columns,)
+        Ones in every column, at least 0, with the same total.
+    zeros : array-like of bool of shape (n_rows, n_columns), optional
         Where the matrix must be 0.
 
     Returns
     -------
-    numpy.ndarray
-        int8 (R, C).
+    numpy.ndarray of shape (n_rows, n_columns)
+        Zeros and ones, int8.
 
     Raises
     ------
     ValueError
-        If there is none. The error names a cut: rows that need more ones than their columns can take.
+        If there is no such matrix. The message names rows that need more ones than their columns can take.
 
     Examples
     --------
@@ -120,36 +122,46 @@ def _margin(argument, sums):
 
 
 def rectangular_loop(key, H, weights, num_steps, *, margins=None, acceptance="heat-bath"):
-    """The matrix after `num_steps` steps, and how often they changed it.
+    """Run the weighted rectangular loop on a binary matrix with fixed margins.
 
-    The law of the steps is reversible for p(H) proportional to the product of `weights` under the ones of H, over all
-    binary matrices with the margins of H and no one where the weight is zero.
+    The steps are reversible for p(H) proportional to the product of the weights under the ones of H, over all binary
+    matrices with the margins of H and no one where the weight is zero.
 
     Parameters
     ----------
     key : jax.Array
         A JAX random key.
-    H : array-like or SciPy sparse matrix of shape (R, C), or None
+    H : array-like or SciPy sparse matrix of shape (n_rows, n_columns), or None
         Zeros and ones, where the loop starts. None with `margins`.
-    weights : array-like of shape (R, C)
-        Finite and at least 0. Where a weight is 0 every matrix is 0.
-    num_steps : int
-        At least 0.
+    weights : array-like of shape (n_rows, n_columns)
+        Finite and at least 0. The matrix stays 0 where the weight is 0.
+    num_steps : int, at least 0
+        Number of steps.
     margins : pair of array-like of int, optional
-        Sums of the rows and of the columns: the loop starts at their `feasible_matrix`.
+        Sums of the rows and of the columns. The loop starts at their `feasible_matrix`.
     acceptance : {"heat-bath", "metropolis"}, default "heat-bath"
-        w' / (w + w') as published, or min(1, w' / w), which moves more often.
+        Probability of a swap: w' / (w + w') as published, or min(1, w' / w), which moves more often.
 
     Returns
     -------
-    jax.Array, Info
-        The matrix, int8 (R, C), and how often steps changed it.
+    H : jax.Array of shape (n_rows, n_columns)
+        The matrix after the last step, int8.
+    info : Info
+        The shares of the steps that proposed a change (`proposal_rate`) and that made one (`acceptance_rate`).
 
     Raises
     ------
-    TypeError, ValueError
-        If H has other entries than 0 and 1, or a one where the weight is 0; if weights have another shape, are negative or not
-        finite; if both or none of H and margins are given, or no matrix has the margins; if the acceptance is unknown.
+    TypeError
+        If `num_steps` is not a whole number.
+    ValueError
+        If H has other entries than 0 and 1, or a one where the weight is 0; if weights have another shape, are negative
+        or not finite; if both or none of H and margins are given; if no matrix has the margins; or if the acceptance is
+        unknown.
+
+    References
+    ----------
+    The Gibbs paper, Algorithm 1. Wang (2020). Fout, Fosdick and Koslovsky (2020). Chakraborty, Bhattacharya and Pati
+    (2023).
 
     Examples
     --------

@@ -21,31 +21,37 @@ def from_matrices(
     dissimilarity: str | Dissimilarity = "kmeans",
     power: float = 1.0,
 ) -> Decomposition:
-    """The decomposition that binary matrices are, see `Decomposition.matrices`.
+    """The decomposition that binary matrices describe, the inverse of `Decomposition.matrices`.
 
     Parameters
     ----------
     matrices : dict
-        Of every group, by its name, a matrix of zeros and ones of shape (fairlets, members): an array or a SciPy sparse one.
-        Every member is in one fairlet.
-    sensitive : array-like of shape (N,) or (N, q), optional
-        The groups of the rows, whose members come in the order of the rows. By default rows are the members of the first
+        {group: matrix of zeros and ones of shape (fairlets, members)}, arrays or SciPy sparse matrices. Every member is
+        in one fairlet.
+    sensitive : array-like of shape (n_obs,) or (n_obs, n_attributes), or Groups, optional
+        The groups of the rows. Members come in the order of the rows. By default the rows are the members of the first
         group, then those of the next.
-    X : array-like of shape (N, d), optional
+    X : array-like of shape (n_obs, n_features), optional
         Features, for the cost. Without them the cost is NaN.
-    dissimilarity, power : str or Dissimilarity, float
+    dissimilarity : str or Dissimilarity, default "kmeans"
         What a member pays, see `decompose`.
+    power : float, default 1.0
+        Power of "minkowski".
 
     Returns
     -------
     Decomposition
-        Its cost is not proved optimal. Fairlet i is row i of the matrices.
+        Fairlet i is row i of the matrices. Its cost is not proved optimal.
 
     Raises
     ------
     ValueError
         If a matrix has other entries, columns that do not sum to 1, or another number of fairlets; if a fairlet has no
-        members; if the groups or rows are not those of the matrices.
+        members; or if the groups or rows do not match the matrices.
+
+    References
+    ----------
+    The Gibbs paper, section 3.1.
 
     Examples
     --------

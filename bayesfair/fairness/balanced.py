@@ -121,13 +121,44 @@ def _dense(incidence, n_groups):
 def balance_constraint(
     groups: Groups, min_balance: Literal["exact"] | float = "exact", n_clusters=1
 ) -> BalanceConstraint:
-    """The space S of a table's groups and K clusters: "exact", or a number in (0, the data's own Balance].
+    """The rule that says which labellings of a table are balanced.
 
-    Warns of groups with fewer members than there are clusters, which no cluster need hold under "exact".
+    `GibbsFairClustering(target="labels")` and `BalancedKMeans` stay within it. A warning names groups with fewer rows
+    than there are clusters: under "exact" some clusters may hold none of them.
+
+    Parameters
+    ----------
+    groups : Groups
+        The groups of the rows.
+    min_balance : "exact" or float above zero, default "exact"
+        "exact": in every cluster each group's count differs by less than one row from its share of the data. A number:
+        the least balance of every cluster, at most the balance of the data.
+    n_clusters : int, at least 1, default 1
+        Number of clusters, all of which are used.
+
+    Returns
+    -------
+    BalanceConstraint
+        Its method `satisfied(counts)` says which clusters are balanced.
 
     Raises
     ------
-    TypeError, ValueError: another `min_balance`, one above what the data have, or one for which no labelling is balanced.
+    TypeError
+        If `min_balance` is neither a number nor "exact".
+    ValueError
+        If `min_balance` is more than the data have, or no labelling is balanced. The message gives the largest number
+        for which there is one.
+
+    References
+    ----------
+    FMC, eq. (3), for balance.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> groups = bf.fairness.encode_groups(["a", "a", "b", "b"])
+    >>> bf.fairness.balance_constraint(groups, n_clusters=2).satisfied(np.array([[1, 1], [2, 0]])).tolist()
+    [True, False]
     """
     constraint = _constraint(groups, min_balance)
     alike = np.tile(groups.sizes / n_clusters, (n_clusters, 1))
@@ -198,10 +229,10 @@ def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, 
 
 
 def _solved(constraint, sizes, wanted, room, margin=0.0):
-    """Counts in S, those wanted rounded up or down and then up to `room` more or less, None where there are none. The unknowns
-    are which are rounded up, and how many more and fewer there are.
+    """Counts in S, those wanted rounded up or down and then up to `room` more or less, None where there are none.
 
-    `margin`: by how much inequalities are tightened, against what the solver tolerates.
+    The unknowns are which are rounded up, and how many more and fewer there are. `margin`: by how much inequalities are
+    tightened, against what the solver tolerates.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array, eye_array, hstack, kron, vstack

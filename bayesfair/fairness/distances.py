@@ -13,23 +13,36 @@ OF_ALL = "within_ss", "rms_distance", "max_distance", "distance_variance"
 def distance_report(
     X: ArrayLike, labels: ArrayLike, centers: ArrayLike | None = None, *, overall: bool = False
 ) -> "DataFrame":
-    """One row per cluster as a pandas DataFrame: how far its rows are from its centre, and how unequally far.
-
-    Columns: `size`; `within_ss`, the sum of squared distances to the centre; `rms_distance`, the root of their mean;
-    `max_distance`; `distance_variance`, the variance of the squared distances, TKM's measure of individual fairness (its
-    section 4.3): the smaller, the more alike is what the members of a cluster get. An empty cluster has a `within_ss` of 0.
-
-    `attrs` holds the same of the whole clustering, and `overall=True` shows it as a last row: `within_ss` is the sum,
-    `max_distance` the largest, `distance_variance` the mean over rows of their cluster's.
+    """A table with one row per cluster: how far its rows are from its centre, and how unequally far.
 
     Parameters
     ----------
-    X: (N, d) numbers. labels: (N,), or soft assignments (N, K), which weigh the rows.
-    centers: (K, d), one for each cluster in the order of the labels; None is the clusters' means.
+    X : array-like of shape (n_obs, n_features)
+        Features.
+    labels : array-like of shape (n_obs,) or (n_obs, n_clusters)
+        The cluster of every row. Soft assignments weigh the rows.
+    centers : array-like of shape (n_clusters, n_features), optional
+        One centre for each cluster, in the order of the labels. By default the means of the clusters.
+    overall : bool, default False
+        Whether to add the whole clustering as a last row named "overall".
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns are `size`; `within_ss`, the sum of squared distances to the centre; `rms_distance`, the root of
+        their mean; `max_distance`; and `distance_variance`, the variance of the squared distances: the smaller it is,
+        the more alike the members of a cluster are treated. An empty cluster has a `within_ss` of 0. The figures of
+        the whole clustering are in `attrs`: `within_ss` is the sum, `max_distance` the largest, and
+        `distance_variance` the mean over rows of their cluster's.
 
     Raises
     ------
-    ValueError: lengths or pandas indexes differ, or there is not one centre for each cluster.
+    ValueError
+        If lengths or row indexes differ, or there is not one centre for each cluster.
+
+    References
+    ----------
+    TKM, section 4.3, for the variance of the squared distances as a measure of individual fairness.
 
     Examples
     --------

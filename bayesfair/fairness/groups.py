@@ -15,10 +15,25 @@ from bayesfair._check import check_integer, check_same_length, check_weights, me
 
 
 class Groups(NamedTuple):
-    """The group of every observation. `code`: int32 (N,) in [J]; `names`: the J groups, as `encode_groups` in sorted order.
+    """The group of every row.
 
-    `attributes`: where groups cross several attributes, each of which is to be balanced on its own, the group of each of
-    the J in every one of them, a `Groups` of length J an attribute; empty where the J groups themselves are balanced.
+    Attributes
+    ----------
+    code : numpy.ndarray of shape (n_obs,)
+        The number of every row's group, int32, from 0.
+    names : tuple of str
+        The names of the groups, in the order of their numbers.
+    attributes : tuple of Groups
+        Filled where groups cross several attributes and each attribute is balanced on its own. It has one entry for
+        each attribute, which gives the attribute's value of every crossed group. Empty where the groups themselves are
+        balanced.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> groups = bf.fairness.encode_groups(["M", "F", "M"])
+    >>> groups.code.tolist(), groups.names
+    ([1, 0, 1], ('F', 'M'))
     """
 
     code: np.ndarray
@@ -27,28 +42,61 @@ class Groups(NamedTuple):
 
     @property
     def sizes(self):
-        """Number of observations in each group, int (J,)."""
+        """Number of rows in each group, int of shape (n_groups,)."""
         return code_masses(self.code, len(self.names))
 
     def take(self, rows):
-        """Those of some rows alone, numbers or a mask: without the names of groups that have none of them."""
+        """Keep some of the rows.
+
+        Parameters
+        ----------
+        rows : array-like of int or bool
+            Row numbers, or a mask.
+
+        Returns
+        -------
+        Groups
+            Groups without any of these rows are left out.
+        """
         used, code = np.unique(self.code[rows], return_inverse=True)
         names = tuple(self.names[at] for at in used)
         return Groups(code.astype(np.int32).ravel(), names, tuple(part.take(used) for part in self.attributes))
 
 
 def encode_groups(sensitive_features: ArrayLike | Groups, *, argument: str = "sensitive_features") -> Groups:
-    """`Groups` of the observations: several columns are crossed, so that each combination that occurs is a group.
+    """Turn sensitive features into one group for each row.
 
-    Takes a pandas or polars Series or DataFrame, a NumPy array (N,) or (N, q), a list of hashable values or of rows;
-    `Groups` pass through untouched. Row order counts and an index does not. Groups are sorted by value (numbers before
-    text, column by column), named by `str`, crossed ones joined by ", ", and by `repr` where two would share a name.
-    Values that Python calls equal (1, 1.0 and True) are one group.
+    Several columns are crossed: each combination that occurs is a group. Groups are sorted by value, numbers before
+    text, column by column. Their names are made by `str`, joined by ", ", and by `repr` where two would share a name.
+
+    Parameters
+    ----------
+    sensitive_features : array-like of shape (n_obs,) or (n_obs, n_attributes), or Groups
+        A pandas or polars Series or DataFrame, a NumPy array, or a list of values or of rows. Row order counts, an
+        index does not. `Groups` are returned as they are.
+    argument : str, default "sensitive_features"
+        What error messages call the argument.
+
+    Returns
+    -------
+    Groups
 
     Raises
     ------
-    TypeError: nothing that holds one value per observation, or values that cannot be hashed.
-    ValueError: no observations, more than two dimensions, a missing value (None, NaN, NaT, pandas.NA).
+    TypeError
+        If the argument does not hold one value for each row, or a value cannot be hashed.
+    ValueError
+        If there are no rows, more than two dimensions, or a missing value (None, NaN, NaT or pandas.NA).
+
+    Notes
+    -----
+    Values that Python calls equal, such as 1, 1.0 and True, are one group.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.fairness.encode_groups([["F", "north"], ["M", "south"], ["F", "south"]]).names
+    ('F, north', 'F, south', 'M, south')
     """
     if isinstance(sensitive_features, Groups):
         return sensitive_features
@@ -57,9 +105,24 @@ def encode_groups(sensitive_features: ArrayLike | Groups, *, argument: str = "se
 
 
 def cross_attributes(attributes: Sequence[Groups]) -> Groups:
-    """`Groups` of the combinations that occur of several attributes, `Groups` each, which it names in `attributes`.
+    """Cross several attributes into one set of groups.
 
-    >>> cross_attributes([encode_groups(["F", "F", "M"]), encode_groups(["north", "south", "south"])]).names
+    Parameters
+    ----------
+    attributes : sequence of Groups
+        The groups of the same rows by each attribute.
+
+    Returns
+    -------
+    Groups
+        The combinations that occur. Their field `attributes` remembers what was crossed.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> sex = bf.fairness.encode_groups(["F", "F", "M"])
+    >>> region = bf.fairness.encode_groups(["north", "south", "south"])
+    >>> bf.fairness.cross_attributes([sex, region]).names
     ('F, north', 'F, south', 'M, south')
     """
     cells, code = np.unique(np.stack([part.code for part in attributes], 1), axis=0, return_inverse=True)
@@ -69,16 +132,34 @@ def cross_attributes(attributes: Sequence[Groups]) -> Groups:
 
 
 def merge_small_groups(sensitive: ArrayLike | Groups, min_group_size: int, *, name: str = "other") -> Groups:
-    """`Groups` in which those of fewer than `min_group_size` rows are one group, the last, called `name`.
+    """Merge groups of few rows into one group, the last.
 
-    While that group is itself too small the next smallest one joins it, so that every group that is left holds
-    `min_group_size` rows. Balance then speaks of the merged group and not of its parts.
+    If the merged group is itself too small, the next smallest group joins it. Balance then speaks of the merged
+    group, not of its parts.
+
+    Parameters
+    ----------
+    sensitive : array-like of shape (n_obs,) or (n_obs, n_attributes), or Groups
+        The groups of the rows, see `encode_groups`.
+    min_group_size : int, at least 1
+        Fewest rows of a group that stays as it is.
+    name : str, default "other"
+        Name of the merged group.
+
+    Returns
+    -------
+    Groups
+        The groups as they are if none is small.
 
     Raises
     ------
-    ValueError: fewer than two groups would be left, or a larger group has that `name`.
+    ValueError
+        If fewer than two groups would be left, or a group that stays has this name.
 
-    >>> merge_small_groups(["a"] * 5 + ["b"] * 4 + ["c", "d"], 2).names
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.fairness.merge_small_groups(["a"] * 5 + ["b"] * 4 + ["c", "d"], 2).names
     ('a', 'b', 'other')
     """
     groups = encode_groups(sensitive, argument="sensitive")
@@ -102,11 +183,28 @@ def merge_small_groups(sensitive: ArrayLike | Groups, min_group_size: int, *, na
 
 
 def target_proportions(sensitive: ArrayLike | Groups, *, sample_weight: ArrayLike | None = None) -> np.ndarray:
-    """Share of every group among all observations, float (J,), summing to one: U of VFC eq. (2) unless told otherwise.
+    """The share of every group among all rows.
 
-    `sample_weight` (N,): how many observations each one stands for.
+    Parameters
+    ----------
+    sensitive : array-like of shape (n_obs,) or (n_obs, n_attributes), or Groups
+        The groups of the rows, see `encode_groups`.
+    sample_weight : array-like of shape (n_obs,), optional
+        How many rows each one stands for. By default one.
 
-    >>> target_proportions(["F", "M", "M", "M"])
+    Returns
+    -------
+    numpy.ndarray of shape (n_groups,)
+        Shares in the order of the groups' names. They sum to 1.
+
+    References
+    ----------
+    VFC, eq. (2): the target U unless another one is given.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.fairness.target_proportions(["F", "M", "M", "M"])
     array([0.25, 0.75])
     """
     groups = encode_groups(sensitive, argument="sensitive")
@@ -278,8 +376,11 @@ def groups_for_fit(
 
 
 def _warn_of_followers(X, groups):
-    """Of columns of a checked table that have one value in every group: the sensitive column itself, or another name of it.
-    Where most groups are of a single row every column has, and nothing is told."""
+    """Warn of columns of a checked table that have one value in every group.
+
+    Such a column is the sensitive one itself, or another name of it. Where most groups are of a single row every column is
+    like that, and nothing is told.
+    """
     n_obs, n_groups = len(groups.code), len(groups.names)
     if 2 * n_groups > n_obs:
         return

@@ -21,13 +21,39 @@ _ROW_SUM_TOLERANCE = 1e-5  # a softmax over a thousand clusters in float32 stays
 def balance(
     labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """The smallest ratio of two groups' sizes within a cluster, in [0, 1]; the larger the fairer. FMC eq. (3).
+    """The smallest ratio of two groups' sizes within a cluster.
 
-    The minimum over clusters and over pairs of groups (VFC eq. (1) for more than two). A cluster that lacks a group
-    gives 0. An empty cluster holds nobody who could be treated unfairly, so it is left out. One group alone gives 1.
-    `Groups` that cross `attributes` give the least balanced attribute.
+    The minimum is over clusters and over pairs of groups. A cluster that lacks a group gives 0. Empty clusters do not
+    count. If there is only one group, balance is 1.
 
-    >>> balance([0, 0, 0, 1, 1], ["F", "M", "M", "F", "M"])
+    Parameters
+    ----------
+    labels_or_soft : array-like of shape (n_obs,) or (n_obs, n_clusters)
+        The cluster of every row, or soft assignments whose rows sum to 1.
+    sensitive : array-like of shape (n_obs,) or (n_obs, n_attributes), or Groups
+        The groups of the rows, see `encode_groups`. `Groups` that cross attributes give the least balanced attribute.
+    sample_weight : array-like of shape (n_obs,), optional
+        How many rows each one stands for. By default one.
+
+    Returns
+    -------
+    float
+        In [0, 1]. Larger is fairer.
+
+    Raises
+    ------
+    ValueError
+        If lengths or row indexes differ, a label is missing, or soft assignments are negative, not finite or do not
+        sum to 1.
+
+    References
+    ----------
+    FMC, eq. (3). VFC, eq. (1), for more than two groups.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.fairness.balance([0, 0, 0, 1, 1], ["F", "M", "M", "F", "M"])
     0.5
     """
     groups = encode_groups(sensitive, argument="sensitive")
@@ -36,12 +62,39 @@ def balance(
 
 
 def gap(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups, *, sample_weight: ArrayLike | None = None) -> float:
-    """The largest difference between groups in the share of them that a cluster holds, in [0, 1]. 0 is fair.
+    """The largest difference between groups in the share of their rows that a cluster holds.
 
-    Delta of FMC: eq. (4) for labels, eq. (6) for soft assignments (N, K), eq. (14) for more than two groups, which is
-    the mean over the J (J - 1) / 2 pairs; read over ordered pairs, (14) would be twice (6) at J = 2.
+    For more than two groups the differences are averaged over the pairs of groups.
 
-    >>> gap([0, 0, 0, 1, 1], ["F", "M", "M", "F", "M"])
+    Parameters
+    ----------
+    labels_or_soft : array-like of shape (n_obs,) or (n_obs, n_clusters)
+        The cluster of every row, or soft assignments whose rows sum to 1.
+    sensitive : array-like of shape (n_obs,) or (n_obs, n_attributes), or Groups
+        The groups of the rows, see `encode_groups`.
+    sample_weight : array-like of shape (n_obs,), optional
+        How many rows each one stands for. By default one.
+
+    Returns
+    -------
+    float
+        In [0, 1]. Smaller is fairer; 0 is fair.
+
+    Raises
+    ------
+    ValueError
+        If lengths or row indexes differ, a label is missing, soft assignments do not sum to 1, or a group has no
+        weight.
+
+    References
+    ----------
+    Delta of FMC: eq. (4) for labels, eq. (6) for soft assignments, eq. (14) for more than two groups, read as the mean
+    over the J (J - 1) / 2 unordered pairs. Over ordered pairs it would be twice eq. (6) for two groups.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.fairness.gap([0, 0, 0, 1, 1], ["F", "M", "M", "F", "M"])
     0.1666...
     """
     return float(_gaps(labels_or_soft, sensitive, sample_weight).max())
@@ -50,10 +103,41 @@ def gap(labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups, *, sample_weig
 def additive_gap(
     labels_or_soft: ArrayLike, sensitive: ArrayLike | Groups, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """The sum over clusters of the differences whose maximum is `gap`, in [0, 2]. FMC eq. (5), after Kim et al. (2025).
+    """The sum over clusters of the differences whose maximum is `gap`.
 
-    For more than two groups the differences are averaged over pairs as in `gap`. The bound of FMC on |balance - best
-    balance| by this number fails for a small cluster that lacks a group: its balance is 0, its share negligible.
+    Parameters
+    ----------
+    labels_or_soft : array-like of shape (n_obs,) or (n_obs, n_clusters)
+        The cluster of every row, or soft assignments whose rows sum to 1.
+    sensitive : array-like of shape (n_obs,) or (n_obs, n_attributes), or Groups
+        The groups of the rows, see `encode_groups`.
+    sample_weight : array-like of shape (n_obs,), optional
+        How many rows each one stands for. By default one.
+
+    Returns
+    -------
+    float
+        In [0, 2]. Smaller is fairer; 0 is fair.
+
+    Raises
+    ------
+    ValueError
+        As `gap`.
+
+    References
+    ----------
+    FMC, eq. (5), after Kim et al. (2025).
+
+    Notes
+    -----
+    FMC bounds the distance of balance from the best balance by this number. The bound fails for a small cluster that
+    lacks a group: its balance is 0 and its share is negligible.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> round(bf.fairness.additive_gap([0, 0, 0, 1, 1], ["F", "M", "M", "F", "M"]), 4)
+    0.3333
     """
     return float(_gaps(labels_or_soft, sensitive, sample_weight).sum())
 
@@ -76,11 +160,42 @@ def kl_error(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Sum over clusters of KL(U || P_k), U the target and P_k the groups' proportions in cluster k. VFC eq. (2), (3).
+    """The Kullback-Leibler divergence from the target proportions, summed over clusters.
 
-    0 where every cluster has the target proportions; infinite where a cluster lacks a group that U asks for. `target`:
-    J proportions in the order of the groups' names, or {name: proportion}; None is `target_proportions(sensitive)`.
-    Empty clusters add nothing.
+    It is 0 if every cluster has the target proportions, and infinite if a cluster lacks a group that the target asks
+    for. Empty clusters add nothing.
+
+    Parameters
+    ----------
+    labels_or_soft : array-like of shape (n_obs,) or (n_obs, n_clusters)
+        The cluster of every row, or soft assignments whose rows sum to 1.
+    sensitive : array-like of shape (n_obs,) or (n_obs, n_attributes), or Groups
+        The groups of the rows, see `encode_groups`.
+    target : dict or array-like of shape (n_groups,), optional
+        The wanted proportions: {name: proportion}, or in the order of the groups' names. By default those of the data.
+    sample_weight : array-like of shape (n_obs,), optional
+        How many rows each one stands for. By default one.
+
+    Returns
+    -------
+    float
+        At least 0, in nats. Smaller is fairer.
+
+    Raises
+    ------
+    ValueError
+        If lengths or row indexes differ, or the target does not name every group, has a negative entry or does not sum
+        to 1.
+
+    References
+    ----------
+    VFC, eq. (2) and (3): the sum over k of KL(U || P_k), U being the target.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> round(bf.fairness.kl_error([0, 0, 1, 1], ["F", "M", "F", "M"]), 6)
+    0.0
     """
     check_same_index("labels", labels_or_soft, "sensitive", sensitive)
     groups = encode_groups(sensitive, argument="sensitive")
@@ -115,9 +230,29 @@ def group_masses(
 
 
 def cluster_balance(masses: np.ndarray, groups: Groups | None = None) -> np.ndarray:
-    """Smallest over largest group in each cluster, (..., K); NaN where a cluster is empty.
+    """The smallest over the largest group of each cluster.
 
-    `groups`, of which these are the masses: where they cross `attributes`, that of the least balanced one.
+    Parameters
+    ----------
+    masses : numpy.ndarray of shape (..., n_clusters, n_groups)
+        Rows, or their weights, of each group in each cluster.
+    groups : Groups, optional
+        The groups of the masses. If they cross attributes, the least balanced attribute counts.
+
+    Returns
+    -------
+    numpy.ndarray of shape (..., n_clusters)
+        In [0, 1]. NaN for an empty cluster.
+
+    References
+    ----------
+    FMC, eq. (3).
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> bf.fairness.cluster_balance(np.array([[2.0, 1.0], [3.0, 3.0]])).tolist()
+    [0.5, 1.0]
     """
     return np.min([_balances(held) for held in masses_of_attributes(masses, groups)], axis=0)
 
@@ -139,15 +274,38 @@ def persons_off(masses: np.ndarray) -> np.ndarray:
 
 
 def masses_of_attributes(masses, groups: Groups | None):
-    """The masses (..., K, J) summed over the groups of every attribute, a list; of the J groups where they are to be
-    balanced themselves."""
+    """The masses (..., K, J) summed over the groups of every attribute, a list.
+
+    Those of the J groups where these are balanced themselves.
+    """
     if groups is None or not groups.attributes:
         return [masses]
     return [masses @ (part.code[:, None] == np.arange(len(part.names))) for part in groups.attributes]
 
 
 def cluster_gap(masses: np.ndarray) -> np.ndarray:
-    """Mean over pairs of groups of the difference in the share of the group in each cluster, (..., K). FMC eq. (14)."""
+    """The mean over pairs of groups of the difference in the share of the group that each cluster holds.
+
+    Parameters
+    ----------
+    masses : numpy.ndarray of shape (..., n_clusters, n_groups)
+        Rows, or their weights, of each group in each cluster.
+
+    Returns
+    -------
+    numpy.ndarray of shape (..., n_clusters)
+        In [0, 1].
+
+    References
+    ----------
+    FMC, eq. (14).
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> bf.fairness.cluster_gap(np.array([[3.0, 1.0], [1.0, 3.0]])).tolist()
+    [0.5, 0.5]
+    """
     return gaps_of_shares(masses / masses.sum(axis=-2, keepdims=True))
 
 
@@ -165,7 +323,30 @@ def gaps_of_shares(share, corner=0.0):
 
 
 def cluster_kl(masses: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """KL(target || proportions) of each cluster, (..., K); 0 where a cluster is empty. `target`: (J,)."""
+    """The Kullback-Leibler divergence from the target to the proportions of each cluster.
+
+    Parameters
+    ----------
+    masses : numpy.ndarray of shape (..., n_clusters, n_groups)
+        Rows, or their weights, of each group in each cluster.
+    target : numpy.ndarray of shape (n_groups,)
+        The wanted proportions.
+
+    Returns
+    -------
+    numpy.ndarray of shape (..., n_clusters)
+        In nats. 0 for an empty cluster.
+
+    References
+    ----------
+    VFC, eq. (2).
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> bf.fairness.cluster_kl(np.array([[1.0, 1.0], [0.0, 0.0]]), np.array([0.5, 0.5])).tolist()
+    [0.0, 0.0]
+    """
     size = masses.sum(axis=-1, keepdims=True)
     proportion = np.divide(masses, size, out=np.broadcast_to(target, masses.shape).copy(), where=size > 0)
     return rel_entr(target, proportion).sum(axis=-1)
@@ -198,8 +379,10 @@ def _encode_integers(labels):
 
 
 def check_target(target, groups, masses=None, *, argument="target"):
-    """`target` as J proportions that sum to one, (J,), in the order of `groups.names`; None is that of their `masses` (J,),
-    or of their sizes."""
+    """`target` as J proportions that sum to one, (J,), in the order of `groups.names`.
+
+    None is that of their `masses` (J,), or of their sizes.
+    """
     if target is None:
         return target_proportions(groups) if masses is None else masses / masses.sum()
     if isinstance(target, Mapping):

@@ -29,19 +29,47 @@ def report(
     target: Mapping | ArrayLike | None = None,
     overall: bool = False,
 ) -> "DataFrame":
-    """One row per cluster as a pandas DataFrame: how large it is, whom it holds, how fair and how tight it is.
+    """A table with one row per cluster: its size, its groups, how fair and how tight it is.
 
-    Columns: `size`; `share` of all observations; `count[g]` and `proportion[g]` for every group g; `balance`; `gap`,
-    its term under the maximum of FMC eq. (14); `kl`, its term of VFC eq. (2) against `target` (default: the
-    proportions of the data); `off_by`, the most persons by which a group's count differs from its share of the cluster
-    (below 1: as balanced as whole people can be). With `X` (N, d) also `within_ss`, the sum of squared distances to the
-    cluster's mean, and the other columns of `distance_report`. Soft assignments (N, K) give expected sizes
-    and weighted sums. Of `Groups` that cross `attributes`, `balance` and `off_by` are those of the attribute where they are
-    worst, and the rest speaks of the crossings.
+    Parameters
+    ----------
+    labels : array-like of shape (n_obs,) or (n_obs, n_clusters)
+        The cluster of every row. Soft assignments give expected sizes and weighted sums.
+    sensitive : array-like of shape (n_obs,) or (n_obs, n_attributes), or Groups
+        The groups of the rows, see `encode_groups`. Of `Groups` that cross attributes, `balance` and `off_by` are those
+        of the attribute where they are worst; the other columns speak of the crossed groups.
+    X : array-like of shape (n_obs, n_features), optional
+        Features, for the columns of `distance_report`.
+    target : dict or array-like of shape (n_groups,), optional
+        The wanted proportions, see `kl_error`. By default those of the data.
+    overall : bool, default False
+        Whether to add the whole clustering as a last row named "overall". There balance is the minimum, gap and off_by
+        are the maximum, and the rest are sums.
 
-    `attrs` holds the figures of the whole clustering: `balance`, `best_balance` (that of the data, which no clustering
-    into non-empty clusters can exceed), `gap`, `off_by`, `additive_gap`, `kl_error` and, with `X`, distances. `overall=True`
-    also shows them as a last row named "overall", where balance is the minimum, gap and off_by the maximum, the rest sums.
+    Returns
+    -------
+    pandas.DataFrame
+        The columns are `size`; `share` of all rows; `count[g]` and `proportion[g]` for every group g; `balance`; `gap`;
+        `kl`; `off_by`, the most rows by which a group's count differs from its share of the cluster (below 1: as
+        balanced as whole rows can be). With `X` also `within_ss`, `rms_distance`, `max_distance` and
+        `distance_variance`. The figures of the whole clustering are in `attrs`: `balance`, `best_balance` (that of the
+        data, which no clustering can exceed), `gap`, `off_by`, `additive_gap`, `kl_error` and, with `X`, distances.
+
+    Raises
+    ------
+    ValueError
+        If lengths or row indexes differ, or labels, groups or target are not valid.
+
+    References
+    ----------
+    Gap: FMC, eq. (14). KL: VFC, eq. (2).
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> table = bf.fairness.report([0, 0, 0, 1, 1], ["F", "M", "M", "F", "M"])
+    >>> table["balance"].tolist()
+    [0.5, 1.0]
     """
     import pandas as pd
 

@@ -15,11 +15,21 @@ class HasUnits:
 
     Attributes
     ----------
-    x: an array whose type all arrays of floats have. loss, n_clusters: the `Loss`, and K. n_units: how many there are.
-    n_numbers: see `Table`.
-    modes: between which chains may jump, see `moves/mode_jumps.py`; None where they do not.
-    clusters_are_independent: are units independent given centres, but for prod g_k? Such targets jump in one step, others by
-        a path.
+    x : array
+        An array of the type that all arrays of floats have.
+    loss : Loss
+        The clustering loss.
+    n_clusters : int
+        Number of clusters.
+    n_units : int
+        Number of units.
+    n_numbers : float
+        See `Table`.
+    modes : Modes or None
+        Modes between which chains may jump. None if they do not.
+    clusters_are_independent : bool
+        Whether units are independent given centres, apart from the product of the normalisers. Such targets jump in one step,
+        others along a path.
     """
 
     modes = None
@@ -68,15 +78,32 @@ class HasUnits:
 
 
 class HasFairlets(HasUnits):
-    """Fairlets, the units, whose slots may exchange members: for swaps, and for visits at the border of clusters.
+    """Fairlets whose slots may exchange members: for swaps, and for visits at the border of clusters.
 
     Attributes
     ----------
-    n_obs, n_fairlets: N, and how many fairlets there are. slot_group: the group that each slot is for.
-    lower, upper (fairlets, groups): how many of each group a fairlet holds. free_sizes: do they differ?
-    anchor: the group that supplies one anchor per fairlet; None in the hub form. swap_slots: those of all other groups.
-    matchings (pool, points): involutions that pair near neighbours, see `moves/matchings.py`.
-    has_phantoms: is a slot ever empty? clustering_moves_fairlets: does the clustering loss enter the law of B?
+    n_obs : int
+        Number of rows.
+    n_fairlets : int
+        Number of fairlets.
+    slot_group : int array of shape (n_slots,)
+        The group that each slot is for.
+    lower : int array of shape (n_fairlets, n_groups)
+        Fewest members of each group in a fairlet.
+    upper : int array of shape (n_fairlets, n_groups)
+        Most members of each group in a fairlet.
+    free_sizes : bool
+        Whether the two differ.
+    anchor : int or None
+        The group that has one anchor in every fairlet. None in the hub form.
+    swap_slots : tuple of int
+        The slots of all other groups.
+    matchings : int array of shape (n_matchings, n_points)
+        Involutions that pair near neighbours.
+    has_phantoms : bool
+        Whether a slot is ever empty.
+    clustering_moves_fairlets : bool
+        Whether the clustering loss enters the law of B.
     """
 
     clustering_moves_fairlets = False
@@ -111,14 +138,26 @@ class HasFairlets(HasUnits):
 
 
 class HasLabels(HasUnits):
-    """A cluster for every observation, on the space S of balanced labellings: for moves without fairlets.
+    """A cluster for every row, on the space of balanced labellings: for moves without fairlets.
 
     Attributes
     ----------
-    n_obs, n_groups: N, and how many groups there are. group (obs,): everybody's.
-    by_group (obs,), first_of_group (groups + 1,): everybody sorted by group, and where each group begins.
-    constraint: the `BalanceConstraint` that says what S is. weights (obs,): in the loss.
-    bundles (pools, bundles, members): of people near each other.
+    n_obs : int
+        Number of rows.
+    n_groups : int
+        Number of groups.
+    group : int array of shape (n_obs,)
+        The group of every row.
+    by_group : int array of shape (n_obs,)
+        All rows, sorted by group.
+    first_of_group : int array of shape (n_groups + 1,)
+        Where each group begins in `by_group`.
+    constraint : BalanceConstraint
+        Which labellings are balanced.
+    weights : array of shape (n_obs,)
+        Weights of the rows in the loss.
+    bundles : int array of shape (n_pools, n_bundles, n_members)
+        Rows near each other.
     """
 
     def counts(self, label: Int[Array, " obs"]) -> Int[Array, "clusters groups"]:

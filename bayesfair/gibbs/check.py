@@ -30,22 +30,33 @@ class Trial(NamedTuple):
 
 
 def check_loss(loss, X, *, n_clusters=3, random_state=0):
-    """Try a `Loss` on a few rows of X (N, d): silent where it keeps all that the sampler relies on.
-
-    That it is hashable and compares by value; compiles; is finite on X; counts units of weight zero for nothing and an
-    empty cluster 0; is a sum over clusters, whatever the order of units and the numbers of clusters; that `remove`,
-    `insert` and `insertion` tell what moves change in `cluster_losses`; that `homogeneous`, `degree` and
-    `translation_invariant` are true, of its dissimilarity too, which fits fairlets; that centres are drawn from the law
-    whose normaliser the loss tells, where it has an `augmentation`; that float32 suffices.
+    """Try a loss on a few rows: silent if it keeps all that the sampler relies on.
 
     Parameters
     ----------
-    X: numbers like those of your data: rows in the domain of the loss, not all the same.
-    n_clusters, random_state: of the clustering that is tried, of at most 24 rows.
+    loss : Loss
+        The loss.
+    X : array-like of shape (n_obs, n_features)
+        Numbers like those of your data: at least eight rows in the domain of the loss, not all the same.
+    n_clusters : int, default 3
+        Clusters of the clustering that is tried, of at most 24 rows.
+    random_state : int, default 0
+        Seed of that clustering.
 
     Raises
     ------
-    AssertionError: what the loss breaks, and by how much. ValueError: X outside the domain of the loss, fewer than eight rows.
+    AssertionError
+        If the loss breaks a rule. The message says which, and by how much.
+    ValueError
+        If X is outside the domain of the loss or has fewer than eight rows.
+
+    Notes
+    -----
+    The loss must be hashable and compare by value; compile; be finite on X; count units of weight zero for nothing and an
+    empty cluster as 0; and be a sum over clusters, whatever the order of units and the numbers of clusters. `remove`,
+    `insert` and `insertion` must report what moves change in `cluster_losses`. `homogeneous`, `degree` and
+    `translation_invariant` must be true, of its dissimilarity too. Where it has an `augmentation`, centres must be drawn
+    from the law whose normaliser it reports. Float32 must suffice.
 
     Examples
     --------

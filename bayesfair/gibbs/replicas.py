@@ -66,9 +66,33 @@ def swap(key, energy, betas, parity):
 
 
 def ladder(n_obs, ratio=RATIO):
-    """Inverse temperatures ratio^R, ..., ratio, 1, down to where the hottest replica sees about ten rows of `n_obs`.
+    """Inverse temperatures for `ReplicaExchange`, a geometric sequence that ends at 1.
 
-    Neighbours swap often where 1 - ratio is below about sqrt(2 / p) for p parameters.
+    The hottest replica sees about ten rows.
+
+    Parameters
+    ----------
+    n_obs : int, at least 1
+        Number of rows.
+    ratio : float, default 0.6
+        Ratio of neighbours, between 0 and 1. Neighbours exchange states often if 1 - ratio is below about sqrt(2 / p) for
+        p parameters.
+
+    Returns
+    -------
+    numpy.ndarray
+        Increasing.
+
+    Raises
+    ------
+    ValueError
+        If there is no row.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> float(bf.models.ladder(100)[-1])
+    1.0
     """
     check_integer("n_obs", n_obs)
     n_steps = max(1, int(np.ceil(np.log(max(n_obs / FEWEST_ROWS, 1)) / -np.log(ratio))))

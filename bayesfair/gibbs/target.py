@@ -26,11 +26,31 @@ STATIC = {"static": True}  # metadata of a field that decides what is compiled; 
 class Table(NamedTuple):
     """Rows, their groups and weights.
 
-    X (obs, dim): of a problem (`make_problem`) scaled to near their spread, where the loss allows; `ScaledRows` where rows
-    are made as they are asked for; None once chains have started. weight (obs,): above zero, None where all are 1. dim:
-    dimensions that the rows span, None where they are as many as X has columns. names: of the columns, for messages. fairlets,
-    members: the decomposition that chains start from, and who is in which slot of its fairlets, where a target has `prepared`
-    them; members alone where a run goes on.
+    Attributes
+    ----------
+    X : array of shape (n_obs, n_features), ScaledRows or None
+        Features, scaled to near their spread if the loss allows. `ScaledRows` if rows are made as they are asked for. None
+        once chains have started.
+    groups : Groups
+        The groups of the rows.
+    weight : numpy.ndarray of shape (n_obs,) or None
+        Weights above zero. None where all are 1.
+    dim : int or None
+        Dimensions that the rows span. None if they are as many as the columns.
+    names : list of str or None
+        Names of the columns, for messages.
+    scaling : Scaling or None
+        How the rows were scaled.
+    fairlets : Decomposition or None
+        The decomposition from which chains start, if the target has `prepared` it.
+    members : int array of shape (n_fairlets, n_slots) or None
+        Which row is in which slot of its fairlet. It is there without `fairlets` if a run goes on.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.gibbs.Table._fields[:3]
+    ('X', 'groups', 'weight')
     """
 
     X: Float[Any, "obs dim"] | None
@@ -50,9 +70,36 @@ class Table(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What a user chose, of which a target takes what concerns it.
+    """What a user chose. A target takes what concerns it.
 
-    inverse_temperature: what `resolve_temperature` returns, in the units of the table. target: a name, or a `Target` class.
+    Attributes
+    ----------
+    n_clusters : int
+        Number of clusters.
+    loss : Loss
+        The clustering loss.
+    inverse_temperature : Dispersion, str or tuple of float
+        As in `GibbsFairClustering`, in the units of the table.
+    target : str or Target class
+        A name, or a class of your own.
+    composition : object
+        Members of each group in each fairlet.
+    reallocation : str
+        How fairlets change clusters.
+    inner_steps : int
+        Reallocations in a sweep of the cut.
+    fairlet_move : str
+        How fairlets exchange members.
+    min_balance : str or float
+        What balanced labels keep.
+    seed : int
+        Seed of the starts.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.gibbs.Settings(3, bf.gibbs.KMeansLoss()).target
+    'joint'
     """
 
     n_clusters: int
@@ -68,11 +115,12 @@ class Settings(NamedTuple):
 
     @property
     def prior(self) -> Dispersion | None:
-        """That of a sampled inverse temperature; None where it is fixed."""
+        """Prior of the inverse temperature if it is sampled. None if it is fixed."""
         return self.inverse_temperature if isinstance(self.inverse_temperature, Dispersion) else None
 
     @property
     def has_fixed_pair(self) -> bool:
+        """Whether the inverse temperatures are given as numbers."""
         return isinstance(self.inverse_temperature, tuple) and self.prior is None
 
 
@@ -91,24 +139,65 @@ def rows_of(X, loss: Loss, dtype, n_more=0) -> Float[np.ndarray, "rows dim"]:
 
 
 def as_pytree(kind):
-    """Decorator of a target's class: a frozen dataclass whose fields are arrays, but for those marked STATIC."""
+    """Decorate the class of a target: a frozen dataclass whose fields are arrays, except those marked STATIC.
+
+    Parameters
+    ----------
+    kind : type
+        The class.
+
+    Returns
+    -------
+    type
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> @bf.gibbs.as_pytree
+    ... class Mine(bf.gibbs.Target):
+    ...     n_obs: int
+    >>> Mine(3).n_obs
+    3
+    """
     return jax.tree_util.register_dataclass(dataclass(frozen=True)(kind))
 
 
 class Target:
-    """A law over clusterings, its data, and the moves that sample it; subclass it, decorated by `as_pytree`.
+    """A law over clusterings, its data, and the moves that sample it. Subclass it, decorated by `as_pytree`.
 
     Attributes
     ----------
-    n_clusters, n_obs: K and N. statistics: what `scalars` reports, {name: Statistic}.
-    state_dims: names of the axes of what `write` writes, after the chains', for files; numbered where left out.
-    promise: what every draw keeps: "labels", every cluster is balanced to within one person or by `min_balance`; "fairlets", it
-        is a union of whole fairlets of the composition; None: nothing.
-    keeps_fairlets: do the fairlets stay where they start?
-    preparing: what `prepared` finds, in a word for the progress bar; "" where it finds nothing.
-    prior: of the inverse temperature, a `Dispersion`; None where it is fixed.
-    has_density: is `log_density` known? Replicas compare states by it.
-    looks_per_row: how many looks at a row and a centre take as long as what a sweep does with a row; K unless it is told.
+    n_clusters : int
+        Number of clusters.
+    n_obs : int
+        Number of rows.
+    statistics : dict
+        {name: Statistic} of what `scalars` reports.
+    state_dims : dict
+        Names of the axes of what `write` writes, after that of the chains. Axes are numbered if it is left out.
+    promise : "labels", "fairlets" or None
+        What every draw keeps. "labels": every cluster is balanced, to within one row or by `min_balance`. "fairlets": a
+        cluster is a union of whole fairlets of the composition. None: nothing.
+    keeps_fairlets : bool
+        Whether the fairlets stay where they start.
+    preparing : str
+        What `prepared` finds, in a word for the progress bar. Empty if it finds nothing.
+    prior : Dispersion or None
+        Prior of the inverse temperature. None if it is fixed.
+    has_density : bool
+        Whether `log_density` is known. Replicas compare states by it.
+    looks_per_row : int
+        How many looks at a row and a centre take as long as what a sweep does with a row. By default `n_clusters`.
+
+    References
+    ----------
+    The Gibbs paper, eq. (9), for the target "joint".
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.gibbs.Target.has_density
+    True
     """
 
     state_dims = {}  # noqa: RUF012
@@ -120,59 +209,217 @@ class Target:
 
     @property
     def looks_per_row(self) -> int:
+        """How many looks at a row and a centre take as long as what a sweep does with a row."""
         return self.n_clusters
 
     @classmethod
     def prepared(cls, table: Table, settings: Settings, state: dict | None = None) -> Table:
-        """The table with what `make` and `starts` need and is slow to find. `state`: arrays of a run that goes on (`write`)."""
+        """The table with what `make` and `starts` need and is slow to find.
+
+        Parameters
+        ----------
+        table : Table
+            The rows.
+        settings : Settings
+            What the user chose.
+        state : dict of arrays, optional
+            What `write` wrote, if a run goes on.
+
+        Returns
+        -------
+        Table
+        """
         return table
 
     @classmethod
     def make(cls, table: Table, settings: Settings) -> "Target":
-        """The target of a prepared table. ValueError where the settings do not suit it."""
+        """The target of a prepared table.
+
+        Parameters
+        ----------
+        table : Table
+            The rows.
+        settings : Settings
+            What the user chose.
+
+        Returns
+        -------
+        Target
+
+        Raises
+        ------
+        ValueError
+            If the settings do not suit the target.
+        """
         raise NotImplementedError
 
     def starts(self, table: Table, settings: Settings, num_chains: int):
-        """States of the chains at their starts, stacked along a leading axis."""
+        """States of the chains at their starts, stacked along a leading axis.
+
+        Parameters
+        ----------
+        table : Table
+            The rows.
+        settings : Settings
+            What the user chose.
+        num_chains : int
+            Number of chains.
+
+        Returns
+        -------
+        state
+        """
         raise NotImplementedError
 
     def further_starts(self, table: Table, settings: Settings, best, most: int, rng):
-        """States to look for other modes from, knowing the state of the `best` one: at most so many, stacked; None where
-        there is nothing to try. `rng`: a NumPy generator."""
+        """States from which to look for other modes, given the best one.
+
+        Parameters
+        ----------
+        table : Table
+            The rows.
+        settings : Settings
+            What the user chose.
+        best : state
+            The best state so far.
+        most : int
+            Most states to return.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        state or None
+            Stacked along a leading axis. None if there is nothing to try.
+        """
         return None
 
     def moves(self, settings: Settings) -> tuple:
-        """The sweep: moves `(key, target, state) -> (state, stats)`, each of which leaves this law invariant."""
+        """The sweep: a tuple of moves, each of which leaves the law invariant.
+
+        Parameters
+        ----------
+        settings : Settings
+            What the user chose.
+
+        Returns
+        -------
+        tuple
+            Moves `(key, target, state) -> (state, statistics)`.
+        """
         raise NotImplementedError
 
     def labels(self, state) -> Int[Array, " obs"]:
-        """The cluster of every observation."""
+        """The cluster of every row.
+
+        Parameters
+        ----------
+        state : state
+            A state between sweeps.
+
+        Returns
+        -------
+        int array of shape (n_obs,)
+        """
         raise NotImplementedError
 
     def losses(self, state) -> tuple:
-        """The losses of an opened state, each from scratch."""
+        """The losses of an opened state, each from scratch.
+
+        Parameters
+        ----------
+        state : state
+            An opened state.
+
+        Returns
+        -------
+        tuple
+        """
         raise NotImplementedError
 
     def log_density(self, state, lambdas) -> Float[Array, ""]:
-        """Log of the law at an opened state, at these inverse temperatures, up to one constant; None without `has_density`."""
+        """The log of the law at an opened state, up to one constant. Not asked for without `has_density`.
+
+        Parameters
+        ----------
+        state : state
+            An opened state.
+        lambdas : tuple
+            Inverse temperatures.
+
+        Returns
+        -------
+        scalar
+        """
         raise NotImplementedError
 
     def scalars(self, state) -> dict[str, Float[Array, ""]]:
-        """The scalars that are kept of every draw, from an opened state, under the names of `statistics`."""
+        """The scalars that are kept of every draw, under the names of `statistics`.
+
+        Parameters
+        ----------
+        state : state
+            An opened state.
+
+        Returns
+        -------
+        dict
+        """
         raise NotImplementedError
 
     def open(self, state):
-        """What the moves of a sweep work on: the state, with what is worth computing once a sweep."""
+        """What the moves of a sweep work on: the state, with what is worth computing once in a sweep.
+
+        Parameters
+        ----------
+        state : state
+            A state between sweeps.
+
+        Returns
+        -------
+        state
+            An opened state.
+        """
         return state
 
     def close(self, opened):
-        """What is kept between sweeps."""
+        """What is kept between sweeps.
+
+        Parameters
+        ----------
+        opened : state
+            An opened state.
+
+        Returns
+        -------
+        state
+        """
         return opened
 
     def write(self, states) -> dict[str, np.ndarray]:
-        """States as named arrays, for a file."""
+        """States as named arrays, for a file.
+
+        Parameters
+        ----------
+        states : state
+            Stacked states.
+
+        Returns
+        -------
+        dict of numpy.ndarray
+        """
         return {name: np.asarray(part) for name, part in states._asdict().items()}
 
     def read(self, arrays):
-        """The states that `write` wrote."""
+        """The states that `write` wrote.
+
+        Parameters
+        ----------
+        arrays : dict of arrays
+            What `write` returned.
+
+        Returns
+        -------
+        state
+        """
         raise NotImplementedError

@@ -11,8 +11,23 @@ from bayesfair.gibbs.losses import BregmanLoss
 
 
 class Dispersion(NamedTuple):
-    """Prior of lambda: Gamma(shape, rate), neither below 0. The default, p(lambda) proportional to 1 / lambda, is
-    scale-equivariant."""
+    """The prior of lambda, Gamma(shape, rate).
+
+    The default, p(lambda) proportional to 1 / lambda, does not depend on the units of the data.
+
+    Parameters
+    ----------
+    shape : float, at least 0, default 0.0
+        Shape of the gamma law.
+    rate : float, at least 0, default 0.0
+        Rate of the gamma law, in units of the loss.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.gibbs.Dispersion(shape=2.0, rate=1.0).shape
+    2.0
+    """
 
     shape: float = 0.0
     rate: float = 0.0

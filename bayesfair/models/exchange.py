@@ -18,8 +18,11 @@ BETA = "_inverse_temperature"  # the keyword by which a replica tells the temper
 
 
 class ExchangeState(NamedTuple):
-    """z: unconstrained sites of the coldest replica, the draw. replicas: states of the inner kernel, hottest first.
-    potential_energy, diverging: of the coldest. swap_rate (pairs,): accepted swaps so far over those tried."""
+    """The state of all replicas.
+
+    z: unconstrained sites of the coldest replica, the draw. replicas: states of the inner kernel, hottest first.
+    potential_energy, diverging: of the coldest. swap_rate (pairs,): accepted swaps so far over those tried.
+    """
 
     z: Any
     potential_energy: Float[Array, ""]
@@ -31,18 +34,34 @@ class ExchangeState(NamedTuple):
 
 
 class ReplicaExchange(MCMCKernel):
-    """Samples p(Theta) [p(x | Theta) exp(-lambda N Delta)]^beta for every beta of a ladder and swaps neighbours.
+    """A NumPyro kernel that samples a model at several inverse temperatures and lets neighbours exchange states.
 
-    Everything observed is tempered, the likelihood with the fairness factor: beta lambda is a ladder over lambda, and the
-    likelihood's own modes melt too (over lambda alone they do not: two ways to merge clusters stay apart at lambda = 0).
-    The draws are those at beta = 1. After every trajectory of the replicas several rounds of swaps follow, of even and odd
-    pairs in turn (Earl and Deem 2005; Syed et al. 2022). Each beta keeps its own step size and mass matrix.
+    The law at inverse temperature beta is p(Theta) [p(x | Theta) exp(-lambda N Delta)]^beta. The draws are those at
+    beta = 1. It works with every `chain_method`.
 
     Parameters
     ----------
-    inner: an HMC or NUTS kernel on a model. inverse_temperatures: increasing, the last one 1; see `ladder`.
+    inner : numpyro.infer.HMC or numpyro.infer.NUTS
+        A kernel on a model.
+    inverse_temperatures : array-like of shape (n_replicas,)
+        Increasing, the last one 1, see `ladder`.
 
-    Works with every `chain_method`. Extra fields: "swap_rate" (pairs,), "potential_energy".
+    Raises
+    ------
+    ValueError
+        If the inverse temperatures do not increase to 1.
+
+    Notes
+    -----
+    Everything observed is tempered, the likelihood together with the fairness factor. Tempering lambda alone would leave
+    the modes of the likelihood apart. Several rounds of exchanges follow every trajectory, of even and odd pairs in turn.
+    Each replica keeps its own step size and mass matrix.
+
+    Extra fields of a run are "swap_rate" (n_pairs,) and "potential_energy".
+
+    References
+    ----------
+    Earl and Deem (2005). Syed, Bouchard-Côté, Deligiannidis and Doucet (2022).
 
     Examples
     --------
@@ -116,8 +135,10 @@ class ReplicaExchange(MCMCKernel):
 
 
 def observed_energy(kernel, args, kwargs):
-    """The function of unconstrained sites that beta multiplies, of a kernel on a `tempered` model: exactly, the potential
-    being linear in beta."""
+    """The function of unconstrained sites that beta multiplies, of a kernel on a `tempered` model.
+
+    It is exact: the potential is linear in beta.
+    """
 
     def energy(z):
         return jax.grad(lambda beta: kernel.get_potential_fn(args, {**kwargs, BETA: beta})(z))(1.0)

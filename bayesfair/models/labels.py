@@ -24,10 +24,44 @@ def labelled_kernel(
     scaling=None,
     **nuts,
 ):
-    """A NumPyro kernel for `labelled_mixture` of the same arguments: label sweep, then NUTS on the parameters.
+    """A NumPyro kernel for `labelled_mixture`: a sweep over the labels, then NUTS on the parameters.
 
-    `nuts`: settings of NUTS. The arguments of the model are given here, as the sweep needs them, and again to `run`:
+    Give the arguments of the model here, as the sweep needs them, and again to `run`.
 
+    Parameters
+    ----------
+    X : array-like of shape (n_obs, n_features) or None
+        Continuous columns.
+    codes : array-like of int of shape (n_obs, n_categorical), optional
+        Codes 0, 1, ... of the levels of categorical columns.
+    groups : array-like of shape (n_obs,), optional
+        The groups of the rows.
+    n_components : int, at least 1, default 3
+        Number of components.
+    n_levels : sequence of int, optional
+        How many levels each categorical column has. By default one more than its largest code.
+    covariance_type : {"isotropic", "diag", "full"}, default "isotropic"
+        Covariances of the continuous columns.
+    fairness_weight : float, at least 0, default 0.0
+        lambda, per row. 0 is the ordinary mixture.
+    scaling : ColumnScaling, optional
+        The means and standard deviations that the prior is relative to. By default those of X.
+    **nuts
+        Settings of `numpyro.infer.NUTS`.
+
+    Returns
+    -------
+    numpyro.infer.HMCGibbs
+
+    Raises
+    ------
+    TypeError
+        If the table or a setting has the wrong type.
+    ValueError
+        If the tables or a setting are not valid.
+
+    Examples
+    --------
     >>> import jax, bayesfair as bf
     >>> from numpyro.infer import MCMC
     >>> data, settings = bf.datasets.make_well_specified(), {"n_components": 2, "fairness_weight": 1.0}

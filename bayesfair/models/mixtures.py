@@ -25,16 +25,37 @@ SMOOTHING = 0.01  # tau: gaps are told apart down to about this size
 
 
 class Prior(NamedTuple):
-    """Weakly informative, in units of the columns: m_j and s_j are mean and standard deviation of column j.
+    """A weakly informative prior of a mixture, in units of the columns.
 
-    pi ~ Dirichlet(weight, ..., weight);  mu_kj ~ N(m_j, (mean s_j)^2);  sigma ~ LogNormal(log(sd[0] s), sd[1]), s being
-    s_j, or the root of the mean variance where sigma is shared; correlations ~ LKJ(correlation); the levels of a
-    categorical column, in each component, ~ Dirichlet(level, ..., level).
+    m_j and s_j are the mean and the standard deviation of column j.
 
-    weight: e0 of the weights. Below 1 the mixture is sparse and overfitted (Malsiner-Walli, Frühwirth-Schnatter and Grün
-        2016): take more components than clusters are expected, 10 say, and 0.01; those that are not needed stay empty, and the
-        number of occupied ones has a posterior. A pair (shape, rate) is a gamma prior of e0, such as (1, 200) of Frühwirth-
-        Schnatter and Malsiner-Walli (2019); e0 is then a parameter of the posterior, `concentration`.
+    Parameters
+    ----------
+    weight : float above zero or pair of float, default 2.0
+        e0 of the weights, which are Dirichlet(e0, ..., e0). Below 1 the mixture is sparse: take more components than
+        clusters are expected, such as 10 with 0.01. Components that are not needed stay empty, and the number of occupied
+        clusters has a posterior. A pair (shape, rate) is a gamma prior of e0, such as (1, 200); e0 is then a parameter of
+        the posterior, `concentration`.
+    mean : float, default 1.5
+        The mean of component k in column j is N(m_j, (mean s_j)^2).
+    sd : pair of float, default (0.5, 0.7)
+        Standard deviations are LogNormal(log(sd[0] s), sd[1]). s is s_j, or the root of the mean variance if one standard
+        deviation is shared.
+    correlation : float, default 2.0
+        Correlations are LKJ(correlation).
+    level : float, default 1.0
+        The levels of a categorical column in each component are Dirichlet(level, ..., level).
+
+    References
+    ----------
+    Malsiner-Walli, Frühwirth-Schnatter and Grün (2016) and Frühwirth-Schnatter and Malsiner-Walli (2019), for sparse
+    mixtures.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.models.Prior(weight=0.01).is_sparse
+    True
     """
 
     weight: float | tuple[float, float] = 2.0
@@ -45,11 +66,12 @@ class Prior(NamedTuple):
 
     @property
     def is_sparse(self):
+        """Whether components may stay empty."""
         return not np.isscalar(self.weight) or self.weight < 1
 
     @property
     def typical_weight(self):
-        """e0, or the mean of its prior."""
+        """The weight e0, or the mean of its prior."""
         return float(self.weight) if np.isscalar(self.weight) else self.weight[0] / self.weight[1]
 
 
@@ -64,24 +86,44 @@ def fair_gaussian_mixture(
     prior=None,
     scaling=None,
 ):
-    """A Gaussian mixture with the fairness factor exp(-lambda N Delta_tau).
+    """A NumPyro model: a Gaussian mixture with the fairness factor exp(-lambda N Delta_tau), labels summed out.
 
     Parameters
     ----------
-    X: continuous features (N, d). groups: N values, as `bayesfair.fairness.encode_groups` takes them, or None.
-    n_components: K. covariance_type: "isotropic" (one variance for all, FMC's), "diag", "full" (LKJ).
-    fairness_weight: lambda, per observation; 0 is the ordinary mixture. It may be traced. smoothing: tau of `smooth_gap`.
-    prior: `Prior`, whose docstring has the formulas. scaling: `ColumnScaling` the prior is relative to; those of X where None.
-
-    Sites
-    -----
-    `weights` (K,), `means` (K, d) (from `means_base`, in standard deviations), `scales`, standard deviations () or (K, d),
-    `correlation_cholesky` (K, d, d) ("full" only); `x` (N, d), the observed rows, with pointwise
-    log-likelihood; `gap`, Delta of psi (FMC eq. 6 and 14). float32: centre columns that are far from 0.
+    X : array-like of shape (n_obs, n_features)
+        Features. Centre columns that are far from 0: the model computes in float32.
+    groups : array-like of shape (n_obs,), optional
+        The groups of the rows, see `bayesfair.fairness.encode_groups`. By default the ordinary mixture.
+    n_components : int, at least 1, default 3
+        Number of components.
+    covariance_type : {"isotropic", "diag", "full"}, default "isotropic"
+        "isotropic" is one variance for all components and columns. "full" has an LKJ prior.
+    fairness_weight : float, at least 0, default 0.0
+        lambda, per row. 0 is the ordinary mixture. It may be a traced array.
+    smoothing : float above zero, default 0.01
+        tau of `smooth_gap`.
+    prior : Prior, optional
+        By default `Prior()`.
+    scaling : ColumnScaling, optional
+        The means and standard deviations that the prior is relative to. By default those of X.
 
     Raises
     ------
-    TypeError, ValueError: bad tables or settings; the message names the argument, the rule and the remedy.
+    TypeError
+        If the table, the prior or a setting has the wrong type.
+    ValueError
+        If the table or a setting is not valid. The message names the argument, the rule and the remedy.
+
+    Notes
+    -----
+    The sites are `weights` (n_components,); `means` (n_components, n_features), from `means_base` in standard deviations;
+    `scales`, standard deviations, a scalar or (n_components, n_features); `correlation_cholesky` (n_components,
+    n_features, n_features), for "full" only; `x` (n_obs, n_features), the rows, with pointwise log-likelihood; and `gap`,
+    Delta of the soft assignments.
+
+    References
+    ----------
+    FMC, eq. (6) and (14), for Delta.
 
     Examples
     --------
@@ -102,10 +144,47 @@ def fair_gaussian_mixture(
 def fair_categorical_mixture(
     X, groups=None, *, n_components=3, n_levels=None, fairness_weight: ArrayLike = 0.0, smoothing=SMOOTHING, prior=None
 ):
-    """A mixture of independent categorical columns (FMC, eq. 84): X (N, c) holds codes 0, 1, ... of the levels.
+    """A NumPyro model: a mixture of independent categorical columns with the fairness factor.
 
-    `n_levels`: how many levels each column has; one more than its largest code where None. Sites: `weights`,
-    `levels_0` (K, levels), ..., `x`, `gap`. The rest is as in `fair_gaussian_mixture`.
+    Parameters
+    ----------
+    X : array-like of int of shape (n_obs, n_features)
+        Codes 0, 1, ... of the levels.
+    groups : array-like of shape (n_obs,), optional
+        The groups of the rows. By default the ordinary mixture.
+    n_components : int, at least 1, default 3
+        Number of components.
+    n_levels : sequence of int, optional
+        How many levels each column has. By default one more than its largest code.
+    fairness_weight : float, at least 0, default 0.0
+        lambda, per row. 0 is the ordinary mixture.
+    smoothing : float above zero, default 0.01
+        tau of `smooth_gap`.
+    prior : Prior, optional
+        By default `Prior()`.
+
+    Raises
+    ------
+    ValueError
+        If the codes or a setting are not valid.
+
+    Notes
+    -----
+    The sites are `weights`, `levels_0` (n_components, n_levels), `levels_1`, ..., `x` and `gap`, as in
+    `fair_gaussian_mixture`.
+
+    References
+    ----------
+    FMC, eq. (84).
+
+    Examples
+    --------
+    >>> import jax, numpy as np, bayesfair as bf
+    >>> from numpyro.handlers import seed, trace
+    >>> codes, groups = np.array([[0], [1], [0], [1]]), ["a", "a", "b", "b"]
+    >>> model = seed(bf.models.fair_categorical_mixture, jax.random.key(0))
+    >>> trace(model).get_trace(codes, groups, n_components=2)["levels_0"]["value"].shape
+    (2, 2)
     """
     settings = {"n_levels": n_levels, "fairness_weight": fairness_weight, "smoothing": smoothing, "prior": prior}
     fair_mixed_mixture(None, X, groups, n_components=n_components, **settings)
@@ -124,9 +203,56 @@ def fair_mixed_mixture(
     prior=None,
     scaling=None,
 ):
-    """Continuous columns X (N, d) and categorical ones `codes` (N, c), independent within a component (FMC, eq. 86).
+    """A NumPyro model: continuous and categorical columns, independent within a component, with the fairness factor.
 
-    Either may be None: the general form of the two models above. The site `x` (N, d + c) has the continuous columns first.
+    This is the general form of `fair_gaussian_mixture` and `fair_categorical_mixture`.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_obs, n_features) or None
+        Continuous columns.
+    codes : array-like of int of shape (n_obs, n_categorical) or None
+        Codes 0, 1, ... of the levels of categorical columns.
+    groups : array-like of shape (n_obs,), optional
+        The groups of the rows. By default the ordinary mixture.
+    n_components : int, at least 1, default 3
+        Number of components.
+    n_levels : sequence of int, optional
+        How many levels each categorical column has. By default one more than its largest code.
+    covariance_type : {"isotropic", "diag", "full"}, default "diag"
+        Covariances of the continuous columns.
+    fairness_weight : float, at least 0, default 0.0
+        lambda, per row. 0 is the ordinary mixture.
+    smoothing : float above zero, default 0.01
+        tau of `smooth_gap`.
+    prior : Prior, optional
+        By default `Prior()`.
+    scaling : ColumnScaling, optional
+        The means and standard deviations that the prior is relative to. By default those of X.
+
+    Raises
+    ------
+    TypeError
+        If the table, the prior or a setting has the wrong type.
+    ValueError
+        If the tables or a setting are not valid.
+
+    Notes
+    -----
+    The sites are those of the two other models. The site `x` has the continuous columns first.
+
+    References
+    ----------
+    FMC, eq. (86).
+
+    Examples
+    --------
+    >>> import jax, bayesfair as bf
+    >>> from numpyro.handlers import seed, trace
+    >>> data, codes = bf.datasets.make_well_specified(), [[0], [1]] * 50
+    >>> model = seed(bf.models.fair_mixed_mixture, jax.random.key(0))
+    >>> trace(model).get_trace(data.features, codes, data.sensitive)["scales"]["value"].shape
+    (3, 2)
     """
     settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "scaling": scaling}
     observed, family = observe(X, codes, groups, n_levels=n_levels, **settings)
@@ -145,14 +271,60 @@ def labelled_mixture(
     prior=None,
     scaling=None,
 ):
-    """The hard-label counterpart: labels z are sampled, and the factor is exp(-lambda N Delta(z)).
+    """A NumPyro model whose labels are sampled, with the fairness factor exp(-lambda N Delta(z)).
 
-    Delta(z) is the gap of the labels themselves (FMC eq. 4), without smoothing. With lambda = 0 its parameters have the
-    law of the marginalised models. With lambda > 0 it is another target: there the fair thing is the map psi
-    from features to clusters, which has to be fair on average and whose labels, drawn row by row, are fair up to
-    sampling noise; here the labels are fair together and rows may be moved one by one against their densities, so that
-    the parameters are hardly bent. Its labels cannot be enumerated (the factor couples them): sample it with
-    `bayesfair.models.labelled_kernel`. Sites: those of `fair_mixed_mixture`, and `labels` (N,).
+    Delta(z) is the gap of the labels themselves, without smoothing. The factor couples the labels, so that they cannot be
+    enumerated: sample the model with `bayesfair.models.labelled_kernel`.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_obs, n_features) or None
+        Continuous columns.
+    codes : array-like of int of shape (n_obs, n_categorical), optional
+        Codes 0, 1, ... of the levels of categorical columns.
+    groups : array-like of shape (n_obs,), optional
+        The groups of the rows. By default the ordinary mixture.
+    n_components : int, at least 1, default 3
+        Number of components.
+    n_levels : sequence of int, optional
+        How many levels each categorical column has. By default one more than its largest code.
+    covariance_type : {"isotropic", "diag", "full"}, default "isotropic"
+        Covariances of the continuous columns.
+    fairness_weight : float, at least 0, default 0.0
+        lambda, per row. 0 is the ordinary mixture.
+    prior : Prior, optional
+        By default `Prior()`.
+    scaling : ColumnScaling, optional
+        The means and standard deviations that the prior is relative to. By default those of X.
+
+    Raises
+    ------
+    TypeError
+        If the table, the prior or a setting has the wrong type.
+    ValueError
+        If the tables or a setting are not valid.
+
+    Notes
+    -----
+    With lambda = 0 the parameters have the law of the models whose labels are summed out. With lambda above 0 the target
+    differs. In those models the map from features to clusters has to be fair on average, and labels drawn from it are fair
+    up to sampling noise. Here the labels are fair together: rows may be moved one by one against their densities, so that
+    the parameters hardly change.
+
+    The sites are those of `fair_mixed_mixture`, and `labels` (n_obs,).
+
+    References
+    ----------
+    FMC, eq. (4).
+
+    Examples
+    --------
+    >>> import jax, bayesfair as bf
+    >>> from numpyro.handlers import seed, trace
+    >>> data = bf.datasets.make_well_specified()
+    >>> model = seed(bf.models.labelled_mixture, jax.random.key(0))
+    >>> trace(model).get_trace(data.features, None, data.sensitive)["labels"]["value"].shape
+    (100,)
     """
     settings = {"covariance_type": covariance_type, "fairness_weight": fairness_weight, "scaling": scaling}
     observed, family = observe(X, codes, groups, n_levels=n_levels, **settings)
@@ -160,11 +332,36 @@ def labelled_mixture(
 
 
 def smooth_gap(psi, member, smoothing=SMOOTHING) -> Float[Array, ""]:
-    """Delta_tau = tau log((1/K) sum_k exp(d_k / tau)), d_k the mean over pairs of groups of sqrt(diff^2 + tau^2) - tau.
+    """A smooth form of the gap Delta, whose maximum and corners would stop NUTS.
 
-    A smooth form of Delta (FMC, eq. 6 and 14), whose maximum and corners NUTS would stumble over: 0 for a fair map,
-    Delta - tau (1 + log K) <= Delta_tau <= Delta, tau = `smoothing`. psi: (N, K). member: (N, J),
-    the groups' indicators over their sizes.
+    Delta_tau = tau log((1/K) sum_k exp(d_k / tau)), where d_k is the mean over pairs of groups of
+    sqrt(difference^2 + tau^2) - tau.
+
+    Parameters
+    ----------
+    psi : array of shape (n_obs, n_clusters)
+        Soft assignments.
+    member : array of shape (n_obs, n_groups)
+        Indicators of the groups divided by the groups' sizes.
+    smoothing : float above zero, default 0.01
+        tau.
+
+    Returns
+    -------
+    jax.Array
+        A scalar: 0 for a fair map, at most Delta and at least Delta - tau (1 + log K).
+
+    References
+    ----------
+    FMC, eq. (6) and (14), for Delta.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> member = np.array([[0.5, 0.0], [0.5, 0.0], [0.0, 0.5], [0.0, 0.5]])
+    >>> fair = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> abs(round(float(bf.models.smooth_gap(fair, member)), 4))
+    0.0
     """
     gaps = cluster_gaps(psi.T, member.T, corner=smoothing**2) - smoothing
     return smoothing * (jax.nn.logsumexp(gaps / smoothing) - jnp.log(psi.shape[1]))

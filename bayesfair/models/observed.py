@@ -126,6 +126,9 @@ def membership(code, n_groups) -> Float[Array, "groups obs"]:
 
 
 def cluster_gaps(psi, member, corner=0.0) -> Float[Array, " clusters"]:
-    """The mean over pairs of groups of |share of one in cluster k - share of the other|, eq. (6) and (14), the corner of
-    |x| rounded to sqrt(x^2 + corner). psi: (clusters, obs); member: `membership` (groups, obs)."""
+    """The mean over pairs of groups of the difference in the share of one in cluster k and that of the other.
+
+    FMC, eq. (6) and (14), the corner of `|x|` rounded to sqrt(x^2 + corner). psi: (clusters, obs); member: `membership`
+    (groups, obs).
+    """
     return gaps_of_shares(psi @ member.T, corner)

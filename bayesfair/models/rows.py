@@ -15,8 +15,10 @@ from bayesfair.engines.families import Components, EncodedTable, Family, indicat
 
 
 class ColumnScaling(NamedTuple):
-    """What the priors are relative to: middle and standard deviation (d,) of each continuous column, and the scale (d,)
-    by which densities are computed, which is one number for all columns where the covariance is isotropic."""
+    """What the priors are relative to: middle and standard deviation (d,) of each continuous column.
+
+    The scale (d,) by which densities are computed is one number for all columns where the covariance is isotropic.
+    """
 
     middle: Float[Array, " dim"]
     spread: Float[Array, " dim"]
@@ -51,8 +53,10 @@ class MixtureRow(dist.Distribution):
         super().__init__(batch_shape=(), event_shape=(n_columns,), validate_args=validate_args)
 
     def prepared_for(self, value, table: EncodedTable):
-        """The same law with `log_joint` of `value` (obs, columns), whose `scaled_table` is given, worked out: the density
-        and psi of the same rows then share it, and its gradient."""
+        """The same law with `log_joint` of `value` (obs, columns), whose `scaled_table` is given, worked out.
+
+        The density and psi of the same rows then share it, and its gradient.
+        """
         row = copy(self)
         row._prepared = value, self.log_joint_of(table)
         return row

@@ -156,8 +156,10 @@ class MixtureRun(NamedTuple):
 
     @property
     def parameters(self):
-        """{name: (dimensions after chain and draw, array)} of the draws, in the units of the table; `scales` has no dimension
-        where the covariance is isotropic."""
+        """{name: (dimensions after chain and draw, array)} of the draws, in the units of the table.
+
+        `scales` has no dimension where the covariance is isotropic.
+        """
         values = {
             name: self.draws[name] for name in ("weights", "scales", "correlation_cholesky") if name in self.draws
         }

@@ -78,8 +78,11 @@ def start_states(sampler: Sampler, observed: Observed, keys, init_params=None):
 
 @partial(jax.jit, static_argnums=(0, 1))
 def iterate(sampler: Sampler, vectorized, observed: Observed, state, length):
-    """`length` iterations, CHUNK at most: the state (of all chains where `vectorized`) and what is kept of each iteration,
-    (CHUNK, ...), of which the first `length` count. One program for all lengths."""
+    """Run `length` iterations, CHUNK at most; one program for all lengths.
+
+    Returns the state (of all chains where `vectorized`) and what is kept of each iteration, (CHUNK, ...), of which the
+    first `length` count.
+    """
     kernel, figures = sampler.ready_kernel(observed), FIGURES[sampler.kind]
 
     def move(state):
@@ -120,8 +123,11 @@ def log_densities(sampler: Sampler, observed: Observed, sites) -> Float[Array, "
 
 
 def resolve_chain_method(method):
-    """ "parallel": a thread per chain up to the cores, no virtual devices needed. "vectorized": one vmap, whose chains
-    wait for the longest trajectory among them, as one does on an accelerator. "sequential". "auto": parallel on CPUs."""
+    """The way to run chains.
+
+    "parallel": a thread per chain up to the cores, no virtual devices needed. "vectorized": one vmap, whose chains wait for
+    the longest trajectory among them, as one does on an accelerator. "sequential". "auto": parallel on CPUs.
+    """
     if method == "auto":
         return "parallel" if jax.default_backend() == "cpu" else "vectorized"
     return method

@@ -34,14 +34,32 @@ PANELS = (
 
 
 def cluster_comparison(table: "DataFrame") -> np.ndarray:
-    """What `bayesfair.compare_clusters` found for every K, a panel for each question that the method answers.
+    """Draw the table of `bayesfair.compare_clusters`: one panel for each question that it answers.
 
-    A dotted line marks the elbow of the cost, a ring the best BIC and predictive density, whose bars are one standard error
-    long either way. Returns the axes (panels,).
+    A dotted line marks the elbow of the cost. A ring marks the best BIC and predictive density, whose bars are one standard
+    error long on either side.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        What `bayesfair.compare_clusters` returned.
+
+    Returns
+    -------
+    numpy.ndarray of shape (n_panels,)
+        The matplotlib axes.
 
     Raises
     ------
-    ValueError: a table with none of the columns.
+    ValueError
+        If the table has none of the columns.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.make_vfc_synthetic()
+    >>> table = bf.compare_clusters(bf.FairletKMeans(), data.features, data.sensitive)  # doctest: +SKIP
+    >>> axes = bf.plots.cluster_comparison(table)  # doctest: +SKIP
     """
     shown = [panel for panel in PANELS if set(panel.lines) & set(table.columns)]
     if not shown:

@@ -16,10 +16,31 @@ _LINES = ("#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE", "#882255")
 
 
 def trace(tree: "DataTree", *, var_names: Sequence[str] | None = None, axes=None) -> np.ndarray:
-    """Every chain's trace and the histogram of its draws, one row per scalar with its R-hat; returns the axes (rows, 2).
+    """Draw every chain's trace and the histogram of its draws, one row for each scalar, with its R-hat.
 
-    `var_names` are names of `bayesfair.posterior.diagnostic_vars(tree)`; by default the six on which the chains agree
-    least, the largest R-hat first.
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior, or a `View` of one.
+    var_names : sequence of str, optional
+        Names of scalars, see `bayesfair.posterior.diagnostic_vars`. By default the six on which the chains agree least.
+    axes : array of matplotlib axes of shape (n_scalars, 2), optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    numpy.ndarray of shape (n_scalars, 2)
+        The matplotlib axes.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> axes = bf.plots.trace(est.posterior_)  # doctest: +SKIP
     """
     view = View.of(tree)
     scalars, table = diagnostic_vars(view, constant=True), scalar_table(view)

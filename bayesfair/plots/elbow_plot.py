@@ -31,10 +31,34 @@ def elbow(
     random_state: int | np.random.RandomState | None = 0,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Within-cluster sum of squares against K, of k-means on optimal fairlets and of k-means without fairness.
+    """Draw the within-cluster sum of squares against the number of clusters, with and without fairness.
 
-    Look for the K past which the fair line falls little; the distance between the lines is the price of balance.
-    Returns the axes.
+    Look for the number past which the fair line falls little. The distance between the lines is the price of balance.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_obs, n_features)
+        Features.
+    sensitive : array-like of shape (n_obs,) or (n_obs, n_attributes)
+        The groups of the rows.
+    n_clusters : iterable of int, default range(2, 9)
+        Numbers of clusters.
+    composition : "auto", dict, int or array-like, default "auto"
+        Members of each group in each fairlet, see `bayesfair.fairlets.decompose`.
+    random_state : int or numpy.random.RandomState, default 0
+        Seed of k-means.
+    ax : matplotlib.axes.Axes, optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> data = bf.datasets.make_well_specified()
+    >>> ax = bf.plots.elbow(data.features, data.sensitive, range(2, 5))  # doctest: +SKIP
     """
     costs = elbow_costs(X, sensitive, n_clusters, composition=composition, random_state=random_state)
     ax = axes_or_new(ax)

@@ -20,8 +20,11 @@ LINE = "0.2"
 
 
 class MatchedPoints(NamedTuple):
-    """What `fairlets` draws. `position` (N, 2); `axes`: names of the two axes; `group` (N,) of `groups`; `ends` (lines, 2, 2)
-    and `probability` (lines,) of the lines."""
+    """What `fairlets` draws.
+
+    `position` (N, 2); `axes`: names of the two axes; `group` (N,) of `groups`; `ends` (lines, 2, 2) and `probability`
+    (lines,) of the lines.
+    """
 
     position: np.ndarray
     axes: tuple[str, str]
@@ -32,11 +35,11 @@ class MatchedPoints(NamedTuple):
 
 
 def fairlets(source: "DataTree | Decomposition", *, threshold: float = 0.1, ax: "Axes | None" = None) -> "Axes":
-    """Who is matched with whom, in two dimensions.
+    """Draw who is matched with whom, in two dimensions.
 
-    Rows are points in the first two principal components, with a colour and a marker for each group. In the anchored form lines
-    go from anchors to the members of their fairlets. Without anchors they join the members of a fairlet, or, of one
-    decomposition, go to the fairlet's centre.
+    Rows are points in the first two principal components, with a colour and a marker for each group. In the anchored form
+    lines go from anchors to the members of their fairlets. Without anchors they join the members of a fairlet, or go to the
+    centre of the fairlet if there is one decomposition only.
 
     Parameters
     ----------

@@ -32,12 +32,38 @@ def co_clustering(
     max_obs: int = 2_000,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Probability that two observations are together, in the order of the point estimate's clusters.
+    """Draw the probability that two rows are in one cluster, as a heat map ordered by cluster.
 
-    `reference`: clusters of your own (obs,) in its place.
+    Within a cluster the surest rows come first.
 
-    Within a cluster the surest observations come first. Above `max_obs` observations it refuses; `sample` draws that
-    many of them at random (`seed`). Returns the axes.
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+    reference : array-like of int of shape (n_obs,), optional
+        The clusters that order the rows. By default those of the point estimate.
+    sample : int, optional
+        Number of rows to draw at random. By default all.
+    seed : int, default 0
+        Seed of that draw.
+    max_obs : int, default 2_000
+        Most rows.
+    ax : matplotlib.axes.Axes, optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If there are more than `max_obs` rows.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> ax = bf.plots.co_clustering(est.posterior_, sample=500)  # doctest: +SKIP
     """
     ordered = ordered_matrix(about(tree, reference), sample=sample, seed=seed, max_obs=max_obs)
     ax = axes_or_new(ax, 0.85)

@@ -37,8 +37,11 @@ class ModeMasses(NamedTuple):
 
 
 class Clusterings(NamedTuple):
-    """What the lower pictures show: `position` (obs, 2) and the names of its `axes`, `labels` (modes, obs), numbered alike,
-    `moved` (modes, obs), who is in another cluster than in the best mode; `share` (modes,) of all observations that are."""
+    """What the lower pictures show.
+
+    `position` (obs, 2) and the names of its `axes`; `labels` (modes, obs), numbered alike; `moved` (modes, obs), which rows
+    are in another cluster than in the best mode; `share` (modes,) of all rows that are.
+    """
 
     position: np.ndarray
     axes: tuple[str, str]
@@ -73,18 +76,37 @@ def mode_clusterings(tree, X=None, *, columns=None, sample=MANY, seed=0) -> Clus
 def modes(
     tree: "DataTree", X: ArrayLike | None = None, *, columns: tuple[int | str, int | str] | None = None, figure=None
 ) -> np.ndarray:
-    """Above, the mass of each mode against its loss; below, the clusterings of up to six modes, each with who moved.
+    """Draw the mass of each mode against its loss, and below it the clusterings of up to six modes.
+
+    Bars are intervals of about 95%. An arrow hangs from the upper bound of a mode whose mass is only known to be less. An
+    open mark at the foot is a mode of unknown mass. Below -10 the scale of masses is logarithmic if they reach far. Clusters
+    have the same colours in all modes, and rows that are elsewhere than in the best mode are drawn large.
 
     Parameters
     ----------
-    X, columns: as in `uncertainty`. figure: a matplotlib figure, or part of one, to draw on.
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+    X : array-like of shape (n_obs, n_features), optional
+        Features. By default those in the tree.
+    columns : pair of int or str, optional
+        Two features by name or position. By default the first two principal components.
+    figure : matplotlib figure or subfigure, optional
+        By default a new one.
 
     Returns
     -------
-    The axes, that of the masses first. Bars are intervals of about 95%; an arrow hangs from the upper bound of a mode whose
-    mass is only known to be less; an open mark at the foot is a mode of unknown mass. The scale of masses is logarithmic
-    below -10 where they go far. Clusters have the same colours in all modes; observations that are elsewhere than in the best
-    mode are drawn large. Of more than 5,000 observations a sample is drawn.
+    numpy.ndarray
+        The matplotlib axes, that of the masses first. More than 5,000 rows are sampled.
+
+    Raises
+    ------
+    ValueError
+        If `columns` does not name two features.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> axes = bf.plots.modes(est.posterior_)  # doctest: +SKIP
     """
     view = View.of(tree)
     masses, clusterings = mode_masses(view), mode_clusterings(view, X, columns=columns)

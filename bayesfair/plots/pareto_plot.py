@@ -16,10 +16,32 @@ LABELS = {
 def pareto(
     results: "DataFrame", *, fairness: Literal["gap", "balance", "kl_error"] = "gap", ax: "Axes | None" = None
 ) -> "Axes":
-    """Cost against `fairness` ("gap", "balance" or "kl_error") of every method in `results`.
+    """Draw cost against fairness of every method in a table.
 
-    results: a DataFrame with columns method, cost and that of `fairness`, as `bayesfair.engines.fairness_path` makes it.
-    Points that no other of any method beats in both are filled, the others hollow. Returns the axes.
+    Points that no other of any method beats in both are filled, the others hollow.
+
+    Parameters
+    ----------
+    results : pandas.DataFrame
+        With the columns method, cost and that of `fairness`, as `bayesfair.engines.fairness_path` makes it.
+    fairness : {"gap", "balance", "kl_error"}, default "gap"
+        The measure of fairness.
+    ax : matplotlib.axes.Axes, optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If a column is missing.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> ax = bf.plots.pareto(path)  # doctest: +SKIP
     """
     missing = {"method", "cost", fairness} - set(results.columns)
     if missing or fairness not in LABELS:

@@ -16,8 +16,11 @@ ON_A_LINE = 16  # letters of all levels below a panel
 
 
 class Check(NamedTuple):
-    """One feature. at (points,): where the distribution function, or the share of a value, is read; observed (points,);
-    lower, upper (points,): the interval that holds 89% of the simulated tables; levels: of a category, the points' names."""
+    """One feature.
+
+    at (points,): where the distribution function, or the share of a value, is read; observed (points,); lower, upper
+    (points,): the interval that holds 89% of the simulated tables; levels: of a category, the points' names.
+    """
 
     feature: str
     is_discrete: bool
@@ -56,10 +59,32 @@ def _check(name, observed, simulated, levels):
 
 
 def predictive(tree: "DataTree", *, axes=None) -> np.ndarray:
-    """The observed distribution of each feature (line or points) on the band that holds 89% of the simulated ones.
+    """Draw the observed distribution of each feature on the band that holds 89% of the simulated ones.
 
-    tree: `est.posterior_predictive()` or `est.prior_predictive()` of a `BayesianFairMixture`. The first six features;
-    those with at most eight values, and categories, are shown by the share of each. Returns the axes, one per feature.
+    The first six features are shown. Features of at most eight values, and categories, are shown by the share of each
+    value.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        `est.posterior_predictive()` or `est.prior_predictive()` of a `BayesianFairMixture`.
+    axes : array of matplotlib axes of shape (n_features,), optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    numpy.ndarray of shape (n_features,)
+        The matplotlib axes.
+
+    Raises
+    ------
+    ValueError
+        If the tree has no simulated tables.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> axes = bf.plots.predictive(est.posterior_predictive())  # doctest: +SKIP
     """
     checks = predictive_checks(tree)[:SHOWN]
     axes = panels(len(checks), min(len(checks), 3), 2.4) if axes is None else np.ravel(axes)

@@ -39,18 +39,41 @@ def uncertainty(
     reference: ArrayLike | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Observations in two dimensions: colour = cluster of the point estimate, marker = group, size = uncertainty.
+    """Draw the rows in two dimensions: colour is the cluster, marker the group, size the uncertainty.
+
+    Size grows with the misclassification probability. More groups than there are markers are not told apart.
 
     Parameters
     ----------
-    X: features (N, d), by default those in the tree. columns: two of them by name or position; by default the first two
-    principal components (or the feature itself, where there is one). reference: clusters of your own (N,) in the place of the
-    point estimate. ax: matplotlib axes.
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+    X : array-like of shape (n_obs, n_features), optional
+        Features. By default those in the tree.
+    columns : pair of int or str, optional
+        Two features by name or position. By default the first two principal components, or the feature itself if there is
+        one.
+    reference : array-like of int of shape (n_obs,), optional
+        Clusters of your own. By default the point estimate.
+    ax : matplotlib.axes.Axes, optional
+        By default those of a new figure.
 
     Returns
     -------
-    The axes. Size grows with the misclassification probability 1 - eta_{i i*}, section 3.2 of the paper. More groups than
-    `MARKERS` are not told apart.
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ValueError
+        If `columns` does not name two features.
+
+    References
+    ----------
+    The Gibbs paper, section 3.2, for the misclassification probability.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> ax = bf.plots.uncertainty(est.posterior_)  # doctest: +SKIP
     """
     points = uncertainty_points(about(tree, reference), X, columns=columns)
     ax = axes_or_new(ax)
@@ -203,11 +226,27 @@ def _handle(marker, color, size):
 
 
 def uncertainty_profile(tree: "DataTree", ax: "Axes | None" = None, *, reference: ArrayLike | None = None) -> "Axes":
-    """Misclassification probabilities in descending order, coloured by cluster: how many observations are uncertain.
+    """Draw the misclassification probabilities in descending order, coloured by cluster.
 
-    `reference`: clusters of your own (obs,) in the place of the point estimate.
+    The picture shows how many rows are uncertain. More than 20,000 rows are thinned evenly in that order.
 
-    Of more than 20,000 observations as many, evenly spaced in that order.
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+    ax : matplotlib.axes.Axes, optional
+        By default those of a new figure.
+    reference : array-like of int of shape (n_obs,), optional
+        Clusters of your own. By default the point estimate.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> ax = bf.plots.uncertainty_profile(est.posterior_)  # doctest: +SKIP
     """
     tree = View.of(about(tree, reference))
     cluster, probability = reference_partition(tree), misclassification_probability(tree)

@@ -14,10 +14,38 @@ MAX_OBS = 5_000
 
 
 def co_clustering(tree: "DataTree", *, indices: ArrayLike | None = None, max_obs: int = MAX_OBS) -> np.ndarray:
-    """etabar: the share of draws in which two observations are together, float32 (N, N); section 3.2 of the paper.
+    """The share of draws in which two rows are in one cluster.
 
-    `indices` restricts it to some observations. ValueError above `max_obs` observations (5,000 take 100 MB): no
-    summary needs the matrix; `co_clustering_columns` makes a few of its columns at any size.
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+    indices : array-like of int, optional
+        Rows of the matrix. By default all.
+    max_obs : int, default 5_000
+        Most rows of the matrix. 5,000 take 100 MB.
+
+    Returns
+    -------
+    numpy.ndarray of shape (n_obs, n_obs)
+        float32.
+
+    Raises
+    ------
+    ValueError
+        If there are more than `max_obs` rows. No other summary needs this matrix.
+
+    References
+    ----------
+    The Gibbs paper, section 3.2: etabar.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
+    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> bf.posterior.co_clustering(tree)[2].tolist()
+    [0.25, 0.25, 1.0, 0.75]
     """
     labels = flat_labels(tree)
     rows = np.arange(labels.shape[1])
@@ -37,13 +65,34 @@ def co_clustering_columns(tree: "DataTree", columns: ArrayLike) -> np.ndarray:
 
 @once
 def misclassification_probability(tree: "DataTree", *, reference: ArrayLike | None = None) -> np.ndarray:
-    """Probability that an observation is not in the cluster of its medoid: 1 - etabar_{i i*}, float (N,).
+    """The probability that a row is not in the cluster of its medoid.
 
-    i* is the medoid of i's cluster in `reference` (obs,), by default `reference_partition(tree)`, the one that tables,
-    pictures and `labels_` show. Section 3.2 of the paper takes the maximum a posteriori draw instead, which is
-    `reference=map_partition(tree)`: another clustering, so that its doubts are about other clusters. The
-    medoid is the member most often together with the rest of its cluster, so that a medoid's own doubt does not count
-    against everyone. O(draws N) time.
+    The medoid of a cluster is the member that is most often together with the others, so that its own doubt does not count
+    against all of them. The time is proportional to draws times rows.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+    reference : array-like of int of shape (n_obs,), optional
+        The clusters in question. By default `reference_partition(tree)`, which tables, pictures and `labels_` show.
+
+    Returns
+    -------
+    numpy.ndarray of shape (n_obs,)
+
+    References
+    ----------
+    The Gibbs paper, section 3.2: 1 - etabar. The paper takes the draw of highest density as reference, which is
+    `reference=map_partition(tree)`.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
+    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> bf.posterior.misclassification_probability(tree).tolist()
+    [0.0, 0.0, 0.0, 0.25]
     """
     labels = flat_labels(tree)
     partition = (

@@ -1,5 +1,7 @@
-"""The posterior as a graph of rows that are together in most draws: what a co-clustering matrix says of more rows than can be
-looked at."""
+"""The posterior as a graph of rows that are together in most draws.
+
+It says what a co-clustering matrix says, of more rows than can be looked at.
+"""
 
 from typing import NamedTuple
 
@@ -19,47 +21,43 @@ ELEMENTS = 8_000_000  # of indicators: 32 MB
 
 
 def co_clustering_graph(tree: "DataTree", threshold: float = 0.5, *, max_edges: int = MAX_EDGES) -> "Graph":
-    """Who is together with whom in at least the share `threshold` of the draws.
+    """The graph of rows that are in one cluster in a large share of the draws.
 
     Parameters
     ----------
     tree : xarray.DataTree
         A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
-    threshold : float, default 0.5
-        Least co-clustering probability of an edge, above 0 and at most 1.
+    threshold : float above zero and at most 1, default 0.5
+        Least co-clustering probability of an edge.
     max_edges : int, default 10_000_000
-        More are refused: networkx takes about 500 bytes for each.
+        Most edges: networkx takes about 500 bytes for each.
 
     Returns
     -------
     networkx.Graph
-        A node for each row, named as `obs` is, with its `cluster` in `reference_partition(tree)` and its `group`, where the
-        tree has groups. Edges have the `probability`.
+        One node for each row, named as `obs` is, with its `cluster` in `reference_partition(tree)` and its `group` if the
+        tree has groups. Edges have the attribute `probability`.
 
     Raises
     ------
     ValueError
-        If `threshold` is not in (0, 1], rows share a name, or there are more than `max_edges` edges.
+        If the threshold is not in (0, 1], rows share a name, or there are too many edges.
 
     Notes
     -----
-    Connected components are cores: nobody is together with anybody of another core as often as `threshold`. A row whose
-    removal parts a core bridges it: `networkx.articulation_points` has those. Two rows of one core need not be together often
-    themselves, where others lead from one to the other. No N x N matrix is made, yet time grows with the square of the
-    rows whose labels differ in some draw.
+    Connected components are cores: no row is together with a row of another core as often as the threshold. A row whose
+    removal splits a core bridges it; `networkx.articulation_points` finds those. Two rows of one core need not be together
+    often themselves, if others link them. No matrix of all pairs is made, yet the time grows with the square of the number
+    of rows whose labels differ between draws.
 
     Examples
     --------
-    >>> import bayesfair as bf
-    >>> import networkx as nx
-    >>> data = bf.datasets.make_well_specified()
-    >>> est = bf.GibbsFairClustering(2, num_warmup=100, num_draws=300, random_state=0, progress_bar=False)
-    >>> tree = est.fit(data.features, sensitive_features=data.sensitive).posterior_
-    >>> graph = bf.posterior.co_clustering_graph(tree, 0.9)
-    >>> cores = list(nx.connected_components(graph))
-    >>> bridges = set(nx.articulation_points(graph))
-    >>> sum(map(len, cores)) == len(graph)
-    True
+    >>> import numpy as np, networkx as nx, bayesfair as bf
+    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
+    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> graph = bf.posterior.co_clustering_graph(tree, 0.7)
+    >>> [sorted(core) for core in nx.connected_components(graph)]
+    [[0, 1], [2, 3]]
     """
     import networkx as nx
 
@@ -89,8 +87,10 @@ class Kinds(NamedTuple):
     size: np.ndarray
 
     def pairs(self, one, other):
-        """(position in `rows`, position in `rows`, which pair of kinds) of all members of the first kind of every pair with all
-        of the second."""
+        """All members of the first kind of every pair with all of the second.
+
+        (position in `rows`, position in `rows`, which pair of kinds).
+        """
         n_pairs = self.size[one] * self.size[other]
         pair = np.repeat(np.arange(len(one)), n_pairs)
         place = np.arange(len(pair)) - np.repeat(np.cumsum(n_pairs) - n_pairs, n_pairs)

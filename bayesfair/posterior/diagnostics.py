@@ -19,14 +19,33 @@ STANDSTILL = 1e6  # R-hat of chains that stand still at different values, but fo
 
 
 def diagnostic_vars(tree: "DataTree", *, constant: bool = False) -> "Dataset":
-    """An xarray.Dataset of scalars (chain, draw) for R-hat, ESS and traces, in float64.
+    """The scalars of every draw on which R-hat, ESS and traces are read.
 
-    Those that the sampler declares as quantities of the draw or parameters (`lp`, losses, inverse temperatures, `gap`), and
-    `balance`; `cluster_size_1`, ... from the largest down;
-    `distance_to_reference`, the variation of information in bits from the partition that gives clusters their numbers;
-    `together_i_j`, whether observations i and j share a cluster, for the most undecided of a fixed sample of pairs.
-    None depends on the numbers of the clusters. Variables that never change, which break ArviZ's plots, and those of 0
-    and 1 alone, such as `together_i_j`, whose ties `az.plot_rank` takes for disagreement, are dropped unless `constant`.
+    None depends on the numbers of the clusters.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+    constant : bool, default False
+        Whether to keep variables that never change, which break ArviZ's plots, and those of 0 and 1 only, whose ties
+        `az.plot_rank` takes for disagreement.
+
+    Returns
+    -------
+    xarray.Dataset
+        float64 variables of shape (chain, draw): what the sampler declares (`lp`, losses, inverse temperatures, `gap`);
+        `balance`; `cluster_size_1` and so on, from the largest down; `distance_to_reference`, the variation of information
+        in bits from the reference partition; and `together_i_j`, whether rows i and j share a cluster, for the most
+        undecided of a fixed sample of pairs.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
+    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> bf.posterior.diagnostic_vars(tree)["cluster_size_1"].values.tolist()
+    [[2.0, 2.0, 3.0, 2.0]]
     """
     scalars = _scalars(tree)
     if constant:
@@ -71,15 +90,38 @@ def _without_rounding(values):
 
 @once
 def summary(tree: "DataTree") -> "DataFrame":
-    """A pandas DataFrame of the scalars of `diagnostic_vars`, constant ones included, and of `lp` for each chain; printed, it
-    has as many digits as the spread of a scalar calls for.
+    """A table of the scalars of `diagnostic_vars`, with intervals, effective sample sizes and R-hat.
 
-    Columns: mean, sd, eti89_lb and eti89_ub (equal-tailed interval), ess_bulk, ess_tail, r_hat (rank-normalised,
-    split), as `az.summary` has them, by Vehtari et al. (2021): ess_tail is the smaller one of the 11% and 89% quantiles.
-    R-hat is NaN for a single chain; R-hat and ESS are NaN for constant variables and for fewer than four draws a chain.
-    `attrs["guarantee"]` says what the method promises of every draw's balance, `attrs["modes"]` which
-    modes there are, `attrs["chains_apart"]` whether chains stay in different ones, `attrs["fairlets"]` what is not proved of
-    fairlets that all draws keep, `attrs["occupied"]` how many clusters are occupied where a sparse mixture leaves that open.
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each scalar, constant ones included, and for `lp` of each chain. The columns are mean, sd, eti89_lb and
+        eti89_ub (equal-tailed interval), ess_bulk, ess_tail and r_hat (rank-normalised, split), as in `az.summary`.
+        `attrs` says in words: "guarantee", what the method guarantees of every draw's balance; "modes", which modes there
+        are; "chains_apart", whether chains stay in different ones; "fairlets", what is not proved of fairlets that all
+        draws keep; "occupied", how many clusters are occupied if a sparse mixture leaves that open.
+
+    Notes
+    -----
+    R-hat is NaN for a single chain. R-hat and ESS are NaN for constant variables and for fewer than four draws in a chain.
+    ess_tail is the smaller one of the 11% and the 89% quantile.
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021).
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
+    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> float(bf.posterior.summary(tree).loc["cluster_size_1", "mean"])
+    2.25
     """
     from bayesfair.posterior.printed import SummaryTable  # loads pandas
 

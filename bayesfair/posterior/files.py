@@ -22,18 +22,35 @@ _TRAILER_LENGTH = len(_MARK) + 2 * hashlib.sha256().digest_size + 1
 
 
 def write_tree(tree: "DataTree", path: str | PathLike[str]) -> None:
-    """Write `tree` to the netCDF file `path`, all groups, with a checksum, or to a new folder `path` that ends in .zarr.
+    """Write a posterior to a netCDF file with a checksum, or to a new zarr folder.
 
-    A netCDF file is whole or not there, and an earlier one stays until the new one is complete. It is compressed, and its
-    bytes are made in memory first, so that a full disk is an error like any other; that takes as much memory again as the
-    file is large, and that of the draws where these are on disk. A zarr folder takes the draws block by block. The name of
-    the tree is not stored. Attributes that netCDF has no type for (None, True, dictionaries, times) are stored as JSON text,
-    and those whose name it cannot hold are left out; a warning names them.
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        What to write, with all its groups.
+    path : str or os.PathLike
+        A netCDF file, or a new folder that ends in .zarr.
 
     Raises
     ------
-    ValueError, OSError: a `path` that cannot be written, see `check_destination`; a full disk. FileExistsError: a .zarr that
-    is there already. Nothing is lost.
+    FileExistsError
+        If a .zarr folder is there already.
+    ValueError
+        If the path cannot be written.
+    OSError
+        If the folder cannot be written, or the disk is full. Nothing is lost then.
+
+    Notes
+    -----
+    A netCDF file is whole or not there, and an earlier one stays until the new one is complete. It is compressed. Its bytes
+    are made in memory first, which takes as much memory as the file is large, and that of the draws if these are on disk. A
+    zarr folder takes the draws block by block. Attributes for which netCDF has no type (None, True, dictionaries, times)
+    are stored as JSON text. Those whose name it cannot hold are left out, with a warning.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.posterior.write_tree(est.posterior_, "run.nc")  # doctest: +SKIP
     """
     tree, changed = with_plain_attributes(tree)
     if Path(path).suffix == ENDING:
@@ -71,14 +88,32 @@ def _encoding(tree):
 
 
 def read_tree(path: str | PathLike[str]) -> "DataTree":
-    """The tree that `write_tree` or a run with `store=` wrote to `path`; of a run that is not finished, the draws so far.
+    """Read the posterior that `write_tree`, `save` or a run with `store=` wrote.
 
-    Checksums are checked before anything is read. A file comes into memory. Of a stored run, finished or not, labels stay on
-    disk, where summaries read them block by block; a tree whose run is not finished says so in its attribute `unfinished`.
+    Checksums are checked first. A netCDF file is read into memory. The labels of a stored run stay on disk, where summaries
+    read them block by block.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        A file, or the folder of a stored run.
+
+    Returns
+    -------
+    xarray.DataTree
+        Of a run that is not finished, the draws so far. Its attribute `unfinished` says so.
 
     Raises
     ------
-    FileNotFoundError: no such file. ValueError: a file that is damaged, or that holds something else.
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file is damaged or holds something else.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> tree = bf.posterior.read_tree("run.nc")  # doctest: +SKIP
     """
     if is_store(path):
         tree = open_store(path)

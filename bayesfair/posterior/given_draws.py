@@ -21,21 +21,32 @@ from bayesfair.posterior.tree import build_tree
 def tree_from_labels(
     labels: ArrayLike, X: ArrayLike, groups: ArrayLike | Groups | None = None, lp: ArrayLike | None = None
 ) -> "DataTree":
-    """The posterior of anybody's sampler, as an xarray.DataTree: for every summary, picture and report of this package.
+    """The posterior of anybody's sampler as a tree, for every summary, picture and report of this package.
 
-    Clusters are numbered alike in all draws here; labels may switch from draw to draw. Nothing is guaranteed of the draws:
-    the point estimate is as balanced as the least balanced of them, and report and summary say that this is what they had.
+    Clusters are numbered alike in all draws here: labels may switch from draw to draw. Nothing is guaranteed of these draws.
+    The point estimate is as balanced as the least balanced of them, and report and summary say so.
 
     Parameters
     ----------
-    labels: (chain, draw, obs), or (draw, obs) of one chain: the cluster of every row in every draw, whole numbers.
-    X: (obs, feature) numbers; a data frame's column names and index are kept. groups: (obs,) protected groups, or columns of
-        several attributes, which are crossed; None where there are none.
-    lp: (chain, draw) or (draw,), log density of the draws but for a constant; None where it is not known.
+    labels : array-like of int of shape (n_chains, n_draws, n_obs) or (n_draws, n_obs)
+        The cluster of every row in every draw.
+    X : array-like of shape (n_obs, n_features)
+        Features. The column names and the index of a data frame are kept.
+    groups : array-like of shape (n_obs,) or (n_obs, n_attributes), or Groups, optional
+        The groups of the rows. Several columns are crossed.
+    lp : array-like of shape (n_chains, n_draws) or (n_draws,), optional
+        Log density of the draws, up to a constant.
+
+    Returns
+    -------
+    xarray.DataTree
 
     Raises
     ------
-    TypeError, ValueError: labels that are no whole numbers, shapes or indexes that do not match, numbers that are not finite.
+    TypeError
+        If features are not numbers.
+    ValueError
+        If labels are not whole numbers, shapes or indexes do not match, or numbers are not finite.
 
     Examples
     --------

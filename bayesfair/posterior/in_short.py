@@ -27,8 +27,11 @@ class Note(NamedTuple):
 
 @once
 def brief(tree: "DataTree") -> list[Note]:
-    """Whether the chains agree, which modes there are, how many clusters where that is open, how balanced every draw is, and
-    how sure the memberships are."""
+    """What a posterior says in short.
+
+    Whether the chains agree, which modes there are, how many clusters where that is open, how balanced every draw is, and
+    how sure the memberships are.
+    """
     verdict, modes, occupied = judge(tree), modes_sentence(tree), occupied_sentence(tree)
     doubtful = misclassification_probability(tree) > DOUBTFUL
     how_sure = (

@@ -14,12 +14,14 @@ ROUNDS = 10  # of partition and numbers of clusters, each by the other
 
 
 def likeliest(tree, reference, n_clusters):
-    """(labels (obs,), permutations (draws, n_clusters)), or None where the draw `reference` (obs,) has the lesser expected
-    Binder loss, as where modes differ so much that no numbering of clusters fits all draws.
+    """(labels (obs,), permutations (draws, n_clusters)), or None where a draw is better.
 
-    The draws are numbered as in `reference`. The labels have the largest sum of membership probabilities among those that keep
-    what the method promises, with the clusters' mean numbers of people of every group, rounded (DESIGN.md, section 2.5): a
-    transport problem for every group. Then draws are numbered as in these labels, until that changes no number.
+    That is where the draw `reference` (obs,) has the lesser expected Binder loss, as where modes differ so much that no
+    numbering of clusters fits all draws.
+
+    The draws are numbered as in `reference`. The labels have the largest sum of membership probabilities among those that
+    keep what the method promises, with the clusters' mean numbers of rows of every group, rounded (DESIGN.md, section 2.5):
+    a transport problem for every group. Then draws are numbered as in these labels, until that changes no number.
     """
     flat, constraint = flat_labels(tree), balance_kept(tree)
     code = None if constraint is None else groups_of(tree).code
@@ -52,8 +54,10 @@ def most_frequent(flat, n_clusters):
 
 
 def _placed(labels, counts, code, constraint, num_draws):
-    """The labels (obs,) themselves where they keep the guarantee; else those of a transport, by the number of draws, `counts`
-    (clusters, obs), that have a row in a cluster."""
+    """The labels (obs,) themselves where they keep the guarantee; else those of a transport.
+
+    `counts` (clusters, obs): the number of draws that have a row in a cluster.
+    """
     n_clusters, sizes = len(counts), np.bincount(code)
     held = np.zeros((n_clusters, len(sizes)), int)
     np.add.at(held, (labels, code), 1)

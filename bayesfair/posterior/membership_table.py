@@ -13,14 +13,32 @@ from bayesfair.posterior.view import View
 
 
 def memberships(tree: "DataTree", *, reference: ArrayLike | None = None) -> "DataFrame":
-    """A pandas DataFrame with one row per observation, indexed by the table's own row names.
+    """A table with one row for each row of the data: its cluster, how surely, and the next best one.
 
-    `cluster`: its cluster in `reference` (obs,), by default `reference_partition(tree)`, and `probability`, the share of draws
-    that have it there, clusters numbered alike. `runner_up`: the cluster where it is in most of the other draws, missing
-    where there are none, and `runner_up_probability`. `placed_for_balance`, where the tree's own partition is "likeliest":
-    whether the runner-up is the likelier one, and balance has no place for the row there. `misclassification_probability`: as
-    the function of that name has it. `group`: its protected group, where the tree has groups. One pass over the draws,
-    4 bytes a row and cluster.
+    It takes one pass over the draws and 4 bytes for each row and cluster.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+    reference : array-like of int of shape (n_obs,), optional
+        The clusters in question. By default `reference_partition(tree)`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Indexed by the names of the rows. The columns are `cluster`; `probability`, the share of draws that have the row
+        there; `runner_up`, the cluster where most of the other draws have it, missing if there are none;
+        `runner_up_probability`; `placed_for_balance` (if the tree's own partition is "likeliest"), whether the runner-up is
+        likelier but balance leaves no place there; `misclassification_probability`; and `group`, if the tree has groups.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
+    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> bf.posterior.memberships(tree)["probability"].tolist()
+    [1.0, 1.0, 0.75, 1.0]
     """
     import pandas as pd
 
@@ -44,8 +62,11 @@ def memberships(tree: "DataTree", *, reference: ArrayLike | None = None) -> "Dat
 
 
 def runners_up(labels, cluster, n_clusters):
-    """Three integers for every observation, (obs,) each: in how many of the draws `labels` (draws, obs) it is in `cluster`
-    (obs,), in which cluster most of the others have it, -1 where there are no others, and in how many that is."""
+    """Three integers for every row, (obs,) each, from the draws `labels` (draws, obs).
+
+    In how many draws it is in `cluster` (obs,); in which cluster most of the others have it, -1 where there are no others;
+    and in how many that is.
+    """
     counts = count_labels(labels, n_clusters)
     rows = np.arange(len(cluster))
     own = counts[cluster, rows]

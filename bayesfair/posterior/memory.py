@@ -27,8 +27,11 @@ def check_memory(
 
 
 def sampler_bytes(num_chains, dim, *, moves_fairlets):
-    """Bytes of every observation that a Gibbs sampler takes beside its draws: its own table in float32, and the state of the
-    chains that run at once, with a table of every one's fairlets where these change."""
+    """Bytes of every row that a Gibbs sampler takes beside its draws.
+
+    Its own table in float32, and the state of the chains that run at once, with a table of every one's fairlets where these
+    change.
+    """
     at_once = min(num_chains, os.cpu_count() or 1)
     of_chain = _STATE + (_OPENED + 4 * dim) * moves_fairlets
     return _TARGET + 4 * dim + of_chain * at_once

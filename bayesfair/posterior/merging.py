@@ -19,25 +19,25 @@ OF_A_RUN = {"num_chains", "num_warmup", "num_draws", "random_state", "progress_b
 def concatenate(trees: Sequence["DataTree"]) -> "DataTree":
     """Put the chains of several runs on the same data into one tree.
 
-    Every run numbers its clusters by itself. Here all draws are relabelled to one partition, made of all of them as that of the
-    first run is of its own, so that every summary can read them together.
+    Every run numbers its clusters on its own. Here all draws are relabelled to one partition, so that every summary can read
+    them together.
 
     Parameters
     ----------
     trees : sequence of xarray.DataTree
-        Posteriors of the same table, groups and settings, with equally many draws in each chain. Seeds, and the numbers of
-        chains and of warm-up sweeps, may differ.
+        Posteriors of the same table, groups and settings, with equally many draws in each chain. Seeds and the numbers of
+        chains and of warm-up sweeps may differ.
 
     Returns
     -------
     xarray.DataTree
-        Chains are numbered 0, 1, ... in the order of `trees`. The modes that each run found and the state from which it
-        resumes are left out.
+        Chains are numbered 0, 1, ... in the order of the trees. The modes that each run found, and the state from which it
+        resumes, are left out.
 
     Raises
     ------
     ValueError
-        If `trees` is empty, or if tables, groups, settings or numbers of draws differ. The message names what differs.
+        If there is no tree, or tables, groups, settings or numbers of draws differ. The message names what differs.
 
     Examples
     --------

@@ -15,27 +15,46 @@ _LOCATED = 400  # draws, of all chains, whose modes are looked up
 
 @once
 def modes(tree: "DataTree") -> "DataFrame":
-    """A pandas DataFrame of the modes, the best first, its index `mode` from 1.
+    """A table of the modes of the posterior, the best first.
 
-    Columns: log_mass, the log of the posterior mass relative to the best mode's, NaN where it is not known; lower and
-    upper, its interval of about 95%, or bounds that hold all the same, infinite where nothing is known (an upper one alone
-    may be an estimate and a wide margin); se, its standard error, NaN where there are bounds alone; starts, how many short
-    runs of the search ended there; chains, that started there; lp and loss, means of the log density and of the clustering
-    loss there; balance and sizes (largest first) of a representative clustering; distance, its variation of information
-    from the best mode's in bits. `attrs`: num_starts, of the search, and masses: "measured" by jumps between the modes,
-    "shares of draws", or "not known".
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
 
-    A tree without the group `modes` (of `BayesianFairMixture`, of a run without a search, of an older file), or with chains of
-    several runs, of which one made the group, has no starts to go by. Its modes are found among up to 256 draws of all chains,
-    spaced evenly. They are joined by average linkage of their variation of information, and the tree of joins is cut into as
-    many groups as are modes by this rule: 19 of 20 draws of a group are farther, by a tenth at least, from three quarters of
-    the draws of any other group than from half of their own, and farther than some hundredth of the observations, or two of
-    them, makes. A group has ten draws at least; a tenth may be excursions. Then every draw belongs to the mode whose medoid is
-    nearest; `chains` counts those that visited.
-    What keeps draws apart is thus who is with whom, and a mode that no chain visited, or seldom, is not found.
-    Where chains moved between modes, as under tempering, masses are shares of draws, with the smaller one of the effective
-    sample size of being there and the number of times that chains came or left for a sample size; below 10 they are not
-    known, and modes stand in the order of lp.
+    Returns
+    -------
+    pandas.DataFrame
+        Its index `mode` counts from 1. The columns are log_mass, the log of the posterior mass relative to that of the best
+        mode, NaN if it is not known; lower and upper, its interval of about 95%, or bounds, infinite if nothing is known;
+        se, its standard error, NaN if there are only bounds; starts, the number of short runs of the search that ended
+        there; chains, the number that started there; lp and loss, means of the log density and of the clustering loss
+        there; balance and sizes (largest first) of a representative clustering; and distance, its variation of information
+        in bits from that of the best mode. `attrs` has num_starts of the search, and masses: "measured" by jumps between
+        the modes, "shares of draws", or "not known".
+
+    Notes
+    -----
+    A tree without the group `modes`, or with chains of several runs, has no starts to go by. Its modes are then found among
+    up to 256 evenly spaced draws of all chains. Draws are joined by average linkage of their variation of information, and
+    the tree of joins is cut into as many groups as this rule allows: 19 of 20 draws of a group are farther, by a tenth at
+    least, from three quarters of the draws of any other group than from half of their own, and farther than a hundredth of
+    the rows, or two of them, makes. A group has at least ten draws; a tenth may be excursions. Every draw then belongs to
+    the mode with the nearest medoid, and `chains` counts the chains that visited it. A mode that no chain visited, or
+    seldom, is not found.
+
+    If chains moved between modes, as under tempering, masses are shares of draws. Their sample size is the smaller one of
+    the effective sample size of being there and the number of times that chains came or left. Below 10 they are not known,
+    and modes are in the order of lp.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> one, other = np.repeat([0, 1], 10), np.tile([0, 1], 10)
+    >>> draws = np.stack([np.tile(one, (20, 1)), np.tile(other, (20, 1))])  # two chains that stay apart
+    >>> tree = bf.posterior.tree_from_labels(draws, np.arange(20.0)[:, None])
+    >>> len(bf.posterior.modes(tree))
+    2
     """
     import pandas as pd
 
@@ -52,8 +71,9 @@ def modes(tree: "DataTree") -> "DataFrame":
 
 @once
 def modes_of(tree: "DataTree") -> "Dataset":
-    """The group `modes` of the tree as an xarray.Dataset; one of the same form from the draws where it has none, or
-    has chains of several runs, for the group is of the first alone.
+    """The group `modes` of the tree as an xarray.Dataset, or one of the same form from the draws.
+
+    The draws are read where the tree has no such group, or chains of several runs, for the group is of the first alone.
 
     Best first: log_mass, lower, upper, se, starts, chains, lp, loss (mode) as in `modes`, labels (mode, obs), numbered as
     the tree's reference partition. Attributes num_starts (0 where there was no search) and masses.

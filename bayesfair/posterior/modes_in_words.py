@@ -15,10 +15,27 @@ _ORDINALS = ("best", "second", "third", "fourth", "fifth", "sixth", "seventh", "
 
 @once
 def modes_sentence(tree: "DataTree") -> str:
-    """How many modes there are, from how many starts, with what mass; and where chains stay in different ones.
+    """The modes in words: how many, from how many starts, with what mass, and whether chains stay in different ones.
 
-    A mode with less than 0.01% of the best one's mass is told so, others by their share of the mass with its interval, or by
-    their bounds. Bounds that are far from the best one's mass are no knowledge: then starts and losses are told.
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+
+    Returns
+    -------
+    str
+        A mode with less than 0.01% of the best one's mass is reported as such, others by their share of the mass with its
+        interval, or by bounds. If bounds are too far apart to say anything, starts and losses are reported instead.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> one, other = np.repeat([0, 1], 10), np.tile([0, 1], 10)
+    >>> draws = np.stack([np.tile(one, (20, 1)), np.tile(other, (20, 1))])  # two chains that stay apart
+    >>> tree = bf.posterior.tree_from_labels(draws, np.arange(20.0)[:, None])
+    >>> isinstance(bf.posterior.modes_sentence(tree), str)
+    True
     """
     found, apart = modes_of(tree), chains_apart(tree)
     total = found.sizes["mode"]

@@ -14,14 +14,32 @@ MOST = 0.5  # share of the draws with a number that is to be kept: below, that i
 
 
 def occupied_clusters(tree: "DataTree") -> "DataFrame":
-    """The posterior of the number of occupied clusters: a pandas DataFrame, its index `n_clusters` the numbers that occur.
+    """The posterior of the number of occupied clusters of a sparse mixture.
 
-    Columns: probability, the share of all draws; lowest and highest, the same of single chains, which should be near. A
-    draw's number is that of the distinct labels in it, `occupied` in sample_stats.
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        The posterior of a `BayesianFairMixture` with a prior weight below 1.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Its index `n_clusters` has the numbers that occur. The columns are probability, the share of all draws, and lowest and
+        highest, the same of single chains, which should be near each other.
 
     Raises
     ------
-    ValueError: a run whose mixture is not sparse, or which is none: there every cluster is asked for.
+    ValueError
+        If the mixture is not sparse, or the run is of another kind: then every cluster is asked for.
+
+    References
+    ----------
+    Malsiner-Walli, Frühwirth-Schnatter and Grün (2016).
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.posterior.occupied_clusters(est.posterior_)  # doctest: +SKIP
     """
     import pandas as pd
 
@@ -34,9 +52,22 @@ def occupied_clusters(tree: "DataTree") -> "DataFrame":
 
 @once
 def occupied_sentence(tree: "DataTree") -> str:
-    """The same in words, numbers of less than one in a hundred left out; "" where every cluster is asked for.
+    """The number of occupied clusters in words.
 
-    Of a tree of `given_occupied`: which draws of the whole run it holds.
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior, or what `given_occupied` returns.
+
+    Returns
+    -------
+    str
+        Numbers with less than one draw in a hundred are left out. Empty if every cluster is asked for.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> bf.posterior.occupied_sentence(est.posterior_)  # doctest: +SKIP
     """
     if variable(tree, "sample_stats", "occupied") is None:
         return ""
@@ -55,23 +86,40 @@ def _which_draws(tree):
 
 
 def given_occupied(tree: "DataTree", n_clusters: int | None = None) -> "DataTree":
-    """The draws with `n_clusters` occupied, those of a posterior with that many clusters: a tree of one chain.
-
-    Label switching is undone as Malsiner-Walli, Frühwirth-Schnatter and Grün (2016, section 4.3) do: the components of all
-    these draws, empty ones left out, are points whose coordinates are their means (and level probabilities); k-means finds
-    `n_clusters` groups of them, and draws whose components are not one in each are dropped. Clusters are numbered by size.
+    """The draws with a given number of occupied clusters, as the posterior of that many clusters.
 
     Parameters
     ----------
-    n_clusters: None takes the most frequent number of `occupied_clusters`.
+    tree : xarray.DataTree
+        The posterior of a `BayesianFairMixture` with a prior weight below 1.
+    n_clusters : int, optional
+        By default the most frequent number of `occupied_clusters`.
 
-    The root's attributes `share_of_draws` and `share_kept` say how many draws have that number, and how many of those were
-    told apart; where that is less than half of them, a warning says so. Chains are joined, for each has as many of them as it
-    has.
+    Returns
+    -------
+    xarray.DataTree
+        A tree of one chain, since each chain has another number of such draws. Clusters are numbered by size. Its attributes
+        `share_of_draws` and `share_kept` say how many draws have that number and how many of those could be told apart.
+        Below half of them, a warning is issued.
 
     Raises
     ------
-    ValueError: as `occupied_clusters`; a number that no draw has; no draw whose components can be told apart.
+    ValueError
+        If the mixture is not sparse, no draw has that number, or the components of no draw can be told apart.
+
+    Notes
+    -----
+    The components of all these draws, without empty ones, are points whose coordinates are their means and level
+    probabilities. k-means finds `n_clusters` groups of them. Draws whose components are not one in each group are dropped.
+
+    References
+    ----------
+    Malsiner-Walli, Frühwirth-Schnatter and Grün (2016), section 4.3.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> three = bf.posterior.given_occupied(est.posterior_, 3)  # doctest: +SKIP
     """
     occupied, share = _occupied(tree), occupied_clusters(tree)["probability"]
     k = int(share.idxmax()) if n_clusters is None else check_integer("n_clusters", n_clusters)

@@ -18,23 +18,66 @@ from bayesfair.posterior.view import once
 
 @once
 def dahl_partition(tree: "DataTree", *, max_draws: int | Literal["auto"] | None = "auto") -> np.ndarray:
-    """The draw whose association matrix is nearest to the co-clustering probabilities in least squares: labels (obs,).
+    """The draw nearest in least squares to the co-clustering probabilities.
 
-    argmin_s sum_ij (eta_ij(s) - etabar_ij)^2, Dahl (2006), section 3.2 of the paper. The candidates, which also stand
-    for the posterior, are `max_draws` evenly spaced draws; "auto" keeps the time to seconds, None takes every draw.
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+    max_draws : int, "auto" or None, default "auto"
+        Evenly spaced draws that are candidates and stand for the posterior. "auto" keeps the time to seconds. None takes
+        all.
+
+    Returns
+    -------
+    numpy.ndarray of shape (n_obs,)
+        Integer labels.
+
+    References
+    ----------
+    Dahl (2006). The Gibbs paper, section 3.2.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
+    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> bf.posterior.dahl_partition(tree).tolist()
+    [0, 0, 1, 1]
     """
     return _best_draw(tree, company, max_draws, lambda candidates: candidates.least_squares)
 
 
 @once
 def reference_partition(tree: "DataTree") -> np.ndarray:
-    """The one partition that tables, pictures and misclassification probabilities of a tree are about: labels (obs,).
+    """The partition that tables, pictures and misclassification probabilities of a tree are about.
 
     It is stored as `reference_labels` in the group constant_data, and gives clusters their numbers. Its attribute `point`
-    says what it is. "likeliest": every observation in the cluster where most draws have it, as far as the guarantee allows,
-    with as many of every group in a cluster as there are on average. "dahl": `dahl_partition`, as in runs of earlier versions
-    and where that has the lesser expected Binder loss. "mode": every observation's most frequent label. "given": the argument
-    of `relabel`. Dahl's where the tree names none.
+    says what it is:
+
+    * "likeliest": every row in the cluster where most draws have it, as far as the guarantee allows, with as many rows of
+      every group in a cluster as there are on average;
+    * "dahl": `dahl_partition`, as in runs of earlier versions, and where that has the lesser expected Binder loss;
+    * "mode": every row's most frequent label;
+    * "given": the argument of `relabel`.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+
+    Returns
+    -------
+    numpy.ndarray of shape (n_obs,)
+        Integer labels. Dahl's if the tree has none.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
+    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> bf.posterior.reference_partition(tree).tolist()
+    [0, 0, 1, 1]
     """
     reference = variable(tree, "constant_data", "reference_labels")
     return dahl_partition(tree) if reference is None else reference.values.astype(int)
@@ -49,29 +92,98 @@ def point_of(tree) -> str:
 def binder_partition(
     tree: "DataTree", *, a: float = 1.0, b: float = 1.0, max_draws: int | Literal["auto"] | None = "auto"
 ) -> np.ndarray:
-    """The draw with the least expected Binder loss: labels (obs,).
+    """The draw with the least expected Binder loss.
 
-    A pair that belongs together and is split costs `a`, a pair that does not and is joined costs `b` (Binder 1978;
-    Wade & Ghahramani 2018, section 2). With a = b this is `dahl_partition`; a larger `b` favours more, smaller
-    clusters. `max_draws` as in `dahl_partition`.
+    With a = b this is `dahl_partition`.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+    a : float above zero, default 1.0
+        Cost of a pair that belongs together and is split.
+    b : float above zero, default 1.0
+        Cost of a pair that does not belong together and is joined. A larger one favours more, smaller clusters.
+    max_draws : int, "auto" or None, default "auto"
+        As in `dahl_partition`.
+
+    Returns
+    -------
+    numpy.ndarray of shape (n_obs,)
+        Integer labels.
+
+    References
+    ----------
+    Binder (1978). Wade and Ghahramani (2018), section 2.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
+    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> bf.posterior.binder_partition(tree).tolist()
+    [0, 0, 1, 1]
     """
     a, b = check_number("a", a), check_number("b", b)
     return _best_draw(tree, company, max_draws, lambda candidates: candidates.binder(a, b))
 
 
 def vi_partition(tree: "DataTree", *, max_draws: int | Literal["auto"] | None = "auto") -> np.ndarray:
-    """The draw with the least expected variation of information from the posterior: labels (obs,).
+    """The draw with the least expected variation of information from the posterior.
 
-    Wade & Ghahramani (2018), section 2, restricted to draws; `max_draws` as in `dahl_partition`.
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+    max_draws : int, "auto" or None, default "auto"
+        As in `dahl_partition`.
+
+    Returns
+    -------
+    numpy.ndarray of shape (n_obs,)
+        Integer labels.
+
+    References
+    ----------
+    Wade and Ghahramani (2018), section 2, restricted to draws.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
+    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> bf.posterior.vi_partition(tree).tolist()
+    [0, 0, 1, 1]
     """
     return _best_draw(tree, information, max_draws, lambda candidates: candidates.variation_of_information)
 
 
 def map_partition(tree: "DataTree") -> np.ndarray:
-    """The draw of highest posterior density `lp`: labels (obs,).
+    """The draw of highest posterior density.
 
-    ValueError where the tree has no `lp`, as under target="cut": the density of a cut has a normaliser for every
-    decomposition, a sum over all clusterings of its fairlets, which nobody knows.
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `lp` of shape (chain, draw) in the group sample_stats.
+
+    Returns
+    -------
+    numpy.ndarray of shape (n_obs,)
+        Integer labels.
+
+    Raises
+    ------
+    ValueError
+        If the tree has no `lp`, as with target="cut": the density of a cut has a normaliser for every decomposition, a sum
+        over all clusterings of its fairlets, which is not known.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> draws = np.array([[0, 0, 1, 1], [0, 0, 0, 1]])
+    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]], lp=[-1.0, -2.0])
+    >>> bf.posterior.map_partition(tree).tolist()
+    [0, 0, 1, 1]
     """
     lp = variable(tree, "sample_stats", "lp")
     if lp is None:
@@ -89,12 +201,43 @@ def _best_draw(tree, compare, max_draws, loss):
 
 
 class CredibleBall(NamedTuple):
-    """The smallest ball around `estimate` that holds at least `level` of the draws, with its edges.
+    """The smallest ball around a partition that holds a given share of the draws, with its edges.
 
-    `radius` in units of `metric`, `coverage`: the share of draws inside, `distance` (chains * draws,): of every draw.
-    The bounds are draws inside the ball, one distinct partition a row: `horizontal`, the farthest; `upper`, the
-    farthest among those with the fewest clusters; `lower`, among those with the most. Where the number of
-    clusters is fixed and none is empty, the three are the same.
+    The bounds are draws inside the ball, one distinct partition in a row. If the number of clusters is fixed and none is
+    empty, the three are the same.
+
+    Attributes
+    ----------
+    estimate : numpy.ndarray of shape (n_obs,)
+        The centre of the ball.
+    level : float
+        The share of the draws that the ball has to hold.
+    metric : str
+        "vi" or "binder".
+    radius : float
+        In units of the metric.
+    coverage : float
+        The share of the draws inside.
+    distance : numpy.ndarray of shape (n_chains * n_draws,)
+        Distance of every draw to the centre.
+    upper : numpy.ndarray of shape (n_partitions, n_obs)
+        The farthest among those with the fewest clusters.
+    lower : numpy.ndarray of shape (n_partitions, n_obs)
+        The farthest among those with the most clusters.
+    horizontal : numpy.ndarray of shape (n_partitions, n_obs)
+        The farthest draws.
+
+    References
+    ----------
+    Wade and Ghahramani (2018), section 4.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
+    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> bf.posterior.credible_ball(tree).horizontal.tolist()
+    [[0, 0, 0, 1]]
     """
 
     estimate: np.ndarray
@@ -116,10 +259,41 @@ def credible_ball(
     estimate: ArrayLike | None = None,
     max_draws: int | Literal["auto"] | None = "auto",
 ) -> CredibleBall:
-    """`CredibleBall` of the posterior over partitions: Wade & Ghahramani (2018), section 4.
+    """The smallest ball around a partition that holds `level` of the posterior.
 
-    Its centre is `estimate` (obs,), by default the point estimate of the same metric ("vi" or "binder"); that search
-    alone uses `max_draws`, distances to the centre are of every draw.
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+    level : float between 0 and 1, default 0.95
+        Posterior probability of the ball.
+    metric : {"vi", "binder"}, default "vi"
+        Distance between partitions, see `partition_distance`.
+    estimate : array-like of int of shape (n_obs,), optional
+        The centre. By default the point estimate of the same metric.
+    max_draws : int, "auto" or None, default "auto"
+        Draws among which the point estimate is searched, see `dahl_partition`. Distances are to every draw.
+
+    Returns
+    -------
+    CredibleBall
+
+    Raises
+    ------
+    ValueError
+        If the level is not between 0 and 1, or the metric is unknown.
+
+    References
+    ----------
+    Wade and Ghahramani (2018), section 4.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
+    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> bf.posterior.credible_ball(tree, level=0.5).radius
+    0.0
     """
     if not 0 < check_number("level", level) < 1:
         raise ValueError(message("level", "be between 0 and 1", level, "The usual choice is 0.95."))

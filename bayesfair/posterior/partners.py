@@ -22,9 +22,8 @@ def fairlet_probability(tree: "DataTree") -> "csr_array":
 
     Returns
     -------
-    scipy.sparse.csr_array
-        float64 (N, N), symmetric, with zeros on the diagonal. It holds the pairs that share a fairlet in any draw, and no
-        others: there is no array of N x N.
+    scipy.sparse.csr_array of shape (n_obs, n_obs)
+        float64, symmetric, with zeros on the diagonal. It holds the pairs that share a fairlet in any draw and no others.
 
     Raises
     ------
@@ -60,7 +59,7 @@ def fairlet_probability(tree: "DataTree") -> "csr_array":
 
 @once
 def fairlet_summary(tree: "DataTree") -> "DataFrame":
-    """Each row's likeliest partner, and how surely it is the one.
+    """Each row's likeliest partner, and how sure that is.
 
     Parameters
     ----------
@@ -70,11 +69,11 @@ def fairlet_summary(tree: "DataTree") -> "DataFrame":
     Returns
     -------
     pandas.DataFrame
-        A line for each row, named as the rows: its `group` (where there are groups); its `partner`, the row that shares its
+        One line for each row, named as the rows: its `group`, if there are groups; its `partner`, the row that shares its
         fairlet in most draws; the `probability` of that; and the `entropy`, in nats, of one of its partners drawn at random:
-        0 where a pair stays together, log 2 where two others are equally likely. A row that is alone in all draws has no
-        partner. The attributes `anchors` and `sure` count the anchors and those that have the same partner in at least 90% of
-        the draws; in the hub form, which has no anchors, all rows are counted. `in_words` says so in a sentence.
+        0 if a pair stays together, log 2 if two others are equally likely. A row that is alone in all draws has no partner.
+        `attrs` counts the `anchors`, and in `sure` those with the same partner in at least 90% of the draws; in the hub form,
+        which has no anchors, all rows count. `in_words` says so in a sentence.
 
     Raises
     ------
@@ -115,20 +114,20 @@ def fairlet_summary(tree: "DataTree") -> "DataFrame":
 
 
 def fairlet_graph(tree: "DataTree", threshold: float = 0.1) -> "Graph":
-    """Who is matched with whom, as a graph.
+    """The graph of who is matched with whom.
 
     Parameters
     ----------
     tree : xarray.DataTree
         A posterior that keeps its fairlets, see `fairlet_probability`.
-    threshold : float, default 0.1
-        Pairs that share a fairlet in a smaller share of the draws have no edge; in (0, 1].
+    threshold : float above zero and at most 1, default 0.1
+        Pairs that share a fairlet in a smaller share of the draws have no edge.
 
     Returns
     -------
     networkx.Graph
-        Its nodes are named as the rows and have the attribute `group`, where there are groups. Its edges have the
-        attribute `probability`.
+        Nodes are named as the rows and have the attribute `group`, if there are groups. Edges have the attribute
+        `probability`.
 
     Raises
     ------

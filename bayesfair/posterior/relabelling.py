@@ -13,13 +13,35 @@ from bayesfair.posterior.view import View
 
 
 def relabel(tree: "DataTree", reference: ArrayLike | None = None) -> "DataTree":
-    """A new tree in which cluster k of every draw is the one that overlaps most with cluster k of `reference`.
+    """Number the clusters of all draws alike: cluster k overlaps most with cluster k of a reference.
 
-    The overlap of all clusters together is the largest that a one-to-one assignment allows (Hungarian algorithm on the
-    contingency table). `reference` (obs,) is `reference_partition(tree)` unless given; it becomes the new tree's. Every
-    posterior variable with a dimension `cluster` follows its cluster; partitions, and thus co-clustering, do not change,
-    nor does the sampler's state. The result does not depend on the numbers that clusters had before. Labels that are on disk
-    stay there, and are renumbered as they are read.
+    The overlap of all clusters together is the largest that a one-to-one assignment allows. Every posterior variable with a
+    dimension `cluster` follows. Partitions do not change, nor does the state of the sampler.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs).
+    reference : array-like of int of shape (n_obs,), optional
+        A partition, which becomes that of the new tree. By default `reference_partition(tree)`.
+
+    Returns
+    -------
+    xarray.DataTree
+        A new tree. It does not depend on the numbers that clusters had before. Labels on disk stay there and are renumbered
+        as they are read.
+
+    Notes
+    -----
+    The Hungarian algorithm solves the assignment on the contingency table.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0]])
+    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> bf.posterior.relabel(tree, [1, 1, 0, 0])["posterior"]["labels"].values[0].tolist()
+    [[1, 1, 0, 0], [1, 1, 0, 0]]
     """
     import xarray as xr
 
@@ -52,8 +74,10 @@ def about(tree: "DataTree", reference) -> "DataTree":
 
 
 def numbered_alike(tree: "DataTree") -> "DataTree":
-    """The tree itself where all draws have the cluster numbers of its reference partition, and else `relabel(tree)`: every
-    run numbers its clusters by itself, so that chains of several runs that were put together do not agree."""
+    """The tree itself where all draws have the cluster numbers of its reference partition, and else `relabel(tree)`.
+
+    Every run numbers its clusters by itself, so that chains of several runs that were put together do not agree.
+    """
     labels, known = flat_labels(tree), variable(tree, "constant_data", "reference_labels")
     if known is None or "chain" in other_than_run(tree):
         return relabel(tree)
@@ -86,8 +110,10 @@ def apply_permutations(permutations, labels):
 
 
 def renumber(labels, permutations):
-    """Labels (chain, draw, obs), an array or a variable of a tree, renumbered by `permutations` (chains * draws, n_clusters):
-    an xarray.Variable. What is on disk stays there, and is renumbered as it is read."""
+    """Labels (chain, draw, obs), an array or a variable of a tree, renumbered: an xarray.Variable.
+
+    `permutations` (chains * draws, n_clusters). What is on disk stays there, and is renumbered as it is read.
+    """
     import xarray as xr
 
     dims = "chain", "draw", "obs"
@@ -99,8 +125,10 @@ def renumber(labels, permutations):
 
 
 def number_modes(modes, reference, n_clusters):
-    """A Dataset of modes, best first, whose `labels` (mode, obs) have the numbers that match best: the best mode those of
-    `reference` (obs,), the others those of the best."""
+    """A Dataset of modes, best first, whose `labels` (mode, obs) have the numbers that match best.
+
+    The best mode has those of `reference` (obs,), the others those of the best.
+    """
     labels = modes["labels"].values.astype(np.min_scalar_type(-n_clusters))
     best = apply_permutations(align(labels[:1], reference, n_clusters), labels[:1])[0]
     return modes.assign(labels=(("mode", "obs"), apply_permutations(align(labels, best, n_clusters), labels)))

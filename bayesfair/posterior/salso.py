@@ -41,26 +41,53 @@ def salso_partition(
     max_draws: int | Literal["auto"] | None = "auto",
     progress_bar: bool = False,
 ) -> np.ndarray:
-    """The partition of least expected loss that a greedy search with restarts finds: labels (obs,).
+    """The partition of least expected loss that a greedy search with restarts finds.
 
-    Dahl, Johnson and Mueller (2022), with moves of single people and of two of a group who change places, so chosen that every
-    partition on the way keeps the guarantee. Starts are the best draw and others,
-    evenly spaced, whose number of clusters stays; every move lowers the expected loss: the result is never worse than the best
-    of the draws compared with.
+    Moves take single rows, and two rows of a group that change places. Every partition on the way keeps the guarantee. The
+    result is never worse than the best of the draws that it is compared with.
 
     Parameters
     ----------
-    loss: "vi" or "binder", as `vi_partition` and `binder_partition` (a = b) have them.
-    fair: keep what the method promises of every draw (balance to within one person or `min_balance`, or the Balance that
-        fairlets guarantee), and the least Balance and the least cluster size that the draws have. False: any partition.
-    num_starts: how many draws the search starts from, by the account of 200 draws; the best goes on by that of all.
-    max_draws: how many draws stand for the posterior, as in `vi_partition`. A pass of the search takes time in proportion to
-        them, to the rows and to the clusters: seconds for thousands of rows, minutes for a hundred thousand.
-    progress_bar: show one, over the starts.
+    tree : xarray.DataTree
+        A posterior with `labels` of shape (chain, draw, obs), or a `View` of one.
+    loss : {"vi", "binder"}, default "vi"
+        As in `vi_partition` and `binder_partition`.
+    fair : bool, default True
+        Whether to keep what the method guarantees of every draw, and the least balance and the least cluster size of the
+        draws.
+    num_starts : int, at least 1, default 8
+        Draws from which the search starts, each judged by 200 draws. The best goes on with all.
+    max_draws : int, "auto" or None, default "auto"
+        Draws that stand for the posterior, see `vi_partition`.
+    progress_bar : bool, default False
+        Whether to show a progress bar over the starts.
+
+    Returns
+    -------
+    numpy.ndarray of shape (n_obs,)
+        Integer labels.
 
     Raises
     ------
-    ValueError: another loss, numbers below one.
+    ValueError
+        If the loss is unknown, or a number is below 1.
+
+    Notes
+    -----
+    A pass takes time in proportion to draws, rows and clusters: seconds for thousands of rows, minutes for a hundred
+    thousand.
+
+    References
+    ----------
+    Dahl, Johnson and Müller (2022).
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfair as bf
+    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
+    >>> tree = bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]])
+    >>> bf.posterior.salso_partition(tree).tolist()
+    [0, 0, 1, 1]
     """
     if loss not in ("vi", "binder"):
         raise ValueError(message("loss", "be 'vi' or 'binder'", repr(loss), "Use 'vi' where in doubt."))
@@ -139,8 +166,10 @@ class _Search:
         return (self.f[self.counts.sum(1)] - 2 * self.inner).sum()
 
     def fair(self, counts=None):
-        """Whether clusters with these counts (some, groups) keep the guarantee, empty ones aside; None: those of the partition,
-        which every draw does."""
+        """Whether clusters with these counts (some, groups) keep the guarantee, empty ones aside.
+
+        None: those of the partition, which every draw does.
+        """
         counts = self.counts if counts is None else counts
         return self.constraint is None or bool(self.constraint.satisfied(counts[counts.sum(1) > 0]).all())
 
@@ -174,8 +203,10 @@ class _Search:
         return margins
 
     def _alone(self, margins, k, to):
-        """Single people, and two of one group who change places, the cheapest of one cluster with the cheapest of the other and
-        so on, where that promises a gain."""
+        """Single rows, and two of one group who change places, where that promises a gain.
+
+        The cheapest of one cluster goes with the cheapest of the other, and so on.
+        """
         out, back = self._cheapest(margins, k, to), self._cheapest(margins, to, k)
         for person in np.concatenate(out):
             if margins[person, to] < -TINY:

@@ -1,5 +1,7 @@
-"""What the estimators' `save` and `load` have in common: settings as JSON, and the state that a run goes on from,
-in the tree of the posterior."""
+"""What the estimators' `save` and `load` have in common.
+
+Settings as JSON, and the state that a run goes on from, in the tree of the posterior.
+"""
 
 import json
 from importlib import import_module

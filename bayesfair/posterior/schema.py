@@ -26,8 +26,10 @@ def variable(tree: "DataTree", group: str, name: str) -> "DataArray | None":
 
 
 def scalars_of(tree):
-    """The scalars that say what they are, (name, kind, DataArray (chain, draw)): those that a sampler of ours declared,
-    and `lp`, which is what it is in trees from elsewhere too."""
+    """The scalars that say what they are, (name, kind, DataArray (chain, draw)).
+
+    Those that a sampler of ours declared, and `lp`, which is what it is in trees from elsewhere too.
+    """
     for group in ("sample_stats", "posterior"):
         present = tree[group].data_vars if group in getattr(tree, "children", {}) else {}
         for name, values in present.items():
@@ -89,8 +91,10 @@ def check_whole(tree, argument, remedy):
 
 
 def other_than_run(tree: "DataTree") -> dict[str, str]:
-    """{dimension: in words} where chains, draws or rows are others than the run had, or in another order; {} also for a tree
-    that does not say what its run had."""
+    """{dimension: in words} where chains, draws or rows are others than the run had, or in another order.
+
+    {} also for a tree that does not say what its run had.
+    """
     labels = variable(tree, "posterior", "labels")
     if labels is None or RUN_SIZES not in tree.attrs:
         return {}

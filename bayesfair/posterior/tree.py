@@ -92,10 +92,10 @@ def build_tree(
 
 
 def add_derived(tree, point="likeliest"):
-    """The tree itself, with what is computed from its draws and rows where it has not got it: numbers of clusters and modes,
-    `reference_labels`, `centers` and `balance`.
+    """The tree itself, with what is computed from its draws and rows where it has not got it.
 
-    What cannot be computed is left out, and a warning names it: the draws are there.
+    Numbers of clusters and modes, `reference_labels`, `centers` and `balance`. What cannot be computed is left out, and a
+    warning names it: the draws are there.
     """
     if "reference_labels" not in tree["constant_data"]:
         attempt("`reference_labels`", lambda: _number_clusters(tree, point))

@@ -7,17 +7,20 @@ from bayesfair._names import DataTree
 
 
 class View:
-    """A tree, and what has been worked out of it: pass it in place of the tree to whatever gives a summary.
+    """A tree that remembers what has been computed from it. Pass it in place of the tree to several summaries.
 
-    It knows the tree as it was: make another view after you change the tree. A summary of the tree itself is always worked
-    out anew. Nothing is kept beside the view, so that all is gone when the view is.
+    Make another view after you change the tree. A summary of the tree itself is always computed anew.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        A posterior.
 
     Examples
     --------
-    >>> import bayesfair as bf
-    >>> est = bf.GibbsFairClustering(2, num_warmup=50, num_draws=50, random_state=0, progress_bar=False)
-    >>> data = bf.datasets.make_well_specified()
-    >>> view = bf.posterior.View(est.fit(data.features, sensitive_features=data.sensitive).posterior_)
+    >>> import numpy as np, bayesfair as bf
+    >>> draws = np.array([[0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1]])
+    >>> view = bf.posterior.View(bf.posterior.tree_from_labels(draws, [[0.0], [0.1], [1.0], [1.1]]))
     >>> bf.posterior.modes_sentence(view) == bf.posterior.summary(view).attrs["modes"]  # one search for modes
     True
     """
@@ -28,22 +31,44 @@ class View:
 
     @classmethod
     def of(cls, tree) -> "View":
-        """The view itself where it is one."""
+        """The view of a tree, or the view itself.
+
+        Parameters
+        ----------
+        tree : xarray.DataTree or View
+            A posterior.
+
+        Returns
+        -------
+        View
+        """
         return tree if isinstance(tree, cls) else cls(tree)
 
     @property
     def attrs(self):
+        """The attributes of the tree."""
         return self.tree.attrs
 
     @property
     def children(self):
+        """The groups of the tree."""
         return getattr(self.tree, "children", {})
 
     def __getitem__(self, name):
         return self.tree[name]
 
     def once(self, work):
-        """`work(self)`, worked out at the first call."""
+        """The result of `work(self)`, computed at the first call only.
+
+        Parameters
+        ----------
+        work : callable
+            A function of a view.
+
+        Returns
+        -------
+        object
+        """
         if work not in self._known:
             self._known[work] = work(self)
         return self._known[work]

@@ -53,22 +53,37 @@ def report(
     title: str | None = None,
     progress_bar: bool = False,
 ) -> Path:
-    """Write one self-contained HTML page about a posterior; returns its path.
+    """Write one self-contained HTML page about a posterior.
 
-    The page has what the tree alone says: the data and what balance every draw has, a table of the clusters with 89%
-    intervals, who is uncertain, who is together with whom, who is matched with whom where draws keep their fairlets, whether
-    the chains agree and what to do if not, settings and versions. Pictures are inside the file; nothing in it runs or is
-    fetched; what a tree lacks is left out.
+    The page shows the data and the guarantee on every draw's balance, a table of the clusters with 89% intervals, which rows
+    are uncertain, which rows are together, which are matched (if draws keep their fairlets), whether the chains agree and
+    what to do if they do not, settings and versions. Pictures are inside the file. Nothing in it runs or is fetched. What a
+    tree lacks is left out.
 
     Parameters
     ----------
-    tree: `est.posterior_`, or the result of `bayesfair.posterior.read_tree`. path: the file to write, named .html.
-    reference: labels (obs,) that the page is about, anybody's; by default the tree's own `reference_partition`.
-    title: a heading of your own. progress_bar: show one, over the sections.
+    tree : xarray.DataTree
+        `est.posterior_`, or the result of `bayesfair.posterior.read_tree`.
+    path : str or os.PathLike
+        The file to write, named .html.
+    reference : array-like of int of shape (n_obs,), optional
+        Clusters that the page is about. By default those of `bayesfair.posterior.reference_partition`.
+    title : str, optional
+        A heading of your own.
+    progress_bar : bool, default False
+        Whether to show a progress bar over the sections.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
 
     Raises
     ------
-    ValueError: a tree without draws of `labels`, a path of another kind. FileNotFoundError: a folder that is not there.
+    ValueError
+        If the tree has no draws of `labels`, or the path does not end in .html.
+    FileNotFoundError
+        If the folder of the path does not exist.
 
     Examples
     --------
@@ -102,8 +117,10 @@ def _template():
 
 
 def side_by_side(table, columns):
-    """(head, rows) as tables of at most so many `columns` beside the first, whose cells name the rows: pairs of a head and of
-    rows (name, the other cells). As many columns in each as may be; a table without columns stays one."""
+    """A table as several of at most so many `columns` beside the first: pairs of a head and of rows (name, the other cells).
+
+    The cells of the first column name the rows. Each has as many columns as may be; a table without columns stays one.
+    """
     head, rows = table
     total = max(len(head) - 1, 1)
     width = ceil(total / ceil(total / columns))  # of 7 columns 4 and 3 where 6 may stand, not one by itself

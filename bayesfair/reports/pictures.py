@@ -177,8 +177,11 @@ def _shorten(figure, contents):
 
 
 def _cut(names):
-    """Names of at most `LONGEST_NAME` letters: the beginning of long ones or, where it does not tell them apart, beginning and
-    end, or their places, from 1, before the beginning."""
+    """Names of at most `LONGEST_NAME` letters.
+
+    Of long ones the beginning or, where it does not tell them apart, beginning and end, or their places, from 1, before the
+    beginning.
+    """
     for tail in (0, LONGEST_NAME // 2):
         short = [_without_middle(name, tail) for name in names]
         if len(set(short)) == len(set(names)):
