@@ -16,9 +16,9 @@ def partition_distance(
 
     Parameters
     ----------
-    labels : numpy.ndarray of int of shape (n_draws, n_obs)
+    labels : array-like of int of shape (n_draws, n_obs)
         The cluster of every row in every draw.
-    partition : numpy.ndarray of int of shape (n_obs,)
+    partition : array-like of int of shape (n_obs,)
         A partition of the same rows.
     metric : {"vi", "binder"}, default "vi"
         "vi" is the variation of information in bits. "binder" is the number of pairs on which the two disagree, times
@@ -46,6 +46,7 @@ def partition_distance(
     """
     if metric not in ("vi", "binder"):
         raise ValueError(message("metric", "be 'vi' or 'binder'", repr(metric), "Use 'vi' where in doubt."))
+    labels, partition = np.asarray(labels), np.asarray(partition)
     tables = tables_with(labels, partition, int(partition.max()) + 1, int(labels.max()) + 1) / len(partition)
     joint, ours, theirs = tables.reshape(len(labels), -1), tables.sum(axis=1), tables.sum(axis=2)
     if metric == "binder":

@@ -63,7 +63,7 @@ def concatenate(trees: Sequence["DataTree"]) -> "DataTree":
     merged = type(first)(name=first.name)
     merged.attrs.update(first.attrs)
     for name, node in first.children.items():
-        if name in OF_DRAWS:
+        if name in OF_DRAWS and node.data_vars:
             tables = [tree[name].to_dataset() for tree in trees]
             joined = xr.concat(
                 tables, "chain", data_vars="minimal", coords="minimal", compat="override", join="override"

@@ -37,6 +37,8 @@ def test_a_single_chain_and_no_groups_will_do():
     assert tree["posterior"]["labels"].shape == (1, 40, 12)
     assert "group" not in bf.posterior.memberships(tree)
     assert bf.posterior.misclassification_probability(tree).max() < 0.3
+    both = bf.posterior.concatenate([tree, tree])
+    assert both["posterior"].sizes["chain"] == 2
 
 
 @pytest.mark.filterwarnings("ignore:.*single chain")

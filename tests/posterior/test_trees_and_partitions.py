@@ -183,7 +183,7 @@ def test_credible_ball_takes_a_centre_and_refuses_bad_ones(some):
     tree = make_tree(some, 8)
     center = np.zeros(8, dtype=int)
     distance = credible_ball(tree, estimate=center).distance
-    np.testing.assert_allclose(distance, partition_distance(some.reshape(-1, 8), center))
+    np.testing.assert_allclose(distance, partition_distance(some.reshape(-1, 8).tolist(), center.tolist()))
     for arguments, text in (
         ({"estimate": center[:5]}, "8 integer labels"),
         ({"estimate": center - 1}, "8 integer labels"),
