@@ -108,7 +108,7 @@ class Decomposition(NamedTuple):
     @property
     def optimal(self):
         """Whether the cost is proved to be the least possible."""
-        return self.gap <= PROVED
+        return bool(self.gap <= PROVED)
 
     @property
     def method(self):
