@@ -287,3 +287,12 @@ def number(value):
     if float(value).is_integer() or abs(value) >= 1000:
         return f"{value:z,.0f}"
     return f"{value:z.1f}" if abs(value) >= 100 else f"{value:z.3g}"
+
+
+def alike(values):
+    """A column of numbers as texts with one number of decimals: three digits of the largest, none where all are whole."""
+    values = np.asarray(values, np.float64)
+    known = np.abs(values[np.isfinite(values)])
+    whole = known.size == 0 or (known == np.round(known)).all()
+    decimals = 0 if whole else min(max(2 - floor(log10(known.max())), 0), MOST_DECIMALS)
+    return [f"{value:z,.{decimals}f}" if np.isfinite(value) else "none" for value in values]

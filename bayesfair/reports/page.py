@@ -1,7 +1,5 @@
 """`report`: what fills the template of the page, and the file it goes to."""
 
-import os
-from math import ceil
 from os import PathLike
 from pathlib import Path
 
@@ -9,10 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair import __version__
-from bayesfair._check import message
-from bayesfair._files import check_destination, write_whole
 from bayesfair._names import DataTree
-from bayesfair._percent import percent
 from bayesfair._progress import progress
 from bayesfair.posterior.diagnostics import is_guide, scalar_table
 from bayesfair.posterior.in_short import brief
@@ -43,6 +38,7 @@ from bayesfair.reports.pictures import (
     draw_trace,
     draw_uncertainty,
 )
+from bayesfair.reports.templates import counted, page_place, versions, write_page
 
 
 def report(
@@ -92,50 +88,20 @@ def report(
     >>> data = bf.datasets.make_well_specified()
     >>> bf.report(est.fit(data.features, sensitive_features=data.sensitive).posterior_, "report.html")  # doctest: +SKIP
     """
-    path = _check_path(path)
+    path = page_place(path)
     contents, filled = read_contents(about(tree, reference)), {}
     with progress(len(PARTS), "report", progress_bar) as bar:
         for name, part in PARTS.items():
             filled[name] = part(contents)
             bar.update(1)
     heading = _title(contents) if title is None else str(title)
-    page = _template().render(title=heading, contents=contents, **filled)
-    write_whole([page.encode("utf-8", errors="replace")], path)
-    return path
-
-
-def _template():
-    """The template of the page, in which every value is escaped."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    shape = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
-    environment = Environment(
-        loader=PackageLoader(__package__, ""), autoescape=True, undefined=StrictUndefined, **shape
-    )
-    environment.filters |= {"counted": _count, "percent": percent, "side_by_side": side_by_side}
-    return environment.get_template("page.html", globals={"limits": limits})
-
-
-def side_by_side(table, columns):
-    """A table as several of at most so many `columns` beside the first: pairs of a head and of rows (name, the other cells).
-
-    The cells of the first column name the rows. Each has as many columns as may be; a table without columns stays one.
-    """
-    head, rows = table
-    total = max(len(head) - 1, 1)
-    width = ceil(total / ceil(total / columns))  # of 7 columns 4 and 3 where 6 may stand, not one by itself
-    parts = [slice(first, first + width) for first in range(1, 1 + total, width)]
-    return [([head[0], *head[part]], [(row[0], row[part]) for row in rows]) for part in parts]
+    return write_page(path, "page.html", title=heading, contents=contents, limits=limits, **filled)
 
 
 def _title(contents):
     kind = "Clustering" if contents.groups is None else "Fair clustering"
     most = "at most " * contents.is_open
-    return f"{kind} of {len(contents.cluster):,} rows into {most}{_count(contents.n_clusters, 'cluster')}"
-
-
-def _count(total, thing):
-    return f"{total:,} {thing}" if total == 1 else f"{total:,} {thing}s"
+    return f"{kind} of {len(contents.cluster):,} rows into {most}{counted(contents.n_clusters, 'cluster')}"
 
 
 def _data(contents):
@@ -170,7 +136,7 @@ def _draws(contents):
         return f"{sizes['draw']:,} of a variational guide"
     if "share_kept" in contents.tree.attrs:
         return f"{sizes['draw']:,} of all chains"
-    return f"{_count(sizes['chain'], 'chain')} of {sizes['draw']:,}"
+    return f"{counted(sizes['chain'], 'chain')} of {sizes['draw']:,}"
 
 
 _NAMED = (
@@ -236,21 +202,7 @@ def _settings(contents):
     pairs += [("Sampled at", posterior["created_at"])] if "created_at" in posterior else []
     cost = cost_of(contents.tree)
     pairs += [("Sampled in", cost)] if cost else []
-    return [*pairs, ("Page made with bayesfair", __version__), *_versions()]
-
-
-def _versions():
-    from importlib.metadata import version
-
-    return [(name, version(name)) for name in ("arviz-stats", "matplotlib", "numpy", "xarray")]
-
-
-def _check_path(path):
-    path = Path(path)
-    if path.suffix.lower() not in (".html", ".htm"):
-        remedy = "Name the file report.html; the saved run itself must not be overwritten."
-        raise ValueError(message("path", "end in .html", repr(os.fspath(path)), remedy))
-    return check_destination(path)
+    return [*pairs, ("Page made with bayesfair", __version__), *versions()]
 
 
 PARTS = {  # of the page, in the words of its template, and what each is read from the contents by
