@@ -90,6 +90,7 @@ def _fit(arguments, mesh):
     columns = _read_columns(arguments, estimator)
     print(f"{arguments.table}: {len(columns.features)} rows\n{columns}", flush=True)
     X = standardized(columns.features) if arguments.standardize else columns.features
+    estimator.provenance = provenance(arguments, columns)
     is_zarr = arguments.out.suffix == ".zarr"
     more = {"store": arguments.out} if is_zarr else {}
     more |= {} if columns.weights is None else {"sample_weight": columns.weights}

@@ -173,9 +173,8 @@ def print_summary(tree):
 def print_verdict(tree):
     """The posterior in short, as reports have it, and what to do about the chains."""
     view = View.of(tree)
-    chains, *others = brief(view)
-    said = [chains.headline, chains.text, judge(view).advice, *(f"{note.headline} {note.text}" for note in others)]
-    print("", *(fill(text, LINE) for text in said), sep="\n")
+    said = [f"{note.headline} {note.text}" for note in brief(view)]
+    print("", *(fill(text, LINE) for text in [*said, judge(view).advice]), sep="\n")
 
 
 def print_next_steps(path, of_table=""):

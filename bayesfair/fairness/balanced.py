@@ -212,8 +212,8 @@ def _checked(min_balance, sizes, attribute):
 def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, "clusters groups"], widest=WIDEST):
     """Counts (K, J) in S near those `wanted`; `sizes` (J,): everybody is somewhere.
 
-    `widest`: persons, within which they are looked for before they are looked for anywhere. Integer programmes, solved by HiGHS through `scipy.optimize.milp`: the nearest (in the sum of differences) of those that
-    round each count up or down; where there are none, the nearest within a few persons; where there are none, of all.
+    Integer programmes, solved by HiGHS through `scipy.optimize.milp`: the nearest (in the sum of differences) of those that
+    round each count up or down; where there are none, the nearest within `widest` persons; where there are none, of all.
 
     Raises
     ------

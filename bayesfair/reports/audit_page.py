@@ -9,6 +9,7 @@ from bayesfair import __version__
 from bayesfair._percent import percent
 from bayesfair.reports.audit_in_words import UNLIKELY
 from bayesfair.reports.contents import alike
+from bayesfair.reports.fairness_tables import as_table
 from bayesfair.reports.templates import counted, page_place, versions, write_page
 
 SHOWN_COUNTS, SHOWN_ROWS = 60, 15
@@ -29,7 +30,7 @@ def write_page_of(audit, path, title, provenance):
         repairs=_repairs(audit.repairs),
         moves=moves,
         more_moves=0 if moves is None else len(audit.moves) - len(moves[1]),
-        distances=None if audit.distances is None else _distances(audit.distances),
+        distances=None if audit.distances is None else as_table(audit.distances),
         likely_by_group=None if audit.memberships is None else _by_group(audit.memberships),
         least_likely=None if audit.memberships is None else _least_likely(audit.memberships),
         provenance=[*provenance.items(), *_made_by()],
@@ -72,13 +73,6 @@ def _repairs(table):
     if "within_ss" in table:
         columns["within-cluster sum of squares"] = alike(table["within_ss"])
         columns["change"] = [f"{change:+.1%}" for change in table["cost_increase"]]
-    return list(columns), list(zip(*columns.values()))
-
-
-def _distances(table):
-    names = {"rms_distance": "root mean square", "max_distance": "largest", "distance_variance": "variance"}
-    columns = {"cluster": table.index, "rows": [f"{size:,.0f}" for size in table["size"]]}
-    columns |= {shown: alike(table[name]) for name, shown in names.items()}
     return list(columns), list(zip(*columns.values()))
 
 

@@ -108,7 +108,8 @@ def audit(
     level : float, default 0.95
         Probability that all counts are inside their ranges if clusters are drawn by lot.
     tree : xarray.DataTree, optional
-        A posterior of these rows. Rows are found by their names where `labels` has an index of names, else by their places.
+        A posterior of these rows, or of some of them. Rows are found by their names where `labels` has an index of names, else
+        by their places.
 
     Returns
     -------
@@ -240,10 +241,15 @@ def _memberships(tree, code, clusters, names, groups):
     if len(clusters) > n_clusters:
         remedy = f"Fit with n_clusters={len(clusters)}."
         raise ValueError(message("tree", f"have at least {len(clusters)} clusters", n_clusters, remedy))
-    place = pd.Index(names).get_indexer(pd.Index(obs)) if pd.Index(names).is_unique else np.full(len(obs), -1)
-    if (place < 0).any():
-        got, remedy = f"one named {obs[np.argmax(place < 0)]!r}", "Use the same row names, or none, in both."
+    if not pd.Index(names).is_unique:
+        got, remedy = "names that stand twice", "Leave the index out where rows match by their places."
+        raise ValueError(message("labels", "name each row once", got, remedy))
+    place = pd.Index(names).get_indexer(pd.Index(obs))
+    if (place < 0).all():
+        got, remedy = f"rows such as {str(obs[0])!r}", "Use the same row names, or none, in both."
         raise ValueError(message("tree", "be of rows that `labels` has", got, remedy))
+    if (place < 0).any():
+        tree, place = tree.isel(obs=np.flatnonzero(place >= 0), missing_dims="ignore"), place[place >= 0]
     table = memberships(tree, reference=code[place]).drop(columns=["group", "placed_for_balance"], errors="ignore")
     cluster = np.array(clusters, dtype=object)
     other = table["runner_up"].to_numpy(int, na_value=-1)

@@ -40,9 +40,24 @@ def test_sentences_in_print_and_a_page_with_its_provenance(segments, tmp_path, c
     assert "divided by their standard deviation" in text
 
 
-def test_a_run_of_the_same_rows_is_asked(table, run_file, capsys):
-    assert main(["check", str(table), "--clusters", "name", "--sensitive", "group", "--run", str(run_file)]) == 0
-    assert "Under the fair posterior:" in capsys.readouterr().out
+def test_a_run_is_asked_about_the_rows_that_it_has(segments, run_file, capsys):
+    assert check(segments, "--missing", "drop", "--run", str(run_file)) == 0
+    printed = capsys.readouterr().out
+    assert "Under the fair posterior:" in printed
+    assert "of 98 rows" in " ".join(printed.split())
+
+
+def test_a_run_keeps_where_its_rows_come_from_and_its_page_says_so(table, run_file, tmp_path):
+    page = tmp_path / "report.html"
+    assert main(["report", str(run_file), "--out", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    for said in (
+        hashlib.sha256(table.read_bytes()).hexdigest(),
+        f"bayesfair fit {table} --sensitive group",
+        "<dd>group</dd>",
+    ):
+        assert said in text
+    assert bf.GibbsFairClustering.load(run_file).provenance["Rows dropped"] == "none"
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,10 @@ def test_how_likely_rows_are_under_a_posterior(make_tree):
     np.testing.assert_allclose(found["probability"], expected["probability"])
     assert found["cluster"].tolist() == given.tolist()
     assert found["probability"].iloc[0] < 0.1
-    with pytest.raises(ValueError, match="`tree` must be of rows that `labels` has, got one named"):
+    some = bf.audit(labels[:40], groups[order][:40], tree=tree).memberships
+    assert sorted(some.index) == sorted(names[order][:40])
+    assert some["cluster"].tolist() == labels[some.index].tolist()
+    with pytest.raises(ValueError, match="`tree` must be of rows that `labels` has, got rows such as 'row 0'"):
         bf.audit(given, groups, tree=tree)
     with pytest.raises(ValueError, match="`tree` must have at least 60 clusters, got 3"):
         bf.audit(np.arange(60), groups, tree=tree)

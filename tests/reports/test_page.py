@@ -37,7 +37,7 @@ def test_hostile_names_are_text_wherever_they_stand(hostile_page, hostile_tree, 
     for name in [f"title {hostile}", *groups, *(f"f{j} {hostile}" for j in range(4)), f"share of a {hostile}"]:
         assert name in elements.text
     assert re.search(rf"row \d+ {re.escape(hostile)}", elements.text)
-    settings = elements.text.split("Settings and versions")[-1]
+    settings = elements.text.split("Provenance and settings")[-1]
     assert settings.count(hostile) >= 4  # estimator, and a parameter's name and value, and a target
 
 
