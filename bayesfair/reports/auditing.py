@@ -53,6 +53,13 @@ class Audit(NamedTuple):
         With features: `bayesfair.fairness.distance_report`.
     memberships : pandas.DataFrame or None
         With a posterior: `bayesfair.posterior.memberships` of its rows for these clusters, which have their own names here.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> found = bf.audit(["gold", "gold", "basic", "basic"], ["f", "m", "f", "m"])
+    >>> found.notes[0].headline, found.repairs["moved"].tolist()
+    ('Balanced:', [0, 0])
     """
 
     notes: list[Note]
@@ -66,10 +73,31 @@ class Audit(NamedTuple):
     def __str__(self):
         return "\n".join(f"{note.headline} {note.text}" for note in self.notes)
 
-    def write(self, path: str | PathLike[str], *, title: str | None = None, provenance: dict | None = None) -> Path:
-        """Write one self-contained HTML page, sentences first, and return its path.
+    def write(
+        self, path: str | PathLike[str], *, title: str | None = None, provenance: dict[str, str] | None = None
+    ) -> Path:
+        """Write one self-contained HTML page, sentences first.
 
-        `provenance`: what to say of the source, {term: text}. Raises as `bayesfair.report` does.
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file to write, named .html.
+        title : str, optional
+            A heading of your own.
+        provenance : dict of str to str, optional
+            What to say of the source, {term: text}.
+
+        Returns
+        -------
+        pathlib.Path
+            The file.
+
+        Raises
+        ------
+        ValueError
+            If the path does not end in .html.
+        FileNotFoundError
+            If the folder of the path does not exist.
         """
         from bayesfair.reports.audit_page import write_page_of
 
