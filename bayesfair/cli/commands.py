@@ -31,7 +31,7 @@ from bayesfair.cli.output import (
     shows_progress,
 )
 from bayesfair.cli.processes import in_processes
-from bayesfair.cli.provenance import provenance
+from bayesfair.cli.provenance import provenance, sha256_of
 from bayesfair.cli.results import beside, clusters_of, draws_of
 from bayesfair.cli.tables import check_ending, is_table, read_table, to_csv, write_table
 from bayesfair.posterior.diagnostics import scalar_table
@@ -277,7 +277,10 @@ def check(arguments):
     about = provenance(arguments, columns)
     print("\n".join(f"{term}: {about[term]}" for term in ("File", "Rows", "Rows dropped")), flush=True)
     X = standardized(columns.features) if arguments.standardize else columns.features
-    tree = None if arguments.run_file is None else bf.posterior.read_tree(arguments.run_file)
+    tree = None
+    if arguments.run_file is not None:
+        tree = bf.posterior.read_tree(arguments.run_file)
+        about |= {"Fair posterior": os.fspath(arguments.run_file), "SHA-256 of the run": sha256_of(arguments.run_file)}
     settings = {"crossed": arguments.crossed, "min_balance": arguments.min_balance, "tree": tree}
     found = bf.audit(labels, columns.sensitive, None if X.empty else X, **settings)
     print("", *(fill(f"{note.headline} {note.text}", LINE) for note in found.notes), sep="\n")

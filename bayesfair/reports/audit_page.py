@@ -50,9 +50,9 @@ def _counts(attribute, table):
     columns = {
         "cluster": shown["cluster"],
         "group": shown["group"],
+        "short (-) or over, persons": [f"{value:+,.1f}" for value in shown["persons"]],
         "members": [f"{count:,}" for count in shown["count"]],
         "their share": [f"{value:,.1f}" for value in shown["expected"]],
-        "short (-) or over": [f"{value:+,.1f}" for value in shown["persons"]],
         "of the cluster": [percent(share) for share in shown["share_of_cluster"]],
         "of all": [percent(share) for share in shown["share_of_all"]],
         "by lot": [f"{low:,} to {high:,}" for low, high in zip(shown["low"], shown["high"])],
