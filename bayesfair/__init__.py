@@ -36,6 +36,7 @@ _HOMES = {
     "GibbsFairClustering": "bayesfair.estimators",
     "TiltedKMeans": "bayesfair.engines",
     "VariationalFairClustering": "bayesfair.engines",
+    "audit": "bayesfair.reports",
     "compare_clusters": "bayesfair.estimators",
     "report": "bayesfair.reports",
 }
@@ -65,6 +66,7 @@ if TYPE_CHECKING:  # the same names for type checkers, which do not call `__geta
     from bayesfair.estimators.bayesian_fair_mixture import BayesianFairMixture as BayesianFairMixture
     from bayesfair.estimators.comparison import compare_clusters as compare_clusters
     from bayesfair.estimators.gibbs_fair_clustering import GibbsFairClustering as GibbsFairClustering
+    from bayesfair.reports.auditing import audit as audit
     from bayesfair.reports.page import report as report
 else:
 

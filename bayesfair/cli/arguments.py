@@ -4,6 +4,7 @@ import argparse
 import codecs
 import csv
 import re
+import shlex
 from contextlib import suppress
 from functools import partial, reduce
 from operator import or_
@@ -13,7 +14,7 @@ from typing import Literal
 
 import bayesfair
 from bayesfair._check import message
-from bayesfair._settings import Count, Declared, Seed, declared
+from bayesfair._settings import Count, Declared, Positive, Seed, declared
 from bayesfair.cli import commands
 from bayesfair.cli.columns import MISSING, THOUSANDS
 from bayesfair.cli.exit_status import EXIT_STATUSES
@@ -43,7 +44,7 @@ def parse(argv):
         command = added.add_parser(name, help=about)
         if argv[:1] == [name]:
             add_options(command)
-            command.set_defaults(run=getattr(commands, name))
+            command.set_defaults(run=getattr(commands, name), typed=shlex.join(["bayesfair", *argv]))
     return parser.parse_args(argv)
 
 
@@ -167,6 +168,28 @@ def _report(parser):
     parser.add_argument("--title", help="default: what was clustered into how many clusters")
 
 
+def _check(parser):
+    _add(parser, "table", _path, metavar="TABLE.csv")
+    _add(
+        parser, "--clusters", _filled, required=True, metavar="COL", help="the column of the clusters, text or numbers"
+    )
+    _add(parser, "--sensitive", _names, required=True, metavar="COL[,COL]", help="protected attributes")
+    numbers = "numbers by which the clusters were made: for distances, and for who would move at what cost"
+    _add(parser, "--features", _names, metavar="COL[,COL]", help=numbers)
+    divide = "divide features by their standard deviation first"
+    parser.add_argument("--standardize", action="store_true", help=divide)
+    _add_index(parser)
+    run = "a run of these rows: how likely each one's cluster is under the fair posterior"
+    _add(parser, "--run", _path, dest="run_file", metavar="RUN.nc", help=run)
+    least = "what balanced means: to within one person, or the least Balance of a cluster"
+    _add(parser, "--min-balance", Literal["exact"] | Positive, default="exact", metavar="B", help=least)
+    own = "look at every sensitive column on its own, not at their combinations"
+    parser.add_argument("--each-attribute", dest="crossed", action="store_false", help=own)
+    _add(parser, "--out", _path, metavar="AUDIT.html", help="also write one self-contained page")
+    _add_overwrite(parser)
+    _add_reading(parser.add_argument_group("reading the table"))
+
+
 COMMANDS = {
     "demo": (_demo, "run the main job on the bundled data, leave pictures and a posterior"),
     "fit": (_fit, "sample the posterior of a table (CSV, Parquet, Feather)"),
@@ -177,6 +200,7 @@ COMMANDS = {
     "convert": (_convert, "write the draws of a saved run as a table, or the run by itself"),
     "plot": (_plot, "draw the pictures of a saved run"),
     "report": (_report, "write one self-contained HTML page about a saved run"),
+    "check": (_check, "audit clusters that somebody else made: who is short of what, and what a repair takes"),
 }
 
 

@@ -54,11 +54,11 @@ class ChosenColumns(NamedTuple):
 class Wanted(NamedTuple):
     """What is asked of a table: names of columns, and how cells are read.
 
-    `features`: None for every numeric column that is not row names or constant. `weights`: the column of how much rows count;
-    `index`: that of row names. `na`: texts that mean missing in every column of text, beside empty cells and, for numbers,
-    MISSING_NUMBERS. `decimal`: the point of numbers in columns of text; `thousands`: what stands between groups of three
-    digits. `missing`: rows without a value are an "error"; "drop" leaves them out, "keep", which nobody types, leaves numbers
-    missing. `missing_group`: the group of rows whose value is missing in a sensitive column.
+    `features`: None for every numeric column that is not row names or constant, [] for none. `weights`: the column of how much
+    rows count; `index`: that of row names. `na`: texts that mean missing in every column of text, beside empty cells and, for
+    numbers, MISSING_NUMBERS. `decimal`: the point of numbers in columns of text; `thousands`: what stands between groups of
+    three digits. `missing`: rows without a value are an "error"; "drop" leaves them out, "keep", which nobody types, leaves
+    numbers missing. `missing_group`: the group of rows whose value is missing in a sensitive column.
     """
 
     sensitive: list
@@ -102,23 +102,24 @@ def choose_columns(table, wanted: Wanted) -> ChosenColumns:
     _check_names(table, wanted.named)
     sensitive, features, categories, weights, style = *wanted[:2], wanted.categories, wanted.weights, wanted.style
     others = [name for name in table if name not in sensitive and name != weights]
-    possible = [name for name in features or others if name not in categories]
+    asked = others if features is None else features
+    possible = [name for name in asked if name not in categories]
     numbers = {name: _numbers(table[name], *style) for name in possible}
-    reasons = {name: "not in --features" if features else _reason(table, name, numbers) for name in others}
+    reasons = {name: "not in --features" if features is not None else _reason(table, name, numbers) for name in others}
     names, reason = column_of_names(table, wanted.index, {*sensitive, *categories, weights, *(features or [])})
     _check_unique(table, names)
     reasons |= {} if names is None else {names: reason}
-    chosen = possible if features else [name for name in possible if reasons[name] is None]
+    chosen = possible if features is not None else [name for name in possible if reasons[name] is None]
     left_out = {name: reasons[name] for name in others if name not in (*chosen, *categories)}
-    if not (chosen or categories):
+    if features != [] and not (chosen or categories):
         got = f"none; left out: {_with_reasons(left_out)}"
         remedy = "Encode categories as numbers in the file first, or name them in --categorical."
         raise ValueError(message("--features", "leave numeric columns", got, remedy))
     X = _numeric(table, "--features", {name: numbers[name] for name in chosen})
     weight = {} if weights is None else {weights: _numbers(table[weights], *style)}
     weight = _numeric(table, "--weights", weight).astype(float)
-    kinds, no_kind = _categories(table[categories], {"", *wanted.na})
-    groups, no_group = _categories(table[sensitive], {"", *wanted.na})
+    kinds, no_kind = category_columns(table[categories], {"", *wanted.na})
+    groups, no_group = category_columns(table[sensitive], {"", *wanted.na})
     if wanted.missing_group is not None:
         groups, no_group = groups.astype(object).mask(no_group, wanted.missing_group), no_group & False
     absent = {"--features": X.isna(), "--categorical": no_kind, "--weights": weight.isna(), "--sensitive": no_group}
@@ -281,7 +282,7 @@ def _check_present(absent, keep_numbers):
         raise ValueError(message("` and `".join(holes), rule, got, remedy))
 
 
-def _categories(cells, missing):
+def category_columns(cells, missing):
     """(columns of categories as they stand, numbers that are whole as integers; where there is no value)."""
     import pandas as pd
 

@@ -12,6 +12,7 @@ from bayesfair._files import check_destination
 from bayesfair._progress import one_step
 from bayesfair.cli.columns import Wanted, choose_columns, column_of_names, row_names, standardized
 from bayesfair.cli.exit_status import DONE, writing
+from bayesfair.cli.given_clusters import choose_clusters
 from bayesfair.cli.options import estimator_class, settings_of_method
 from bayesfair.cli.output import (
     LINE,
@@ -30,6 +31,7 @@ from bayesfair.cli.output import (
     shows_progress,
 )
 from bayesfair.cli.processes import in_processes
+from bayesfair.cli.provenance import provenance, sha256_of
 from bayesfair.cli.results import beside, clusters_of, draws_of
 from bayesfair.cli.tables import check_ending, is_table, read_table, to_csv, write_table
 from bayesfair.posterior.diagnostics import scalar_table
@@ -88,6 +90,7 @@ def _fit(arguments, mesh):
     columns = _read_columns(arguments, estimator)
     print(f"{arguments.table}: {len(columns.features)} rows\n{columns}", flush=True)
     X = standardized(columns.features) if arguments.standardize else columns.features
+    estimator.provenance = provenance(arguments, columns)
     is_zarr = arguments.out.suffix == ".zarr"
     more = {"store": arguments.out} if is_zarr else {}
     more |= {} if columns.weights is None else {"sample_weight": columns.weights}
@@ -257,3 +260,31 @@ def report(arguments):
     with writing():
         bf.report(tree, arguments.out, title=arguments.title, progress_bar=shows_progress())
     print(f"wrote {arguments.out}")
+
+
+def check(arguments):
+    """Audit somebody else's clusters, a column of a table: sentences in print, and a page where one is asked for."""
+    from bayesfair.reports.templates import page_place  # loads pandas
+
+    reads = [arguments.table, arguments.run_file]
+    if arguments.out is not None:
+        check_output([page_place(place_for(arguments.out))], reads, arguments.overwrite)
+    if arguments.standardize and arguments.features is None:
+        raise ValueError(message("--standardize", "come with --features", "no features", "Name them, or leave it out."))
+    wanted = Wanted(**{name: getattr(arguments, name) for name in Wanted._fields if name in arguments})
+    table = read_table(arguments.table, arguments.separator, arguments.encoding)
+    labels, columns = choose_clusters(table, wanted._replace(missing=arguments.missing or "error"), arguments.clusters)
+    about = provenance(arguments, columns)
+    print("\n".join(f"{term}: {about[term]}" for term in ("File", "Rows", "Rows dropped")), flush=True)
+    X = standardized(columns.features) if arguments.standardize else columns.features
+    tree = None
+    if arguments.run_file is not None:
+        tree = bf.posterior.read_tree(arguments.run_file)
+        about |= {"Fair posterior": os.fspath(arguments.run_file), "SHA-256 of the run": sha256_of(arguments.run_file)}
+    settings = {"crossed": arguments.crossed, "min_balance": arguments.min_balance, "tree": tree}
+    found = bf.audit(labels, columns.sensitive, None if X.empty else X, **settings)
+    print("", *(fill(f"{note.headline} {note.text}", LINE) for note in found.notes), sep="\n")
+    if arguments.out is not None:
+        with writing():
+            found.write(arguments.out, provenance=about)
+        print(f"\nwrote {arguments.out}")

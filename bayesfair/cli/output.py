@@ -151,9 +151,9 @@ def print_clusters(title, labels, groups, weights):
     counts = [name for name in report if name.startswith("count[")]
     print(report[["size", *counts, "balance", "off_by"]].round(3).to_string(line_width=LINE))
     least, best = report.attrs["balance"], report.attrs["best_balance"]
-    print(
-        f"\nThe least balance of a cluster is {least:.3f}; that of the data, which no clustering exceeds, {best:.3f}."
-    )
+    off = np.floor(100 * report.attrs["off_by"]) / 100  # what is below one person is not told as one
+    print(f"\nThe count farthest from its group's share is {off:.2f} persons away from it.")
+    print(f"The least balance of a cluster is {least:.3f}; that of the data, which no clustering exceeds, {best:.3f}.")
     if weights is not None:
         weighed = bf.fairness.balance(labels, groups, sample_weight=weights)
         print(f"All of this counts rows. By their weights the least balance is {weighed:.3f}.")
@@ -173,9 +173,8 @@ def print_summary(tree):
 def print_verdict(tree):
     """The posterior in short, as reports have it, and what to do about the chains."""
     view = View.of(tree)
-    chains, *others = brief(view)
-    said = [chains.headline, chains.text, judge(view).advice, *(f"{note.headline} {note.text}" for note in others)]
-    print("", *(fill(text, LINE) for text in said), sep="\n")
+    said = [f"{note.headline} {note.text}" for note in brief(view)]
+    print("", *(fill(text, LINE) for text in [*said, judge(view).advice]), sep="\n")
 
 
 def print_next_steps(path, of_table=""):

@@ -62,6 +62,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
     labels_: np.ndarray
     misclassification_probability_: np.ndarray
     n_iter_: int
+    provenance: dict[str, str] | None = None  # of the table, {term: text}: set it before a fit, and reports show it
     _point = "likeliest"  # what the tree's reference partition is, see `build_tree`
     __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
 
@@ -117,6 +118,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
             "parameters": self.get_params(deep=False),
             "seed": self._seed,
             "names": self._names,
+            **({} if self.provenance is None else {"provenance": self.provenance}),
             **of_the_run,
         }
 
@@ -147,6 +149,7 @@ class PosteriorEstimator(ClusterMixin, BaseEstimator):
         """The estimator that made the tree; `parameters` replace those of the settings."""
         estimator = cls(**{**settings["parameters"], **parameters})
         estimator._seed, estimator._names = settings["seed"], settings["names"]
+        estimator.provenance = settings.get("provenance")
         return estimator._adopt(tree, estimator._run_of(tree, settings))
 
     def _adopt(self, tree, run):

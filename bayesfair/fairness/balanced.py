@@ -209,11 +209,11 @@ def _checked(min_balance, sizes, attribute):
     return least
 
 
-def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, "clusters groups"]):
+def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, "clusters groups"], widest=WIDEST):
     """Counts (K, J) in S near those `wanted`; `sizes` (J,): everybody is somewhere.
 
     Integer programmes, solved by HiGHS through `scipy.optimize.milp`: the nearest (in the sum of differences) of those that
-    round each count up or down; where there are none, the nearest within a few persons; where there are none, of all.
+    round each count up or down; where there are none, the nearest within `widest` persons; where there are none, of all.
 
     Raises
     ------
@@ -221,7 +221,7 @@ def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, 
     """
     n_clusters = len(wanted)
     check_integer("n_clusters", n_clusters, maximum=int(np.sum(sizes)), remedy="Ask for fewer clusters than people.")
-    for room in (0, WIDEST, np.sum(sizes)):
+    for room in (0, widest, np.sum(sizes)):
         counts = _solved(constraint, sizes, wanted, room)
         if counts is not None:
             return counts

@@ -360,7 +360,7 @@ def groups_for_fit(
             "Pass fit(X, sensitive_features=...) for fair clusters."
         )
         return Groups(np.zeros(n_obs if rows is None else rows.sum(), np.int32), ("everyone",))
-    attributes = [encode_groups(sensitive_features)] if crossed else _encode_columns(sensitive_features)
+    attributes = [encode_groups(sensitive_features)] if crossed else encode_columns(sensitive_features)
     for groups in attributes:
         check_same_length("sensitive_features", len(groups.code), "X", n_obs)
         if X is not None:
@@ -419,7 +419,7 @@ def known_groups(sensitive_features, n_obs, known: Groups, merged_group_name="ot
     ------
     ValueError: a group that the fit had not.
     """
-    attributes = _encode_columns(sensitive_features) if known.attributes else [encode_groups(sensitive_features)]
+    attributes = encode_columns(sensitive_features) if known.attributes else [encode_groups(sensitive_features)]
     parts = known.attributes or (known,)
     if len(attributes) != len(parts):
         rule, remedy = f"have the {len(parts)} columns of the fit", "Pass the same sensitive columns."
@@ -441,7 +441,7 @@ def _renamed(groups, names, merged):
     return Groups(np.array([present.index(name) for name in own], np.int32)[groups.code], tuple(present))
 
 
-def _encode_columns(sensitive_features):
+def encode_columns(sensitive_features):
     """`Groups` of every column by itself, or of every attribute of `Groups`; those without attributes are one themselves."""
     if isinstance(sensitive_features, Groups):
         code, parts = sensitive_features.code, sensitive_features.attributes

@@ -35,6 +35,12 @@ def guarantee(tree: "DataTree") -> str | None:
     return f"By construction none can fall below {at_least(bound)}: every cluster is a union of whole fairlets."
 
 
+def is_exact(tree: "DataTree") -> bool:
+    """Does the method promise every group its share of every cluster to within one person?"""
+    least = settings_of(tree).get("parameters", {}).get("min_balance", "exact")
+    return promise_of(tree) == "labels" and least == "exact" and not is_part(tree)
+
+
 def doubt_of_fairlets(tree: "DataTree") -> str:
     """What is not proved of the fairlets that all draws keep, in a sentence; "" where nothing, or where draws change them."""
     about = settings_of(tree).get("fairlets") or {"gap": 0.0}
@@ -62,7 +68,7 @@ def _of_labels(tree, groups: Groups, min_balance) -> str:
     own = " of each attribute on its own" if groups.attributes else ""
     if min_balance != "exact":
         return f"By construction none can fall below {min_balance:g}: every cluster is at least so balanced{own}."
-    off, count, name, size = _farthest(masses_of(tree), groups)
+    off, count, name, size = farthest_from_share(masses_of(tree), groups)
     if off >= 1:  # not the run's rows, in a tree that does not say how many it had
         return _NO_PROMISE
     off = np.floor(off * 100) / 100  # rounded down: what is below one person is not told as one
@@ -72,7 +78,7 @@ def _of_labels(tree, groups: Groups, min_balance) -> str:
     )
 
 
-def _farthest(masses, groups: Groups):
+def farthest_from_share(masses, groups: Groups):
     """(persons off, members, the group's name, the cluster's size) where a group is farthest from its share."""
     found = []
     for part, held in zip(groups.attributes or (groups,), masses_of_attributes(masses, groups)):

@@ -1,12 +1,13 @@
 """What a posterior says in a few sentences: the top of the report, and of a fitted estimator in a notebook."""
 
+from math import ceil
 from typing import NamedTuple
 
 from bayesfair._names import DataTree
 from bayesfair._percent import percent
 from bayesfair.fairness.metrics import cluster_balance
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
-from bayesfair.posterior.guarantees import at_least, guarantee
+from bayesfair.posterior.guarantees import at_least, farthest_from_share, guarantee, is_exact, masses_of
 from bayesfair.posterior.modes_in_words import modes_sentence
 from bayesfair.posterior.number_of_clusters import occupied_sentence
 from bayesfair.posterior.saved import small_groups
@@ -27,10 +28,10 @@ class Note(NamedTuple):
 
 @once
 def brief(tree: "DataTree") -> list[Note]:
-    """What a posterior says in short.
+    """What a posterior says in short, fairness first.
 
-    Whether the chains agree, which modes there are, how many clusters where that is open, how balanced every draw is, and
-    how sure the memberships are.
+    How balanced every draw is, how sure the memberships are, whether the chains agree, which modes there are, and how many
+    clusters where that is open. Chains that do not agree are told before the memberships, which are averages over them.
     """
     verdict, modes, occupied = judge(tree), modes_sentence(tree), occupied_sentence(tree)
     doubtful = misclassification_probability(tree) > DOUBTFUL
@@ -38,11 +39,12 @@ def brief(tree: "DataTree") -> list[Note]:
         f"{doubtful.sum():,} of {len(doubtful):,} rows ({percent(doubtful.mean())}) have a probability above {DOUBTFUL:.0%} "
         "of being elsewhere than in the cluster shown."
     )
-    notes = [Note(verdict.kind, verdict.headline, verdict.evidence)]
+    notes = [Note("plain", "How sure:", how_sure)]
+    notes.insert(0 if verdict.kind == "bad" else 1, Note(verdict.kind, verdict.headline, verdict.evidence))
     if modes not in verdict.evidence:
         notes.append(Note("plain", "What else there is:", modes))
     notes += [Note("plain", "How many clusters:", occupied)] * bool(occupied)
-    return [*notes, *_of_balance(tree), Note("plain", "How sure:", how_sure)]
+    return [*_of_balance(tree), *notes]
 
 
 def _of_balance(tree):
@@ -52,10 +54,20 @@ def _of_balance(tree):
     if balance is None:
         return [Note("caution", "No balance:", "this run did not record the balance of its draws.")]
     of_all = float(cluster_balance(groups.sizes[None], groups)[0])
-    text = (
-        f"all {balance.size:,} draws have a balance of at least {at_least(float(balance.min()))} (1: groups of equal "
-        f"size in every cluster). The population itself has {of_all:.3g}, which no clustering "
-        f"can exceed. {guarantee(tree)}"
+    of_draws = (
+        f"All {balance.size:,} draws have a balance of at least {at_least(float(balance.min()))} (1: groups of equal "
+        f"size in every cluster). The population itself has {of_all:.3g}, which no clustering can exceed."
     )
+    said = [guarantee(tree), of_draws] if is_exact(tree) else [_in_persons(tree, groups), of_draws, guarantee(tree)]
     ruled = small_groups(tree)
-    return [Note("plain", "How balanced:", text)] + [Note("caution", "Small groups:", ruled)] * bool(ruled)
+    return [Note("plain", "How balanced:", " ".join(said))] + [Note("caution", "Small groups:", ruled)] * bool(ruled)
+
+
+def _in_persons(tree, groups):
+    """How far from its share a group was in any draw: that reads alike whatever the sizes of the groups."""
+    off, count, name, size = farthest_from_share(masses_of(tree), groups)
+    within = "to within one person" if off < 1 else f"to within {ceil(off * 10) / 10:,.1f} persons"
+    return (
+        f"In all draws every group has its share of every cluster {within}; the farthest from it were {count:,} of {name} in a "
+        f"cluster of {size:,}."
+    )

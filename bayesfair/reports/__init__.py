@@ -1,5 +1,6 @@
-"""One page for readers: everything a posterior says, in one HTML file that needs nothing else."""
+"""One HTML page that needs nothing else: everything that a posterior says, or an audit of anybody's clusters."""
 
+from bayesfair.reports.auditing import Audit, audit
 from bayesfair.reports.page import report
 
-__all__ = ["report"]
+__all__ = ["Audit", "audit", "report"]

@@ -105,14 +105,14 @@ def cluster_table(contents):
     sizes = masses.sum(axis=2)
     estimate = np.bincount(contents.cluster, minlength=contents.n_clusters)[shown]
     head = ["cluster", "size", "size over draws"]
-    columns = [[f"{size:,}" for size in estimate], _intervals(sizes)]
+    columns = [[f"{size:,}" for size in estimate], intervals(sizes)]
     if groups is not None:
         share = masses / np.where(sizes > 0, sizes, np.nan)[:, :, None]
         most = np.sort(np.argsort(-groups.sizes, kind="stable")[:SHOWN_GROUPS])
         head += [*(f"share of {groups.names[group]}" for group in most), "balance"]
         columns += [
-            *(_intervals(share[:, :, group]) for group in most),
-            _intervals(cluster_balance(masses, groups)),
+            *(intervals(share[:, :, group]) for group in most),
+            intervals(cluster_balance(masses, groups)),
         ]
     return head, list(zip(shown.tolist(), *columns))
 
@@ -126,7 +126,7 @@ def centre_table(contents):
     shown = shown_clusters(contents)
     values = centers.transpose("chain", "draw", "cluster", "feature").values
     head = ["feature", *(f"cluster {cluster}" for cluster in shown)]
-    return head, [(line.name, *_intervals(means_of(contents, values, line)[:, shown])) for line in _telling(contents)]
+    return head, [(line.name, *intervals(means_of(contents, values, line)[:, shown])) for line in _telling(contents)]
 
 
 def _telling(contents):
@@ -173,7 +173,7 @@ def _in_words(contents, feature, values):
         return [levels[int(code)] for code in values]
     if feature in indicators_of(settings):
         return ["yes" if value else "no" for value in values]
-    return [number(value) for value in values]
+    return alike(values)
 
 
 def _unused(name, columns):
@@ -195,12 +195,12 @@ def mode_table(contents):
     if len(found) == 1:
         return head, []
     columns = [
-        ["not known" if np.isnan(value) else number(value) for value in found["log_mass"]],
+        alike(found["log_mass"], "not known"),
         [_bounds(low, high) for low, high in zip(found["lower"], found["upper"])],
         *(found[name].tolist() for name in ("starts", "chains")),
-        *([number(value) for value in found[name]] for name in ("loss", "balance")),
+        *(alike(found[name]) for name in ("loss", "balance")),
         [", ".join(f"{size:,}" for size in sizes) for sizes in found["sizes"]],
-        [number(value) for value in found["distance"]],
+        alike(found["distance"]),
     ]
     return head, list(zip(found.index, *columns))
 
@@ -242,20 +242,23 @@ def means_of(contents, centers, line):
     return np.divide(held, sizes, out=np.full(sizes.shape, np.nan), where=sizes > 0)
 
 
-def _intervals(values):
-    """Texts of the mean and 89% interval of each column of `values` (draws, columns); empty clusters do not count."""
-    return [interval(column[np.isfinite(column)]) for column in values.T]
+def intervals(values):
+    """Texts of the mean and 89% interval of each column of `values` (draws, columns), with one number of decimals; empty
+    clusters do not count."""
+    known = [column[np.isfinite(column)] for column in values.T]
+    figures = [(float(part.mean()), *np.quantile(part, _INTERVAL).tolist()) if part.size else None for part in known]
+    widths = [three[2] - three[1] for three in figures if three is not None and three[2] > three[1]]
+    decimals = 1 - floor(log10(np.median(widths))) if widths else MOST_DECIMALS + 1  # two digits of the usual width
+    return ["empty" if three is None else "{} [{}, {}]".format(*_rounded(three, decimals)) for three in figures]
 
 
 def interval(values):
     """Mean and 89% interval of `values`, rounded alike by the width of the interval."""
-    if values.size == 0:
-        return "empty"
-    three = [float(values.mean()), *np.quantile(values, _INTERVAL).tolist()]
-    width = three[2] - three[1]
-    decimals = 1 - floor(log10(width)) if width > 0 else MOST_DECIMALS + 1  # two digits of the width
-    texts = [f"{x:z,.{max(decimals, 0)}f}" if decimals <= MOST_DECIMALS else number(x) for x in three]
-    return "{} [{}, {}]".format(*texts)
+    return intervals(np.asarray(values).reshape(-1, 1))[0]
+
+
+def _rounded(figures, decimals):
+    return [f"{x:z,.{max(decimals, 0)}f}" if decimals <= MOST_DECIMALS else number(x) for x in figures]
 
 
 def fairlet_text(contents):
@@ -287,3 +290,12 @@ def number(value):
     if float(value).is_integer() or abs(value) >= 1000:
         return f"{value:z,.0f}"
     return f"{value:z.1f}" if abs(value) >= 100 else f"{value:z.3g}"
+
+
+def alike(values, unknown="none"):
+    """A column of numbers as texts with one number of decimals: three digits of the largest, none where all are whole."""
+    values = np.asarray(values, np.float64)
+    known = np.abs(values[np.isfinite(values)])
+    whole = known.size == 0 or (known == np.round(known)).all()
+    decimals = 0 if whole else min(max(2 - floor(log10(known.max())), 0), MOST_DECIMALS)
+    return [f"{value:z,.{decimals}f}" if np.isfinite(value) else unknown for value in values]

@@ -1,7 +1,5 @@
 """`report`: what fills the template of the page, and the file it goes to."""
 
-import os
-from math import ceil
 from os import PathLike
 from pathlib import Path
 
@@ -9,13 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair import __version__
-from bayesfair._check import message
-from bayesfair._files import check_destination, write_whole
 from bayesfair._names import DataTree
-from bayesfair._percent import percent
 from bayesfair._progress import progress
 from bayesfair.posterior.diagnostics import is_guide, scalar_table
-from bayesfair.posterior.in_short import brief
+from bayesfair.posterior.in_short import DOUBTFUL, brief
 from bayesfair.posterior.partitions import point_of
 from bayesfair.posterior.relabelling import about
 from bayesfair.posterior.saved import cost_of, settings_of
@@ -25,6 +20,7 @@ from bayesfair.reports import contents as limits
 from bayesfair.reports.contents import (
     SHOWN_FEATURES,
     SHOWN_GROUPS,
+    alike,
     centre_table,
     cluster_table,
     fairlet_text,
@@ -35,6 +31,7 @@ from bayesfair.reports.contents import (
     read_contents,
     uncertain_table,
 )
+from bayesfair.reports.fairness_tables import cost_of_fairness, distance_table, doubt_by_group
 from bayesfair.reports.pictures import (
     draw_co_clustering,
     draw_fairlets,
@@ -43,6 +40,7 @@ from bayesfair.reports.pictures import (
     draw_trace,
     draw_uncertainty,
 )
+from bayesfair.reports.templates import counted, page_place, versions, write_page
 
 
 def report(
@@ -55,10 +53,12 @@ def report(
 ) -> Path:
     """Write one self-contained HTML page about a posterior.
 
-    The page shows the data and the guarantee on every draw's balance, a table of the clusters with 89% intervals, which rows
-    are uncertain, which rows are together, which are matched (if draws keep their fairlets), whether the chains agree and
-    what to do if they do not, settings and versions. Pictures are inside the file. Nothing in it runs or is fetched. What a
-    tree lacks is left out.
+    The page begins with fairness: the balance of every draw, a table of the clusters with 89% intervals, what they cost beside
+    k-means without fairness, and individual distances. Then it shows which rows are uncertain, by group too, which rows are
+    together, and which are matched (if draws keep their fairlets). Then whether the chains agree and what to do if they do
+    not, where the figures come from, settings and versions. Pictures are inside the file. Nothing in it runs or is fetched.
+    What a tree lacks is left out. A run of the shell knows its file, with SHA-256, and its command. In Python set
+    `est.provenance = {"File": "people.csv"}` before the fit to say such things in your own words.
 
     Parameters
     ----------
@@ -92,50 +92,20 @@ def report(
     >>> data = bf.datasets.make_well_specified()
     >>> bf.report(est.fit(data.features, sensitive_features=data.sensitive).posterior_, "report.html")  # doctest: +SKIP
     """
-    path = _check_path(path)
+    path = page_place(path)
     contents, filled = read_contents(about(tree, reference)), {}
     with progress(len(PARTS), "report", progress_bar) as bar:
         for name, part in PARTS.items():
             filled[name] = part(contents)
             bar.update(1)
     heading = _title(contents) if title is None else str(title)
-    page = _template().render(title=heading, contents=contents, **filled)
-    write_whole([page.encode("utf-8", errors="replace")], path)
-    return path
-
-
-def _template():
-    """The template of the page, in which every value is escaped."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    shape = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
-    environment = Environment(
-        loader=PackageLoader(__package__, ""), autoescape=True, undefined=StrictUndefined, **shape
-    )
-    environment.filters |= {"counted": _count, "percent": percent, "side_by_side": side_by_side}
-    return environment.get_template("page.html", globals={"limits": limits})
-
-
-def side_by_side(table, columns):
-    """A table as several of at most so many `columns` beside the first: pairs of a head and of rows (name, the other cells).
-
-    The cells of the first column name the rows. Each has as many columns as may be; a table without columns stays one.
-    """
-    head, rows = table
-    total = max(len(head) - 1, 1)
-    width = ceil(total / ceil(total / columns))  # of 7 columns 4 and 3 where 6 may stand, not one by itself
-    parts = [slice(first, first + width) for first in range(1, 1 + total, width)]
-    return [([head[0], *head[part]], [(row[0], row[part]) for row in rows]) for part in parts]
+    return write_page(path, "page.html", title=heading, contents=contents, limits=limits, doubtful=DOUBTFUL, **filled)
 
 
 def _title(contents):
     kind = "Clustering" if contents.groups is None else "Fair clustering"
     most = "at most " * contents.is_open
-    return f"{kind} of {len(contents.cluster):,} rows into {most}{_count(contents.n_clusters, 'cluster')}"
-
-
-def _count(total, thing):
-    return f"{total:,} {thing}" if total == 1 else f"{total:,} {thing}s"
+    return f"{kind} of {len(contents.cluster):,} rows into {most}{counted(contents.n_clusters, 'cluster')}"
 
 
 def _data(contents):
@@ -152,7 +122,7 @@ def _data(contents):
     fairlets = fairlet_text(contents)
     pairs += [("Fairlets", fairlets)] if fairlets is not None else []
     pairs += [
-        (term, _TARGETS.get(str(parameters[name]), parameters[name])) for name, term in _NAMED if name in parameters
+        (term, words.get(str(parameters[name]), parameters[name])) for name, term, words in _NAMED if name in parameters
     ]
     stats = {name: variable(tree, *home) for name, home in _OVER_DRAWS.items()}
     pairs += [(f"{name}, mean and 89%", interval(v.values)) for name, v in stats.items() if v is not None]
@@ -170,20 +140,31 @@ def _draws(contents):
         return f"{sizes['draw']:,} of a variational guide"
     if "share_kept" in contents.tree.attrs:
         return f"{sizes['draw']:,} of all chains"
-    return f"{_count(sizes['chain'], 'chain')} of {sizes['draw']:,}"
+    return f"{counted(sizes['chain'], 'chain')} of {sizes['draw']:,}"
 
 
-_NAMED = (
-    ("target", "Target"),
-    ("loss", "Loss"),
-    ("inverse_temperature", "Inverse temperature"),
-)
 _TARGETS = {
     "joint": "joint: decompositions into fairlets and clusterings together, exactly eq. (9) of the paper",
     "cut": "cut: decompositions into fairlets by themselves, then clusterings given them",
     "labels": "labels: balanced labellings themselves, without fairlets",
     "optimal": "optimal: the best decomposition into fairlets alone, clusterings given it",
 }
+_LOSSES = {
+    "kmeans": "kmeans: squared distances to the mean of the cluster",
+    "manhattan": "manhattan: sums of absolute differences, less led by outliers",
+    "kl": "kl: Kullback-Leibler divergences, for counts",
+    "itakura-saito": "itakura-saito: divergences for positive numbers that vary by factors",
+    "binary": "binary: logistic divergences, for shares and for 0 and 1",
+}
+_TEMPERATURES = {
+    "dispersion": "sampled, as if the loss were that of a dispersion around the clusters",
+    "holmes-walker": "fixed by Holmes and Walker (2017) before sampling",
+}
+_NAMED = (  # settings that are told in words: the parameter, its term, and the words for its values
+    ("target", "Target", _TARGETS),
+    ("loss", "Loss", _LOSSES),
+    ("inverse_temperature", "Inverse temperature", _TEMPERATURES),
+)
 _OVER_DRAWS = {
     "Balance": ("sample_stats", "balance"),
     "Gap": ("sample_stats", "gap"),
@@ -220,37 +201,30 @@ def _scalars(contents):
 
 
 def _diagnostic_cells(row):
-    bounds = f"[{number(row['eti89_lb'])}, {number(row['eti89_ub'])}]"
+    mean, *bounds = alike([row["mean"], row["eti89_lb"], row["eti89_ub"]])
     r_hat = "none" if np.isnan(row["r_hat"]) else f"{row['r_hat']:.3f}"
     sizes = ["none" if np.isnan(row[name]) else f"{row[name]:,.0f}" for name in ("ess_bulk", "ess_tail")]
-    return number(row["mean"]), bounds, r_hat, *sizes, reading(row)
+    return mean, "[{}, {}]".format(*bounds), r_hat, *sizes, reading(row)
+
+
+def _provenance(contents):
+    """Pairs of a term and a text: where the figures of the page come from."""
+    attrs, settings = contents.tree.attrs, settings_of(contents.tree)
+    pairs = list(settings.get("provenance", {}).items())
+    pairs += [("Estimator", settings["estimator"])] if "estimator" in settings else []
+    pairs += [("Sampled with bayesfair", attrs["bayesfair_version"])] if "bayesfair_version" in attrs else []
+    posterior, cost = contents.tree["posterior"].attrs, cost_of(contents.tree)
+    pairs += [("Sampled at", posterior["created_at"])] if "created_at" in posterior else []
+    pairs += [("Sampled in", cost)] if cost else []
+    return [*pairs, ("Page made with bayesfair", __version__)]
 
 
 def _settings(contents):
-    attrs, settings = contents.tree.attrs, settings_of(contents.tree)
-    pairs = [("Estimator", settings["estimator"])] if "estimator" in settings else []
-    pairs += list(settings.get("parameters", {}).items())
+    """Pairs of a setting and its value, and versions of libraries."""
+    settings = settings_of(contents.tree)
+    pairs = list(settings.get("parameters", {}).items())
     pairs += [(term, settings[name]) for name, term in (("seed", "seed"), ("sweep", "sweeps done")) if name in settings]
-    posterior = contents.tree["posterior"].attrs
-    pairs += [("Sampled with bayesfair", attrs["bayesfair_version"])] if "bayesfair_version" in attrs else []
-    pairs += [("Sampled at", posterior["created_at"])] if "created_at" in posterior else []
-    cost = cost_of(contents.tree)
-    pairs += [("Sampled in", cost)] if cost else []
-    return [*pairs, ("Page made with bayesfair", __version__), *_versions()]
-
-
-def _versions():
-    from importlib.metadata import version
-
-    return [(name, version(name)) for name in ("arviz-stats", "matplotlib", "numpy", "xarray")]
-
-
-def _check_path(path):
-    path = Path(path)
-    if path.suffix.lower() not in (".html", ".htm"):
-        remedy = "Name the file report.html; the saved run itself must not be overwritten."
-        raise ValueError(message("path", "end in .html", repr(os.fspath(path)), remedy))
-    return check_destination(path)
+    return [*pairs, *versions()]
 
 
 PARTS = {  # of the page, in the words of its template, and what each is read from the contents by
@@ -258,6 +232,9 @@ PARTS = {  # of the page, in the words of its template, and what each is read fr
     "data": _data,
     "point_estimate": lambda contents: _POINT_ESTIMATES.get(point_of(contents.tree), _POINT_ESTIMATES["given"]),
     "clusters": cluster_table,
+    "cost": cost_of_fairness,
+    "distances": distance_table,
+    "by_group": doubt_by_group,
     "centres": centre_table,
     "uncertainty": draw_uncertainty,
     "profile": draw_profile,
@@ -270,5 +247,6 @@ PARTS = {  # of the page, in the words of its template, and what each is read fr
     "modes_picture": draw_modes,
     "traces": draw_trace,
     "scalars": _scalars,
+    "provenance": _provenance,
     "settings": _settings,
 }

@@ -177,7 +177,9 @@ def test_an_incomplete_line_is_told_in_one(capsys, arguments, text):
     assert text in one_line(capsys)
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["fit"], ["resume"], ["summary"], ["plot"], ["report"]])
+@pytest.mark.parametrize(
+    "command", [[], *[[name] for name in ("demo", "fit", "resume", "summary", "plot", "report", "check")]]
+)
 def test_help_explains_the_exit_statuses(capsys, command):
     assert main([*command, "--help"]) == 0
     printed = capsys.readouterr().out
@@ -199,6 +201,7 @@ def test_starting_is_light():
     code = "import sys; from bayesfair.cli.arguments import parse; [parse(one.split()) for one in sys.argv[1:]]"
     code += "; print([name for name in ('jax', 'pandas', 'sklearn') if name in sys.modules])"
     typed = ["resume r", "summary r", "modes r", "memberships r", "convert r o", "plot r --out o", "report r --out o"]
+    typed += ["check t --clusters c --sensitive s"]
     loaded = subprocess.run([sys.executable, "-c", code, *typed], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]"
 

@@ -202,7 +202,7 @@ def test_a_notebook_shows_the_diagram_and_the_posterior_in_short(fitted):
     shown = fitted._repr_html_()
     assert "sk-top-container" in shown
     notes = brief(fitted.posterior_)
-    assert [note.headline for note in notes][-1] == "How sure:"
+    assert "How sure:" in [note.headline for note in notes]
     for html in (shown, fitted._repr_mimebundle_()["text/html"]):
         assert all(escape(note.text) in html for note in notes)
     assert "How sure:" not in clone(fitted)._repr_html_()

@@ -71,7 +71,9 @@ def test_the_wheel_holds_the_package_and_its_licences(built):
     assert {name.split("/")[0] for name in names} == {"bayesfair", f"bayesfair-{PROJECT['version']}.dist-info"}
     assert {
         "bayesfair/py.typed",
+        "bayesfair/reports/base.html",
         "bayesfair/reports/page.html",
+        "bayesfair/reports/audit.html",
         "bayesfair/reports/style.css",
         "bayesfair/datasets/samples/ATTRIBUTION.md",
     } < set(names)

@@ -58,6 +58,8 @@ assert_type(bf.posterior.relabel(bf.posterior.read_tree("run.nc")), xr.DataTree)
 ax = assert_type(bf.plots.uncertainty(tree, X, columns=("age", 1)), Axes)
 assert_type(bf.plots.elbow(X, sensitive, range(2, 5), ax=ax), Axes)
 assert_type(bf.report(tree, "report.html"), Path)
+found = assert_type(bf.audit(labels, sensitive, X, tree=tree), bf.reports.Audit)
+assert_type(found.write("audit.html", provenance={"File": "people.csv"}), Path)
 
 assert_type(bf.BalancedKMeans(4, min_balance=0.3).fit(X, sensitive_features=sensitive), bf.BalancedKMeans)
 assert_type(bf.FairletKMeans(4, composition={"sex 1": 8, "sex 2": 9}).fit(X).labels_, np.ndarray)

@@ -2,43 +2,14 @@
 
 import json
 import re
-from html.parser import HTMLParser
 
 import jinja2
 import pytest
+from elements import Elements
 
 import bayesfair as bf
 from bayesfair.reports import pictures
-from bayesfair.reports.page import side_by_side
-
-TAGS = {"html", "head", "meta", "title", "style", "body", "header", "h1", "nav", "a", "main", "section", "h2", "p"}
-TAGS |= {"strong", "div", "dl", "dt", "dd", "figure", "img", "figcaption"}
-TAGS |= {"table", "caption", "thead", "tbody", "tr", "th", "td"}
-ATTRIBUTES = {"lang", "charset", "http-equiv", "content", "name", "href", "id", "class", "role", "tabindex", "scope"}
-ATTRIBUTES |= {"style", "src", "alt", "aria-label"}
-
-
-class Elements(HTMLParser):
-    """What a page is made of: `tags` with their attributes, and its `text`."""
-
-    def __init__(self, page):
-        super().__init__(convert_charrefs=True)
-        self.tags, self.text = [], ""
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-
-    def handle_data(self, data):
-        self.text += data
-
-    def strange(self):
-        """Tags, attributes and addresses that no page has."""
-        found = {tag for tag, _ in self.tags} - TAGS
-        found |= {name for _, attributes in self.tags for name in attributes} - ATTRIBUTES
-        addresses = [attributes[name] for _, attributes in self.tags for name in ("src", "href") if name in attributes]
-        return found | {address for address in addresses if not address.startswith(("data:image/png;base64,", "#"))}
+from bayesfair.reports.templates import side_by_side
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -66,7 +37,7 @@ def test_hostile_names_are_text_wherever_they_stand(hostile_page, hostile_tree, 
     for name in [f"title {hostile}", *groups, *(f"f{j} {hostile}" for j in range(4)), f"share of a {hostile}"]:
         assert name in elements.text
     assert re.search(rf"row \d+ {re.escape(hostile)}", elements.text)
-    settings = elements.text.split("Settings and versions")[-1]
+    settings = elements.text.split("Provenance and settings")[-1]
     assert settings.count(hostile) >= 4  # estimator, and a parameter's name and value, and a target
 
 

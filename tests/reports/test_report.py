@@ -1,11 +1,13 @@
 """The page's figures against their definitions, its verdict in words, and what it does with odd trees."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import xarray as xr
 from draws import draws_of, with_modes
+from sklearn.cluster import KMeans
 
 import bayesfair as bf
 from bayesfair._draws import FairletDraws
@@ -14,7 +16,7 @@ from bayesfair.cli.output import print_point_estimate
 from bayesfair.fairlets.compositions import capacities
 from bayesfair.fairness import cluster_balance
 from bayesfair.fairness.groups import encode_groups, groups_for_fit
-from bayesfair.fairness.metrics import group_masses
+from bayesfair.fairness.metrics import group_masses, persons_off
 from bayesfair.posterior import reference_partition, relabel, write_tree
 from bayesfair.posterior.guarantees import at_least, guaranteed_balance
 from bayesfair.posterior.in_short import brief
@@ -25,15 +27,18 @@ from bayesfair.posterior.verdict import judge
 from bayesfair.reports import contents as contents_module
 from bayesfair.reports import pictures
 from bayesfair.reports.contents import (
+    alike,
     centre_table,
     cluster_table,
     fairlet_text,
     interval,
+    intervals,
     mode_table,
     number,
     read_contents,
     uncertain_table,
 )
+from bayesfair.reports.fairness_tables import cost_of_fairness, distance_table, doubt_by_group
 
 GIBBS = {"estimator": "GibbsFairClustering", "parameters": {"composition": "auto", "target": "joint"}}
 
@@ -52,13 +57,13 @@ def unpainted(monkeypatch):
 def test_the_cluster_table_counts_every_draw(contents):
     head, rows = cluster_table(contents)
     assert head == ["cluster", "size", "size over draws", "share of group 0", "share of group 1", "balance"]
-    first = contents.groups.code == 0
+    first, columns = contents.groups.code == 0, []
     for cluster, row in enumerate(rows):
         members = [draw == cluster for draw in flat_labels(contents.tree)]
-        sizes = np.array([inside.sum() for inside in members])
-        shares = np.array([first[inside].mean() for inside in members])
+        columns.append([(inside.sum(), first[inside].mean()) for inside in members])
         assert row[:2] == (cluster, str((contents.cluster == cluster).sum()))
-        assert row[2:5] == (interval(sizes), interval(shares), interval(1 - shares))
+    sizes, shares = np.transpose(columns, (2, 1, 0))
+    assert [row[2:5] for row in rows] == list(zip(*map(intervals, (sizes, shares, 1 - shares))))
 
 
 def test_where_attributes_are_balanced_one_by_one_all_figures_of_balance_are_of_the_worst_one(make_tree):
@@ -81,7 +86,7 @@ def test_where_attributes_are_balanced_one_by_one_all_figures_of_balance_are_of_
     of_draws = [
         [cluster_balance(group_masses(draw, groups), groups)[k] for draw in flat_labels(read.tree)] for k in range(3)
     ]
-    assert [row[-1] for row in cluster_table(read)[1]] == [interval(np.array(column)) for column in of_draws]
+    assert [row[-1] for row in cluster_table(read)[1]] == intervals(np.transpose(of_draws))
     assert np.min(of_draws) == tree["sample_stats"]["balance"].values.min()
 
 
@@ -162,6 +167,62 @@ def test_the_uncertain_rows_are_in_order_and_have_a_runner_up(contents):
 def test_a_feature_may_be_named_like_a_column(make_tree):
     head, _ = uncertain_table(read_contents(make_tree(dim=2, feature_names=["cluster", "cluster (feature)"])))
     assert head[-2:] == ["cluster (feature)", "cluster (feature) (feature)"]
+
+
+def test_doubt_by_group_is_counted_in_every_draw(contents):
+    head, rows = doubt_by_group(contents)
+    assert head == ["group", "rows", "in doubt", "share in doubt", "share elsewhere in a draw"]
+    code, doubtful = contents.groups.code, contents.doubt > 0.1
+    apart = np.array(
+        [[(draw != contents.cluster)[code == g].mean() for g in range(2)] for draw in flat_labels(contents.tree)]
+    )
+    assert [row[1] for row in rows] == [str((code == g).sum()) for g in range(2)]
+    assert [row[2] for row in rows] == [str((doubtful & (code == g)).sum()) for g in range(2)]
+    assert [row[4] for row in rows] == intervals(apart)
+
+
+def test_what_fairness_costs_beside_k_means(contents, make_tree):
+    said = cost_of_fairness(contents)
+    plain = KMeans(3, n_init=5, random_state=0).fit(contents.X)
+    fair = bf.fairness.distance_report(contents.X, contents.cluster).attrs["within_ss"]
+    assert f"That is {fair / plain.inertia_ - 1:.1%} more than {plain.inertia_:,.4g}" in said
+    off = bf.fairness.report(plain.labels_, contents.groups).attrs["off_by"]
+    assert f"a count is up to {off:,.1f} persons away from a group's share" in said
+    assert distance_table(contents)[1][-1][0] == "overall"
+    manhattan = make_tree(settings={"parameters": {"loss": "manhattan"}})
+    assert cost_of_fairness(read_contents(manhattan)) is None
+    assert cost_of_fairness(read_contents(make_tree(n_groups=0))) is None
+
+
+def test_the_page_begins_with_fairness_in_persons_and_folds_its_settings(make_tree, tmp_path, unpainted):
+    tree = make_tree(settings={**GIBBS, "provenance": {"File": "people.csv"}}, draws=3)
+    notes = brief(tree)
+    assert [note.headline for note in notes][:3] == [
+        "How balanced:",
+        judge(tree).headline,
+        "How sure:",
+    ]  # a bad verdict
+    masses = np.concatenate(
+        [group_masses(draw, tree["constant_data"]["group"].values)[None] for draw in flat_labels(tree)]
+    )
+    off = np.ceil(persons_off(masses).max() * 10) / 10
+    assert notes[0].text.startswith(
+        f"In all draws every group has its share of every cluster to within {off:.1f} persons;"
+    )
+    page = bf.report(tree, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<dt>File</dt><dd>people.csv</dd>" in page
+    assert "<dt>composition</dt>" in page.split("<details>")[1]
+    assert page.index("How balanced:") < page.index("Do the chains agree?</h2>")
+
+
+def test_a_column_of_numbers_has_one_number_of_decimals():
+    assert alike([0.5, 12.25, np.nan]) == ["0.5", "12.2", "none"]
+    assert alike([1, 2000.0]) == ["1", "2,000"]
+    assert intervals(np.array([[0.0, 10.0, np.nan], [1.0, 20.0, np.nan]])) == [
+        "0.5 [0.1, 0.9]",
+        "15.0 [10.6, 19.4]",
+        "empty",
+    ]
 
 
 @pytest.fixture
@@ -281,7 +342,7 @@ ODD = {
     "no centers": ({}, without("posterior", "centers", "lambda_f", "lambda_c"), 4, "Who is uncertain"),
     "no statistics": ({}, without("sample_stats"), 4, "did not record the balance"),
     "no density": ({}, without("sample_stats", "lp"), 4, "Do the chains agree?"),
-    "settings of another kind": ({}, strange, 4, "Settings and versions"),
+    "settings of another kind": ({}, strange, 4, "Provenance and settings"),
 }
 DRAWN = ["one draw", "one chain, no groups", "one feature, long name", "letters the font lacks"]
 OF_THEIR_PICTURES = ["letters the font lacks", "many groups"]  # what the page says
@@ -296,7 +357,7 @@ def test_what_a_tree_lacks_is_left_out(make_tree, tmp_path, monkeypatch, name):
     page = bf.report(tree, tmp_path / "report.html").read_text(encoding="utf-8")
     assert page.count("<img ") == n_pictures
     assert text in page
-    assert "nan" not in page.split("</style>")[1].replace("base64", "").lower().split("<img")[0]
+    assert re.search(r"\bnan\b", re.sub("<img[^>]*>", "", page.split("</style>")[1]).lower()) is None
 
 
 def test_a_page_about_a_relabelled_tree_has_one_numbering(make_tree, tmp_path, unpainted):
@@ -442,7 +503,7 @@ def test_a_tree_that_keeps_its_fairlets_has_a_section_on_who_is_matched(make_tre
     assert "0 of 30 anchors have the same partner in at least 90% of the draws." in page
     assert "Half of the rows are with their likeliest partner in at least 80% of the draws." in page
     assert page.count("A line is as strong as the share of draws") == 1
-    assert page.count('<section id="part-') == page.count('<a href="#part-') == 9
+    assert page.count('<section id="part-') == page.count('<a href="#part-') == 10
     assert "matched with whom" not in bf.report(tree, tmp_path / "other.html").read_text()
 
 

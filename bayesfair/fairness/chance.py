@@ -1,0 +1,71 @@
+"""Who is short of what in every cluster, and which counts are beyond what drawing by lot would give.
+
+If people were dealt to clusters of these sizes by lot, the members of a group in a cluster would have a hypergeometric law.
+Its tails are exact. Where many counts are looked at, the tail left out of each is divided by their number (Bonferroni), so that
+all counts together are inside their ranges with at least the probability asked for.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from bayesfair._arrays import cell_masses
+from bayesfair._names import DataFrame
+from bayesfair.fairness.groups import Groups
+
+
+def representation(assignment, clusters, attributes: Mapping[str, Groups], level) -> "DataFrame":
+    """One row for every attribute, cluster and group, as a pandas DataFrame; `assignment`: codes (N,) among `clusters`.
+
+    Columns: `count`; `expected`, the group's share of the data times the size of the cluster; `persons`, the first less the
+    second: negative where the group is short; `share_of_cluster`, `share_of_all`; `low`, `high`: the counts that drawing by lot
+    would give, all of them together with a probability of at least `level`; `p_value`, two-sided, times the number of counts
+    that are looked at; `beyond_chance`.
+    """
+    import pandas as pd
+
+    counts = {
+        name: cell_masses(assignment, groups.code, (len(clusters), len(groups.names)))
+        for name, groups in attributes.items()
+    }
+    looks = sum(_different(held) for held in counts.values())
+    rows = [
+        (name, clusters[k], groups.names[g], *_cell(counts[name], k, g, looks, level))
+        for name, groups in attributes.items()
+        for k, g in np.ndindex(counts[name].shape)
+    ]
+    figures = ["count", "expected", "persons", "share_of_cluster", "share_of_all", "low", "high", "p_value"]
+    table = pd.DataFrame(rows, columns=["attribute", "cluster", "group", *figures])
+    table["beyond_chance"] = (table["count"] < table["low"]) | (table["count"] > table["high"])
+    table.attrs.update(level=level, counts_looked_at=looks)
+    return table
+
+
+def _different(counts):
+    """How many counts say something of their own: of two groups, or of two clusters, one tells the other."""
+    n_clusters, n_groups = counts.shape
+    return (n_clusters if n_clusters > 2 else 1) * (n_groups if n_groups > 2 else 1)
+
+
+def _cell(counts, k, g, looks, level):
+    """The figures of one count."""
+    count, size, group, total = counts[k, g], counts[k].sum(), counts[:, g].sum(), counts.sum()
+    low, high, p_value = by_lot(count, total, group, size, (1 - level) / (2 * looks))
+    expected = size * group / total
+    return count, expected, count - expected, count / size, group / total, low, high, min(1.0, looks * p_value)
+
+
+def by_lot(count, total, group, size, tail):
+    """(low, high, two-sided p-value) of a count of a `group` in a cluster whose `size` people are drawn by lot from `total`.
+
+    `low` and `high` are the ends of the counts at which neither tail is `tail` or less; the p-value is twice the lesser tail.
+    """
+    from scipy.stats import hypergeom
+
+    least = max(0, group + size - total)
+    support = np.arange(least, min(group, size) + 1)
+    mass = hypergeom.pmf(support, total, group, size)
+    below, above = mass.cumsum(), mass[::-1].cumsum()[::-1]
+    inside = support[(below > tail) & (above > tail)]
+    at = count - least
+    return int(inside[0]), int(inside[-1]), float(min(1.0, 2 * min(below[at], above[at])))

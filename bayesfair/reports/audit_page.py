@@ -1,0 +1,113 @@
+"""The page of an audit: its tables as text, and what fills the template."""
+
+from datetime import UTC, datetime
+from math import floor
+
+import numpy as np
+
+from bayesfair import __version__
+from bayesfair._percent import percent
+from bayesfair.reports.audit_in_words import UNLIKELY
+from bayesfair.reports.contents import alike
+from bayesfair.reports.fairness_tables import as_table
+from bayesfair.reports.templates import counted, page_place, versions, write_page
+
+SHOWN_COUNTS, SHOWN_ROWS = 60, 15
+
+
+def write_page_of(audit, path, title, provenance):
+    """Write the page of an `Audit`; its path. `provenance`: {term: text}."""
+    every = audit.clusters.loc["overall"]
+    heading = title or f"Audit of {counted(len(audit.clusters) - 1, 'cluster')} of {every['size']:,.0f} rows"
+    moves = None if audit.moves is None else _rows(audit.moves.head(SHOWN_ROWS))
+    return write_page(
+        page_place(path),
+        "audit.html",
+        title=str(heading),
+        notes=audit.notes,
+        level=audit.representation.attrs["level"],
+        representation=[_counts(name, part) for name, part in audit.representation.groupby("attribute", sort=False)],
+        repairs=_repairs(audit.repairs),
+        moves=moves,
+        more_moves=0 if moves is None else len(audit.moves) - len(moves[1]),
+        distances=None if audit.distances is None else as_table(audit.distances),
+        likely_by_group=None if audit.memberships is None else _by_group(audit.memberships),
+        least_likely=None if audit.memberships is None else _least_likely(audit.memberships),
+        provenance=[*provenance.items(), *_made_by()],
+    )
+
+
+def _made_by():
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return [("Page made", now), ("Page made with bayesfair", __version__), *versions()]
+
+
+def _counts(attribute, table):
+    """(attribute, (head, rows), how many counts are left out): all of them in order, or those farthest from their share."""
+    shown = table
+    if len(table) > SHOWN_COUNTS:
+        shown = table.loc[table["persons"].abs().nlargest(SHOWN_COUNTS).index]
+    columns = {
+        "cluster": shown["cluster"],
+        "group": shown["group"],
+        "short (-) or over, persons": [f"{value:+,.1f}" for value in shown["persons"]],
+        "members": [f"{count:,}" for count in shown["count"]],
+        "their share": [f"{value:,.1f}" for value in shown["expected"]],
+        "of the cluster": [percent(share) for share in shown["share_of_cluster"]],
+        "of all": [percent(share) for share in shown["share_of_all"]],
+        "by lot": [f"{low:,} to {high:,}" for low, high in zip(shown["low"], shown["high"])],
+        "beyond chance": ["yes" if beyond else "no" for beyond in shown["beyond_chance"]],
+    }
+    return attribute, (list(columns), list(zip(*columns.values()))), len(table) - len(shown)
+
+
+def _repairs(table):
+    """Head and rows; persons are rounded down, so that what is below one is not told as one."""
+    columns = {
+        "clusters": table.index,
+        "rows that move": [f"{count:,}" for count in table["moved"]],
+        "balanced": ["yes" if yes else "no" for yes in table["is_balanced"]],
+        "farthest from its share, persons": [f"{floor(off * 100) / 100:,.2f}" for off in table["off_by"]],
+        "balance": alike(table["balance"]),
+    }
+    if "within_ss" in table:
+        columns["within-cluster sum of squares"] = alike(table["within_ss"])
+        columns["change"] = [f"{change:+.1%}" for change in table["cost_increase"]]
+    return list(columns), list(zip(*columns.values()))
+
+
+def _by_group(memberships):
+    """Of every group: how many rows, how many unlikely where they are, and the mean probability."""
+    head = ["group", "rows", f"below {UNLIKELY:.0%}", "share", "mean probability"]
+    rows = []
+    for group, part in memberships.groupby("group"):
+        unlikely = part["probability"] < UNLIKELY
+        rows.append(
+            (
+                group,
+                f"{len(part):,}",
+                f"{unlikely.sum():,}",
+                percent(unlikely.mean()),
+                f"{part['probability'].mean():.2f}",
+            )
+        )
+    return head, rows
+
+
+def _least_likely(memberships):
+    worst = memberships.nsmallest(SHOWN_ROWS, "probability")
+    columns = {
+        "row": worst.index,
+        "group": worst["group"],
+        "cluster given": worst["cluster"],
+        "probability": [f"{value:.2f}" for value in worst["probability"]],
+        "likeliest other cluster": ["none" if value is None else value for value in worst["runner_up"]],
+        "its probability": [f"{value:.2f}" for value in worst["runner_up_probability"]],
+    }
+    return list(columns), list(zip(*columns.values()))
+
+
+def _rows(table):
+    """A DataFrame as head and rows of text, its index first."""
+    cells = [[str(value) for value in np.array(row, dtype=object)] for row in table.itertuples()]
+    return ["row", *map(str, table.columns)], [tuple(row) for row in cells]

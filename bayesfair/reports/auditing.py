@@ -1,0 +1,286 @@
+"""`audit`: somebody else's clusters, their groups, and what it would take to make them balanced."""
+
+from os import PathLike
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayesfair._arrays import cell_masses
+from bayesfair._check import (
+    check_features,
+    check_number,
+    check_same_index,
+    check_same_length,
+    column_names,
+    message,
+    row_names,
+)
+from bayesfair._names import DataFrame, DataTree
+from bayesfair._scaling import standardise
+from bayesfair.fairness.balanced import balance_constraint
+from bayesfair.fairness.chance import representation
+from bayesfair.fairness.distances import distance_report
+from bayesfair.fairness.groups import Groups, encode_columns, encode_groups, groups_for_fit
+from bayesfair.fairness.metrics import cluster_balance, encode_assignment, masses_of_attributes, persons_off
+from bayesfair.fairness.per_cluster import report as cluster_report
+from bayesfair.posterior.in_short import Note
+from bayesfair.posterior.membership_table import memberships
+from bayesfair.posterior.schema import count_clusters
+from bayesfair.reports.audit_in_words import CHEAPEST, FEWEST, GIVEN, notes_of
+
+
+class Audit(NamedTuple):
+    """What `audit` found. `print(audit)` says it in sentences; `audit.write("audit.html")` makes a page of it.
+
+    Parameters
+    ----------
+    notes : list of Note
+        The sentences: `kind`, `headline` and `text`.
+    clusters : pandas.DataFrame
+        `bayesfair.fairness.report` of the clusters, with a last row for all of them.
+    representation : pandas.DataFrame
+        A row for every attribute, cluster and group: `count`; `expected`, the share of the group; `persons`, the first
+        less the second, negative where the group is short; `share_of_cluster`, `share_of_all`; `low` and `high`, what drawing
+        by lot would give, for all counts together; `p_value`, times the number of counts looked at; `beyond_chance`.
+    repairs : pandas.DataFrame
+        "as given", "fewest moves" and, with features, "cheapest found": how many rows move, what the clusters cost then, and
+        how balanced they are.
+    moves : pandas.DataFrame or None
+        With features: the rows that either repair moves, their group, and their cluster as given and after each repair.
+    distances : pandas.DataFrame or None
+        With features: `bayesfair.fairness.distance_report`.
+    memberships : pandas.DataFrame or None
+        With a posterior: `bayesfair.posterior.memberships` of its rows for these clusters, which have their own names here.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> found = bf.audit(["gold", "gold", "basic", "basic"], ["f", "m", "f", "m"])
+    >>> found.notes[0].headline, found.repairs["moved"].tolist()
+    ('Balanced:', [0, 0])
+    """
+
+    notes: list[Note]
+    clusters: DataFrame
+    representation: DataFrame
+    repairs: DataFrame
+    moves: DataFrame | None
+    distances: DataFrame | None
+    memberships: DataFrame | None
+
+    def __str__(self):
+        return "\n".join(f"{note.headline} {note.text}" for note in self.notes)
+
+    def write(
+        self, path: str | PathLike[str], *, title: str | None = None, provenance: dict[str, str] | None = None
+    ) -> Path:
+        """Write one self-contained HTML page, sentences first.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file to write, named .html.
+        title : str, optional
+            A heading of your own.
+        provenance : dict of str to str, optional
+            What to say of the source, {term: text}.
+
+        Returns
+        -------
+        pathlib.Path
+            The file.
+
+        Raises
+        ------
+        ValueError
+            If the path does not end in .html.
+        FileNotFoundError
+            If the folder of the path does not exist.
+        """
+        from bayesfair.reports.audit_page import write_page_of
+
+        return write_page_of(self, path, title, provenance or {})
+
+
+def audit(
+    labels: ArrayLike,
+    sensitive_features: ArrayLike | Groups,
+    X: ArrayLike | None = None,
+    *,
+    crossed: bool = True,
+    min_balance: Literal["exact"] | float = "exact",
+    level: float = 0.95,
+    tree: "DataTree | None" = None,
+) -> Audit:
+    """Look at clusters that somebody else made: who is short of what, by how many people, and beyond chance or not.
+
+    Every attribute is looked at by itself and, with `crossed`, their combinations too. Counts are held against what drawing
+    clusters of these sizes by lot would give: hypergeometric laws, exact, with the number of counts that are looked at
+    accounted for. A repair is looked for that makes the clusters balanced with few moves.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n_obs,)
+        The cluster of every row: numbers or text.
+    sensitive_features : array-like of shape (n_obs,) or (n_obs, n_attributes)
+        Protected attributes.
+    X : array-like of shape (n_obs, n_features), optional
+        Numbers by which the clusters were made, scaled as they were then. With them there are individual distances, what a
+        repair costs, and who would move.
+    crossed : bool, default True
+        Whether a repair balances the combinations of several attributes, as `BalancedKMeans` has it, or each on its own.
+    min_balance : "exact" or float, default "exact"
+        What balanced means: to within one person, or a Balance of at least so much.
+    level : float, default 0.95
+        Probability that all counts are inside their ranges if clusters are drawn by lot.
+    tree : xarray.DataTree, optional
+        A posterior of these rows, or of some of them. Rows are found by their names where `labels` has an index of names, else
+        by their places.
+
+    Returns
+    -------
+    Audit
+
+    Raises
+    ------
+    ValueError
+        Lengths or indexes that differ, missing values, a `level` outside (0, 1), a posterior with fewer clusters.
+
+    Examples
+    --------
+    >>> import bayesfair as bf
+    >>> segments = ["gold"] * 10 + ["basic"] * 10
+    >>> found = bf.audit(segments, ["f", "m"] * 3 + ["m"] * 4 + ["f"] * 7 + ["m"] * 3)
+    >>> table = found.representation.set_index(["cluster", "group"])
+    >>> table.loc[("gold", "f"), ["count", "low", "high"]].astype(int).tolist()
+    [3, 3, 7]
+    """
+    check_same_index("labels", labels, "sensitive_features", sensitive_features)
+    check_same_index("labels", labels, "X", X)
+    if not 0 < check_number("level", level) < 1:
+        raise ValueError(message("level", "be between 0 and 1", level, "The usual choice is 0.95."))
+    code, clusters = _clusters(labels)
+    groups = groups_for_fit(sensitive_features, len(code), crossed=crossed)
+    constraint = balance_constraint(groups, min_balance)  # small groups are no reason to warn here
+    names = row_names(labels)
+    names = np.arange(len(code)) if names is None else names
+    repairs, moves = _repairs(code, clusters, groups, constraint, X, names)
+    found = Audit(
+        [],
+        cluster_report(labels, groups, overall=True),
+        representation(code, clusters, _attributes(sensitive_features, crossed), level),
+        repairs,
+        moves,
+        None if X is None else distance_report(X, labels, overall=True),
+        None if tree is None else _memberships(tree, code, clusters, names, groups),
+    )
+    return found._replace(notes=notes_of(found, constraint))
+
+
+def _clusters(labels):
+    """(codes (N,), the clusters in sorted order) of hard labels."""
+    if np.ndim(labels) != 1:
+        remedy = "Pass one column, such as table['segment']."
+        raise ValueError(message("labels", "be one label for each row", f"{np.ndim(labels)} dimensions", remedy))
+    code, clusters = encode_assignment(labels)
+    return np.asarray(code, np.int32), clusters
+
+
+def _attributes(sensitive_features, crossed) -> dict[str, Groups]:
+    """Every attribute under its name and, where they are `crossed`, their combinations."""
+    encoded = encode_columns(sensitive_features)
+    names = _names(sensitive_features, len(encoded))
+    attributes = dict(zip(names, encoded))
+    if crossed and len(encoded) > 1:
+        attributes[" x ".join(names)] = encode_groups(sensitive_features)
+    return attributes
+
+
+def _names(sensitive_features, n_columns):
+    if hasattr(sensitive_features, "columns"):
+        return [str(name) for name in sensitive_features.columns]
+    if n_columns > 1:
+        return [f"attribute {at + 1}" for at in range(n_columns)]
+    name = getattr(sensitive_features, "name", None)
+    return ["group" if name is None else str(name)]
+
+
+def _repairs(code, clusters, groups, constraint, X, names):
+    """(DataFrame of what each repair takes, DataFrame of the rows that move, or None without features)."""
+    import pandas as pd
+
+    from bayesfair.balanced.repairs import moves_needed, repair  # loads JAX
+
+    shape = len(clusters), len(groups.names)
+    counts = cell_masses(code, groups.code, shape)
+    if X is None:
+        balanced, moved = moves_needed(constraint, counts)
+        found = {GIVEN: _balance_of(counts, groups, constraint), FEWEST: _balance_of(balanced, groups, constraint)}
+        table = pd.DataFrame.from_dict(found, orient="index")
+        table.insert(0, "moved", [0, moved])
+        return table, None
+    labels = {GIVEN: code, **dict(zip((FEWEST, CHEAPEST), repair(_problem(X, groups, constraint, shape[0]), code)))}
+    found = {
+        name: _balance_of(cell_masses(one, groups.code, shape), groups, constraint)
+        | {"within_ss": distance_report(X, one).attrs["within_ss"]}
+        for name, one in labels.items()
+    }
+    table = pd.DataFrame.from_dict(found, orient="index")
+    table.insert(0, "moved", [int((one != code).sum()) for one in labels.values()])
+    table["cost_increase"] = table["within_ss"] / table.loc[GIVEN, "within_ss"] - 1
+    return table, _moves(labels, clusters, groups, names)
+
+
+def _problem(X, groups, constraint, n_clusters):
+    """That of `BalancedKMeans` with these features."""
+    from bayesfair.balanced.centroids import CENTROIDS
+    from bayesfair.balanced.problem import BalancedProblem
+
+    names, X = column_names(X), check_features(X)
+    check_same_length("X", len(X), "labels", len(groups.code))
+    Z, _ = standardise(X, names=names)
+    return BalancedProblem(Z, groups.code, np.ones(len(Z)), constraint, CENTROIDS["kmeans"], n_clusters)
+
+
+def _balance_of(counts, groups, constraint):
+    """How balanced clusters with these counts (K, J) are."""
+    off = max(persons_off(held).max() for held in masses_of_attributes(counts, groups))
+    balance = cluster_balance(counts, groups).min()
+    return {"is_balanced": bool(constraint.satisfied(counts).all()), "balance": float(balance), "off_by": float(off)}
+
+
+def _moves(labels, clusters, groups, names):
+    import pandas as pd
+
+    moved = np.any([one != labels[GIVEN] for one in labels.values()], axis=0)
+    cluster = np.array(clusters, dtype=object)
+    columns = {"group": np.array(groups.names, dtype=object)[groups.code[moved]]}
+    columns |= {name: cluster[one[moved]] for name, one in labels.items()}
+    return pd.DataFrame(columns, index=pd.Index(names[moved], name="obs"))
+
+
+def _memberships(tree, code, clusters, names, groups):
+    """`memberships` of the rows of a posterior, with the names of the clusters given and of the rows' groups."""
+    import pandas as pd
+
+    obs, n_clusters = tree["posterior"]["obs"].values, count_clusters(tree)
+    if len(clusters) > n_clusters:
+        remedy = f"Fit with n_clusters={len(clusters)}."
+        raise ValueError(message("tree", f"have at least {len(clusters)} clusters", n_clusters, remedy))
+    if not pd.Index(names).is_unique:
+        got, remedy = "names that stand twice", "Leave the index out where rows match by their places."
+        raise ValueError(message("labels", "name each row once", got, remedy))
+    place = pd.Index(names).get_indexer(pd.Index(obs))
+    if (place < 0).all():
+        got, remedy = f"rows such as {str(obs[0])!r}", "Use the same row names, or none, in both."
+        raise ValueError(message("tree", "be of rows that `labels` has", got, remedy))
+    if (place < 0).any():
+        tree, place = tree.isel(obs=np.flatnonzero(place >= 0), missing_dims="ignore"), place[place >= 0]
+    table = memberships(tree, reference=code[place]).drop(columns=["group", "placed_for_balance"], errors="ignore")
+    cluster = np.array(clusters, dtype=object)
+    other = table["runner_up"].to_numpy(int, na_value=-1)
+    named = [clusters[k] if 0 <= k < len(clusters) else None if k < 0 else f"another, {k}" for k in other]
+    group = np.array(groups.names, dtype=object)[groups.code[place]]
+    return table.assign(cluster=cluster[code[place]], runner_up=named, group=group)

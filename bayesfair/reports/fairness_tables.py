@@ -1,0 +1,81 @@
+"""What the page says of fairness beside the clusters' shares: doubt by group, individual distances, what fairness costs."""
+
+import numpy as np
+
+from bayesfair._percent import percent
+from bayesfair.fairness.distances import distance_report
+from bayesfair.fairness.metrics import balance, group_masses, persons_off
+from bayesfair.posterior.in_short import DOUBTFUL
+from bayesfair.posterior.saved import settings_of
+from bayesfair.posterior.schema import flat_labels
+from bayesfair.reports.contents import SHOWN_GROUPS, alike, intervals
+
+NAMES = {"rms_distance": "root mean square", "max_distance": "largest", "distance_variance": "variance of squares"}
+MOST_ROWS = 200_000  # for k-means on the side
+STARTS = 5
+
+
+def doubt_by_group(contents):
+    """Head and rows: how many rows of every group are in doubt, and the share that a draw has elsewhere, with intervals.
+
+    None without groups.
+    """
+    groups = contents.groups
+    if groups is None:
+        return None
+    shown = np.sort(np.argsort(-groups.sizes, kind="stable")[:SHOWN_GROUPS])
+    apart = [
+        np.bincount(groups.code[draw != contents.cluster], minlength=len(groups.names))
+        for draw in flat_labels(contents.tree)
+    ]
+    doubtful = np.bincount(groups.code[contents.doubt > DOUBTFUL], minlength=len(groups.names))
+    columns = {
+        "group": [groups.names[g] for g in shown],
+        "rows": [f"{groups.sizes[g]:,}" for g in shown],
+        "in doubt": [f"{doubtful[g]:,}" for g in shown],
+        "share in doubt": [percent(doubtful[g] / groups.sizes[g]) for g in shown],
+        "share elsewhere in a draw": intervals((np.array(apart) / groups.sizes)[:, shown]),
+    }
+    return list(columns), list(zip(*columns.values()))
+
+
+def distance_table(contents):
+    """Head and rows: how far rows are from the mean of their cluster in the point estimate; None without plain numbers."""
+    return as_table(distance_report(contents.X, contents.cluster, overall=True)) if _has_numbers(contents) else None
+
+
+def as_table(distances):
+    """Head and rows of a `distance_report`."""
+    columns = {"cluster": distances.index, "rows": [f"{size:,.0f}" for size in distances["size"]]}
+    columns |= {shown: alike(distances[name]) for name, shown in NAMES.items()}
+    return list(columns), list(zip(*columns.values()))
+
+
+def cost_of_fairness(contents):
+    """What the clusters shown cost beside k-means without fairness, in sentences; None where costs are no sums of squares."""
+    loss = settings_of(contents.tree).get("parameters", {}).get("loss", "kmeans")
+    groups, X = contents.groups, contents.X
+    if groups is None or loss != "kmeans" or contents.weight is not None or not _has_numbers(contents):
+        return None
+    if len(X) > MOST_ROWS:
+        return None
+    from sklearn.cluster import KMeans
+
+    plain = KMeans(len(np.unique(contents.cluster)), n_init=STARTS, random_state=0).fit(X)
+    fair = distance_report(X, contents.cluster).attrs["within_ss"]
+    off = persons_off(group_masses(plain.labels_, groups)).max()
+    more = fair / plain.inertia_ - 1
+    change = f"{abs(more):.1%} {'more' if more > 0 else 'less'}"
+    return (
+        f"The clusters shown have a within-cluster sum of squares of {fair:,.4g}. That is {change} than {plain.inertia_:,.4g}, "
+        f"the best of {STARTS} starts of k-means without fairness: the price of fairness, and of showing where rows are most "
+        f"often rather than the cheapest clusters. Without fairness a count is up to {off:,.1f} persons away from a group's "
+        f"share, and Balance is {balance(plain.labels_, groups):.3g}."
+    )
+
+
+def _has_numbers(contents):
+    """Whether distances between rows are what they seem: features, none of which stands for a category."""
+    return (
+        contents.X is not None and not any(line.is_share for line in contents.lines) and np.isfinite(contents.X).all()
+    )

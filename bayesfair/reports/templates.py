@@ -1,0 +1,59 @@
+"""Pages from templates: one self-contained file each, in which every value is escaped."""
+
+import os
+from math import ceil
+from pathlib import Path
+
+from bayesfair._check import message
+from bayesfair._files import check_destination, write_whole
+from bayesfair._percent import percent
+
+
+def page_place(path) -> Path:
+    """`path`, found fit for a page to be written there."""
+    path = Path(path)
+    if path.suffix.lower() not in (".html", ".htm"):
+        remedy = "Name the file report.html; the saved run itself must not be overwritten."
+        raise ValueError(message("path", "end in .html", repr(os.fspath(path)), remedy))
+    return check_destination(path)
+
+
+def write_page(path, template, **filled) -> Path:
+    """Write the page that a template makes of what it is `filled` with; its path."""
+    page = _environment().get_template(template).render(**filled)
+    write_whole([page.encode("utf-8", errors="replace")], path)
+    return path
+
+
+def _environment():
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    shape = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    environment = Environment(
+        loader=PackageLoader(__package__, ""), autoescape=True, undefined=StrictUndefined, **shape
+    )
+    environment.filters |= {"counted": counted, "percent": percent, "side_by_side": side_by_side}
+    return environment
+
+
+def side_by_side(table, columns):
+    """A table as several of at most so many `columns` beside the first: pairs of a head and of rows (name, the other cells).
+
+    The cells of the first column name the rows. Each has as many columns as may be; a table without columns stays one.
+    """
+    head, rows = table
+    total = max(len(head) - 1, 1)
+    width = ceil(total / ceil(total / columns))  # of 7 columns 4 and 3 where 6 may stand, not one by itself
+    parts = [slice(first, first + width) for first in range(1, 1 + total, width)]
+    return [([head[0], *head[part]], [(row[0], row[part]) for row in rows]) for part in parts]
+
+
+def counted(total, thing):
+    return f"{total:,} {thing}" if total == 1 else f"{total:,} {thing}s"
+
+
+def versions():
+    """Of the libraries that make pages, pairs of a name and a version."""
+    from importlib.metadata import version
+
+    return [(name, version(name)) for name in ("arviz-stats", "matplotlib", "numpy", "xarray")]

@@ -1,0 +1,81 @@
+"""`bayesfair check`: somebody else's clusters in a table."""
+
+import hashlib
+
+import pandas as pd
+import pytest
+
+import bayesfair as bf
+from bayesfair.cli import main
+
+
+@pytest.fixture(scope="module")
+def segments(table):
+    """The table of the other tests with a column of segments, two of whose cells are empty."""
+    people = pd.read_csv(table)
+    people["segment"] = ["gold" if x > 0 else "basic" for x in people["x1"]]
+    people.loc[[3, 7], "segment"] = ""
+    path = table.with_name("segments.csv")
+    people.to_csv(path, index=False)
+    return path
+
+
+def check(segments, *more):
+    return main(["check", str(segments), "--clusters", "segment", "--sensitive", "group", *more])
+
+
+def test_sentences_in_print_and_a_page_with_its_provenance(segments, tmp_path, capsys):
+    page = tmp_path / "audit.html"
+    assert check(segments, "--missing", "drop", "--features", "x1,x2", "--standardize", "--out", str(page)) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    people = pd.read_csv(segments).dropna()
+    X = people[["x1", "x2"]]
+    X = (X - X.mean()) / X.std(ddof=0)
+    found = bf.audit(people["segment"], people["group"], X)
+    assert all(" ".join(f"{note.headline} {note.text}".split()) in printed for note in found.notes)
+    assert "Rows dropped: 2 without segment" in printed
+    text = page.read_text(encoding="utf-8")
+    assert hashlib.sha256(segments.read_bytes()).hexdigest() in text
+    assert f"bayesfair check {segments} --clusters segment" in text
+    assert "divided by their standard deviation" in text
+
+
+def test_a_run_is_asked_about_the_rows_that_it_has(segments, run_file, capsys):
+    assert check(segments, "--missing", "drop", "--run", str(run_file)) == 0
+    printed = capsys.readouterr().out
+    assert "Under the fair posterior:" in printed
+    assert "of 98 rows" in " ".join(printed.split())
+
+
+def test_a_run_keeps_where_its_rows_come_from_and_its_page_says_so(table, run_file, tmp_path):
+    page = tmp_path / "report.html"
+    assert main(["report", str(run_file), "--out", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    for said in (
+        hashlib.sha256(table.read_bytes()).hexdigest(),
+        f"bayesfair fit {table} --sensitive group",
+        "<dd>group</dd>",
+    ):
+        assert said in text
+    assert bf.GibbsFairClustering.load(run_file).provenance["Rows dropped"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ([], "`--clusters` must have a value in every row, got 2 missing in 'segment'"),
+        (["--clusters", "segments"], "`--clusters` must name a column of the table, got 'segments'"),
+        (
+            ["--clusters", "group"],
+            "`--clusters` must name a column of its own, got 'group', which --sensitive names too",
+        ),
+        (["--standardize"], "`--standardize` must come with --features"),
+        (["--missing", "drop", "--min-balance", "0"], "`--min-balance` must be exact or a finite number above zero"),
+        (["--missing", "drop", "--out", "audit.pdf"], "must end in .html"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_in_one_line(segments, capsys, more, text):
+    assert check(segments, *more) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert text in lines[0]

@@ -1,0 +1,143 @@
+"""`audit` of somebody else's clusters: its sentences and tables by hand, its page, and bad input."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from elements import Elements
+
+import bayesfair as bf
+from bayesfair.posterior import memberships, reference_partition
+
+SEX = ["f"] * 30 + ["m"] * 30
+REGION = ["north", "south", "south"] * 20
+SEGMENT = ["gold"] * 6 + ["basic"] * 24 + ["gold"] * 24 + ["basic"] * 6
+
+
+@pytest.fixture(scope="module")
+def X():
+    rng = np.random.default_rng(0)
+    far = np.array([3.0 * (segment == "gold") for segment in SEGMENT])
+    return pd.DataFrame({"income": far + rng.normal(size=60), "age": rng.normal(size=60)})
+
+
+@pytest.fixture(scope="module")
+def found(X):
+    return bf.audit(SEGMENT, pd.Series(SEX, name="sex"), X)
+
+
+def test_who_is_short_of_what_in_sentences_and_persons(found):
+    said = str(found)
+    assert "Not balanced: The count farthest from its share is 9.0 persons off" in said
+    assert (
+        "Cluster gold holds 6 of f; their share would be 15.0, so 9.0 persons are missing (20% of the cluster, 50%"
+        in said
+    )
+    assert "Hardly: if clusters of these sizes were drawn by lot, all counts would lie in the ranges" in said
+    assert found.representation["persons"].tolist() == [9, -9, -9, 9]
+    assert found.representation["beyond_chance"].all()
+    assert found.clusters.loc["gold", "count[f]"] == 6
+
+
+def test_repairs_are_balanced_and_say_what_they_cost(found, X):
+    repairs = found.repairs
+    assert repairs.index.tolist() == ["as given", "fewest moves", "cheapest found"]
+    assert repairs["moved"].tolist()[:2] == [0, 17]  # 9 of each, or one less where a cluster has 29 rows
+    assert repairs["is_balanced"].tolist() == [False, True, True]
+    assert repairs.loc["as given", "cost_increase"] == 0
+    assert repairs.loc["cheapest found", "within_ss"] <= repairs.loc["fewest moves", "within_ss"]
+    more = repairs.loc["fewest moves", "cost_increase"]
+    assert f"Moving 17 rows (28%) makes every cluster balanced and costs {more:.1%} more" in str(found)
+    for name in repairs.index[1:]:
+        labels = pd.Series(SEGMENT)
+        labels[found.moves.index] = found.moves[name]
+        assert (labels != SEGMENT).sum() == repairs.loc[name, "moved"]
+        table = bf.fairness.report(labels, SEX, X)
+        assert table.attrs["off_by"] < 1
+        assert table.attrs["within_ss"] == pytest.approx(repairs.loc[name, "within_ss"])
+
+
+def test_without_features_there_is_a_number_of_moves_and_no_names(X):
+    plain = bf.audit(SEGMENT, SEX)
+    assert plain.moves is plain.distances is plain.memberships is None
+    assert plain.repairs["moved"].tolist() == [0, 17]
+    assert "Give the features to learn who would move" in str(plain)
+
+
+def test_attributes_are_looked_at_one_by_one_and_crossed():
+    sensitive = pd.DataFrame({"sex": SEX, "region": REGION})
+    found = bf.audit(SEGMENT, sensitive)
+    both, each = found.representation, bf.audit(SEGMENT, sensitive, crossed=False).representation
+    assert "6 of f (sex); their share" in str(found)
+    assert both["attribute"].unique().tolist() == ["sex", "region", "sex x region"]
+    assert each["attribute"].unique().tolist() == ["sex", "region"]
+    assert (each.attrs["counts_looked_at"], both.attrs["counts_looked_at"]) == (2, 6)
+    alone = bf.audit(SEGMENT, SEX).representation["p_value"]
+    assert both["p_value"][0] == pytest.approx(min(1, 6 * alone[0]))
+
+
+def test_clusters_by_lot_are_balanced_enough_and_balanced_ones_need_no_repair():
+    alike = ["x", "y", "y"] * 20
+    said = str(bf.audit(alike, ["f"] * 30 + ["m"] * 30))
+    assert said.startswith("Balanced: every group's share of every cluster is the data's to within one person.")
+    assert "Could it be chance? Yes:" in said
+    assert "Repair: none is needed." in said
+    assert "who is short" not in said.lower()
+
+
+def test_how_likely_rows_are_under_a_posterior(make_tree):
+    tree = make_tree(obs_names=[f"row {i}" for i in range(60)])
+    names = tree["posterior"]["obs"].values
+    given = np.array(["c", "a", "b"])[reference_partition(tree)]
+    given[0] = "b" if given[0] != "b" else "a"
+    order = np.random.default_rng(1).permutation(60)
+    groups = tree["constant_data"]["group"].values
+    labels = pd.Series(given[order], index=names[order])
+    found = bf.audit(labels, pd.Series(groups[order], index=names[order]), tree=tree).memberships
+    codes = np.unique(given, return_inverse=True)[1]
+    expected = memberships(tree, reference=codes)
+    np.testing.assert_allclose(found["probability"], expected["probability"])
+    assert found["cluster"].tolist() == given.tolist()
+    assert found["probability"].iloc[0] < 0.1
+    some = bf.audit(labels[:40], groups[order][:40], tree=tree).memberships
+    assert sorted(some.index) == sorted(names[order][:40])
+    assert some["cluster"].tolist() == labels[some.index].tolist()
+    with pytest.raises(ValueError, match="`tree` must be of rows that `labels` has, got rows such as 'row 0'"):
+        bf.audit(given, groups, tree=tree)
+    with pytest.raises(ValueError, match="`tree` must have at least 60 clusters, got 3"):
+        bf.audit(np.arange(60), groups, tree=tree)
+
+
+def test_the_page_says_it_all_and_nothing_becomes_markup(found, tmp_path, hostile, make_tree, X):
+    path = found.write(tmp_path / "audit.html", provenance={"File": "people.csv"})
+    text = Elements(path.read_text(encoding="utf-8")).text
+    for note in found.notes:
+        assert f"{note.headline} {note.text}" in text
+    for said in (
+        "Audit of 2 clusters of 60 rows",
+        "Clusters by sex",
+        "Who moves",
+        "people.csv",
+        bf.__version__,
+        "-9.0",
+    ):
+        assert said in text
+    names = pd.DataFrame({hostile: [f"{hostile} {one}" for one in SEX]})
+    tree = make_tree(n_clusters=2)
+    worst = bf.audit([f"{one} {hostile}" for one in SEGMENT], names, X, tree=tree)
+    page = worst.write(tmp_path / "hostile.html", title=hostile, provenance={hostile: hostile})
+    elements = Elements(page.read_text(encoding="utf-8"))
+    assert elements.strange() == set()
+    assert f"Clusters by {hostile}" in elements.text
+    assert "The rows least likely where they are" in elements.text
+
+
+def test_bad_input_is_told(X):
+    for arguments, settings, text in (
+        ((np.zeros((60, 2)), SEX), {}, "`labels` must be one label for each row"),
+        ((SEGMENT, SEX[:-1]), {}, "`sensitive_features` must have one entry per row"),
+        ((SEGMENT, SEX, X[:-1]), {}, "`X` must have one entry per row of `labels`"),
+        ((SEGMENT, SEX), {"level": 1}, "`level` must be between 0 and 1, got 1"),
+        (([None, *SEGMENT[1:]], SEX), {}, "`labels` must have a value for every observation"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            bf.audit(*arguments, **settings)
