@@ -41,6 +41,7 @@ from bayesfair.reports.pictures import (
     draw_uncertainty,
 )
 from bayesfair.reports.templates import counted, page_place, versions, write_page
+from bayesfair.reports.traits import cluster_traits, trait_table, units_in_words
 
 
 def report(
@@ -236,6 +237,9 @@ PARTS = {  # of the page, in the words of its template, and what each is read fr
     "distances": distance_table,
     "by_group": doubt_by_group,
     "centres": centre_table,
+    "traits": cluster_traits,
+    "trait_table": trait_table,
+    "units": units_in_words,
     "uncertainty": draw_uncertainty,
     "profile": draw_profile,
     "uncertain": uncertain_table,
