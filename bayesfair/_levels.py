@@ -19,7 +19,7 @@ def _names(settings):
     return names if isinstance(names, dict) else {}
 
 
-def scaling_of(settings):
+def units_of(settings):
     """The scaling that columns had before the run, {column: (mean, standard deviation)}: what a scaler took out of them."""
     scaling = _names(settings).get("scaling") or {"mean": {}, "deviation": {}}
     return {name: (mean, scaling["deviation"][name]) for name, mean in scaling["mean"].items()}

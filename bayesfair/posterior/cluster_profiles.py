@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesfair._check import check_same_index, check_same_length, column_names, is_date, message
-from bayesfair._levels import indicators_of, levels_of, scaling_of
+from bayesfair._levels import indicators_of, levels_of, units_of
 from bayesfair._names import DataFrame, DataTree
 from bayesfair._percent import percent
 from bayesfair._scaling import ROUNDING
@@ -231,7 +231,7 @@ def readable_features(tree) -> "DataFrame":
     import pandas as pd
 
     settings = settings_of(tree)
-    levels, indicators, scaling = levels_of(settings), indicators_of(settings), scaling_of(settings)
+    levels, indicators, scaling = levels_of(settings), indicators_of(settings), units_of(settings)
     columns, X = {}, observed_features(tree)
     for name, values in zip(tree["observed_data"]["feature"].values.astype(str).tolist(), X.T):
         if name in levels:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._levels import indicators_of, levels_of, scaling_of
+from bayesfair._levels import indicators_of, levels_of, units_of
 from bayesfair._partitions import tables_with
 from bayesfair._percent import percent
 from bayesfair.fairness.groups import Groups
@@ -165,7 +165,7 @@ def _in_words(contents, feature, values):
         return [levels[int(code)] for code in values]
     if feature in indicators_of(settings):
         return ["yes" if value else "no" for value in values]
-    return alike(unscaled(values, scaling_of(settings).get(feature)))
+    return alike(unscaled(values, units_of(settings).get(feature)))
 
 
 def _unused(name, columns):
@@ -206,7 +206,7 @@ def _bounds(low, high):
 
 def lines_of(X, features, settings):
     """All lines of a table `X` (obs, feature) of a run with such `settings`, those of a feature's levels together."""
-    levels, indicators, scaling, lines = levels_of(settings), indicators_of(settings), scaling_of(settings), []
+    levels, indicators, scaling, lines = levels_of(settings), indicators_of(settings), units_of(settings), []
     for feature, name in enumerate(features):
         if name in levels:
             codes = enumerate(levels[name])

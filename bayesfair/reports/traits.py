@@ -4,7 +4,7 @@ from itertools import islice
 
 import numpy as np
 
-from bayesfair._levels import scaling_of
+from bayesfair._levels import units_of
 from bayesfair.posterior.cluster_profiles import (
     EVERYONE,
     GROUP,
@@ -62,7 +62,7 @@ def trait_table(contents):
 
 def units_in_words(contents):
     """In which units the features are told, where that is a question; "" where they are those of the table."""
-    if scaling_of(settings_of(contents.tree)):
+    if units_of(settings_of(contents.tree)):
         return "Features are told in their own units; distances between rows were those of the scaled table."
     if not contents.features:
         return ""

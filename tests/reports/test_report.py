@@ -361,7 +361,7 @@ ODD = {
     "one cluster": ({"n_clusters": 1}, None, 4, "No row was ever apart"),
     "one feature, long name": ({"dim": 1, "feature_names": ["länge " * 60]}, None, 4, "länge " * 60),
     "many features": ({"dim": 300}, None, 4, "The 12 of 300 features"),
-    "many groups": ({"n_groups": 40, "n_obs": 200}, None, 4, "groups apart: there are more than it has markers"),
+    "many groups": ({"n_groups": 40, "n_obs": 200}, None, 4, "groups, and all others."),
     "letters the font lacks": ({"group_names": ["男", r"$\frac$"]}, None, 4, "A box stands for a letter"),
     "no features": ({}, without("observed_data"), 3, "not in this file"),
     "no constants": ({}, without("constant_data"), 4, "knows no protected groups"),
