@@ -99,17 +99,19 @@ def uncertainty(
             linewidths=0.3,
             edgecolors="white",
         )
-    remarks = [f"{len(shown):,} of {len(points.cluster):,} rows are drawn"] * (len(shown) < len(points.cluster))
-    outside = _clip(ax, points.position)
-    remarks += [f"{outside:,} {'row is' if outside == 1 else 'rows are'} outside of the view"] * (outside > 0)
     _number_centres(ax, points)
     ax.set(xlabel=points.axes[0], ylabel=points.axes[1])
-    ax.set_title(
-        "\n".join(["Clusters and misclassification probability", *filter(None, ["; ".join(remarks)])]), fontsize=10
-    )
+    ax.set_title(_title(len(points.cluster), len(shown), _clip(ax, points.position)), fontsize=10)
     as_written(ax.xaxis.label, ax.yaxis.label)
     _legends(ax, points, colors, names, len(shown))
     return ax
+
+
+def _title(n_obs, n_shown, outside):
+    """With a second line of what is left out, if anything."""
+    remarks = [f"{n_shown:,} of {n_obs:,} rows are drawn"] * (n_shown < n_obs)
+    remarks += [f"{outside:,} {'row is' if outside == 1 else 'rows are'} outside of the view"] * (outside > 0)
+    return "\n".join(["Clusters and misclassification probability", *filter(None, ["; ".join(remarks)])])
 
 
 def _thinned(points):
