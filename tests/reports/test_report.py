@@ -4,12 +4,10 @@ import re
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 import xarray as xr
 from draws import draws_of, with_modes
 from sklearn.cluster import KMeans
-from sklearn.preprocessing import StandardScaler
 
 import bayesfair as bf
 from bayesfair._draws import FairletDraws
@@ -19,7 +17,7 @@ from bayesfair.fairlets.compositions import capacities
 from bayesfair.fairness import cluster_balance
 from bayesfair.fairness.groups import encode_groups, groups_for_fit
 from bayesfair.fairness.metrics import group_masses, persons_off
-from bayesfair.posterior import reference_partition, relabel, with_scaler, write_tree
+from bayesfair.posterior import reference_partition, relabel, write_tree
 from bayesfair.posterior.guarantees import at_least, guaranteed_balance
 from bayesfair.posterior.in_short import brief
 from bayesfair.posterior.schema import flat_labels
@@ -41,7 +39,6 @@ from bayesfair.reports.contents import (
     uncertain_table,
 )
 from bayesfair.reports.fairness_tables import cost_of_fairness, distance_table, doubt_by_group
-from bayesfair.reports.traits import cluster_traits, trait_table
 
 GIBBS = {"estimator": "GibbsFairClustering", "parameters": {"composition": "auto", "target": "joint"}}
 
@@ -103,31 +100,6 @@ def test_the_centre_table_has_the_features_that_set_clusters_apart(make_tree):
     assert len(names) == contents_module.SHOWN_FEATURES
     assert "f5" not in names
     assert rows[0][1] == interval(tree["posterior"]["centers"].sel(feature=names[0], cluster=0).values.ravel())
-
-
-def test_the_page_says_what_the_clusters_are_in_units_before_a_scaler(make_tree, tmp_path, unpainted):
-    tree = make_tree(dim=3)
-    table = pd.DataFrame(50 + 7 * tree["observed_data"]["X"].values, columns=["f0", "f1", "f2"])
-    scaler = StandardScaler().fit(table)
-    tree["observed_data"]["X"][:] = scaler.transform(table)
-    tree["posterior"]["centers"][:] = (50 + 7 * tree["posterior"]["centers"] - scaler.mean_) / scaler.scale_
-    page = bf.report(tree, tmp_path / "scaled.html").read_text(encoding="utf-8")
-    assert "Features have mean 0 and standard deviation 1 here" in page
-    read = read_contents(with_scaler(tree, scaler))
-    centres = {row[0]: row[1:] for row in centre_table(read)[1]}
-    of_draws = 50 + 7 * make_tree(dim=3)["posterior"]["centers"]
-    assert centres["f1"][2] == interval(of_draws.sel(feature="f1", cluster=2).values.ravel())
-    head, rows = trait_table(read)
-    assert head == ["feature", "everyone", "cluster 0", "cluster 1", "cluster 2"]
-    assert [row[0] for row in rows[-2:]] == ["group 0", "group 1"]
-    means = {row[0]: float(row[4]) for row in rows[:-2]}
-    assert means["f2"] == pytest.approx(table["f2"][read.cluster == 2].mean(), abs=1)
-    name, text = cluster_traits(read)[2]
-    assert name == f"Cluster 2, {(read.cluster == 2).sum()} rows"
-    assert f"f2 {rows[[row[0] for row in rows].index('f2')][4]} (everyone " in text
-    page = bf.report(read.tree.tree, tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "<h2>What are these clusters?</h2>" in page
-    assert "Features are told in their own units" in page
 
 
 MIXTURE = {
