@@ -67,6 +67,7 @@ def trace(tree: "DataTree", *, var_names: Sequence[str] | None = None, axes=None
             *[f"share of {window} draws"] * (window > 1),
             _agreement(table.loc[name, "r_hat"]),
         ]
+        left.set_xlim(0, values.shape[1])
         left.set_ylabel("\n".join(said), fontsize=8)
         as_written(left.yaxis.label)
         right.set_yticks([])

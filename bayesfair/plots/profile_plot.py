@@ -110,7 +110,12 @@ def _head(cluster, n_clusters):
     return fill(name, max(84 // n_clusters, 6))
 
 
+def height_of_profile(n_lines):
+    """The height in inches of the picture of so many lines."""
+    return HEAD + LINE * n_lines
+
+
 def _axes(n_lines):
     from matplotlib import pyplot as plt
 
-    return plt.subplots(figsize=(FIGURE_WIDTH, HEAD + LINE * n_lines), layout="constrained")[1]
+    return plt.subplots(figsize=(FIGURE_WIDTH, height_of_profile(n_lines)), layout="constrained")[1]

@@ -12,11 +12,13 @@ from bayesfair.plots.diagnostics import trace
 from bayesfair.plots.fairlets_plot import fairlets
 from bayesfair.plots.matrix import co_clustering
 from bayesfair.plots.modes_plot import height_of_modes, modes
+from bayesfair.plots.profile_plot import height_of_profile, profile
 from bayesfair.plots.uncertainty_plot import TOLD, uncertainty, uncertainty_profile
 from bayesfair.posterior.diagnostics import scalar_table
 from bayesfair.posterior.mode_tables import modes_of
 from bayesfair.posterior.partners import holds_fairlets
 from bayesfair.posterior.verdict import worst_first
+from bayesfair.reports.contents import SHOWN_FEATURES
 
 WIDTH, DPI = 6.4, 150  # inches; narrower than in a notebook, so that letters stay legible on a phone
 LONGEST_NAME = 24
@@ -56,6 +58,18 @@ def draw_uncertainty(contents) -> Picture | None:
         f"higher misclassification probability: {counts}."
     )
     return Picture(png, alt, f"Colour: cluster. Size: probability of being misclassified.{remarks}{missing}")
+
+
+def draw_traits(contents) -> Picture | None:
+    """What the clusters are, feature by feature; None without features."""
+    if contents.X is None:
+        return None
+    lines = min(len(contents.lines), SHOWN_FEATURES) + (0 if contents.groups is None else len(contents.groups.names))
+    png, missing = _render(
+        contents, lambda ax: profile(contents.tree, max_lines=SHOWN_FEATURES, ax=ax), height_of_profile(lines)
+    )
+    alt = "Table of the mean of every feature and the share of every group, by cluster and of all rows."
+    return Picture(png, alt, f"Colour: standard deviations above or below the mean of all rows.{missing}")
 
 
 def draw_profile(contents) -> Picture:
