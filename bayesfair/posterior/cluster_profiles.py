@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesfair._check import check_same_index, check_same_length, column_names, is_date, message
+from bayesfair._check import check_same_index, check_same_length, column_names, is_date, message, row_names
 from bayesfair._levels import indicators_of, levels_of, units_of
 from bayesfair._names import DataFrame, DataTree
 from bayesfair._percent import percent
@@ -54,7 +54,7 @@ def profile(
     Raises
     ------
     ValueError
-        If labels come without `X`, if lengths differ, or if a column holds dates or a name for every row.
+        If labels come without `X`, if lengths or row names differ, or if a column holds dates or a name for every row.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def profile(
         tree = View.of(source)
         if X is None and sensitive_features is None:
             return most_telling_first(tree_profile(tree))
-        X, labels = readable_features(tree) if X is None else X, reference_partition(tree)
+        X, labels = readable_features(tree) if X is None else _rows_of(tree, X), reference_partition(tree)
         weight, groups = _weight_of(tree), groups_of(tree)
     else:
         labels, weight, groups = source, None, None
@@ -246,6 +246,27 @@ def readable_features(tree) -> "DataFrame":
 def unscaled(values, scaling):
     """Values of a column before a scaler, whose (mean, standard deviation) may be None."""
     return values if scaling is None else scaling[0] + scaling[1] * values.astype(np.float64, copy=False)
+
+
+def _rows_of(tree, X):
+    """X, with the names of the tree's features where it is an array of as many; ValueError where its rows are others."""
+    import pandas as pd
+
+    names, known = row_names(X), tree["posterior"]["obs"].values
+    is_counted = known.dtype.kind in "iu" and np.array_equal(known, np.arange(len(known)))
+    if (
+        names is not None
+        and not is_counted
+        and len(names) == len(known)
+        and list(map(str, names)) != list(map(str, known))
+    ):
+        got = f"rows that begin with {', '.join(map(repr, names[:3].tolist()))}"
+        rule = f"have the rows of the tree, which begin with {', '.join(map(repr, known[:3].tolist()))}"
+        raise ValueError(message("X", rule, got, "Pass X.loc[tree['posterior']['obs'].values]."))
+    if column_names(X) is None and np.ndim(X) == 2 and "observed_data" in tree.children:
+        features = tree["observed_data"]["feature"].values
+        return pd.DataFrame(X, columns=features) if np.shape(X)[1] == len(features) else X
+    return X
 
 
 def _weight_of(tree):

@@ -143,3 +143,12 @@ def test_scalers_of_another_kind_or_of_other_columns_are_refused(people, tree_of
     ):
         with pytest.raises(ValueError, match=text):
             with_scaler(tree, scaler)
+
+
+def test_a_table_of_ones_own_has_the_rows_and_the_names_of_the_tree(people, tree_of):
+    numbers = people[1][["noise", "income"]].set_axis([f"p{row}" for row in range(N_OBS)])
+    tree = tree_of(numbers, feature_names=list(numbers), obs_names=numbers.index)
+    pd.testing.assert_frame_equal(profile(tree, numbers), profile(tree))
+    pd.testing.assert_frame_equal(profile(tree, numbers.to_numpy()), profile(tree))
+    with pytest.raises(ValueError, match="have the rows of the tree, which begin with 'p0', 'p1', 'p2'"):
+        profile(tree, numbers[::-1])
