@@ -95,8 +95,10 @@ def _smoothed(draws, window):
 
 
 def _bins(values):
-    """Edges of `BINS` bins, of fewer where each holds as many whole numbers, and of one where values differ by so few steps of
-    rounding that no edges fit between."""
+    """Edges of `BINS` bins, or of fewer where whole numbers or rounding leave no room for so many.
+
+    Bins of whole numbers hold as many of them each.
+    """
     low, high = values.min(), values.max()
     largest = max(abs(low), abs(high))
     if np.array_equal(values, np.round(values)) and largest < 1e9:

@@ -96,7 +96,8 @@ def modes(
     Returns
     -------
     numpy.ndarray
-        The matplotlib axes, that of the masses first; that of the clustering alone if there is one mode. More than 5,000 rows are sampled.
+        The matplotlib axes, that of the masses first; that of the clustering alone if there is one mode. More than 5,000 rows
+        are sampled.
 
     Raises
     ------

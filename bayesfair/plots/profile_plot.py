@@ -18,8 +18,11 @@ NARROW = 7  # clusters from which on letters are smaller
 
 
 class ProfileGrid(NamedTuple):
-    """What `profile` draws: `lines` and `columns` by name, `text` and `shade` (lines, columns), the latter in standard
-    deviations from everyone, NaN for everyone; the first `n_features` lines are features, the others groups."""
+    """What `profile` draws.
+
+    `lines` and `columns` by name; `text` and `shade` (lines, columns), the latter in standard deviations from everyone, NaN for
+    everyone; the first `n_features` lines are features, the others groups.
+    """
 
     lines: list[str]
     columns: list[str]

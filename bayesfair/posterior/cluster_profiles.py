@@ -120,8 +120,10 @@ def most_telling_first(table: "DataFrame") -> "DataFrame":
 
 
 def telling_order(table, most=None) -> np.ndarray:
-    """Positions of the lines of a profile in the order of `most_telling_first`; of the features at most the `most` lines that
-    separate clusters best, and all groups."""
+    """Positions of the lines of a profile in the order of `most_telling_first`.
+
+    Of the features at most the `most` lines that separate clusters best; all groups.
+    """
     import pandas as pd
 
     feature = table.index.get_level_values("feature")
@@ -142,8 +144,10 @@ def names_in_words(table) -> list[str]:
 
 
 def in_words(table) -> "DataFrame":
-    """What everyone and the clusters have of the lines of a profile, as text: shares in percent, means to two digits of the
-    feature's standard deviation."""
+    """What everyone and the clusters have of the lines of a profile, as text.
+
+    Shares are in percent, means have two digits of the feature's standard deviation.
+    """
     told = table.drop(columns=[SPREAD, SEPARATION]).astype(object)
     for at, ((_, level), spread) in enumerate(zip(table.index, table[SPREAD])):
         write = _mean_writer(spread) if level == NUMBER else percent
@@ -157,8 +161,10 @@ def _mean_writer(spread):
 
 
 def figures_of(values, code, n_clusters, weight=None):
-    """[mean, means of the clusters, standard deviation, share of the variance between clusters] of the finite `values` (obs,)
-    of rows in clusters `code` (obs,); NaN where there are none."""
+    """[mean, means of the clusters, standard deviation, share of the variance that is between clusters].
+
+    Of the finite `values` (obs,) of rows in clusters `code` (obs,); NaN where there are none.
+    """
     held = np.isfinite(values)
     if not held.any():
         return [np.nan] * (n_clusters + 3)
@@ -177,8 +183,10 @@ def figures_of(values, code, n_clusters, weight=None):
 
 
 def lines_of_table(X, n_obs) -> Iterator[tuple[str, str, np.ndarray]]:
-    """(feature, level, what every row has of it (obs,)), NaN where it is missing: numbers as they are, and for each category
-    whether a row has it."""
+    """(feature, level, what every row has of it (obs,)), NaN where it is missing.
+
+    Numbers are as they are; of each category, whether a row has it.
+    """
     import pandas as pd
 
     names = column_names(X)

@@ -47,8 +47,10 @@ def _traits_of(table, cluster):
 
 
 def trait_table(contents):
-    """Head and rows: means and shares of the point estimate's clusters, the most telling features first, then the shares of
-    the largest groups; None without features."""
+    """Head and rows: means and shares of the point estimate's clusters; None without features.
+
+    The most telling features come first, the shares of the largest groups last.
+    """
     if not contents.features:
         return None
     table = tree_profile(contents.tree)
