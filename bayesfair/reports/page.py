@@ -55,10 +55,10 @@ def report(
     """Write one self-contained HTML page about a posterior.
 
     The page begins with fairness: the balance of every draw, a table of the clusters with 89% intervals, what they cost beside
-    k-means without fairness, and individual distances. Then it shows which rows are uncertain, by group too, which rows are
-    together, and which are matched (if draws keep their fairlets). Then whether the chains agree and what to do if they do
-    not, where the figures come from, settings and versions. Pictures are inside the file. Nothing in it runs or is fetched.
-    What a tree lacks is left out. A run of the shell knows its file, with SHA-256, and its command. In Python set
+    k-means without fairness, and individual distances. Then it shows what the clusters are, which rows are uncertain, by group
+    too, which are together, and which are matched (if draws keep their fairlets). Then whether the chains agree and what to do
+    if they do not, where the figures come from, settings and versions. Pictures are inside the file. Nothing in it runs or is
+    fetched. What a tree lacks is left out. A run of the shell knows its file, with SHA-256, and its command. In Python set
     `est.provenance = {"File": "people.csv"}` before the fit to say such things in your own words.
 
     Parameters

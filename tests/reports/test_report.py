@@ -501,7 +501,7 @@ def test_a_tree_that_keeps_its_fairlets_has_a_section_on_who_is_matched(make_tre
     assert "0 of 30 anchors have the same partner in at least 90% of the draws." in page
     assert "Half of the rows are with their likeliest partner in at least 80% of the draws." in page
     assert page.count("A line is as strong as the share of draws") == 1
-    assert page.count('<section id="part-') == page.count('<a href="#part-') == 10
+    assert page.count('<section id="part-') == page.count('<a href="#part-') == 11
     assert "matched with whom" not in bf.report(tree, tmp_path / "other.html").read_text()
 
 
