@@ -1,4 +1,4 @@
-"""How a table that was clustered holds categories, by the settings of the run."""
+"""How a table that was clustered holds categories, and how it was scaled before, by the settings of the run."""
 
 
 def levels_of(settings):
@@ -17,3 +17,9 @@ def indicators_of(settings):
 def _names(settings):
     names = settings.get("names", {})
     return names if isinstance(names, dict) else {}
+
+
+def units_of(settings):
+    """The scaling that columns had before the run, {column: (mean, standard deviation)}: what a scaler took out of them."""
+    scaling = _names(settings).get("scaling") or {"mean": {}, "deviation": {}}
+    return {name: (mean, scaling["deviation"][name]) for name, mean in scaling["mean"].items()}

@@ -87,6 +87,20 @@ ax = bf.plots.uncertainty(tree)
 # at the outer ends have small marks, they are sure. The large marks are in between, where two clusters meet.
 
 # %% [markdown]
+# ## What the clusters are
+#
+# Every measurement by cluster, in the units of the table. The one that tells the clusters apart best comes first. A colour
+# says how many standard deviations the mean of a cluster lies above or below that of all patients. The shares of the sexes
+# stand below.
+
+# %%
+ax = bf.plots.profile(tree, data.features)
+
+# %% [markdown]
+# Cluster 2 has the highest cholesterol (`s1`, `s2`). Cluster 1 is heavier than average and has the highest blood pressure.
+# Cluster 0 is younger and lighter, and below average in nearly all measurements.
+
+# %% [markdown]
 # ## Picture 2: who is together
 #
 # Every row and every column is a patient, in the order of the clusters. Blue means together in most draws.
@@ -140,7 +154,8 @@ certain = (est.misclassification_probability_ < 0.1).mean()
 print(f"{certain:.0%} of the patients are elsewhere with a probability below 0.1")
 
 # %% [markdown]
-# The curve falls without a step: there is no line between the sure and the unsure, and no cluster is the unsure one.
+# The curves fall without a step: there is no line between the sure and the unsure. Cluster 0 is the surest. Cluster 1, which
+# lies between the others, is the least sure.
 
 # %% [markdown]
 # ## Keep it, go on with it

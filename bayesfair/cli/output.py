@@ -28,6 +28,7 @@ from bayesfair.posterior.view import View
 
 LINE = 80  # letters
 PICTURES = {  # names of files, and what `bayesfair.reports.pictures` draws there
+    "profile.png": "draw_traits",
     "clustering.png": "draw_uncertainty",
     "uncertainty_profile.png": "draw_profile",
     "co_clustering.png": "draw_co_clustering",

@@ -8,6 +8,7 @@ from bayesfair.plots.matrix import co_clustering
 from bayesfair.plots.modes_plot import modes
 from bayesfair.plots.pareto_plot import pareto
 from bayesfair.plots.predictive_plot import predictive
+from bayesfair.plots.profile_plot import profile
 from bayesfair.plots.uncertainty_plot import uncertainty, uncertainty_profile
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "modes",
     "pareto",
     "predictive",
+    "profile",
     "trace",
     "uncertainty",
     "uncertainty_profile",

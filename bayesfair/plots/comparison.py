@@ -89,12 +89,14 @@ def _draw(ax, panel, table):
             ax.plot([k], [table[name][k]], "o", markersize=13, markerfacecolor="none", markeredgecolor="#CC6677")
     told = ax.get_legend_handles_labels()[1]
     if len(told) > 1:
-        ax.legend(frameon=False, fontsize="small")
+        ax.legend(
+            loc="lower center", bbox_to_anchor=(0.5, 0.97), ncols=len(told), columnspacing=1, frameon=False, fontsize=8
+        )
     else:
         ax.set_ylabel(*told, fontsize="small")
     if panel.whole:
         ax.yaxis.get_major_locator().set_params(integer=True)
-    ax.set_title(panel.title, fontsize="medium")
+    ax.set_title(panel.title, fontsize="medium", pad=18 if len(told) > 1 else None)
     ax.margins(y=0.12)
     ax.set_ylim(*panel.limits)
     ax.set_xticks(table.index)

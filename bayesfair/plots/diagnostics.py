@@ -12,11 +12,14 @@ from bayesfair.posterior.verdict import worst_first
 from bayesfair.posterior.view import View
 
 SHOWN, BINS = 6, 30
+PARTS = 20  # of a chain, over as many draws as each of which scalars of 0 and 1 alone are averaged
 _LINES = ("#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE", "#882255")
 
 
 def trace(tree: "DataTree", *, var_names: Sequence[str] | None = None, axes=None) -> np.ndarray:
     """Draw every chain's trace and the histogram of its draws, one row for each scalar, with its R-hat.
+
+    Of scalars that are 0 or 1, such as whether two rows are together, the trace is the share of ones in a moving window.
 
     Parameters
     ----------
@@ -53,12 +56,19 @@ def trace(tree: "DataTree", *, var_names: Sequence[str] | None = None, axes=None
     axes = _axes(len(names)) if axes is None else np.asarray(axes).reshape(len(names), 2)
     for (left, right), name in zip(axes, names):
         values = scalars[name].transpose("chain", "draw").values
-        bins = _bins(values)
+        window = max(values.shape[1] // PARTS, 1) if _is_truth(values) else 1
+        bins = np.array([-0.5, 0.5, 1.5]) if _is_truth(values) else _bins(values)
         for chain, draws in enumerate(values):
             color = _LINES[chain % len(_LINES)]
-            left.plot(draws, color=color, linewidth=0.6, alpha=0.8)
+            left.plot(*_smoothed(draws, window), color=color, linewidth=0.6 if window == 1 else 1.2, alpha=0.8)
             right.hist(draws, bins=bins, density=True, histtype="step", color=color, linewidth=1.2)
-        left.set_ylabel(f"{name.replace('_', ' ')}\n{_agreement(table.loc[name, 'r_hat'])}", fontsize=8)
+        said = [
+            name.replace("_", " "),
+            *[f"share of {window} draws"] * (window > 1),
+            _agreement(table.loc[name, "r_hat"]),
+        ]
+        left.set_xlim(0, values.shape[1])
+        left.set_ylabel("\n".join(said), fontsize=8)
         as_written(left.yaxis.label)
         right.set_yticks([])
         right.locator_params(axis="x", nbins=4)
@@ -72,10 +82,29 @@ def trace(tree: "DataTree", *, var_names: Sequence[str] | None = None, axes=None
     return axes
 
 
+def _is_truth(values):
+    return np.isin(values, (0, 1)).all() and np.ptp(values) > 0
+
+
+def _smoothed(draws, window):
+    """(number of the draw, mean over the `window` of draws around it)."""
+    if window == 1:
+        return np.arange(len(draws)), draws
+    means = np.convolve(draws, np.full(window, 1 / window), "valid")
+    return np.arange(len(means)) + (window - 1) / 2, means
+
+
 def _bins(values):
-    """Edges of `BINS` bins; of one where values differ by so few steps of rounding that no edges fit between."""
+    """Edges of `BINS` bins, or of fewer where whole numbers or rounding leave no room for so many.
+
+    Bins of whole numbers hold as many of them each.
+    """
     low, high = values.min(), values.max()
-    no_room = BINS * np.spacing(max(abs(low), abs(high)))
+    largest = max(abs(low), abs(high))
+    if np.array_equal(values, np.round(values)) and largest < 1e9:
+        width = max(np.ceil((high - low + 1) / BINS), 1.0)
+        return np.arange(low - 0.5, high + width, width)
+    no_room = BINS * np.spacing(largest)
     if high - low >= no_room:
         return np.linspace(low, high, BINS + 1)
     half = max(0.5, no_room)

@@ -11,7 +11,7 @@ from bayesfair._names import Axes
 from bayesfair.engines.fairlet_kmeans import cluster_fairlets
 from bayesfair.fairlets.decomposition import decompose
 from bayesfair.fairness.distances import distance_report
-from bayesfair.plots.style import axes_or_new
+from bayesfair.plots.style import BESIDE, axes_or_new
 
 
 class Costs(NamedTuple):
@@ -69,7 +69,7 @@ def elbow(
         xlabel="number of clusters K", ylabel="within-cluster sum of squares", title="Cost against K", ylim=(0, None)
     )
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False)
+    ax.legend(**BESIDE)
     return ax
 
 

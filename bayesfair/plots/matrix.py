@@ -34,7 +34,8 @@ def co_clustering(
 ) -> "Axes":
     """Draw the probability that two rows are in one cluster, as a heat map ordered by cluster.
 
-    Within a cluster the surest rows come first.
+    Within a cluster the surest rows come first. That a row is with itself is not shown: the diagonal has the mean of its
+    neighbours.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ def co_clustering(
     """
     ordered = ordered_matrix(about(tree, reference), sample=sample, seed=seed, max_obs=max_obs)
     ax = axes_or_new(ax, 0.85)
-    image = ax.imshow(ordered.matrix, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+    image = ax.imshow(_without_diagonal(ordered.matrix), cmap="Blues", vmin=0, vmax=1)
     for end in ordered.ends[:-1]:
         ax.axhline(end - 0.5, color="#CC6677", linewidth=0.8)
         ax.axvline(end - 0.5, color="#CC6677", linewidth=0.8)
@@ -79,6 +80,16 @@ def co_clustering(
     ax.set(xlabel="observations by cluster", ylabel="observations by cluster", title="Co-clustering probability")
     ax.figure.colorbar(image, ax=ax, shrink=0.8, label="P(in the same cluster)")
     return ax
+
+
+def _without_diagonal(matrix):
+    """`matrix` (n, n), with the mean of the entries beside it in every place of the diagonal."""
+    beside = np.diag(matrix, 1)
+    if len(beside) == 0:
+        return matrix
+    shown = matrix.copy()
+    np.fill_diagonal(shown, (np.r_[beside[:1], beside] + np.r_[beside, beside[-1:]]) / 2)
+    return shown
 
 
 def ordered_matrix(tree, *, sample=None, seed=0, max_obs=2_000) -> OrderedMatrix:

@@ -15,7 +15,7 @@ from bayesfair.posterior.schema import count_clusters
 from bayesfair.posterior.view import View
 
 SHOWN, IN_ROW = 6, 3  # clusterings
-_TOP, _BELOW = 0.37, 0.33  # heights of the rows of axes, for a width of 1
+_TOP, _BELOW, _ALONE = 0.37, 0.33, 0.5  # heights of the rows of axes, and of a single one, for a width of 1
 MANY = 5_000  # observations: beyond, a sample of them is drawn
 LINEAR = 10.0  # the log masses from 0 down that have a linear axis; what lies deeper has a logarithmic one
 _GREY = "0.35"
@@ -96,7 +96,8 @@ def modes(
     Returns
     -------
     numpy.ndarray
-        The matplotlib axes, that of the masses first. More than 5,000 rows are sampled.
+        The matplotlib axes, that of the masses first; that of the clustering alone if there is one mode. More than 5,000 rows
+        are sampled.
 
     Raises
     ------
@@ -117,9 +118,12 @@ def modes(
 
         figure = plt.figure(figsize=(FIGURE_WIDTH, FIGURE_WIDTH * height_of_modes(shown)), layout="constrained")
     axes = _axes(figure, shown)
-    _draw_masses(axes[0], masses)
-    for mode, ax in enumerate(axes[1:]):
+    if shown > 1:
+        _draw_masses(axes[0], masses)
+    for mode, ax in enumerate(axes[-shown:]):
         _draw_clustering(ax, clusterings, mode, colors)
+    if shown == 1:
+        axes[0].set_title("One mode was found", fontsize=10)
     return axes
 
 
@@ -136,7 +140,7 @@ def _draw_masses(ax, masses):
     ax.axhline(0, color="0.85", linewidth=0.8, zorder=0)
     ax.set(xlabel=masses.axis, ylabel="log mass, relative to the best", ylim=(foot, head))
     ax.set_title(f"Modes ({', '.join(notes)})" if notes else "Modes")
-    if len(masses.kind) == 1 or (masses.kind[1:] == "unknown").all():
+    if (masses.kind[1:] == "unknown").all():
         ax.set_yticks([0])  # there is nothing to read off
     ax.margins(x=0.12)
     ax.spines[["top", "right"]].set_visible(False)
@@ -186,11 +190,15 @@ def _draw_clustering(ax, clusterings, mode, colors):
 
 def height_of_modes(num_modes):
     """The height of the picture of so many modes, for a width of 1."""
+    if num_modes == 1:
+        return _ALONE
     return _TOP + _BELOW * -(-min(num_modes, SHOWN) // IN_ROW)
 
 
 def _axes(figure, shown):
-    """One over the whole width, and below it one for each clustering."""
+    """One over the whole width, and below it one for each clustering; that alone where there is one."""
+    if shown == 1:
+        return np.array([figure.add_subplot()])
     n_columns = min(shown, IN_ROW)
     n_rows = -(-shown // n_columns)
     grid = figure.add_gridspec(1 + n_rows, n_columns, height_ratios=[_TOP] + [_BELOW] * n_rows)

@@ -4,7 +4,7 @@ from typing import Literal
 
 from bayesfair._check import message
 from bayesfair._names import Axes, DataFrame
-from bayesfair.plots.style import MARKERS, as_written, axes_or_new, cluster_colors
+from bayesfair.plots.style import BESIDE, MARKERS, as_written, axes_or_new, cluster_colors
 
 LABELS = {
     "balance": "balance, the smallest ratio of two groups in a cluster",
@@ -66,7 +66,7 @@ def pareto(
         title="Cost against fairness (filled: no other point beats it)",
     )
     ax.spines[["top", "right"]].set_visible(False)
-    legend = ax.legend(frameon=False)
+    legend = ax.legend(**BESIDE)
     as_written(*legend.get_texts())
     for handle, color in zip(legend.legend_handles, colors):
         handle.set_facecolor(color)

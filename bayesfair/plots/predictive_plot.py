@@ -7,11 +7,11 @@ import numpy as np
 from bayesfair._check import message
 from bayesfair._levels import levels_of
 from bayesfair._names import DataTree
-from bayesfair.plots.style import as_written, cluster_colors, panels
+from bayesfair.plots.style import BESIDE, as_written, cluster_colors, panels
 from bayesfair.posterior.saved import settings_of
 
 GROUPS = "posterior_predictive", "prior_predictive"
-POINTS, FEW_VALUES, SHOWN = 200, 8, 6
+POINTS, FEW_VALUES, SHOWN, COLUMNS = 200, 8, 6, 3
 ON_A_LINE = 16  # letters of all levels below a panel
 
 
@@ -87,7 +87,11 @@ def predictive(tree: "DataTree", *, axes=None) -> np.ndarray:
     >>> axes = bf.plots.predictive(est.posterior_predictive())  # doctest: +SKIP
     """
     checks = predictive_checks(tree)[:SHOWN]
-    axes = panels(len(checks), min(len(checks), 3), 2.4) if axes is None else np.ravel(axes)
+    columns = min(len(checks), COLUMNS)
+    if axes is None:
+        axes = panels(len(checks), columns, 2.4)
+        axes[0].figure.suptitle("What was observed and what the model simulates", fontsize=10)
+    axes = np.ravel(axes)
     blue, red = cluster_colors(2)
     for ax, check in zip(axes, checks):
         if check.is_discrete:
@@ -105,7 +109,7 @@ def predictive(tree: "DataTree", *, axes=None) -> np.ndarray:
         ax.set_xlabel(check.feature)
         as_written(ax.xaxis.label)
         ax.spines[["top", "right"]].set_visible(False)
-    axes[0].legend(frameon=False, fontsize=8)
+    axes[columns - 1].legend(*axes[0].get_legend_handles_labels(), **BESIDE)
     return axes
 
 

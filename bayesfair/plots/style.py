@@ -2,7 +2,10 @@
 
 import numpy as np
 
+from bayesfair._check import message
+
 FIGURE_WIDTH = 7.0  # inches
+BESIDE = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "frameon": False, "fontsize": 8}  # where legends stand
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*", "<", ">")
 # Paul Tol's "muted" scheme without its grey, dark colours first, then black; beyond ten clusters the map `viridis`.
 _COLORS = ("#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE", "#882255", "#44AA99", "#999933", "#AA4499", "#000000")
@@ -24,13 +27,17 @@ def as_written(*texts):
         text.set_parse_math(False)
 
 
-def axes_or_new(ax, height=0.62):
-    """`ax`, or the axes of a new figure of notebook width."""
+def axes_or_new(ax, height=0.62, figsize=None):
+    """`ax`, or the axes of a new figure of that size, by default of notebook width and so many times as high."""
     if ax is not None:
+        if figsize is not None:
+            remedy = "Give the size to the figure of ax."
+            raise ValueError(message("figsize", "be left out where ax is given", figsize, remedy))
         return ax
     from matplotlib import pyplot as plt
 
-    return plt.subplots(figsize=(FIGURE_WIDTH, FIGURE_WIDTH * height), layout="constrained")[1]
+    size = (FIGURE_WIDTH, FIGURE_WIDTH * height) if figsize is None else figsize
+    return plt.subplots(figsize=size, layout="constrained")[1]
 
 
 def panels(total, columns, height, **settings):

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from bayesfair._arrays import row_blocks
 from bayesfair._check import check_features, check_same_length, message
 from bayesfair._names import Axes, DataTree
-from bayesfair.plots.style import MARKERS, as_written, axes_or_new, cluster_colors
+from bayesfair.plots.style import BESIDE, MARKERS, as_written, axes_or_new, cluster_colors
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.relabelling import about
@@ -16,7 +16,12 @@ from bayesfair.posterior.schema import group_names, observed_features, variable
 from bayesfair.posterior.view import View, once
 
 MANY = 20_000  # points: beyond, they are drawn as pixels so that files stay small
-
+SHOWN = 1_000  # rows: more would hide each other
+TOLD = 3  # markers that readers tell apart among many points
+CENTRAL, REACH = (
+    0.005,
+    0.4,
+)  # share of the rows left out at either end; how far, in widths of the rest, others may be from it
 LAYERS = 8
 
 
@@ -38,10 +43,13 @@ def uncertainty(
     columns: tuple[int | str, int | str] | None = None,
     reference: ArrayLike | None = None,
     ax: "Axes | None" = None,
+    figsize: tuple[float, float] | None = None,
 ) -> "Axes":
     """Draw the rows in two dimensions: colour is the cluster, marker the group, size the uncertainty.
 
-    Size grows with the misclassification probability. More groups than there are markers are not told apart.
+    Size grows with the misclassification probability. The number of a cluster stands in the middle of its rows. Of more than
+    three groups the two largest have a marker of their own. Of more than 1,000 rows as many are drawn, in every cluster and at
+    every level of doubt alike. Rows far from all others are outside of the view; the title counts them.
 
     Parameters
     ----------
@@ -56,6 +64,8 @@ def uncertainty(
         Clusters of your own. By default the point estimate.
     ax : matplotlib.axes.Axes, optional
         By default those of a new figure.
+    figsize : pair of float, optional
+        Width and height of the new figure in inches.
 
     Returns
     -------
@@ -64,7 +74,7 @@ def uncertainty(
     Raises
     ------
     ValueError
-        If `columns` does not name two features.
+        If `columns` does not name two features, or if both `ax` and `figsize` are given.
 
     References
     ----------
@@ -76,37 +86,76 @@ def uncertainty(
     >>> ax = bf.plots.uncertainty(est.posterior_)  # doctest: +SKIP
     """
     points = uncertainty_points(about(tree, reference), X, columns=columns)
-    ax = axes_or_new(ax)
-    colors = cluster_colors(int(points.cluster.max()) + 1)
-    crowd, told = _crowd(points), _told_apart(points)
-    for rows in _layers(points):
+    ax = axes_or_new(ax, figsize=figsize)
+    colors, (marker, names) = cluster_colors(int(points.cluster.max()) + 1), _markers(points)
+    shown = _thinned(points)
+    for rows in _layers(points, shown, marker):
         ax.scatter(
             *points.position[rows].T,
-            s=_area(points.probability[rows], crowd),
+            s=_area(points.probability[rows], len(shown)),
             c=colors[points.cluster[rows]],
-            marker=MARKERS[points.group[rows[0]] if told else 0],
-            alpha=0.75,
-            linewidths=0.4 * crowd,
+            marker=MARKERS[marker[points.group[rows[0]]]],
+            alpha=0.7,
+            linewidths=0.3,
             edgecolors="white",
-            rasterized=len(points.cluster) > MANY,
         )
-    ax.set(xlabel=points.axes[0], ylabel=points.axes[1], title="Clusters and misclassification probability")
+    _number_centres(ax, points)
+    ax.set(xlabel=points.axes[0], ylabel=points.axes[1])
+    ax.set_title(_title(len(points.cluster), len(shown), _clip(ax, points.position)), fontsize=10)
     as_written(ax.xaxis.label, ax.yaxis.label)
-    _legends(ax, points, colors)
+    _legends(ax, points, colors, names, len(shown))
     return ax
 
 
-def _layers(points):
-    """Rows of one group each, the uncertain ones last and on top, groups in turn so that none covers the others."""
-    groups = points.group if _told_apart(points) else np.zeros_like(points.group)
-    for layer in np.array_split(np.argsort(points.probability, kind="stable"), LAYERS):
-        for group in np.unique(groups[layer]):
-            yield layer[groups[layer] == group]
+def _title(n_obs, n_shown, outside):
+    """With a second line of what is left out, if anything."""
+    remarks = [f"{n_shown:,} of {n_obs:,} rows are drawn"] * (n_shown < n_obs)
+    remarks += [f"{outside:,} {'row is' if outside == 1 else 'rows are'} outside of the view"] * (outside > 0)
+    return "\n".join(["Clusters and misclassification probability", *filter(None, ["; ".join(remarks)])])
 
 
-def _told_apart(points):
-    """Whether every group has a marker of its own."""
-    return len(points.groups) <= len(MARKERS)
+def _thinned(points):
+    """Rows to be drawn: all, or evenly spaced ones in the order of clusters and, within them, of doubt."""
+    order = np.lexsort((points.probability, points.cluster))
+    return order[np.unique(np.linspace(0, len(order) - 1, min(len(order), SHOWN)).astype(int))]
+
+
+def _clip(ax, position):
+    """View the central part of positions (N, 2) where a few of them are far from all others; returns how many are outside."""
+    low, high = np.quantile(position, [CENTRAL, 1 - CENTRAL], axis=0)
+    reach = np.where(high > low, REACH * (high - low), np.inf)
+    is_near = (position >= low - reach) & (position <= high + reach)
+    low, high = position.min(0, where=is_near, initial=np.inf), position.max(0, where=is_near, initial=-np.inf)
+    room = 0.05 * (high - low) + (high == low)
+    ax.set(xlim=(low[0] - room[0], high[0] + room[0]), ylim=(low[1] - room[1], high[1] + room[1]))
+    return int(((position < low - room) | (position > high + room)).any(1).sum())
+
+
+def _number_centres(ax, points):
+    from matplotlib.patheffects import withStroke
+
+    for cluster in np.unique(points.cluster):
+        x, y = np.median(points.position[points.cluster == cluster], axis=0)
+        style = {"fontsize": 12, "fontweight": "bold", "ha": "center", "va": "center", "clip_on": True}
+        ax.text(x, y, str(cluster), path_effects=[withStroke(linewidth=3, foreground="white")], **style)
+
+
+def _layers(points, shown, marker):
+    """Rows of one marker each, the uncertain ones last and on top, markers in turn so that none covers the others."""
+    marker = marker[points.group]
+    for layer in np.array_split(shown[np.argsort(points.probability[shown], kind="stable")], LAYERS):
+        for one in np.unique(marker[layer]):
+            yield layer[marker[layer] == one]
+
+
+def _markers(points):
+    """(the marker of every group, the names of the markers): the largest groups have one each, all others share the last."""
+    if len(points.groups) <= TOLD:
+        return np.arange(len(points.groups)), points.groups
+    largest = np.argsort(-np.bincount(points.group, minlength=len(points.groups)), kind="stable")[: TOLD - 1]
+    marker = np.full(len(points.groups), TOLD - 1)
+    marker[largest] = np.arange(TOLD - 1)
+    return marker, (*(points.groups[group] for group in largest), f"{len(points.groups) - TOLD + 1:,} other groups")
 
 
 def uncertainty_points(tree, X=None, *, columns=None) -> Points:
@@ -179,19 +228,19 @@ def _column(names, column):
     return int(column)
 
 
-def _legends(ax, points, colors):
+def _legends(ax, points, colors, names, n_shown):
     """Clusters, groups and sizes in one legend to the right, a heading over each part."""
     levels = (0.0, 0.25, 0.5, 0.75)
     parts = (
         ("cluster", [_handle("o", color, 7) for color in colors], range(len(colors))),
-        _part_of_groups(points),
-        ("P(misclassified)", [_handle("o", "0.35", np.sqrt(_area(level, _crowd(points)))) for level in levels], levels),
+        ("group", [_handle(marker, "0.35", 7) for marker, _ in zip(MARKERS, names)], names),
+        ("P(misclassified)", [_handle("o", "0.35", np.sqrt(_area(level, n_shown))) for level in levels], levels),
     )
     handles, labels = [], []
-    for title, marks, names in parts:
+    for title, marks, told in parts:
         handles += [_handle("", "none", 0), *marks]
-        labels += [title, *map(str, names)]
-    legend = ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.01, 1.0), **_PLAIN)
+        labels += [title, *map(str, told)]
+    legend = ax.legend(handles, labels, **BESIDE, borderaxespad=0.2, labelspacing=0.35)
     as_written(*legend.get_texts())
     for text in legend.get_texts():
         if text.get_text() in {title for title, _, _ in parts}:
@@ -199,24 +248,9 @@ def _legends(ax, points, colors):
             text.set_x(-22)
 
 
-def _part_of_groups(points):
-    """Heading, marks and names of the groups in the legend; the heading alone where they are not told apart."""
-    if not _told_apart(points):
-        return f"{len(points.groups):,} groups: not told apart", (), ()
-    return "group", [_handle(marker, "0.35", 7) for marker, _ in zip(MARKERS, points.groups)], points.groups
-
-
-_PLAIN = {"frameon": False, "fontsize": 8, "borderaxespad": 0.2, "labelspacing": 0.35}
-
-
-def _crowd(points):
-    """Factor by which marks shrink where there are many."""
-    return np.clip(2_000 / len(points.cluster), 0.1, 1.0)
-
-
-def _area(probability, crowd):
-    """Area of a mark in square points, the same for points and for their legend."""
-    return crowd * (12 + 130 * probability)
+def _area(probability, n_shown):
+    """Area of a mark in square points, the same for points and for their legend; smaller where there are many."""
+    return np.clip(500 / n_shown, 0.65, 1.0) * (12 + 90 * probability)
 
 
 def _handle(marker, color, size):
@@ -226,9 +260,9 @@ def _handle(marker, color, size):
 
 
 def uncertainty_profile(tree: "DataTree", ax: "Axes | None" = None, *, reference: ArrayLike | None = None) -> "Axes":
-    """Draw the misclassification probabilities in descending order, coloured by cluster.
+    """Draw the misclassification probabilities in descending order, of all rows and of each cluster.
 
-    The picture shows how many rows are uncertain. More than 20,000 rows are thinned evenly in that order.
+    The picture shows how many rows are uncertain.
 
     Parameters
     ----------
@@ -250,16 +284,22 @@ def uncertainty_profile(tree: "DataTree", ax: "Axes | None" = None, *, reference
     """
     tree = View.of(about(tree, reference))
     cluster, probability = reference_partition(tree), misclassification_probability(tree)
-    order = np.argsort(-probability, kind="stable")
     ax = axes_or_new(ax, 0.45)
-    shown = np.unique(np.linspace(0, len(order) - 1, min(len(order), MANY)).astype(int))
-    share, order = (shown + 1) / len(order), order[shown]
-    colors = cluster_colors(int(cluster.max()) + 1)
-    ax.fill_between(share, probability[order], step="pre", color="0.9")
-    ax.scatter(share, probability[order], s=6, c=colors[cluster[order]], rasterized=len(order) >= MANY)
-    ax.set(xlim=(0, 1), ylim=(0, None), xlabel="share of observations, most uncertain first")
+    colors, style = cluster_colors(int(cluster.max()) + 1), {"drawstyle": "steps-pre"}
+    ax.plot(*_descending(probability), color="black", linewidth=2, label="all rows", **style)
+    for one in np.unique(cluster):
+        ax.plot(
+            *_descending(probability[cluster == one]), color=colors[one], linewidth=1.2, label=f"cluster {one}", **style
+        )
+    ax.set(xlim=(0, 1), ylim=(0, None), xlabel="share of the rows (of a cluster: of its own), most uncertain first")
     ax.set(ylabel="P(misclassified)", title="Profile of uncertainty")
-    handles = [_handle("o", color, 6) for color in colors]
-    columns = 1 + len(colors) // 6
-    ax.legend(handles, range(len(colors)), title="cluster", ncols=columns, frameon=False, fontsize=8, title_fontsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(**BESIDE, ncols=1 + len(colors) // 12)
     return ax
+
+
+def _descending(probability):
+    """Shares of rows and the probability that as many of them exceed, at most `MANY` of them."""
+    values = np.sort(probability)[::-1]
+    shown = np.unique(np.linspace(0, len(values) - 1, min(len(values), MANY)).astype(int))
+    return np.r_[0.0, (shown + 1) / len(values)], np.r_[values[0], values[shown]]

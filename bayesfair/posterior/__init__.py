@@ -1,6 +1,7 @@
 """The posterior over clusterings: the tree that holds it, and every summary of it."""
 
 from bayesfair._partitions import partition_distance
+from bayesfair.posterior.cluster_profiles import profile
 from bayesfair.posterior.co_clustering_probability import co_clustering, misclassification_probability
 from bayesfair.posterior.consensus import co_clustering_graph
 from bayesfair.posterior.diagnostics import diagnostic_vars, summary
@@ -23,6 +24,7 @@ from bayesfair.posterior.partitions import (
 from bayesfair.posterior.partners import fairlet_graph, fairlet_probability, fairlet_summary
 from bayesfair.posterior.relabelling import relabel
 from bayesfair.posterior.salso import salso_partition
+from bayesfair.posterior.units import with_scaler
 from bayesfair.posterior.view import View
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "occupied_clusters",
     "occupied_sentence",
     "partition_distance",
+    "profile",
     "read_tree",
     "reference_partition",
     "relabel",
@@ -54,5 +57,6 @@ __all__ = [
     "summary",
     "tree_from_labels",
     "vi_partition",
+    "with_scaler",
     "write_tree",
 ]

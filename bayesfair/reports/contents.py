@@ -5,11 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesfair._levels import indicators_of, levels_of
+from bayesfair._levels import indicators_of, levels_of, units_of
 from bayesfair._partitions import tables_with
 from bayesfair._percent import percent
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import cluster_balance
+from bayesfair.posterior.cluster_profiles import telling_order, tree_profile, unscaled
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.guarantees import fairlet_capacities, masses_of
 from bayesfair.posterior.membership_table import runners_up
@@ -30,10 +31,12 @@ _INTERVAL = 0.055, 0.945  # equal-tailed, 89%, as in `bayesfair.posterior.summar
 
 
 class Line(NamedTuple):
-    """`feature`, by its position, whose means are told in `unit`s or, where it holds codes, the shares of one `level`."""
+    """`feature`, by its position, whose means are told as `middle` plus so many `unit`s or, where it holds codes, the shares of
+    one `level`."""
 
     name: str
     feature: int
+    middle: float = 0.0
     unit: float = 1.0
     level: int | None = None
     is_share: bool = True
@@ -118,8 +121,8 @@ def cluster_table(contents):
 
 
 def centre_table(contents):
-    """Head and rows: the clusters' means of the features, and shares of the levels, that set them most apart, with intervals;
-    None without."""
+    """Head and rows: the clusters' means of the features, and shares of the levels, that set them most apart, with intervals,
+    the most telling first; None without."""
     centers = variable(contents.tree, "posterior", "centers")
     if centers is None or not contents.features or centers.sizes.get("feature") != len(contents.features):
         return None
@@ -131,19 +134,8 @@ def centre_table(contents):
 
 def _telling(contents):
     """Up to `SHOWN_FEATURES` lines, those whose share of variance between clusters is largest."""
-    lines = contents.lines
-    if len(lines) <= SHOWN_FEATURES:
-        return lines
-    _, code, sizes = np.unique(contents.cluster, return_inverse=True, return_counts=True)
-    between = np.array([_between(seen(contents.X, line), code, sizes) for line in lines])
-    return [lines[at] for at in np.sort(np.argsort(-between, kind="stable")[:SHOWN_FEATURES])]
-
-
-def _between(column, code, sizes):
-    """The share of a feature's variance (obs,) that is between clusters, 0 where it has none."""
-    column = column.astype(np.float64, copy=False)
-    total, means = column.var(), np.bincount(code, weights=column) / sizes
-    return np.average((means - column.mean()) ** 2, weights=sizes) / total if total > 0 else 0.0
+    order = telling_order(tree_profile(contents.tree), SHOWN_FEATURES)
+    return [contents.lines[at] for at in order if at < len(contents.lines)]  # groups come after features
 
 
 def uncertain_table(contents):
@@ -173,7 +165,7 @@ def _in_words(contents, feature, values):
         return [levels[int(code)] for code in values]
     if feature in indicators_of(settings):
         return ["yes" if value else "no" for value in values]
-    return alike(values)
+    return alike(unscaled(values, units_of(settings).get(feature)))
 
 
 def _unused(name, columns):
@@ -214,28 +206,22 @@ def _bounds(low, high):
 
 def lines_of(X, features, settings):
     """All lines of a table `X` (obs, feature) of a run with such `settings`, those of a feature's levels together."""
-    levels, indicators, lines = levels_of(settings), indicators_of(settings), []
+    levels, indicators, scaling, lines = levels_of(settings), indicators_of(settings), units_of(settings), []
     for feature, name in enumerate(features):
         if name in levels:
             codes = enumerate(levels[name])
             lines += [Line(f"share of {name}={level}", feature, level=code) for code, level in codes]
         elif name in indicators:
-            lines.append(Line(f"share of {name}", feature, unit=float(X[:, feature].max()) or 1.0))
+            lines.append(Line(f"share of {name}", feature, unit=1 / (float(X[:, feature].max()) or 1.0)))
         else:
-            lines.append(Line(name, feature, is_share=False))
+            lines.append(Line(name, feature, *scaling.get(name, ()), is_share=False))
     return lines
-
-
-def seen(X, line):
-    """What the rows (obs, feature) have in a line: (obs,)."""
-    column = X[:, line.feature]
-    return column if line.level is None else (column == line.level).astype(np.float64)
 
 
 def means_of(contents, centers, line):
     """The means (draws, cluster) of a line by `centers` (chain, draw, cluster, feature); NaN where a cluster is empty."""
     if line.level is None:
-        return centers[..., line.feature].reshape(-1, centers.shape[2]) / line.unit
+        return line.middle + line.unit * centers[..., line.feature].reshape(-1, centers.shape[2])
     has = (contents.X[:, line.feature] == line.level).astype(np.int32)
     rest, held = tables_with(flat_labels(contents.tree), has, 2, centers.shape[2]).transpose(1, 0, 2)
     sizes = rest + held

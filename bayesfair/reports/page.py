@@ -41,6 +41,7 @@ from bayesfair.reports.pictures import (
     draw_uncertainty,
 )
 from bayesfair.reports.templates import counted, page_place, versions, write_page
+from bayesfair.reports.traits import cluster_traits, trait_table, units_in_words
 
 
 def report(
@@ -54,10 +55,10 @@ def report(
     """Write one self-contained HTML page about a posterior.
 
     The page begins with fairness: the balance of every draw, a table of the clusters with 89% intervals, what they cost beside
-    k-means without fairness, and individual distances. Then it shows which rows are uncertain, by group too, which rows are
-    together, and which are matched (if draws keep their fairlets). Then whether the chains agree and what to do if they do
-    not, where the figures come from, settings and versions. Pictures are inside the file. Nothing in it runs or is fetched.
-    What a tree lacks is left out. A run of the shell knows its file, with SHA-256, and its command. In Python set
+    k-means without fairness, and individual distances. Then it shows what the clusters are, which rows are uncertain, by group
+    too, which are together, and which are matched (if draws keep their fairlets). Then whether the chains agree and what to do
+    if they do not, where the figures come from, settings and versions. Pictures are inside the file. Nothing in it runs or is
+    fetched. What a tree lacks is left out. A run of the shell knows its file, with SHA-256, and its command. In Python set
     `est.provenance = {"File": "people.csv"}` before the fit to say such things in your own words.
 
     Parameters
@@ -236,6 +237,9 @@ PARTS = {  # of the page, in the words of its template, and what each is read fr
     "distances": distance_table,
     "by_group": doubt_by_group,
     "centres": centre_table,
+    "traits": cluster_traits,
+    "trait_table": trait_table,
+    "units": units_in_words,
     "uncertainty": draw_uncertainty,
     "profile": draw_profile,
     "uncertain": uncertain_table,

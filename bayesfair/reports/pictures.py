@@ -12,12 +12,13 @@ from bayesfair.plots.diagnostics import trace
 from bayesfair.plots.fairlets_plot import fairlets
 from bayesfair.plots.matrix import co_clustering
 from bayesfair.plots.modes_plot import height_of_modes, modes
-from bayesfair.plots.style import MARKERS
-from bayesfair.plots.uncertainty_plot import uncertainty, uncertainty_profile
+from bayesfair.plots.profile_plot import height_of_profile, profile
+from bayesfair.plots.uncertainty_plot import TOLD, uncertainty, uncertainty_profile
 from bayesfair.posterior.diagnostics import scalar_table
 from bayesfair.posterior.mode_tables import modes_of
 from bayesfair.posterior.partners import holds_fairlets
 from bayesfair.posterior.verdict import worst_first
+from bayesfair.reports.contents import SHOWN_FEATURES
 
 WIDTH, DPI = 6.4, 150  # inches; narrower than in a notebook, so that letters stay legible on a phone
 LONGEST_NAME = 24
@@ -45,9 +46,9 @@ def draw_uncertainty(contents) -> Picture | None:
         return None
     groups = 1 if contents.groups is None else len(contents.groups.names)
     remarks = "" if groups == 1 else " Marker: group."
-    if groups > len(MARKERS):
-        remarks = f" It does not tell the {groups:,} groups apart: there are more than it has markers."
-    entries = contents.n_clusters + (groups if groups <= len(MARKERS) else 0) + 7
+    if groups > TOLD:
+        remarks = f" Marker: the two largest of {groups:,} groups, and all others."
+    entries = contents.n_clusters + min(groups, TOLD) + 7
     legend = contents.n_clusters <= MOST_CLUSTERS
     height = max(0.62 * WIDTH, 0.17 * entries) if legend else 0.62 * WIDTH
     png, missing = _render(contents, lambda ax: _without_legend(uncertainty(contents.tree, ax=ax), legend), height)
@@ -59,16 +60,28 @@ def draw_uncertainty(contents) -> Picture | None:
     return Picture(png, alt, f"Colour: cluster. Size: probability of being misclassified.{remarks}{missing}")
 
 
+def draw_traits(contents) -> Picture | None:
+    """What the clusters are, feature by feature; None without features."""
+    if contents.X is None:
+        return None
+    lines = min(len(contents.lines), SHOWN_FEATURES) + (0 if contents.groups is None else len(contents.groups.names))
+    png, missing = _render(
+        contents, lambda ax: profile(contents.tree, max_lines=SHOWN_FEATURES, ax=ax), height_of_profile(lines)
+    )
+    alt = "Table of the mean of every feature and the share of every group, by cluster and of all rows."
+    return Picture(png, alt, f"Colour: standard deviations above or below the mean of all rows.{missing}")
+
+
 def draw_profile(contents) -> Picture:
     """Misclassification probabilities, the most uncertain observation first."""
     legend = contents.n_clusters <= MOST_CLUSTERS
     tree = contents.tree
     png, missing = _render(contents, lambda ax: _without_legend(uncertainty_profile(tree, ax), legend), 0.45 * WIDTH)
     alt = (
-        f"Misclassification probabilities in descending order, from {contents.doubt.max():.2f} to "
+        f"Misclassification probabilities in descending order, of all rows and by cluster, from {contents.doubt.max():.2f} to "
         f"{contents.doubt.min():.2f}; half of the rows are below {np.median(contents.doubt):.2f}."
     )
-    return Picture(png, alt, f"All rows in order of uncertainty.{missing}")
+    return Picture(png, alt, f"All rows, and those of each cluster, in order of uncertainty.{missing}")
 
 
 def draw_co_clustering(contents) -> Picture:

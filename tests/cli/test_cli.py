@@ -67,7 +67,7 @@ def test_summary_and_plot_read_it(run_file, tmp_path, capsys):
     assert main(["plot", str(run_file), "--out", str(tmp_path / "pictures")]) == 0
     pictures = {path.name for path in (tmp_path / "pictures").iterdir()}
     several = len(bf.posterior.modes(bf.posterior.read_tree(run_file))) > 1
-    expected = {"clustering.png", "uncertainty_profile.png", "co_clustering.png", "trace.png"}
+    expected = {"profile.png", "clustering.png", "uncertainty_profile.png", "co_clustering.png", "trace.png"}
     assert pictures == expected | ({"modes.png"} if several else set())
 
 

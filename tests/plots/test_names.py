@@ -28,6 +28,10 @@ def pareto(make_tree):
     bf.plots.pareto(pd.DataFrame({"method": [FORMULA], "cost": [1.0], "gap": [0.1]}))
 
 
+def profile(make_tree):
+    bf.plots.profile([0, 1], pd.DataFrame({FORMULA: [0.0, 1.5]}))
+
+
 def comparison(make_tree):
     table = pd.DataFrame({"cost": [2.0, 1.0]}, index=[2, 3])
     table.attrs["method"] = FORMULA
@@ -40,7 +44,7 @@ def trace(make_tree):
     bf.plots.trace(tree, var_names=[FORMULA])
 
 
-@pytest.mark.parametrize("draw", [uncertainty, predictive, pareto, comparison, trace])
+@pytest.mark.parametrize("draw", [uncertainty, predictive, pareto, profile, comparison, trace])
 def test_a_dollar_in_a_name_is_a_dollar(make_tree, draw):
     draw(make_tree)
     figure = plt.gcf()

@@ -8,7 +8,7 @@ from matplotlib import pyplot as plt
 import bayesfair as bf
 from bayesfair.plots.elbow_plot import elbow_costs
 from bayesfair.plots.matrix import ordered_matrix
-from bayesfair.plots.style import MARKERS, cluster_colors
+from bayesfair.plots.style import cluster_colors
 from bayesfair.plots.uncertainty_plot import uncertainty_points
 
 
@@ -55,36 +55,54 @@ def test_bad_columns_are_told(make_tree, arguments, text):
         bf.plots.uncertainty(make_tree(), **arguments)
 
 
-def test_uncertainty_draws_every_point_once(make_tree):
+def test_uncertainty_draws_every_point_once_and_numbers_the_clusters_in_their_middle(make_tree):
     tree = make_tree(n_obs=200, n_clusters=12, n_groups=6)
-    ax = bf.plots.uncertainty(tree)
+    ax, points = bf.plots.uncertainty(tree), uncertainty_points(tree)
     assert sum(len(part.get_offsets()) for part in ax.collections) == 200
-    assert len({part.get_paths()[0].vertices.tobytes() for part in ax.collections}) == 6  # markers
+    assert [text.get_text() for text in ax.texts] == [str(cluster) for cluster in range(12)]
+    np.testing.assert_allclose(ax.texts[5].get_position(), np.median(points.position[points.cluster == 5], axis=0))
     given = plt.subplots()[1]
     assert bf.plots.uncertainty(tree, ax=given) is given
+    assert bf.plots.uncertainty(tree, figsize=(3, 2)).figure.get_size_inches().tolist() == [3, 2]
+    with pytest.raises(ValueError, match="`figsize` must be left out where ax is given"):
+        bf.plots.uncertainty(tree, ax=given, figsize=(3, 2))
 
 
-def test_groups_beyond_the_markers_are_not_told_apart_and_the_legend_says_so(make_tree):
-    total = len(MARKERS) + 3
-    ax = bf.plots.uncertainty(make_tree(n_obs=200, n_groups=total))
-    assert len({part.get_paths()[0].vertices.tobytes() for part in ax.collections}) == 1
+def test_of_many_groups_the_two_largest_have_markers_of_their_own(make_tree):
+    tree = make_tree(n_obs=200, n_groups=6)
+    ax, group = bf.plots.uncertainty(tree), tree["constant_data"]["group"].values
+    assert len({part.get_paths()[0].vertices.tobytes() for part in ax.collections}) == 3
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert f"{total} groups: not told apart" in texts
-    assert len(texts) == len({*texts})  # and no group's name is there, which would be a number like a cluster's
+    first, second = np.argsort(-np.bincount(group), kind="stable")[:2]
+    at = texts.index("group") + 1
+    assert texts[at : at + 3] == [f"group {first}", f"group {second}", "4 other groups"]
 
 
-def test_the_legend_shows_marks_in_the_size_they_have(make_tree):
+def test_of_many_rows_some_are_drawn_in_the_sizes_of_the_legend_and_the_title_says_so(make_tree):
     """Many points are drawn smaller; the sizes that explain them must shrink with them."""
     for n_obs in (60, 6_000):
         tree = make_tree(n_obs=n_obs)
         ax = bf.plots.uncertainty(tree)
         points = uncertainty_points(tree)
         drawn = np.concatenate([part.get_sizes() for part in ax.collections])
+        assert len(drawn) == min(n_obs, 1_000)
+        assert ("1,000 of 6,000 rows are drawn" in ax.get_title()) == (n_obs == 6_000)
         legend = ax.get_legend()
         texts = [text.get_text() for text in legend.get_texts()]
         area = {text: mark.get_markersize() ** 2 for text, mark in zip(texts, legend.legend_handles)}
         slope = (area["0.75"] - area["0.0"]) / 0.75
-        np.testing.assert_allclose(np.sort(drawn), np.sort(area["0.0"] + slope * points.probability))
+        shares = np.linspace(0, 1, len(drawn))
+        of_all = np.quantile(area["0.0"] + slope * points.probability, shares)
+        np.testing.assert_allclose(np.sort(drawn), of_all, atol=0.1 * slope)
+
+
+def test_rows_far_from_all_others_are_outside_of_the_view(make_tree):
+    tree = make_tree(n_obs=400, dim=2)
+    far = bf.plots.uncertainty(tree).get_xlim()
+    tree["observed_data"]["X"][7] = [1_000.0, 0.0]
+    ax = bf.plots.uncertainty(tree)
+    assert ax.get_title().endswith("1 row is outside of the view")
+    np.testing.assert_allclose(ax.get_xlim(), far, atol=0.2 * np.ptp(far))
 
 
 def test_ten_clusters_have_colours_far_apart():
@@ -93,13 +111,16 @@ def test_ten_clusters_have_colours_far_apart():
     assert apart.min() > 0.3  # neighbours among ten colours of viridis are 0.15 apart
 
 
-def test_profile_falls(make_tree):
-    ax = bf.plots.uncertainty_profile(make_tree())
-    heights = ax.collections[-1].get_offsets()[:, 1]
-    assert (np.diff(heights) <= 0).all()
-    reference = make_tree()["constant_data"]["reference_labels"].values
-    expected = bf.posterior.misclassification_probability(make_tree(), reference=reference)
-    np.testing.assert_allclose(np.sort(heights), np.sort(expected))
+def test_the_profile_of_uncertainty_falls_for_all_rows_and_for_every_cluster(make_tree):
+    tree = make_tree()
+    ax, cluster = bf.plots.uncertainty_profile(tree), tree["constant_data"]["reference_labels"].values
+    doubt = bf.posterior.misclassification_probability(tree, reference=cluster)
+    lines = {line.get_label(): line.get_xydata() for line in ax.lines}
+    assert list(lines) == ["all rows", "cluster 0", "cluster 1", "cluster 2"]
+    for name, rows in (("all rows", doubt), ("cluster 2", doubt[cluster == 2])):
+        shares, heights = lines[name][1:].T
+        np.testing.assert_allclose(shares, (np.arange(len(rows)) + 1) / len(rows))
+        np.testing.assert_allclose(heights, np.sort(rows)[::-1])
 
 
 def test_matrix_is_in_block_order(make_tree):
@@ -114,7 +135,9 @@ def test_matrix_is_in_block_order(make_tree):
     whole = bf.posterior.co_clustering(tree)
     np.testing.assert_array_equal(ordered.matrix, whole[np.ix_(ordered.order, ordered.order)])
     ax = bf.plots.co_clustering(tree)
-    np.testing.assert_array_equal(ax.images[0].get_array(), ordered.matrix)
+    drawn, apart = np.asarray(ax.images[0].get_array()), ~np.eye(60, dtype=bool)
+    np.testing.assert_array_equal(drawn[apart], ordered.matrix[apart])
+    assert drawn[30, 30] == (drawn[29, 30] + drawn[30, 31]) / 2  # and no line of ones
 
 
 def test_matrix_orders_by_doubt_about_the_clusters_it_shows(make_tree):
@@ -166,6 +189,18 @@ def test_trace_shows_the_scalars_on_which_chains_agree_least_and_their_r_hat(mak
     assert min(shown) >= others.max() - 0.01  # to two digits
     one = bf.plots.trace(tree.isel(chain=[0]))
     assert {ax.get_ylabel().split("\n")[1] for ax in one[:, 0]} == {"no R-hat"}
+
+
+def test_trace_of_zeros_and_ones_is_their_share_in_a_window_and_whole_numbers_share_bins_alike(make_tree):
+    tree = make_tree(draws=60)
+    scalars = bf.posterior.diagnostic_vars(tree, constant=True)
+    name = next(name for name in scalars if name.startswith("together") and 0 < scalars[name].mean() < 1)
+    axes = bf.plots.trace(tree, var_names=[name, "cluster_size_1"])
+    ones = scalars[name].values[0]
+    np.testing.assert_allclose(axes[0, 0].lines[0].get_ydata(), (ones[:-2] + ones[1:-1] + ones[2:]) / 3, atol=1e-12)
+    assert "share of 3 draws" in axes[0, 0].get_ylabel()
+    edges = np.unique(axes[1, 1].patches[0].get_xy()[:, 0])
+    assert (np.diff(edges) == 1).all()
 
 
 def test_trace_of_a_run_in_which_nothing_moved(make_tree):

@@ -1,0 +1,282 @@
+"""What the clusters are: every feature by cluster in units that readers know, the most telling features first."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayesfair._check import check_same_index, check_same_length, column_names, is_date, message, row_names
+from bayesfair._levels import indicators_of, levels_of, units_of
+from bayesfair._names import DataFrame, DataTree
+from bayesfair._percent import percent
+from bayesfair._scaling import ROUNDING
+from bayesfair.fairness.groups import Groups, encode_groups
+from bayesfair.fairness.metrics import encode_assignment
+from bayesfair.posterior.partitions import reference_partition
+from bayesfair.posterior.saved import settings_of
+from bayesfair.posterior.schema import groups_of, observed_features, variable
+from bayesfair.posterior.view import View, once
+
+EVERYONE, SPREAD, SEPARATION = "everyone", "spread", "separation"
+GROUP = "protected group"  # the feature under which the groups' shares stand
+NUMBER, YES = "", "yes"  # the level of a number's mean, and that of a column of truth values
+FEW_ROWS, NAMES_ROWS = 20, 0.9  # beyond so many rows a column with so many levels for each one names them
+
+
+def profile(
+    source: "DataTree | ArrayLike", X: ArrayLike | None = None, *, sensitive_features: ArrayLike | None = None
+) -> "DataFrame":
+    """What the clusters are: the mean of every feature, or the share of every category, by cluster.
+
+    The features that tell the clusters apart best come first, the shares of the protected groups last. Missing values count
+    in no mean and no share. `bayesfair.plots.profile` draws this table.
+
+    Parameters
+    ----------
+    source : xarray.DataTree or array-like of shape (n_obs,)
+        A posterior, whose point estimate is shown, or anybody's cluster labels, which may be text.
+    X : data frame or array-like of shape (n_obs, n_features), optional
+        Features in the units that the table should have: the table as it was before a scaler or an encoder. Columns of text
+        and categories are shown as shares. By default the features of the tree, in the units before a scaler that it knows
+        (see `with_scaler`).
+    sensitive_features : array-like of shape (n_obs,) or (n_obs, n_attributes), optional
+        Protected groups. By default those of the tree.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each feature, or for each of its categories, indexed by `feature` and `level` (empty for the mean of
+        numbers, "yes" for the share of true values and of ones among zeros). Columns: `everyone`, one for each cluster,
+        `spread` (standard deviation over all rows) and `separation` (share of the variance that is between clusters, from 0
+        to 1). Where a tree has weights, means of features are weighted; shares of groups count rows.
+        `attrs["sizes"]` has the rows of every cluster.
+
+    Raises
+    ------
+    ValueError
+        If labels come without `X`, if lengths or row names differ, or if a column holds dates or a name for every row.
+
+    Examples
+    --------
+    >>> import pandas as pd, bayesfair as bf
+    >>> X = pd.DataFrame({"age": [20.0, 30.0, 60.0, 70.0], "town": ["York", "Hull", "York", "Hull"]})
+    >>> table = bf.posterior.profile(["young", "young", "old", "old"], X)
+    >>> table.loc[("age", ""), ["everyone", "old", "young"]].tolist()
+    [45.0, 65.0, 25.0]
+    """
+    if isinstance(source, View) or hasattr(source, "children"):
+        tree = View.of(source)
+        if X is None and sensitive_features is None:
+            return most_telling_first(tree_profile(tree))
+        X, labels = readable_features(tree) if X is None else _rows_of(tree, X), reference_partition(tree)
+        weight, groups = _weight_of(tree), groups_of(tree)
+    else:
+        labels, weight, groups = source, None, None
+    if X is None:
+        raise ValueError(
+            message("X", "come with labels", "None", "Pass the table of features, in units that readers know.")
+        )
+    check_same_index("source", source, "X", X)
+    check_same_index("X", X, "sensitive_features", sensitive_features)
+    groups = groups if sensitive_features is None else encode_groups(sensitive_features)
+    return most_telling_first(profile_table(X, labels, groups, weight))
+
+
+@once
+def tree_profile(tree) -> "DataFrame":
+    """`profile` of a tree's point estimate, with the features in the order of the tree."""
+    return profile_table(readable_features(tree), reference_partition(tree), groups_of(tree), _weight_of(tree))
+
+
+def profile_table(X, labels, groups: Groups | None = None, weight=None) -> "DataFrame":
+    """The table of `profile`, with the features in the order of X (obs, features); `weight` (obs,) of the rows in means."""
+    import pandas as pd
+
+    code, clusters = encode_assignment(labels)
+    if code.ndim != 1:
+        raise ValueError(message("source", "be one label for each row", "soft assignments", "Pass their argmax(1)."))
+    figures, index = [], []
+    for (feature, level, values), of_rows in _lines(X, groups, len(code), weight):
+        index.append((feature, level))
+        figures.append(figures_of(values, code, len(clusters), of_rows))
+    index = pd.MultiIndex.from_tuples(index, names=["feature", "level"])
+    table = pd.DataFrame(figures, index, pd.Index([EVERYONE, *clusters, SPREAD, SEPARATION], dtype=object))
+    table.attrs["sizes"] = dict(zip(clusters, np.bincount(code).tolist()))
+    return table
+
+
+def _lines(X, groups, n_obs, weight):
+    """Lines of features, with the weights of their rows, and of groups, whose rows all count alike."""
+    yield from ((line, weight) for line in lines_of_table(X, n_obs))
+    if groups is not None:
+        check_same_length("sensitive_features", len(groups.code), "labels", n_obs)
+        for at, name in enumerate(groups.names):
+            yield (GROUP, str(name), (groups.code == at) * 1.0), None
+
+
+def most_telling_first(table: "DataFrame") -> "DataFrame":
+    """The lines of a profile by the largest separation of their feature; those of groups stay last."""
+    return table.iloc[telling_order(table)]
+
+
+def telling_order(table, most=None) -> np.ndarray:
+    """Positions of the lines of a profile in the order of `most_telling_first`.
+
+    Of the features at most the `most` lines that separate clusters best; all groups.
+    """
+    import pandas as pd
+
+    feature = table.index.get_level_values("feature")
+    is_group = feature == GROUP
+    own = np.where(is_group, np.inf, table[SEPARATION].fillna(0))
+    of_feature = pd.Series(own).groupby(feature, sort=False).transform("max").to_numpy()
+    order = np.argsort(np.where(is_group, 1.0, -of_feature), kind="stable")
+    kept = np.argsort(-own, kind="stable")[: None if most is None else most + is_group.sum()]
+    return order[np.isin(order, kept)]
+
+
+def names_in_words(table) -> list[str]:
+    """The lines of a profile by name: age, town: York, and groups by their own names."""
+    return [
+        level if feature == GROUP else feature if level in (NUMBER, YES) else f"{feature}: {level}"
+        for feature, level in table.index
+    ]
+
+
+def in_words(table) -> "DataFrame":
+    """What everyone and the clusters have of the lines of a profile, as text.
+
+    Shares are in percent, means have two digits of the feature's standard deviation.
+    """
+    told = table.drop(columns=[SPREAD, SEPARATION]).astype(object)
+    for at, ((_, level), spread) in enumerate(zip(table.index, table[SPREAD])):
+        write = _mean_writer(spread) if level == NUMBER else percent
+        told.iloc[at] = ["" if np.isnan(value) else write(value) for value in told.iloc[at]]
+    return told
+
+
+def _mean_writer(spread):
+    decimals = int(np.clip(2 - np.ceil(np.log10(spread)), 0, 6)) if spread > 1e-5 else None
+    return "{:z,.6g}".format if decimals is None else f"{{:z,.{decimals}f}}".format
+
+
+def figures_of(values, code, n_clusters, weight=None):
+    """[mean, means of the clusters, standard deviation, share of the variance that is between clusters].
+
+    Of the finite `values` (obs,) of rows in clusters `code` (obs,); NaN where there are none.
+    """
+    held = np.isfinite(values)
+    if not held.any():
+        return [np.nan] * (n_clusters + 3)
+    values, code, weight = values[held], code[held], np.ones(held.sum()) if weight is None else weight[held]
+    mean = np.average(values, weights=weight)
+    off = values - mean  # squares of differences do not cancel
+    mass, empty = np.bincount(code, weight, n_clusters), np.full(n_clusters, np.nan)
+    means, shift = (
+        np.divide(np.bincount(code, weight * of, n_clusters), mass, out=empty.copy(), where=mass > 0)
+        for of in (values, off)
+    )
+    variance = np.average(off**2, weights=weight)
+    varies = np.sqrt(variance) > ROUNDING * abs(mean)
+    between = np.nansum(mass * shift**2) / mass.sum()
+    return [mean, *means, np.sqrt(variance) * varies, between / variance if varies else 0.0]
+
+
+def lines_of_table(X, n_obs) -> Iterator[tuple[str, str, np.ndarray]]:
+    """(feature, level, what every row has of it (obs,)), NaN where it is missing.
+
+    Numbers are as they are; of each category, whether a row has it.
+    """
+    import pandas as pd
+
+    names = column_names(X)
+    table = X if names is not None else np.asarray(X)
+    if len(table.shape) != 2:
+        raise ValueError(
+            message("X", "be a table of two dimensions", len(table.shape), "Pass X[:, None] for one feature.")
+        )
+    check_same_length("X", len(table), "labels", n_obs)
+    for at, name in enumerate(range(table.shape[1]) if names is None else names):
+        column = table[:, at] if names is None else table[name]
+        column = pd.Series(column if isinstance(column, pd.Series) else np.asarray(column)).reset_index(drop=True)
+        for level, values in _lines_of_column(column.infer_objects(), name):
+            yield str(name), level, values
+
+
+def _lines_of_column(column, name):
+    from pandas.api import types
+
+    if types.is_bool_dtype(column.dtype):
+        return [(YES, column.to_numpy(np.float64, na_value=np.nan))]
+    if types.is_numeric_dtype(column.dtype):
+        values = column.to_numpy(np.float64, na_value=np.nan)
+        return [(YES if _are_truths(values) else NUMBER, values)]
+    if types.is_datetime64_any_dtype(column.dtype) or any(map(is_date, column.dropna()[:1])):
+        remedy = "Turn dates into numbers, such as years, or drop the column."
+        raise ValueError(message("X", "hold numbers and categories", f"dates in column {name!r}", remedy))
+    categories = column.astype("category").cat
+    if len(column) > FEW_ROWS and len(categories.categories) > NAMES_ROWS * len(column):
+        got = f"{len(categories.categories)} categories of {len(column)} rows in column {name!r}"
+        raise ValueError(message("X", "hold categories that rows share", got, "Drop the column: it names the rows."))
+    return _shares(categories)
+
+
+def _are_truths(values):
+    """Are they 0 and 1 alone, but for rounding and for missing ones?"""
+    known = values[~np.isnan(values)]
+    return len(known) > 0 and (np.minimum(abs(known), abs(known - 1)) < 1e-9).all() and np.ptp(known) > 0.5
+
+
+def _shares(categories):
+    """(level, whether a row has it), NaN where the value is missing, of every category."""
+    code = categories.codes.to_numpy()
+    missing = np.where(code < 0, np.nan, 0.0)
+    return ((str(level) or "(empty)", missing + (code == at)) for at, level in enumerate(categories.categories))
+
+
+def readable_features(tree) -> "DataFrame":
+    """The features of a tree as readers know them: in the units before a scaler that the tree knows, categories by name."""
+    import pandas as pd
+
+    settings = settings_of(tree)
+    levels, indicators, scaling = levels_of(settings), indicators_of(settings), units_of(settings)
+    columns, X = {}, observed_features(tree)
+    for name, values in zip(tree["observed_data"]["feature"].values.astype(str).tolist(), X.T):
+        if name in levels:
+            columns[name] = pd.Categorical.from_codes(values.astype(int), list(levels[name]))
+        elif name in indicators:
+            columns[name] = values > 0
+        else:
+            columns[name] = unscaled(values, scaling.get(name))
+    return pd.DataFrame(columns)
+
+
+def unscaled(values, scaling):
+    """Values of a column before a scaler, whose (mean, standard deviation) may be None."""
+    return values if scaling is None else scaling[0] + scaling[1] * values.astype(np.float64, copy=False)
+
+
+def _rows_of(tree, X):
+    """X, with the names of the tree's features where it is an array of as many; ValueError where its rows are others."""
+    import pandas as pd
+
+    names, known = row_names(X), tree["posterior"]["obs"].values
+    is_counted = known.dtype.kind in "iu" and np.array_equal(known, np.arange(len(known)))
+    if (
+        names is not None
+        and not is_counted
+        and len(names) == len(known)
+        and list(map(str, names)) != list(map(str, known))
+    ):
+        got = f"rows that begin with {', '.join(map(repr, names[:3].tolist()))}"
+        rule = f"have the rows of the tree, which begin with {', '.join(map(repr, known[:3].tolist()))}"
+        raise ValueError(message("X", rule, got, "Pass X.loc[tree['posterior']['obs'].values]."))
+    if column_names(X) is None and np.ndim(X) == 2 and "observed_data" in tree.children:
+        features = tree["observed_data"]["feature"].values
+        return pd.DataFrame(X, columns=features) if np.shape(X)[1] == len(features) else X
+    return X
+
+
+def _weight_of(tree):
+    weight = variable(tree, "constant_data", "weight")
+    return None if weight is None else weight.values

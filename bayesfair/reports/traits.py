@@ -1,0 +1,79 @@
+"""What the clusters are, as the page says it: in words for each cluster, then as a table."""
+
+from itertools import islice
+
+import numpy as np
+
+from bayesfair._levels import units_of
+from bayesfair.posterior.cluster_profiles import (
+    EVERYONE,
+    GROUP,
+    SPREAD,
+    in_words,
+    names_in_words,
+    telling_order,
+    tree_profile,
+)
+from bayesfair.posterior.saved import settings_of
+from bayesfair.reports.contents import SHOWN_FEATURES, SHOWN_GROUPS
+
+SHOWN_TRAITS = 3  # of a cluster in words
+FAR = 0.25  # standard deviations from everyone, from which on a difference is told
+STANDARDISED = 1e-6  # how near means and standard deviations of 0 and 1 are then
+
+
+def cluster_traits(contents):
+    """Pairs of a cluster and its size, and of the features in which it differs most from everyone; None without features."""
+    if not contents.features:
+        return None
+    table = tree_profile(contents.tree)
+    sizes, table = table.attrs["sizes"], table[table.index.get_level_values("feature") != GROUP]
+    return [(f"Cluster {cluster}, {size:,} rows", _traits_of(table, cluster)) for cluster, size in sizes.items()]
+
+
+def _traits_of(table, cluster):
+    spread, texts, names = table[SPREAD].to_numpy(), in_words(table), names_in_words(table)
+    off = (table[cluster] - table[EVERYONE]).abs().to_numpy()
+    far = np.divide(off, spread, out=np.zeros(len(table)), where=spread > 0)
+    farthest = {}  # line of each feature
+    for at in np.argsort(-far, kind="stable"):
+        if far[at] >= FAR:
+            farthest.setdefault(table.index[at][0], at)
+    told = [
+        f"{names[at]} {texts[cluster].iloc[at]} (everyone {texts[EVERYONE].iloc[at]})"
+        for at in islice(farthest.values(), SHOWN_TRAITS)
+    ]
+    return ", ".join(told) or "near everyone in all features"
+
+
+def trait_table(contents):
+    """Head and rows: means and shares of the point estimate's clusters; None without features.
+
+    The most telling features come first, the shares of the largest groups last.
+    """
+    if not contents.features:
+        return None
+    table = tree_profile(contents.tree)
+    n_groups = (table.index.get_level_values("feature") == GROUP).sum()
+    order = telling_order(table, SHOWN_FEATURES)
+    table = table.iloc[order[: len(order) - max(n_groups - SHOWN_GROUPS, 0)]]
+    texts = in_words(table)
+    head = ["feature", *(name if name == EVERYONE else f"cluster {name}" for name in texts.columns)]
+    return head, [(name, *line) for name, line in zip(names_in_words(table), texts.to_numpy().tolist())]
+
+
+def units_in_words(contents):
+    """In which units the features are told, where that is a question; "" where they are those of the table."""
+    if units_of(settings_of(contents.tree)):
+        return "Features are told in their own units; distances between rows were those of the scaled table."
+    if not contents.features:
+        return ""
+    table = tree_profile(contents.tree)
+    numbers = table[(table.index.get_level_values("level") == "") & (table[SPREAD] > 0)]
+    off = np.maximum(numbers[EVERYONE].abs(), (numbers[SPREAD] - 1).abs())
+    if len(numbers) and (off < STANDARDISED).all():
+        return (
+            "Features have mean 0 and standard deviation 1 here, as they were in the fit. bayesfair.posterior.with_scaler and "
+            "the option --standardize keep their own units."
+        )
+    return ""
