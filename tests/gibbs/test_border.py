@@ -102,7 +102,7 @@ def all_flips(t, law):
 @pytest.mark.parametrize(("case", "loss"), PAIRS)
 def test_trades_are_exact_given_the_centers(case, loss):
     t = tiny(case, loss)
-    centers = some_centers(t, loss)
+    centers = some_centers(t)
     P = matrix(t, centers, border.trade, *all_trades(t))
     assert invariance_error(naive_augmented(t, loss, centers), P) < TOLERANCE
     assert np.count_nonzero(P) > len(P)
@@ -111,7 +111,7 @@ def test_trades_are_exact_given_the_centers(case, loss):
 @pytest.mark.parametrize(("case", "loss"), PAIRS)
 def test_flips_are_exact_given_the_centers(case, loss):
     t = tiny(case, loss)
-    centers, law = some_centers(t, loss), law_of_people(t)
+    centers, law = some_centers(t), law_of_people(t)
     P = matrix(t, centers, border.flip, *all_flips(t, law), law)
     assert invariance_error(naive_augmented(t, loss, centers), P) < TOLERANCE
     assert np.count_nonzero(P) > len(P)
@@ -120,7 +120,7 @@ def test_flips_are_exact_given_the_centers(case, loss):
 @pytest.mark.parametrize(("case", "loss"), [("floor/ceil", "kl"), ("floor/ceil hubs", "kmeans")])
 def test_extras_are_exact_given_the_centers(case, loss):
     t = tiny(case, loss)
-    centers = some_centers(t, loss)
+    centers = some_centers(t)
     P = matrix(t, centers, border.extra, *all_extras(t))
     assert invariance_error(naive_augmented(t, loss, centers), P) < TOLERANCE
     assert np.count_nonzero(P) > len(P)
@@ -128,7 +128,7 @@ def test_extras_are_exact_given_the_centers(case, loss):
 
 def test_planted_bugs_are_caught():
     t = tiny("floor/ceil")
-    centers, law = some_centers(t, "kmeans"), law_of_people(t)
+    centers, law = some_centers(t), law_of_people(t)
     pi = naive_augmented(t, "kmeans", centers)
 
     def ways_alike(target, seats, known, choice):  # the laws of v and c forgotten
