@@ -99,29 +99,20 @@ def all_flips(t, law):
     return (a, b, c, ends, which), weights
 
 
-@pytest.mark.parametrize(("case", "loss"), PAIRS)
-def test_trades_are_exact_given_the_centers(case, loss):
-    t = tiny(case, loss)
-    centers = some_centers(t)
-    P = matrix(t, centers, border.trade, *all_trades(t))
-    assert invariance_error(naive_augmented(t, loss, centers), P) < TOLERANCE
-    assert np.count_nonzero(P) > len(P)
+VISITS = [
+    *(("trade", *pair) for pair in PAIRS),
+    *(("flip", *pair) for pair in PAIRS),
+    ("extra", "floor/ceil", "kl"),
+    ("extra", "floor/ceil hubs", "kmeans"),
+]
 
 
-@pytest.mark.parametrize(("case", "loss"), PAIRS)
-def test_flips_are_exact_given_the_centers(case, loss):
+@pytest.mark.parametrize(("kind", "case", "loss"), VISITS)
+def test_visits_are_exact_given_the_centers(kind, case, loss):
     t = tiny(case, loss)
     centers, law = some_centers(t), law_of_people(t)
-    P = matrix(t, centers, border.flip, *all_flips(t, law), law)
-    assert invariance_error(naive_augmented(t, loss, centers), P) < TOLERANCE
-    assert np.count_nonzero(P) > len(P)
-
-
-@pytest.mark.parametrize(("case", "loss"), [("floor/ceil", "kl"), ("floor/ceil hubs", "kmeans")])
-def test_extras_are_exact_given_the_centers(case, loss):
-    t = tiny(case, loss)
-    centers = some_centers(t)
-    P = matrix(t, centers, border.extra, *all_extras(t))
+    choices = all_flips(t, law) if kind == "flip" else {"trade": all_trades, "extra": all_extras}[kind](t)
+    P = matrix(t, centers, getattr(border, kind), *choices, law)
     assert invariance_error(naive_augmented(t, loss, centers), P) < TOLERANCE
     assert np.count_nonzero(P) > len(P)
 
