@@ -67,8 +67,10 @@ def co_clustering_graph(tree: "DataTree", threshold: float = 0.5, *, max_edges: 
 
 
 def graph_of_rows(tree, parts, **about):
-    """A networkx.Graph with a node for each row, which has its `group` and what is told `about` all rows, lists (obs,), and
-    edges with a `probability`: `parts` are arrays (rows, other rows, probabilities)."""
+    """A networkx.Graph of the rows, with edges that have a `probability`: `parts` are arrays (rows, other rows, probabilities).
+
+    Its nodes have their `group` and what is told `about` all rows, lists (obs,).
+    """
     import networkx as nx
 
     graph, names, groups = nx.Graph(), node_names("tree", tree["posterior"]["obs"].values), groups_of(tree)
