@@ -92,7 +92,7 @@ def code_masses(code, n_codes, weight=None):
 def cell_masses(labels, code, shape, weight=None):
     """How many rows of every code are in every cluster, or what they weigh, of `shape` (clusters, codes); by blocks too."""
     held = np.zeros(shape, int if weight is None else float)
-    for rows in row_blocks(len(code)):
+    for rows in row_blocks(len(code), max(BLOCK, held.size)):
         cells = np.ravel_multi_index((labels[rows], code[rows]), shape)
         held += np.bincount(cells, None if weight is None else weight[rows], held.size).reshape(shape)
     return held

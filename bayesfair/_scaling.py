@@ -163,7 +163,7 @@ def warn_of_scales(X, names=None):
         tell(f"`X` has standard deviations from {pair}: distances hardly see the first. Remedy: {remedy}.")
 
 
-def check_float32(X, *, names=None, argument="X"):
+def check_float32(X, *, names):
     """ValueError, with the column's name, where an entry of X (N, d) is too large for a float32, or so small that it is 0."""
     with np.errstate(over="ignore", under="ignore"):
         single = X.astype(np.float32)
@@ -171,7 +171,7 @@ def check_float32(X, *, names=None, argument="X"):
     if lost.any():
         row, column = np.argwhere(lost)[0]
         rule, bad = "hold numbers within float32", f"{X[row, column]:.3g} at row {row}, column {place(names, column)}"
-        raise ValueError(message(argument, rule, bad, "Rescale that column."))
+        raise ValueError(message("X", rule, bad, "Rescale that column."))
 
 
 def check_resolution(X, middle, spread, *, names=None, degree=2, precision=np.float64, argument="X"):

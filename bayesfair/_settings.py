@@ -1,4 +1,4 @@
-"""A setting is declared once, where the `__init__` of its estimator annotates it:
+"""A setting is declared once, where the class of its estimator, or its `__init__`, annotates it:
 
     solver: Literal["newton", "sgd"] = "newton", tilt: NotNegative = 0.1, batch_size: Count | None = None
 

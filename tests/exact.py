@@ -233,11 +233,11 @@ def naive_augmented(t, loss, centers, lambdas=TEMPERATURES):
             weights[i] * divergence(loss, units[i], centers[k]) for i, k in enumerate(cluster)
         )
 
-    return normalise(log - log_normalizers(t, lambdas.clustering))
+    return normalise(log - log_normalizers(t, lambdas.clustering, all_states))
 
 
 @cache
-def log_normalizers(t: Tiny, lambda_c):
+def log_normalizers(t, lambda_c, all_states):
     """The package's log g of every state."""
 
     def of_state(state):
@@ -247,7 +247,7 @@ def log_normalizers(t: Tiny, lambda_c):
     return all_states(t, of_state)
 
 
-def some_centers(t, loss, seed=0):
+def some_centers(t, seed=0):
     rng = np.random.default_rng(seed)
     X = t.X - t.X.mean(0) if t.target.loss.translation_invariant else t.X
     return on_device(X[rng.choice(len(X), t.target.n_clusters, replace=False)] * 0.9 + 0.02)

@@ -6,7 +6,7 @@ from itertools import product
 
 import jax
 import numpy as np
-from exact import QUICKLY, again, divergence, is_norm, normalise, weights_of
+from exact import QUICKLY, naive_clustering_loss, normalise, weights_of
 
 from bayesfair.fairness import Groups
 from bayesfair.fairness.balanced import balance_constraint
@@ -82,20 +82,9 @@ def _tiny(case, loss, prior, dtype, x64):
     return Tiny(target, X, weight, labels, {tuple(row): s for s, row in enumerate(labels.tolist())})
 
 
-def naive_loss(t: Tiny, loss, label):
-    total = 0.0
-    for k in set(label.tolist()):
-        rows = again(t, label == k)
-        if is_norm(loss):
-            total += sum(divergence(loss, x, y) for x in rows for y in rows) / (2 * len(rows))
-        else:
-            total += sum(divergence(loss, x, rows.mean(0)) for x in rows)
-    return total
-
-
 @cache
 def losses(t: Tiny, loss):
-    return np.array([naive_loss(t, loss, label) for label in t.labels])
+    return np.array([naive_clustering_loss(t, loss, np.arange(len(label)), label) for label in t.labels])
 
 
 def law(t: Tiny, loss):

@@ -19,7 +19,7 @@ from bayesfair.gibbs import Dispersion, Settings, Table, masses
 from bayesfair.gibbs.labellings import Labelling
 from bayesfair.gibbs.losses import cluster_means, resolve_loss
 from bayesfair.gibbs.moves import mode_jumps
-from bayesfair.gibbs.moves.mode_jumps import Modes
+from bayesfair.gibbs.moves.mode_jumps import Modes, Place
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
 from bayesfair.gibbs.targets import TARGETS
 
@@ -63,6 +63,16 @@ def temperatures_of(target, dispersion):
     if type(target).__name__ == "Cut":  # whose lambda_f stays where it is
         return InverseTemperatures(0 * dispersion + 1, lambdas.clustering)
     return lambdas
+
+
+def log_density(target, state, place: Place):
+    """log p(z, lambda) - lambda_c sum W d(ubar, m) - sum log g + log mu, written out; of an inverse temperature that is fixed,
+    given it."""
+    means, centers = cluster_means(target.units_of(state), 2), target.loss.centers_at(place.coordinates)
+    total = -state.lambda_c * (means.mass * target.loss.divergence(means.mean, centers)).sum()
+    total += target.loss.log_measure(place.coordinates) - target.loss.log_normalizer(state.lambda_c, means).sum()
+    power = target.degrees - 1 if target.prior is not None else 0
+    return total + power * jnp.log(place.dispersion) - place.dispersion * target.total_loss(target.losses(state))
 
 
 def far(name="optimal", loss="kmeans", prior=None, dtype=np.float64, apart=1.0, middle=0.0) -> Far:

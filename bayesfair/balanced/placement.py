@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
+from bayesfair._arrays import cell_masses
 from bayesfair.balanced.annealing import AnnealedRows, Multipliers, balanced_moments
 from bayesfair.balanced.transport import assign
 from bayesfair.fairness.balanced import BalanceConstraint, nearest_counts
@@ -54,15 +55,20 @@ def _programme(cost, code, constraint):
     if found.x is None:
         return None
     labels = found.x.reshape(cost.shape).argmax(1)
-    counts = np.zeros((n_clusters, A.shape[1]), int)
-    np.add.at(counts, (labels, code), 1)
+    counts = cell_masses(labels, code, (n_clusters, A.shape[1]))
     return labels if constraint.satisfied(counts[counts.any(1)]).all() else None
 
 
 def _by_duals(cost, code, constraint):
-    sizes = np.bincount(code, minlength=constraint.rows()[0].shape[1])
     cost = cost - cost.min(1, keepdims=True)
     counts, duals = _soft(cost, code, constraint)
+    return cheapest_near(counts, cost, code, constraint, duals)
+
+
+def cheapest_near(counts, cost, code, constraint, duals):
+    """The cheapest labels (N,) with the whole numbers of every group in the clusters that are nearest to `counts` (K, J).
+    `duals` (J, K): of the groups, nearly."""
+    sizes = np.bincount(code, minlength=counts.shape[1])
     used = np.sort(np.argsort(-counts.sum(1), kind="stable")[: max(1, min(len(cost), (counts.sum(1) >= 0.5).sum()))])
     share = counts[used].sum(1) / counts[used].sum()
     wanted = counts[used] if len(used) == len(counts) else share[:, None] * sizes
@@ -70,8 +76,7 @@ def _by_duals(cost, code, constraint):
     labels = np.empty(len(cost), int)
     for group in range(len(sizes)):
         rows = np.flatnonzero(code == group)
-        placed, _ = assign(cost[np.ix_(rows, used)], whole[:, group], duals[group, used])
-        labels[rows] = used[placed]
+        labels[rows] = used[assign(cost[np.ix_(rows, used)], whole[:, group], duals[group, used])[0]]
     return labels
 
 

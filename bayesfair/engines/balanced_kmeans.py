@@ -5,6 +5,7 @@ transport at whole counts, and a descent that ends where no person, no two peopl
 in the groups' ratio is better placed elsewhere; see `bayesfair.balanced.cheapest_labels`.
 """
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 import jax
@@ -24,6 +25,7 @@ from bayesfair.fairlets.dissimilarity import resolve_dissimilarity
 from bayesfair.fairness.balanced import balance_constraint
 
 
+@dataclass(eq=False, repr=False)
 class BalancedKMeans(Engine):
     """k-means over the labellings whose every cluster is balanced.
 
@@ -104,35 +106,21 @@ class BalancedKMeans(Engine):
     weights = "loss"
     remedy = "raise max_iter."
 
-    cluster_centers_: np.ndarray
-    inertia_: float
+    cluster_centers_: np.ndarray = field(init=False)
+    inertia_: float = field(init=False)
 
-    def __init__(
-        self,
-        n_clusters: Count = 10,
-        *,
-        min_balance: Literal["exact"] | Positive = "exact",
-        crossed: bool = True,
-        loss: Literal["kmeans", "manhattan", "kl", "itakura-saito", "binary"] = "kmeans",
-        min_group_size: Count | None = None,
-        merged_group_name: str = "other",
-        n_init: Count = 8,
-        max_iter: Count = 300,
-        random_state: Seed | np.random.RandomState | None = None,
-        progress_bar: bool = False,
-        mesh: jax.sharding.Mesh | None = None,
-    ):
-        self.n_clusters = n_clusters
-        self.min_balance = min_balance
-        self.crossed = crossed
-        self.loss = loss
-        self.min_group_size = min_group_size
-        self.merged_group_name = merged_group_name
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.progress_bar = progress_bar
-        self.mesh = mesh
+    n_clusters: Count = 10
+    _: KW_ONLY
+    min_balance: Literal["exact"] | Positive = "exact"
+    crossed: bool = True
+    loss: Literal["kmeans", "manhattan", "kl", "itakura-saito", "binary"] = "kmeans"
+    min_group_size: Count | None = None
+    merged_group_name: str = "other"
+    n_init: Count = 8
+    max_iter: Count = 300
+    random_state: Seed | np.random.RandomState | None = None
+    progress_bar: bool = False
+    mesh: jax.sharding.Mesh | None = None
 
     def check_settings(self):
         refuse_unread(self, "mesh", where="of BalancedKMeans", why=WHY_NO_ROWS)

@@ -5,8 +5,8 @@ A marginal matching overwrites the subset's block of means and covariances alone
 eigenvalues makes a covariance of the old and the new block together.
 """
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,7 @@ from bayesfair.engines.gaussians import (
     n_missing,
     rotate,
 )
-from bayesfair.engines.mixture import MixtureEngine, check_near
+from bayesfair.engines.mixture import MixtureEngine
 
 SUBSET_SIZE = 5.0  # the share of coordinates in a subset is Beta(5, 1) (Table 5): the fifth root of a uniform number
 MEMORY = 0.9  # of the running mean of the objective by which "mixing" is told
@@ -152,6 +152,7 @@ def loss(problem: SeenRows, parameters: Gaussians):
     return -log_density(parameters, problem.rows, everything) - log_prior(problem, parameters)
 
 
+@dataclass(eq=False, repr=False)
 class BigLearnMixture(MixtureEngine):
     """A Gaussian mixture with full covariances, fitted by big learning EM. Values may be missing.
 
@@ -226,32 +227,18 @@ class BigLearnMixture(MixtureEngine):
 
     uses_groups = False
 
-    def __init__(
-        self,
-        n_components: Count = 10,
-        *,
-        max_iter: Count = 500,
-        min_eigenvalue: Positive = 1e-3,
-        n_local_steps: Count = 5,
-        matching_probabilities=(0.4, 0.1, 0.5),
-        weight_prior: NotNegative | None = None,
-        tol: NotNegative = 1e-5,
-        n_init: Count = 1,
-        random_state: Seed | np.random.RandomState | None = None,
-        progress_bar: bool = False,
-        mesh: jax.sharding.Mesh | None = None,
-    ):
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.min_eigenvalue = min_eigenvalue
-        self.n_local_steps = n_local_steps
-        self.matching_probabilities = matching_probabilities
-        self.weight_prior = weight_prior
-        self.tol = tol
-        self.n_init = n_init
-        self.random_state = random_state
-        self.progress_bar = progress_bar
-        self.mesh = mesh
+    n_components: Count = 10
+    _: KW_ONLY
+    max_iter: Count = 500
+    min_eigenvalue: Positive = 1e-3
+    n_local_steps: Count = 5
+    matching_probabilities: Any = (0.4, 0.1, 0.5)
+    weight_prior: NotNegative | None = None
+    tol: NotNegative = 1e-5
+    n_init: Count = 1
+    random_state: Seed | np.random.RandomState | None = None
+    progress_bar: bool = False
+    mesh: jax.sharding.Mesh | None = None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -314,12 +301,6 @@ class BigLearnMixture(MixtureEngine):
 
     def objective_of(self, losses):
         return -losses
-
-    def assign(self, columns):
-        rows, held = in_blocks(columns.continuous, self._middle)
-        assigned = in_order(labels(self._parameters, rows), held)
-        check_near(assigned >= 0)
-        return assigned
 
     def log_joint(self, columns):
         rows, held = in_blocks(columns.continuous, self._middle)

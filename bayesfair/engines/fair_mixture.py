@@ -1,9 +1,10 @@
 """`FairMixture`: fair model-based clustering (FMC) behind scikit-learn's interface; the method is in `fmc`."""
 
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from numbers import Integral
 from operator import itemgetter
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -72,6 +73,7 @@ class _Interrupted(Exception):
         self.outcome = outcome
 
 
+@dataclass(eq=False, repr=False)
 class FairMixture(MixtureEngine):
     """A finite mixture with fair assignments: Gaussian, categorical or mixed.
 
@@ -173,48 +175,28 @@ class FairMixture(MixtureEngine):
     (400, 2)
     """
 
-    gap_: float
-    hard_gap_: float
-    fairness_weight_: float
+    gap_: float = field(init=False)
+    hard_gap_: float = field(init=False)
+    fairness_weight_: float = field(init=False)
 
-    def __init__(
-        self,
-        n_components: Count = 10,
-        *,
-        covariance_type: Literal["isotropic", "diag", "full"] = "isotropic",
-        max_gap: Positive | None = None,
-        fairness_weight: NotNegative | None = None,
-        gap_margin: Share = 0.74,
-        min_share: NotNegative = 0.35,
-        categorical_features=None,
-        solver: Literal["em", "gradient"] = "em",
-        batch_size: Count | None = None,
-        gap_subsample: Count | Share | None = None,
-        subsample: Count | Share | None = None,
-        n_init: Count = 24,
-        max_iter: Count = 150,
-        tol: NotNegative = 1e-6,
-        random_state: Seed | np.random.RandomState | None = None,
-        progress_bar: bool = False,
-        mesh: jax.sharding.Mesh | None = None,
-    ):
-        self.n_components = n_components
-        self.covariance_type = covariance_type
-        self.max_gap = max_gap
-        self.fairness_weight = fairness_weight
-        self.gap_margin = gap_margin
-        self.min_share = min_share
-        self.categorical_features = categorical_features
-        self.solver = solver
-        self.batch_size = batch_size
-        self.gap_subsample = gap_subsample
-        self.subsample = subsample
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.progress_bar = progress_bar
-        self.mesh = mesh
+    n_components: Count = 10
+    _: KW_ONLY
+    covariance_type: Literal["isotropic", "diag", "full"] = "isotropic"
+    max_gap: Positive | None = None
+    fairness_weight: NotNegative | None = None
+    gap_margin: Share = 0.74
+    min_share: NotNegative = 0.35
+    categorical_features: Any = None
+    solver: Literal["em", "gradient"] = "em"
+    batch_size: Count | None = None
+    gap_subsample: Count | Share | None = None
+    subsample: Count | Share | None = None
+    n_init: Count = 24
+    max_iter: Count = 150
+    tol: NotNegative = 1e-6
+    random_state: Seed | np.random.RandomState | None = None
+    progress_bar: bool = False
+    mesh: jax.sharding.Mesh | None = None
 
     @property
     def patience(self):

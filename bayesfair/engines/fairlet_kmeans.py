@@ -1,6 +1,7 @@
 """Fairlets first, k-means second: the baseline of Chierichetti et al. (2017) with optimal fairlets."""
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +20,7 @@ from bayesfair.fairlets.decomposition import Decomposition, decompose
 from bayesfair.fairlets.members import fairlet_centers
 
 
+@dataclass(eq=False, repr=False)
 class FairletKMeans(Engine):
     """k-means on the centres of an optimal fairlet decomposition: clusters are unions of whole fairlets.
 
@@ -83,34 +85,21 @@ class FairletKMeans(Engine):
 
     weights = "loss"
 
-    cluster_centers_: np.ndarray
-    decomposition_: Decomposition
-    inertia_: float
+    cluster_centers_: np.ndarray = field(init=False)
+    decomposition_: Decomposition = field(init=False)
+    inertia_: float = field(init=False)
 
-    def __init__(
-        self,
-        n_clusters: Count = 4,
-        *,
-        composition: Mapping | ArrayLike = "auto",
-        min_group_size: Count | None = None,
-        merged_group_name: str = "other",
-        exact_up_to: Length = 50_000,
-        n_init: Count = 10,
-        max_iter: Count = 300,
-        tol: NotNegative = 1e-4,
-        random_state: Seed | np.random.RandomState | None = None,
-        progress_bar: bool = False,
-    ):
-        self.n_clusters = n_clusters
-        self.composition = composition
-        self.min_group_size = min_group_size
-        self.merged_group_name = merged_group_name
-        self.exact_up_to = exact_up_to
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.progress_bar = progress_bar
+    n_clusters: Count = 4
+    _: KW_ONLY
+    composition: Mapping | ArrayLike = "auto"
+    min_group_size: Count | None = None
+    merged_group_name: str = "other"
+    exact_up_to: Length = 50_000
+    n_init: Count = 10
+    max_iter: Count = 300
+    tol: NotNegative = 1e-4
+    random_state: Seed | np.random.RandomState | None = None
+    progress_bar: bool = False
 
     def check_settings(self):
         if isinstance(self.composition, str) and self.composition == "singletons":

@@ -176,6 +176,11 @@ class Family:
         return jnp.where(alive[:, :, None], pack_precision(covariance), old.spread)
 
 
+def encoded_table(x, codes, n_levels) -> EncodedTable:
+    """Of scaled rows (obs, dim) and the codes of their levels (obs, features)."""
+    return EncodedTable(x, (x**2).sum(-1), indicators(codes, n_levels))
+
+
 def indicators(codes, n_levels) -> Float[ArrayLike, "obs levels"]:
     """One column per level of each feature, 1 where `codes` (obs, features) name it."""
     xp = namespace(codes)
@@ -203,9 +208,14 @@ def pack_precision(covariance):
 
 def pack_factor(factor):
     """The unconstrained form of covariances L L', L = `factor` (K, d, d) lower triangular."""
-    identity = jnp.broadcast_to(jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
-    inverse = jax.scipy.linalg.solve_triangular(factor, identity, lower=True)
+    inverse = inverse_of_lower(factor)
     return _pack(inverse.mT @ inverse)
+
+
+def inverse_of_lower(factor):
+    """Of lower triangular matrices (K, d, d)."""
+    identity = jnp.broadcast_to(jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
+    return jax.scipy.linalg.solve_triangular(factor, identity, lower=True)
 
 
 def _pack(precision):

@@ -26,7 +26,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int, PRNGKeyArray
 from bayesfair._arrays import cell_masses, code_masses, namespace
 from bayesfair._rows import Rows, each, total
 from bayesfair.engines.base import Data
-from bayesfair.engines.families import Components, EncodedTable, Expected, Family, indicators
+from bayesfair.engines.families import Components, EncodedTable, Expected, Family, encoded_table
 from bayesfair.engines.row_split import here
 from bayesfair.engines.samples import FEWEST
 from bayesfair.engines.tables import Encoder
@@ -69,7 +69,7 @@ class GroupedRows(NamedTuple):
 
     def table(self, family: Family) -> EncodedTable:
         """The rows as families take them."""
-        return EncodedTable(self.x.T, jnp.square(self.x).sum(0), indicators(self.levels.T, family.n_levels))
+        return encoded_table(self.x.T, self.levels.T, family.n_levels)
 
 
 class FairRows(NamedTuple):

@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from bayesfair._arrays import aligned_empty, inner_sum, power_of_two, row_blocks, row_numbers
 from bayesfair._rows import Rows, each, of_blocks, total
+from bayesfair.engines.families import inverse_of_lower
 from bayesfair.engines.row_split import UNSPLIT, here
 
 ROUNDINGS = 4  # of the largest eigenvalue, as many for each coordinate, below which no other one may be
@@ -163,8 +164,7 @@ def masked(covariance, seen):
 def whitened(parameters: Gaussians, seen: Bool[Array, " dim"]) -> Whitened:
     """Of the coordinates seen."""
     factor = jnp.linalg.cholesky(masked(parameters.covariance, seen))
-    identity = jnp.broadcast_to(jnp.eye(factor.shape[-1], dtype=factor.dtype), factor.shape)
-    whitener = jax.scipy.linalg.solve_triangular(factor, identity, lower=True)
+    whitener = inverse_of_lower(factor)
     log_determinant = 2 * jnp.log(jnp.diagonal(factor, axis1=1, axis2=2)).sum(1)
     constant = jnp.log(parameters.mixing) - 0.5 * (log_determinant + seen.sum() * math.log(2 * math.pi))
     return Whitened(constant, parameters.mean, whitener, whitener.mT @ whitener)
@@ -303,14 +303,10 @@ def log_joint(parameters: Gaussians, rows: tuple[Rows, ...]):
 
 @jax.jit
 def labels(parameters: Gaussians, rows: tuple[Rows, ...]):
-    """The component of largest joint density, -1 where none is finite: (blocks, rows) of each."""
-
-    def of_block(block, parts, seen):
-        log_joint = completed(parts, block, seen)[0]
-        return jnp.where(jnp.isfinite(log_joint).any(0), log_joint.argmax(0), -1)
-
+    """The component of largest joint density: (blocks, rows) of each."""
     seen = jnp.ones(parameters.mean.shape[1], bool)
-    return [each(of_block, part, whitened(parameters, seen), seen) for part in rows]
+    known = whitened(parameters, seen), seen
+    return [each(lambda block, parts, seen: completed(parts, block, seen)[0].argmax(0), part, *known) for part in rows]
 
 
 def in_order(values, held):

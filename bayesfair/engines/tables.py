@@ -8,11 +8,10 @@ import numpy as np
 from sklearn.preprocessing import OrdinalEncoder
 from sklearn.utils.validation import validate_data
 
-from bayesfair._arrays import row_blocks
 from bayesfair._check import check_columns, check_finite, check_same_index, column_names, is_date, message, place
 from bayesfair._scaling import center_and_spread, check_costs, check_resolution, here_alone
 from bayesfair.engines.affinities import Nodes
-from bayesfair.engines.families import EncodedTable, indicators
+from bayesfair.engines.families import EncodedTable, encoded_table
 from bayesfair.fairness.groups import Groups, groups_for_fit
 
 NAMES_OF_ROWS = 0.9  # levels for each row, from which on a column is taken to name its rows
@@ -45,13 +44,9 @@ class Encoder(NamedTuple):
         return () if self.levels is None else tuple(map(len, self.levels.categories_))
 
     def table(self, columns: Columns) -> EncodedTable:
-        X = columns.continuous
-        x, square = np.empty(X.shape, np.float32), np.empty(len(X), np.float32)
-        for block in row_blocks(len(X)):
-            rows = self.scaled(X[block])
-            with np.errstate(over="ignore"):  # new rows that float32 cannot hold have no density, which is told then
-                x[block], square[block] = rows, (rows**2).sum(1)
-        return EncodedTable(x, square, indicators(self.codes(columns.categorical), self.n_levels))
+        x, codes = self.scaled(columns.continuous), self.codes(columns.categorical)
+        with np.errstate(over="ignore"):  # new rows that float32 cannot hold have no density, which is told then
+            return EncodedTable(*(part.astype(np.float32) for part in encoded_table(x, codes, self.n_levels)))
 
     def scaled(self, X) -> np.ndarray:
         """Continuous columns, float64."""
@@ -77,7 +72,7 @@ def fit_encoder(columns: Columns, one_scale: bool = False, everybody=here_alone,
     ValueError: with the column's name, where float32 cannot hold its differences or float64 its variance.
     """
     x = columns.continuous
-    levels = encoder_of([_all_levels(column, everybody) for column in columns.categorical.T])
+    levels = encoder_of([sorted(set().union(*everybody(set(column)))) for column in columns.categorical.T])
     if x.shape[1] == 0:
         return Encoder(np.zeros(0), np.zeros(0), levels)
     middle, spread, pooled = center_and_spread(x, everybody, weight)
@@ -87,10 +82,6 @@ def fit_encoder(columns: Columns, one_scale: bool = False, everybody=here_alone,
     scale = np.where(spread > 0, spread, 1.0)
     check_costs(scale, names=columns.names)
     return Encoder(middle, scale, levels)
-
-
-def _all_levels(column, everybody):
-    return sorted(set().union(*everybody(set(column))))
 
 
 def encoder_of(levels) -> OrdinalEncoder | None:

@@ -7,7 +7,7 @@ sum_k (1/t) log((1/n_k) sum_{i in k} exp(t d_ik)), tends to the sum of within-cl
 minimises.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from operator import attrgetter
 from typing import Literal, NamedTuple
@@ -155,7 +155,8 @@ def newton_step(problem: TiltedRows, centers, labels):
 
     def first_moments(block, centers):
         rows, (weight, label) = block
-        return in_clusters(weight[:, None] * with_ones(offsets(rows.x, label, centers)).T, label, len(centers))
+        offset = offsets(rows.x, label, centers)
+        return in_clusters((weight * jnp.concatenate([offset, jnp.ones_like(offset[:1])])).T, label, len(centers))
 
     def along(block, centers, direction):
         rows, (weight, label) = block
@@ -172,10 +173,6 @@ def newton_step(problem: TiltedRows, centers, labels):
     first, mass = sums[:, :-1], jnp.maximum(sums[:, -1], 1e-30)
     size = jnp.maximum(jnp.linalg.norm(first, axis=1, keepdims=True), 1e-30)
     return size * jax.scipy.sparse.linalg.cg(hessian, first / size, tol=CG_TOLERANCE, maxiter=CG_STEPS)[0]
-
-
-def with_ones(x):
-    return jnp.concatenate([x, jnp.ones_like(x[:1])])
 
 
 def solved(tilt, mass, first, second):
@@ -309,6 +306,7 @@ class GradientDescent:
         return Partition(centers, labels, key), cluster_losses(problem, centers, labels).sum()
 
 
+@dataclass(eq=False, repr=False)
 class TiltedKMeans(Engine):
     """k-means whose centres lean towards the members that are far away.
 
@@ -379,38 +377,23 @@ class TiltedKMeans(Engine):
 
     uses_groups = False
 
-    cluster_centers_: np.ndarray
-    tilted_sse_: float
-    inertia_: float
+    cluster_centers_: np.ndarray = field(init=False)
+    tilted_sse_: float = field(init=False)
+    inertia_: float = field(init=False)
 
-    def __init__(
-        self,
-        n_clusters: Count = 4,
-        *,
-        tilt: NotNegative = 0.1,
-        solver: Literal["newton", "sgd"] = "newton",
-        learning_rate: Positive = 0.05,
-        batch_size: Count = 100,
-        n_epochs: Count = 5,
-        n_init: Count = 16,
-        max_iter: Count = 500,
-        tol: NotNegative = 1e-6,
-        random_state: Seed | np.random.RandomState | None = None,
-        progress_bar: bool = False,
-        mesh: jax.sharding.Mesh | None = None,
-    ):
-        self.n_clusters = n_clusters
-        self.tilt = tilt
-        self.solver = solver
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.n_epochs = n_epochs
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.progress_bar = progress_bar
-        self.mesh = mesh
+    n_clusters: Count = 4
+    _: KW_ONLY
+    tilt: NotNegative = 0.1
+    solver: Literal["newton", "sgd"] = "newton"
+    learning_rate: Positive = 0.05
+    batch_size: Count = 100
+    n_epochs: Count = 5
+    n_init: Count = 16
+    max_iter: Count = 500
+    tol: NotNegative = 1e-6
+    random_state: Seed | np.random.RandomState | None = None
+    progress_bar: bool = False
+    mesh: jax.sharding.Mesh | None = None
 
     @property
     def monotone(self):

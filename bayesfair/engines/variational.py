@@ -6,7 +6,7 @@ mirror-descent step whose L follows the objective: a step that would raise E is 
 increases and rows need not be normalised. A row of weight w counts as w rows, whose step is that of one.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Literal, NamedTuple, Self
 
@@ -244,6 +244,7 @@ def unfairness(problem: TargetedRows, state: SoftClusters):
     return state.fairness_weight * fairness_potential(state.masses, problem.target, problem.n_obs)
 
 
+@dataclass(eq=False, repr=False)
 class VariationalFairClustering(Engine):
     """k-means, k-medians or normalised cut with a Kullback-Leibler penalty on unfair clusters.
 
@@ -331,41 +332,25 @@ class VariationalFairClustering(Engine):
     patience = 8  # refused steps among them change E little
     remedy = "raise max_iter or tol; large fairness weights take longest."
 
-    cluster_centers_: np.ndarray
-    cost_: float
-    fairness_error_: float
-    fairness_weight_: float
+    cluster_centers_: np.ndarray = field(init=False)
+    cost_: float = field(init=False)
+    fairness_error_: float = field(init=False)
+    fairness_weight_: float = field(init=False)
 
-    def __init__(
-        self,
-        n_clusters: Count = 10,
-        *,
-        objective: Literal["kmeans", "kmedians", "ncut"] = "kmeans",
-        affinity: Literal["nearest_neighbors", "precomputed"] = "nearest_neighbors",
-        n_neighbors: Count = NEIGHBOURS,
-        fairness_weight: NotNegative | None = None,
-        max_fairness_error: NotNegative | None = None,
-        target_proportions=None,
-        n_init: Count | None = None,
-        max_iter: Count = 300,
-        tol: NotNegative = 1e-5,
-        random_state: Seed | np.random.RandomState | None = None,
-        progress_bar: bool = False,
-        mesh: jax.sharding.Mesh | None = None,
-    ):
-        self.n_clusters = n_clusters
-        self.objective = objective
-        self.affinity = affinity
-        self.n_neighbors = n_neighbors
-        self.fairness_weight = fairness_weight
-        self.max_fairness_error = max_fairness_error
-        self.target_proportions = target_proportions
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.progress_bar = progress_bar
-        self.mesh = mesh
+    n_clusters: Count = 10
+    _: KW_ONLY
+    objective: Literal["kmeans", "kmedians", "ncut"] = "kmeans"
+    affinity: Literal["nearest_neighbors", "precomputed"] = "nearest_neighbors"
+    n_neighbors: Count = NEIGHBOURS
+    fairness_weight: NotNegative | None = None
+    max_fairness_error: NotNegative | None = None
+    target_proportions: Any = None
+    n_init: Count | None = None
+    max_iter: Count = 300
+    tol: NotNegative = 1e-5
+    random_state: Seed | np.random.RandomState | None = None
+    progress_bar: bool = False
+    mesh: jax.sharding.Mesh | None = None
 
     def fit(
         self,

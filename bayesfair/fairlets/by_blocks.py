@@ -186,8 +186,8 @@ def _in_parts(fairlet, members, parts, rng):
     """Members in so many parts, which have about as many from every fairlet."""
     members = rng.permutation(members)
     members = members[np.argsort(fairlet[members], kind="stable")]
-    held = np.bincount(fairlet[members])
-    rank = np.arange(len(members)) - np.repeat(np.cumsum(held) - held, held)
+    own = fairlet[members]
+    rank = np.arange(len(own)) - np.searchsorted(own, own)
     return [members[rank % parts == part] for part in range(parts)]
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesfair._arrays import cell_masses
 from bayesfair._check import (
     check_columns,
     check_features,
@@ -382,7 +383,7 @@ def decompose(
         (fairlet, cost), bound, solver = decompose_by_blocks(table, rng), 0.0, BY_BLOCKS
     cost, bound = (units.cost(value, degree or 0) for value in (cost, bound))
     rows = DecomposedRows(groups, given, dissimilarity, row_names(given))
-    fairlet, composition = fairlet.astype(np.int32, copy=False), composition_of(fairlet, code, held.lower.shape)
+    fairlet, composition = fairlet.astype(np.int32, copy=False), cell_masses(fairlet, code, held.lower.shape)
     return Decomposition(fairlet, composition, cost, bound, anchor is not None, rows, solver)
 
 
@@ -430,9 +431,3 @@ def _precision(X, units, dissimilarity, rng):
     np.fill_diagonal(far, np.inf)
     lost = rounding_of(rows) * 2 * np.square(rows).sum(1).mean()
     return np.float32 if lost < NEGLIGIBLE * far.min(1).mean() else np.float64
-
-
-def composition_of(fairlet, code, shape):
-    """Members (fairlets, groups) of each group in each fairlet; `shape`: how many there are."""
-    place = fairlet * np.int64(shape[1]) + code
-    return np.bincount(place, minlength=shape[0] * shape[1]).reshape(shape)

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesfair._arrays import cell_masses
 from bayesfair._check import check_same_index, check_same_length, message, row_names
 from bayesfair.fairlets.compositions import Capacities, anchor_group
-from bayesfair.fairlets.decomposition import DecomposedRows, Decomposition, composition_of, features_of
+from bayesfair.fairlets.decomposition import DecomposedRows, Decomposition, features_of
 from bayesfair.fairlets.dissimilarity import Dissimilarity, resolve_dissimilarity
 from bayesfair.fairlets.fixed_margins import check_binary
 from bayesfair.fairness.groups import Groups, encode_groups
@@ -71,7 +72,7 @@ def from_matrices(
     fairlet = np.empty(len(groups.code), np.int32)
     for group, name in enumerate(groups.names):
         fairlet[groups.code == group] = named[name][0]
-    composition = composition_of(fairlet, groups.code, (named[groups.names[0]][1], len(named)))
+    composition = cell_masses(fairlet, groups.code, (named[groups.names[0]][1], len(named)))
     if not composition.any(1).all():
         _refuse("have no empty fairlet", f"one in row {int((~composition.any(1)).argmax())}", "Leave the row out.")
     anchored = anchor_group(Capacities(composition, composition)) is not None

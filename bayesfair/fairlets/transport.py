@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bayesfair._arrays import row_blocks
-from bayesfair.fairlets.dissimilarity import Dissimilarity, SquaredEuclidean
+from bayesfair._arrays import cell_masses, row_blocks
+from bayesfair.fairlets.dissimilarity import SquaredEuclidean
 
 WHOLE_PROBLEM = 200_000  # pairs: up to here every arc is a candidate
 SAMPLE = 4_000  # anchors, at most a third, whose optimum tells prices to start with
@@ -31,27 +31,6 @@ MAX_ROUNDS = 60
 COARSE_GAP = 1e-3  # good enough for a sample whose potentials only choose arcs
 MOST_STEPS = 10**9  # of the simplex
 STOPPED = "The network simplex of POT stopped before it found the optimal plan: {}."
-
-
-class MarginProblem(NamedTuple):
-    """Members (n, d) to be given to anchors (m, d), of one float type; anchor i takes lower[i] to upper[i] of them."""
-
-    anchors: np.ndarray
-    members: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    dissimilarity: Dissimilarity
-
-    @property
-    def shape(self):
-        return len(self.anchors), len(self.members)
-
-    def costs(self, anchor, member):
-        """D of pairs, in the type of the rows."""
-        costs = np.empty(len(anchor), self.anchors.dtype)
-        for part in row_blocks(len(anchor), COSTED):
-            costs[part] = self.dissimilarity.between(self.anchors[anchor[part]], self.members[member[part]])
-        return costs
 
 
 class Pairs(NamedTuple):
@@ -94,20 +73,21 @@ def flow(anchors, members, mass, lower, upper, dissimilarity):
     network = _Network(anchors, members, lower, upper, dissimilarity, mass)
     every = network.arcs(*(side.ravel() for side in np.indices(network.shape)))
     source, target, units, *_ = _flow(network, *_merge(network, network.dummy_arcs(), every), (None, None))
-    found = np.zeros((len(anchors), len(network.demand)), np.int64)
-    np.add.at(found, (network.source_anchor[source], target), np.rint(units).astype(np.int64))
-    return found[:, : len(members)]
+    shape = len(anchors), len(network.demand)
+    found = cell_masses(network.source_anchor[source], target, shape, np.rint(units))
+    return found[:, : len(members)].astype(np.int64)
 
 
 class _Network:
-    """Sources: units of the anchors, those that need a member and those that do not. Targets: members, each of which is one or
+    """Members (n, d) to be given to anchors (m, d), of one float type; anchor i takes lower[i] to upper[i] of them.
+
+    Sources: units of the anchors, those that need a member and those that do not. Targets: members, each of which is one or
     `mass` of them, then the dummy."""
 
     def __init__(self, anchors, members, lower, upper, dissimilarity, mass=1):
+        self.anchors, self.members, self.dissimilarity = anchors, members, dissimilarity
         self.lower, self.upper = np.asarray(lower, np.int64), np.asarray(upper, np.int64)
-        self.problem = MarginProblem(anchors, members, self.lower, self.upper, dissimilarity)
-        self.shape = self.problem.shape
-        m, n = len(anchors), len(members)
+        self.shape = m, n = len(anchors), len(members)
         extra = self.upper - self.lower
         self.source_anchor = np.concatenate([np.flatnonzero(self.lower), np.flatnonzero(extra)])
         self.optional = np.arange(len(self.source_anchor)) >= np.count_nonzero(self.lower)
@@ -137,7 +117,7 @@ class _Network:
 
     def feasible_pairs(self):
         """Pairs of one plan that always exists: both sides in the order of their first principal axis."""
-        anchors, members = self.problem.anchors, self.problem.members
+        anchors, members = self.anchors, self.members
         axis = np.linalg.svd(members[:1000] - members.mean(0), full_matrices=False)[2][0]
         by_anchor, by_member = np.argsort(anchors @ axis), np.argsort(members @ axis)
         held = self.lower[by_anchor].copy()
@@ -146,10 +126,17 @@ class _Network:
         held += np.diff(taken, prepend=0)
         return np.repeat(by_anchor, held), by_member
 
+    def pair_costs(self, anchor, member):
+        """D of pairs, in the type of the rows."""
+        costs = np.empty(len(anchor), self.anchors.dtype)
+        for part in row_blocks(len(anchor), COSTED):
+            costs[part] = self.dissimilarity.between(self.anchors[anchor[part]], self.members[member[part]])
+        return costs
+
     def costs(self, sources, targets):
         costs = np.zeros(len(sources))
         real = np.flatnonzero(targets < self.shape[1])
-        costs[real] = self.problem.costs(self.source_anchor[sources[real]], targets[real])
+        costs[real] = self.pair_costs(self.source_anchor[sources[real]], targets[real])
         return costs
 
     def best_anchor_potential(self, source_potential):
@@ -193,26 +180,26 @@ def _solve(network, rng, tolerance):
 
 def _first_candidates(network, rng):
     """Arcs of a graph that is cheap at the prices of a sample, to most anchors and members."""
-    anchors, members, *rest = network.problem
-    single = _Network(anchors.astype(np.float32), members.astype(np.float32), *rest)
-    u, v = _sample_potentials(single.problem, rng)
+    rows = (side.astype(np.float32) for side in (network.anchors, network.members))
+    single = _Network(*rows, network.lower, network.upper, network.dissimilarity)
+    u, v = _sample_potentials(single, rng)
     pairs, _ = _price(single, u, v, np.inf, max(ROW_ARCS, 3 * int(single.upper.max())))
     source = np.where(network.optional, np.minimum(u, 0)[network.source_anchor], np.inf)
     return network.cheap_arcs(pairs, source, v, pairs.reduced.mean())
 
 
-def _sample_potentials(problem: MarginProblem, rng):
+def _sample_potentials(network, rng):
     """`Potentials` that the optimum of a small sample gives to all anchors and members; the dummy's is 0."""
-    m, n = problem.shape
+    m, n = network.shape
     own = np.sort(rng.choice(m, min(SAMPLE, max(m // 3, 1)), replace=False))
-    lower, upper = problem.lower[own], problem.upper[own]
+    lower, upper = network.lower[own], network.upper[own]
     count = min(max(len(own) * n // m, lower.sum()), upper.sum())
     others = np.sort(rng.choice(n, count, replace=False))
-    anchors, members = problem.anchors[own], problem.members[others]
-    sample = _Network(anchors.astype(np.float64), members.astype(np.float64), lower, upper, problem.dissimilarity)
+    anchors, members = network.anchors[own], network.members[others]
+    sample = _Network(anchors.astype(np.float64), members.astype(np.float64), lower, upper, network.dissimilarity)
     known = _solve(sample, rng, COARSE_GAP)[1]
-    u = _least(problem.dissimilarity, problem.anchors, members, known.member)
-    return Potentials(u, _least(problem.dissimilarity, problem.members, anchors, known.anchor))
+    u = _least(network.dissimilarity, network.anchors, members, known.member)
+    return Potentials(u, _least(network.dissimilarity, network.members, anchors, known.anchor))
 
 
 def _least(dissimilarity, x, y, potential):
@@ -229,11 +216,10 @@ def _price(network, anchor_potential, member_potential, threshold, most=ROW_ARCS
     Kept are the `most` cheapest of every anchor and the ROW_ARCS of every member. All pairs are asked through BLAS; those that
     may be cheap after rounding are computed again.
     """
-    problem, rounding = network.problem, rounding_of(network.problem.anchors)
-    m, n = problem.shape
+    (m, n), rounding = network.shape, rounding_of(network.anchors)
 
     def ask(rows):
-        values = priced(problem.dissimilarity, problem.anchors[rows], problem.members, -member_potential, rounding)
+        values = priced(network.dissimilarity, network.anchors[rows], network.members, -member_potential, rounding)
         values -= anchor_potential[rows, None]
         cheap = values < threshold
         floor = np.full(len(values), threshold)
@@ -242,7 +228,7 @@ def _price(network, anchor_potential, member_potential, threshold, most=ROW_ARCS
             cheap &= values <= np.partition(values[:, ::most], 1, 1)[:, 1:2]  # about twice as many in every row
         row, member = np.divmod(np.flatnonzero(cheap), n)
         anchor = row + rows.start
-        reduced = problem.costs(anchor, member) - member_potential[member] - anchor_potential[anchor]
+        reduced = network.pair_costs(anchor, member) - member_potential[member] - anchor_potential[anchor]
         np.minimum.at(floor, row, reduced)
         good = reduced < threshold
         return anchor[good], member[good], reduced[good].astype(np.float32), floor
@@ -257,8 +243,7 @@ def _leading(side, reduced, count):
     """Is a pair among the `count` cheapest of its `side`?"""
     order = np.lexsort((reduced, side))
     own, leads = side[order], np.zeros(len(side), bool)
-    first = np.flatnonzero(np.append(True, own[1:] != own[:-1]))[: len(own)]
-    rank = np.arange(len(own)) - np.repeat(first, np.diff(first, append=len(own)))
+    rank = np.arange(len(own)) - np.searchsorted(own, own)
     leads[order[rank < count]] = True
     return leads
 

@@ -10,23 +10,15 @@ PART = 2**14  # rows of a few dozen numbers that stay in the cache
 
 
 def map_rows(of, rows, size=PART):
-    """`of(part)`, an array or a tree of them with a row for every one of the part, for parts of at most `size` rows of the tree
-    `rows`, as one whole."""
-    return map_numbered(lambda part, _: of(part), rows, size)
-
-
-def map_numbered(of, rows, size=PART):
-    """As `map_rows`, of `of(part, numbers)`, which row each one of the part is: no array of the numbers of all."""
+    """`of(part, numbers)`, an array or a tree of them with a row for every one of the part, for parts of at most `size` rows of
+    the tree `rows`, as one whole. `numbers`: which row each one of the part is; there is no array of those of all."""
     n_rows, n_parts, size = _evenly(rows, size)
     if n_parts <= 1:
         return of(rows, jnp.arange(n_rows, dtype=jnp.int32))
 
-    def own(i):
-        first, part = _part(rows, i, size)
-        return first, of(part, first.astype(jnp.int32) + jnp.arange(size, dtype=jnp.int32))
-
     def put(i, wholes):
-        first, made = own(i)
+        first, part = _part(rows, i, size)
+        made = of(part, first.astype(jnp.int32) + jnp.arange(size, dtype=jnp.int32))
         write = lambda whole, part: jax.lax.dynamic_update_slice_in_dim(whole, part, first, 0)  # noqa: E731
         return jax.tree.map(write, wholes, made)
 

@@ -110,6 +110,10 @@ class TemperedState(NamedTuple):
     accepted: Float[Array, " pairs"]
 
 
+def _of_inner(name):
+    return property(lambda self: getattr(self.inner, name))
+
+
 @as_pytree
 class Tempered(Target):
     """The draws are those of the coldest replica, at beta = 1, which has the inner target's law."""
@@ -117,29 +121,9 @@ class Tempered(Target):
     inner: Target
     betas: Float[Array, " replicas"]  # increasing, the last one 1
 
-    @property
-    def statistics(self):
-        return self.inner.statistics
-
-    @property
-    def n_obs(self):
-        return self.inner.n_obs
-
-    @property
-    def n_clusters(self):
-        return self.inner.n_clusters
-
-    @property
-    def n_units(self):
-        return self.inner.n_units
-
-    @property
-    def n_fairlets(self):
-        return self.inner.n_fairlets
-
-    @property
-    def keeps_fairlets(self):
-        return self.inner.keeps_fairlets
+    statistics, n_obs, n_clusters, n_units, n_fairlets, keeps_fairlets = map(
+        _of_inner, ("statistics", "n_obs", "n_clusters", "n_units", "n_fairlets", "keeps_fairlets")
+    )
 
     @property
     def looks_per_row(self):

@@ -113,15 +113,22 @@ def warm_up(run: Run, target: Target, num_warmup: int, progress_bar=False) -> tu
     return run, _whole(chunks)
 
 
-def _adapted(moves, target, recent, tried):
-    """The moves, those inside others too, as they adapt to what was `recent`; each may note what it did in its own set."""
+def _each(change, moves) -> tuple:
+    """The moves, those inside others too, each one changed."""
 
     def one(move):
-        if hasattr(move, "moves"):
-            return replace(move, moves=_adapted(move.moves, target, recent, tried))
-        return move.adapt(target, recent, tried[type(move)]) if hasattr(move, "adapt") else move
+        return replace(move, moves=_each(change, move.moves)) if hasattr(move, "moves") else change(move)
 
     return tuple(map(one, moves))
+
+
+def _adapted(moves, target, recent, tried):
+    """The moves as they adapt to what was `recent`; each may note what it did in its own set."""
+
+    def one(move):
+        return move.adapt(target, recent, tried[type(move)]) if hasattr(move, "adapt") else move
+
+    return _each(one, moves)
 
 
 def _recent(chunks) -> dict[str, float]:
@@ -148,13 +155,7 @@ def tuning(moves) -> dict[str, int]:
 
 def tuned(moves, values) -> tuple:
     """The moves with what `tuning` told."""
-
-    def one(move):
-        if hasattr(move, "moves"):
-            return replace(move, moves=tuned(move.moves, values))
-        return replace(move, **{name: values[name] for name in getattr(move, "tunes", ())})
-
-    return tuple(map(one, moves))
+    return _each(lambda move: replace(move, **{name: values[name] for name in getattr(move, "tunes", ())}), moves)
 
 
 class InMemory:

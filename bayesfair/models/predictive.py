@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpyro
 from jaxtyping import Array, Float
 
+from bayesfair._rows import sum_of_terms
 from bayesfair.models.mixtures import Mixture, sample_parameters
 from bayesfair.models.observed import Observed, cluster_gaps
 from bayesfair.models.rows import scaled_table
@@ -29,16 +30,13 @@ def allocate(mixture: Mixture, observed: Observed, member, keys, sites):
 @partial(jax.jit, static_argnums=0)
 def mean_psi(mixture: Mixture, scaling, rows, sites) -> Float[Array, "obs clusters"]:
     """psi of rows (N, columns), averaged over the draws; a plain float32 sum drifts in proportion to their number."""
-    table = scaled_table(rows, scaling, mixture.family)
+    table, num_draws = scaled_table(rows, scaling, mixture.family), len(sites["weights"])
 
-    def add(carry, sites):
-        total, lost = carry  # compensated summation (Kahan 1965)
-        term = jax.nn.softmax(mixture.row(scaling, sites).log_joint_of(table), 0) - lost
-        sum_ = total + term
-        return (sum_, (sum_ - total) - term), None
+    def of_draw(i):
+        row = mixture.row(scaling, jax.tree.map(lambda values: values[i], sites))
+        return jax.nn.softmax(row.log_joint_of(table), 0)
 
-    zero = jnp.zeros((mixture.n_components, len(rows)))
-    return jax.lax.scan(add, (zero, zero), sites)[0][0].T / len(sites["weights"])
+    return sum_of_terms(of_draw, num_draws).T / num_draws
 
 
 @partial(jax.jit, static_argnames=("mixture", "num_obs"))

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from numpyro.distributions import constraints
 
 from bayesfair._arrays import on_device
-from bayesfair.engines.families import Components, EncodedTable, Family, indicators, sample_rows
+from bayesfair.engines.families import Components, EncodedTable, Family, encoded_table, sample_rows
 
 
 class ColumnScaling(NamedTuple):
@@ -110,4 +110,4 @@ def scaled_table(rows, scaling: ColumnScaling, family: Family) -> EncodedTable:
     """Rows (N, d + c) as densities read them: continuous columns as `scaling` has them, indicators of the levels."""
     dim = len(scaling.middle)
     x = (rows[..., :dim] - scaling.middle) / scaling.scale
-    return EncodedTable(x, jnp.square(x).sum(-1), indicators(rows[..., dim:], family.n_levels))
+    return encoded_table(x, rows[..., dim:], family.n_levels)

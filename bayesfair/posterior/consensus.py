@@ -59,24 +59,29 @@ def co_clustering_graph(tree: "DataTree", threshold: float = 0.5, *, max_edges: 
     >>> [sorted(core) for core in nx.connected_components(graph)]
     [[0, 1], [2, 3]]
     """
-    import networkx as nx
-
     remedy = "0.5 joins rows that are together in half of the draws."
     threshold = Number(False, 0, 1, above=True).check("threshold", threshold, remedy)
     max_edges, tree = check_integer("max_edges", max_edges), View.of(tree)
-    graph, names = nx.Graph(), node_names("tree", tree["posterior"]["obs"].values)
-    graph.add_nodes_from(zip(names, _about_rows(tree)))
-    for pairs in _pairs(flat_labels(tree), threshold, max_edges):
+    pairs = _pairs(flat_labels(tree), threshold, max_edges)
+    return graph_of_rows(tree, pairs, cluster=reference_partition(tree).tolist())
+
+
+def graph_of_rows(tree, parts, **about):
+    """A networkx.Graph of the rows, with edges that have a `probability`: `parts` are arrays (rows, other rows, probabilities).
+
+    Its nodes have their `group` and what is told `about` all rows, lists (obs,).
+    """
+    import networkx as nx
+
+    graph, names, groups = nx.Graph(), node_names("tree", tree["posterior"]["obs"].values), groups_of(tree)
+    if groups is not None:
+        about["group"] = [groups.names[g] for g in groups.code]
+    graph.add_nodes_from((name, dict(zip(about, one))) for name, *one in zip(names, *about.values()))
+    for pairs in parts:
         edges = zip(*(part.tolist() for part in pairs))
         named = ((names[one], names[other], share) for one, other, share in edges)
         graph.add_weighted_edges_from(named, weight="probability")
     return graph
-
-
-def _about_rows(tree):
-    """The attributes of every node."""
-    about, groups = [{"cluster": int(k)} for k in reference_partition(tree)], groups_of(tree)
-    return about if groups is None else [one | {"group": groups.names[g]} for one, g in zip(about, groups.code)]
 
 
 class Kinds(NamedTuple):
@@ -112,13 +117,12 @@ def _pairs(labels, threshold, max_edges):
     several = np.flatnonzero(size > 1)
     one, other, _ = kinds.pairs(several, several)
     one, other = one[one < other], other[one < other]
-    found = [(kinds.rows[one], kinds.rows[other], np.ones(len(one)))]
+    yield kinds.rows[one], kinds.rows[other], np.ones(len(one))
     for a, b, share in _kinds_together(labels, columns, threshold):
         n_edges += int(size[a] @ size[b])
         _check_edges(n_edges, max_edges)
         one, other, pair = kinds.pairs(a, b)
-        found.append((kinds.rows[one], kinds.rows[other], share[pair]))
-    return found
+        yield kinds.rows[one], kinds.rows[other], share[pair]
 
 
 def _kinds_together(labels, columns, threshold):

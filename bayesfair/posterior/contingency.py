@@ -154,6 +154,12 @@ def company(labels, n_clusters, max_draws="auto"):
     return Company(chosen, labels.shape[1], (compact.sizes() ** 2).sum(axis=1), shared)
 
 
+def binder_loss(labels, partition, n_clusters):
+    """The expected Binder loss of a partition (obs,), whether a draw or none, but for a constant and a factor."""
+    tables = tables_with(labels, partition, n_clusters, n_clusters)
+    return np.square(np.bincount(partition), dtype=float).sum() - 2 * np.square(tables, dtype=float).sum() / len(tables)
+
+
 def information(labels, n_clusters, max_draws="auto"):
     """`Information` of up to `max_draws` evenly spaced draws of `labels` (draws, obs) about each other.
 

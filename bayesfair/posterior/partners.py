@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from bayesfair._check import Number, message, node_names
+from bayesfair._check import Number, message
 from bayesfair._names import DataFrame, DataTree, Graph, csr_array
+from bayesfair.posterior.consensus import graph_of_rows
 from bayesfair.posterior.labels import LabelDraws
 from bayesfair.posterior.schema import AXES, KEPT, groups_of, variable
-from bayesfair.posterior.view import View, once
+from bayesfair.posterior.view import once
 
 SURE = 0.9  # of the draws
 
@@ -92,7 +93,7 @@ def fairlet_summary(tree: "DataTree") -> "DataFrame":
     """
     import pandas as pd
 
-    P, names, groups = fairlet_probability(tree), _row_names(tree), groups_of(tree)
+    P, names, groups = fairlet_probability(tree), tree["posterior"]["obs"].values, groups_of(tree)
     row, n_obs = np.repeat(np.arange(P.shape[0]), np.diff(P.indptr)), P.shape[0]
     order = np.lexsort((-P.data, row))
     matched, first = np.unique(row[order], return_index=True)
@@ -144,18 +145,8 @@ def fairlet_graph(tree: "DataTree", threshold: float = 0.1) -> "Graph":
     >>> graph.number_of_nodes()
     100
     """
-    import networkx as nx
-
     threshold = Number(False, 0, 1, above=True).check("threshold", threshold, "Pass a share of the draws, such as 0.1.")
-    P, names, groups = fairlet_probability(tree), node_names("tree", _row_names(tree)), groups_of(tree)
-    graph = nx.Graph()
-    for at, name in enumerate(names):
-        graph.add_node(name, **({} if groups is None else {"group": groups.names[groups.code[at]]}))
-    row, column, probability = pairs_of(P, threshold)
-    graph.add_edges_from(
-        (names[i], names[j], {"probability": p}) for i, j, p in zip(row.tolist(), column.tolist(), probability.tolist())
-    )
-    return graph
+    return graph_of_rows(tree, [pairs_of(fairlet_probability(tree), threshold)])
 
 
 def pairs_of(P, threshold):
@@ -182,10 +173,6 @@ def _fairlets_of(tree):
         remedy = "Select with lists, such as tree.isel(chain=[0], missing_dims='ignore'), which keep every dimension."
         raise ValueError(message("tree", rule, got, remedy))
     return LabelDraws(fairlet)
-
-
-def _row_names(tree):
-    return View.of(tree)["posterior"]["obs"].values
 
 
 def anchor_rows(tree):

@@ -53,13 +53,8 @@ def relabel(tree: "DataTree", reference: ArrayLike | None = None) -> "DataTree":
     n_clusters = max(count_clusters(tree), int(reference.max()) + 1)
     permutations = align(labels, reference, n_clusters)
     tree = View.of(tree).tree
-    posterior = tree["posterior"].to_dataset()
-    moved = {"labels": renumber(posterior["labels"], permutations)}
-    for name, values in posterior.data_vars.items():
-        if {"chain", "draw", "cluster"} <= set(values.dims):
-            moved[name] = _move_clusters(values, permutations)
-    relabelled = tree.copy()
-    relabelled["posterior"] = type(tree)(posterior.assign(moved), children=relabelled["posterior"].children)
+    posterior, relabelled = with_numbers(tree["posterior"].to_dataset(), permutations), tree.copy()
+    relabelled["posterior"] = type(tree)(posterior, children=relabelled["posterior"].children)
     constant = tree["constant_data"].to_dataset() if "constant_data" in tree.children else xr.Dataset()
     named = xr.DataArray(reference.astype(permutations.dtype), dims="obs", attrs={"point": point})
     relabelled["constant_data"] = type(tree)(constant.assign(reference_labels=named))
@@ -109,6 +104,13 @@ def apply_permutations(permutations, labels):
     return moved
 
 
+def with_numbers(posterior, permutations):
+    """The Dataset `posterior` with labels and variables of clusters renumbered by `permutations` (draws, n_clusters)."""
+    of_clusters = {name: v for name, v in posterior.data_vars.items() if {"chain", "draw", "cluster"} <= set(v.dims)}
+    moved = {name: _move_clusters(values, permutations) for name, values in of_clusters.items()}
+    return posterior.assign({**moved, "labels": renumber(posterior["labels"], permutations)})
+
+
 def renumber(labels, permutations):
     """Labels (chain, draw, obs), an array or a variable of a tree, renumbered: an xarray.Variable.
 
@@ -148,18 +150,12 @@ def _first_appearance(draw, n_clusters):
 
 
 def _move_clusters(values, permutations):
-    """`values` with the entry of old cluster k at its new number."""
+    """`values` with the entry of old cluster k at its new number, permutations[draw, k]."""
     front = values.transpose("chain", "draw", "cluster", ...)
     if front.sizes["cluster"] != permutations.shape[1]:
         raise ValueError(
             f"`reference` has more clusters than {values.name!r} has entries along `cluster`. "
             "Use a reference among the draws."
         )
-    moved = front.copy(data=move_clusters(front.values, permutations))
-    return moved.transpose(*values.dims)
-
-
-def move_clusters(values, permutations):
-    """`values` (chain, draw, cluster, ...) with the entry of old cluster k at its new number, permutations[draw, k]."""
-    source = np.argsort(permutations, axis=1).reshape(values.shape[:3] + (1,) * (values.ndim - 3))
-    return np.take_along_axis(values, source, axis=2)
+    source = np.argsort(permutations, axis=1).reshape(front.shape[:3] + (1,) * (front.ndim - 3))
+    return front.copy(data=np.take_along_axis(front.values, source, axis=2)).transpose(*values.dims)

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from bayesfair._arrays import cell_masses
 from bayesfair._check import check_integer, message
 from bayesfair._names import DataTree
 from bayesfair._partitions import tables_with
@@ -154,8 +155,7 @@ class _Search:
         self.of_draw = np.ascontiguousarray(draws.T)  # an observation's labels side by side
         tables = tables_with(draws, self.labels, n_clusters, int(draws.max()) + 1)
         self.tables = np.ascontiguousarray(tables.swapaxes(0, 1)).astype(np.int32)
-        self.counts = np.zeros((n_clusters, self.n_groups), np.int64)
-        np.add.at(self.counts, (self.labels, self.code), 1)
+        self.counts = cell_masses(self.labels, self.code, (n_clusters, self.n_groups))
         self.inner = self._inner(self.tables)
 
     def _inner(self, tables):

@@ -10,10 +10,12 @@ import json
 import os
 import shutil
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
+from bayesfair._arrays import row_blocks
 from bayesfair._check import message
 from bayesfair._draws import Draws
 from bayesfair._files import ROOT_OF_STORE, beside, check_destination, unwritable, warn_of_leftovers
@@ -354,14 +356,9 @@ def _plain(attrs):
 
 def _fill(array, labels):
     """Write labels or fairlets (chain, draw, obs), of a tree, chunk by chunk."""
-    num_chains, num_draws, num_obs = labels.shape
-    for chain in range(num_chains):
-        for first in range(0, num_draws, CHUNK):
-            for row in range(0, num_obs, ROWS):
-                part = slice(chain, chain + 1), slice(first, first + CHUNK), slice(row, row + ROWS)
-                array[tuple(slice(one.start, min(one.stop, n)) for one, n in zip(part, labels.shape))] = np.asarray(
-                    labels[part]
-                )
+    blocks = (row_blocks(*sizes) for sizes in zip(labels.shape, (1, CHUNK, ROWS)))
+    for part in product(*blocks):
+        array[part] = np.asarray(labels[part])
 
 
 def _with_other_names(node):
@@ -466,20 +463,18 @@ def _settings():
 
 def _lock(path):
     """A descriptor of the folder, while which is open nobody else may write to it, where the system has locks."""
-    try:
-        import fcntl
-    except ImportError:
-        return os.open(path, os.O_RDONLY)
     lock = os.open(path, os.O_RDONLY)
     try:
+        import fcntl
+
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(lock)
         remedy = "Wait for it; read_tree(path) reads what is there meanwhile."
         got = f"{os.fspath(path)!r}, to which another process is writing"
         raise BlockingIOError(message("path", "be a run that no process is working on", got, remedy)) from error
-    except OSError:  # a file system without locks
-        return lock
+    except (ImportError, OSError):  # a system, or a file system, without locks
+        pass
     return lock
 
 

@@ -10,10 +10,10 @@ from bayesfair._arrays import row_blocks
 from bayesfair._check import attempt, check_features, check_integer, check_same_length, message
 from bayesfair._draws import Draws, FairletDraws, Statistic
 from bayesfair.fairness.groups import encode_groups
-from bayesfair.posterior.contingency import balance_of, company
+from bayesfair.posterior.contingency import balance_of, company, count_labels
 from bayesfair.posterior.labels import LabelDraws
 from bayesfair.posterior.likeliest import likeliest, most_frequent
-from bayesfair.posterior.relabelling import align, move_clusters, number_modes, order_by_size, renumber
+from bayesfair.posterior.relabelling import align, number_modes, order_by_size, with_numbers
 from bayesfair.posterior.saved import plain
 from bayesfair.posterior.schema import AXES, KEPT, about_whole, flat_labels, groups_of, scalars_of, variable
 
@@ -175,15 +175,11 @@ def _number_clusters(tree, point):
         point = "dahl" if point == "likeliest" else point
         permutations = align(flat, reference, n_clusters)
     permutations, reference = permutations.astype(kind), reference.astype(kind)
-    labels = renumber(posterior["labels"], permutations)
+    posterior = with_numbers(posterior, permutations)
     if point == "mode":
-        reference = most_frequent(LabelDraws(labels), n_clusters)
-    moved = {
-        name: values.copy(data=move_clusters(values.values, permutations))
-        for name, values in posterior.data_vars.items()
-        if values.dims[2:3] == ("cluster",)
-    }
-    tree["posterior"] = posterior.assign({**moved, "labels": labels})
+        labels = LabelDraws(posterior["labels"])
+        reference = most_frequent(labels, count_labels(labels, n_clusters))
+    tree["posterior"] = posterior
     constant = tree["constant_data"].to_dataset()
     named = {"reference_labels": (("obs",), reference, {"point": point})}
     tree["constant_data"] = constant.assign_coords(obs=posterior["obs"]).assign({**named, **constant.data_vars})

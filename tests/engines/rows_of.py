@@ -1,5 +1,6 @@
 """Problems of engines from arrays, in as many blocks as a test wants."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import jax
@@ -8,6 +9,7 @@ import numpy as np
 from bayesfair.engines import fmc, tilted_kmeans, variational
 from bayesfair.engines.affinities import nearest_neighbors
 from bayesfair.engines.base import Data
+from bayesfair.engines.families import Components
 from bayesfair.engines.row_split import RowSplit
 from bayesfair.engines.tables import Columns
 from bayesfair.fairness import encode_groups
@@ -42,6 +44,27 @@ def fair(x, levels, group, weight=None):
     groups, columns = encode_groups(group), Columns(np.asarray(x, np.float32), np.asarray(levels, np.int32))
     as_they_are = SimpleNamespace(scaled=lambda x: x, codes=lambda codes: codes)
     return fmc.fair_rows(Data(columns, groups, weight, 0, RowSplit(None, (len(x),), groups)), as_they_are)
+
+
+def random_components(covariance_type, k, d, n_levels=0, seed=0):
+    """Parameters of a mixture, float32."""
+    rng = np.random.default_rng(seed)
+    shape = {"isotropic": (), "diag": (k, d), "full": (k, d, d)}[covariance_type]
+    parts = rng.normal(size=k), rng.normal(size=(k, d)), 0.3 * rng.normal(size=shape), rng.normal(size=(k, n_levels))
+    return Components(*(np.asarray(part, np.float32) for part in parts))
+
+
+def mixture_at(family, problem, parameters, rule, solver="em"):
+    """The state of `FairMixture` at given parameters."""
+    states = fmc.start_states(family, problem, parameters, rule, 0.02, 0, solver)
+    return jax.tree.map(lambda part: np.asarray(part)[0], states)
+
+
+@partial(jax.jit, static_argnums=0)
+def loss_at(family, parameters, problem, rule):
+    """What `FairMixture` minimises, of all rows."""
+    shares = fmc.shares_of(family, parameters, problem._replace(seen=None), rule.temperature)
+    return fmc.penalty_of_shares(shares, rule) - shares.log_density
 
 
 def tilted(Z, tilt, learning_rate=0.05, weight=None, n_blocks=1):

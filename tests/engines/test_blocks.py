@@ -4,15 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from engines.rows_of import fair, in_order, targeted, tilted
+from engines.rows_of import fair, in_order, loss_at, mixture_at, random_components, targeted, tilted
 from scipy.special import logsumexp
 
 import bayesfair as bf
 from bayesfair._arrays import aligned_empty
 from bayesfair._rows import Rows
 from bayesfair.engines import fair_mixture, fmc, optimize, row_split, tilted_kmeans, variational
-from bayesfair.engines.families import Components, Family
-from bayesfair.engines.fmc import Ascent, Rule, penalty_of_shares, shares_of, standing_of, start_states
+from bayesfair.engines.families import Family
+from bayesfair.engines.fmc import Ascent, Rule, penalty_of_shares, shares_of, standing_of
 from bayesfair.engines.row_split import free
 from bayesfair.engines.samples import stratified, weights_as_of_all
 from bayesfair.fairness import encode_groups
@@ -54,10 +54,7 @@ def mixture_problems(data, monkeypatch, covariance_type, size=128):
     in_blocks(monkeypatch, size)
     blocked = fair(*given)
     assert (len(whole.rows), len(blocked.rows)) == (1, -(-N // size))
-    rng = np.random.default_rng(1)
-    spread = {"isotropic": (), "diag": (K, DIM), "full": (K, DIM, DIM)}[covariance_type]
-    shapes = (K,), (K, DIM), spread, (K, sum(n_levels))
-    parameters = Components(*(0.3 * rng.normal(size=shape).astype(np.float32) for shape in shapes))
+    parameters = random_components(covariance_type, K, DIM, sum(n_levels), 1)
     return Family(covariance_type, n_levels), parameters, whole, blocked
 
 
@@ -79,13 +76,9 @@ def test_the_objective_and_its_gradient_are_the_definition(data, monkeypatch):
         density = jax.nn.logsumexp(log_joint, 0) @ weight
         return penalty_of_shares(fmc.Shares(soft @ member.T, sharp @ member.T, sharp @ weight, density), RULE) - density
 
-    def loss(parameters, problem):
-        shares = shares_of(family, parameters, problem._replace(seen=None), RULE.temperature)
-        return penalty_of_shares(shares, RULE) - shares.log_density
-
     expected = jax.jit(jax.value_and_grad(plainly))(parameters)
     for problem in problems:
-        value, gradient = jax.jit(jax.value_and_grad(loss))(parameters, problem)
+        value, gradient = jax.jit(jax.value_and_grad(loss_at, 1), static_argnums=0)(family, parameters, problem, RULE)
         np.testing.assert_allclose(value, expected[0], rtol=1e-5)
         for ours, theirs in zip(gradient, expected[1], strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-5)
@@ -113,8 +106,7 @@ def test_an_iteration_in_blocks_is_that_of_all_rows_at_once(data, monkeypatch):
     family, parameters, *problems = mixture_problems(data, monkeypatch, "diag")
     states, losses = [], []
     for problem in problems:
-        start = jax.tree.map(lambda part: np.asarray(part)[0], start_states(family, problem, parameters, RULE, 0.02, 0))
-        state, loss = jax.jit(Ascent(family))(problem, start)
+        state, loss = jax.jit(Ascent(family))(problem, mixture_at(family, problem, parameters, RULE))
         states.append(state)
         losses.append(float(loss))
     np.testing.assert_allclose(*losses, rtol=1e-4)

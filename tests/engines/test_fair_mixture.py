@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from engines.rows_of import fair
+from engines.rows_of import fair, loss_at, random_components
 from scipy.special import softmax
 from scipy.stats import multivariate_normal
 from sklearn.exceptions import ConvergenceWarning
@@ -17,7 +17,7 @@ from sklearn.mixture import GaussianMixture
 import bayesfair as bf
 from bayesfair.engines import fair_mixture, optimize, row_split
 from bayesfair.engines.fair_mixture import FairMixture
-from bayesfair.engines.families import Components, Family
+from bayesfair.engines.families import Family
 from bayesfair.engines.fmc import CORNER, Ascent, Rule, excess, penalty_of_shares, shares_of, start_states
 from bayesfair.engines.optimize import minimize
 from bayesfair.engines.tables import Columns, fit_encoder
@@ -43,13 +43,6 @@ def encoded(X, categorical=None, one_scale=False):
     columns = Columns(X, np.empty((len(X), 0), object) if categorical is None else categorical)
     encoder = fit_encoder(columns, one_scale)
     return encoder, encoder.table(columns)
-
-
-def random_components(covariance_type, k, d, n_levels=0, seed=0):
-    rng = np.random.default_rng(seed)
-    shape = {"isotropic": (), "diag": (k, d), "full": (k, d, d)}[covariance_type]
-    parts = rng.normal(size=k), rng.normal(size=(k, d)), 0.3 * rng.normal(size=shape), rng.normal(size=(k, n_levels))
-    return Components(*(part.astype(np.float32) for part in map(np.asarray, parts)))
 
 
 @pytest.mark.slow
@@ -91,12 +84,6 @@ def test_without_fairness_it_is_expectation_maximisation(data):
 
 def learning(table, sensitive):
     return fair(table.x, np.zeros((len(table.x), 0)), sensitive)
-
-
-@partial(jax.jit, static_argnums=0)
-def loss_at(family, parameters, problem, rule):
-    shares = shares_of(family, parameters, problem._replace(seen=None), rule.temperature)
-    return penalty_of_shares(shares, rule) - shares.log_density
 
 
 @pytest.mark.parametrize("solver", ["em", pytest.param("gradient", marks=pytest.mark.slow)])

@@ -20,26 +20,14 @@ def table(sizes, seed=0):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "balance"), [((40, 40), 1.0), ((30, 60), 0.5), ((20, 30), 2 / 3), ((20, 40, 20), 0.5)]
+    ("sizes", "balance"),
+    [((40, 40), 1.0), ((30, 60), 0.5), ((20, 30), 2 / 3), ((20, 40, 20), 0.5), ((37, 61), 0.5)],
 )
-def test_balance_is_that_of_the_whole(sizes, balance):
+def test_balance_is_that_of_the_worst_fairlet_and_centres_are_means(sizes, balance):
     X, group = table(sizes)
     est = FairletKMeans(3, random_state=0).fit(X, sensitive_features=group)
-    np.testing.assert_allclose(bf.fairness.balance(est.labels_, group), balance)
-    assert est.decomposition_.optimal or len(sizes) > 2 or sizes == (20, 30)
-
-
-def test_ratios_that_do_not_divide_keep_the_balance_of_the_worst_fairlet():
-    X, group = table((37, 61))
-    est = FairletKMeans(3, random_state=0).fit(X, sensitive_features=group)
-    assert bf.fairness.balance(est.labels_, group) >= 0.5
-
-
-def test_members_of_a_fairlet_stay_together_and_centres_are_means():
-    X, group = table((30, 60))
-    est = FairletKMeans(3, random_state=0).fit(X, sensitive_features=group)
-    fairlet = est.decomposition_.fairlet
-    assert all(len(np.unique(est.labels_[fairlet == i])) == 1 for i in range(30))
+    assert bf.fairness.balance(est.labels_, group) >= balance - 1e-9
+    assert est.decomposition_.optimal or sizes in ((20, 30), (20, 40, 20), (37, 61))
     for k in range(3):
         np.testing.assert_allclose(est.cluster_centers_[k], X[est.labels_ == k].mean(0))
     np.testing.assert_allclose(est.inertia_, ((X - est.cluster_centers_[est.labels_]) ** 2).sum())
@@ -72,14 +60,11 @@ def test_every_composition_of_the_fairlets_room_is_kept(composition):
     np.testing.assert_allclose(bf.fairness.balance(est.labels_, group), 0.5)
 
 
-def test_more_clusters_than_fairlets_are_refused():
+def test_more_clusters_than_distinct_fairlets_are_refused():
+    """scikit-learn would leave clusters empty, and their means would be NaN."""
     X, group = table((30, 60))
     with pytest.raises(ValueError, match="There are 30 fairlets"):
         FairletKMeans(31).fit(X, sensitive_features=group)
-
-
-def test_more_clusters_than_distinct_fairlets_are_refused():
-    """scikit-learn would leave clusters empty, and their means would be NaN."""
     X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 20, axis=0)
     with pytest.raises(ValueError, match="fairlets whose centres differ, 2, got 3"):
         FairletKMeans(3).fit(X, sensitive_features=np.arange(40) % 2)

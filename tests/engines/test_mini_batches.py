@@ -1,22 +1,21 @@
 """Algorithm 3 against Algorithm 2, enumeration of its statistics, steps of Adam by hand, and fits of all rows."""
 
 import os
-from functools import partial
 
 import jax
 import numpy as np
 import optax
 import pytest
-from engines.rows_of import fair, rows_of
+from engines.rows_of import fair, loss_at, mixture_at, random_components, rows_of
 from sklearn.preprocessing import scale
 from tiers import tiers
 
 import bayesfair as bf
-from bayesfair.engines.families import COVARIANCE_TYPES, Components, Expected, Family
-from bayesfair.engines.fmc import Ascent, GroupedRows, Rule, penalty_of_shares, shares_of, start_states
+from bayesfair.engines.families import COVARIANCE_TYPES, Expected, Family
+from bayesfair.engines.fmc import Ascent, GroupedRows, Rule
 
 N, K = 120, 3
-RULE = Rule(2.0, np.inf, 0.1, 0.3)
+RULE = Rule(*map(np.float32, (2.0, np.inf, 0.1, 0.3)))
 
 
 def problem_in(n_batches):
@@ -31,39 +30,21 @@ def problem_in(n_batches):
     return problem._replace(batches=rows_of(rows, n_batches)) if n_batches else problem
 
 
-def components(covariance_type, seed=0):
-    rng = np.random.default_rng(seed)
-    shape = {"isotropic": (), "diag": (K, 2), "full": (K, 2, 2)}[covariance_type]
-    parts = rng.normal(size=K), rng.normal(size=(K, 2)), 0.3 * rng.normal(size=shape), rng.normal(size=(K, 2))
-    return Components(*(np.asarray(part, np.float32) for part in parts))
-
-
-def begun(family, problem, solver="em"):
-    return jax.tree.map(
-        lambda part: np.asarray(part)[0],
-        start_states(family, problem, components(family.covariance_type), RULE, 0.02, 0, solver),
-    )
-
-
 def ran(family, problem, n_iter, solver="em"):
     """(losses, last state)."""
-    step, state, losses = jax.jit(Ascent(family, solver)), begun(family, problem, solver), []
+    parameters = random_components(family.covariance_type, K, 2, 2)
+    step, losses = jax.jit(Ascent(family, solver)), []
+    state = mixture_at(family, problem, parameters, RULE, solver)
     for _ in range(n_iter):
         state, loss = step(problem, state)
         losses.append(float(loss))
     return np.array(losses), state
 
 
-@partial(jax.jit, static_argnums=0)
-def loss_at(family, parameters, problem):
-    shares = shares_of(family, parameters, problem._replace(seen=None), RULE.temperature)
-    return penalty_of_shares(shares, RULE) - shares.log_density
-
-
 @pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
 def test_statistics_about_other_means_are_those_made_with_them(covariance_type):
     family, problem = Family(covariance_type, (2,)), problem_in(1)
-    here, there = (components(covariance_type, seed) for seed in (0, 1))
+    here, there = (random_components(covariance_type, K, 2, 2, seed) for seed in (0, 1))
     table = jax.tree.map(lambda part: part[0], problem.batches.parts).table(family)
     r = np.random.default_rng(2).dirichlet(np.ones(K), N).T.astype(np.float32)
 
@@ -88,7 +69,7 @@ def test_the_free_energy_never_decreases_and_bounds_the_objective():
     family, problem = Family("diag", (2,)), problem_in(6)
     losses, state = ran(family, problem, 60)
     assert (np.diff(losses) <= 2e-6 * abs(losses[0])).all()
-    objective = float(loss_at(family, state.parameters, problem))
+    objective = float(loss_at(family, state.parameters, problem, RULE))
     assert objective - 1e-5 <= losses[-1] < objective + 0.02
 
     class Forgetful(Family):
@@ -115,11 +96,11 @@ def test_the_gradient_solver_takes_steps_of_adam_and_no_m_step():
     def by_hand(parameters):
         state = adam.init(parameters)
         for _ in range(10):
-            updates, state = adam.update(jax.grad(loss_at, 1)(family, parameters, problem), state)
+            updates, state = adam.update(jax.grad(loss_at, 1)(family, parameters, problem, RULE), state)
             parameters = optax.apply_updates(parameters, updates)
         return parameters
 
-    parameters = by_hand(components("diag"))
+    parameters = by_hand(random_components("diag", K, 2, 2))
     _, found = ran(family, problem, 1, "gradient")
     for ours, optax_s in zip(found.parameters, parameters):
         np.testing.assert_allclose(ours, optax_s, rtol=1e-3, atol=1e-4)

@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from engines.rows_of import fair, links_of_neighbours, targeted, tilted
+from engines.rows_of import fair, links_of_neighbours, mixture_at, random_components, targeted, tilted
 from sklearn.cluster import KMeans
 
 import bayesfair as bf
 from bayesfair.engines import big_learn, tilted_kmeans, variational
-from bayesfair.engines.families import Components, Family
-from bayesfair.engines.fmc import Ascent, Rule, start_states
+from bayesfair.engines.families import Family
+from bayesfair.engines.fmc import Ascent, Rule
 from bayesfair.engines.gaussians import Gaussians, in_blocks
 from bayesfair.engines.tables import Columns, fit_encoder
 from bayesfair.fairness import encode_groups
@@ -45,13 +45,8 @@ def test_fair_mixture(covariance_type, solver):
     def step(rows, weight):
         encoder = fit_encoder(Columns(X[rows], TOWN[rows]), covariance_type == "isotropic", weight=weight)
         problem = fair(encoder.scaled(X[rows]), encoder.codes(TOWN[rows]), GROUP[rows], weight)
-        spread = {"isotropic": (), "diag": (K, 2), "full": (K, 2, 2)}[covariance_type]
-        shapes, rng = ((K,), (K, 2), spread, (K, 3)), np.random.default_rng(1)
-        parameters, family = (
-            Components(*(0.5 * rng.normal(size=shape).astype(np.float32) for shape in shapes)),
-            Family(covariance_type, (3,)),
-        )
-        start = jax.tree.map(lambda part: np.asarray(part)[0], start_states(family, problem, parameters, RULE, 0.02, 0))
+        family, parameters = Family(covariance_type, (3,)), random_components(covariance_type, K, 2, 3, 1)
+        start = mixture_at(family, problem, parameters, RULE)
         state, loss = jax.jit(Ascent(family, solver))(problem, start)
         return encoder.middle, encoder.scale, state.parameters, loss
 

@@ -108,13 +108,6 @@ def test_a_planted_mistake_is_visible_in_the_example(planted, honest):
     assert np.abs(planted(masses) - honest(masses)).max() > 0.05
 
 
-def test_kl_has_a_direction():
-    """KL(U || P), not KL(P || U)."""
-    masses = np.array([[9.0, 1.0]])
-    expected = 0.5 * math.log(0.5 / 0.9) + 0.5 * math.log(0.5 / 0.1)
-    assert cluster_kl(masses, np.array([0.5, 0.5]))[0] == pytest.approx(expected, rel=1e-14)
-
-
 def test_a_group_missing_from_a_cluster():
     labels, group = [0, 0, 1], ["a", "b", "b"]
     assert balance(labels, group) == 0

@@ -99,36 +99,27 @@ def all_flips(t, law):
     return (a, b, c, ends, which), weights
 
 
-@pytest.mark.parametrize(("case", "loss"), PAIRS)
-def test_trades_are_exact_given_the_centers(case, loss):
+VISITS = [
+    *(("trade", *pair) for pair in PAIRS),
+    *(("flip", *pair) for pair in PAIRS),
+    ("extra", "floor/ceil", "kl"),
+    ("extra", "floor/ceil hubs", "kmeans"),
+]
+
+
+@pytest.mark.parametrize(("kind", "case", "loss"), VISITS)
+def test_visits_are_exact_given_the_centers(kind, case, loss):
     t = tiny(case, loss)
-    centers = some_centers(t, loss)
-    P = matrix(t, centers, border.trade, *all_trades(t))
-    assert invariance_error(naive_augmented(t, loss, centers), P) < TOLERANCE
-    assert np.count_nonzero(P) > len(P)
-
-
-@pytest.mark.parametrize(("case", "loss"), PAIRS)
-def test_flips_are_exact_given_the_centers(case, loss):
-    t = tiny(case, loss)
-    centers, law = some_centers(t, loss), law_of_people(t)
-    P = matrix(t, centers, border.flip, *all_flips(t, law), law)
-    assert invariance_error(naive_augmented(t, loss, centers), P) < TOLERANCE
-    assert np.count_nonzero(P) > len(P)
-
-
-@pytest.mark.parametrize(("case", "loss"), [("floor/ceil", "kl"), ("floor/ceil hubs", "kmeans")])
-def test_extras_are_exact_given_the_centers(case, loss):
-    t = tiny(case, loss)
-    centers = some_centers(t, loss)
-    P = matrix(t, centers, border.extra, *all_extras(t))
+    centers, law = some_centers(t), law_of_people(t)
+    choices = all_flips(t, law) if kind == "flip" else {"trade": all_trades, "extra": all_extras}[kind](t)
+    P = matrix(t, centers, getattr(border, kind), *choices, law)
     assert invariance_error(naive_augmented(t, loss, centers), P) < TOLERANCE
     assert np.count_nonzero(P) > len(P)
 
 
 def test_planted_bugs_are_caught():
     t = tiny("floor/ceil")
-    centers, law = some_centers(t, "kmeans"), law_of_people(t)
+    centers, law = some_centers(t), law_of_people(t)
     pi = naive_augmented(t, "kmeans", centers)
 
     def ways_alike(target, seats, known, choice):  # the laws of v and c forgotten

@@ -208,7 +208,7 @@ def _moves_of_block(t, block, choices, probabilities):
 @of_pairs(*UNITS, but=[NO_CENTERS])
 def test_blocked_reallocation_is_exact_given_the_centers(case, loss):
     t = tiny(case, loss)
-    centers = some_centers(t, loss)
+    centers = some_centers(t)
     pi = naive_augmented(t, loss, centers)
     kernels = blocked_matrices(t, centers)
     for P in kernels:
@@ -218,7 +218,7 @@ def test_blocked_reallocation_is_exact_given_the_centers(case, loss):
 
 def test_blocked_check_catches_a_missing_normaliser():
     t = tiny(*ONE_OF_ONE)
-    centers = some_centers(t, "kmeans")
+    centers = some_centers(t)
     pi = naive_augmented(t, "kmeans", centers)
 
     def without_normaliser(target, old, new, temperature):  # the factor (W' / W)^{d/2} forgotten
@@ -232,7 +232,7 @@ def test_blocked_check_catches_a_missing_normaliser():
 def test_blocks_decide_in_turn_each_by_what_those_before_have_changed():
     """What `blocked_matrices` shows of one block holds of all: the ratio of each is that from scratch."""
     t = tiny("floor/ceil")
-    target, centers, n_blocks = t.target, some_centers(t, "kmeans"), 3
+    target, centers, n_blocks = t.target, some_centers(t), 3
     units = jax.tree.map(lambda part: part[0], all_states(t, lambda state: target.units_of(target.open(state))))
     block, ratio = np.arange(target.n_fairlets) % n_blocks, jax.jit(partial(blocked.log_block_ratio, target))
 
@@ -403,7 +403,7 @@ def reflections(t):
 @of_pairs(*SWAPPED, but=[NO_CENTERS])
 def test_parallel_swaps_are_exact_given_the_centers(case, loss):
     t = tiny(case, loss)
-    centers = some_centers(t, loss)
+    centers = some_centers(t)
     P = swap_matrix(t, centers, uniform_slots(t, reflections(t)))
     assert invariance_error(naive_augmented(t, loss, centers), P) < TOLERANCE
     assert invariance_error(naive_augmented(t, loss, centers, EXCHANGED), P) > CAUGHT
@@ -413,7 +413,7 @@ def test_parallel_swaps_are_exact_given_the_centers(case, loss):
 @pytest.mark.parametrize("case", ["floor/ceil", "floor/ceil hubs"])
 def test_exchange_of_extras_is_exact_given_the_centers(case):
     t = tiny(case)
-    centers = some_centers(t, "kmeans")
+    centers = some_centers(t)
     P = swap_matrix(t, centers, uniform_slots(t, reflections(t), exchange=True))
     assert invariance_error(naive_augmented(t, "kmeans", centers), P) < TOLERANCE
 
@@ -421,7 +421,7 @@ def test_exchange_of_extras_is_exact_given_the_centers(case):
 @pytest.mark.parametrize("case", ["three groups", "floor/ceil", "unequal, one alone"])
 def test_near_swaps_of_anchors_are_exact(case):
     t = tiny(case)
-    centers = some_centers(t, "kmeans")
+    centers = some_centers(t)
     P = swap_matrix(t, centers, uniform_slots(t, [np.asarray(t.target.matchings[0])]))
     assert invariance_error(naive_augmented(t, "kmeans", centers), P) < TOLERANCE
 
@@ -430,7 +430,7 @@ def test_near_swaps_of_anchors_are_exact(case):
 def test_near_swaps_of_observations_are_exact(case):
     """Each draw of the priorities is a kernel of its own that leaves the target invariant."""
     t = tiny(case)
-    centers = some_centers(t, "kmeans")
+    centers = some_centers(t)
     pi = naive_augmented(t, "kmeans", centers)
     priorities = np.random.default_rng(0).random((6, len(t.X)))
 
@@ -457,7 +457,7 @@ def cut(t, loss):
 @pytest.mark.parametrize("case", ["floor/ceil", "1:1, weighted"])
 def test_swap_check_catches_a_missing_normaliser(case):
     t = tiny(case)
-    centers = some_centers(t, "kmeans")
+    centers = some_centers(t)
     bug = swap_matrix(t, centers, uniform_slots(t, reflections(t)), lambda *_: jnp.zeros(()))
     assert invariance_error(naive_augmented(t, "kmeans", centers), bug) > CAUGHT
 
@@ -466,7 +466,7 @@ def test_swap_check_catches_a_missing_normaliser(case):
 def test_swaps_that_break_a_fixed_composition_are_caught(case, monkeypatch):
     """The guarantee rests on `fits`: with slots that only another fairlet may fill and no check, fairlets change size."""
     t = tiny(case)
-    centers, width = some_centers(t, "kmeans"), np.broadcast_to(t.capacities.upper.max(0), t.capacities.upper.shape)
+    centers, width = some_centers(t), np.broadcast_to(t.capacities.upper.max(0), t.capacities.upper.shape)
     wide = uniform_slots(t, reflections(t), capacity=width)
     pi = naive_augmented(t, "kmeans", centers)
     assert invariance_error(pi, swap_matrix(t, centers, wide)) < TOLERANCE
@@ -486,7 +486,7 @@ def swapped_pairs(t, pairs):
         def one(pair):
             two = jax.tree.map(lambda part: part[pair.fairlets], now.fairlets)
             two = now._replace(fairlets=two, cluster=now.cluster[pair.fairlets])
-            rest = swaps_in_turn.without(target, stats, two, pair.fairlets)
+            rest = swaps_in_turn.moved(target.loss.remove, target, stats, two, pair.fairlets)
             log_ratio, swapped = swaps_in_turn.log_swap_ratio(target, rest, two, pair)
             after = jax.tree.map(lambda all_, part: all_.at[pair.fairlets].set(part), now.fairlets, swapped)
             return after.members, log_ratio

@@ -12,9 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from exact import QUICKLY, some_centers, tiny
-from exact_modes import BUGS, EVERY, SAMPLED, far, plant, temperatures_of, wrongly_told
+from exact_modes import BUGS, EVERY, SAMPLED, far, log_density, plant, temperatures_of, wrongly_told
 
-from bayesfair.gibbs.losses import cluster_means
 from bayesfair.gibbs.moves import mode_jumps
 from bayesfair.gibbs.moves.mode_jumps import Place, by_path, jump, nearest_mode
 from bayesfair.gibbs.moves.swaps import Swaps
@@ -72,15 +71,6 @@ def states_and_ends(f):
 def opened(f, which, dispersion):
     states = jax.tree.map(lambda part: jnp.asarray(part)[which], f.states)
     return f.target.open(states._replace(lambdas=temperatures_of(f.target, dispersion)))
-
-
-def log_density(target, state, place: Place):
-    """Of labels, lambda and coordinates, written out; of an inverse temperature that is fixed, given it."""
-    means, centers = cluster_means(target.units_of(state), 2), target.loss.centers_at(place.coordinates)
-    total = -state.lambda_c * (means.mass * target.loss.divergence(means.mean, centers)).sum()
-    total += target.loss.log_measure(place.coordinates) - target.loss.log_normalizer(state.lambda_c, means).sum()
-    power = target.degrees - 1 if target.prior is not None else 0
-    return total + power * jnp.log(place.dispersion) - place.dispersion * target.total_loss(target.losses(state))
 
 
 def log_chosen(f, state, place: Place):
@@ -164,7 +154,7 @@ class Ends(NamedTuple):
 
 
 def two_places(t) -> Ends:
-    hotter, centers = 1.0 if t.target.prior is None else 1.6, (some_centers(t, "kmeans", seed) for seed in range(2))
+    hotter, centers = 1.0 if t.target.prior is None else 1.6, (some_centers(t, seed) for seed in range(2))
     return Ends(*(Place(np.asarray(center), np.asarray(at)) for center, at in zip(centers, (0.8, 0.8 * hotter))))
 
 

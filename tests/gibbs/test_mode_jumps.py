@@ -7,11 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from exact import QUICKLY
-from exact_modes import EVERY, SAMPLED, far, middle_goes_left, plant, temperatures_of, wrongly_told
+from exact_modes import EVERY, SAMPLED, far, log_density, middle_goes_left, plant, temperatures_of, wrongly_told
 
 from bayesfair.gibbs import Settings
 from bayesfair.gibbs.bennett import bennett
-from bayesfair.gibbs.losses import cluster_means
 from bayesfair.gibbs.moves import mode_jumps
 from bayesfair.gibbs.moves.mode_jumps import Place, jump, moved_place, nearest_mode
 from bayesfair.gibbs.run import Run, chain_keys, draw
@@ -46,7 +45,6 @@ def test_the_map_leads_there_and_back_and_has_the_jacobian_that_it_says(x64):
 
 @pytest.mark.parametrize(("name", "loss", "prior"), EVERY)
 def test_work_is_the_change_of_the_augmented_density(name, loss, prior, x64):
-    """log p(z, lambda) - lambda_c sum W d(ubar, m) - sum log g + log mu, written out."""
     f = far(name, loss, prior)
     target, rng = f.target, np.random.default_rng(0)
     state = jax.tree.map(lambda part: np.asarray(part)[0], f.drawn(1, rng))
@@ -56,13 +54,7 @@ def test_work_is_the_change_of_the_augmented_density(name, loss, prior, x64):
 
     def density(target, state, place):
         at = state if prior is None else state._replace(lambdas=target.with_dispersion(state.lambdas, place.dispersion))
-        losses, means = target.losses(at), cluster_means(target.units_of(at), 2)
-        centers = target.loss.centers_at(place.coordinates)
-        total = -at.lambda_c * (means.mass * target.loss.divergence(means.mean, centers)).sum()
-        total += target.loss.log_measure(place.coordinates) - target.loss.log_normalizer(at.lambda_c, means).sum()
-        if prior is not None:
-            total += (target.degrees - 1) * jnp.log(place.dispersion) - place.dispersion * target.total_loss(losses)
-        return total
+        return log_density(target, at, place)
 
     @partial(jax.jit, compiler_options=QUICKLY)
     def changes(target, state, before, after):

@@ -4,14 +4,14 @@ The matrix of a draw is made of what it publishes: where a line of counts leads,
 depend on uniform numbers as whole numbers of halves, so that four of them stand for all.
 """
 
-from functools import cache, partial
+from functools import partial
 from itertools import product
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from exact import QUICKLY, divergence, invariance_error, is_norm, normalise, trials_law
+from exact import QUICKLY, divergence, invariance_error, is_norm, log_normalizers, normalise, some_centers, trials_law
 from exact_labels import EVERY, LAMBDA, all_states, tiny
 
 from bayesfair._arrays import on_device
@@ -35,25 +35,7 @@ def given_centers(t, loss, centers):
     if loss == "kmeans":
         sizes = np.array([np.bincount(label, t.weight, t.target.n_clusters) for label in t.labels])
         return normalise(log + 0.5 * X.shape[1] * np.log(sizes).sum(1))
-
-    return normalise(log - log_normalizers(t))
-
-
-@cache
-def log_normalizers(t):
-    """The package's log g of every labelling."""
-
-    def of_state(state):
-        means = cluster_means(t.target.units_of(state), t.target.n_clusters)
-        return t.target.loss.log_normalizer(LAMBDA, means).sum()
-
-    return all_states(t, of_state)
-
-
-def some_centers(t):
-    rng = np.random.default_rng(1)
-    X = t.X - t.X.mean(0) if t.target.loss.translation_invariant else t.X
-    return X[rng.choice(len(X), t.target.n_clusters, replace=False)] * 0.8 + 0.04
+    return normalise(log - log_normalizers(t, LAMBDA, all_states))
 
 
 def pairs_of(t):
@@ -140,7 +122,7 @@ def rest_of(t, centers):
 
 
 def worst(t, loss, **planted):
-    centers = some_centers(t)
+    centers = np.asarray(some_centers(t, 1))
     pi = given_centers(t, loss, centers)
     return max(invariance_error(pi, P) for P in draw_matrices(t, centers, **planted))
 
@@ -148,7 +130,7 @@ def worst(t, loss, **planted):
 @pytest.mark.parametrize(("case", "loss"), [pair for pair in EVERY if not is_norm(pair[1])])
 def test_draws_of_a_pair_are_exact(case, loss):
     t = tiny(case, loss)
-    centers = some_centers(t)
+    centers = np.asarray(some_centers(t, 1))
     pi = given_centers(t, loss, centers)
     for P in draw_matrices(t, centers):
         assert invariance_error(pi, P) < TOLERANCE
@@ -165,7 +147,7 @@ def test_blocks_of_few_rows_are_exact(case, reach, monkeypatch):
 def test_the_order_is_the_same_for_all_who_differ_within_pairs():
     for case in ("1:1, three clusters", "three groups", "attributes"):
         t = tiny(case)
-        pairs, centers = pairs_of(t), on_device(some_centers(t))
+        pairs, centers = pairs_of(t), some_centers(t, 1)
 
         def laid_out(state):
             return pair_draws.in_order(t.target, CenteredLabelling(*state, centers), pairs, 0.5)  # noqa: B023
@@ -252,7 +234,7 @@ def test_unequal_weights_that_nobody_decides_by_are_caught(monkeypatch):
 def test_the_move_carries_out_what_the_laws_say():
     """Labels stay balanced; what is kept of the clusters is what the labels say."""
     t = tiny("1:1, three clusters", "kl")
-    centers = on_device(some_centers(t))
+    centers = some_centers(t, 1)
 
     def run(state):
         def one(key):
@@ -280,7 +262,7 @@ def kept_of(t, state):
 def test_clusters_stay_balanced_where_odds_are_extreme():
     """In float32, from margins that are all alike to margins that overflow."""
     t = tiny("1:1, three clusters", dtype=np.float32)
-    centers = on_device(some_centers(t), np.float32)
+    centers = some_centers(t, 1).astype(np.float32)
 
     @partial(jax.jit, compiler_options=QUICKLY)
     def run(keys, label, dispersion):

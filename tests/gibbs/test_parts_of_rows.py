@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayesfair.gibbs.parts_of_rows import map_numbered, map_rows, sum_over_rows
+from bayesfair.gibbs.parts_of_rows import map_rows, sum_over_rows
 
 SIZES = [1, 16, 17, 50]  # of parts of 16 rows
 
@@ -15,19 +15,12 @@ def test_rows_of_parts_are_those_of_the_whole(n_rows):
     rng = np.random.default_rng(n_rows)
     x, code = rng.normal(size=(n_rows, 3)).astype(np.float32), rng.integers(5, size=n_rows)
 
-    def of(rows):
+    def of(rows, numbers):
         x, code = rows
-        return {"sum": x.sum(1), "named": x * code[:, None], "even": code % 2 == 0}
+        return {"number": numbers, "sum": x.sum(1), "named": x * code[:, None], "even": code % 2 == 0}
 
     parts = jax.jit(lambda rows: map_rows(of, rows, size=16))((x, code))
-    jax.tree.map(np.testing.assert_array_equal, parts, jax.jit(of)((x, code)))
-
-
-@pytest.mark.parametrize("n_rows", SIZES)
-def test_rows_of_parts_know_their_numbers(n_rows):
-    x = np.random.default_rng(n_rows).normal(size=n_rows)
-    numbers = jax.jit(lambda x: map_numbered(lambda _, numbers: numbers, x, size=16))(x)
-    np.testing.assert_array_equal(numbers, np.arange(n_rows))
+    jax.tree.map(np.testing.assert_array_equal, parts, jax.jit(of)((x, code), np.arange(n_rows)))
 
 
 @pytest.mark.parametrize("n_rows", SIZES)
@@ -51,5 +44,5 @@ def test_sums_of_many_parts_round_as_one_addition_does():
 @pytest.mark.parametrize(("n_rows", "part"), [(16, 16), (17, 9), (32, 16), (33, 11), (50, 13)])
 def test_few_rows_are_worked_on_twice(n_rows, part):
     seen = []
-    map_rows(lambda rows: seen.append(len(rows)) or rows, np.arange(n_rows), size=16)
+    map_rows(lambda rows, _: seen.append(len(rows)) or rows, np.arange(n_rows), size=16)
     assert set(seen) == {part} | ({1} if n_rows > 16 else set())  # one row tells what there is to be written

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpyro.handlers import condition
 from numpyro.infer import HMC
+from partitions import every_partition
 from scipy import stats
 from scipy.special import gammaln
 
@@ -78,18 +79,10 @@ def test_stretching_is_undone():
             np.testing.assert_allclose(np.exp(logs), weights, rtol=1e-3)
 
 
-def partitions(n):
-    """Restricted growth strings of n items."""
-    strings = [[0]]
-    for _ in range(n - 1):
-        strings = [[*s, k] for s in strings for k in range(max(s) + 2)]
-    return np.array(strings)
-
-
 @cache
 def enumerated():
     """Partitions into at most K clusters, and their posterior probabilities without the fairness factor."""
-    every = [p for p in partitions(N) if p.max() < K]
+    every = every_partition(N, K)
     law = np.array([log_mass(p) for p in every])
     return every, np.exp(law - law.max()) / np.exp(law - law.max()).sum()
 
@@ -114,7 +107,7 @@ def fair_pmf(num_draws=200_000):
     every, law = enumerated()
     rng = np.random.default_rng(0)
     chosen = rng.choice(len(every), num_draws, p=law)
-    labels = np.stack(every)[chosen]
+    labels = every[chosen]
     one = labels[:, :, None] == np.arange(K)
     size = one.sum(1)
     precision = size / SD**2 + 1 / PRIOR_SD**2
@@ -124,7 +117,7 @@ def fair_pmf(num_draws=200_000):
     psi = jax.nn.softmax(jnp.asarray(joint, jnp.float32), -1)
     member = jnp.asarray(np.stack([GROUP == 0, GROUP == 1], 1) / np.bincount(GROUP), jnp.float32)
     gaps = np.asarray(jax.jit(jax.vmap(lambda one: bf.models.smooth_gap(one, member)))(psi), np.float64)
-    return pmf(np.array([p.max() + 1 for p in every])[chosen], np.exp(-WEIGHT * N * gaps))
+    return pmf((every.max(1) + 1)[chosen], np.exp(-WEIGHT * N * gaps))
 
 
 @cache
@@ -166,7 +159,7 @@ def off(found, exact):
 
 def exact_pmf():
     every, law = enumerated()
-    return pmf(np.array([p.max() + 1 for p in every]), law)
+    return pmf(every.max(1) + 1, law)
 
 
 @pytest.mark.slow

@@ -8,8 +8,9 @@ import pytest
 import bayesfair as bf
 from bayesfair._draws import Draws
 from bayesfair.fairness import encode_groups
+from bayesfair.posterior.contingency import binder_loss
 from bayesfair.posterior.guarantees import OfFairlets, balance_kept
-from bayesfair.posterior.likeliest import _binder, _placed
+from bayesfair.posterior.likeliest import _placed
 from bayesfair.posterior.partitions import point_of
 from bayesfair.posterior.tree import build_tree
 
@@ -76,7 +77,7 @@ def test_where_no_numbering_fits_all_draws_it_is_dahls():
     assert bf.posterior.partition_distance(labels[None], one)[0] == 0
     assert "placed_for_balance" not in bf.posterior.memberships(tree) or point_of(tree) == "likeliest"
     flat = np.array([one, one, one, other, other])
-    assert _binder(flat, labels, 2) <= _binder(flat, one, 2)
+    assert binder_loss(flat, labels, 2) <= binder_loss(flat, one, 2)
 
 
 def test_fairlets_that_could_be_whole():
@@ -113,5 +114,5 @@ def test_on_the_patients_few_rows_are_not_where_they_are_likeliest_and_dahls_dra
     assert table["placed_for_balance"].mean() <= 0.03
     assert (table["runner_up_probability"] - table["probability"]).max() < 0.2
     flat = np.asarray(tree["posterior"]["labels"]).reshape(-1, len(X))
-    assert _binder(flat, est.labels_, 3) <= _binder(flat, bf.posterior.dahl_partition(tree), 3)
+    assert binder_loss(flat, est.labels_, 3) <= binder_loss(flat, bf.posterior.dahl_partition(tree), 3)
     assert balance_kept(tree).satisfied(bf.fairness.metrics.group_masses(est.labels_, data.sensitive)).all()

@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from draws import draws_of
+from partitions import every_partition
 
 import bayesfair as bf
 from bayesfair.posterior import binder_partition, partition_distance, reference_partition, salso_partition, vi_partition
@@ -31,14 +32,6 @@ def tree_of(seed, n_clusters=3, fair=False, num_draws=40):
 
 def expected(tree, partition, loss):
     return partition_distance(flat_labels(tree), partition, metric=loss).mean()
-
-
-@cache
-def every_partition(n_obs, n_clusters):
-    """(partitions, obs), each named in the order of its first members."""
-    tails = np.array(list(product(range(n_clusters), repeat=n_obs - 1)))
-    labels = np.column_stack([np.zeros(len(tails), int), tails])
-    return labels[(labels[:, 1:] <= np.maximum.accumulate(labels, 1)[:, :-1] + 1).all(1)]
 
 
 @cache

@@ -1,6 +1,5 @@
 """Blocks of the contingency pass, every partition by enumeration, edges of credible balls, medoids."""
 
-from collections import Counter
 from types import SimpleNamespace
 
 import arviz as az
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from draws import draws_of
+from partitions import every_partition, naive_vi, same
 
 from bayesfair.posterior import (
     binder_partition,
@@ -24,27 +24,8 @@ from bayesfair.posterior import (
 from bayesfair.posterior.tree import build_tree
 
 
-def every_partition(num_obs, most):
-    """All partitions of `num_obs` points into at most `most` clusters, as restricted growth strings."""
-    partitions = [[0]]
-    for _ in range(num_obs - 1):
-        partitions = [[*p, label] for p in partitions for label in range(min(max(p) + 1, most - 1) + 1)]
-    return np.array(partitions, dtype=np.int8)
-
-
-def same(partition):
-    return (partition[:, None] == partition).astype(float)
-
-
 def pairs_apart(first, second):
     return np.triu(same(first) != same(second), 1).sum()
-
-
-def naive_vi(first, second):
-    """H(second | first) + H(first | second) in bits, cell by cell."""
-    one, other = Counter(first.tolist()), Counter(second.tolist())
-    cells = Counter(zip(first.tolist(), second.tolist())).items()
-    return -sum(n / len(first) * (np.log2(n / one[k]) + np.log2(n / other[m])) for (k, m), n in cells)
 
 
 def make_tree(labels, n_clusters, *, groups=None, seed=0, **scalars):

@@ -30,7 +30,7 @@ from bayesfair.gibbs import poisson_binomial
 from bayesfair.gibbs.capabilities import HasLabels
 from bayesfair.gibbs.labellings import CenteredLabelling
 from bayesfair.gibbs.losses import ClusterMeans, Units, cluster_means
-from bayesfair.gibbs.parts_of_rows import map_numbered
+from bayesfair.gibbs.parts_of_rows import map_rows
 from bayesfair.gibbs.poisson_binomial import by_inverse
 from bayesfair.gibbs.states import computed_once
 
@@ -186,7 +186,7 @@ def in_order(target: HasLabels, state: CenteredLabelling, pairs, reach) -> Order
         segment = jnp.minimum(pair * n_groups + rows["group"], n_segments - 1)
         return sort_key(segment, margin, n_segments), number, margin
 
-    key, row, margin = computed_once(map_numbered(of, rows))
+    key, row, margin = computed_once(map_rows(of, rows))
     # One key of 32 bits for segment and margin: four times as fast as two.
     key, row = jax.lax.sort((key, row), num_keys=1, is_stable=True)
     margin = margin[row]

@@ -89,26 +89,17 @@ def swap_pair(target: HasFairlets, stats, state: OpenState, pair: Pair, takes):
     """The swap of one pair, carried out if `takes(log ratio)`: (statistics, fairlets, (was it?, was it possible?))."""
     both = pair.fairlets
     two = state._replace(fairlets=jax.tree.map(lambda part: part[both], state.fairlets), cluster=state.cluster[both])
-    rest = without(target, stats, two, both)
+    rest = moved(target.loss.remove, target, stats, two, both)
     log_ratio, swapped = log_swap_ratio(target, rest, two, pair)
     accepted = takes(log_ratio)
     now = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), swapped, two.fairlets)
-    stats = with_pair(target, rest, two._replace(fairlets=now), both)
+    stats = moved(target.loss.insert, target, rest, two._replace(fairlets=now), both)
     fairlets = jax.tree.map(lambda all_, part: all_.at[both].set(part), state.fairlets, now)
     return stats, fairlets, (accepted, log_ratio > -jnp.inf)
 
 
-def without(target: HasFairlets, stats, two: OpenState, both):
-    """The loss's statistics without two fairlets."""
-    return _moved(target.loss.remove, target, stats, two, both)
-
-
-def with_pair(target: HasFairlets, stats, two: OpenState, both):
-    """The loss's statistics with the two fairlets back."""
-    return _moved(target.loss.insert, target, stats, two, both)
-
-
-def _moved(move, target, stats, two, both):
+def moved(move, target: HasFairlets, stats, two: OpenState, both):
+    """The loss's statistics after two fairlets were moved out or in, by the loss's own `move`."""
     units = target.units(two.fairlets, two.cluster)
     for place in (0, 1):
         stats = move(stats, both[place], units.center[place], units.weight[place], units.cluster[place])

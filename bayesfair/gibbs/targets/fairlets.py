@@ -142,7 +142,7 @@ class FairletTarget(HasFairlets, OverFairlets):
         """What each fairlet pays."""
         anchor = None if self.anchor is None else self.slot_group.index(self.anchor)
 
-        def paid(part):
+        def paid(part, _):
             return fairlet_losses(self.loss.dissimilarity, anchor, part.x, part.present, self._weights(part))
 
         return map_rows(paid, fairlets)
