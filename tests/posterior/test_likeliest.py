@@ -56,9 +56,9 @@ def test_rows_stay_out_of_their_likeliest_cluster_for_balance_alone():
     """All women are likeliest in cluster 0, and two of four men: to within one person it has places for three women."""
     counts = np.array([[9, 8, 7, 6, 9, 8, 4, 3], [1, 2, 3, 4, 1, 2, 6, 7]])
     constraint = balance_kept(tree_of(balanced_draws()))
-    placed = _placed(counts.argmax(0), counts, encode_groups(SEX).code, constraint, 10)
+    placed = _placed(counts.argmax(0), counts, encode_groups(SEX).code, constraint)
     assert placed.tolist() == [0, 0, 0, 1, 0, 0, 1, 1]  # the woman who loses least is placed for balance
-    assert _placed(placed, counts, encode_groups(SEX).code, constraint, 10) is placed
+    assert _placed(placed, counts, encode_groups(SEX).code, constraint) is placed
 
 
 def test_numbers_of_draws_do_not_matter():
