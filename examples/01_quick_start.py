@@ -100,8 +100,8 @@ ax = bf.plots.uncertainty(tree)
 ax = bf.plots.profile(tree, data.features)
 
 # %% [markdown]
-# One cluster has the highest cholesterol (`s1`, `s2`) and the heaviest patients. One is younger and lighter, and below average in
-# nearly all measurements. The third lies between them, near the average.
+# One cluster has the highest cholesterol (`s1`, `s2`) and the heaviest patients. One is younger and lighter, and below average
+# in nearly all measurements. The third lies between them, near the average.
 
 # %% [markdown]
 # ## Picture 2: who is together
