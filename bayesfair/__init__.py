@@ -1,4 +1,4 @@
-"""Bayesian fair clustering with uncertainty.
+"""Bayesian fair clustering: clusters whose balance is guaranteed, and how sure each membership is.
 
 Everything public hangs off this module and is imported on first use, so that `import bayesfair` stays light.
 """

@@ -3,15 +3,18 @@
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
+BAR = "{{l_bar}}{{bar}}| {{elapsed}} so far, {} {{remaining}} left"
 
-def progress(total, description, show):
+
+def progress(total, description, show, *, at_most=False):
     """A context whose `update(n)` moves a bar on from `n`; its `total`, None where nobody knows it, may be set again on the
-    way."""
+    way. `at_most`: the work may end before the total, and so may the time."""
     if not show:
         return nullcontext(SimpleNamespace(update=lambda n: None, n=0, total=0))
     from tqdm import tqdm
 
-    return tqdm(total=total, desc=description)
+    style = {} if total is None else {"bar_format": BAR.format("at most" if at_most else "about")}
+    return tqdm(total=total, desc=description, **style)
 
 
 @contextmanager

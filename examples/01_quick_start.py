@@ -13,15 +13,16 @@
 # %% [markdown]
 # # Quick start
 #
-# You have a table and a protected attribute. You want clusters in which the groups are mixed as they are in the
-# population, and you want to know how sure each membership is. This page goes from the table to three pictures.
+# `bayesfair` divides the rows of a table into clusters in which protected groups have the shares that they have in the whole
+# table. It guarantees that balance: under the target for newcomers, `"labels"`, every cluster holds every group's share to
+# within one row. And it draws from a posterior over such clusterings, so that each row has a cluster, a probability and a
+# runner-up. This page goes from a table to pictures.
 
 # %%
 import os
 import tempfile
 from pathlib import Path
 
-import pandas as pd
 from sklearn.preprocessing import StandardScaler
 
 import bayesfair as bf
@@ -31,7 +32,7 @@ FAST = os.environ.get("BAYESFAIR_FAST") == "1"  # small settings, for tests; the
 # %% [markdown]
 # ## The data
 #
-# The table comes with scikit-learn: 442 patients, nine measurements. The protected attribute is sex. Measurements have
+# The table comes with scikit-learn: 442 patients, nine measurements. The protected attribute is sex. The measurements have
 # different units, so we standardise them, as for k-means.
 
 # %%
@@ -42,22 +43,26 @@ print(data)
 # %% [markdown]
 # ## The fit
 #
-# `GibbsFairClustering` is a scikit-learn estimator. The protected attribute goes into `fit` by name. It is never used as
-# a feature. Before four chains are run, 32 short runs look for modes, solutions of their own between which chains seldom
-# move; chains begin in those that hold mass, as far as that is known. Clusterings of neighbouring sweeps are alike, so the
-# warm-up chooses how many sweeps lie between two draws.
+# `GibbsFairClustering` is a scikit-learn estimator. The protected attribute goes into `fit` by name. It is never used as a
+# feature. `target="labels"` is the target for newcomers; the default of the class, `"joint"`, is the posterior of the paper,
+# over fairlets and clusters.
+#
+# `fit` works in three steps. Thirty-two short runs look for modes: solutions between which chains seldom move. The warm-up then
+# chooses how many sweeps lie between two draws, because clusterings of neighbouring sweeps are alike. At last four chains draw,
+# each from a mode that holds mass, as far as that is known.
 
 # %%
 settings = {"num_warmup": 20, "num_draws": 20} if FAST else {}
-est = bf.GibbsFairClustering(3, random_state=0, progress_bar=False, **settings)
+est = bf.GibbsFairClustering(3, target="labels", random_state=0, progress_bar=False, **settings)
 est.fit(X, sensitive_features=data.sensitive)
 tree = est.posterior_  # an xarray.DataTree, which ArviZ reads
 
 # %% [markdown]
 # ## Who is where
 #
-# `labels_` is one clustering: everybody in their likeliest cluster, as far as balance allows. The table has a row per cluster.
-# `balance` is the smaller group's count divided by the larger one's; no clustering can exceed the population's.
+# `labels_` is one clustering: each patient in the likeliest cluster, as far as balance allows. The table has one row for each
+# cluster. `balance` is the smaller group's count divided by the larger one's; no clustering can exceed that of the whole
+# table. `off_by` is how many patients of a group are missing or too many: less than one, everywhere.
 
 # %%
 report = bf.fairness.report(est.labels_, data.sensitive, overall=True)
@@ -65,13 +70,11 @@ report.drop(columns="kl").round(3)
 
 # %%
 balance = tree["sample_stats"]["balance"]
-print(f"balance of the population: {report.attrs['best_balance']:.3f}")
+print(f"balance of the whole table: {report.attrs['best_balance']:.3f}")
 print(f"balance of the {balance.size} draws: {float(balance.min()):.3f} to {float(balance.max()):.3f}")
 
 # %% [markdown]
-# The groups have 207 and 235 members, so a fairlet has one patient of the smaller group and one or two of the larger
-# one. That guarantees a balance of at least 1/2 in every cluster of every draw. The draws are well above it, and their
-# range ends near what the population allows.
+# That holds for every draw, and not only for this clustering: the posterior lives on balanced clusterings alone.
 
 # %% [markdown]
 # ## Picture 1: how sure
@@ -83,8 +86,8 @@ print(f"balance of the {balance.size} draws: {float(balance.min()):.3f} to {floa
 ax = bf.plots.uncertainty(tree)
 
 # %% [markdown]
-# Both markers occur in every colour: that is balance. The clusters lie side by side from right (0) to left (2). Patients
-# at the outer ends have small marks, they are sure. The large marks are in between, where two clusters meet.
+# Both markers occur in every colour: that is balance. Patients at the outer ends have small marks: they are sure. The large
+# marks lie where two clusters meet.
 
 # %% [markdown]
 # ## What the clusters are
@@ -97,8 +100,8 @@ ax = bf.plots.uncertainty(tree)
 ax = bf.plots.profile(tree, data.features)
 
 # %% [markdown]
-# Cluster 2 has the highest cholesterol (`s1`, `s2`). Cluster 1 is heavier than average and has the highest blood pressure.
-# Cluster 0 is younger and lighter, and below average in nearly all measurements.
+# One cluster has the highest cholesterol (`s1`, `s2`) and the heaviest patients. One is younger and lighter, and below average
+# in nearly all measurements. The third lies between them, near the average.
 
 # %% [markdown]
 # ## Picture 2: who is together
@@ -110,8 +113,7 @@ ax = bf.plots.co_clustering(tree)
 
 # %% [markdown]
 # Each block on the diagonal has a dark core, whose members are together in nearly every draw, and a paler fringe. The
-# stripes outside the blocks are the patients of the fringe, seen in another cluster's company. Clusters 0 and 2 hardly
-# mix: what is uncertain is where cluster 1 begins and ends.
+# stripes outside the blocks are the patients of the fringe, seen in another cluster's company.
 
 # %% [markdown]
 # ## Picture 3: can the chains be trusted
@@ -124,10 +126,10 @@ axes = bf.plots.trace(tree, var_names=["lp", "clustering_loss", "lambda_c", "bal
 # %% [markdown]
 # They do: no chain stays away from the others, and the four histograms of each row are nearly the same.
 #
-# The same in numbers. R-hat compares the spread between chains with the spread within them. It should be below 1.01, and
-# the effective sample size (`ess_bulk`) above 400. Where they are not, raise `num_warmup`, from which the distance of two
-# draws is chosen (`thinning_`), then `num_draws`. Rows named `lp, chain` are single chains, which have no R-hat. Agreement
-# says nothing of modes that no chain saw; the sentence below the table does, as far as 32 starts can.
+# The table says the same in numbers. R-hat compares the spread between chains with the spread within them. It should be below
+# 1.01, and the effective sample size (`ess_bulk`) above 400. If they are not, raise `num_warmup`, which chooses the distance
+# between two draws (`thinning_`), then `num_draws`. Rows named `lp, chain` are single chains and have no R-hat. Agreement says
+# nothing about modes that no chain saw. The sentence below the table does, as far as 32 starts can.
 
 # %%
 print("sweeps from draw to draw:", est.thinning_)
@@ -139,14 +141,10 @@ print(bf.posterior.modes_sentence(tree))
 # %% [markdown]
 # ## The patients to look at twice
 #
-# `misclassification_probability_` has one number per patient. These are the least certain. `labels_` is a single draw, and
-# so it can hold a patient in a cluster where most other draws do not: then the number is near one.
+# `memberships` has one row for each patient: the cluster, its probability, and the runner-up. These are the least certain.
 
 # %%
-doubt = pd.DataFrame(
-    {"cluster": est.labels_, "sex": data.sensitive, "probability": est.misclassification_probability_.round(2)}
-)
-doubt.nlargest(5, "probability")
+bf.posterior.memberships(tree).nsmallest(5, "probability").round(2)
 
 # %%
 ax = bf.plots.uncertainty_profile(tree)
@@ -154,14 +152,13 @@ certain = (est.misclassification_probability_ < 0.1).mean()
 print(f"{certain:.0%} of the patients are elsewhere with a probability below 0.1")
 
 # %% [markdown]
-# The curves fall without a step: there is no line between the sure and the unsure. Cluster 0 is the surest. Cluster 1, which
-# lies between the others, is the least sure.
+# The curves fall without a step: there is no line between the sure and the unsure.
 
 # %% [markdown]
 # ## Keep it, go on with it
 #
-# `save` writes data, settings, draws and the state of the chains to one file. `load` and `resume` go on where the run
-# ended: the same draws as one longer run, bit for bit.
+# `save` writes data, settings, draws and the state of the chains to one file. `load` and `resume` continue the run. They give
+# the same draws as one longer run, bit for bit.
 
 # %%
 file = Path(tempfile.mkdtemp()) / "quick-start.nc"
@@ -171,5 +168,6 @@ before = tree["posterior"].sizes["draw"]
 print(f"draws per chain: {before} before, {longer.posterior_['posterior'].sizes['draw']} after")
 
 # %% [markdown]
-# From here: [the Gibbs paper's study](02_gibbs_study) shows what fairness changes,
-# [several groups and crossed attributes](05_beyond_two_groups) go beyond two, and [an audit](07_audit) ends in a report.
+# From here: [an audit](07_audit) ends in a report, [several groups and crossed attributes](05_beyond_two_groups) go beyond two
+# groups, and [the Gibbs paper's study](02_gibbs_study) takes the posterior of the paper, `target="joint"`, and shows what
+# fairness changes.

@@ -395,18 +395,18 @@ pd.Series(
 #
 # ## Which other answers there are
 #
-# A posterior of clusterings has modes: solutions between which chains do not move by themselves. Which of them is the best
-# is not told by their energies, for one can hold many more clusterings than another. So the search weighs them, by jumps
-# whose work in both directions gives the ratio of two masses, or bounds on it.
+# A posterior of clusterings has modes: solutions between which chains do not move by themselves. Energies do not say which mode
+# is the best, because one can hold many more clusterings than another. So the search weighs them. It jumps between two modes,
+# and the work of the jumps in both directions gives the ratio of the masses, or bounds on it.
 
 # %%
 for name, est in fits.items():
     print(f"{name}: {bf.posterior.modes_sentence(est.posterior_)}")
 
 # %% [markdown]
-# Given its fairlets, as without fairness, a clustering's modes are mostly weighed to a few tenths of a logarithm; where
-# fairlets move too, bounds are what a short search gives. A mode proved to hold at most e^-10 of the best one's mass gets no
-# chain; where there are bounds alone their middle decides, which proves nothing.
+# With given fairlets, and without fairness, modes are mostly weighed to a few tenths of a logarithm. If fairlets move too, a
+# short search gives only bounds. A mode that provably holds at most e^-10 of the best one's mass gets no chain. If there are
+# only bounds, their middle decides, which proves nothing.
 
 # %% [markdown]
 # ## Joint, cut, optimal
@@ -458,7 +458,7 @@ for ax, (target, est) in zip(axes, targets.items()):
 #
 # The 442 patients that come with scikit-learn are 235 and 207 by sex, which does not divide. Fairlets of 1:1 and 1:2 promise a
 # Balance of 0.5; the data would allow 0.881. `target="labels"` samples the balanced labellings themselves, every sex within
-# one person of its share of every cluster.
+# one row of its share of every cluster.
 
 # %%
 patients = bf.datasets.load_diabetes()

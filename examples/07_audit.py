@@ -13,9 +13,9 @@
 # %% [markdown]
 # # An audit, from a CSV file to a report
 #
-# A bank has divided its clients into four segments, each of which is offered something else. Is marital status spread
-# evenly over the segments? If not, would there be even ones, what would they cost, and how sure would they be? And what may
-# the audit's report say? This page answers in that order.
+# A bank has divided its clients into four segments, and offers something else to each. Is marital status spread evenly over the
+# segments? If not, do even ones exist, what would they cost, and how sure would they be? And what may the report of the audit
+# say? This page answers in that order.
 
 # %%
 import os
@@ -35,7 +35,7 @@ folder = Path(tempfile.mkdtemp())
 # %% [markdown]
 # ## 0. A file
 #
-# So that the page has something to start from, we write one, of clients of a Portuguese bank. Yours exists already.
+# This page needs a file to start from, so we write one, of clients of a Portuguese bank. Yours exists already.
 
 # %%
 bank = bf.datasets.subsample(bf.datasets.load_bank_sample(sensitive="married"), {"married": 3, "not married": 2}, ROWS)
@@ -57,8 +57,8 @@ print(marital.value_counts().to_string())
 # ## 2. Decide before you see results
 #
 # Write down now, not later: the columns, the protected attribute, the number of clusters, and when a membership counts as
-# uncertain. Here there are four segments because the bank has four, and uncertain means a probability of misclassification
-# above 0.1.
+# uncertain. Here there are four segments because the bank has four. Uncertain means a probability of misclassification above
+# 0.1.
 
 # %%
 N_CLUSTERS, UNCERTAIN = 4, 0.1
@@ -76,16 +76,16 @@ existing = bf.fairness.report(segments, marital, X, overall=True)
 existing.filter(regex="size|proportion|balance|gap|within_ss").round(3)
 
 # %% [markdown]
-# The two small segments are nearly as the population, and the two large ones are not: in segment 0 nearly three of four
-# clients are married, in segment 1 little more than one of two. Each holds about 0.15 more of one group than of the other
+# The two small segments have nearly the shares of all clients. The two large ones have not: in segment 0 nearly three of four
+# clients are married, and in segment 1 little more than one of two. Each holds about 0.15 more of one group than of the other
 # (`gap`).
 
 # %% [markdown]
 # ## 4. What could be
 #
-# The posterior over four segments in which every draw keeps the groups' ratio, first with the default target. Before any
-# probability is read, the modes and the chains are: which other answers there are, with how much mass, and whether the
-# chains agree on one account.
+# Now the posterior over four segments in which every draw keeps the groups' ratio, first under the paper's target, `"joint"`.
+# Read the modes and the chains before any probability: which other answers exist, how much mass they have, and whether the
+# chains agree.
 
 # %%
 RUN = {"num_warmup": DRAWS, "num_draws": DRAWS, "random_state": 0, "progress_bar": False}
@@ -109,10 +109,11 @@ bf.posterior.modes(first.posterior_).drop(columns=["starts", "chains"]).round(2)
 axes = bf.plots.trace(first.posterior_, var_names=["lp", "cluster_size_4"])
 
 # %% [markdown]
-# Chains begin in the mode that holds most mass, as far as the search can tell, and they are one account of it where R-hat is
-# below 1.01. Here it is not: the smallest segment ends with 20 clients in one chain and 25 in the others, for a whole
-# fairlet of five hardly ever moves there. And under this target the other modes' masses are only bounded, and a bound of e^100
-# excludes nothing. An auditor must be able to say what else could be, so nothing but the balance is quoted from this run.
+# Chains begin in the mode that holds most mass, as far as the search can tell. If R-hat is below 1.01, they agree about it.
+# Here it is not: the smallest segment ends with 20 clients in one chain and 25 in the others, because a whole fairlet of
+# five hardly ever moves there. Moreover, under this target the masses of the other modes are only bounded, and a bound of
+# e^100 excludes nothing. An auditor must be able to say what else could be, so we quote nothing but the balance from this
+# run.
 
 # %% [markdown]
 # ## 5. A target whose modes can be weighed
@@ -136,8 +137,8 @@ fair.filter(regex="size|proportion|balance|gap|within_ss").round(3)
 ax = bf.plots.uncertainty(est.posterior_)
 
 # %% [markdown]
-# Now they agree. The segments are the younger and the older, and two small ones: long calls downwards, high balances to the
-# right.
+# Now the chains agree. The segments are the younger and the older clients, and two small ones: long calls downwards, high
+# balances to the right.
 #
 # Next, what balance costs, and whether four is a reasonable number.
 
@@ -145,8 +146,8 @@ ax = bf.plots.uncertainty(est.posterior_)
 ax = bf.plots.elbow(X, marital, range(2, 4 if FAST else 9))
 
 # %% [markdown]
-# Both lines bend at four. The distance between them is the price of balance, and small beside what one segment more or
-# less would change.
+# Both lines bend at four. The distance between them is the price of balance. It is small beside what one segment more or less
+# would change.
 
 # %% [markdown]
 # ## 6. Who is uncertain, and is doubt shared evenly
@@ -167,15 +168,15 @@ pd.DataFrame(
 ax = bf.plots.uncertainty_profile(est.posterior_)
 
 # %% [markdown]
-# Seven clients in a hundred are uncertain, and a few of them a toss-up: probabilities reach one half. The two groups have
-# the same numbers, which proves nothing here. The members of a fairlet share their cluster, each fairlet has the same groups,
-# and the fairlets are fixed under this target. Under `"joint"` the numbers could differ.
+# Seven clients in a hundred are uncertain, and for a few of them the probability reaches one half. The two groups have the same
+# numbers, but that proves nothing here: members of a fairlet share their cluster, each fairlet has the same groups, and this
+# target does not change fairlets. Under `"joint"` the numbers could differ.
 
 # %% [markdown]
 # ## 7. Does it depend on our choices
 #
-# The number of clusters and the loss were ours. The same table with an absolute loss: how far apart are the answers, beside
-# how far the draws of one posterior are from each other? The distance is the variation of information, in bits.
+# We chose the number of clusters and the loss. Take the same table with an absolute loss: how far apart are the two answers,
+# compared with the draws of one posterior? The distance is the variation of information, in bits.
 
 # %%
 other = bf.GibbsFairClustering(N_CLUSTERS, loss="manhattan", target="optimal", **RUN)
@@ -186,8 +187,8 @@ print(f"95% of the draws lie within {within.radius:.2f} bits of their centre")
 print(f"the Manhattan loss gives clusters {between:.2f} bits from those of the squared loss")
 
 # %% [markdown]
-# The other loss lands outside the ball: the segments depend more on the loss than on the draw. That is a finding, and
-# belongs in the report beside the probabilities.
+# The answer of the other loss lies outside the ball: the segments depend more on the loss than on the draw. That is a finding,
+# and belongs in the report beside the probabilities.
 
 # %% [markdown]
 # ## 8. The report

@@ -10,7 +10,17 @@ from bayesfair import _progress
 def test_a_bar_says_what_it_is_of(capsys):
     with _progress.progress(5, "draws", True) as bar:
         bar.update(5)
-    assert "draws: 100%" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "draws: 100%" in told
+    assert "about 00:00 left" in told
+
+
+@pytest.mark.parametrize("n_init", [1, 2])
+def test_a_search_that_is_over_says_so(n_init, capsys):
+    """A single start has no generations, and none are waited for."""
+    X, groups = np.random.default_rng(0).normal(size=(24, 1)), np.resize(["f", "m"], 24)
+    bf.BalancedKMeans(2, n_init=n_init, random_state=0, progress_bar=True).fit(X, sensitive_features=groups)
+    assert "cooling: 100%" in capsys.readouterr().err
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -137,13 +137,14 @@ def cheapest_labels(problem: BalancedProblem, n_starts, seed, *, max_iter, progr
     >>> found = bf.balanced.cheapest_labels(problem, 8, 0, max_iter=300)  # doctest: +SKIP
     """
     problem, unit = in_own_units(problem)
-    few, rungs = len(problem.X) <= FEW_ROWS, rungs_of(problem) if len(problem.X) <= ROWS_WITH_RUNGS else []
+    few, generations = len(problem.X) <= FEW_ROWS, GENERATIONS if n_starts > 1 else 0
+    rungs = rungs_of(problem) if len(problem.X) <= ROWS_WITH_RUNGS else []
     n_cooled, n_random = (n_starts, RANDOM * n_starts) if few else (min(FINALISTS, n_starts), 0)
-    with progress((1 + len(rungs)) * (GENERATIONS + n_cooled + n_random), "cooling", progress_bar) as bar:
+    with progress((1 + len(rungs)) * (generations + n_cooled + n_random), "cooling", progress_bar) as bar:
         best = None
         for constraint in (*rungs, problem.constraint):
             rng, rung = np.random.default_rng(seed), problem._replace(constraint=constraint)
-            cooled = search(rung, n_starts, GENERATIONS, rng, finalists=n_cooled, done=bar.update)
+            cooled = search(rung, n_starts, generations, rng, finalists=n_cooled, done=bar.update)
             starts = [cooled.run(at) for at in range(n_cooled)]
             starts += [random_start(rung, rng) for _ in range(n_random)]
             ends = [] if best is None else [Cheapest(*descend(rung, best.labels, max_iter))]

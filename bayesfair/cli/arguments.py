@@ -14,12 +14,21 @@ from typing import Literal
 
 import bayesfair
 from bayesfair._check import message
-from bayesfair._settings import Count, Declared, Positive, Seed, declared
+from bayesfair._settings import Count, Declared, Length, Positive, Seed, declared
 from bayesfair.cli import commands
 from bayesfair.cli.columns import MISSING, THOUSANDS
 from bayesfair.cli.exit_status import EXIT_STATUSES
-from bayesfair.cli.options import METHODS, SETTINGS, takers_of
+from bayesfair.cli.options import METHODS, SETTINGS, USUAL, takers_of
 from bayesfair.cli.processes import AUTO
+
+ABOUT = """\
+Fair clusters, and how sure we are of them. bayesfair divides the rows of a
+table into clusters in which protected groups, such as sex or age band, have the
+shares that they have in the whole table. It guarantees that balance: under the
+default target, labels, every cluster holds every group's share to within one
+row. And it draws from a posterior over such clusterings, so that each row has a
+cluster, a probability and a runner-up.
+"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -37,7 +46,7 @@ class _Parser(argparse.ArgumentParser):
 def parse(argv):
     """What was typed, with `run` to be called with it. Only the command's own options are made: those of `fit` are read from
     the estimators, which take a while to import."""
-    parser = _Parser(prog="bayesfair", description="Bayesian fair clustering with uncertainty.")
+    parser = _Parser(prog="bayesfair", description=ABOUT)
     parser.add_argument("--version", action="version", version=f"bayesfair {bayesfair.__version__}")
     added = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (add_options, about) in COMMANDS.items():
@@ -63,32 +72,60 @@ def _fit(parser):
     out += ".parquet or .feather"
     _add(parser, "--out", _path, required=True, metavar="FILE", help=out)
     _add_overwrite(parser)
-    _add(parser, "--method", Literal[*METHODS], default="gibbs", metavar="NAME", help="the first two leave a posterior")
+    _add_method(parser)
     _add(parser, "--n-clusters", Count, required=True, metavar="K")
-    _add_seed(parser)
-    _add_columns(parser.add_argument_group("columns (quote a name that holds a comma: '\"income, gross\",age')"))
+    columns = _add_columns(parser)
+    counts = "how much each row counts, of methods but bayesian-mixture (default: 1)"
+    _add(columns, "--weights", _filled, metavar="COL", help=counts)
     _add_reading(parser.add_argument_group("reading the table"))
+    _add_settings(parser)
+    _add_processes(parser)
+    _add_quiet(parser)
+
+
+def _compare(parser):
+    _add(parser, "table", _path, metavar="TABLE.csv")
+    numbers = "numbers of clusters: a range, 2-8, or a list, 3,5,10"
+    _add(parser, "--n-clusters", _numbers, default="2-8", dest="numbers", metavar="K-K", help=numbers)
+    _add_table_out(
+        parser, "COMPARISON.csv", "also write what is printed as a table: CSV, Parquet or Feather, by its ending"
+    )
+    _add_method(parser, "balanced-kmeans", "gibbs and bayesian-mixture add doubt and modes, and take minutes")
+    samples = "samples of the rows by which each K shows how stable its clusters are; 0 saves most of the time"
+    _add(parser, "--num-bootstraps", Length, default=5, metavar="N", help=samples)
+    _add_columns(parser)
+    _add_reading(parser.add_argument_group("reading the table, and writing CSV"))
+    _add_settings(parser)
+    _add_quiet(parser)
+    parser.set_defaults(n_clusters=None, weights=None)  # the first is each of `numbers` in turn
+
+
+def _add_method(parser, default="gibbs", help="the first two leave a posterior"):
+    _add(parser, "--method", Literal[*METHODS], default=default, metavar="NAME", help=help)
+    _add_seed(parser)
+
+
+def _add_settings(parser):
     for title, options in SETTINGS.items():
         group = parser.add_argument_group(title)
         for name, option in options.items():
             _add_setting(group, name, option)
-    _add_processes(parser)
 
 
 def _add_seed(parser):
     _add(parser, "--seed", Seed, default=0, dest="random_state", metavar="N", help="makes a run repeatable")
 
 
-def _add_columns(group):
+def _add_columns(parser):
+    group = parser.add_argument_group("columns (quote a name that holds a comma: '\"income, gross\",age')")
     columns = {"metavar": "COL[,COL]"}
     _add(group, "--sensitive", _names, required=True, help="protected attributes; several are crossed", **columns)
     standard = "default: every numeric column that is neither sensitive, nor constant, nor row names"
     _add(group, "--features", _names, help=standard, **columns)
-    counts = "how much each row counts, of methods but bayesian-mixture (default: 1)"
-    _add(group, "--weights", _filled, metavar="COL", help=counts)
     _add_index(group)
     divide = "divide numeric features by their standard deviation first"
     group.add_argument("--standardize", action="store_true", help=divide)
+    return group
 
 
 def _add_index(group):
@@ -118,11 +155,19 @@ def _add_format(group):
 def _add_processes(parser):
     share = "processes that SLURM or Open MPI has started share the chains; one process has threads for them"
     _add(parser, "--processes", Literal[AUTO], metavar="auto", help=share)
+
+
+def _add_quiet(parser):
     parser.add_argument("--quiet", action="store_true", help="print nothing but warnings and errors")
 
 
 def _add_overwrite(parser):
     parser.add_argument("--overwrite", action="store_true", help="replace what is there; without it that is refused")
+
+
+def _add_table_out(parser, metavar, help="CSV, Parquet or Feather, by its ending (default: CSV, printed)"):
+    _add(parser, "--out", _path, metavar=metavar, help=help)
+    _add_overwrite(parser)
 
 
 def _add_run(parser):
@@ -134,17 +179,27 @@ def _resume(parser):
     missing = "draws per chain (default: those that an interrupted run was to make, or as many again)"
     _add(parser, "--num-draws", Count, metavar="N", help=missing)
     _add_processes(parser)
+    _add_quiet(parser)
 
 
 def _memberships(parser):
     _add_run(parser)
-    ending = "CSV, Parquet or Feather, by its ending (default: CSV, printed)"
-    _add(parser, "--out", _path, metavar="PEOPLE.csv", help=ending)
-    _add_overwrite(parser)
+    _add_table_out(parser, "PEOPLE.csv")
     group = parser.add_argument_group("beside the columns of the table of the fit")
     _add(group, "--table", _path, metavar="TABLE.csv", help="the table; its rows are found by their names or places")
     _add_index(group)
     _add_format(parser.add_argument_group("reading that table, and writing CSV"))
+
+
+def _assign(parser):
+    _add_run(parser)
+    _add(parser, "table", _path, metavar="TABLE.csv", help="new rows, with the columns of the fit")
+    _add_table_out(parser, "ASSIGNED.csv")
+    together = "place the rows together, balanced as the fit promises; default: each row by itself, balanced with none"
+    _add(parser, "--sensitive", _names, default=[], metavar="COL[,COL]", help=f"{together}. As in the fit")
+    _add_index(parser)
+    _add_reading(parser.add_argument_group("reading the table, and writing CSV"))
+    parser.set_defaults(weights=None)
 
 
 def _convert(parser):
@@ -193,10 +248,12 @@ def _check(parser):
 COMMANDS = {
     "demo": (_demo, "run the main job on the bundled data, leave pictures and a posterior"),
     "fit": (_fit, "sample the posterior of a table (CSV, Parquet, Feather)"),
+    "compare": (_compare, "fit several numbers of clusters, and print what each costs and how stable it is"),
     "resume": (_resume, "go on with a run, in its file"),
     "summary": (_add_run, "print the summary of a saved run"),
     "modes": (_add_run, "print which modes a run found, and how much mass each has"),
     "memberships": (_memberships, "write who is where, how surely and where else, as a table"),
+    "assign": (_assign, "put new rows into the clusters of a saved run, one by one or together and balanced"),
     "convert": (_convert, "write the draws of a saved run as a table, or the run by itself"),
     "plot": (_plot, "draw the pictures of a saved run"),
     "report": (_report, "write one self-contained HTML page about a saved run"),
@@ -213,6 +270,7 @@ def _add_setting(group, name, option, default=None):
         return
     kind = READ.get(name) or reduce(or_, (declared(taker.annotation) for taker in takers.values()))
     values = {method: taker.default for method, taker in takers.items() if taker.default is not None}
+    values |= {method: USUAL[name] for method in values if name in USUAL}
     usual, *others = dict.fromkeys([default] if default else values.values()) or [None]
     if others:
         usual = ", ".join(f"{method} {value}" for method, value in values.items())
@@ -227,7 +285,7 @@ def _add(parser, name, kind, *, help="", usual=None, **settings):
         show = str if all(re.fullmatch(r"[\w-]+", str(choice)) for choice in one.choices) else repr
         kind, help = partial(_declared, one, show), ": ".join(filter(None, [help, one.words(show)]))
     usual = settings.get("default") if usual is None else usual
-    if usual not in (None, []):
+    if usual not in (None, []) and usual is not False:
         help += f" (default: {usual})"
 
     def parse(text):
@@ -312,4 +370,22 @@ def _composition(option, text):
     return int(counts[0]) if len(counts) == 1 else tuple(map(int, counts))
 
 
-READ = {"composition": _composition, "categorical_features": _names, "merged_group_name": _filled}
+def _numbers(option, text):
+    """Whole numbers from a range or a list."""
+    ends = re.fullmatch(r"([0-9]{1,6})-([0-9]{1,6})", text.strip())
+    typed = range(int(ends[1]), int(ends[2]) + 1) if ends else _names(option, text)
+    if not typed:
+        raise ValueError(message(option, "be a range that rises", repr(text), "Write for example 2-8."))
+    return [_count(option, str(one)) for one in typed]
+
+
+def _count(option, text):
+    return _declared(declared(Count), str, option, text)
+
+
+READ = {
+    "composition": _composition,
+    "categorical_features": _names,
+    "merged_group_name": _filled,
+    "keep_fairlets": _count,
+}

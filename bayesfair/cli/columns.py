@@ -10,6 +10,7 @@ import numpy as np
 
 import bayesfair as bf
 from bayesfair._check import message
+from bayesfair._units import with_note
 from bayesfair.cli.tables import UNNAMED, listed, separator_hint, typed
 
 # How programs write that a number is missing: those that pandas knows. In sensitive columns they are categories.
@@ -94,7 +95,7 @@ def choose_columns(table, wanted: Wanted) -> ChosenColumns:
 
     Raises
     ------
-    ValueError: names that the table lacks, text or missing values among the features, missing groups, one group only.
+    ValueError: names that the table lacks, text or missing values among the features, missing groups.
     """
     if wanted.thousands == wanted.decimal:
         remedy = "For 1.234,5 pass --decimal , --thousands ."
@@ -125,7 +126,6 @@ def choose_columns(table, wanted: Wanted) -> ChosenColumns:
     absent = {"--features": X.isna(), "--categorical": no_kind, "--weights": weight.isna(), "--sensitive": no_group}
     kept, dropped = _complete(absent) if wanted.missing == "drop" else (np.full(len(table), True), {})
     _check_present({option: part[kept] for option, part in absent.items()}, keep_numbers=wanted.missing == "keep")
-    _check_several(groups[kept])
     rows = row_names(table, names)[kept]
     features, groups, weight = (part[kept].set_axis(rows) for part in (X.join(kinds.astype(object)), groups, weight))
     return ChosenColumns(features, groups, left_out, dropped, None if weights is None else weight[weights])
@@ -177,7 +177,7 @@ def standardized(features):
         got = f"columns that are constant or too large to square: {listed(unusable)}"
         remedy = "Leave them out by naming the others in --features."
         raise ValueError(message("--standardize", "be used on features that vary", got, remedy))
-    return features.assign(**(centred / spread))
+    return with_note(features.assign(**(centred / spread)), numbers.mean().to_dict(), spread.to_dict())
 
 
 def _check_names(table, named):
@@ -303,7 +303,8 @@ def _column_of_categories(cells, missing):
     return values, absent
 
 
-def _check_several(groups):
+def check_several(groups):
+    """ValueError where a fit would have one group only."""
     names = bf.fairness.encode_groups(groups).names
     if len(names) == 1:
         remedy = "Name a column in which rows differ."

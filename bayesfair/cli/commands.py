@@ -10,9 +10,11 @@ import bayesfair as bf
 from bayesfair._check import message
 from bayesfair._files import check_destination
 from bayesfair._progress import one_step
-from bayesfair.cli.columns import Wanted, choose_columns, column_of_names, row_names, standardized
+from bayesfair.cli.columns import Wanted, check_several, choose_columns, column_of_names, row_names, standardized
+from bayesfair.cli.compared import print_comparison
 from bayesfair.cli.exit_status import DONE, writing
 from bayesfair.cli.given_clusters import choose_clusters
+from bayesfair.cli.new_rows import assigned, columns_of_fit
 from bayesfair.cli.options import estimator_class, settings_of_method
 from bayesfair.cli.output import (
     LINE,
@@ -21,6 +23,7 @@ from bayesfair.cli.output import (
     draw_pictures,
     leaves_posterior,
     place_for,
+    print_clusters,
     print_fit,
     print_next_steps,
     print_point_estimate,
@@ -30,7 +33,7 @@ from bayesfair.cli.output import (
     save,
     shows_progress,
 )
-from bayesfair.cli.processes import in_processes
+from bayesfair.cli.processes import in_processes, quietly
 from bayesfair.cli.provenance import provenance, sha256_of
 from bayesfair.cli.results import beside, clusters_of, draws_of
 from bayesfair.cli.tables import check_ending, is_table, read_table, to_csv, write_table
@@ -87,9 +90,7 @@ def _fit(arguments, mesh):
     settings = settings_of_method(arguments) | ({"mesh": mesh} if mesh is not None else {})
     estimator = estimator_class(arguments.method)(progress_bar=shows_progress(arguments.quiet), **settings)
     _check_out(arguments, estimator)
-    columns = _read_columns(arguments, estimator)
-    print(f"{arguments.table}: {len(columns.features)} rows\n{columns}", flush=True)
-    X = standardized(columns.features) if arguments.standardize else columns.features
+    X, columns = _read_columns(arguments, estimator)
     estimator.provenance = provenance(arguments, columns)
     is_zarr = arguments.out.suffix == ".zarr"
     more = {"store": arguments.out} if is_zarr else {}
@@ -166,6 +167,21 @@ def _saved_and_judged(estimator, run_file, of_table=""):
     return status
 
 
+def compare(arguments):
+    """Fit a method at several numbers of clusters; what each costs in print and, where it is asked for, as a table."""
+    with quietly(arguments.quiet):
+        if arguments.out is not None:
+            check_ending(arguments.out)
+            check_output([place_for(arguments.out)], [arguments.table], arguments.overwrite)
+        estimator = estimator_class(arguments.method)(**settings_of_method(arguments))
+        X, columns = _read_columns(arguments, estimator)
+        more = {"num_bootstraps": arguments.num_bootstraps, "progress_bar": shows_progress(arguments.quiet)}
+        table = bf.compare_clusters(estimator, X, columns.sensitive, arguments.numbers, **more)
+        print_comparison(table)
+        if arguments.out is not None:
+            _write(table.reset_index(), arguments)
+
+
 def resume(arguments):
     """Make further draws of a run, or those that it was not given time for, and judge it anew."""
     return in_processes(arguments, _resume)
@@ -173,9 +189,7 @@ def resume(arguments):
 
 def _resume(arguments, mesh):
     run_file = place_for(arguments.run_file)
-    made_by = settings_of(bf.posterior.read_tree(run_file)).get("estimator")
-    kind = bf.BayesianFairMixture if made_by == "BayesianFairMixture" else bf.GibbsFairClustering
-    estimator = kind.load(run_file).set_params(progress_bar=shows_progress(arguments.quiet))
+    estimator = _loaded(run_file).set_params(progress_bar=shows_progress(arguments.quiet))
     if mesh is not None:
         estimator.set_params(mesh=mesh)
     with _saving_draws(estimator, run_file):
@@ -183,11 +197,21 @@ def _resume(arguments, mesh):
     return _saved_and_judged(estimator, run_file)
 
 
+def _loaded(run_file):
+    made_by = settings_of(bf.posterior.read_tree(run_file)).get("estimator")
+    kind = bf.BayesianFairMixture if made_by == "BayesianFairMixture" else bf.GibbsFairClustering
+    return kind.load(run_file)
+
+
 def _read_columns(arguments, estimator):
+    """(the features as they are fitted, all columns that are taken), which are told."""
     keeps = estimator.__sklearn_tags__().input_tags.allow_nan
     missing = arguments.missing or ("keep" if keeps else "error")
     wanted = Wanted(**{name: getattr(arguments, name) for name in Wanted._fields})._replace(missing=missing)
-    return choose_columns(read_table(arguments.table, arguments.separator, arguments.encoding), wanted)
+    columns = choose_columns(read_table(arguments.table, arguments.separator, arguments.encoding), wanted)
+    check_several(columns.sensitive)
+    print(f"{arguments.table}: {len(columns.features)} rows\n{columns}", flush=True)
+    return standardized(columns.features) if arguments.standardize else columns.features, columns
 
 
 def summary(arguments):
@@ -215,6 +239,21 @@ def memberships(arguments):
     table = read_table(arguments.table, arguments.separator, arguments.encoding)
     features = variable(tree, "observed_data", "X")["feature"].values.tolist()
     names = row_names(table, column_of_names(table, arguments.index, features)[0])  # as `fit` reads them
+    return _write(beside(table, names, rows), arguments)
+
+
+def assign(arguments):
+    """Write a table of new rows with the clusters of a run beside its columns: each row by itself, or all placed together."""
+    if arguments.out is not None:
+        check_ending(arguments.out)
+        check_output([place_for(arguments.out)], [arguments.run_file, arguments.table], arguments.overwrite)
+    estimator = _loaded(arguments.run_file)
+    table = read_table(arguments.table, arguments.separator, arguments.encoding)
+    columns = columns_of_fit(table, arguments, estimator)
+    rows = assigned(estimator, columns)
+    if arguments.sensitive and arguments.out is not None:  # else the table is what is printed
+        print_clusters("Clusters of the new rows", rows["cluster"].to_numpy(), columns.groups, None)
+    names = row_names(table, column_of_names(table, arguments.index, columns.taken)[0])
     return _write(beside(table, names, rows), arguments)
 
 

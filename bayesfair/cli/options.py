@@ -28,6 +28,8 @@ class Option(NamedTuple):
 
 
 OF_LABELS = "gibbs with --target labels alone"
+OF_FAIRLETS = "composition", "fairlet_move", "keep_fairlets"
+USUAL = {"target": "labels"}  # in the shell, whose readers are newcomers; the class has the paper's posterior
 SETTINGS = {  # {title in the help: {parameter: option}}
     "clustering": {
         "categorical_features": Option("--categorical", "COL[,COL]", "features that are categories"),
@@ -36,7 +38,8 @@ SETTINGS = {  # {title in the help: {parameter: option}}
         "composition": Option(
             "--composition",
             "COUNTS",
-            "members of each group per fairlet: auto, singletons, 9,8 (groups sorted), F=9,M=8, or a number of fairlets",
+            "members of each group per fairlet, of gibbs with another --target than labels: auto, singletons, 9,8 (groups "
+            "sorted), F=9,M=8, or a number of fairlets",
         ),
         "min_balance": Option(
             "--min-balance", "B", f"the least Balance of a cluster; exact is to within one person; {OF_LABELS}"
@@ -57,6 +60,10 @@ SETTINGS = {  # {title in the help: {parameter: option}}
         ),
         "covariance_type": Option("--covariance", "NAME"),
         "objective": Option("--objective", "NAME"),
+        "affinity": Option(
+            "--affinity", "NAME", "of --objective ncut; precomputed: the features are a symmetric matrix"
+        ),
+        "n_neighbors": Option("--n-neighbors", "N", "to which --objective ncut ties each row"),
         "inference": Option("--inference", "NAME"),
         "tilt": Option("--tilt", "T"),
         "n_init": Option("--starts", "N", "restarts"),
@@ -74,6 +81,10 @@ SETTINGS = {  # {title in the help: {parameter: option}}
             help="copies of the chains at higher temperatures cross modes that nothing else does, at several times the cost",
             const=True,
         ),
+        "fairlet_move": Option(
+            "--fairlet-move", "NAME", "rectangular-loop is the paper's Algorithm 1 as published, and slow"
+        ),
+        "keep_fairlets": Option("--keep-fairlets", "N", "keep the fairlets of so many draws of each chain"),
     },
 }
 OPTIONS = {name: option.name for options in SETTINGS.values() for name, option in options.items()} | {
@@ -106,7 +117,7 @@ def settings_of_method(arguments):
     """
     names = [name for options in SETTINGS.values() for name in options]
     typed = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
-    method, target = arguments.method, typed.get("target", "joint")
+    method, target = arguments.method, typed.get("target", USUAL["target"])
     for name in typed:
         takers = takers_of(name)
         if method not in takers:
@@ -117,6 +128,9 @@ def settings_of_method(arguments):
         if method == "gibbs" and name in ("min_balance", "crossed") and target != "labels":
             remedy = "Clusters of fairlets are as balanced as their --composition."
             raise ValueError(message(OPTIONS[name], "come with --target labels", f"--target {target}", remedy))
+        if method == "gibbs" and name in OF_FAIRLETS and target == "labels":
+            rule, remedy = "come with --target joint, cut or optimal", "Under labels there are no fairlets."
+            raise ValueError(message(OPTIONS[name], rule, "--target labels", remedy))
     if arguments.weights is not None and "sample_weight" not in signature(estimator_class(method).fit).parameters:
         raise ValueError(
             message("--weights", f"not come with --method {method}", "both", "Leave it out: every row counts once.")
@@ -124,5 +138,6 @@ def settings_of_method(arguments):
     if "merged_group_name" in typed and "min_group_size" not in typed:
         got, remedy = repr(typed["merged_group_name"]), "Say below which size groups are merged."
         raise ValueError(message("--merged-group-name", "come with --merge-groups-below", got, remedy))
+    usual = USUAL if method == "gibbs" else {}
     parts = "n_clusters" if method in takers_of("n_clusters") else "n_components"
-    return {parts: arguments.n_clusters, "random_state": arguments.random_state, **typed}
+    return {parts: arguments.n_clusters, "random_state": arguments.random_state, **usual, **typed}

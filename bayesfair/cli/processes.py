@@ -15,7 +15,7 @@ AUTO = "auto"
 def in_processes(arguments, work) -> int:
     """The exit status of `work(arguments, mesh)`, in one process, whose `mesh` is None, or in those that `--processes auto`
     joins; of these the first one prints, unless it is to be `quiet`."""
-    with redirect_stdout(StringIO()) if arguments.quiet else nullcontext():
+    with quietly(arguments.quiet):
         if arguments.processes != AUTO:
             return work(arguments, None)
         _join()
@@ -23,6 +23,11 @@ def in_processes(arguments, work) -> int:
 
         with _only_the_first_prints():
             return work(arguments, bf.distributed.mesh(chains=jax.process_count()))
+
+
+def quietly(quiet):
+    """A context that prints nothing if it is to be quiet."""
+    return redirect_stdout(StringIO()) if quiet else nullcontext()
 
 
 def leave_others(status: int) -> int:

@@ -14,11 +14,11 @@ def clusters_of(estimator, X, groups):
 
     columns = {"obs": X.index, "cluster": estimator.labels_}
     if hasattr(estimator, "predict_proba") and estimator.n_parts > 1:
-        columns |= _probabilities(estimator.predict_proba(X), estimator.labels_)
+        columns |= probabilities(estimator.predict_proba(X), estimator.labels_)
     return pd.DataFrame({**columns, "group": np.array(groups.names, dtype=object)[groups.code]})
 
 
-def _probabilities(soft, labels):
+def probabilities(soft, labels):
     """Columns of the probabilities `soft` (obs, clusters) beside labels (obs,)."""
     rows, others = np.arange(len(labels)), soft.copy()
     others[rows, labels] = -1.0

@@ -96,7 +96,7 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
     problem = jax.tree.map(lambda part: part if isinstance(part, jax.Array) else jax.device_put(part), problem)
     traces = [np.empty((n_runs, 0))]
     done, unfinished = 0, Outcome.RUNNING
-    with progress(max_iter, None, progress_bar) as bar:
+    with progress(max_iter, "iterations", progress_bar, at_most=True) as bar:
         try:
             while done < max_iter and bool(now.active.any()):
                 now, trace = _chunk(step, problem, now, float(tol), patience, max_iter - done, CHUNK)
@@ -104,6 +104,7 @@ def minimize(step, problem, state, *, max_iter, tol, patience=1, progress_bar=Fa
                 made = int(now.n_iter.max()) - done
                 done += made
                 bar.update(made)
+            bar.total = done
         except KeyboardInterrupt:
             # The others cannot know of it; or it came as a chunk took the state over, a matter of microseconds.
             if jax.process_count() > 1 or _is_gone(now.state):

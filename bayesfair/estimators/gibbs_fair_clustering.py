@@ -16,6 +16,7 @@ from bayesfair._draws import concatenate
 from bayesfair._memory import give_back_freed
 from bayesfair._scaling import warn_of_scales
 from bayesfair._settings import Count, Length, Positive, Seed, check_settings
+from bayesfair._units import scaling_of
 from bayesfair.balanced.placement import balanced_placement
 from bayesfair.distributed.messages import agreed, check_alike, digest, first_then_others, leads, sharing
 from bayesfair.distributed.processes import WHY_NO_ROWS
@@ -311,7 +312,7 @@ class GibbsFairClustering(PosteriorEstimator):
         self._refuse_unread()
         self._store = None if store is None else Store(check_store(store))
         self._row_names = row_names(X)
-        names = column_names(X)
+        names, scaling = column_names(X), scaling_of(X)
         columns = read_columns(self, X, self.categorical_features, reset=True)
         weight = _positive_weights(sample_weight, X, len(columns.continuous))
         where = categorical_positions(X, self.categorical_features)
@@ -321,7 +322,7 @@ class GibbsFairClustering(PosteriorEstimator):
         self._kept_of = self.num_draws
         self._check_room(X, self.num_draws)
         columns = None if names is None else [str(name) for name in names]
-        self._names = {"feature_names": columns, "mixed": self._mixed._asdict()}
+        self._names = {"feature_names": columns, "mixed": self._mixed._asdict(), "scaling": scaling}
         self._draw_seed()
         with sharing(self.mesh, "chains", stops=True):
             return self._fit(X, groups, weight)

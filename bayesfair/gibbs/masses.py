@@ -90,7 +90,7 @@ def weigh(modes: list[Mode], chains: Chains, n_sweeps, longest=None, progress_ba
     best, ratio = without_jumps(modes, chains.target)
     told, gone = [], set()
     most = n_sweeps * budget // 2 if longest is None else None  # steps of both ways, of which a chain makes as many
-    with progress(most, "masses, at most", progress_bar) as bar:
+    with progress(most, "masses", progress_bar, at_most=True) as bar:
         for _ in range(REFERENCES):
             ratio = _over(ratio, best)
             ratio, length, spent = _against(best, pools, ratio, gone, left, longest or LONGEST, bar)

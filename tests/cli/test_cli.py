@@ -134,6 +134,7 @@ def test_compositions_can_be_typed(text, value):
     ("changes", "text"),
     [
         (["--sensitive", "gender"], "got 'gender'. The columns of the table are: x1, x2, group, name"),
+        (["--sensitive", "name"], "`--sensitive` must make at least two groups, got only 'x'"),
         (["--features", "x1,x9"], "`--features` must name columns of the table, got 'x9'"),
         (["--features", "x1,x1"], "got 'x1' twice"),
         (["--features", ""], "`--features` must be a list"),
@@ -201,7 +202,7 @@ def test_starting_is_light():
     code = "import sys; from bayesfair.cli.arguments import parse; [parse(one.split()) for one in sys.argv[1:]]"
     code += "; print([name for name in ('jax', 'pandas', 'sklearn') if name in sys.modules])"
     typed = ["resume r", "summary r", "modes r", "memberships r", "convert r o", "plot r --out o", "report r --out o"]
-    typed += ["check t --clusters c --sensitive s"]
+    typed += ["check t --clusters c --sensitive s", "assign r t"]
     loaded = subprocess.run([sys.executable, "-c", code, *typed], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]"
 

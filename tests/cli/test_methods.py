@@ -106,7 +106,7 @@ def test_settings_go_to_the_estimator_under_its_own_names():
     expected = {"covariance_type": "diag", "max_gap": 0.1, "n_init": 3, "random_state": 4, "n_components": 2}
     assert settings == expected
     assert estimator_class("fair-mixture")(**settings).max_gap == 0.1
-    typed = ["--target", "labels", "--min-balance", "0.8", "--each-attribute", "--thinning", "2"]
+    typed = ["--min-balance", "0.8", "--each-attribute", "--thinning", "2"]
     settings = settings_of_method(arguments_of(*typed))
     expected = {"target": "labels", "min_balance": 0.8, "crossed": False, "thinning": 2}
     assert {name: settings[name] for name in expected} == expected
@@ -116,7 +116,7 @@ def test_the_help_says_whose_a_setting_is_what_may_be_typed_and_what_is_usual(ca
     assert main(["fit", "--help"]) == 0
     shown = re.sub(r"(?<=\w-) ", "", " ".join(capsys.readouterr().out.split()))
     told = [
-        "of gibbs: joint, cut, optimal, labels (default: joint)",
+        "of gibbs: joint, cut, optimal, labels (default: labels)",
         "of gibbs, balanced-kmeans: kmeans, manhattan, minkowski, kl, itakura-saito, binary (default: kmeans)",
         "of tilted-kmeans: a finite number, at least 0 (default: 0.1)",
         "an integer, at least 0 (default: gibbs 1000, bayesian-mixture 500)",
@@ -154,6 +154,10 @@ def test_what_an_estimator_takes_can_be_typed_and_nothing_else(name, option, cap
         (["--missing", "keep"], "`--missing` must be one of error, drop, got 'keep'"),
         (["--categorical", "kind", "--method", "tilted-kmeans"], "must come with --method"),
         (["--method", "kmeans"], "`--method` must be one of gibbs, bayesian-mixture"),
+        (
+            ["--keep-fairlets", "5"],
+            "`--keep-fairlets` must come with --target joint, cut or optimal, got --target labels",
+        ),
         (["--tilt", "steep"], "`--tilt` must be a finite number, at least 0, got 'steep'"),
         (
             ["--weights", "x1", "--method", "bayesian-mixture"],

@@ -1,4 +1,4 @@
-"""The code on pages that show how to write something of one's own, and how to pass a graph, runs as it is printed, from an
+"""The code on pages that show something of one's own, graphs, LOO and an audit runs as it is printed, from an
 empty file on."""
 
 import os
@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "docs" / "how-to"
-PAGES = [*sorted(FOLDER.glob("own-*.md")), FOLDER / "graphs.md"]
+PAGES = [
+    *sorted(FOLDER.glob("own-*.md")),
+    FOLDER / "graphs.md",
+    FOLDER / "loo.md",
+    FOLDER.parent / "start" / "audit.md",
+]
 LIMIT = 1800  # seconds: the last guard against a page that hangs
 
 

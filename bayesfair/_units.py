@@ -1,0 +1,22 @@
+"""How the columns of a data frame were scaled before a fit: a note in its `attrs`, which the fit keeps, so that new rows can be
+scaled alike."""
+
+NOTE = "bayesfair_scaling"
+
+
+def with_note(scaled, mean, deviation):
+    """The data frame (x - mean) / deviation, with a note that says so; both are {column: number}."""
+    scaled.attrs[NOTE] = {"mean": mean, "deviation": deviation}
+    return scaled
+
+
+def scaling_of(X):
+    """The note {"mean": ..., "deviation": ...} of a data frame; None without one."""
+    return getattr(X, "attrs", {}).get(NOTE)
+
+
+def scaled_alike(X, scaling):
+    """New rows, a data frame, scaled as such a note says."""
+    if scaling is None:
+        return X
+    return X.assign(**{name: (X[name] - mean) / scaling["deviation"][name] for name, mean in scaling["mean"].items()})

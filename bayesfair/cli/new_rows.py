@@ -1,0 +1,79 @@
+"""New rows for a saved run: the columns of its fit, read and scaled as they were then, and the clusters in which they are."""
+
+from typing import NamedTuple
+
+import bayesfair as bf
+from bayesfair._check import message
+from bayesfair._units import scaled_alike
+from bayesfair.cli.columns import Wanted, choose_columns
+from bayesfair.cli.results import probabilities
+from bayesfair.cli.tables import listed, separator_hint, typed
+
+
+class NewRows(NamedTuple):
+    """Features as the fit had them, and sensitive columns, none where each row is placed by itself."""
+
+    features: object
+    sensitive: object
+
+    @property
+    def taken(self):
+        return {*self.features, *self.sensitive}
+
+    @property
+    def groups(self):
+        return bf.fairness.encode_groups(self.sensitive)
+
+
+def columns_of_fit(table, arguments, estimator) -> NewRows:
+    """The columns of a table that the fit had, in its order and units.
+
+    Raises
+    ------
+    ValueError: a fit whose features have no names, or a column that the table lacks.
+    """
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        remedy = "Use predict_proba or reassign in Python, or fit a table whose columns have names."
+        raise ValueError(message("RUN.nc", "have names for its features", "a fit of an array", remedy))
+    lacking = [typed(name) for name in names if name not in table]
+    if lacking:
+        remedy = f"The table has: {listed(map(typed, table), 40)}.{separator_hint(table)}"
+        raise ValueError(message("TABLE.csv", "have the columns of the fit", f"one without {listed(lacking)}", remedy))
+    levels = _levels(estimator)
+    chosen = {"features": [name for name in names if name not in levels], "categorical_features": list(levels)}
+    given = {name: getattr(arguments, name) for name in Wanted._fields if name not in chosen}
+    columns = choose_columns(table, Wanted(**given | chosen | {"missing": arguments.missing or "error"}))
+    X = scaled_alike(columns.features[list(names)], estimator._names.get("scaling"))
+    known = {name: X[name].map(lambda cell, one=one: one.get(str(cell), cell)) for name, one in levels.items()}
+    return NewRows(X.assign(**known), columns.sensitive)
+
+
+def _levels(estimator):
+    """{column of categories: {a level as text: the level}}: in a few rows all levels may look like numbers."""
+    if isinstance(estimator, bf.BayesianFairMixture):
+        names, levels = estimator._names["categorical"], estimator._names["levels"]
+    else:
+        mixed = estimator._mixed
+        names, levels = [estimator.feature_names_in_[at] for at in mixed.where], mixed.levels
+    return {name: {str(level): level for level in part} for name, part in zip(names, levels)}
+
+
+def assigned(estimator, columns: NewRows):
+    """A DataFrame with a row for each new one: its cluster, how probable that is by itself, and the runner-up.
+
+    Raises
+    ------
+    ValueError: groups for a method that places rows one by one, or those that `reassign` refuses.
+    """
+    import pandas as pd
+
+    soft = estimator.predict_proba(columns.features)
+    labels = soft.argmax(1)
+    if len(columns.sensitive.columns):
+        if not hasattr(estimator, "reassign"):
+            remedy = "Leave it out: this method places each row by itself."
+            raise ValueError(message("--sensitive", "come with a run of --method gibbs", "another one", remedy))
+        labels = estimator.reassign(columns.features, sensitive_features=columns.sensitive)
+    more = probabilities(soft, labels) if soft.shape[1] > 1 else {}
+    return pd.DataFrame({"cluster": labels, **more}, index=columns.features.index)
