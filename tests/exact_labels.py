@@ -10,6 +10,7 @@ from exact import QUICKLY, naive_clustering_loss, normalise, weights_of
 
 from bayesfair.fairness import Groups
 from bayesfair.fairness.balanced import balance_constraint
+from bayesfair.fairness.bounded_sizes import bounded
 from bayesfair.fairness.groups import groups_for_fit
 from bayesfair.gibbs import Settings, Table
 from bayesfair.gibbs.labellings import Labelling
@@ -24,7 +25,7 @@ def of_sizes(*sizes):
 
 
 ATTRIBUTES = groups_for_fit([["F", "n"], ["F", "s"], ["F", "s"], ["M", "n"], ["M", "s"], ["M", "n"]], 6, crossed=False)
-CASES = {  # groups, min_balance, clusters
+CASES = {  # groups, min_balance, clusters; bounds on sizes where there are any
     "1:1": (of_sizes(3, 3), "exact", 2),
     "1:1, three clusters": (of_sizes(3, 3), "exact", 3),
     "2:3": (of_sizes(2, 3), "exact", 2),
@@ -38,12 +39,15 @@ CASES = {  # groups, min_balance, clusters
     "2:3, weighted": (of_sizes(2, 3), "exact", 2),
     "three groups, weighted": (of_sizes(2, 2, 3), "exact", 2),
     "a group of one, weighted": (of_sizes(1, 5), "exact", 3),
+    "sizes that do not divide, of 3 or 4": (of_sizes(2, 5), "exact", 2, {"size_min": 3}),
+    "attributes, at least 0.4, of 2 to 4": (ATTRIBUTES, 0.4, 2, {"size_min": 2, "size_max": 4}),
+    "a group of one, weighted, up to 3": (of_sizes(1, 5), "exact", 3, {"size_max": 3}),
 }
 EVERY = [  # every kind of constraint and every family of losses: each pair is a program for every move
     ("three groups", "kmeans"),
     ("equal shares", "binary"),
-    ("attributes, at least 0.4", "kl"),
-    ("a group of one, weighted", "itakura-saito"),
+    ("attributes, at least 0.4, of 2 to 4", "kl"),
+    ("a group of one, weighted, up to 3", "itakura-saito"),
     ("2:3, weighted", "manhattan"),
 ]
 
@@ -68,11 +72,12 @@ def tiny(case, loss="kmeans", *, prior=None, dtype=np.float64):
 
 @cache
 def _tiny(case, loss, prior, dtype, x64):
-    groups, min_balance, n_clusters = CASES[case]
+    groups, min_balance, n_clusters, *bounds = CASES[case]
     n_obs = len(groups.code)
     rng = np.random.default_rng(len(case))
     X = rng.uniform(0.05, 0.95, (n_obs, 2)) * (1 if loss == "binary" else 2)
     constraint, weight = balance_constraint(groups, min_balance), weights_of(case, n_obs)
+    constraint = bounded(constraint, n_clusters, n_obs, **dict(*bounds))
     table = Table(X, groups, None if (weight == 1).all() else weight)
     target = Labels.of(table, constraint, Settings(n_clusters, resolve_loss(loss, 3.0), prior or (LAMBDA,)), dtype)
     every = np.array(list(product(range(n_clusters), repeat=n_obs)), np.int32)

@@ -80,14 +80,14 @@ fit(bf.FairMixture(2, covariance_type="full", solver="gradient", batch_size=10, 
 fit(bf.FairMixture(2, categorical_features=[2], n_init=2, **engine), mixed, **more)
 fit(bf.BigLearnMixture(2, **engine), lacking)
 fit(bf.TiltedKMeans(2, solver="sgd", n_init=2, **engine))
-fit(bf.BalancedKMeans(2, random_state=0), **more)
+fit(bf.BalancedKMeans(2, size_min=[5, 6], random_state=0), **more)
 fit(bf.FairletKMeans(2, random_state=0), **more)
 
 fit(gibbs(2, reallocation="blocked", tempering=True, categorical_features=[2], **chains), mixed, **more)
 fit(gibbs(2, target="labels", **chains), **more)
 fit(gibbs(2, target="optimal", loss="itakura-saito", **chains))
 fit(gibbs(2, target="cut", loss="binary", thinning="auto", **chains), zeros_and_ones, unequal)
-fit(gibbs(2, target="labels", loss="manhattan", min_balance=0.5, tempering=True, **chains))
+fit(gibbs(2, target="labels", loss="manhattan", min_balance=0.5, size_max=30, tempering=True, **chains))
 
 fit(mixture(2, inference="svi", starts=("k-means",), **draws))
 fit(mixture(2, inference="gibbs", categorical_features=[2], starts=("random",), **chains), mixed, three)

@@ -13,12 +13,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, Int
+from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from bayesfair._arrays import aligned_empty, row_blocks
 from bayesfair.balanced.centroids import Centroids
 from bayesfair.balanced.problem import BalancedProblem
-from bayesfair.fairness.balanced import WithinOnePerson
+from bayesfair.fairness.balanced import is_exact
+from bayesfair.fairness.bounded_sizes import balance_of, size_bounds
 
 PART = 2**16  # rows that are sorted together
 BLOCK = 1024  # rows whose soft labels, of all starts, are in memory together
@@ -144,19 +145,28 @@ def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature, wanted)
 
 
 class Multipliers(NamedTuple):
-    """The balance of expected counts n, A n = 0 or A n <= 0 in every cluster, and its duals: alpha = -A' mu. share: that of
-    every group where A is I - share 1', None where it is another."""
+    """What expected counts n fulfil, A n = limit (of rows that are `equal`) or A n <= limit in every cluster, and its duals:
+    alpha = -A' mu. Limits are 0 for balance, numbers of people for sizes. share: that of every group where A is I - share 1',
+    None where it is another."""
 
     A: Float[np.ndarray, "rows groups"]
-    equal: bool
+    equal: Bool[np.ndarray, "rows one"]
+    limit: Float[np.ndarray, "rows clusters_or_one"]
     share: Float[np.ndarray, " groups"] | None = None
 
     @classmethod
     def of(cls, constraint):
-        equal = isinstance(constraint, WithinOnePerson)
-        A = constraint.rows()[0]
-        share = constraint.sizes / constraint.n_obs if equal and constraint.incidence is None else None
-        return cls(A[: len(A) // 2] if equal else A, equal, share)
+        balance, exact = balance_of(constraint), is_exact(constraint)
+        A = balance.rows()[0]
+        A = A[: len(A) // 2] if exact else A
+        equal, limit = np.full((len(A), 1), exact), np.zeros((len(A), 1))
+        share = balance.sizes / balance.n_obs if exact and balance.incidence is None else None
+        if balance is constraint:
+            return cls(A, equal, limit, share)
+        size = np.ones((1, A.shape[1]))
+        least, most = (np.atleast_1d(bound).astype(float)[None] for bound in size_bounds(constraint))
+        limit = np.concatenate([np.broadcast_to(0.0, (len(A), least.shape[1])), most, -least])
+        return cls(np.concatenate([A, size, -size]), np.concatenate([equal, [[False], [False]]]), limit, share)
 
     def nearest(self, alpha):
         """The duals of bounds, at least 0, whose alpha is nearest to one of equations (starts, groups, clusters)."""
@@ -170,8 +180,12 @@ class Multipliers(NamedTuple):
         return -np.einsum("jg,tjk->tgk", self.A, mu)
 
     def excess(self, counts):
-        """A n (starts, rows, clusters): the direction in which mu goes."""
-        return np.einsum("jg,tgk->tjk", self.A, counts)
+        """A n - limit (starts, rows, clusters): the direction in which mu goes."""
+        return np.einsum("jg,tgk->tjk", self.A, counts) - self.limit
+
+    def price(self, mu):
+        """What limits add to the dual, of every start."""
+        return (mu * self.limit).sum((1, 2))
 
     def unfair(self, mu, counts):
         """How far every start is from balance, in people; a bound whose dual is not 0 is one that clusters reach."""
@@ -184,32 +198,56 @@ class Multipliers(NamedTuple):
         excess = self.excess(counts)
         if self.share is None or not self.A.size:
             return self._dense_step(mu, excess, slope, ridge)
-        step = self._step_by_groups(excess, slope, ridge)
-        return step - np.einsum("g,tgk->tk", self.share, step)[:, None]
+        of_balance, of_sizes = np.split(excess, [len(self.share)], axis=1)
+        step = self._step_by_groups(of_balance[..., None], slope, ridge)[..., 0]
+        sizes = np.zeros(of_sizes.shape)
+        if of_sizes.size:
+            held = (mu[:, len(self.share) :] > 0) | (of_sizes > 0)
+            step, sizes = self._step_of_sizes(step, of_sizes, held, slope, ridge)
+        step = step - np.einsum("g,tgk->tk", self.share, step)[:, None]
+        return np.concatenate([step, sizes], 1)
+
+    def _step_of_sizes(self, step, excess, held, slope, ridge):
+        """(step of balance, step of sizes), from that of balance alone: the sizes' curvature is what balance leaves (Schur
+        complement). `excess`, `held` (starts, 2, clusters): of the most and the least."""
+        n_starts, _, n_clusters = excess.shape
+        whole = slope.sum(1)
+        both = slope - np.einsum("g,tkl->tgkl", self.share, whole)  # curvature between balance and sizes
+        moved = self._step_by_groups(both, slope, ridge)
+        left = whole - np.einsum("tgkl,tgkm->tlm", both, moved)
+        signs, held = np.array([1.0, -1.0]), held.reshape(n_starts, -1)
+        curvature = np.einsum("i,j,tkl->tikjl", signs, signs, left).reshape(n_starts, 2 * n_clusters, -1)
+        curvature = curvature * (held[:, :, None] & held[:, None])
+        curvature += np.eye(2 * n_clusters) * np.where(held, ridge[:, None], 1.0)[:, None]
+        rest = excess - signs[:, None] * np.einsum("tgkl,tgk->tl", both, step)[:, None]
+        sizes = np.linalg.solve(curvature, np.where(held, rest.reshape(n_starts, -1), 0.0)[..., None])
+        sizes = sizes.reshape(excess.shape)
+        return step - np.einsum("tgkl,tl->tgk", moved, sizes[:, 0] - sizes[:, 1]), sizes
 
     def _step_by_groups(self, excess, slope, ridge):
-        """`_dense_step` where A is I - share 1': the curvature is that of each group by itself, D, and one of rank 2 K that
-        couples them, W M W' with W = (slope, share) and M = (0, -I; -I, sum of slope). Woodbury: time grows with the groups."""
-        n_starts, n_groups, n_clusters = excess.shape
+        """`_dense_step` of balance where A is I - share 1', for every last entry of `excess`: the curvature is that of each
+        group by itself, D, and one of rank 2 K that couples them, W M W' with W = (slope, share) and M = (0, -I; -I, sum of
+        slope). Woodbury: time grows with the groups."""
+        n_starts, n_groups, n_clusters, _ = excess.shape
         one, sharing = np.eye(n_clusters), np.einsum("g,kl->gkl", self.share, np.eye(n_clusters))
         W = np.concatenate([slope, np.broadcast_to(sharing, slope.shape)], 3)
-        solved = np.linalg.solve(slope + ridge[:, None, None, None] * one, np.concatenate([W, excess[..., None]], 3))
+        solved = np.linalg.solve(slope + ridge[:, None, None, None] * one, np.concatenate([W, excess], 3))
         inner = W.reshape(n_starts, -1, 2 * n_clusters).swapaxes(1, 2) @ solved.reshape(
             n_starts, n_groups * n_clusters, -1
         )
-        coupling = inner[..., :-1]  # + the inverse of M
+        coupling, rest = np.split(inner, [2 * n_clusters], axis=2)  # + the inverse of M
         coupling[:, :n_clusters, :n_clusters] -= slope.sum(1)
         coupling[:, :n_clusters, n_clusters:] -= one
         coupling[:, n_clusters:, :n_clusters] -= one
-        shared = np.linalg.solve(coupling, inner[..., -1:])
-        return (solved[..., -1:] - solved[..., :-1] @ shared[:, None])[..., 0]
+        among, alone = np.split(solved, [2 * n_clusters], axis=3)
+        return alone - among @ np.linalg.solve(coupling, rest)[:, None]
 
     def _dense_step(self, mu, excess, slope, ridge):
         n_starts, n_rows, n_clusters = mu.shape
         curvature = np.einsum("jg,tgkl,ig->tjkil", self.A, slope, self.A, optimize=True).reshape(
             n_starts, n_rows * n_clusters, -1
         )
-        held = np.ones(mu.shape, bool) if self.equal else (mu > 0) | (excess > 0)
+        held = self.equal | (mu > 0) | (excess > 0)
         held = held.reshape(n_starts, -1)
         curvature = curvature * (held[:, :, None] & held[:, None])
         curvature += np.eye(curvature.shape[1]) * np.where(held, ridge[:, None], 1.0)[:, None]
@@ -218,7 +256,7 @@ class Multipliers(NamedTuple):
         )
 
     def projected(self, mu):
-        return mu if self.equal else np.maximum(mu, 0.0)
+        return np.where(self.equal, mu, np.maximum(mu, 0.0))
 
 
 class Cooled(NamedTuple):
@@ -302,7 +340,8 @@ def balanced_moments(loss, rows: AnnealedRows, multipliers: Multipliers, centers
             break
         there = multipliers.projected(mu + multipliers.newton(mu, found.counts, found.slope, damping * people))
         tried = moments_of(loss, rows, centers, multipliers.alpha(there), temperature, left)
-        better = left & (tried.dual <= found.dual + ROUNDING * rows.total)
+        most = found.dual + multipliers.price(mu) + ROUNDING * rows.total
+        better = left & (tried.dual + multipliers.price(there) <= most)
         mu, found = where(better, there, mu), SoftMoments(*(where(better, *pair) for pair in zip(tried, found)))
         damping = np.where(better, damping / EASED, damping * HARDENED)
     return mu, found

@@ -14,7 +14,8 @@ from bayesfair._arrays import MANY, cluster_sums, row_blocks
 from bayesfair.balanced.centroids import Paid
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.transport import cheapest_to_move
-from bayesfair.fairness.balanced import WithinOnePerson
+from bayesfair.fairness.balanced import is_exact
+from bayesfair.fairness.bounded_sizes import balance_of, within
 
 PASSES = 200
 SMALL = 1e-10  # of the loss of a row: what counts as no gain
@@ -170,8 +171,8 @@ class Clusters:
         """May `moved` (changes, groups) people go from k to another cluster?"""
         there = (self.counts[k] >= moved).all(-1) & (k != to)
         moved = np.where(there[..., None], moved, 0)
-        satisfied = self.constraint.satisfied
-        return there & satisfied(self.counts[k] - moved) & satisfied(self.counts[to] + moved)
+        leave, come = (within(self.constraint, clusters).satisfied for clusters in (k, to))
+        return there & leave(self.counts[k] - moved) & come(self.counts[to] + moved)
 
     def gains(self, k, to, out, back):
         """How much less the loss would be, of each transfer."""
@@ -276,9 +277,9 @@ def bundles(constraint, sizes):
             extra = np.zeros(n_groups, int)
             extra[np.roll(spare, -first)[:rest]] = 1
             kinds.add(tuple(floor + extra))
-    if not isinstance(constraint, WithinOnePerson):
+    if not is_exact(constraint):
         one = np.eye(n_groups, dtype=int)
-        ratio = max(1, round(1 / constraint.min_balance))
+        ratio = max(1, round(1 / balance_of(constraint).min_balance))
         for g in range(n_groups):
             kinds |= {
                 tuple(2 * one[g]),
@@ -332,10 +333,11 @@ def enough():
 def pairs_allowed(clusters, kinds):
     """May a bundle of each kind go from one cluster to another? (clusters, clusters, kinds)"""
     counts, everybody = clusters.counts[:, None], clusters.counts.sum(0)
+    constraint = within(clusters.constraint, np.arange(len(counts))[:, None])
 
     def satisfied(there, after):
         there = there.all(-1)
-        return there & clusters.constraint.satisfied(np.where(there[..., None], after, counts))
+        return there & constraint.satisfied(np.where(there[..., None], after, counts))
 
     leave = satisfied(counts >= kinds, counts - kinds)
     come = satisfied(counts + kinds <= everybody, counts + kinds)

@@ -1,6 +1,7 @@
 """Labels from cooled starts: counts in whole people, then centres and exact transport in turn until neither gains."""
 
 from contextlib import suppress
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -9,11 +10,13 @@ from bayesfair._arrays import MANY
 from bayesfair._progress import progress
 from bayesfair.balanced.annealing import Cooled, Multipliers
 from bayesfair.balanced.centroids import Centroids, Paid, mean
+from bayesfair.balanced.cheaper_counts import cheaper_counts
 from bayesfair.balanced.descent import descend
 from bayesfair.balanced.problem import BalancedProblem
 from bayesfair.balanced.recombination import search
 from bayesfair.balanced.transport import assign
 from bayesfair.fairness.balanced import nearest_counts, tighter
+from bayesfair.fairness.bounded_sizes import BoundedSizes, size_bounds
 
 ROUNDS, ROUNDS_OF_MANY = 50, 3  # of starts, which sweeps settle further
 FINALISTS = 3  # starts that are brought to a local optimum; all of them and others where rows are few
@@ -21,6 +24,7 @@ FEW_ROWS = 50
 ROWS_WITH_RUNGS = 1_000  # up to which a bound is solved after tighter ones
 AT_ONCE = 2**16  # rows of a group whose costs are in memory together
 RANDOM = 4  # times as many starts at random as cooled ones, where rows are few
+SMALLEST_GAIN = 1e-9  # of the loss, for which bounds are exchanged
 GENERATIONS = 5  # in which the cooled starts are recombined
 
 
@@ -151,7 +155,7 @@ def cheapest_labels(problem: BalancedProblem, n_starts, seed, *, max_iter, progr
             for start in starts:
                 ends.append(settled_descent(rung, start, max_iter))
                 bar.update(1)
-            best = min(ends, key=lambda end: end.trace[-1])
+            best = best_bounds(rung, min(ends, key=lambda end: end.trace[-1]), max_iter)
     return best._replace(trace=unit * best.trace)
 
 
@@ -171,6 +175,35 @@ def settled_descent(problem: BalancedProblem, start: Cooled, max_iter) -> Cheape
     settled = settle(problem, start, max_iter)
     labels, trace, optimal = descend(problem, settled.labels, max_iter - len(settled.trace))
     return Cheapest(labels, np.concatenate([settled.trace, trace[1:]]), optimal)
+
+
+def best_bounds(problem: BalancedProblem, best: Cheapest, max_iter) -> Cheapest:
+    """The best when clusters exchange their bounds two by two, until no exchange gains: which cluster has which bounds is part
+    of what is sought. Of many rows only those are brought to a local optimum that are cheaper before."""
+    bounds = [np.broadcast_to(bound, problem.n_clusters) for bound in size_bounds(problem.constraint)]
+    every, tried = combinations(range(problem.n_clusters), 2), set()
+    pairs = [(one, other) for one, other in every if any(bound[one] != bound[other] for bound in bounds)]
+    while left := [pair for pair in pairs if pair not in tried]:
+        tried.add(left[0])
+        end = exchanged(problem, best, *left[0], max_iter)
+        if end.trace[-1] < best.trace[-1] * (1 - SMALLEST_GAIN):
+            best, tried = end._replace(trace=np.append(best.trace, end.trace[-1])), set()
+    return best
+
+
+def exchanged(problem: BalancedProblem, best: Cheapest, one, other, max_iter) -> Cheapest:
+    """Where the best leads when two clusters exchange their places, and so their bounds."""
+    order = np.arange(problem.n_clusters)
+    order[[one, other]] = other, one
+    centers = problem.loss.centers(problem.X, best.labels, problem.n_clusters, problem.weight)[order]
+    counts = np.zeros((problem.n_clusters, int(problem.code.max()) + 1))
+    np.add.at(counts, (best.labels, problem.code), 1.0)
+    start = Cooled(centers, no_duals(problem), counts[order], np.inf)
+    if len(problem.X) > ROWS_WITH_RUNGS:
+        settled = settle(problem, start, rounds_of_starts(len(problem.X)))
+        if settled.trace[-1] >= best.trace[-1]:
+            return Cheapest(*settled, False)
+    return settled_descent(problem, start, max_iter)
 
 
 def random_start(problem: BalancedProblem, rng) -> Cooled:
@@ -207,7 +240,8 @@ def settle(problem: BalancedProblem, start: Cooled, rounds) -> Settled:
 
 
 def alternate(problem: BalancedProblem, counts, centers, duals, rounds) -> Settled:
-    """Transport to clusters of `counts` (clusters, groups) and centres in turn until nothing is gained."""
+    """Transport to clusters of `counts` (clusters, groups) and centres in turn until nothing is gained; where sizes are
+    bounded, at counts that cost less, too."""
     X, code, weight, loss = problem.X, problem.code, problem.weight, problem.loss
     labels, duals, trace, stays = np.full(len(X), -1, np.int32), duals.copy(), [], False
     while len(trace) < rounds and not stays:
@@ -220,4 +254,7 @@ def alternate(problem: BalancedProblem, counts, centers, duals, rounds) -> Settl
         value, last = loss.value(X, labels, centers, weight), min(trace, default=np.inf)
         trace.append(min(value, last))
         stays = value >= last  # labels that are tied may change for ever
+        if stays and isinstance(problem.constraint, BoundedSizes):
+            cheaper = cheaper_counts(problem, counts, centers, labels, duals)
+            counts, stays = (counts, True) if cheaper is None else (cheaper, False)
     return Settled(labels, np.array(trace))

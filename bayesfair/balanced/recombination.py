@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesfair.balanced.annealing import Annealer, Cooled
 from bayesfair.balanced.problem import BalancedProblem
-from bayesfair.fairness.balanced import exactly
+from bayesfair.fairness.balanced import exactly, is_exact
 
 REHEATED = 8  # parts of the starts' loss per row: the temperature at which children begin
 EXACTLY = 2  # generations under exact balance, where less is asked for
@@ -38,7 +38,7 @@ def bred(problem: BalancedProblem, annealer: Annealer, n_starts, generations, do
     duals are found sooner. A bound that is loosened begins where a tighter one does.
     """
     asked = annealer
-    if generations > EXACTLY and not asked.multipliers.equal:
+    if generations > EXACTLY and not is_exact(problem.constraint):
         annealer = asked.under(exactly(problem.constraint, annealer.rows.sizes))
     alive = sorted_by_loss(annealer.from_one_cluster(n_starts, problem.n_clusters))
     for generation in range(generations):

@@ -49,6 +49,8 @@ SETTINGS = {  # {title in the help: {parameter: option}}
             help=f"balance every sensitive column on its own, not their combinations; {OF_LABELS}",
             const=False,
         ),
+        "size_min": Option("--size-min", "N", f"the least rows of a cluster; {OF_LABELS}"),
+        "size_max": Option("--size-max", "N", f"the most rows of a cluster; {OF_LABELS}"),
         "min_group_size": Option("--merge-groups-below", "N", "merge groups of fewer rows into one"),
         "merged_group_name": Option("--merged-group-name", "NAME", "name of the merged group"),
     },
@@ -125,8 +127,8 @@ def settings_of_method(arguments):
             raise ValueError(
                 message(OPTIONS[name], f"come with {those}", f"--method {method}", "Leave one of them out.")
             )
-        if method == "gibbs" and name in ("min_balance", "crossed") and target != "labels":
-            remedy = "Clusters of fairlets are as balanced as their --composition."
+        if method == "gibbs" and name in ("min_balance", "crossed", "size_min", "size_max") and target != "labels":
+            remedy = "Clusters are made of whole fairlets there, as balanced as their --composition."
             raise ValueError(message(OPTIONS[name], "come with --target labels", f"--target {target}", remedy))
         if method == "gibbs" and name in OF_FAIRLETS and target == "labels":
             rule, remedy = "come with --target joint, cut or optimal", "Under labels there are no fairlets."

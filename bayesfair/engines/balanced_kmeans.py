@@ -5,6 +5,7 @@ transport at whole counts, and a descent that ends where no person, no two peopl
 in the groups' ratio is better placed elsewhere; see `bayesfair.balanced.cheapest_labels`.
 """
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
@@ -41,6 +42,12 @@ class BalancedKMeans(Engine):
     crossed : bool, default True
         Whether several sensitive columns are crossed into one group. False balances every column on its own, which is
         weaker.
+    size_min : int, at least 1, or sequence of int, optional
+        The least rows of a cluster, beside its balance: one number for all clusters, or one for each. Which rows make the
+        cluster of which bound is sought like everything else. Sizes that no balanced labelling has are refused, and the
+        message gives the nearest ones that it has.
+    size_max : int, at least 1, or sequence of int, optional
+        The most rows of a cluster, like `size_min`.
     loss : {"kmeans", "manhattan", "kl", "itakura-saito", "binary"}, default "kmeans"
         "manhattan" is the sum of absolute differences to the medians of the clusters. "kl", "itakura-saito" and "binary"
         are Bregman divergences to the means of the clusters.
@@ -84,7 +91,8 @@ class BalancedKMeans(Engine):
     found at 0.9, 0.8, 0.6, 0.4 and 0.2 of the balance of the data, where these are tighter, are starts as well. With the
     same `random_state` none of them costs less than the result. Such a fit takes several times longer.
 
-    Balance counts rows: `sample_weight` weighs the loss only, and a row of weight 2 has one place.
+    Balance and sizes count rows: `sample_weight` weighs the loss only, and a row of weight 2 has one place. `predict` looks
+    at one row after the other, and keeps neither balance nor sizes.
 
     For "kmeans" a local optimum is one that no single move and no swap improves, among the 4,096 rows on either side that
     are cheapest to move. For other losses, and for rows with weights, only the cheapest pairs are tried as swaps.
@@ -113,6 +121,8 @@ class BalancedKMeans(Engine):
     _: KW_ONLY
     min_balance: Literal["exact"] | Positive = "exact"
     crossed: bool = True
+    size_min: Count | Sequence[int] | np.ndarray | None = None
+    size_max: Count | Sequence[int] | np.ndarray | None = None
     loss: Literal["kmeans", "manhattan", "kl", "itakura-saito", "binary"] = "kmeans"
     min_group_size: Count | None = None
     merged_group_name: str = "other"
@@ -130,7 +140,8 @@ class BalancedKMeans(Engine):
         self._loss = self.loss  # by which new rows are placed, whatever set_params changes
         Z = self._scaled(data, centroids)
         check_distinct(Z, self.n_clusters)
-        constraint = balance_constraint(data.groups, self.min_balance, self.n_clusters)
+        bounds = {"size_min": self.size_min, "size_max": self.size_max}
+        constraint = balance_constraint(data.groups, self.min_balance, self.n_clusters, **bounds)
         return BalancedProblem(Z, data.groups.code, data.relative_weight, constraint, centroids, self.n_clusters)
 
     def _scaled(self, data, centroids: Centroids):

@@ -105,6 +105,11 @@ class GibbsFairClustering(PosteriorEstimator):
     crossed : bool, default True
         With target="labels", whether several sensitive columns are crossed into one group. False balances every column on
         its own.
+    size_min : int, at least 1, optional
+        With target="labels", the least rows of every cluster in every draw, beside its balance. Rows count, not weights.
+        Sizes that no balanced labelling has are refused, and the message gives the nearest ones that it has.
+    size_max : int, at least 1, optional
+        The most rows of a cluster, like `size_min`.
     keep_fairlets : bool or int, at least 1, default False
         Whether `posterior_` keeps the fairlets of draws too, for "joint" and "cut". A number keeps those of so many draws
         of each chain, evenly spaced.
@@ -217,6 +222,8 @@ class GibbsFairClustering(PosteriorEstimator):
         fairlet_move: Literal["swaps", "rectangular-loop"] = "swaps",
         min_balance: Literal["exact"] | Positive = "exact",
         crossed: bool = True,
+        size_min: Count | None = None,
+        size_max: Count | None = None,
         keep_fairlets: bool | Count = False,
         num_chains: Count = 4,
         num_warmup: Length = 1000,
@@ -244,6 +251,8 @@ class GibbsFairClustering(PosteriorEstimator):
         self.fairlet_move = fairlet_move
         self.min_balance = min_balance
         self.crossed = crossed
+        self.size_min = size_min
+        self.size_max = size_max
         self.keep_fairlets = keep_fairlets
         self.num_chains = num_chains
         self.num_warmup = num_warmup
@@ -483,9 +492,10 @@ class GibbsFairClustering(PosteriorEstimator):
         """Place new rows together, as balanced among themselves as the method promises.
 
         With target="labels" they pay least for the centres of `labels_` among all placements in which every cluster that gets
-        some of them is balanced by `min_balance`. Otherwise they are decomposed into fairlets of the composition of the fit,
-        and each fairlet goes where its members pay least. A cluster may get no row. If the fit promises nothing (no groups,
-        composition="singletons", or a target without a promise), this is `predict`.
+        some of them is balanced by `min_balance`; `size_min` and `size_max` are of the rows of the fit. Otherwise they are
+        decomposed into fairlets of the composition of the fit, and each fairlet goes where its members pay least. A cluster
+        may get no row. If the fit promises nothing (no groups, composition="singletons", or a target without a promise),
+        this is `predict`.
 
         Parameters
         ----------
@@ -584,6 +594,8 @@ class GibbsFairClustering(PosteriorEstimator):
             inner_steps=self.inner_steps,
             fairlet_move=self.fairlet_move,
             min_balance=self.min_balance,
+            size_min=self.size_min,
+            size_max=self.size_max,
             seed=self._seed,
         )
         table = Table(X, groups, weight, self._mixed.dim, self._mixed.names)

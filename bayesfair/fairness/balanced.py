@@ -1,8 +1,9 @@
 """When is a clustering of people, with no fairlets, balanced? The spaces S of labellings (DESIGN.md, section 2.6).
 
 A constraint looks at how many members of every group each cluster holds, and at nothing else: `counts` (..., K, J), as
-`group_masses` has them. Where several attributes are each to be balanced on their own, the J groups are their crossings
-and an attribute's counts are sums over them. Arrays are NumPy's or, in compiled programs, JAX's.
+`group_masses` has them. `BoundedSizes` adds bounds on how many members that are in all. Where several attributes are each to be
+balanced on their own, the J groups are their crossings and an attribute's counts are sums over them. Arrays are NumPy's or, in
+compiled programs, JAX's.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -13,6 +14,7 @@ from numpy import ndarray
 
 from bayesfair._arrays import namespace
 from bayesfair._check import check_integer, check_number, message, tell
+from bayesfair.fairness.bounded_sizes import BoundedSizes, balance_of, bounded, in_words, size_bounds
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import masses_of_attributes
 
@@ -83,18 +85,26 @@ class AtLeastBalanced(NamedTuple):
         return f"every cluster's Balance is at least {self.min_balance:g}"
 
 
-BalanceConstraint = WithinOnePerson | AtLeastBalanced
+BalanceConstraint = WithinOnePerson | AtLeastBalanced | BoundedSizes
 
 
-def exactly(constraint: BalanceConstraint, sizes) -> WithinOnePerson:
-    """Exact balance of the same groups, of `sizes` (J,)."""
+def is_exact(constraint) -> bool:
+    return isinstance(balance_of(constraint), WithinOnePerson)
+
+
+def exactly(constraint: BalanceConstraint, sizes):
+    """Exact balance of the same groups, of `sizes` (J,), and the same bounds."""
+    if isinstance(constraint, BoundedSizes):
+        return constraint._replace(balance=exactly(constraint.balance, sizes))
     incidence = constraint.incidence
     held = sizes if incidence is None else incidence @ sizes
     return WithinOnePerson(np.asarray(held, np.int32), incidence, int(np.sum(sizes)))
 
 
-def tighter(constraint: BalanceConstraint, sizes) -> list[AtLeastBalanced]:
+def tighter(constraint: BalanceConstraint, sizes) -> list[BalanceConstraint]:
     """The RUNGS of the data's own Balance that are above the one asked for, tightest first; none above exact balance."""
+    if isinstance(constraint, BoundedSizes):
+        return [constraint._replace(balance=one) for one in tighter(constraint.balance, sizes)]
     if isinstance(constraint, WithinOnePerson):
         return []
     own = _own_balance(_held(sizes, constraint.incidence), constraint.attribute)
@@ -119,7 +129,7 @@ def _dense(incidence, n_groups):
 
 
 def balance_constraint(
-    groups: Groups, min_balance: Literal["exact"] | float = "exact", n_clusters=1
+    groups: Groups, min_balance: Literal["exact"] | float = "exact", n_clusters=1, *, size_min=None, size_max=None
 ) -> BalanceConstraint:
     """The rule that says which labellings of a table are balanced.
 
@@ -135,6 +145,10 @@ def balance_constraint(
         the least balance of every cluster, at most the balance of the data.
     n_clusters : int, at least 1, default 1
         Number of clusters, all of which are used.
+    size_min : int, at least 1, or sequence of int, optional
+        The least rows of a cluster, one number for all clusters or one for each. Rows count, not weights.
+    size_max : int, at least 1, or sequence of int, optional
+        The most rows of a cluster, like `size_min`.
 
     Returns
     -------
@@ -144,10 +158,10 @@ def balance_constraint(
     Raises
     ------
     TypeError
-        If `min_balance` is neither a number nor "exact".
+        If `min_balance` is neither a number nor "exact", or sizes are not whole numbers.
     ValueError
         If `min_balance` is more than the data have, or no labelling is balanced. The message gives the largest number
-        for which there is one.
+        for which there is one. If balanced labellings have other sizes; the message gives the nearest.
 
     References
     ----------
@@ -163,7 +177,10 @@ def balance_constraint(
     constraint = _constraint(groups, min_balance)
     alike = np.tile(groups.sizes / n_clusters, (n_clusters, 1))
     nearest_counts(constraint, groups.sizes, alike)
-    if isinstance(constraint, WithinOnePerson):
+    constraint = bounded(constraint, n_clusters, len(groups.code), size_min, size_max)
+    if isinstance(constraint, BoundedSizes):
+        nearest_counts(constraint, groups.sizes, alike)
+    if is_exact(constraint):
         _tell_small(groups, n_clusters)
     return constraint
 
@@ -217,7 +234,7 @@ def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, 
 
     Raises
     ------
-    ValueError: S is empty, with the largest `min_balance` for which it is not.
+    ValueError: S is empty, with the largest `min_balance` for which it is not, or the nearest sizes.
     """
     n_clusters = len(wanted)
     check_integer("n_clusters", n_clusters, maximum=int(np.sum(sizes)), remedy="Ask for fewer clusters than people.")
@@ -235,14 +252,9 @@ def _solved(constraint, sizes, wanted, room, margin=0.0):
     tightened, against what the solver tolerates.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import csr_array, eye_array, hstack, kron, vstack
+    from scipy.sparse import eye_array, hstack
 
-    n_clusters, n_groups = wanted.shape
-    A, b = constraint.rows()
-    balanced = kron(eye_array(n_clusters), csr_array(A), format="csr")
-    everyone = kron(csr_array(np.ones((1, n_clusters))), eye_array(n_groups), format="csr")
-    occupied = kron(eye_array(n_clusters), csr_array(np.ones((1, n_groups))), format="csr")
-    rows, infinite = vstack([balanced, everyone, occupied], format="csr"), np.inf
+    rows, least, most = _space(constraint, sizes, len(wanted), margin)
     low = np.floor(wanted).ravel()
     change = hstack([eye_array(low.size), eye_array(low.size), -eye_array(low.size)], format="csr")
     one, many = np.ones(low.size), np.full(low.size, float(room))
@@ -250,11 +262,7 @@ def _solved(constraint, sizes, wanted, room, margin=0.0):
         np.concatenate([1 - 2 * (wanted.ravel() - low), one, one]),
         integrality=np.ones(3 * low.size),
         bounds=Bounds(0, np.concatenate([one, many, np.minimum(many, low)])),
-        constraints=LinearConstraint(
-            rows @ change,
-            np.concatenate([np.full(balanced.shape[0], -infinite), sizes, np.ones(n_clusters)]) - rows @ low,
-            np.concatenate([np.full(balanced.shape[0], b - margin), sizes, np.full(n_clusters, infinite)]) - rows @ low,
-        ),
+        constraints=LinearConstraint(rows @ change, least - rows @ low, most - rows @ low),
         options={"node_limit": NODES, "mip_rel_gap": 0.01},
     )
     if result.x is None:
@@ -265,8 +273,69 @@ def _solved(constraint, sizes, wanted, room, margin=0.0):
     return None if margin else _solved(constraint, sizes, wanted, room, MARGIN)
 
 
+def _space(constraint, sizes, n_clusters, margin=0.0):
+    """(rows, least, most): counts (K J,) are in S where rows @ counts is between the two.
+
+    Rows are the balance of every cluster, that everybody is somewhere, and the sizes of clusters.
+    """
+    from scipy.sparse import csr_array, eye_array, kron, vstack
+
+    A, b = constraint.rows()
+    balanced = kron(eye_array(n_clusters), csr_array(A), format="csr")
+    everyone = kron(csr_array(np.ones((1, n_clusters))), eye_array(len(sizes)), format="csr")
+    size = kron(eye_array(n_clusters), csr_array(np.ones((1, len(sizes)))), format="csr")
+    smallest, largest = (np.full(n_clusters, bound, float) for bound in size_bounds(constraint))
+    below = np.full(balanced.shape[0], -np.inf)
+    least, most = [below, sizes, smallest], [np.full(len(below), b - margin), sizes, largest]
+    return vstack([balanced, everyone, size], format="csr"), np.concatenate(least), np.concatenate(most)
+
+
+def nearest_bounds(constraint: BoundedSizes, sizes, n_clusters, margin=0.0):
+    """The constraint with the nearest sizes (in the sum of differences) that a balanced labelling has.
+
+    None where the solver finds none. `margin`: as in `_solved`.
+    """
+    from scipy.optimize import LinearConstraint, milp
+    from scipy.sparse import block_array
+
+    rows, least, most = _space(constraint.balance, sizes, n_clusters, margin)
+    size, each = rows[-n_clusters:], np.ones((n_clusters, 1)) if np.ndim(constraint.least) == 0 else np.eye(n_clusters)
+    smallest, largest = (np.full(n_clusters, bound, float) for bound in size_bounds(constraint))
+    either, n_counts, n_bounds = np.full(n_clusters, np.inf), rows.shape[1], each.shape[1]
+    result = milp(
+        np.repeat([0.0, 1.0], [n_counts, 2 * n_bounds]),
+        integrality=np.ones(n_counts + 2 * n_bounds),
+        constraints=LinearConstraint(
+            block_array([[rows, None, None], [size, each, None], [size, None, -each]], format="csr"),
+            np.concatenate([least, smallest, -either]),
+            np.concatenate([most, either, largest]),
+        ),
+        options={"node_limit": NODES},
+    )
+    if result.x is None:
+        return None
+    whole = np.rint(result.x).astype(np.int32)
+    counts, (less, more) = (
+        whole[:n_counts].reshape(n_clusters, -1),
+        whole[n_counts:].reshape(2, *constraint.least.shape),
+    )
+    if not constraint.balance.satisfied(counts).all():
+        return None if margin else nearest_bounds(constraint, sizes, n_clusters, MARGIN)
+    return constraint._replace(least=constraint.least - less, most=constraint.most + more)
+
+
+def _why_no_such_sizes(constraint, sizes, n_clusters):
+    """The message where balanced labellings have other sizes."""
+    asked, nearest = (in_words(one, sizes) for one in (constraint, nearest_bounds(constraint, sizes, n_clusters)))
+    rule = f"leave a labelling of these {np.sum(sizes)} rows into {n_clusters} clusters in which {constraint.balance.said()}"
+    remedy = f"The nearest that do: {nearest}." if nearest else "Ask for looser bounds."
+    return message(asked.split("=")[0], rule, asked, remedy)
+
+
 def _why_empty(constraint, sizes, n_clusters):
     """The message where no labelling is balanced."""
+    if isinstance(constraint, BoundedSizes):
+        return _why_no_such_sizes(constraint, sizes, n_clusters)
     rule = f"leave a labelling of these people into {n_clusters} clusters"
     if isinstance(constraint, WithinOnePerson):
         remedy = "Cross the attributes (crossed=True), pass a number, or ask for fewer clusters."

@@ -92,6 +92,10 @@ class Settings(NamedTuple):
         How fairlets exchange members.
     min_balance : str or float
         What balanced labels keep.
+    size_min : int or None
+        The least rows of a cluster, of balanced labels.
+    size_max : int or None
+        The most.
     seed : int
         Seed of the starts.
 
@@ -111,6 +115,8 @@ class Settings(NamedTuple):
     inner_steps: int = 10
     fairlet_move: str = "swaps"
     min_balance: str | float = "exact"
+    size_min: int | None = None
+    size_max: int | None = None
     seed: int = 0
 
     @property
@@ -176,8 +182,8 @@ class Target:
     state_dims : dict
         Names of the axes of what `write` writes, after that of the chains. Axes are numbered if it is left out.
     promise : "labels", "fairlets" or None
-        What every draw keeps. "labels": every cluster is balanced, to within one row or by `min_balance`. "fairlets": a
-        cluster is a union of whole fairlets of the composition. None: nothing.
+        What every draw keeps. "labels": every cluster is balanced, to within one row or by `min_balance`, and has
+        `size_min` to `size_max` rows. "fairlets": a cluster is a union of whole fairlets of the composition. None: nothing.
     keeps_fairlets : bool
         Whether the fairlets stay where they start.
     preparing : str

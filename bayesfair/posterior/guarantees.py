@@ -7,6 +7,7 @@ import numpy as np
 from bayesfair._names import DataTree
 from bayesfair._partitions import tables_with
 from bayesfair.fairness.balanced import BalanceConstraint, balance_constraint
+from bayesfair.fairness.bounded_sizes import bounded
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import cluster_balance, masses_of_attributes, persons_off
 from bayesfair.posterior.saved import plain, promise_of, settings_of
@@ -21,12 +22,12 @@ def guarantee(tree: "DataTree") -> str | None:
     """The promise in a sentence or two, with the draw and cluster that come nearest to breaking it; None without groups."""
     groups = groups_of(tree)
     if groups is None or len(groups.names) < 2:
-        return None
+        return _of_sizes(tree).strip() or None
     parameters, promise = settings_of(tree).get("parameters", {}), promise_of(tree)
     if is_part(tree):
         return "These rows are not those of the run in its order: nothing is guaranteed of a part, or of repeated rows."
     if promise == "labels":
-        return _of_labels(tree, groups, parameters.get("min_balance", "exact"))
+        return _of_labels(tree, groups, parameters.get("min_balance", "exact")) + _of_sizes(tree)
     bound = guaranteed_balance(tree)
     if bound is None:
         return _NO_PROMISE
@@ -78,6 +79,23 @@ def _of_labels(tree, groups: Groups, min_balance) -> str:
     )
 
 
+def _of_sizes(tree) -> str:
+    """What is promised of the clusters' sizes, in a sentence after a space; "" where nothing is."""
+    least, most = bounds_of_sizes(tree).values()
+    if least is None and most is None:
+        return ""
+    told = " and ".join(
+        f"{word} {bound:,}" for word, bound in (("at least", least), ("at most", most)) if bound is not None
+    )
+    return f" Every cluster of every draw has {told} rows."
+
+
+def bounds_of_sizes(tree):
+    """`size_min` and `size_max` of the run that made the tree; None where it promises none of its rows."""
+    known = {} if promise_of(tree) != "labels" or is_part(tree) else settings_of(tree).get("parameters", {})
+    return {name: known.get(name) for name in ("size_min", "size_max")}
+
+
 def farthest_from_share(masses, groups: Groups):
     """(persons off, members, the group's name, the cluster's size) where a group is farthest from its share."""
     found = []
@@ -93,8 +111,13 @@ def masses_of(tree, groups: Groups | None = None):
     """Members of every group in every cluster of every draw (draws, clusters, groups), by default of the tree's own groups;
     of everyone where it has none."""
     labels = flat_labels(tree)
-    groups = groups or groups_of(tree) or Groups(np.zeros(labels.shape[1], np.int32), ("everyone",))
+    groups = groups or groups_of(tree) or everyone(tree)
     return tables_with(labels, groups.code, len(groups.names), count_clusters(tree)).transpose(0, 2, 1)
+
+
+def everyone(tree) -> Groups:
+    """The one group of a tree without any."""
+    return Groups(np.zeros(flat_labels(tree).shape[1], np.int32), ("everyone",))
 
 
 def least_balance(masses, groups: Groups) -> float:
@@ -133,12 +156,15 @@ class OfFairlets(NamedTuple):
 
 def balance_kept(tree: "DataTree") -> BalanceConstraint | OfFairlets | None:
     """The labellings that keep what the method promises of every draw; where it promises nothing, those as balanced as the
-    least balanced draw. None without groups, and where clusters may lack one."""
-    groups = groups_of(tree)
-    if groups is None or len(groups.names) < 2:
+    least balanced draw. None without groups where sizes are not bounded either, and where clusters may lack a group."""
+    groups, bounds = groups_of(tree), bounds_of_sizes(tree)
+    is_bounded = any(bound is not None for bound in bounds.values())
+    if not is_bounded and (groups is None or len(groups.names) < 2):
         return None
+    groups = groups or everyone(tree)
     if promise_of(tree) == "labels" and not is_part(tree):
-        return balance_constraint(groups, settings_of(tree)["parameters"].get("min_balance", "exact"))
+        constraint = balance_constraint(groups, settings_of(tree)["parameters"].get("min_balance", "exact"))
+        return bounded(constraint, count_clusters(tree), len(groups.code), **bounds)
     held = fairlet_capacities(tree)
     if held is None:
         least = least_balance(masses_of(tree), groups)

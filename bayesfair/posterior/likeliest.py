@@ -5,7 +5,7 @@ from scipy.optimize import linear_sum_assignment
 
 from bayesfair._arrays import cell_masses
 from bayesfair.posterior.contingency import binder_loss, count_labels
-from bayesfair.posterior.guarantees import balance_kept
+from bayesfair.posterior.guarantees import balance_kept, everyone
 from bayesfair.posterior.labels import LabelDraws, as_labels
 from bayesfair.posterior.relabelling import align, renumber
 from bayesfair.posterior.schema import flat_labels, groups_of
@@ -26,7 +26,7 @@ def likeliest(tree, reference, n_clusters):
     numbered as in these labels, until that changes no number.
     """
     flat, constraint = flat_labels(tree), balance_kept(tree)
-    code = None if constraint is None else groups_of(tree).code
+    code = None if constraint is None else (groups_of(tree) or everyone(tree)).code
     permutations = align(flat, reference, n_clusters)
     for _ in range(ROUNDS):
         renumbered = LabelDraws(renumber(tree["posterior"]["labels"], permutations))

@@ -19,7 +19,7 @@ from bayesfair.fairness.balanced import BalanceConstraint
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import cluster_balance
 from bayesfair.posterior.contingency import company, evenly_spaced, information
-from bayesfair.posterior.guarantees import balance_kept, least_balance, masses_of
+from bayesfair.posterior.guarantees import balance_kept, everyone, least_balance, masses_of
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.relabelling import align
 from bayesfair.posterior.schema import count_clusters, flat_labels, groups_of
@@ -97,7 +97,7 @@ def salso_partition(
     compared = (information if loss == "vi" else company)(labels, known, max_draws)
     expected = compared.variation_of_information if loss == "vi" else compared.binder()
     draws = np.ascontiguousarray(np.asarray(labels[compared.draw]))
-    groups = groups_of(tree) or Groups(np.zeros(draws.shape[1], np.int32), ("everyone",))
+    groups = groups_of(tree) or everyone(tree)
     few = draws[evenly_spaced(len(draws), FEW)]
     space = known, loss, groups, _as_draws(tree, groups) if fair else None
     starts = dict.fromkeys([int(expected.argmin()), *evenly_spaced(len(draws), num_starts - 1).tolist()])
@@ -132,12 +132,13 @@ class _AsDraws(NamedTuple):
 
 
 def _as_draws(tree, groups):
-    """None where there is one group: then nothing has to be balanced."""
-    if len(groups.names) < 2:
+    """None where there is one group, and no bound on sizes: then nothing has to be kept."""
+    promised = balance_kept(tree)
+    if promised is None and len(groups.names) < 2:
         return None
     masses = masses_of(tree)
     sizes = masses.sum(-1)
-    return _AsDraws(balance_kept(tree), groups, least_balance(masses, groups), int(sizes[sizes > 0].min()))
+    return _AsDraws(promised, groups, least_balance(masses, groups), int(sizes[sizes > 0].min()))
 
 
 class _Search:

@@ -11,6 +11,7 @@ from bayesfair.balanced.centroids import CENTROIDS
 from bayesfair.datasets import load_adult_sample
 from bayesfair.fairness import encode_groups
 from bayesfair.fairness.balanced import balance_constraint
+from bayesfair.fairness.bounded_sizes import bounded
 
 K = 3
 
@@ -21,7 +22,8 @@ K = 3
 def test_the_step_by_groups_is_that_of_the_dense_solve(n_groups, n_clusters, hard):
     rng = np.random.default_rng(0)
     code = np.concatenate([np.arange(n_groups), rng.integers(n_groups, size=300)])
-    multipliers = Multipliers.of(balance_constraint(encode_groups(code), n_clusters=n_clusters))
+    constraint = balance_constraint(encode_groups(code), n_clusters=n_clusters)
+    multipliers = Multipliers.of(constraint)
     soft = rng.dirichlet(np.full(n_clusters, 0.01 if hard else 1.0), (2, len(code)))
     member = code[:, None] == np.arange(n_groups)
     counts = np.einsum("tik,ig->tgk", soft, member)
@@ -32,6 +34,14 @@ def test_the_step_by_groups_is_that_of_the_dense_solve(n_groups, n_clusters, har
     )
     np.testing.assert_allclose(multipliers.alpha(found), multipliers.alpha(dense), rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(found, -multipliers.alpha(found), rtol=1e-6, atol=1e-6)
+    most = np.arange(n_clusters) + len(code) // n_clusters
+    multipliers = Multipliers.of(bounded(constraint, n_clusters, len(code), most // 2, most))
+    mu = np.concatenate([mu, rng.normal(size=(2, 2, n_clusters))], 1)
+    found, dense = (
+        one.newton(mu, counts, slope, np.full(2, 1e-4)) for one in (multipliers, multipliers._replace(share=None))
+    )
+    np.testing.assert_allclose(multipliers.alpha(found), multipliers.alpha(dense), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found[:, -2:], dense[:, -2:], rtol=1e-5, atol=1e-5)
 
 
 def test_duals_are_found_though_few_rows_are_far_away(monkeypatch):

@@ -8,6 +8,7 @@ from scipy.optimize import linear_sum_assignment
 
 from bayesfair._arrays import row_blocks
 from bayesfair.balanced import transport
+from bayesfair.balanced.cheaper_counts import lengths
 from bayesfair.balanced.transport import assign, cheapest_to_move
 
 
@@ -27,6 +28,20 @@ def test_transport_is_as_cheap_as_the_assignment_problem(seed, n_clusters):
     reduced = (cost - duals)[:, used]
     own = (cost - duals)[np.arange(n_obs), labels]
     assert (own <= reduced.min(1) + 1e-9).all()  # the duals prove it
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_one_person_more_costs_is_what_transport_then_pays(seed):
+    """By way of other clusters too."""
+    rng = np.random.default_rng(seed)
+    cost, counts = rng.random((20, 4)), np.array([6, 5, 5, 4])
+
+    def least(counts):
+        return cost[np.arange(20), assign(cost, counts, np.zeros(4))[0]].sum()
+
+    found, one = lengths(cost, *assign(cost, counts, np.zeros(4))), np.eye(4, dtype=int)
+    paid = [[least(counts - one[k] + one[to]) - least(counts) for to in range(4)] for k in range(4)]
+    np.testing.assert_allclose(found, paid, atol=1e-12)
 
 
 @pytest.mark.parametrize("unit", [1e-8, 0.1, 1e8])

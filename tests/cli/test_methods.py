@@ -106,9 +106,9 @@ def test_settings_go_to_the_estimator_under_its_own_names():
     expected = {"covariance_type": "diag", "max_gap": 0.1, "n_init": 3, "random_state": 4, "n_components": 2}
     assert settings == expected
     assert estimator_class("fair-mixture")(**settings).max_gap == 0.1
-    typed = ["--min-balance", "0.8", "--each-attribute", "--thinning", "2"]
+    typed = ["--min-balance", "0.8", "--each-attribute", "--thinning", "2", "--size-max", "70"]
     settings = settings_of_method(arguments_of(*typed))
-    expected = {"target": "labels", "min_balance": 0.8, "crossed": False, "thinning": 2}
+    expected = {"target": "labels", "min_balance": 0.8, "crossed": False, "thinning": 2, "size_max": 70}
     assert {name: settings[name] for name in expected} == expected
 
 

@@ -251,3 +251,72 @@ def test_a_progress_bar_is_shown_where_it_is_asked_for(capsys):
     ]
     assert "cooling: 100%" in capsys.readouterr().err.replace("\r", "\n")
     np.testing.assert_array_equal(*labels)
+
+
+def of_bounded_sizes():
+    """{name: (sizes of groups, clusters, settings)}: tables that are enumerated, cluster by cluster."""
+    return {
+        "one group": ((9,), 3, {"size_min": 2, "size_max": 4}),
+        "one size": ((4, 4), 2, {"size_min": 4, "size_max": 4}),
+        "exact, a bound each": ((3, 5), 3, {"size_max": [5, 2, 2]}),
+        "a Balance": ((4, 5), 3, {"min_balance": 0.5, "size_max": 3}),
+        "a Balance, a bound each": ((4, 5), 2, {"min_balance": 0.4, "size_min": [6, 2], "size_max": [7, 3]}),
+        "one group, a size each": ((9,), 3, {"size_min": [1, 3, 5], "size_max": [1, 3, 5]}),
+    }
+
+
+def cheapest_of_bounded_sizes(X, code, n_clusters, size_min=1, size_max=np.inf, min_balance="exact"):
+    """The least sum of squares of all labellings, by what size and balance mean."""
+    every = np.array(list(product(range(n_clusters), repeat=len(X))))
+    member = every[:, :, None] == np.arange(n_clusters)
+    size = member.sum(1)
+    held = np.einsum("znk,ng->zkg", member, (code[:, None] == np.arange(code.max() + 1)).astype(int))
+    share = np.bincount(code) / len(code)
+    if min_balance == "exact":
+        kept = (np.abs(held - share * size[..., None]) < 1 - 1e-9).all((1, 2))
+    else:
+        kept = (held.min(2) >= min_balance * held.max(2) - 1e-9).all(1)
+    kept &= ((size >= 1) & (size >= size_min) & (size <= size_max)).all(1)
+    return min(sum(np.square(X[z == k] - X[z == k].mean(0)).sum() for k in range(n_clusters)) for z in every[kept])
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"), tiers(product(of_bounded_sizes(), range(3)), [("one group", 0), ("exact, a bound each", 1)])
+)
+@pytest.mark.filterwarnings("ignore:No sensitive features given")
+def test_bounded_sizes_are_kept_at_the_least_loss(name, seed):
+    sizes, n_clusters, settings = of_bounded_sizes()[name]
+    X, code = table(sizes, seed)
+    est = BalancedKMeans(n_clusters, n_init=2, random_state=0, **settings).fit(
+        X, sensitive_features=code if len(sizes) > 1 else None
+    )
+    size = np.bincount(est.labels_, minlength=n_clusters)
+    assert (size >= settings.get("size_min", 1)).all()
+    assert (size <= settings.get("size_max", len(X))).all()
+    best = cheapest_of_bounded_sizes(X, code, n_clusters, **settings)
+    assert est.inertia_ == pytest.approx(best, rel=1e-9)
+    assert est.converged_
+    assert (np.diff(est.objective_trace_) <= 1e-12).all()
+
+
+def losses_of_sizes(*sizes):
+    """Losses of clumps of unequal sizes whose clusters are to have those sizes, in this order."""
+    rng = np.random.default_rng(1)
+    clump = np.repeat(np.arange(4), [60, 30, 20, 10])
+    X, group = (3 * rng.normal(size=(4, 2)))[clump] + rng.normal(size=(120, 2)), np.resize([0, 1, 1], 120)
+    fits = (BalancedKMeans(4, size_min=each, size_max=each, n_init=1, random_state=0) for each in sizes)
+    return [fit.fit(X, sensitive_features=group).inertia_ for fit in fits]
+
+
+ORDERS = [60, 30, 20, 10], [30, 10, 60, 20]
+
+
+def test_the_order_of_the_bounds_changes_no_loss(monkeypatch):
+    """Which rows make the cluster of which size is part of what is sought; without either part of that, losses are higher."""
+    best, *others = losses_of_sizes(*ORDERS)
+    np.testing.assert_allclose(others, best, rtol=1e-9)
+    planted = {"best_bounds": lambda problem, found, max_iter: found, "cheaper_counts": lambda *about: None}
+    for name, mistake in planted.items():
+        with monkeypatch.context() as patch:
+            patch.setattr(labels, name, mistake)
+            assert losses_of_sizes(ORDERS[0])[0] > best * (1 + 1e-3)

@@ -80,11 +80,12 @@ NUMBERS = {
     "VariationalFairClustering": "n_clusters n_neighbors fairness_weight max_fairness_error n_init max_iter tol",
     "BigLearnMixture": "n_components min_eigenvalue n_local_steps weight_prior n_init max_iter tol",
     "TiltedKMeans": "n_clusters tilt learning_rate batch_size n_epochs n_init max_iter tol",
-    "BalancedKMeans": "n_clusters min_balance min_group_size n_init max_iter",
+    "BalancedKMeans": "n_clusters min_balance size_min size_max min_group_size n_init max_iter",
     "FairletKMeans": "n_clusters min_group_size exact_up_to n_init max_iter tol",
 }
 SIXTY = np.random.default_rng(0).normal(size=(60, 2)), np.resize(["a", "b", "b"], 60)
 COUNTS = {"n_clusters", "n_components", "n_local_steps", "n_init", "max_iter", "batch_size", "n_epochs"}
+COUNTS |= {"size_min", "size_max"}
 NO_NUMBERS = True, np.True_, "", "0.5", float("nan"), np.inf, np.float32("nan"), 1j, [1], np.array([0.5]), -1
 
 
@@ -114,6 +115,7 @@ def test_numeric_settings_are_refused_by_name(engine):
         (bf.BalancedKMeans(min_balance="some"), "`min_balance` must be"),
         (bf.BalancedKMeans(loss="cosine"), "`loss` must be one of"),
         (bf.BalancedKMeans(50, min_balance=0.5), "min_balance"),
+        (bf.BalancedKMeans(3, size_max=[20, 20, 19]), r"The nearest that do: size_max=\[2\d, 2\d, \d\d\]"),
     ],
 )
 def test_other_settings_are_refused_by_name(engine, match):

@@ -128,6 +128,8 @@ ROUND_TRIPS = {
     "target": ["joint", "cut", "optimal", "labels"],
     "min_balance": ["exact", 0.5, np.float64(0.25)],
     "crossed": [True, False],
+    "size_min": [None, 2, np.int64(3)],
+    "size_max": [None, 90, np.int64(80)],
     "reallocation": ["blocked", "collapsed", "auto"],
     "inner_steps": [3, np.int32(2)],
     "keep_fairlets": [False, True, 3, np.int64(2)],

@@ -20,6 +20,7 @@ from bayesfair.gibbs.targets import TARGETS
 from bayesfair.posterior import write_tree
 from bayesfair.posterior.guarantees import balance_kept, guarantee, masses_of
 
+SIZES = {"size_min": 27, "size_max": 33}
 SHORT = {"num_chains": 2, "num_warmup": 5, "num_draws": 12, "random_state": 0, "progress_bar": False}
 pytestmark = pytest.mark.filterwarnings("ignore:The chains do not agree", "ignore:Too few draws", "ignore:One chain")
 
@@ -46,6 +47,24 @@ def exact(people):
 def own(people):
     """Sex and region, each on its own."""
     return fit(people, crossed=False)
+
+
+@pytest.fixture(scope="module")
+def sized(people):
+    return fit(people, **SIZES)
+
+
+@pytest.mark.slow
+def test_every_draw_keeps_bounds_on_sizes_too(people, sized):
+    masses = masses_of(sized.posterior_, encode_groups(people[1]))
+    assert persons_off(masses).max() < 1
+    sizes = np.vstack([masses.sum(-1), np.bincount(sized.labels_)])
+    assert sizes.min() >= SIZES["size_min"]
+    assert sizes.max() <= SIZES["size_max"]
+    assert len(np.unique(sizes)) > 3
+    assert guarantee(sized.posterior_).endswith("Every cluster of every draw has at least 27 and at most 33 rows.")
+    assert balance_kept(sized.posterior_).satisfied(masses).all()
+    assert guarantee(sized.posterior_.isel(obs=slice(40))).startswith("These rows are not those of the run")
 
 
 def test_every_draw_is_balanced_to_within_one_person(people, exact):
@@ -130,15 +149,31 @@ def test_a_target_given_as_a_class_promises_what_its_name_does(people, exact, tm
     np.testing.assert_array_equal(loaded.reassign(**new), exact.reassign(**new))
 
 
-@pytest.mark.parametrize("name", tiers(["exact", "own"], ["exact"]))
-def test_a_saved_run_goes_on_bit_for_bit(name, people, request, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "settings"), tiers([("exact", {}), ("own", {"crossed": False}), ("sized", SIZES)], [("exact", {})])
+)
+def test_a_saved_run_goes_on_bit_for_bit(name, settings, people, request, tmp_path):
     est = request.getfixturevalue(name)
     est.save(tmp_path / "run.nc")
     resumed = bf.GibbsFairClustering.load(tmp_path / "run.nc").resume(num_draws=5)
-    longer = fit(people, crossed=name == "exact", num_draws=17)
+    longer = fit(people, num_draws=17, **settings)
     for group, variable in (("posterior", "labels"), ("posterior", "lambda_c"), ("sample_stats", "lp")):
         np.testing.assert_array_equal(resumed.posterior_[group][variable], longer.posterior_[group][variable])
     assert guarantee(resumed.posterior_) == guarantee(longer.posterior_)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:No sensitive features given")
+@pytest.mark.parametrize("loss", ["kmeans", "manhattan"])
+def test_sizes_are_kept_without_groups(people, loss):
+    """Of one size all moves but swaps and draws of pairs stay where they are."""
+    est = bf.GibbsFairClustering(4, target="labels", loss=loss, size_min=20, size_max=20, **SHORT).fit(people[0][:80])
+    draws = est.posterior_["posterior"]["labels"].values.reshape(-1, 80)
+    assert (np.stack([np.bincount(draw) for draw in [*draws, est.labels_]]) == 20).all()
+    assert len(np.unique(draws, axis=0)) > 5
+    assert guarantee(est.posterior_) == "Every cluster of every draw has at least 20 and at most 20 rows."
+    found = bf.posterior.salso_partition(est.posterior_, num_starts=1)
+    assert (np.bincount(found) == 20).all()
 
 
 def test_what_cannot_be_balanced_is_refused(people):
@@ -146,6 +181,8 @@ def test_what_cannot_be_balanced_is_refused(people):
     for least, match in ((0.99, "data's own Balance"), ("fair", "`min_balance` must")):
         with pytest.raises(ValueError, match=match):
             fit((X, sensitive["sex"]), min_balance=least)
+    with pytest.raises(ValueError, match=r"got size_min=40\. The nearest that do: size_min=29\."):
+        fit((X, sensitive["sex"]), size_min=40)
 
 
 REAL = {

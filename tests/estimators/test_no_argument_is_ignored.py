@@ -28,9 +28,13 @@ GIBBS = (
     "n_clusters loss target categorical_features min_group_size inverse_temperature num_chains num_warmup num_draws "
 )
 GIBBS += "thinning num_starts random_state progress_bar mesh"
-OF_FAIRLETS, FAIRLETS_REFUSE = "composition reallocation ", {"min_balance": 0.5, "crossed": False}
+OF_FAIRLETS, FAIRLETS_REFUSE = "composition reallocation ", {"min_balance": 0.5, "crossed": False, "size_min": 3}
+FAIRLETS_REFUSE |= {"size_max": 30}
 OF_CHANGING, NONE_CHANGE = "fairlet_move keep_fairlets ", {"fairlet_move": "rectangular-loop", "keep_fairlets": 3}
-OF_LABELS, LABELS_REFUSE = "min_balance crossed ", {"composition": (1, 1), "reallocation": "blocked", "inner_steps": 3}
+OF_LABELS, LABELS_REFUSE = (
+    "min_balance crossed size_min size_max ",
+    {"composition": (1, 1), "reallocation": "blocked", "inner_steps": 3},
+)
 LABELS_REFUSE |= NONE_CHANGE
 ALONE = {"power": 3.0, "category_weight": 2.0, "merged_group_name": "rest"}  # without what they belong to
 MIXTURE = (
@@ -46,7 +50,9 @@ FMC += "progress_bar"
 GAP = "gap_margin min_share"
 TILTED = "n_clusters tilt solver n_init max_iter tol random_state progress_bar"
 BIG = "n_components max_iter min_eigenvalue n_local_steps matching_probabilities weight_prior tol n_init random_state "
-BALANCED = "n_clusters min_balance crossed loss min_group_size n_init max_iter random_state progress_bar"
+BALANCED = (
+    "n_clusters min_balance crossed size_min size_max loss min_group_size n_init max_iter random_state progress_bar"
+)
 FAIRLETS = "n_clusters composition n_init max_iter tol random_state progress_bar "
 
 Gibbs, Mixture = bf.GibbsFairClustering, bf.BayesianFairMixture

@@ -1,5 +1,6 @@
 """The spaces of balanced labellings: membership against fractions, nearest counts against enumeration."""
 
+import re
 import warnings
 from fractions import Fraction
 from itertools import product
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 
 from bayesfair.fairness import Groups, cluster_balance, encode_groups
-from bayesfair.fairness.balanced import balance_constraint, exactly, nearest_counts, tighter
+from bayesfair.fairness.balanced import balance_constraint, exactly, nearest_bounds, nearest_counts, tighter
+from bayesfair.fairness.bounded_sizes import bounded, within
 from bayesfair.fairness.groups import groups_for_fit
 
 
@@ -169,3 +171,98 @@ def test_attributes_are_crossed_and_remembered():
     assert [part.code.tolist() for part in groups.attributes] == [[0, 0, 1], [0, 1, 1]]
     merged = groups_for_fit([["F", "n"], ["F", "s"], ["M", "s"], ["M", "e"]] * 2, 8, crossed=False, min_group_size=3)
     assert [part.names for part in merged.attributes] == [("F", "M"), ("s", "other")]
+
+
+def inside(groups, n_clusters, least):
+    """The sizes (tables, clusters) of all balanced tables of counts."""
+    constraint = balance_constraint(groups, least)
+    return np.unique(
+        [counts.sum(1) for counts in tables(groups, n_clusters) if constraint.satisfied(counts).all()], axis=0
+    )
+
+
+@pytest.mark.parametrize(
+    ("groups", "least", "n_clusters"),
+    [(of_sizes(2, 5), "exact", 3), (of_sizes(3, 5), 0.4, 2), (TWO_ATTRIBUTES, "exact", 2), (of_sizes(7), "exact", 3)],
+)
+@pytest.mark.filterwarnings("ignore:Groups with fewer members")
+def test_sizes_are_refused_where_no_table_has_them_and_the_nearest_are_told(groups, least, n_clusters):
+    """Against all tables of counts."""
+    n_obs, sizes = len(groups.code), inside(groups, n_clusters, least)
+    smallest, largest = sizes.min(1), sizes.max(1)
+    refused = 0
+    for low, high in [
+        (1, 2),
+        (1, 3),
+        (2, 3),
+        (2, 4),
+        (2, n_obs),
+        (3, 3),
+        (3, n_obs),
+        (4, 4),
+        (4, n_obs),
+        (n_obs, n_obs),
+    ]:
+        asked = {"size_min": low, "size_max": high}
+        apart = np.maximum(low - smallest, 0) + np.maximum(largest - high, 0)
+        if apart.min() == 0:
+            kept = balance_constraint(groups, least, n_clusters, **asked)
+            counts = nearest_counts(kept, groups.sizes, np.tile(groups.sizes / n_clusters, (n_clusters, 1)))
+            assert kept.satisfied(counts).all()
+            assert low <= counts.sum(1).min() <= counts.sum(1).max() <= high
+            continue
+        with pytest.raises(ValueError, match=r"`size_m\w\w` must leave a labelling .* The nearest that do: ") as told:
+            balance_constraint(groups, least, n_clusters, **asked)
+        nearest = asked | {name: int(bound) for name, bound in re.findall(r"(size_m..)=(\d+)", str(told.value))[-2:]}
+        assert low - nearest["size_min"] + nearest["size_max"] - high == apart.min()
+        assert ((smallest >= nearest["size_min"]) & (largest <= nearest["size_max"])).any()
+        refused += 1
+    assert 3 < refused < 10
+
+
+def test_a_bound_for_each_cluster_is_that_of_the_cluster():
+    groups, rng, refused = of_sizes(3, 5), np.random.default_rng(0), 0
+    sizes = inside(groups, 3, "exact")
+    sizes = np.unique([row[list(order)] for row in sizes for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0))], axis=0)
+    for _ in range(20):
+        low, high = np.sort(rng.integers(1, 8, (2, 3)), axis=0)
+        apart = (np.maximum(low - sizes, 0) + np.maximum(sizes - high, 0)).sum(1).min()
+        if apart == 0:
+            kept = balance_constraint(groups, "exact", 3, size_min=low.tolist(), size_max=high)
+            counts = nearest_counts(kept, groups.sizes, rng.dirichlet([1, 1, 1])[:, None] * groups.sizes)
+            assert ((low <= counts.sum(1)) & (counts.sum(1) <= high)).all()
+            assert all(within(kept, [k]).satisfied(counts[[k]]).all() for k in range(3))
+            continue
+        found = nearest_bounds(bounded(balance_constraint(groups), 3, 8, low, high), groups.sizes, 3)
+        assert (low - found.least + found.most - high).sum() == apart
+        refused += 1
+    assert 3 < refused < 17
+
+
+@pytest.mark.parametrize("groups", [of_sizes(2, 5), TWO_ATTRIBUTES])
+def test_bounded_sizes_are_balance_and_bounds(groups):
+    every = np.array(tables(groups, 2))
+    kept, plain = balance_constraint(groups, n_clusters=2, size_min=2, size_max=4), balance_constraint(groups)
+    wanted = plain.satisfied(every) & (every.sum(-1) >= 2) & (every.sum(-1) <= 4)
+    np.testing.assert_array_equal(kept.satisfied(every), wanted)
+    np.testing.assert_array_equal(satisfied(kept, jnp.asarray(every)), wanted)
+    assert type(balance_constraint(groups, size_min=None, size_max=None)) is type(plain)
+    loose = balance_constraint(of_sizes(4, 8), 0.25, 3, size_max=5)
+    assert exactly(loose, np.array([4, 8])).most == 5
+    assert [one.most for one in tighter(loose, np.array([4, 8]))] == [5, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("bad", "match"),
+    [
+        ({"size_min": 0}, "`size_min` must be an integer, at least 1"),
+        ({"size_max": 2.5}, "`size_max` must be an integer"),
+        ({"size_max": [3, 4]}, "`size_max` must hold a number for each of the 3 clusters"),
+        ({"size_min": [3, 4, "a"]}, "`size_min` must be an integer"),
+        ({"size_min": 4, "size_max": [3, 4, 5]}, r"`size_max` must be at least size_min, \[4, 4, 4\], got \[3, 4, 5\]"),
+        ({"size_min": 5}, r"got size_min=5. The nearest that do: size_min=3\."),
+    ],
+)
+def test_bad_sizes_are_refused_by_name(bad, match):
+    with pytest.raises((TypeError, ValueError), match=match):
+        balance_constraint(of_sizes(4, 6), "exact", 3, **bad)

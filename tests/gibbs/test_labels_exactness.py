@@ -96,6 +96,16 @@ def test_a_single_that_ignores_the_other_groups_leaves_the_space():
         singles_matrix(t, ignorant)
 
 
+def test_a_single_that_ignores_sizes_leaves_the_space():
+    t = tiny("sizes that do not divide, of 3 or 4")
+
+    def ignorant(target, state, i):
+        return in_turn.single_law(_with_constraint(target, target.constraint.balance), state, i)
+
+    with pytest.raises(AssertionError):
+        singles_matrix(t, ignorant)
+
+
 def _with_constraint(target, constraint):
     class Other:
         def __getattr__(self, name):

@@ -40,7 +40,7 @@ def test_draws_agree_with_enumeration():
 
 @pytest.mark.slow
 def test_draws_of_a_loss_without_centres_agree_with_enumeration():
-    t = tiny("attributes, at least 0.4", "manhattan", dtype=np.float32)
+    t = tiny("attributes, at least 0.4, of 2 to 4", "manhattan", dtype=np.float32)
     draws = many_draws(start(t, CHAINS), t.target)
     assert distance_to(law_of(t, law(t, "manhattan")), draws) < NOISE
 

@@ -4,6 +4,7 @@ The matrix of a draw is made of what it publishes: where a line of counts leads,
 depend on uniform numbers as whole numbers of halves, so that four of them stand for all.
 """
 
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
@@ -138,7 +139,10 @@ def test_draws_of_a_pair_are_exact(case, loss):
         assert (np.diag(P) < 1 - 1e-3).any()
 
 
-@pytest.mark.parametrize(("case", "reach"), [("sizes that do not divide", FAR), ("at least a third", 0.5)])
+@pytest.mark.parametrize(
+    ("case", "reach"),
+    [("sizes that do not divide", FAR), ("at least a third", 0.5), ("sizes that do not divide, of 3 or 4", 0.5)],
+)
 def test_blocks_of_few_rows_are_exact(case, reach, monkeypatch):
     monkeypatch.setattr(pair_draws, "BLOCK", 2)
     assert worst(tiny(case), "kmeans", number=1, reach=reach) < TOLERANCE
@@ -204,6 +208,17 @@ def test_counts_that_ignore_the_other_cluster_leave_the_space(monkeypatch):
         return law(Ignorant(), state, stay, size, log_laws, along)
 
     monkeypatch.setattr(pair_draws, "log_line_law", of_a_alone)
+    with pytest.raises(AssertionError, match="left the balanced labellings"):
+        worst(t, "kmeans")
+
+
+def test_counts_that_ignore_sizes_leave_the_space(monkeypatch):
+    t, law = tiny("sizes that do not divide, of 3 or 4"), pair_draws.log_line_law
+
+    def of_balance_alone(target, *rest):
+        return law(replace(target, constraint=target.constraint.balance), *rest)
+
+    monkeypatch.setattr(pair_draws, "log_line_law", of_balance_alone)
     with pytest.raises(AssertionError, match="left the balanced labellings"):
         worst(t, "kmeans")
 

@@ -9,7 +9,7 @@ import bayesfair as bf
 from bayesfair._draws import Draws
 from bayesfair.fairness import encode_groups
 from bayesfair.posterior.contingency import binder_loss
-from bayesfair.posterior.guarantees import OfFairlets, balance_kept
+from bayesfair.posterior.guarantees import OfFairlets, balance_kept, guarantee
 from bayesfair.posterior.likeliest import _placed
 from bayesfair.posterior.partitions import point_of
 from bayesfair.posterior.tree import build_tree
@@ -20,7 +20,7 @@ SEX = np.array(list("ffffmmmm"))
 def tree_of(labels, sensitive=SEX, settings=None, **more):
     labels = np.asarray(labels)[None]
     settings = {"parameters": {"min_balance": "exact"}, "promise": "labels"} if settings is None else settings
-    groups, n_clusters = encode_groups(sensitive), int(labels.max()) + 1
+    groups, n_clusters = None if sensitive is None else encode_groups(sensitive), int(labels.max()) + 1
     X = np.arange(labels.shape[2], dtype=float)[:, None]
     return build_tree(Draws(labels, {}, {}), X, groups, settings=settings, n_clusters=n_clusters, **more)
 
@@ -50,6 +50,20 @@ def test_it_has_the_largest_sum_of_memberships_among_balanced_labels():
     table = bf.posterior.memberships(tree)
     assert table["cluster"].tolist() == labels.tolist()
     assert (table["placed_for_balance"] == (table["probability"] < table["runner_up_probability"])).all()
+
+
+@pytest.mark.parametrize("sensitive", [SEX, None])
+def test_bounds_on_sizes_are_kept_too(sensitive):
+    """All but two rows are likeliest in cluster 0, which has four places."""
+    settings = {"parameters": {"min_balance": "exact", "size_max": 4}, "promise": "labels"}
+    tree = tree_of(balanced_draws(), sensitive, settings)
+    counts = np.array([[9, 8, 7, 6, 9, 8, 4, 3], [1, 2, 3, 4, 1, 2, 6, 7]])
+    code = np.zeros(8, int) if sensitive is None else encode_groups(SEX).code
+    constraint = balance_kept(tree)
+    placed = _placed(counts.argmax(0), counts, code, constraint, 10)
+    assert placed.tolist() == [0, 0, 1, 1, 0, 0, 1, 1]
+    assert guarantee(tree).endswith("Every cluster of every draw has at most 4 rows.")
+    assert guarantee(tree.isel(obs=slice(4))) != guarantee(tree)
 
 
 def test_rows_stay_out_of_their_likeliest_cluster_for_balance_alone():

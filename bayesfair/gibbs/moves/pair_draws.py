@@ -25,7 +25,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from bayesfair._arrays import power_of_two
 from bayesfair._draws import Statistic
-from bayesfair.fairness.balanced import WithinOnePerson
+from bayesfair.fairness.balanced import is_exact
 from bayesfair.gibbs import poisson_binomial
 from bayesfair.gibbs.capabilities import HasLabels
 from bayesfair.gibbs.labellings import CenteredLabelling
@@ -226,7 +226,7 @@ def near_the_border(target: HasLabels, margin, first, size, reach) -> Int[Array,
     there = margin[jnp.minimum(place, target.n_obs - 1)]
     meet = (size[..., None] * there).sum(1) < 0
     at = jnp.take_along_axis(there, jnp.minimum(meet.sum(-1), QUANTILES - 1)[:, None, None], -1)[..., 0]
-    apart = isinstance(target.constraint, WithinOnePerson)
+    apart = is_exact(target.constraint)
     low, high = (at, at) if apart else (jnp.minimum(at, 0), jnp.maximum(at, 0))
 
     def ranks_below(limit):

@@ -85,8 +85,8 @@ class Labels(HasLabels, Target):
 
         Raises
         ------
-        ValueError: more clusters than people; no balanced labelling at all, or another bad `min_balance`; a sampled or derived
-        inverse temperature for a loss without a degree; settings that concern fairlets.
+        ValueError: more clusters than people; no balanced labelling (of such sizes) at all, or another bad `min_balance`; a
+        sampled or derived inverse temperature for a loss without a degree; settings that concern fairlets.
         """
         n_obs = len(table.X)
         check_integer(
@@ -96,7 +96,8 @@ class Labels(HasLabels, Target):
         if settings.loss.degree is None and not settings.has_fixed_pair:
             refuse_without_degree(settings.inverse_temperature, "one number, lambda,")
         check_how_many(settings.inverse_temperature, ("lambda_c",))
-        constraint = balance_constraint(table.groups, settings.min_balance, settings.n_clusters)
+        bounds = {"size_min": settings.size_min, "size_max": settings.size_max}
+        constraint = balance_constraint(table.groups, settings.min_balance, settings.n_clusters, **bounds)
         return cls.of(table, constraint, settings)
 
     @classmethod

@@ -183,6 +183,9 @@ def _refuse_min_balance(table: Table, settings: Settings):
     if not (isinstance(settings.min_balance, str) and settings.min_balance == "exact"):
         rule = "be left out for targets over fairlets, whose composition decides"
         raise ValueError(message("min_balance", rule, repr(settings.min_balance), remedy))
+    for name in ("size_min", "size_max"):
+        if (bound := getattr(settings, name)) is not None:
+            raise ValueError(message(name, "be left out for targets over fairlets", bound, remedy))
     if table.groups.attributes:
         raise ValueError(message("crossed", "be true for targets over fairlets", "False", remedy))
 
