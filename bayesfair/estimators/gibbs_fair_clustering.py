@@ -87,7 +87,7 @@ class GibbsFairClustering(PosteriorEstimator):
         Groups of fewer rows are merged first, see `bayesfair.fairness.merge_small_groups`. By default none are.
     merged_group_name : str, default "other"
         Name of the merged group.
-    inverse_temperature : {"dispersion", "holmes-walker", "loss-likelihood-bootstrap"}, float, tuple or Dispersion, default "dispersion"
+    inverse_temperature : {"dispersion", "holmes-walker", "loss-likelihood-bootstrap"} or other, default "dispersion"
         "dispersion" samples lambda = 1 / (2 sigma^2) from its conjugate law; lambda_f and lambda_c follow from it. A
         `bayesfair.gibbs.Dispersion` sets its gamma prior. "holmes-walker" (2017) and "loss-likelihood-bootstrap" (Lyddon,
         Holmes and Walker 2019) fix it by the residuals around the starting clusters. A pair is (lambda_f, lambda_c), fixed,
