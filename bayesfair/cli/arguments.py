@@ -7,6 +7,7 @@ import re
 import shlex
 from contextlib import suppress
 from functools import partial, reduce
+from math import inf
 from operator import or_
 from pathlib import Path
 from types import FunctionType
@@ -383,9 +384,23 @@ def _count(option, text):
     return _declared(declared(Count), str, option, text)
 
 
+def _temperature(option, text):
+    """One of the names that the estimator takes, lambda, or (lambda_f, lambda_c)."""
+    names = declared(takers_of("inverse_temperature")["gibbs"].annotation).choices
+    if text in names:
+        return text
+    with suppress(ValueError):
+        numbers = tuple(map(float, _fields(option, text)))
+        if len(numbers) <= 2 and all(0 < number < inf for number in numbers):
+            return numbers[0] if len(numbers) == 1 else numbers
+    rule = f"be {', '.join(names)}, a number above zero, or two of them between a comma"
+    raise ValueError(message(option, rule, repr(text), "Write for example 0.5, or 0.2,0.9 for fairlets."))
+
+
 READ = {
     "composition": _composition,
     "categorical_features": _names,
     "merged_group_name": _filled,
     "keep_fairlets": _count,
+    "inverse_temperature": _temperature,
 }

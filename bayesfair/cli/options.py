@@ -72,6 +72,12 @@ SETTINGS = {  # {title in the help: {parameter: option}}
         "max_iter": Option("--max-iter", "N", "iterations at most"),
     },
     "sampling a posterior": {
+        "inverse_temperature": Option(
+            "--inverse-temperature",
+            "LAMBDA",
+            "how much a unit of loss counts: dispersion, holmes-walker, loss-likelihood-bootstrap, or in units of the features "
+            "as they are fitted one number with --target labels, 0.5, and else two, 0.2,0.9, of fairlets and of clusters",
+        ),
         "num_chains": Option("--num-chains", "N"),
         "num_warmup": Option("--num-warmup", "N"),
         "num_draws": Option("--num-draws", "N"),

@@ -175,7 +175,7 @@ def print_verdict(tree):
     """The posterior in short, as reports have it, and what to do about the chains."""
     view = View.of(tree)
     said = [f"{note.headline} {note.text}" for note in brief(view)]
-    print("", *(fill(text, LINE) for text in [*said, judge(view).advice]), sep="\n")
+    print("", *(fill(text, LINE, break_on_hyphens=False) for text in [*said, judge(view).advice]), sep="\n")
 
 
 def print_next_steps(path, of_table=""):

@@ -39,6 +39,7 @@ from bayesfair.posterior.tree import build_tree, draws_of
 
 LABEL_BYTES = 16  # of a label as it is drawn, with its row's log-likelihood, and as the tree has it
 SPREADS = 1e-12, 1e12  # of columns: the model computes with their squares in float32
+PRIOR = "parameters"  # the variable of the group log_prior
 
 
 class BayesianFairMixture(PosteriorEstimator):
@@ -110,7 +111,8 @@ class BayesianFairMixture(PosteriorEstimator):
     -----
     The group sample_stats has `lp` (on the unconstrained scale), `gap` (Delta of the soft assignments; of the labels for
     "gibbs"), `balance` (of the labels), `diverging`, and for a sparse mixture `occupied`, the number of clusters that the
-    labels use. The group log_likelihood has `x`; it is left out above 50 million entries.
+    labels use. The group log_likelihood has `x`; it is left out above 50 million entries. The group log_prior has
+    `parameters`, the log prior of every draw; a sparse mixture has none. Both groups are for `az.psense_summary`.
 
     See `bayesfair.models.fair_mixed_mixture` for priors and sites, and `bayesfair.models.smooth_gap` for Delta_tau.
 
@@ -276,6 +278,9 @@ class BayesianFairMixture(PosteriorEstimator):
         )
         if "continuous" in tree["posterior"].sizes:
             tree["posterior"] = tree["posterior"].to_dataset().assign_coords(continuous=names["continuous"])
+        if "log_prior" in run.draws:
+            lp = tree["sample_stats"].to_dataset()[["lp"]]
+            tree["log_prior"] = lp.copy(data={"lp": run.draws["log_prior"]}).rename(lp=PRIOR)
         tree["sample_stats"].attrs.update(self._cost())
         if run.states is not None:
             tree[STATE] = state_dataset(run.state())
@@ -467,9 +472,10 @@ def _with_draws_of(tree, run):
     parameters = {
         name: v.values for name, v in tree["posterior"].data_vars.items() if name not in ("centers", "labels")
     }
-    pointwise = {"log_likelihood": tree["log_likelihood"]["x"].values} if "log_likelihood" in tree.children else {}
+    logs = {"log_likelihood": "x", "log_prior": PRIOR}
+    logs = {group: tree[group][name].values for group, name in logs.items() if group in tree.children}
     run = run._replace(x=tree["observed_data"]["X"].values[:, : run.x.shape[1]])
-    return run.with_draws(draws_of(tree), parameters, **pointwise)
+    return run.with_draws(draws_of(tree), parameters, **logs)
 
 
 def _check_spreads(spread, names):

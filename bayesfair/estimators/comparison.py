@@ -20,6 +20,7 @@ from bayesfair.fairness.metrics import balance, gap
 from bayesfair.posterior.co_clustering_probability import misclassification_probability
 from bayesfair.posterior.diagnostics import scalar_table
 from bayesfair.posterior.mode_tables import modes
+from bayesfair.posterior.schema import variable
 from bayesfair.posterior.view import View
 
 PARTS = "n_clusters", "n_components"
@@ -235,7 +236,7 @@ def _posterior_figures(tree):
     figures["doubt"] = float(misclassification_probability(view).mean())
     figures |= {"modes": len(found), "best_mode": 1 / np.exp(found["log_mass"]).sum(skipna=False)}
     figures["r_hat"] = float(scalar_table(view)["r_hat"].max())
-    return figures | (_loo(tree) if "log_likelihood" in tree.children else {})
+    return figures | (_loo(tree) if variable(tree, "log_likelihood", "x") is not None else {})
 
 
 def _chains_agreement(labels):

@@ -87,9 +87,10 @@ class GibbsFairClustering(PosteriorEstimator):
         Groups of fewer rows are merged first, see `bayesfair.fairness.merge_small_groups`. By default none are.
     merged_group_name : str, default "other"
         Name of the merged group.
-    inverse_temperature : {"dispersion", "holmes-walker"}, float, tuple of float or Dispersion, default "dispersion"
+    inverse_temperature : {"dispersion", "holmes-walker", "loss-likelihood-bootstrap"} or other, default "dispersion"
         "dispersion" samples lambda = 1 / (2 sigma^2) from its conjugate law; lambda_f and lambda_c follow from it. A
-        `bayesfair.gibbs.Dispersion` sets its gamma prior. "holmes-walker" fixes it. A pair is (lambda_f, lambda_c), fixed,
+        `bayesfair.gibbs.Dispersion` sets its gamma prior. "holmes-walker" (2017) and "loss-likelihood-bootstrap" (Lyddon,
+        Holmes and Walker 2019) fix it by the residuals around the starting clusters. A pair is (lambda_f, lambda_c), fixed,
         such as `inverse_temperature_` of another fit. With target="labels" a number is lambda, fixed.
     reallocation : {"auto", "collapsed", "blocked"}, default "auto"
         How fairlets change clusters. "auto" is "collapsed" for up to 2,000 fairlets and "blocked" beyond.
@@ -213,7 +214,7 @@ class GibbsFairClustering(PosteriorEstimator):
         category_weight: Positive | Literal["auto"] = "auto",
         min_group_size: Count | None = None,
         merged_group_name: str = "other",
-        inverse_temperature: Literal["dispersion", "holmes-walker"]
+        inverse_temperature: Literal["dispersion", "holmes-walker", "loss-likelihood-bootstrap"]
         | float
         | tuple[float, ...]
         | Dispersion = "dispersion",

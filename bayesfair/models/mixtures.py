@@ -462,6 +462,13 @@ def sample_parameters(mixture: Mixture, scaling: ColumnScaling):
     return sites
 
 
+def log_prior(mixture: Mixture, scaling: ColumnScaling, sites) -> Float[Array, ""]:
+    """log p(Theta) of these values of the parameter sites, of which none may be missing; the fairness factor is no prior."""
+    with numpyro.handlers.trace() as named, numpyro.handlers.substitute(data=sites):
+        sample_parameters(mixture, scaling)
+    return sum(site["fn"].log_prob(site["value"]).sum() for site in named.values() if site["type"] == "sample")
+
+
 def _sample_weights(n_components, prior: Prior):
     """`weights`, or the scores that they follow from, and e0 where it has a prior."""
     if not prior.is_sparse:

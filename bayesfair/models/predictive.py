@@ -8,21 +8,25 @@ import numpyro
 from jaxtyping import Array, Float
 
 from bayesfair._rows import sum_of_terms
-from bayesfair.models.mixtures import Mixture, sample_parameters
+from bayesfair.models.mixtures import Mixture, log_prior, sample_parameters
 from bayesfair.models.observed import Observed, cluster_gaps
 from bayesfair.models.rows import scaled_table
 
 
 @partial(jax.jit, static_argnums=0)
 def allocate(mixture: Mixture, observed: Observed, member, keys, sites):
-    """Labels (draws, N) drawn from psi, Delta of psi (draws,) and the pointwise log-likelihood (draws, N)."""
+    """Labels (draws, N) drawn from psi, Delta of psi, the pointwise log-likelihood (draws, N) and the log prior (draws,).
+
+    The log prior of a sparse mixture, whose scores are not among the sites, is 0.
+    """
 
     def one(part):
         key, sites = part
         log_joint = mixture.row(observed.scaling, sites).log_joint_of(observed.table)
         labels = jax.random.categorical(key, log_joint, axis=0).astype(jnp.int16)
         gap = cluster_gaps(jax.nn.softmax(log_joint, 0), member).max()
-        return labels, gap, jax.nn.logsumexp(log_joint, 0)
+        prior = 0.0 if mixture.prior.is_sparse else log_prior(mixture, observed.scaling, sites)
+        return labels, gap, jax.nn.logsumexp(log_joint, 0), prior
 
     return jax.lax.map(one, (keys, sites))
 

@@ -20,6 +20,7 @@ from bayesfair.models.sampler import LEAPFROG_STEPS, Sampler, advance, constrain
 from bayesfair.models.starts import sites_of_partition, start_partitions
 
 POINTWISE = 50_000_000  # log-likelihoods kept at most: 200 MB
+LOGS = "log_likelihood", "log_prior"
 STATISTICS = {  # of a draw
     "lp": Statistic("quantity"),
     "occupied": Statistic("quantity"),
@@ -65,8 +66,8 @@ class MixtureRun(NamedTuple):
     """A fair mixture of one table, its chains and draws so far: it draws, goes on, predicts and simulates rows.
 
     `x` (N, d) float64 not centred, `codes` (N, c): as `encoder` makes them of the table. `states`: of the chains' kernels.
-    `draws`: by name (chain, draw, ...), the sites without "means", "labels", the STATISTICS, and "log_likelihood" (chain,
-    draw, N) where it is small enough. `losses`: of a guide.
+    `draws`: by name (chain, draw, ...), the sites without "means", "labels", the STATISTICS, "log_prior" but for sparse
+    mixtures, and "log_likelihood" (chain, draw, N) where it is small enough. `losses`: of a guide.
     """
 
     x: np.ndarray
@@ -134,12 +135,14 @@ class MixtureRun(NamedTuple):
         labels = sites.pop("labels", None)
         member = membership(self.groups.code, len(self.groups.names))
         keys = jax.random.split(jax.random.fold_in(self.key, 1 + self.num_draws), len(sites["weights"]))
-        drawn, gaps, pointwise = allocate(self.mixture, self.observed, member, keys, sites)
+        drawn, gaps, pointwise, prior = allocate(self.mixture, self.observed, member, keys, sites)
         if labels is not None and several:
             gaps = attempt("`gap`", lambda: [gap(one, self.groups) for one in np.asarray(labels)])
         values = {"labels": drawn if labels is None else labels, **({} if gaps is None else {"gap": gaps}), **sites}
         if self.mixture.prior.is_sparse:
             values["occupied"] = [len(np.unique(one)) for one in np.asarray(values["labels"])]
+        else:
+            values["log_prior"] = prior
         if pointwise.size <= POINTWISE:
             values["log_likelihood"] = pointwise
         num_chains = len(figures["lp"])
@@ -185,9 +188,7 @@ class MixtureRun(NamedTuple):
     @property
     def sites(self):
         """Of the draws (draws, ...), as the programs take them."""
-        known = {
-            name: value for name, value in self.draws.items() if name not in (*STATISTICS, "labels", "log_likelihood")
-        }
+        known = {name: value for name, value in self.draws.items() if name not in (*STATISTICS, "labels", *LOGS)}
         return {name: on_device(_flat(value), float) for name, value in known.items()}
 
     def psi(self, x, codes):

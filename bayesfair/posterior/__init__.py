@@ -12,6 +12,7 @@ from bayesfair.posterior.merging import concatenate
 from bayesfair.posterior.mode_tables import modes
 from bayesfair.posterior.modes_in_words import modes_sentence
 from bayesfair.posterior.number_of_clusters import given_occupied, occupied_clusters, occupied_sentence
+from bayesfair.posterior.other_temperatures import temperature_sensitivity
 from bayesfair.posterior.partitions import (
     CredibleBall,
     binder_partition,
@@ -55,6 +56,7 @@ __all__ = [
     "relabel",
     "salso_partition",
     "summary",
+    "temperature_sensitivity",
     "tree_from_labels",
     "vi_partition",
     "with_scaler",

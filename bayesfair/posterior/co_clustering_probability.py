@@ -11,6 +11,7 @@ from bayesfair.posterior.schema import check_partition, flat_labels
 from bayesfair.posterior.view import once
 
 MAX_OBS = 5_000
+DOUBTFUL = 0.1  # misclassification probability from which a row counts as uncertain
 
 
 def co_clustering(tree: "DataTree", *, indices: ArrayLike | None = None, max_obs: int = MAX_OBS) -> np.ndarray:
@@ -95,10 +96,28 @@ def misclassification_probability(tree: "DataTree", *, reference: ArrayLike | No
     [0.0, 0.0, 0.0, 0.25]
     """
     labels = flat_labels(tree)
-    partition = (
-        reference_partition(tree) if reference is None else check_partition("reference", reference, labels.shape[1])
-    )
-    return 1 - _share_with(labels, _most_together(labels, partition).astype(np.int32)[partition])
+    if reference is None:
+        return 1 - _share_with(labels, tree.once(_reference_medoids))
+    return 1 - _share_with(labels, _medoids(labels, check_partition("reference", reference, labels.shape[1])))
+
+
+def weighed_misclassification(tree: "DataTree", weights) -> np.ndarray:
+    """`misclassification_probability` of draws with other weights (draws,), which sum to 1; the medoids stay."""
+    labels = flat_labels(tree)
+    medoid, together, first = tree.once(_reference_medoids), np.zeros(labels.shape[1]), 0
+    for block in labels.blocks():
+        together += weights[first : first + len(block)] @ (block == block[:, medoid])
+        first += len(block)
+    return 1 - together
+
+
+def _reference_medoids(tree):
+    return _medoids(flat_labels(tree), reference_partition(tree))
+
+
+def _medoids(labels, partition):
+    """The medoid of the cluster of every observation: positions (obs,)."""
+    return _most_together(labels, partition).astype(np.int32)[partition]
 
 
 def _most_together(labels, partition):

@@ -8,6 +8,7 @@ from bayesfair._partitions import partition_distance
 from bayesfair.posterior.guarantees import doubt_of_fairlets, guarantee, masses_of
 from bayesfair.posterior.modes_in_words import chains_apart, modes_sentence
 from bayesfair.posterior.number_of_clusters import occupied_sentence
+from bayesfair.posterior.other_temperatures import temperature_sentence
 from bayesfair.posterior.partitions import reference_partition
 from bayesfair.posterior.saved import settings_of
 from bayesfair.posterior.schema import flat_labels, scalars_of
@@ -104,7 +105,8 @@ def summary(tree: "DataTree") -> "DataFrame":
         eti89_ub (equal-tailed interval), ess_bulk, ess_tail and r_hat (rank-normalised, split), as in `az.summary`.
         `attrs` says in words: "guarantee", what the method guarantees of every draw's balance; "modes", which modes there
         are; "chains_apart", whether chains stay in different ones; "fairlets", what is not proved of fairlets that all
-        draws keep; "occupied", how many clusters are occupied if a sparse mixture leaves that open.
+        draws keep; "occupied", how many clusters are occupied if a sparse mixture leaves that open; "temperature", how many
+        rows are in doubt at other inverse temperatures (`temperature_sensitivity`).
 
     Notes
     -----
@@ -127,7 +129,8 @@ def summary(tree: "DataTree") -> "DataFrame":
 
     table = SummaryTable(scalar_table(tree))
     told = {"guarantee": guarantee(tree), "modes": modes_sentence(tree), "chains_apart": chains_apart(tree)}
-    table.attrs.update(told, fairlets=doubt_of_fairlets(tree), occupied=occupied_sentence(tree))
+    told |= {"fairlets": doubt_of_fairlets(tree), "occupied": occupied_sentence(tree)}
+    table.attrs.update(told, temperature=temperature_sentence(tree))
     return table
 
 

@@ -6,16 +6,15 @@ from typing import NamedTuple
 from bayesfair._names import DataTree
 from bayesfair._percent import percent
 from bayesfair.fairness.metrics import cluster_balance
-from bayesfair.posterior.co_clustering_probability import misclassification_probability
+from bayesfair.posterior.co_clustering_probability import DOUBTFUL, misclassification_probability
 from bayesfair.posterior.guarantees import at_least, farthest_from_share, guarantee, is_exact, masses_of
 from bayesfair.posterior.modes_in_words import modes_sentence
 from bayesfair.posterior.number_of_clusters import occupied_sentence
+from bayesfair.posterior.other_temperatures import temperature_sentence
 from bayesfair.posterior.saved import small_groups
 from bayesfair.posterior.schema import groups_of, variable
 from bayesfair.posterior.verdict import judge
 from bayesfair.posterior.view import once
-
-DOUBTFUL = 0.1  # misclassification probability from which a row counts as uncertain
 
 
 class Note(NamedTuple):
@@ -30,8 +29,9 @@ class Note(NamedTuple):
 def brief(tree: "DataTree") -> list[Note]:
     """What a posterior says in short, fairness first.
 
-    How balanced every draw is, how sure the memberships are, whether the chains agree, which modes there are, and how many
-    clusters where that is open. Chains that do not agree are told before the memberships, which are averages over them.
+    How balanced every draw is, how sure the memberships are, whether the chains agree, which modes there are, how many
+    clusters where that is open, and how sure memberships would be at other temperatures. Chains that do not agree are told
+    before the memberships, which are averages over them.
     """
     verdict, modes, occupied = judge(tree), modes_sentence(tree), occupied_sentence(tree)
     doubtful = misclassification_probability(tree) > DOUBTFUL
@@ -44,6 +44,8 @@ def brief(tree: "DataTree") -> list[Note]:
     if modes not in verdict.evidence:
         notes.append(Note("plain", "What else there is:", modes))
     notes += [Note("plain", "How many clusters:", occupied)] * bool(occupied)
+    other = temperature_sentence(tree)
+    notes += [Note("plain", "How much the temperature matters:", other)] * bool(other)
     return [*_of_balance(tree), *notes]
 
 

@@ -8,11 +8,12 @@ import numpy as np
 from bayesfair._check import message
 from bayesfair._names import DataTree
 from bayesfair.posterior.partitions import point_of
+from bayesfair.posterior.power_scaling import is_own
 from bayesfair.posterior.saved import plain, settings_of
 from bayesfair.posterior.schema import about_whole, flat_labels, groups_of, variable
 from bayesfair.posterior.tree import add_derived
 
-OF_DRAWS = "posterior", "sample_stats", "log_likelihood"  # groups with chains
+OF_DRAWS = "posterior", "sample_stats", "log_likelihood", "log_prior"  # groups with chains
 OF_A_RUN = {"num_chains", "num_warmup", "num_draws", "random_state", "progress_bar", "mesh", "chain_method", "starts"}
 
 
@@ -59,11 +60,11 @@ def concatenate(trees: Sequence["DataTree"]) -> "DataTree":
     for at, tree in enumerate(trees):
         flat_labels(tree)
         _check_same_run(trees[0], tree, at)
-    first = trees[0]
+    first, of_draws = trees[0], _of_draws(trees)
     merged = type(first)(name=first.name)
     merged.attrs.update(first.attrs)
     for name, node in first.children.items():
-        if name in OF_DRAWS and node.data_vars:
+        if name in of_draws and node.data_vars:
             tables = [tree[name].to_dataset() for tree in trees]
             joined = xr.concat(
                 tables, "chain", data_vars="minimal", coords="minimal", compat="override", join="override"
@@ -96,14 +97,19 @@ def _check_same_run(first, tree, at):
         "number of clusters": first.attrs.get("n_clusters") == tree.attrs.get("n_clusters"),
         "variables": all(
             set(first[name].data_vars) == set(tree[name].data_vars) if name in tree.children else False
-            for name in OF_DRAWS
-            if name in first.children
+            for name in _of_draws([first, tree])
         ),
     }
     for name, is_same in same.items():
         if not is_same:
             rule, remedy = f"have the {name} of trees[0]", "Only chains of one posterior can be put together."
             raise ValueError(message(what, rule, "another", remedy))
+
+
+def _of_draws(trees):
+    """Groups with chains, but for what `add_derived` makes of others, and a prior that older trees lack."""
+    own = [name for name in OF_DRAWS if name in trees[0].children and not is_own(trees[0], name)]
+    return [name for name in own if name != "log_prior" or all(name in tree.children for tree in trees)]
 
 
 def _equal(a, b):

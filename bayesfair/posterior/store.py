@@ -36,6 +36,8 @@ DERIVED = {
     "posterior/cluster",
     "posterior/feature",
     "sample_stats/balance",
+    *(f"log_likelihood/{name}" for name in ("loss", "normalizer", "chain", "draw")),
+    *(f"log_prior/{name}" for name in ("lambda", "chain", "draw")),
 }
 _CHECKSUM = "crc32c"  # an attribute of the root
 _OWN = "draws", "state", _CHECKSUM  # attributes of the root that a tree has not
@@ -307,7 +309,7 @@ def _write_small(root, tree, known):
 def _write_group(root, group, data, known):
     folder, nodes = Path(root.store.root), {}
     if group not in known:
-        root.create_group(group)
+        root.create_group(group, overwrite=True)  # one may be left of a commit that was cut off
     nodes[group] = {**_metadata(folder, group), "attributes": _plain(data.attrs)}
     _replace_json(folder / group / ROOT_OF_STORE, nodes[group])
     for name, values in data.variables.items():

@@ -13,6 +13,7 @@ from bayesfair.fairness.groups import encode_groups
 from bayesfair.posterior.contingency import balance_of, company, count_labels
 from bayesfair.posterior.labels import LabelDraws
 from bayesfair.posterior.likeliest import likeliest, most_frequent
+from bayesfair.posterior.power_scaling import add_log_groups, is_own
 from bayesfair.posterior.relabelling import align, number_modes, order_by_size, with_numbers
 from bayesfair.posterior.saved import plain
 from bayesfair.posterior.schema import AXES, KEPT, about_whole, flat_labels, groups_of, scalars_of, variable
@@ -94,8 +95,8 @@ def build_tree(
 def add_derived(tree, point="likeliest"):
     """The tree itself, with what is computed from its draws and rows where it has not got it.
 
-    Numbers of clusters and modes, `reference_labels`, `centers` and `balance`. What cannot be computed is left out, and a
-    warning names it: the draws are there.
+    Numbers of clusters and modes, `reference_labels`, `centers`, `balance`, and the logs of `power_scaling.add_log_groups`.
+    What cannot be computed is left out, and a warning names it: the draws are there.
     """
     if "reference_labels" not in tree["constant_data"]:
         attempt("`reference_labels`", lambda: _number_clusters(tree, point))
@@ -105,6 +106,8 @@ def add_derived(tree, point="likeliest"):
         attempt("`centers`", lambda: _add_centers(tree))
     if "group" in tree["constant_data"] and "balance" not in tree["sample_stats"]:
         attempt("`balance`", lambda: _add_balance(tree))
+    if not is_own(tree, "log_likelihood"):
+        attempt("`log_likelihood`", lambda: add_log_groups(tree))
     return tree
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from bayesfair._percent import percent
 from bayesfair.fairness.distances import distance_report
 from bayesfair.fairness.metrics import balance, group_masses, persons_off
-from bayesfair.posterior.in_short import DOUBTFUL
+from bayesfair.posterior.co_clustering_probability import DOUBTFUL
 from bayesfair.posterior.saved import settings_of
 from bayesfair.posterior.schema import flat_labels
 from bayesfair.reports.contents import SHOWN_GROUPS, alike, intervals

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 from bayesfair import __version__
 from bayesfair._names import DataTree
 from bayesfair._progress import progress
+from bayesfair.posterior.co_clustering_probability import DOUBTFUL
 from bayesfair.posterior.diagnostics import is_guide, scalar_table
-from bayesfair.posterior.in_short import DOUBTFUL, brief
+from bayesfair.posterior.in_short import brief
 from bayesfair.posterior.partitions import point_of
 from bayesfair.posterior.relabelling import about
 from bayesfair.posterior.saved import cost_of, settings_of

@@ -106,10 +106,22 @@ def test_settings_go_to_the_estimator_under_its_own_names():
     expected = {"covariance_type": "diag", "max_gap": 0.1, "n_init": 3, "random_state": 4, "n_components": 2}
     assert settings == expected
     assert estimator_class("fair-mixture")(**settings).max_gap == 0.1
-    typed = ["--min-balance", "0.8", "--each-attribute", "--thinning", "2", "--size-max", "70"]
+    typed = [
+        "--min-balance",
+        "0.8",
+        "--each-attribute",
+        "--thinning",
+        "2",
+        "--size-max",
+        "70",
+        "--inverse-temperature",
+        "0.5",
+    ]
     settings = settings_of_method(arguments_of(*typed))
     expected = {"target": "labels", "min_balance": 0.8, "crossed": False, "thinning": 2, "size_max": 70}
+    expected["inverse_temperature"] = 0.5
     assert {name: settings[name] for name in expected} == expected
+    assert settings_of_method(arguments_of("--inverse-temperature", "0.2, 3"))["inverse_temperature"] == (0.2, 3.0)
 
 
 def test_the_help_says_whose_a_setting_is_what_may_be_typed_and_what_is_usual(capsys):
@@ -157,6 +169,12 @@ def test_what_an_estimator_takes_can_be_typed_and_nothing_else(name, option, cap
         (
             ["--keep-fairlets", "5"],
             "`--keep-fairlets` must come with --target joint, cut or optimal, got --target labels",
+        ),
+        (["--inverse-temperature", "-2"], "a number above zero, or two of them between a comma, got '-2'"),
+        (["--inverse-temperature", "1,2,3"], "or two of them between a comma, got '1,2,3'"),
+        (
+            ["--target", "joint", "--inverse-temperature", "0.5"],
+            "`--inverse-temperature` must be a pair for targets over fairlets",
         ),
         (["--tilt", "steep"], "`--tilt` must be a finite number, at least 0, got 'steep'"),
         (

@@ -88,6 +88,7 @@ def test_the_tree_has_what_every_summary_and_picture_reads(fitted):
     import arviz as az
 
     assert np.isfinite(az.loo(tree).elpd)
+    assert (az.psense_summary(tree, var_names=["weights"], round_to=6)[["prior", "likelihood"]] > 0).all(axis=None)
     assert bf.plots.uncertainty(tree) is not None
     assert bf.plots.trace(tree).shape[1] == 2
 

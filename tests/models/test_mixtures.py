@@ -79,6 +79,15 @@ def test_pointwise_log_likelihood_is_that_of_scipy(kind):
     np.testing.assert_allclose(np.asarray(ours)[0], logsumexp(expected_log_joint(kind), axis=1), rtol=2e-4, atol=2e-4)
 
 
+def test_the_log_prior_is_that_of_scipy():
+    values = {name: np.asarray(value, np.float32) for name, value in sites_of("diag").items()}
+    scaling, mixture = column_scaling(X, "diag"), mixtures.Mixture(observed.family_of("diag", ()), 3)
+    ours = jax.jit(partial(mixtures.log_prior, mixture))(scaling, values)
+    expected = stats.dirichlet([2.0] * 3).logpdf(WEIGHTS) + stats.norm(0, 1.5).logpdf(BASE).sum()
+    expected += stats.lognorm(0.7, scale=0.5 * X.std(0)).logpdf(SCALES).sum()
+    np.testing.assert_allclose(ours, expected, rtol=1e-4)
+
+
 def test_rows_prepared_for_a_table_are_the_same_law():
     family = observed.family_of("full", ())
     values = {name: np.asarray(value, np.float32) for name, value in sites_of("full").items()}

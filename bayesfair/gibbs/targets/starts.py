@@ -12,7 +12,7 @@ from bayesfair._check import message
 from bayesfair.gibbs.relocations import annealed_centers, few_rows, has_distinct_rows, relocated_centers
 from bayesfair.gibbs.states import FairletState, InverseTemperatures
 from bayesfair.gibbs.target import Settings, Table
-from bayesfair.gibbs.temperature import Dispersion, holmes_walker
+from bayesfair.gibbs.temperature import Dispersion, holmes_walker, loss_likelihood_bootstrap
 
 NO_LOSS = 1e-10  # of the loss of one cluster: less is rounding
 LEAST_SHAPE = 0.25  # of the gamma law of lambda: draws of smaller shapes are 0 in float32
@@ -114,9 +114,12 @@ def _temperatures(target, table: Table, inverse_temperature, labels, losses) -> 
 
 
 def start_dispersion(target, table: Table, inverse_temperature, labels, loss) -> float:
-    """lambda by Holmes and Walker, or at the mean of its conditional law where clusters have this `loss`."""
+    """lambda by the residuals around the clusters where that is asked for, or at the mean of its conditional law where they
+    have this `loss`."""
     if inverse_temperature == "holmes-walker":
         return holmes_walker(target.loss, np.asarray(table.X), labels, dim=table.dim, weight=table.weight)
+    if inverse_temperature == "loss-likelihood-bootstrap":
+        return loss_likelihood_bootstrap(target.loss, np.asarray(table.X), labels, weight=table.weight)
     total = inverse_temperature.rate + loss
     if total <= NO_LOSS * _loss_of_one_cluster(target.loss.dissimilarity, table):
         rule = "not be 'dispersion' where clusters fit the data without any loss"

@@ -1,0 +1,218 @@
+"""Draws weighed anew for other inverse temperatures, against posteriors that are enumerated at both."""
+
+import arviz as az
+import exact
+import exact_labels
+import numpy as np
+import pytest
+import xarray as xr
+from draws import draws_of
+from scipy import stats
+
+import bayesfair as bf
+from bayesfair.gibbs import Dispersion
+from bayesfair.posterior import other_temperatures, temperature_sensitivity
+from bayesfair.posterior.energies import energies_of
+from bayesfair.posterior.in_short import brief
+from bayesfair.posterior.power_scaling import add_log_groups
+from bayesfair.posterior.tree import build_tree
+
+DRAWS = 4_000
+FACTORS = 0.5, 0.8, 1.25, 2.0
+NEAR, SEEN = 0.004, 0.02  # of a probability: systematic draws are that good, planted bugs are worse by that much
+PRIOR = Dispersion(1.5, 0.4)
+CHANGED = {"weights squared": lambda log_weights: lambda *asked: 2 * log_weights(*asked)}
+CHANGED["lambda sampled, weighed as if it were fixed"] = lambda _: (
+    lambda energies, factor: -(factor - 1) * (energies.lambdas * energies.losses).ravel()
+)
+
+
+def some(law, seed=0):
+    """DRAWS states by systematic draws from a law (states,), in any order."""
+    places = (np.arange(DRAWS) + 0.5) / DRAWS
+    return np.random.default_rng(seed).permutation(np.searchsorted(np.cumsum(law), places).clip(max=len(law) - 1))
+
+
+def tree_of(labels, X, code, parameters, **scalars):
+    """A tree of two chains."""
+    scalars = {name: values.reshape(2, -1) for name, values in scalars.items()}
+    draws = draws_of(labels.reshape(2, -1, labels.shape[-1]), lp=np.zeros((2, len(labels) // 2)), **scalars)
+    return build_tree(draws, X, code, settings={"parameters": parameters}, n_clusters=2)
+
+
+@pytest.fixture(scope="module")
+def fixed():
+    """Over fairlets, eq. (9) of the paper: (tree, labels of all states, both losses)."""
+    t = exact.tiny("1:1")
+    losses = exact.naive_losses(t, "kmeans")
+    labels = np.take_along_axis(t.clusters, t.fairlets, 1)
+    drawn, lambdas = some(exact.joint(t, "kmeans")), exact.TEMPERATURES
+    settings = {"target": "joint", "inverse_temperature": tuple(lambdas)}
+    scalars = {"fairlet_loss": losses[0][drawn], "clustering_loss": losses[1][drawn]}
+    scalars |= {"lambda_f": np.full(DRAWS, lambdas.fairlet), "lambda_c": np.full(DRAWS, lambdas.clustering)}
+    return tree_of(labels[drawn], t.X, t.code, settings, **scalars), labels, losses
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    """Balanced labellings with lambda ~ Gamma(PRIOR): (tree, labels of all states, loss, degrees)."""
+    t = exact_labels.tiny("1:1")
+    loss, degrees = exact_labels.losses(t, "kmeans"), PRIOR.shape + t.X.size / 2
+    drawn = some(exact.normalise(-degrees * np.log(PRIOR.rate + loss)))
+    quantiles = np.random.default_rng(1).permutation((np.arange(DRAWS) + 0.5) / DRAWS)
+    lambdas = stats.gamma.ppf(quantiles, degrees) / (PRIOR.rate + loss[drawn])
+    settings = {"target": "labels", "inverse_temperature": PRIOR}
+    code = np.asarray(t.target.group)
+    tree = tree_of(t.labels[drawn], t.X, code, settings, clustering_loss=loss[drawn], lambda_c=lambdas)
+    return tree, t.labels, loss, degrees
+
+
+def law_of_fixed(losses, factor):
+    return exact.normalise(
+        -factor * (exact.TEMPERATURES.fairlet * losses[0] + exact.TEMPERATURES.clustering * losses[1])
+    )
+
+
+def law_of_sampled(loss, degrees, factor):
+    """z given `factor` times lambda, and lambda as the posterior has it, on a fine grid of lambda."""
+    grid = np.linspace(1e-3, 40, 20_001)
+    of_lambda = exact.normalise(-degrees * np.log(PRIOR.rate + loss)) @ stats.gamma.pdf(
+        grid, degrees, scale=1 / (PRIOR.rate + loss)[:, None]
+    )
+    given = np.exp(-factor * grid * (loss - loss.min())[:, None])
+    return given / given.sum(0) @ of_lambda / of_lambda.sum()
+
+
+def doubt(tree, labels, law):
+    """1 - etabar_{i i*} (obs,) under a law of states, i* as the tree's own draws have it."""
+    drawn, reference = (
+        tree["posterior"]["labels"].values.reshape(-1, labels.shape[1]),
+        bf.posterior.reference_partition(tree),
+    )
+    company = (drawn[:, :, None] == drawn[:, None]).mean(0) * (reference[:, None] == reference)
+    medoid = np.array([np.where(reference == k, company.sum(1), -1).argmax() for k in range(2)])[reference]
+    return 1 - law @ (labels == labels[:, medoid])
+
+
+def differences(tree, labels, loss, laws):
+    """How far the table is from exact misclassification and loss, at most."""
+    table = temperature_sensitivity(tree, list(laws))
+    told = table[["misclassification", "loss"]].to_numpy()
+    expected = [(doubt(tree, labels, law).mean(), law @ loss) for law in laws.values()]
+    return np.abs(told - expected).max()
+
+
+def error_of_fixed(fixed):
+    tree, labels, losses = fixed
+    return differences(tree, labels, losses[1], {factor: law_of_fixed(losses, factor) for factor in FACTORS})
+
+
+def error_of_sampled(sampled):
+    tree, labels, loss, degrees = sampled
+    return differences(tree, labels, loss, {factor: law_of_sampled(loss, degrees, factor) for factor in FACTORS})
+
+
+def test_weighed_draws_have_the_exact_shares_at_other_temperatures(fixed, sampled):
+    assert error_of_fixed(fixed) < NEAR
+    assert error_of_sampled(sampled) < NEAR
+
+
+@pytest.mark.parametrize(("bug", "kind"), list(zip(CHANGED, ("fixed", "sampled"))))
+def test_wrong_weights_are_seen(fixed, sampled, monkeypatch, bug, kind):
+    monkeypatch.setattr(other_temperatures, "log_weights", CHANGED[bug](other_temperatures.log_weights))
+    assert (error_of_fixed(fixed) if kind == "fixed" else error_of_sampled(sampled)) > SEEN
+
+
+def test_the_loss_of_the_other_kind_is_seen(fixed):
+    tree, labels, losses = fixed
+    swapped, stats = tree.copy(), tree["sample_stats"]
+    swapped["sample_stats"] = stats.to_dataset().assign(
+        fairlet_loss=stats["clustering_loss"], clustering_loss=stats["fairlet_loss"]
+    )
+    assert error_of_fixed((swapped, labels, losses)) > SEEN
+
+
+def test_at_factor_1_everything_is_as_it_was(sampled):
+    tree = sampled[0]
+    row = temperature_sensitivity(tree).loc[1.0]
+    probability = bf.posterior.misclassification_probability(tree)
+    assert row["in_doubt"] == (probability > 0.1).mean()
+    assert row["lambda_c"] == pytest.approx(float(tree["posterior"]["lambda_c"].mean()))
+    assert energies_of(tree).degrees == pytest.approx(sampled[3], rel=0.01)
+
+
+def test_a_sentence_tells_both_sides_in_summary_and_in_short(fixed):
+    tree = fixed[0]
+    told, table = bf.posterior.summary(tree).attrs["temperature"], temperature_sensitivity(tree)
+    shares = [f"{table.loc[factor, 'in_doubt']:.0%}" for factor in (0.5, 2.0)]
+    assert told == f"At half the inverse temperature {shares[0]} of the rows are in doubt, at twice {shares[1]}."
+    assert brief(tree)[-1].text == told
+
+
+def far(energy, **parameters):
+    """A tree of fixed lambda 1 with such energies."""
+    labels = np.tile([0, 0, 1, 1], (len(energy), 1))
+    parameters = {"target": "labels", "inverse_temperature": 1.0, **parameters}
+    scalars = {"clustering_loss": energy, "lambda_c": np.ones(len(energy))}
+    return tree_of(labels, np.arange(4.0)[:, None], [0, 1, 0, 1], parameters, **scalars)
+
+
+def test_weights_that_cannot_be_trusted_are_told_and_what_to_do():
+    tree = far(1000 + 30 * np.random.default_rng(0).normal(size=2000))
+    table = temperature_sensitivity(tree)
+    assert table.loc[2.0, ["in_doubt", "misclassification", "loss"]].isna().all()
+    assert table["trusted"].tolist() == [False, False, True, False, False]
+    told = bf.posterior.summary(tree).attrs["temperature"]
+    assert told.startswith("Half and twice the inverse temperature are too far for these draws to tell (")
+    assert told.endswith("run again with inverse_temperature=0.5 and 2 (--inverse-temperature).")
+
+
+def test_weights_of_two_values_have_no_tail_and_are_trusted():
+    """As where many draws are in the best state: Pareto smoothing has nothing to fit."""
+    table = temperature_sensitivity(far(np.arange(2000.0) % 2))
+    assert table["trusted"].all()
+    np.testing.assert_allclose(table.loc[2.0, "loss"], 1 / (1 + np.e), rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"target": "cut"}, {"target": None}, {"target": "joint", "inverse_temperature": PRIOR}]
+)
+def test_trees_whose_density_elsewhere_is_not_known_are_refused(parameters):
+    tree = far(np.arange(40.0), **parameters)
+    with pytest.raises(ValueError, match="density at another inverse temperature is not known"):
+        temperature_sensitivity(tree)
+    assert bf.posterior.summary(tree).attrs["temperature"] == ""
+    assert "log_likelihood" not in tree.children
+
+
+def test_arviz_scales_likelihood_and_prior_by_powers(sampled):
+    """Its weights are those of L^-degrees raised to the power, and leave-one-out is none of its uses."""
+    tree, loss = sampled[0], sampled[0]["sample_stats"]["clustering_loss"].values
+    told = az.psense_summary(tree, var_names=["lambda_c"], round_to=6)
+    assert (told[["prior", "likelihood"]] > 0).all(axis=None)
+    likelihood = tree["log_likelihood"]["loss"] + tree["log_likelihood"]["normalizer"]
+    lambdas = tree["posterior"]["lambda_c"].values
+    exact_likelihood = 6 * np.log(lambdas) - lambdas * loss
+    np.testing.assert_allclose(likelihood, exact_likelihood, atol=0.05)
+    with pytest.raises(TypeError, match="Found several log likelihood arrays"):
+        az.loo(tree)
+
+
+def test_a_fixed_temperature_has_a_likelihood_alone_and_any_scalar_may_be_asked_about():
+    tree = far(10 + np.random.default_rng(0).normal(size=400))
+    assert "log_prior" not in tree.children
+    scalars = bf.posterior.diagnostic_vars(tree)[["clustering_loss"]]
+    asked = xr.DataTree.from_dict({"posterior": scalars, "log_likelihood": tree["log_likelihood"].to_dataset()})
+    assert az.psense(asked, group="likelihood")["clustering_loss"] > 0.1
+
+
+def test_trees_saved_before_are_read_and_joined_with_new_ones(sampled, tmp_path):
+    new = sampled[0]
+    old = new.copy()
+    del old["log_likelihood"], old["log_prior"]
+    bf.posterior.write_tree(old, tmp_path / "old.nc")
+    old = bf.posterior.read_tree(tmp_path / "old.nc")
+    both = bf.posterior.concatenate([new, old])
+    assert both["log_prior"]["lambda"].shape == (4, DRAWS // 2)
+    add_log_groups(old)
+    np.testing.assert_array_equal(old["log_likelihood"]["loss"], new["log_likelihood"]["loss"])
