@@ -225,11 +225,11 @@ class BayesianFairMixture(PosteriorEstimator):
             raise ValueError(message("starts", rule, repr(self.starts), "Leave it out for all of them."))
         check_prior(self.prior, self.inference)
         if self.inference == "svi":
-            refuse_unread(self, "num_warmup", "chain_method", where="where inference is 'svi'")
+            refuse_unread(self, "num_warmup", "chain_method", where="if inference is 'svi'")
         if self.inference == "gibbs":
-            refuse_unread(self, "smoothing", where="where inference is 'gibbs'")
+            refuse_unread(self, "smoothing", where="if inference is 'gibbs'")
         if self.fairness_weight == 0:
-            refuse_unread(self, "smoothing", where="where fairness_weight is 0")
+            refuse_unread(self, "smoothing", where="if fairness_weight is 0")
         if self.inference != "nuts":
             refuse_unread(self, "tempering", where="unless inference='nuts'")
 

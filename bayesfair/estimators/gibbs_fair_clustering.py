@@ -353,7 +353,7 @@ class GibbsFairClustering(PosteriorEstimator):
             refuse_unread(self, "fairlet_move", "keep_fairlets", where=where)
         if plain(self.mode_jumps) is not False:  # with which there are none anyway
             if self.num_starts == 0:
-                refuse_unread(self, "mode_jumps", where="where num_starts is 0, as nothing looks for modes")
+                refuse_unread(self, "mode_jumps", where="if num_starts is 0, as nothing looks for modes")
             if plain(self.tempering) is True:
                 refuse_unread(self, "mode_jumps", where="under tempering=True")
             if self._loss.augmentation is None:

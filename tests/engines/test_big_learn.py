@@ -285,7 +285,7 @@ def test_columns_that_follow_from_others_in_large_units_keep_covariances_above_z
     a += 6 * (np.arange(300) % 2)
     X = 100 * np.stack([a, 2 * a, b, a + b], 1)
     est = BigLearnMixture(2, random_state=0, max_iter=60)
-    with pytest.warns(UserWarning, match="beside which all starts are alike"):
+    with pytest.warns(UserWarning, match="all starts are practically the same"):
         est.fit(X, sensitive_features=np.arange(300) // 2 % 2)
     assert np.isfinite(est.objective_trace_).all()
     assert np.linalg.eigvalsh(est.covariances_).min() > 0
