@@ -145,7 +145,7 @@ def resolve_temperature(value):
 
 
 def check_how_many(inverse_temperature, fixed):
-    """ValueError where fixed inverse temperatures are not as many as those that are `fixed`, by their names."""
+    """Raise a ValueError if the number of fixed inverse temperatures differs from `fixed`, their names."""
     given = isinstance(inverse_temperature, tuple) and not isinstance(inverse_temperature, Dispersion)
     if given and len(inverse_temperature) != len(fixed):
         rule, remedy = (
@@ -157,12 +157,12 @@ def check_how_many(inverse_temperature, fixed):
                 "be a pair for targets over fairlets",
                 "Pass (lambda_f, lambda_c).",
             )
-        got = "one number" if len(fixed) == 2 else "a pair"  # not the numbers, which are in the sampler's units here
+        got = "one number" if len(fixed) == 2 else "a pair"  # not the numbers, which are in the sampler's units
         raise ValueError(message("inverse_temperature", rule, got, remedy))
 
 
 def refuse_without_degree(inverse_temperature, fixed="a pair (lambda_f, lambda_c)"):
-    """ValueError: nothing but what is `fixed` suits a loss without a degree."""
+    """Raise a ValueError: a loss without a degree needs `fixed` inverse temperatures."""
     rule = f"be {fixed} for a loss without a degree"
     remedy = "Give the loss its degree (2 for squared distances, 1 for norms) to let the data choose."
     raise ValueError(message("inverse_temperature", rule, repr(inverse_temperature), remedy))

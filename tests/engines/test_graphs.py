@@ -230,7 +230,7 @@ BAD = [
     (graph_of(kind=nx.MultiGraph), "club", {}, "one edge between two nodes, got a MultiGraph"),
     (nx.Graph(), [], {}, "`X` must have edges, got 0 nodes"),
     (graph_of(), "sex", {}, "got 'sex', which is missing for node 'a' .4 such.. Known attributes: 'club'"),
-    (graph_of(club=False), "club", {}, "'club', which is not one of node 'c'"),
+    (graph_of(club=False), "club", {}, "'club', which is missing for node 'c'"),
     (graph_of(), pd.Series(FM), {}, r"got 0, 1, 2 but nodes begin with 'a', 'b', 'c'. .*loc\[list\(X\)\]"),
     (graph_of(), "club", {"objective": "kmeans"}, "be a table if objective='kmeans', got a graph. Pass objective"),
     (graph_of(), "club", {"n_neighbors": 5}, "`n_neighbors` must be left out if X is a graph"),
