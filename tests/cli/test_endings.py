@@ -391,7 +391,7 @@ def test_a_bug_shows_its_traceback_and_asks_to_be_reported(capsys, command):
 @pytest.mark.parametrize(
     ("command", "status", "text"),
     [
-        (lambda: bf.fairness.encode_groups([]), 2, "`--sensitive` must hold at least one observation"),
+        (lambda: bf.fairness.encode_groups([]), 2, "`--sensitive` must hold at least one row"),
         (unable(MemoryError("Unable to allocate 3 TiB")), 1, "out of memory. Ask for fewer draws"),
         (unable(RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes.")), 1, "out of memory"),
         (unable(PermissionError(errno.EACCES, "Permission denied", "x.png")), 1, "'x.png': Permission denied"),

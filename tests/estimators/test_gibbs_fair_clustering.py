@@ -295,7 +295,7 @@ BAD_SETTINGS = [
     ({"loss": "cosine"}, "`loss` must be one of"),
     ({"target": "posterior"}, "`target` must be one of"),
     ({"composition": (3, 1)}, "`composition` must be near the ratio"),
-    ({"composition": [[1, 1]] * 49}, "`composition` must use every observation"),
+    ({"composition": [[1, 1]] * 49}, "`composition` must use every row"),
     ({"reallocation": "quick"}, "`reallocation` must be"),
     ({"num_draws": 0}, "`num_draws` must be an integer"),
     ({"num_warmup": -1}, "`num_warmup` must be an integer"),
