@@ -1,4 +1,4 @@
-"""Traces of the scalars on which convergence is read."""
+"""Traces of the scalars that show convergence."""
 
 from collections.abc import Sequence
 
@@ -95,10 +95,7 @@ def _smoothed(draws, window):
 
 
 def _bins(values):
-    """Edges of `BINS` bins, or of fewer where whole numbers or rounding leave no room for so many.
-
-    Bins of whole numbers hold as many of them each.
-    """
+    """Edges of `BINS` bins, or of fewer for few whole numbers or within rounding; each holds as many whole numbers."""
     low, high = values.min(), values.max()
     largest = max(abs(low), abs(high))
     if np.array_equal(values, np.round(values)) and largest < 1e9:

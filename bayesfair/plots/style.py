@@ -1,4 +1,4 @@
-"""One look for every picture: colours that colour-blind readers can tell apart, markers for groups, notebook sizes."""
+"""One style for every picture: colour-blind safe colours, markers for groups, notebook sizes."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def cluster_colors(n_clusters):
 
 
 def as_written(*texts):
-    """Matplotlib's `texts` as they are: a dollar in a name is a dollar, and no sign of a formula."""
+    """Matplotlib's `texts` taken literally: a dollar in a name starts no formula."""
     for text in texts:
         text.set_parse_math(False)
 
@@ -41,7 +41,7 @@ def axes_or_new(ax, height=0.62, figsize=None):
 
 
 def panels(total, columns, height, **settings):
-    """The axes (total,) of a new figure of notebook width, so many `columns` of them, each of that `height` in inches."""
+    """The axes (total,) of a new figure of notebook width, in `columns` columns, each `height` inches high."""
     from matplotlib import pyplot as plt
 
     n_rows = -(-total // columns)

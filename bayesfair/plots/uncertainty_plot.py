@@ -1,4 +1,4 @@
-"""Who is where, and how sure: points coloured by cluster, sized by misclassification probability, shaped by group."""
+"""Clusters with their uncertainty: points coloured by cluster, sized by misclassification probability, shaped by group."""
 
 from typing import NamedTuple
 
@@ -15,13 +15,11 @@ from bayesfair.posterior.relabelling import about
 from bayesfair.posterior.schema import group_names, observed_features, variable
 from bayesfair.posterior.view import View, once
 
-MANY = 20_000  # points: beyond, they are drawn as pixels so that files stay small
-SHOWN = 1_000  # rows: more would hide each other
-TOLD = 3  # markers that readers tell apart among many points
-CENTRAL, REACH = (
-    0.005,
-    0.4,
-)  # share of the rows left out at either end; how far, in widths of the rest, others may be from it
+MANY = 20_000  # points above which they are drawn as pixels, to keep files small
+SHOWN = 1_000  # rows shown: more would hide each other
+TOLD = 3  # markers that readers can distinguish among many points
+# Share of the rows left out at either end; distance of others from the rest, in its widths, up to which they are shown.
+CENTRAL, REACH = 0.005, 0.4
 LAYERS = 8
 
 
@@ -191,7 +189,7 @@ def _feature_names(tree):
 
 
 def in_two_dimensions(X, names, columns=None):
-    """Rows of X (N, d), whose columns have these names, in two dimensions: positions (N, 2) and the names of the two axes."""
+    """Rows of X (N, d), with these column names, in two dimensions: positions (N, 2) and the names of the two axes."""
     if columns is not None:
         chosen = [_column(names, column) for column in columns]
         if len(chosen) != 2:
@@ -208,7 +206,7 @@ def in_two_dimensions(X, names, columns=None):
 def principal_components(X):
     """Rows in the first two principal components (N, 2), and every component's share of the variance.
 
-    From the matrix of sums of products, a block of rows at a time.
+    Computed from the matrix of sums of products, a block of rows at a time.
     """
     mean, blocks = X.mean(0, dtype=np.float64), row_blocks(len(X))
     products = sum((X[rows] - mean).T @ (X[rows] - mean) for rows in blocks)
@@ -249,7 +247,7 @@ def _legends(ax, points, colors, names, n_shown):
 
 
 def _area(probability, n_shown):
-    """Area of a mark in square points, the same for points and for their legend; smaller where there are many."""
+    """Area of a mark in square points, the same for points and for their legend; smaller if there are many."""
     return np.clip(500 / n_shown, 0.65, 1.0) * (12 + 90 * probability)
 
 

@@ -443,9 +443,7 @@ def test_a_table_that_was_changed_after_the_fit_is_not_gone_on_with(data, fitted
     assert np.shares_memory(X, est.posterior_["observed_data"]["X"].values)
     X *= 100
     for goes_on in (lambda: est.resume(2), lambda: est.save(tmp_path / "run.nc")):
-        with pytest.raises(
-            ValueError, match=r"`X` must be as it was in the fit, got a table that was changed after it"
-        ):
+        with pytest.raises(ValueError, match=r"`X` must be unchanged since the fit, got a table that was changed"):
             goes_on()
     X[:] = data.features
     est.save(tmp_path / "run.nc")

@@ -196,7 +196,7 @@ PLANTED = [
     (OneDimension(), "whose normaliser it returns"),
     (OtherDivergence(), "for all m"),
     (OtherDivergences(), "have `divergences` equal to `divergence`"),
-    (ReadsTheMean(), "reads no mean"),
+    (ReadsTheMean(), "does not depend on means"),
     (DifferenceOfLargeSums(), "accurate to a thousandth in float32"),
 ]
 
