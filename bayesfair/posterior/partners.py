@@ -150,7 +150,7 @@ def fairlet_graph(tree: "DataTree", threshold: float = 0.1) -> "Graph":
 
 
 def pairs_of(P, threshold):
-    """(rows, columns, probabilities) of the pairs of at least that probability, each pair once."""
+    """(rows, columns, probabilities) of the pairs with at least that probability, each pair once."""
     row = np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))
     kept = (row < P.indices) & (P.data >= threshold)
     return row[kept], P.indices[kept], P.data[kept]

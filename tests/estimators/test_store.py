@@ -148,7 +148,7 @@ def test_what_is_there_at_any_moment_lacks_no_finished_chunk_and_no_bit(data, wh
         if step == "_delete_chunks":
             same_tree(tree, whole)
             continue
-        assert (tree.attrs["unfinished"], tree["posterior"].sizes["draw"]) == (f"{done} of 40 draws a chain", done)
+        assert (tree.attrs["unfinished"], tree["posterior"].sizes["draw"]) == (f"{done} of 40 draws per chain", done)
         with xr.open_datatree(copy, engine="zarr") as theirs:
             assert theirs.attrs["draws"] == done
             for made in (tree, theirs):
@@ -163,7 +163,7 @@ def test_a_run_that_is_not_finished_is_a_tree_like_any_other(data, whole, tmp_pa
     """All its draws are there, so that every summary is that of the finished one."""
     unfinished(data, tmp_path / "run.zarr", monkeypatch)
     tree = read_tree(tmp_path / "run.zarr")
-    assert tree.attrs.pop("unfinished") == "40 of 40 draws a chain"
+    assert tree.attrs.pop("unfinished") == "40 of 40 draws per chain"
     assert is_stored(tree)
     for summary in (bf.posterior.summary, bf.posterior.modes, bf.posterior.co_clustering):
         np.testing.assert_array_equal(summary(tree), summary(whole))
@@ -232,7 +232,7 @@ def test_a_full_disk_is_told_and_the_run_goes_on_from_what_it_holds(data, whole,
         patched.setattr(LocalStore, "set", put)
         with pytest.raises(OSError, match=r"No space.*it holds 40 draws.*resume\(\)"):
             GibbsFairClustering.load(store).resume()  # its draws are made, and are there
-    assert read_tree(store).attrs["unfinished"] == "40 of 40 draws a chain"
+    assert read_tree(store).attrs["unfinished"] == "40 of 40 draws per chain"
     same_tree(GibbsFairClustering.load(store).resume().posterior_, whole)
 
 
@@ -341,7 +341,7 @@ def test_a_run_whose_folder_was_replaced_does_not_end_with_the_draws_of_another(
         other.rename(store)
 
     monkeypatch.setattr(module, "draw", then_replaced)
-    with pytest.raises(FileNotFoundError, match=r"`store` must stay where it is until the run is finished"):
+    with pytest.raises(FileNotFoundError, match=r"`store` must stay in its place until the run is finished"):
         fit(data, store)
     same_tree(read_tree(store).load(), whole)
 
@@ -370,7 +370,7 @@ def test_more_draws_than_there_is_room_for_are_refused_before_sampling(data, tmp
     monkeypatch.setattr(memory, "_LARGE", 0)
     monkeypatch.setattr(memory, "free_memory", lambda: 60_000.0)
     monkeypatch.setattr(module, "start_in_modes", lambda *_: pytest.fail("went on"))
-    with pytest.raises(ValueError, match=r"room in the memory, where 0\.1 MB are free, got 2 chains of 1,000 draws of "
+    with pytest.raises(ValueError, match=r"fit into the memory, which has 0\.1 MB free, got 2 chains of 1,000 draws of "
                        r"100 rows, which take 0\.6 MB\. Pass fit\(\.\.\., store='run\.zarr'\)"):  # fmt: skip
         fit(data, num_draws=1000)
     monkeypatch.setattr(memory, "free_memory", lambda: None)  # nobody knows

@@ -166,7 +166,7 @@ def test_small_groups_are_merged_until_every_group_is_large_enough(least, names,
 
 @pytest.mark.parametrize(
     ("least", "name", "text"),
-    [(101, "other", "leave at least two groups of 101 rows"), (3, "a", "not be the name of a group that stays")],
+    [(101, "other", "leave at least two groups of 101 rows"), (3, "a", "not be the name of a group that is kept")],
 )
 def test_merging_that_cannot_be_is_told(least, name, text):
     with pytest.raises(ValueError, match=text):

@@ -76,7 +76,7 @@ def test_a_run_on_disk_is_the_tree_in_memory(tmp_path, about, n_clusters):
     write_store(tmp_path / "copy.zarr", tree)
     assert open_store(tmp_path / "copy.zarr").identical(tree)
     for made in (so_far, tree):
-        assert made.attrs == known.attrs | ({"unfinished": "5 of 5 draws a chain"} if made is so_far else {})
+        assert made.attrs == known.attrs | ({"unfinished": "5 of 5 draws per chain"} if made is so_far else {})
         for group in known.children:
             assert made[group].equals(known[group]), group
         for name, array in state.items():
