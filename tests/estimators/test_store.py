@@ -200,7 +200,7 @@ def test_a_store_that_is_there_is_refused_and_left_alone(data, tmp_path):
     store = tmp_path / "run.zarr"
     store.write_text("precious")
     with pytest.raises(
-        FileExistsError, match=r"`store` must name a folder that is not there yet.*load\(path\)\.resume\(\)"
+        FileExistsError, match=r"`store` must name a folder that does not exist yet.*load\(path\)\.resume\(\)"
     ):
         fit(data, store)
     assert store.read_text() == "precious"
@@ -288,7 +288,7 @@ def test_two_processes_do_not_write_to_one_run(data, tmp_path, monkeypatch):
 def test_what_an_estimator_does_to_its_own_run_is_not_taken_for_anothers(data, tmp_path, monkeypatch):
     """Begun to be gone on with and interrupted before the first draws: the file has what the estimator has."""
     est, plain = fit(data, tmp_path / "run.zarr"), fit(data)
-    with pytest.raises(FileExistsError, match="`path` must name a folder that is not there yet"):
+    with pytest.raises(FileExistsError, match="`path` must name a folder that does not exist yet"):
         est.save(tmp_path / "run.zarr")
     same_tree(est.resume(3).posterior_, plain.resume(3).posterior_)
     with monkeypatch.context() as patched:
@@ -324,7 +324,7 @@ def test_a_file_that_appears_during_the_warm_up_is_left_alone(data, tmp_path, mo
 
     with monkeypatch.context() as patched:
         patched.setattr(module, "warm_up", meanwhile)
-        with pytest.raises(FileExistsError, match="`store` must name a folder that is not there yet"):
+        with pytest.raises(FileExistsError, match="`store` must name a folder that does not exist yet"):
             fit(data, store)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["precious"]
 

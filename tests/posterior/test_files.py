@@ -117,7 +117,7 @@ def test_a_file_becomes_a_zarr_folder_and_the_other_way_round(saved, tmp_path):
     write_tree(read_tree(tmp_path / "run.zarr"), tmp_path / "again.nc")
     for made in (read_tree(tmp_path / "run.zarr"), read_tree(tmp_path / "again.nc")):
         xr.testing.assert_identical(made, tree)
-    with pytest.raises(FileExistsError, match="`path` must name a folder that is not there yet"):
+    with pytest.raises(FileExistsError, match="`path` must name a folder that does not exist yet"):
         write_tree(tree, tmp_path / "run.zarr")
     theirs = (
         az.from_zarr(tmp_path / "run.zarr") if hasattr(az, "from_zarr") else xr.open_datatree(tmp_path / "run.zarr")
@@ -174,7 +174,7 @@ def test_files_that_are_missing_or_hold_something_else_are_told(tmp_path):
     with pytest.raises(ValueError, match=r"other\.nc' holds data but not a saved posterior"):
         read_tree(tmp_path / "other.nc")
     (tmp_path / "old.nc").write_bytes(b"bayesfair run that is not finished, format 1\n" + bytes(100))
-    with pytest.raises(ValueError, match=r"old\.nc' cannot be read .* did not finish is finished by that version"):
+    with pytest.raises(ValueError, match=r"old\.nc' cannot be read .* did not finish can be finished by that version"):
         read_tree(tmp_path / "old.nc")
     with pytest.raises(FileNotFoundError, match=r"no file .*nothing\.nc"):
         read_tree(tmp_path / "nothing.nc")

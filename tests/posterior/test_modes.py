@@ -264,7 +264,7 @@ def test_chains_in_modes_whose_masses_are_not_known_are_told():
     tree = with_modes(tree_of(stay(0, 0, 1)), [BEST, SECOND], **others(NAN, masses="not known"))
     said = (
         "2 modes from 32 starts; the mass of the second is not known (1 of 32 starts ended in the best one), so pooled "
-        "draws weigh them by how often starts found them. Chains stay in different ones: 2 in the best, 1 in the second."
+        "draws weight them by how often starts found them. Chains stay in different ones: 2 in the best, 1 in the second."
     )
     assert modes_sentence(tree) == summary(tree).attrs["modes"] == said
     verdict = judge(tree)
