@@ -93,8 +93,7 @@ def read_contents(tree) -> Contents:
 
 
 def shown_clusters(contents):
-    """Numbers of the clusters that tables tell of: all, but in a sparse mixture those of the point estimate and those that
-    are no rarity among the draws."""
+    """Numbers of the clusters shown in tables: all, or in a sparse mixture those of the point estimate and frequent ones."""
     if not contents.is_open:
         return np.arange(contents.n_clusters)
     used = (masses_of(contents.tree).sum(2) > 0).mean(0)
@@ -229,8 +228,10 @@ def means_of(contents, centers, line):
 
 
 def intervals(values):
-    """Texts of the mean and 89% interval of each column of `values` (draws, columns), with one number of decimals; empty
-    clusters do not count."""
+    """Texts of the mean and 89% interval of each column of `values` (draws, columns), with equal decimals.
+
+    Empty clusters do not count.
+    """
     known = [column[np.isfinite(column)] for column in values.T]
     figures = [(float(part.mean()), *np.quantile(part, _INTERVAL).tolist()) if part.size else None for part in known]
     widths = [three[2] - three[1] for three in figures if three is not None and three[2] > three[1]]

@@ -46,7 +46,7 @@ def no_sampling(monkeypatch):
         ("file/deeper/run.nc", "(Not a directory)"),
         ("people.csv", "which is read"),
         ("hard.csv", "which is read"),
-        ("there.nc", "must name a file that is not there yet"),
+        ("there.nc", "must name a file that does not exist yet"),
     ],
 )
 def test_fit_refuses_a_wrong_place_before_sampling(fit, no_sampling, table, tmp_path, capsys, out, text):

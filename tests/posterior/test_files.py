@@ -276,7 +276,7 @@ def test_a_full_disk_and_what_cannot_be_saved_are_errors_and_the_draws_can_be_sa
     (tmp_path / "damaged.nc").write_bytes(before[:300] + b"?" * 900 + before[1200:])
     done = run_python(FAILED_WRITES, tmp_path / "run.nc", tmp_path / "damaged.nc")
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.search(r"got '.*run\.nc' \(File too large\)\. An earlier file there is as it was", done.stdout)
+    assert re.search(r"got '.*run\.nc' \(File too large\)\. An earlier file there is unchanged", done.stdout)
     assert done.stdout.count("ValueError") == 2
     assert names_beside(tmp_path / "run.nc") == ["damaged.nc", "run.nc"]
     xr.testing.assert_identical(read_tree(tmp_path / "run.nc"), tree)
