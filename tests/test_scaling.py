@@ -89,7 +89,7 @@ def test_heavy_tails_dummies_and_time_stamps_pass(precision):
 
 def test_columns_that_vary_by_rounding_alone_are_refused_where_they_count(X):
     with pytest.raises(
-        ValueError, match=r"a float64 can tell, got a spread of \d+(\.\d+)? around 1e\+17 in column 'time'"
+        ValueError, match=r"float64 can resolve, got a spread of \d+(\.\d+)? around 1e\+17 in column 'time'"
     ):
         standardise(np.column_stack([X[:, 0], X[:, 1] + 1e17]), names=["age", "time"])
     nearly_constant = 0.1 + np.where(np.arange(len(X)) % 2, np.spacing(0.1), 0.0)
