@@ -69,7 +69,7 @@ class Data(NamedTuple):
     def weight(self):
         """Weights of the rows, of shape (n_obs,).
 
-        The array is made anew where all weights are 1. For many rows let go of it early, or use `weight_of`.
+        The array is newly made if all weights are 1. For many rows drop it early, or use `weight_of`.
         """
         return self.weight_of(slice(None))
 

@@ -338,14 +338,14 @@ def check_start(X, middle, names, min_eigenvalue, everybody):
     far = np.max(everybody(own), axis=0)
     if far.max() >= FARTHEST:
         got = f"{far.max():.3g} in column {place(names, int(far.argmax()))}"
-        raise ValueError(message("X", "be near [0, 1], where the random starts are", got, SCALE))
+        raise ValueError(message("X", "be near [0, 1], like the random starts", got, SCALE))
     whole = filled(X, middle) if n_missing(X).any() else X
     _, spread, _ = center_and_spread(whole, everybody)
     off = np.abs(middle) / np.maximum(spread, 1.0)
     if off.max() > REACH:
         column = int(off.argmax())
         got = f"a mean of {middle[column]:.3g} and a spread of {spread[column]:.3g} in column {place(names, column)}"
-        raise ValueError(message("X", "be near [0, 1], where the random starts are", got, SCALE))
+        raise ValueError(message("X", "be near [0, 1], like the random starts", got, SCALE))
     if 0 < spread.max() <= np.sqrt(min_eigenvalue):
         rule = f"have a column whose variance is above min_eigenvalue, {min_eigenvalue}"
         got = f"at most {spread.max() ** 2:.3g}, in column {place(names, int(spread.argmax()))}"

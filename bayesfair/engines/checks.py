@@ -17,7 +17,7 @@ N_OBS = 60
 GROUP = np.resize(["f", "m"], N_OBS)  # the same shares in both halves of the table
 HALF = np.repeat(["f", "m"], N_OBS // 2)
 # Expected to fail, as for scikit-learn's KMeans: the fits it compares draw different starts. `sample_weights` tests the rest.
-DRAWN_ANEW = {"check_sample_weight_equivalence_on_dense_data": "starts are drawn anew where rows repeat"}
+DRAWN_ANEW = {"check_sample_weight_equivalence_on_dense_data": "starts are drawn anew if rows repeat"}
 ROW_TOLERANCE = 1e-3  # relative difference in the objective that newly drawn starts may cause
 ROUNDING = 1e-5  # relative rise of a monotone objective that float32 may cause
 

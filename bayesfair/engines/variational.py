@@ -700,7 +700,7 @@ def warn_of_absent_groups(masses, names, target):
 
     Their Kullback-Leibler error is infinite.
     """
-    absent = [f"cluster {k} has nobody of {names[g]!r}" for k, g in np.argwhere((masses == 0) & (target > 0))]
+    absent = [f"cluster {k} has no row of {names[g]!r}" for k, g in np.argwhere((masses == 0) & (target > 0))]
     if absent:
         more = f" ({len(absent)} such cases)" if len(absent) > 1 else ""
         remedy = "raise fairness_weight or n_init, or ask for fewer clusters"

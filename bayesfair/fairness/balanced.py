@@ -1,4 +1,4 @@
-"""When is a clustering of people, with no fairlets, balanced? The spaces S of labellings (DESIGN.md, section 2.6).
+"""The spaces S of balanced labellings without fairlets: which clusterings of rows are balanced (DESIGN.md, section 2.6).
 
 A constraint looks at how many members of every group each cluster holds, and at nothing else: `counts` (..., K, J), as
 `group_masses` has them. `BoundedSizes` adds bounds on how many members that are in all. Where several attributes are each to be
@@ -18,17 +18,17 @@ from bayesfair.fairness.bounded_sizes import BoundedSizes, balance_of, bounded, 
 from bayesfair.fairness.groups import Groups
 from bayesfair.fairness.metrics import masses_of_attributes
 
-MARGIN = 1e-5  # of a person, by which a rounded programme stays inside strict inequalities
-WIDEST = 8  # persons, between a count and what is wanted, where the nearest counts are looked for first
+MARGIN = 1e-5  # in rows: keeps a rounded programme inside strict inequalities
+WIDEST = 8  # in rows: distance from the wanted counts that is searched first
 RUNGS = 0.9, 0.8, 0.6, 0.4, 0.2  # of the data's own Balance
-NODES = 20_000  # of the branch and bound: a bound on its work that no clock decides
+NODES = 20_000  # limit of the branch and bound, independent of the clock
 
 
 class WithinOnePerson(NamedTuple):
     """Exact balance, as near as whole people allow: |n_gk - (N_g / N) n_k| < 1 for every group g and cluster k.
 
-    sizes: N_g of the groups of all attributes. incidence: which of the J crossed groups each of them holds, None where
-    they are these.
+    sizes: N_g of the groups of all attributes. incidence: which of the J crossed groups each of them holds, None if
+    they are the same.
     """
 
     sizes: Int[Any, " groups"]
@@ -38,8 +38,8 @@ class WithinOnePerson(NamedTuple):
     def satisfied(self, counts) -> Bool[Any, "... clusters"]:
         """Which clusters are balanced, and not empty.
 
-        In whole numbers, |N n_gk - N_g n_k| < N. In 32 bits these products wrap around for more than 46,341 people, and
-        agree with the truth up to a multiple of 2^32: the same inequality, in float32 with room to spare, tells which.
+        In whole numbers, |N n_gk - N_g n_k| < N. In 32 bits these products wrap around above 46,341 rows, and are right
+        up to a multiple of 2^32. The same inequality in float32, precise enough for this, decides which multiple.
         """
         xp = namespace(counts)
         held, size = _held(counts, self.incidence), counts.sum(-1, keepdims=True)
@@ -48,7 +48,7 @@ class WithinOnePerson(NamedTuple):
         return ((excess < self.n_obs) & (excess > -self.n_obs) & near).all(-1) & (counts.sum(-1) > 0)
 
     def rows(self) -> tuple[Float[ndarray, "rows cells"], float]:
-        """(A, b): a cluster with counts n is balanced where A n <= b, for whole numbers n."""
+        """(A, b): a cluster with counts n is balanced if A n <= b, for whole numbers n."""
         deviation = _dense(self.incidence, len(self.sizes)) - (self.sizes / self.n_obs)[:, None]
         return np.concatenate([deviation, -deviation]), 1 - max(1 / self.n_obs, MARGIN)
 
@@ -59,7 +59,7 @@ class WithinOnePerson(NamedTuple):
 class AtLeastBalanced(NamedTuple):
     """Every cluster's Balance, FMC eq. (3), is at least `min_balance`: n_gk >= min_balance n_hk for groups g, h.
 
-    attribute: of every group; pairs g, h are of one. needed: the least count beside one of 0, 1, ..., N.
+    attribute: of every group; pairs g, h are of one attribute. needed: the least count beside a count of 0, 1, ..., N.
     """
 
     incidence: Int[Any, "groups cells"] | None
@@ -76,7 +76,7 @@ class AtLeastBalanced(NamedTuple):
         return (held >= self.needed[largest]).all(-1) & (counts.sum(-1) > 0)
 
     def rows(self) -> tuple[Float[ndarray, "rows cells"], float]:
-        """(A, b): a cluster with counts n is balanced where A n <= b."""
+        """(A, b): a cluster with counts n is balanced if A n <= b."""
         pairs = np.argwhere((self.attribute[:, None] == self.attribute) & ~np.eye(len(self.attribute), dtype=bool))
         incidence = _dense(self.incidence, len(self.attribute))
         return self.min_balance * incidence[pairs[:, 0]] - incidence[pairs[:, 1]], 0.0
@@ -237,7 +237,9 @@ def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, 
     ValueError: S is empty, with the largest `min_balance` for which it is not, or the nearest sizes.
     """
     n_clusters = len(wanted)
-    check_integer("n_clusters", n_clusters, maximum=int(np.sum(sizes)), remedy="Ask for fewer clusters than people.")
+    check_integer(
+        "n_clusters", n_clusters, maximum=int(np.sum(sizes)), remedy="Ask for at most as many clusters as rows."
+    )
     for room in (0, widest, np.sum(sizes)):
         counts = _solved(constraint, sizes, wanted, room)
         if counts is not None:

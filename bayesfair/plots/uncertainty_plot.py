@@ -167,7 +167,7 @@ def uncertainty_points(tree, X=None, *, columns=None) -> Points:
 
 
 def project(tree, X=None, *, columns=None):
-    """Observations in two dimensions as in `uncertainty`: positions (N, 2) and the names of the two axes."""
+    """Rows in two dimensions as in `uncertainty`: positions (N, 2) and the names of the two axes."""
     if X is None and columns is None:
         return _usual_position(tree)
     known = observed_features(tree)

@@ -56,7 +56,7 @@ def most_frequent(flat, counts):
 
 
 def _placed(labels, counts, code, constraint):
-    """The labels (obs,) themselves where they keep the guarantee; else those of a transport.
+    """The labels (obs,) themselves if they keep the guarantee; else those of a transport.
 
     `counts` (clusters, obs): the number of draws that have a row in a cluster.
     """

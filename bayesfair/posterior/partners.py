@@ -163,7 +163,7 @@ def holds_fairlets(tree: "DataTree") -> bool:
 
 @once
 def _fairlets_of(tree):
-    """The fairlets of the draws that keep them (draws, obs); ValueError where none does."""
+    """The fairlets of the draws that keep them (draws, obs); ValueError if none does."""
     fairlet = variable(tree, "posterior", "fairlet")
     if fairlet is None:
         remedy = "Fit GibbsFairClustering(target='joint', keep_fairlets=True); 'cut' keeps them too."
