@@ -3,8 +3,8 @@
 A marginal is a mask, never a shape: masked coordinates get a unit variance and a zero deviation, so that one compiled
 program serves every subset. Missing entries follow by regression on those present, as in EM with missing values (Little
 and Rubin 2019, section 8.2). Rows with the same missing entries share all matrices. These come from the precision L, in
-blocks of the size of the missing part alone: given x_o, the missing part has covariance L_mm^-1 and mean mu_m - L_mm^-1
-L_mo (x_o - mu_o), and log |Sigma_oo| = log |Sigma| + log |L_mm|.
+blocks of the size of the missing part alone: given x_o, the missing part has covariance L_mm^-1 and mean
+mu_m - L_mm^-1 L_mo (x_o - mu_o), and log |Sigma_oo| = log |Sigma| + log |L_mm|.
 """
 
 import math

@@ -1,9 +1,10 @@
 """Variational fair clustering, VFC: Ziko, Yuan, Granger and Ben Ayed (2021).
 
 Minimises E(S) = F(S) + fairness_weight * sum_k KL(U || P_k) over soft assignments S (clusters, obs), eq. (2)-(4). F is
-the k-means or k-medians cost *per row*, or the normalised cut. The update is (13), s <- s exp(-(a + fairness_weight b)
-/ L), a mirror-descent step whose L follows the objective: a step that would raise E is refused and L doubled. So E
-never increases and rows need not be normalised. A row of weight w counts as w rows with the step of one.
+the k-means or k-medians cost *per row*, or the normalised cut. The update is (13),
+s <- s exp(-(a + fairness_weight b) / L), a mirror-descent step. L follows the objective: a step that would raise E is
+refused and L doubled. So E never increases, and rows need not be normalised. A row of weight w counts as w rows with
+the step of one.
 """
 
 from dataclasses import KW_ONLY, dataclass, field

@@ -1,8 +1,8 @@
 """Replica exchange over the inverse temperature, to cross between modes that no jump connects.
 
-The replica at beta has the law p(z)^beta. With a prior of lambda that is (b + L)^(-beta D), with L the total loss and D
-= a + N d / h the degrees: the law of z if lambda ~ Gamma(beta D, b + L). So each replica draws its own lambda, and the
-inner target's moves, which are given lambda, serve all replicas.
+The replica at beta has the law p(z)^beta. With a prior of lambda that is (b + L)^(-beta D), with L the total loss and
+D = a + N d / h the degrees: the law of z if lambda ~ Gamma(beta D, b + L). So each replica draws its own lambda, and
+the inner target's moves, which are given lambda, serve all replicas.
 
 This file has the exchange itself, for any sampler's replicas; then a target in replicas and the moves of its sweep;
 last the trial that decides whether replicas make round trips.

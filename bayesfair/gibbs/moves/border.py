@@ -1,8 +1,8 @@
 """Visits to rows on the border between two clusters: only the few rows that might change cluster are tried.
 
 Given centres m, the responsibilities p_ik of clusters for rows (every group with the same shares of every cluster) do
-not depend on the state. Visits are drawn from them: a pair of clusters k and l by their overlap, rows by (p_ik
-p_il)^HEAT. Each visit is one of
+not depend on the state. Visits are drawn from them: a pair of clusters k and l by their overlap, rows by
+(p_ik p_il)^HEAT. Each visit is one of
 
 * a *trade*: two rows of a group, of different fairlets, exchange places; anchors take everything with them;
 * a *flip*: a fairlet of cluster k or l moves to the other one. A border row b of its old cluster first replaces one of
