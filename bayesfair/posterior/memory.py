@@ -64,7 +64,7 @@ def _check(place, needed, free, shape, remedy):
     if free is None or needed <= free or needed < _LARGE:
         return
     num_chains, num_draws, num_obs = shape
-    rule = f"make draws that fit into the {place}, which has {in_words(free)} free"
+    rule = f"make draws that fit into the {in_words(free)} that the {place} has free"
     got = f"{num_chains} chains of {num_draws:,} draws of {num_obs:,} rows, which take {in_words(needed)}"
     raise ValueError(message("num_draws", rule, got, remedy))
 

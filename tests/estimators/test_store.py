@@ -370,12 +370,12 @@ def test_more_draws_than_there_is_room_for_are_refused_before_sampling(data, tmp
     monkeypatch.setattr(memory, "_LARGE", 0)
     monkeypatch.setattr(memory, "free_memory", lambda: 60_000.0)
     monkeypatch.setattr(module, "start_in_modes", lambda *_: pytest.fail("went on"))
-    with pytest.raises(ValueError, match=r"fit into the memory, which has 0\.1 MB free, got 2 chains of 1,000 draws of "
+    with pytest.raises(ValueError, match=r"fit into the 0\.1 MB that the memory has free, got 2 chains of 1,000 draws of "
                        r"100 rows, which take 0\.6 MB\. Pass fit\(\.\.\., store='run\.zarr'\)"):  # fmt: skip
         fit(data, num_draws=1000)
     monkeypatch.setattr(memory, "free_memory", lambda: None)  # nobody knows
     monkeypatch.setattr(memory, "free_disk", lambda path: 100_000)
-    with pytest.raises(ValueError, match=r"disk of '.*run\.zarr', where 0\.1 MB are free, got .* which take 0\.4 MB"):
+    with pytest.raises(ValueError, match=r"that the disk of '.*run\.zarr' has free, got .* which take 0\.4 MB"):
         fit(data, tmp_path / "run.zarr", num_draws=1000)
 
 
