@@ -66,8 +66,10 @@ def _by_duals(cost, code, constraint):
 
 
 def cheapest_near(counts, cost, code, constraint, duals):
-    """The cheapest labels (N,) with the whole numbers of every group in the clusters that are nearest to `counts` (K, J).
-    `duals` (J, K): of the groups, nearly."""
+    """The cheapest labels (N,) with the whole counts of every group in the clusters that are nearest to `counts` (K, J).
+
+    `duals` (J, K): approximate duals of the groups.
+    """
     sizes = np.bincount(code, minlength=counts.shape[1])
     used = np.sort(np.argsort(-counts.sum(1), kind="stable")[: max(1, min(len(cost), (counts.sum(1) >= 0.5).sum()))])
     share = counts[used].sum(1) / counts[used].sum()

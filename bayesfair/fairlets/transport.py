@@ -85,8 +85,9 @@ def flow(anchors, members, mass, lower, upper, dissimilarity):
 class _Network:
     """Members (n, d) to be given to anchors (m, d), of one float type; anchor i takes lower[i] to upper[i] of them.
 
-    Sources: units of the anchors, those that need a member and those that do not. Targets: members, each of which is one or
-    `mass` of them, then the dummy."""
+    Sources: units of the anchors, those that need a member and those that do not. Targets: members, each standing for
+    one row or for `mass` rows, then the dummy.
+    """
 
     def __init__(self, anchors, members, lower, upper, dissimilarity, mass=1):
         self.anchors, self.members, self.dissimilarity = anchors, members, dissimilarity

@@ -9,8 +9,10 @@ PART = 2**14  # rows of a few dozen numbers fit the cache
 
 
 def map_rows(of, rows, size=PART):
-    """`of(part, numbers)`, an array or a tree of them with a row for every one of the part, for parts of at most `size` rows of
-    the tree `rows`, as one whole. `numbers`: which row each one of the part is; there is no array of those of all."""
+    """`of(part, numbers)` for parts of at most `size` rows of the tree `rows`, joined: an array or a tree with a value per row.
+
+    `numbers`: those of the part's rows; there is no array of the numbers of all rows.
+    """
     n_rows, n_parts, size = _evenly(rows, size)
     if n_parts <= 1:
         return of(rows, jnp.arange(n_rows, dtype=jnp.int32))

@@ -12,7 +12,7 @@ from bayesfair.posterior.verdict import worst_first
 from bayesfair.posterior.view import View
 
 SHOWN, BINS = 6, 30
-PARTS = 20  # of a chain, over as many draws as each of which scalars of 0 and 1 alone are averaged
+PARTS = 20  # parts of a chain: scalars of 0 and 1 are averaged over as many draws as a part has
 _LINES = ("#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE", "#882255")
 
 

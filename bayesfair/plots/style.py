@@ -5,7 +5,7 @@ import numpy as np
 from bayesfair._check import message
 
 FIGURE_WIDTH = 7.0  # inches
-BESIDE = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "frameon": False, "fontsize": 8}  # where legends stand
+BESIDE = {"loc": "upper left", "bbox_to_anchor": (1.01, 1.0), "frameon": False, "fontsize": 8}  # place of legends
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*", "<", ">")
 # Paul Tol's "muted" scheme without its grey, dark colours first, then black; beyond ten clusters the map `viridis`.
 _COLORS = ("#332288", "#CC6677", "#117733", "#DDCC77", "#88CCEE", "#882255", "#44AA99", "#999933", "#AA4499", "#000000")
@@ -28,11 +28,11 @@ def as_written(*texts):
 
 
 def axes_or_new(ax, height=0.62, figsize=None):
-    """`ax`, or the axes of a new figure of that size, by default of notebook width and so many times as high."""
+    """`ax`, or the axes of a new figure of that size, by default of notebook width, with its height relative to that."""
     if ax is not None:
         if figsize is not None:
-            remedy = "Give the size to the figure of ax."
-            raise ValueError(message("figsize", "be left out where ax is given", figsize, remedy))
+            remedy = "Set the size of ax's figure."
+            raise ValueError(message("figsize", "be left out if ax is given", figsize, remedy))
         return ax
     from matplotlib import pyplot as plt
 

@@ -24,7 +24,7 @@ LAYERS = 8
 
 
 class Points(NamedTuple):
-    """What `uncertainty` draws. `axes`: names of the two axes; `position` (N, 2); `group` (N,) of `groups`."""
+    """The arrays that `uncertainty` draws. `axes`: names of the two axes; `position` (N, 2); `group` (N,) of `groups`."""
 
     position: np.ndarray
     axes: tuple[str, str]
@@ -106,20 +106,20 @@ def uncertainty(
 
 
 def _title(n_obs, n_shown, outside):
-    """With a second line of what is left out, if anything."""
+    """The title, with a second line on what is left out, if anything."""
     remarks = [f"{n_shown:,} of {n_obs:,} rows are drawn"] * (n_shown < n_obs)
     remarks += [f"{outside:,} {'row is' if outside == 1 else 'rows are'} outside of the view"] * (outside > 0)
     return "\n".join(["Clusters and misclassification probability", *filter(None, ["; ".join(remarks)])])
 
 
 def _thinned(points):
-    """Rows to be drawn: all, or evenly spaced ones in the order of clusters and, within them, of doubt."""
+    """The rows to draw: all, or evenly spaced ones in the order of clusters and, within these, of doubt."""
     order = np.lexsort((points.probability, points.cluster))
     return order[np.unique(np.linspace(0, len(order) - 1, min(len(order), SHOWN)).astype(int))]
 
 
 def _clip(ax, position):
-    """View the central part of positions (N, 2) where a few of them are far from all others; returns how many are outside."""
+    """Limit the view to the central positions (N, 2) if a few are far from all others; return how many are outside."""
     low, high = np.quantile(position, [CENTRAL, 1 - CENTRAL], axis=0)
     reach = np.where(high > low, REACH * (high - low), np.inf)
     is_near = (position >= low - reach) & (position <= high + reach)
@@ -147,7 +147,7 @@ def _layers(points, shown, marker):
 
 
 def _markers(points):
-    """(the marker of every group, the names of the markers): the largest groups have one each, all others share the last."""
+    """(the marker of every group, the names of the markers): the largest groups have one each; all others share the last."""
     if len(points.groups) <= TOLD:
         return np.arange(len(points.groups)), points.groups
     largest = np.argsort(-np.bincount(points.group, minlength=len(points.groups)), kind="stable")[: TOLD - 1]
@@ -297,7 +297,7 @@ def uncertainty_profile(tree: "DataTree", ax: "Axes | None" = None, *, reference
 
 
 def _descending(probability):
-    """Shares of rows and the probability that as many of them exceed, at most `MANY` of them."""
+    """Shares of rows with the probabilities that they exceed, at most `MANY` points."""
     values = np.sort(probability)[::-1]
     shown = np.unique(np.linspace(0, len(values) - 1, min(len(values), MANY)).astype(int))
     return np.r_[0.0, (shown + 1) / len(values)], np.r_[values[0], values[shown]]

@@ -31,8 +31,7 @@ _INTERVAL = 0.055, 0.945  # equal-tailed, 89%, as in `bayesfair.posterior.summar
 
 
 class Line(NamedTuple):
-    """`feature`, by its position, whose means are told as `middle` plus so many `unit`s or, where it holds codes, the shares of
-    one `level`."""
+    """A line: the means of a `feature`, by its position, as `middle` plus so many `unit`s, or the shares of one `level`."""
 
     name: str
     feature: int
@@ -43,10 +42,10 @@ class Line(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """A posterior as the page reads it: `tree` is a view of it, whose draws are numbered like the point estimate.
+    """A posterior as the page reads it: `tree` is a view of it, with draws numbered like the point estimate.
 
-    `groups` is None where the tree has none or one; `X` (obs, feature) may be None. `lines`: what of the features has a mean
-    or a share.
+    `groups` is None if the tree has none or one; `X` (obs, feature) may be None. `lines`: the features' means or
+    shares.
     """
 
     tree: View
@@ -120,8 +119,10 @@ def cluster_table(contents):
 
 
 def centre_table(contents):
-    """Head and rows: the clusters' means of the features, and shares of the levels, that set them most apart, with intervals,
-    the most telling first; None without."""
+    """Head and rows: clusters' means and shares of levels that separate them most, with intervals, the most telling first.
+
+    None without features.
+    """
     centers = variable(contents.tree, "posterior", "centers")
     if centers is None or not contents.features or centers.sizes.get("feature") != len(contents.features):
         return None
@@ -132,7 +133,7 @@ def centre_table(contents):
 
 
 def _telling(contents):
-    """Up to `SHOWN_FEATURES` lines, those whose share of variance between clusters is largest."""
+    """Up to `SHOWN_FEATURES` lines with the largest share of variance between clusters."""
     order = telling_order(tree_profile(contents.tree), SHOWN_FEATURES)
     return [contents.lines[at] for at in order if at < len(contents.lines)]  # groups come after features
 

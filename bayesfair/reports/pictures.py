@@ -61,7 +61,7 @@ def draw_uncertainty(contents) -> Picture | None:
 
 
 def draw_traits(contents) -> Picture | None:
-    """What the clusters are, feature by feature; None without features."""
+    """The traits of clusters, feature by feature; None without features."""
     if contents.X is None:
         return None
     lines = min(len(contents.lines), SHOWN_FEATURES) + (0 if contents.groups is None else len(contents.groups.names))
@@ -73,7 +73,7 @@ def draw_traits(contents) -> Picture | None:
 
 
 def draw_profile(contents) -> Picture:
-    """Misclassification probabilities, the most uncertain observation first."""
+    """Misclassification probabilities, the most uncertain row first."""
     legend = contents.n_clusters <= MOST_CLUSTERS
     tree = contents.tree
     png, missing = _render(contents, lambda ax: _without_legend(uncertainty_profile(tree, ax), legend), 0.45 * WIDTH)
