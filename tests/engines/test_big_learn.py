@@ -269,7 +269,7 @@ def test_a_round_is_its_steps_one_by_one(X, parameters):
         (lambda X: 1e-300 * X, "variance is above min_eigenvalue, 0.001, got at most 0, in column"),
         (lambda X: 1e20 * X, r"near \[0, 1\], like the random starts, got .* Scale the columns .*MinMaxScaler"),
         (lambda X: X + 1e8, r"near \[0, 1\], like the random starts, got a mean of 1e\+08"),
-        (lambda X: np.where(np.arange(N)[:, None] == 3, 1e10, X), "differences that float32 can tell"),
+        (lambda X: np.where(np.arange(N)[:, None] == 3, 1e10, X), "differences that float32 can resolve"),
     ],
 )
 def test_columns_that_the_start_cannot_tell_apart_are_refused(X, change, match):
