@@ -155,9 +155,11 @@ def moments(loss, rows: SortedRows, centers, alpha, inverse_temperature, wanted)
 
 
 class Multipliers(NamedTuple):
-    """What expected counts n fulfil, A n = limit (of rows that are `equal`) or A n <= limit in every cluster, and its duals:
-    alpha = -A' mu. Limits are 0 for balance, numbers of people for sizes. share: that of every group where A is I - share 1',
-    None where it is another."""
+    """The constraint on expected counts n, A n = limit (rows that are `equal`) or A n <= limit in every cluster, and its duals.
+
+    alpha = -A' mu. Limits are 0 for balance, numbers of rows for sizes. share: of every group if A is I - share 1',
+    else None.
+    """
 
     A: Float[np.ndarray, "rows groups"]
     equal: Bool[np.ndarray, "rows one"]
@@ -179,7 +181,7 @@ class Multipliers(NamedTuple):
         return cls(np.concatenate([A, size, -size]), np.concatenate([equal, [[False], [False]]]), limit, share)
 
     def nearest(self, alpha):
-        """The duals of bounds, at least 0, whose alpha is nearest to one of equations (starts, groups, clusters)."""
+        """The duals of bounds, at least 0, with alpha nearest to that of equations (starts, groups, clusters)."""
         from scipy.optimize import nnls
 
         columns = alpha.swapaxes(1, 2)
@@ -194,17 +196,19 @@ class Multipliers(NamedTuple):
         return np.einsum("jg,tgk->tjk", self.A, counts) - self.limit
 
     def price(self, mu):
-        """What limits add to the dual, of every start."""
+        """The limits' part of the dual, for every start."""
         return (mu * self.limit).sum((1, 2))
 
     def unfair(self, mu, counts):
-        """How far every start is from balance, in people; a bound whose dual is not 0 is one that clusters reach."""
+        """Distance of every start from balance, in rows; a bound with a dual above 0 is one that clusters reach."""
         excess = self.excess(counts)
         return np.where(self.equal | (mu > 0), np.abs(excess), excess).max((1, 2), initial=0.0)
 
     def newton(self, mu, counts, slope, ridge):
-        """Newton's step of mu on the convex dual, with a `ridge` (starts,) on its curvature; of inequalities, for those that
-        are or become active."""
+        """Newton's step of mu on the convex dual, with a `ridge` (starts,) on its curvature.
+
+        Of inequalities, for those that are or become active.
+        """
         excess = self.excess(counts)
         if self.share is None or not self.A.size:
             return self._dense_step(mu, excess, slope, ridge)
@@ -218,8 +222,10 @@ class Multipliers(NamedTuple):
         return np.concatenate([step, sizes], 1)
 
     def _step_of_sizes(self, step, excess, held, slope, ridge):
-        """(step of balance, step of sizes), from that of balance alone: the sizes' curvature is what balance leaves (Schur
-        complement). `excess`, `held` (starts, 2, clusters): of the most and the least."""
+        """(step of balance, step of sizes), from that of balance alone, by the Schur complement of the sizes' curvature.
+
+        `excess`, `held` (starts, 2, clusters): of the largest and the smallest sizes.
+        """
         n_starts, _, n_clusters = excess.shape
         whole = slope.sum(1)
         both = slope - np.einsum("g,tkl->tgkl", self.share, whole)  # curvature between balance and sizes
@@ -235,9 +241,11 @@ class Multipliers(NamedTuple):
         return step - np.einsum("tgkl,tl->tgk", moved, sizes[:, 0] - sizes[:, 1]), sizes
 
     def _step_by_groups(self, excess, slope, ridge):
-        """`_dense_step` of balance where A is I - share 1', for every last entry of `excess`: the curvature is that of each
-        group by itself, D, and one of rank 2 K that couples them, W M W' with W = (slope, share) and M = (0, -I; -I, sum of
-        slope). Woodbury: time grows with the groups."""
+        """`_dense_step` of balance if A is I - share 1', for every last entry of `excess`; time grows with the groups.
+
+        The curvature is each group's own, D, plus one of rank 2 K that couples them, W M W' with W = (slope, share) and
+        M = (0, -I; -I, sum of slope): Woodbury.
+        """
         n_starts, n_groups, n_clusters, _ = excess.shape
         one, sharing = np.eye(n_clusters), np.einsum("g,kl->gkl", self.share, np.eye(n_clusters))
         W = np.concatenate([slope, np.broadcast_to(sharing, slope.shape)], 3)

@@ -178,8 +178,11 @@ def settled_descent(problem: BalancedProblem, start: Cooled, max_iter) -> Cheape
 
 
 def best_bounds(problem: BalancedProblem, best: Cheapest, max_iter) -> Cheapest:
-    """The best when clusters exchange their bounds two by two, until no exchange gains: which cluster has which bounds is part
-    of what is sought. Of many rows only those are brought to a local optimum that are cheaper before."""
+    """The best labels after clusters exchanged their bounds two by two, until no exchange gains.
+
+    Which cluster has which bounds is part of the search. With many rows, only labels that are cheaper before descend to
+    a local optimum.
+    """
     bounds = [np.broadcast_to(bound, problem.n_clusters) for bound in size_bounds(problem.constraint)]
     every, tried = combinations(range(problem.n_clusters), 2), set()
     pairs = [(one, other) for one, other in every if any(bound[one] != bound[other] for bound in bounds)]
@@ -240,8 +243,10 @@ def settle(problem: BalancedProblem, start: Cooled, rounds) -> Settled:
 
 
 def alternate(problem: BalancedProblem, counts, centers, duals, rounds) -> Settled:
-    """Transport to clusters of `counts` (clusters, groups) and centres in turn until nothing is gained; where sizes are
-    bounded, at counts that cost less, too."""
+    """Alternate transport to clusters of `counts` (clusters, groups) and centres until nothing is gained.
+
+    With bounds on sizes, also at counts that cost less.
+    """
     X, code, weight, loss = problem.X, problem.code, problem.weight, problem.loss
     labels, duals, trace, stays = np.full(len(X), -1, np.int32), duals.copy(), [], False
     while len(trace) < rounds and not stays:

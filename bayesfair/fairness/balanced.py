@@ -1,9 +1,9 @@
 """The spaces S of balanced labellings without fairlets: which clusterings of rows are balanced (DESIGN.md, section 2.6).
 
-A constraint looks at how many members of every group each cluster holds, and at nothing else: `counts` (..., K, J), as
-`group_masses` has them. `BoundedSizes` adds bounds on how many members that are in all. Where several attributes are each to be
-balanced on their own, the J groups are their crossings and an attribute's counts are sums over them. Arrays are NumPy's or, in
-compiled programs, JAX's.
+A constraint depends only on the numbers of members of every group in each cluster: `counts` (..., K, J), as in
+`group_masses`. `BoundedSizes` adds bounds on the members in all. If several attributes are balanced on their own, the J
+groups are their crossings and an attribute's counts are sums over them. Arrays are NumPy's or, in compiled programs,
+JAX's.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -25,7 +25,7 @@ NODES = 20_000  # limit of the branch and bound, independent of the clock
 
 
 class WithinOnePerson(NamedTuple):
-    """Exact balance, as near as whole people allow: |n_gk - (N_g / N) n_k| < 1 for every group g and cluster k.
+    """Exact balance, as near as whole rows allow: |n_gk - (N_g / N) n_k| < 1 for every group g and cluster k.
 
     sizes: N_g of the groups of all attributes. incidence: which of the J crossed groups each of them holds, None if
     they are the same.
@@ -102,7 +102,7 @@ def exactly(constraint: BalanceConstraint, sizes):
 
 
 def tighter(constraint: BalanceConstraint, sizes) -> list[BalanceConstraint]:
-    """The RUNGS of the data's own Balance that are above the one asked for, tightest first; none above exact balance."""
+    """The RUNGS of the data's own Balance above the one asked for, tightest first; none above exact balance."""
     if isinstance(constraint, BoundedSizes):
         return [constraint._replace(balance=one) for one in tighter(constraint.balance, sizes)]
     if isinstance(constraint, WithinOnePerson):
@@ -211,7 +211,7 @@ def _constraint(groups, min_balance):
 
 
 def _least_beside(min_balance, n_obs):
-    """What a group needs beside 0, 1, ..., n_obs of another. A ratio of two counts is rounded: 1e-12 forgives that."""
+    """The least count beside 0, 1, ..., n_obs of another group. The ratio of two counts is rounded: 1e-12 allows for that."""
     return np.ceil(min_balance * (1 - 1e-12) * np.arange(n_obs + 1)).astype(np.int32)
 
 
@@ -248,10 +248,10 @@ def nearest_counts(constraint: BalanceConstraint, sizes, wanted: Float[ndarray, 
 
 
 def _solved(constraint, sizes, wanted, room, margin=0.0):
-    """Counts in S, those wanted rounded up or down and then up to `room` more or less, None where there are none.
+    """Counts in S: the wanted ones rounded up or down, then up to `room` more or less; None without a solution.
 
-    The unknowns are which are rounded up, and how many more and fewer there are. `margin`: by how much inequalities are
-    tightened, against what the solver tolerates.
+    The unknowns are which are rounded up, and how many more and fewer there are. `margin`: how much inequalities are
+    tightened, against the solver's tolerance.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import eye_array, hstack
@@ -276,9 +276,9 @@ def _solved(constraint, sizes, wanted, room, margin=0.0):
 
 
 def _space(constraint, sizes, n_clusters, margin=0.0):
-    """(rows, least, most): counts (K J,) are in S where rows @ counts is between the two.
+    """(rows, least, most): counts (K J,) are in S if rows @ counts is between the two.
 
-    Rows are the balance of every cluster, that everybody is somewhere, and the sizes of clusters.
+    Rows are the balance of every cluster, the total of every group, and the sizes of clusters.
     """
     from scipy.sparse import csr_array, eye_array, kron, vstack
 
@@ -293,9 +293,9 @@ def _space(constraint, sizes, n_clusters, margin=0.0):
 
 
 def nearest_bounds(constraint: BoundedSizes, sizes, n_clusters, margin=0.0):
-    """The constraint with the nearest sizes (in the sum of differences) that a balanced labelling has.
+    """The constraint with the nearest sizes (in the sum of differences) that balanced labels can have.
 
-    None where the solver finds none. `margin`: as in `_solved`.
+    None if the solver finds none. `margin`: as in `_solved`.
     """
     from scipy.optimize import LinearConstraint, milp
     from scipy.sparse import block_array
@@ -327,7 +327,7 @@ def nearest_bounds(constraint: BoundedSizes, sizes, n_clusters, margin=0.0):
 
 
 def _why_no_such_sizes(constraint, sizes, n_clusters):
-    """The message where balanced labellings have other sizes."""
+    """The message if balanced labellings need other sizes."""
     asked, nearest = (in_words(one, sizes) for one in (constraint, nearest_bounds(constraint, sizes, n_clusters)))
     rule = f"leave a labelling of these {np.sum(sizes)} rows into {n_clusters} clusters in which {constraint.balance.said()}"
     remedy = f"The nearest that do: {nearest}." if nearest else "Ask for looser bounds."
@@ -335,10 +335,10 @@ def _why_no_such_sizes(constraint, sizes, n_clusters):
 
 
 def _why_empty(constraint, sizes, n_clusters):
-    """The message where no labelling is balanced."""
+    """The message if no labelling is balanced."""
     if isinstance(constraint, BoundedSizes):
         return _why_no_such_sizes(constraint, sizes, n_clusters)
-    rule = f"leave a labelling of these people into {n_clusters} clusters"
+    rule = f"leave a labelling of these rows into {n_clusters} clusters"
     if isinstance(constraint, WithinOnePerson):
         remedy = "Cross the attributes (crossed=True), pass a number, or ask for fewer clusters."
         return message("min_balance", rule, '"exact"', remedy)

@@ -80,7 +80,7 @@ def _of_labels(tree, groups: Groups, min_balance) -> str:
 
 
 def _of_sizes(tree) -> str:
-    """What is promised of the clusters' sizes, in a sentence after a space; "" where nothing is."""
+    """The guarantee for the clusters' sizes, as a sentence after a space; "" without one."""
     least, most = bounds_of_sizes(tree).values()
     if least is None and most is None:
         return ""
@@ -91,13 +91,13 @@ def _of_sizes(tree) -> str:
 
 
 def bounds_of_sizes(tree):
-    """`size_min` and `size_max` of the run that made the tree; None where it promises none of its rows."""
+    """`size_min` and `size_max` of the tree's run; None if its rows have no guarantee."""
     known = {} if promise_of(tree) != "labels" or is_part(tree) else settings_of(tree).get("parameters", {})
     return {name: known.get(name) for name in ("size_min", "size_max")}
 
 
 def farthest_from_share(masses, groups: Groups):
-    """(persons off, members, the group's name, the cluster's size) where a group is farthest from its share."""
+    """(persons off, members, the group's name, the cluster's size) at the largest distance of a group from its share."""
     found = []
     for part, held in zip(groups.attributes or (groups,), masses_of_attributes(masses, groups)):
         off = persons_off(held)
@@ -118,7 +118,7 @@ def masses_of(tree, groups: Groups | None = None):
 
 
 def everyone(tree) -> Groups:
-    """The one group of a tree without any."""
+    """A single group of all rows, for a tree without groups."""
     return Groups(np.zeros(flat_labels(tree).shape[1], np.int32), ("everyone",))
 
 
@@ -157,8 +157,10 @@ class OfFairlets(NamedTuple):
 
 
 def balance_kept(tree: "DataTree") -> BalanceConstraint | OfFairlets | None:
-    """The labellings that keep what the method promises of every draw; where it promises nothing, those as balanced as the
-    least balanced draw. None without groups where sizes are not bounded either, and where clusters may lack a group."""
+    """The labellings that keep the guarantee; without one, those as balanced as the least balanced draw.
+
+    None without groups and bounds on sizes, and if clusters may lack a group.
+    """
     groups, bounds = groups_of(tree), bounds_of_sizes(tree)
     is_bounded = any(bound is not None for bound in bounds.values())
     if not is_bounded and (groups is None or len(groups.names) < 2):
