@@ -65,9 +65,9 @@ class RunSettings(NamedTuple):
 class MixtureRun(NamedTuple):
     """A fair mixture of one table, its chains and draws so far: it draws, continues, predicts and simulates rows.
 
-    `x` (N, d) float64 not centred, `codes` (N, c): as `encoder` makes them of the table. `states`: of the chains' kernels.
-    `draws`: by name (chain, draw, ...), the sites without "means", "labels", the STATISTICS, "log_prior" but for sparse
-    mixtures, and "log_likelihood" (chain, draw, N) where it is small enough. `losses`: of a guide.
+    `x` (N, d) float64 not centred, `codes` (N, c): the table by `encoder`. `states`: of the chains' kernels. `draws`:
+    by name (chain, draw, ...), the sites without "means", "labels", the STATISTICS, "log_prior" except for sparse
+    mixtures, and "log_likelihood" (chain, draw, N) if it is small enough. `losses`: of a guide.
     """
 
     x: np.ndarray
@@ -187,7 +187,7 @@ class MixtureRun(NamedTuple):
 
     @property
     def sites(self):
-        """Of the draws (draws, ...), as the programs take them."""
+        """The sites of the draws (draws, ...), in the form of the programs."""
         known = {name: value for name, value in self.draws.items() if name not in (*STATISTICS, "labels", *LOGS)}
         return {name: on_device(_flat(value), float) for name, value in known.items()}
 

@@ -116,8 +116,7 @@ def _temperatures(target, table: Table, inverse_temperature, labels, losses) -> 
 
 
 def start_dispersion(target, table: Table, inverse_temperature, labels, loss) -> float:
-    """lambda by the residuals around the clusters where that is asked for, or at the mean of its conditional law where they
-    have this `loss`."""
+    """lambda by the residuals around the clusters, if asked for, or at the mean of its law given this `loss`."""
     if inverse_temperature == "holmes-walker":
         return holmes_walker(target.loss, np.asarray(table.X), labels, dim=table.dim, weight=table.weight)
     if inverse_temperature == "loss-likelihood-bootstrap":
